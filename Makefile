@@ -8,7 +8,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 p
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 BIN := .venv/bin
 RUN := $(BIN)/python
-SOURCES := $(wildcard braid services pipelines console devmesh demo bench examples tools tests)
+SOURCES := $(wildcard braid services pipelines console devmesh demo testbed bench examples tools tests)
 QUICKLY := -m "not real and not slow" --sim-seeds 3
 TIERS := $(wildcard tests/unit tests/contract tests/simulation tests/integration tests/e2e)
 

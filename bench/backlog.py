@@ -25,7 +25,7 @@ from braid.client.records.record import Record
 from braid.kafka.cluster import AioKafka
 from braid.kafka.partitioner import partition_of
 from braid.kernel.ports import Committed, OffsetAt, TopicPartition
-from tests.support.patience import until
+from testbed.patience import until
 
 HANDLER_SECONDS: Final = 0.005
 CONCURRENCY: Final = 64

@@ -18,8 +18,8 @@ from bench.harness.broker import cores, play_on_a_broker
 from bench.harness.rounds import ROUNDS_MIN, Sample, rows
 from bench.harness.tables import Table, made_with
 from braid.kernel.limits.kafka import INFLATED_RECORD_BYTES_MAX
-from tests.support.batches import NAMES, bomb, packed, raw_batch, record_bytes, write_raw
-from tests.support.bomb_reader import Cost
+from testbed.batches import NAMES, bomb, packed, raw_batch, record_bytes, write_raw
+from testbed.members.bomb_reader import Cost
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 SIZES: Final = {4: (2 << 30) - 200, 1: 512 << 20, 3: 512 << 20, 2: 160 << 20}  # by codec, inflated
@@ -90,7 +90,7 @@ async def contest(bootstrap: str, how: Asked) -> Table:
     peers: dict[str, Cost | None] = {}
     for number in range(how.rounds):
         for each in planted if number % 2 else planted[::-1]:
-            cost = cost_of("tests.support.bomb_reader", bootstrap, each)
+            cost = cost_of("testbed.members.bomb_reader", bootstrap, each)
             assert cost is not None, "reading a bomb ended its process"
             own[each.topic].append(cost)
     for each in planted:

@@ -35,8 +35,8 @@ from bench.takeover import SHARE_MIN, percentile
 from braid.kafka.cluster import AioKafka
 from braid.kernel.limits.registry import FAILOVERS_MAX
 from devmesh.mesh import DevMesh
-from tests.support.patience import Deadline
-from tests.support.trusting import never_held
+from testbed.patience import Deadline
+from testbed.trusting import never_held
 
 LOSSES: Final = 20
 PEER_LOSSES: Final = 2  # of each kind: it takes the better part of a minute

@@ -28,7 +28,7 @@ from braid.client.records.record import Record
 from braid.kafka.cluster import AioKafka
 from braid.kernel.ids import ChannelId
 from braid.kernel.ports import Committed, OffsetAt, TopicPartition
-from tests.support.patience import until
+from testbed.patience import until
 
 HANDLER_SECONDS: Final = 0.005
 CONCURRENCY: Final = 40  # who can do 8,000 in a second

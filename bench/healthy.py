@@ -29,7 +29,7 @@ from braid.api.registry.v1.cluster_pb2 import ClusterHealth
 from braid.api.registry.v1.events_pb2 import RegistryEvent
 from braid.rpc.mesh_client import ServiceClient
 from devmesh.mesh import DevMesh
-from tests.support.patience import Deadline
+from testbed.patience import Deadline
 
 MINUTES: Final = 30
 QUICK_SECONDS: Final = 6.0

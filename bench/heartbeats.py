@@ -30,7 +30,7 @@ from braid.api.assigner.v1 import group_pb2
 from braid.host.system import system_host
 from braid.rpc.grpc_transport import GrpcTransport
 from braid.rpc.mesh_client import Directory, ServiceClient
-from tests.support.many_members import JOINING_MAX
+from testbed.members.many_members import JOINING_MAX
 
 ROOT: Final = Path(__file__).parents[1]
 PEER: Final = "a stream each"
@@ -112,13 +112,13 @@ class Ground:
         place.mkdir()
         told = place / "channels.json"
         tell(told, population.members, "STANDBY")
-        await self._service(place, "registry-0", "tests.support.told_registry")
+        await self._service(place, "registry-0", "testbed.members.told_registry")
         assigner, address = await self._service(place, "assigner-0", "services.assigner")
         await register(address)
         connections = max(2, population.members // MEMBERS_PER_CONNECTION)
         way = "shared" if population.shared else "own"
         clients = await self._start(
-            place, "clients", {}, "tests.support.many_members",
+            place, "clients", {}, "testbed.members.many_members",
             *(address, str(connections), str(population.members), "1", way),
         )  # fmt: skip
         return Side(population, psutil.Process(assigner.pid), clients, told)

@@ -17,7 +17,7 @@ from bench.harness.loaded_stream import WORK, Fate, LoadedStream, gap_ms, two_cl
 from bench.harness.rounds import Sample, rows
 from bench.harness.tables import Table, made_with
 from bench.takeover import SHARE_MIN, percentile
-from tests.support.patience import Deadline
+from testbed.patience import Deadline
 
 MOVES: Final = 30
 AROUND_SECONDS: Final = 2.0  # from the order on

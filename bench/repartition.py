@@ -17,7 +17,7 @@ from bench.harness.loaded_stream import LOAD, Fate, LoadedStream, Resized, gap_m
 from bench.harness.rounds import Sample, rows
 from bench.harness.tables import Table, made_with
 from bench.takeover import SHARE_MIN, percentile
-from tests.support.patience import Deadline
+from testbed.patience import Deadline
 
 TIMES: Final = 5  # to and fro each
 SIZES: Final = (4, 16)

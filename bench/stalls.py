@@ -18,10 +18,10 @@ from bench.harness.broker import broker
 from bench.harness.rounds import Sample, rows
 from bench.harness.tables import Table, made_with
 from bench.takeover import SHARE_MIN, SHORT_LEASE_SECONDS
-from tests.support.assigner_pair import ASSIGNERS, AssignerPair, Shape
-from tests.support.etcd_process import etcd_cluster
-from tests.support.patience import Deadline
-from tests.support.telling_member import OWNERSHIPS
+from testbed.etcd_process import etcd_cluster
+from testbed.members.assigner_pair import ASSIGNERS, AssignerPair, Shape
+from testbed.members.telling_member import OWNERSHIPS
+from testbed.patience import Deadline
 
 SECONDS: Final = 600
 QUICK_SECONDS: Final = 5

@@ -19,9 +19,9 @@ from bench.harness.tables import Table, made_with
 from bench.takeover import SHARE_MIN
 from braid.kernel.limits.placement import LOAD_SETTLE_SECONDS
 from devmesh.mesh import DevMesh
-from tests.support.loaded_group import BUSY, HOG_PART_MIN, MEMBERS, PARTITIONS, LoadedGroup, loaded_group
-from tests.support.mesh import running_mesh
-from tests.support.patience import Deadline
+from testbed.members.loaded_group import BUSY, HOG_PART_MIN, MEMBERS, PARTITIONS, LoadedGroup, loaded_group
+from testbed.mesh import running_mesh
+from testbed.patience import Deadline
 
 MINUTES: Final = 10
 QUICK_SECONDS: Final = 10.0

@@ -23,10 +23,10 @@ from bench.peers.classic_member import SESSION_MS
 from bench.peers.classic_takeover import taken_over
 from braid.api.assigner.v1 import assigner_service_pb2 as api
 from braid.api.assigner.v1 import group_pb2
-from tests.support.assigner_pair import AssignerPair, Shape, now_ms
-from tests.support.etcd_process import etcd_cluster
-from tests.support.patience import Deadline, until
-from tests.support.telling_member import OWNERSHIPS, Told
+from testbed.etcd_process import etcd_cluster
+from testbed.members.assigner_pair import AssignerPair, Shape, now_ms
+from testbed.members.telling_member import OWNERSHIPS, Told
+from testbed.patience import Deadline, until
 
 KILLS: Final = 30
 CLASSIC: Final = "classic group of aiokafka, member killed"

@@ -34,7 +34,7 @@ from services.registry.model.stream_commands import CreateStream, MoveTraffic, P
 from services.registry.model.streams import StreamSpec
 from services.registry.model.topics import canary_topic
 from services.registry.service import RegistryService
-from tests.support.patience import Deadline, until
+from testbed.patience import Deadline, until
 
 STREAMS_MOVED: Final = 1_000
 QUICK_STREAMS: Final = 20

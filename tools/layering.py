@@ -22,7 +22,7 @@ from importlinter.domain.contract import registry
 ROOT: Final = Path(__file__).resolve().parent.parent
 
 # Top-level directories whose code may import anything and is imported by nobody, and what builds leave behind.
-FREE: Final = frozenset({"bench", "build", "dist", "examples", "tests", "tools"})
+FREE: Final = frozenset({"build", "dist", "examples", "tests", "tools"})
 
 # What only computes: no clock, no randomness, no I/O, no loop.
 _VALUES: Final = """

@@ -20,7 +20,7 @@ ROOT: Final = Path(__file__).resolve().parent.parent
 VENV: Final = ROOT / ".venv"
 PYTHON: Final = VENV / "bin" / "python"
 # What the mesh's processes import. Each start would compile it anew where PYTHONDONTWRITEBYTECODE is set.
-SOURCES: Final = ("braid", "console", "devmesh", "pipelines", "services", "tests/support")
+SOURCES: Final = ("braid", "console", "devmesh", "pipelines", "services", "testbed")
 STAMP: Final = VENV / ".ready"
 LOCK: Final = ROOT / "requirements" / "dev.txt"
 

@@ -4,7 +4,7 @@
 marked `untimed` run two at a time: much of what they do is wait. All others measure times, so they run alone, one
 after the other. `--extended` adds the tests that run for long. Only tests of
 real processes get a second look, and only a few of them: a machine that stalls for a second fails them without any
-fault of ours. Where the machine's host withheld its cores (`tests.support.patience`), more of them do, and a third.
+fault of ours. Where the machine's host withheld its cores (`testbed.patience`), more of them do, and a third.
 It is never silent: the share of its time that the machine gave is printed, what passed later is printed last and kept
 in `build/flaky.json`, and is a bug to be mended. A unit, contract or simulation test that fails has failed.
 """
@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from tests.support.patience import Deadline
+from testbed.patience import Deadline
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 REAL: Final = ("tests/integration", "tests/e2e")

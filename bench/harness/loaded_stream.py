@@ -20,7 +20,7 @@ from bench.harness.load_process import ELSEWHERE, END, LANE, NUMBER_BITS, QUIET,
 from braid.api.registry.v1 import cluster_pb2, stream_pb2
 from braid.api.registry.v1 import registry_service_pb2 as api
 from devmesh.mesh import DevMesh
-from tests.support.patience import until
+from testbed.patience import until
 
 PROCESSES: Final = 2
 PARTITIONS: Final = 8

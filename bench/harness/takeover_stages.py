@@ -4,9 +4,9 @@ import statistics
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from tests.support.assigner_pair import AssignerPair
-from tests.support.checkers.facts import Killed
-from tests.support.telling_member import Told
+from testbed.checkers.facts import Killed
+from testbed.members.assigner_pair import AssignerPair
+from testbed.members.telling_member import Told
 
 TAKEN_MS: Final = 1_000.0  # a takeover that took longer has no stages worth a median
 # What happened, in order. A decision's time is when it was made: before it was appended.

@@ -1,4 +1,4 @@
-"""Reads a partition with plain aiokafka in a process of its own, and tells what `tests.support.bomb_reader` tells.
+"""Reads a partition with plain aiokafka in a process of its own, and tells what `testbed.members.bomb_reader` tells.
 
 `bomb_peer BOOTSTRAP WARM_TOPIC TOPIC END`. It may take so much memory and no more: what a machine would do to it beyond
 that, others would suffer. Where it ends of that it printed nothing.
@@ -14,7 +14,7 @@ from typing import Final
 from aiokafka import AIOKafkaConsumer
 from aiokafka import TopicPartition as AioPartition
 
-from tests.support.bomb_reader import Cost, forget_peak, resident, worst_stall
+from testbed.members.bomb_reader import Cost, forget_peak, resident, worst_stall
 
 MEMORY_BYTES: Final = 8 << 30
 

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Final
 
 from devmesh.processes.guard import spawn_guarded
-from tests.e2e.chaos.field import StuckError, now_ms
-from tests.e2e.chaos.fleet import ROOT
-from tests.support.feeding import fed
+from testbed.feeding import fed
+from testbed.ground.field import StuckError, now_ms
+from testbed.ground.fleet import ROOT
 
 PARTITIONS: Final = 4
 SEND_SECONDS: Final = 0.02

@@ -7,13 +7,13 @@ from typing import Final
 
 import pytest
 
+from testbed.mesh import processes_of, show_logs
 from tests.e2e.chaos.commit import VARIABLE, commit_hash, seed_from
 from tests.e2e.chaos.liveness import not_judged
 from tests.e2e.chaos.plan import slice_of
 from tests.e2e.chaos.run import PROMISED, Report, play
 from tests.e2e.chaos.timeline import write_report
 from tests.support.judging import TRIES_MAX
-from tests.support.mesh import processes_of, show_logs
 
 BUILD: Final = Path(__file__).resolve().parents[2] / "build" / "chaos"
 

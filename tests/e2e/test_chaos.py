@@ -11,15 +11,15 @@ import pytest
 from braid.api.mesh.v1.event_pb2 import EventRecord
 from braid.host.system import system_host
 from braid.kafka.memory import MemoryKafka
-from tests.e2e.chaos.clusters import OffsetCommit, decode_commit, takes_records
-from tests.e2e.chaos.histories import Histories
-from tests.e2e.chaos.journals import Journals
+from testbed.checkers import facts
+from testbed.ground.clusters import OffsetCommit, decode_commit, takes_records
+from testbed.ground.histories import Histories
+from testbed.ground.journals import Journals
+from testbed.ground.load import CLUSTERS as CHAOS_CLUSTERS
 from tests.e2e.chaos.judging import handled_again, judge
 from tests.e2e.chaos.liveness import gaps, stalls
-from tests.e2e.chaos.load import CLUSTERS as CHAOS_CLUSTERS
 from tests.e2e.chaos.plan import slice_of
 from tests.e2e.chaos.run import Report
-from tests.support.checkers import facts
 
 KILLS_MIN: Final = 20
 STILL_MS: Final = 60_000

@@ -13,12 +13,12 @@ from braid.kernel.errors import BraidError, Refused
 from braid.rpc.mesh_client import ServiceClient
 from devmesh.documents import MeshStatus, ProcessStatus
 from devmesh.mesh import DevMesh
+from testbed.ground.field import Field, NotPlayedError, StuckError
+from testbed.ground.fleet import Fleet
+from testbed.ground.journals import Journals, Line
 from tests.e2e.chaos import clock_faults, full_disks
 from tests.e2e.chaos.catalogue import FAULTS, Kind
 from tests.e2e.chaos.faults import go_on
-from tests.e2e.chaos.field import Field, NotPlayedError, StuckError
-from tests.e2e.chaos.fleet import Fleet
-from tests.e2e.chaos.journals import Journals, Line
 from tests.e2e.chaos.liveness import Act, Gap, stalls
 from tests.e2e.chaos.network import was_cut
 from tests.e2e.chaos.run import Report, _Play

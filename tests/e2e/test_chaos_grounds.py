@@ -11,10 +11,10 @@ from typing import Final
 
 import pytest
 
+from testbed.ground.field import NotPlayedError
+from testbed.ground.load import CLUSTERS
 from tests.e2e.chaos import full_disks
-from tests.e2e.chaos.field import NotPlayedError
 from tests.e2e.chaos.full_disks import small_disks
-from tests.e2e.chaos.load import CLUSTERS
 from tests.e2e.chaos.namespaces import Namespace, namespace
 
 pytestmark = pytest.mark.real

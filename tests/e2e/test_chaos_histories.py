@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 from braid.api.assigner.v1.events_pb2 import AssignerEvent, LeaseGrant, LeasesGranted
 from braid.api.mesh.v1.event_pb2 import EventMetadata, EventRecord, ListEventsRequest, ListEventsResponse
-from tests.e2e.chaos.clock_offsets import ClockOffsets
-from tests.e2e.chaos.histories import Histories
+from testbed.checkers import check, facts
+from testbed.checkers.leases import OneGrant
+from testbed.ground.clock_offsets import ClockOffsets
+from testbed.ground.histories import Histories
 from tests.e2e.chaos.judging import in_order
-from tests.support.checkers import check, facts
-from tests.support.checkers.leases import OneGrant
 
 HOUR_MS = 3_600_000
 GROUP = "assigner/group/billing"

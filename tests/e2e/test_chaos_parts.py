@@ -21,13 +21,15 @@ from braid.api.registry.v1.events_pb2 import (
     TrafficMoved,
 )
 from braid.kernel.errors import ClusterUnavailable
+from testbed.checkers import facts
+from testbed.ground.disks import Disk, batches_in, records_in
+from testbed.ground.field import Field, Mark, StuckError
+from testbed.ground.journals import Line, SyncedLog
+from testbed.ground.load import fate_of
+from testbed.ground.quorum_log import METADATA_TOPIC
 from tests.e2e.chaos.catalogue import FAULTS
 from tests.e2e.chaos.commit import DIGITS, VARIABLE, commit_hash, seed_from
-from tests.e2e.chaos.disks import Disk, batches_in, records_in
-from tests.e2e.chaos.field import Field, Mark, StuckError
-from tests.e2e.chaos.journals import Line, SyncedLog
 from tests.e2e.chaos.liveness import Act, excused, gaps, late, longest, stalls
-from tests.e2e.chaos.load import fate_of
 from tests.e2e.chaos.plan import (
     ALWAYS,
     BROKERS,
@@ -44,11 +46,9 @@ from tests.e2e.chaos.plan import (
     slice_of,
 )
 from tests.e2e.chaos.producer import Sending
-from tests.e2e.chaos.quorum_log import METADATA_TOPIC
 from tests.e2e.chaos.run import PROMISED, Report
 from tests.e2e.chaos.series import SLICE_MS, Route, lag, routes, throughput
 from tests.e2e.chaos.timeline import page_of
-from tests.support.checkers import facts
 
 TOPIC: Final = "braid.orders.live.1"
 LOG: Final = facts.LogId("east", TOPIC, 2)

@@ -14,8 +14,8 @@ import pytest
 
 import braid as braid_sdk
 from devmesh.mesh import DevMesh
-from tests.support import patience
-from tests.support.mesh import running_mesh
+from testbed import patience
+from testbed.mesh import running_mesh
 
 BRAID: Final = (sys.executable, "-c", "from braid.cli import main; main()")
 COMMAND_SECONDS: Final = 60.0  # as the machine gives them

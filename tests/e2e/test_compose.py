@@ -15,8 +15,8 @@ from braid.api.registry.v1.registry_service_pb2 import (
     ListClustersResponse,
 )
 from braid.api.registry.v1.stream_pb2 import LaneSpec, Stream, StreamSpec
+from testbed.patience import Deadline
 from tests.support.compose import Played, read_compose, start_order
-from tests.support.patience import Deadline
 
 # What stands for the machine: the network is its loopback, volumes are directories.
 MACHINE: Final = ("net", "disks")

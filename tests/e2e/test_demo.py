@@ -13,7 +13,7 @@ from typing import Final
 import psutil
 import pytest
 
-from tests.support.patience import wait
+from testbed.patience import wait
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(1_200)]
 

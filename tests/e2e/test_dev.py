@@ -27,8 +27,8 @@ from braid.api.registry.v1.stream_pb2 import LaneSpec, Stream, StreamSpec
 from devmesh.documents import Ready, ready_from_json
 from devmesh.files import MeshFiles
 from devmesh.mesh import DevMesh
-from tests.support.mesh import processes_of, running_mesh, wait_gone
-from tests.support.patience import until
+from testbed.mesh import processes_of, running_mesh, wait_gone
+from testbed.patience import until
 
 BRAID: Final = (sys.executable, "-c", "from braid.cli import main; main()")
 HANG_SECONDS: Final = 300.0  # by the wall: it ends what hangs, and judges nothing

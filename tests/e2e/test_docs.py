@@ -12,7 +12,7 @@ import pytest
 import braid
 from braid.api.registry.v1.cluster_pb2 import ClusterHealth
 from braid.api.registry.v1.registry_service_pb2 import ListClustersRequest, ListClustersResponse
-from tests.support.patience import until
+from testbed.patience import until
 from tests.support.snippets import reader, run_page, run_snippet, snippets
 
 pytestmark = pytest.mark.untimed

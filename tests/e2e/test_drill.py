@@ -28,8 +28,8 @@ from braid.api.registry.v1.registry_service_pb2 import (
     ListStreamsResponse,
 )
 from braid.kernel.limits.drill import DRILL_YOUNG_SECONDS
-from tests.support.mesh import running_mesh
-from tests.support.patience import until
+from testbed.mesh import running_mesh
+from testbed.patience import until
 
 BRAID: Final = (sys.executable, "-c", "from braid.cli import main; main()")
 HANG_SECONDS: Final = 300.0  # by the wall: it ends what hangs, and judges nothing

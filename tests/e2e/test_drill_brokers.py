@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from testbed.mesh import running_mesh
 from tests.e2e.test_drill import check_history, check_untouched, drill, run, under_load
-from tests.support.mesh import running_mesh
 
 pytestmark = [pytest.mark.real, pytest.mark.untimed, pytest.mark.extended, pytest.mark.timeout(900)]
 

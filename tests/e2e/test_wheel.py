@@ -12,7 +12,7 @@ from typing import Final
 
 import pytest
 
-from tests.support.mesh import running_mesh
+from testbed.mesh import running_mesh
 
 pytestmark = pytest.mark.untimed
 

@@ -13,9 +13,9 @@ import pytest
 
 from devmesh.mesh import DevMesh
 from devmesh.processes.brokers import KafkaBroker
-from tests.support.brokers import STOCK_SESSION, running_broker
+from testbed.brokers import STOCK_SESSION, running_broker
+from testbed.mesh import running_mesh
 from tests.support.grounds import GROUNDS, Grounds, fixtures_of, together
-from tests.support.mesh import running_mesh
 
 TIER: Final = Path(__file__).parent
 _open: Final = Grounds()

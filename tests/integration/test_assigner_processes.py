@@ -16,7 +16,7 @@ from braid.api.assigner.v1 import group_pb2
 from braid.host.system import system_host
 from braid.rpc.grpc_transport import GrpcTransport
 from braid.rpc.mesh_client import Directory, ServiceClient
-from tests.support.patience import until
+from testbed.patience import until
 
 ROOT = Path(__file__).parents[2]
 TAKEOVERS = 8
@@ -136,7 +136,7 @@ async def machine(tmp_path: Path) -> AsyncIterator[Machine]:
     made = Machine(tmp_path)
     try:
         made.tell(("logs/live/1", 12, "STANDBY"))
-        await made.service("registry-0", "tests.support.told_registry")
+        await made.service("registry-0", "testbed.members.told_registry")
         await made.service("assigner-0", "services.assigner")
         await made.service("assigner-1", "services.assigner")
         spec = group_pb2.GroupSpec(streams=["logs"], lease_ms=1_000, fencing=group_pb2.FENCING_NONE)

@@ -22,9 +22,9 @@ from braid.kernel.limits.kafka import INFLATED_RECORD_BYTES_MAX
 from braid.kernel.ports import DamagedBatch, TopicPartition
 from devmesh.mesh import DevMesh
 from devmesh.processes.brokers import KafkaBroker
-from tests.support.batches import BROKER_SECONDS, NAMES, bomb, packed, produce_raw, raw_batch, record_bytes, write_raw
-from tests.support.bomb_reader import Cost, read_with_a_fetcher
-from tests.support.patience import until
+from testbed.batches import BROKER_SECONDS, NAMES, bomb, packed, produce_raw, raw_batch, record_bytes, write_raw
+from testbed.members.bomb_reader import Cost, read_with_a_fetcher
+from testbed.patience import until
 
 ROOT: Final = Path(__file__).parents[2]
 LARGEST: Final = (2 << 30) - 200  # inflated: the size of a record is a number of 31 bits

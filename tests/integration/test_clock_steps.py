@@ -17,9 +17,9 @@ from braid.api.registry.v1 import stream_pb2
 from braid.kernel.limits.leases import IDLE_CHECK_SECONDS
 from braid.kernel.ports import TopicPartition
 from braid.rpc.mesh_client import ServiceClient
+from testbed.brokers import running_broker
+from testbed.patience import in_time
 from tests.integration.test_registry_processes import CALL_SECONDS, House, channel, create_cluster, create_stream, is_in
-from tests.support.brokers import running_broker
-from tests.support.patience import in_time
 
 pytestmark = pytest.mark.timeout(300)
 EIGHT_DAYS_MS = 8 * 86_400_000

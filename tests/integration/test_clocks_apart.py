@@ -25,9 +25,9 @@ from braid.kernel.limits.leases import IDLE_CHECK_SECONDS
 from braid.kernel.limits.runtime import CLOCKS_APART_SECONDS, CLOCKS_COMPARE_SECONDS
 from devmesh.files import MeshFiles
 from devmesh.mesh import DevMesh
+from testbed.mesh import running_mesh
+from testbed.patience import until
 from tests.support.clocks import clocks_apart
-from tests.support.mesh import running_mesh
-from tests.support.patience import until
 
 pytestmark = [pytest.mark.extended, pytest.mark.timeout(600)]
 LIVE: Final = "restless/live/1"

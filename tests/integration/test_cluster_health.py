@@ -9,9 +9,9 @@ import pytest
 
 from braid.kernel.limits.health import SOLE_WITNESS_SECONDS
 from devmesh.processes.brokers import KafkaBroker
-from tests.support.brokers import READY_SECONDS, running_broker
+from testbed.brokers import READY_SECONDS, running_broker
+from testbed.patience import Deadline, until
 from tests.support.judging import judge
-from tests.support.patience import Deadline, until
 from tests.support.wired_registry import ENOUGH_SECONDS, WiredRegistry, sending, wired_registry
 
 CUT_SECONDS = 8.0

@@ -11,8 +11,8 @@ from braid.kernel.errors import AlreadyExists, BraidError, ClusterUnavailable
 from braid.kernel.limits.kafka import KAFKA_CALL_SECONDS
 from braid.kernel.ports import KafkaAdmin, TopicPartition
 from devmesh.processes.brokers import KafkaBroker
-from tests.support.brokers import READY_SECONDS, parted_cluster, running_broker
-from tests.support.patience import POLL_SECONDS, Deadline, until
+from testbed.brokers import READY_SECONDS, parted_cluster, running_broker
+from testbed.patience import POLL_SECONDS, Deadline, until
 from tests.support.wired_registry import ENOUGH_SECONDS, sending, wired_registry
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(600)]

@@ -25,9 +25,9 @@ from braid.kernel.errors import Invalid, NotFound
 from braid.kernel.limits.dlq import REPLAY_BATCH_LETTERS_MAX
 from devmesh.mesh import DevMesh
 from services.dlq.domain.policy import batch_letters
+from testbed.patience import Deadline, until
 from tests.support.grounds import wait_healthy
 from tests.support.judging import judge
-from tests.support.patience import Deadline, until
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(600)]
 LETTERS: Final = 10_000

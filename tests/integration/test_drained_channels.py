@@ -12,9 +12,9 @@ from braid.api.assigner.v1 import group_pb2
 from braid.api.registry.v1 import registry_service_pb2 as api
 from braid.api.registry.v1 import stream_pb2
 from devmesh.mesh import DevMesh
+from testbed.patience import until
 from tests.support.commands import CALL_SECONDS, printed
 from tests.support.grounds import wait_healthy
-from tests.support.patience import until
 
 pytestmark = [pytest.mark.real, pytest.mark.untimed, pytest.mark.timeout(600)]
 FIRST: Final = [f"east-{number}" for number in range(150)]

@@ -24,9 +24,9 @@ from braid.kernel.errors import Fenced
 from braid.kernel.ids import ASIDE_GROUP
 from braid.kernel.ports import Committed, Generation, KafkaOffsets, TopicPartition
 from devmesh.mesh import DevMesh
+from testbed.patience import in_time, until
 from tests.support.grounds import wait_healthy
 from tests.support.leading import leader
-from tests.support.patience import in_time, until
 
 ROOT: Final = Path(__file__).parents[2]
 STREAM: Final = "logs"

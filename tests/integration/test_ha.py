@@ -15,7 +15,13 @@ import pytest
 import pytest_asyncio
 
 from devmesh.processes.brokers import KafkaBroker
-from tests.support.assigner_pair import (
+from testbed.checkers import Checker, check, facts
+from testbed.checkers.epochs import OneLeaderAtATime, RisingEpochs
+from testbed.checkers.fencing import FencedCommits
+from testbed.checkers.holders import ExclusiveHolders
+from testbed.checkers.leases import LEASES
+from testbed.etcd_process import EtcdCluster, etcd_cluster
+from testbed.members.assigner_pair import (
     ASSIGNERS,
     GRACE_SECONDS,
     PARTITIONS,
@@ -24,14 +30,8 @@ from tests.support.assigner_pair import (
     Shape,
     now_ms,
 )
-from tests.support.checkers import Checker, check, facts
-from tests.support.checkers.epochs import OneLeaderAtATime, RisingEpochs
-from tests.support.checkers.fencing import FencedCommits
-from tests.support.checkers.holders import ExclusiveHolders
-from tests.support.checkers.leases import LEASES
-from tests.support.etcd_process import EtcdCluster, etcd_cluster
+from testbed.patience import Deadline, until
 from tests.support.judging import judge
-from tests.support.patience import Deadline, until
 
 LEASE_SECONDS: Final = 1.0
 OWNED_SECONDS: Final = 2 * 4.0  # after healing every partition has an owner (I13), with twofold slack

@@ -24,10 +24,10 @@ from braid.kernel.ports import CallOptions, RpcChannel
 from braid.rpc.grpc_transport import GrpcTransport
 from braid.rpc.methods import method_path
 from devmesh.mesh import DevMesh
-from tests.e2e.chaos.clusters import decode_commit
+from testbed.ground.clusters import decode_commit
+from testbed.patience import Deadline, until
 from tests.support.grounds import wait_healthy
 from tests.support.judging import judge
-from tests.support.patience import Deadline, until
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(600)]
 

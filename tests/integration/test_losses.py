@@ -12,7 +12,7 @@ from braid.api.registry.v1 import registry_service_pb2 as api
 from braid.kernel.errors import Refused
 from devmesh.mesh import DevMesh
 from devmesh.processes.brokers import KafkaBroker
-from tests.support.patience import until
+from testbed.patience import until
 
 pytestmark = [pytest.mark.real, pytest.mark.untimed, pytest.mark.timeout(600)]
 STREAM: Final = "losing"

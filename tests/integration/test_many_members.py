@@ -19,8 +19,8 @@ from braid.host.system import system_host
 from braid.kernel.errors import BraidError, Exhausted, Unavailable
 from braid.rpc.grpc_transport import GrpcTransport
 from braid.rpc.mesh_client import Directory, ServiceClient
-from tests.support.many_members import Members
-from tests.support.patience import until
+from testbed.members.many_members import Members
+from testbed.patience import until
 
 ROOT = Path(__file__).parents[2]
 MEMBERS, CONNECTIONS = 1_000, 10
@@ -80,7 +80,7 @@ async def edge(tmp_path: Path) -> AsyncIterator[Edge]:
     made = Edge(tmp_path)
     try:
         made.tell("STANDBY")
-        await made.service("registry-0", "tests.support.told_registry")
+        await made.service("registry-0", "testbed.members.told_registry")
         made.address = await made.service("assigner-0", "services.assigner")
         spec = group_pb2.GroupSpec(streams=["logs"], fencing=group_pb2.FENCING_NONE)
         request = api.CreateGroupRequest(name="group-0", spec=spec)

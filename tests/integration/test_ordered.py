@@ -14,9 +14,9 @@ import braid
 from braid.api.registry.v1 import registry_service_pb2 as api
 from braid.api.registry.v1 import stream_pb2
 from devmesh.mesh import DevMesh
+from testbed.patience import in_time, until
 from tests.support.commands import CALL_SECONDS, printed
 from tests.support.grounds import wait_healthy
-from tests.support.patience import in_time, until
 
 pytestmark = [pytest.mark.real, pytest.mark.untimed, pytest.mark.timeout(600)]
 KEYS: Final = 12

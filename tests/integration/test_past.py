@@ -21,10 +21,10 @@ from braid.api.registry.v1 import registry_service_pb2 as api
 from braid.api.registry.v1 import stream_pb2
 from braid.kernel.limits.store import SNAPSHOT_EVERY_EVENTS
 from devmesh.mesh import DevMesh
-from tests.support.checkers.past import PastAnswers
+from testbed.checkers.past import PastAnswers
+from testbed.mesh import running_mesh
+from testbed.patience import until
 from tests.support.commands import CALL_SECONDS, printed
-from tests.support.mesh import running_mesh
-from tests.support.patience import until
 
 pytestmark = [pytest.mark.real, pytest.mark.untimed, pytest.mark.timeout(600), pytest.mark.extended]
 NAME: Final = "kept"

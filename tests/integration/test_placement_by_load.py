@@ -17,11 +17,11 @@ import pytest
 import braid
 from braid.kernel.limits.placement import LOAD_SETTLE_SECONDS
 from devmesh.mesh import DevMesh
+from testbed.members.loaded_group import HOG_PART_MIN, MEMBERS, Hog, LoadedGroup, loaded_group, reasons
+from testbed.patience import Deadline
 from tests.support.grounds import wait_healthy
 from tests.support.judging import judge
 from tests.support.leading import leader
-from tests.support.loaded_group import HOG_PART_MIN, MEMBERS, Hog, LoadedGroup, loaded_group, reasons
-from tests.support.patience import Deadline
 
 STEADY_SECONDS: Final = 10.0
 SHIFT_SECONDS: Final = 15.0

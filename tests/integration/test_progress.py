@@ -21,9 +21,9 @@ from braid.kernel.ports import Committed, TopicPartition
 from braid.kernel.progress_fields import SpillPointer
 from devmesh.mesh import DevMesh
 from devmesh.processes.brokers import KafkaBroker
-from tests.support.brokers import running_broker
-from tests.support.mesh import running_mesh
-from tests.support.patience import until
+from testbed.brokers import running_broker
+from testbed.mesh import running_mesh
+from testbed.patience import until
 from tests.support.stuck_member import left_of
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(600)]

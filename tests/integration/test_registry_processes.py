@@ -19,8 +19,8 @@ from braid.kernel.ports import KafkaAdmin, TopicPartition
 from braid.rpc.grpc_transport import GrpcTransport
 from braid.rpc.mesh_client import Directory, ServiceClient
 from devmesh.processes.brokers import KafkaBroker
-from tests.support.brokers import running_broker
-from tests.support.patience import in_time, until
+from testbed.brokers import running_broker
+from testbed.patience import in_time, until
 
 pytestmark = pytest.mark.timeout(600)
 ROOT = Path(__file__).parents[2]

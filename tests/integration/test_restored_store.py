@@ -13,8 +13,8 @@ from braid.api.registry.v1 import registry_service_pb2 as api
 from braid.api.registry.v1 import stream_pb2
 from braid.client.mesh import Mesh
 from devmesh.mesh import DevMesh
-from tests.support.mesh import running_mesh
-from tests.support.patience import until
+from testbed.mesh import running_mesh
+from testbed.patience import until
 
 SERVICES = ("registry-0", "assigner-0")
 

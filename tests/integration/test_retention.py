@@ -17,8 +17,8 @@ from braid.kernel.ports import KafkaAdmin, OffsetAt, TopicPartition
 from devmesh.mesh import DevMesh
 from devmesh.processes.brokers import KafkaBroker
 from services.registry.model.topics import HOUR_MS
-from tests.support.brokers import READY_SECONDS, running_broker
-from tests.support.patience import until
+from testbed.brokers import READY_SECONDS, running_broker
+from testbed.patience import until
 
 pytestmark = [pytest.mark.real, pytest.mark.untimed, pytest.mark.timeout(600)]
 STREAM: Final = "keeping"

@@ -20,7 +20,7 @@ from braid.kernel.ports import CallOptions
 from braid.rpc.grpc_transport import GrpcTransport
 from braid.rpc.mesh_client import Directory, ServiceClient
 from braid.rpc.methods import method_path
-from tests.support.patience import in_time, until
+from testbed.patience import in_time, until
 
 ROOT = Path(__file__).parents[2]
 CALL_SECONDS = 60.0  # by the wall: a call that is not answered at all

@@ -9,7 +9,7 @@ from braid.kernel.errors import Unavailable
 from braid.kernel.ports import CallOptions, DuplexCall, DuplexServing, RpcService
 from braid.rpc.grpc_transport import GrpcTransport
 from braid.rpc.methods import duplex
-from tests.support.patience import in_time
+from testbed.patience import in_time
 
 STREAMS = 3_000  # well beyond grpc's own bound on calls not yet taken up
 CONNECTIONS = 4

@@ -14,8 +14,8 @@ from braid.api.assigner.v1.assigner_service_pb2 import ListMembersRequest, ListM
 from braid.api.registry.v1.registry_service_pb2 import CreateStreamRequest
 from braid.api.registry.v1.stream_pb2 import LaneSpec, Stream, StreamSpec
 from devmesh.mesh import DevMesh
+from testbed.patience import until
 from tests.support.grounds import wait_healthy
-from tests.support.patience import until
 
 ROOT: Final = Path(__file__).parents[2]
 HANGS_SECONDS: Final = 300.0  # by the wall

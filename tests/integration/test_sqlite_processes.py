@@ -14,9 +14,9 @@ from braid.kernel.errors import Fenced, StoreUnavailable
 from braid.kernel.limits.store import SESSION_TTL_SECONDS
 from braid.kernel.ports import Endpoint, HistoryId, Leader, Session
 from braid.stores.sqlite import SqliteStore
+from testbed.patience import in_time, until
 from tests.contract.event_store.harness import check_batches, take
 from tests.support.freezer import Freezer
-from tests.support.patience import in_time, until
 
 ROOT = Path(__file__).parents[2]
 LOGS = HistoryId("registry", "stream", "logs")

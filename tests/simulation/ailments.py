@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from braid.kernel.limits.health import SLOW_AFTER_SECONDS, SOLE_WITNESS_SECONDS
+from testbed.checkers.checking import Instant
+from testbed.checkers.facts import Acknowledged, Ailing, Fact, Folded
 from tests.simulation.world import MEMBERS, PRODUCERS, SERVICES, World
-from tests.support.checkers.checking import Instant
-from tests.support.checkers.facts import Acknowledged, Ailing, Fact, Folded
 
 BLINK_SECONDS: Final = 0.2
 GASP_SECONDS: Final = 1.2  # a look fails meanwhile, and producers may complain

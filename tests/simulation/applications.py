@@ -12,8 +12,8 @@ from braid.client.mesh import Mesh
 from braid.client.producing.producer import Producer
 from braid.client.records.record import Record
 from braid.kernel.errors import BraidError, Retryable
+from testbed.checkers import facts
 from tests.simulation.journal import Journal
-from tests.support.checkers import facts
 from tests.support.virtual_time import VirtualProcess
 
 GROUP: Final = "indexer"

@@ -9,11 +9,11 @@ from collections.abc import Iterator, Sequence
 
 from braid.api.registry.v1 import registry_service_pb2 as api
 from braid.kernel.ports import HistoryId
+from testbed.checkers.checking import Instant
+from testbed.checkers.facts import Fact, Folded, StoreRestored
 from tests.simulation.applications import STREAM
 from tests.simulation.operations import Operation
 from tests.simulation.world import World
-from tests.support.checkers.checking import Instant
-from tests.support.checkers.facts import Fact, Folded, StoreRestored
 
 
 class ClusterOperator:

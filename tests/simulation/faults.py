@@ -10,6 +10,7 @@ from typing import Final
 
 from braid.kernel.limits.store import SESSION_TTL_SECONDS
 from braid.stores.memory import Fate
+from testbed.checkers import facts
 from tests.simulation.absence import kill_members, members_leave, move_and_reset, move_elsewhere, start_members
 from tests.simulation.ailments import GASP_SECONDS, Ailment, Ailments
 from tests.simulation.emptying import ClusterOperator
@@ -20,7 +21,6 @@ from tests.simulation.remembering import ArchiveBreaker
 from tests.simulation.restored import StoreOperator
 from tests.simulation.splitting import splitting
 from tests.simulation.world import DLQS, MEMBERS, PRODUCERS, SERVICES, Slowness, World
-from tests.support.checkers import facts
 
 _PAUSES: Final = (0.5, 1.0, 3.0)  # of a session or lease
 _HOUR_MS: Final = 3_600_000

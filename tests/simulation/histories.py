@@ -19,8 +19,8 @@ from services.dlq.model import events as dlq
 from services.registry.histories import CLUSTERS, STREAMS
 from services.registry.model import stream_events as registry
 from services.registry.model.channels import ChannelRef
+from testbed.checkers import facts
 from tests.simulation.journal import Journal
-from tests.support.checkers import facts
 
 KINDS: Mapping[tuple[str, str], AnyKind] = {
     ("registry", CLUSTERS.name): CLUSTERS,

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Sequence
 
-from tests.support.checkers.checking import Checker, Violation, Watch
-from tests.support.checkers.facts import BatchWatched, Fact, Folded, Sent
+from testbed.checkers.checking import Checker, Violation, Watch
+from testbed.checkers.facts import BatchWatched, Fact, Folded, Sent
 from tests.support.virtual_time import VirtualTimeLoop
 
 _SILENT = (BatchWatched, Folded, Sent)  # checked, and not worth a line

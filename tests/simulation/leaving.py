@@ -4,8 +4,8 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from tests.support.checkers.checking import Instant
-from tests.support.checkers.facts import Acknowledged, Committed, Fact, Folded
+from testbed.checkers.checking import Instant
+from testbed.checkers.facts import Acknowledged, Committed, Fact, Folded
 
 ANSWER_SECONDS: Final = 8.0  # a topic that is never made is waited for, a registry is late: then there is an answer
 _ILL: Final = ("DOWN", "SLOW")

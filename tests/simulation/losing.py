@@ -10,10 +10,10 @@ from typing import Final
 from braid.api.registry.v1 import registry_service_pb2 as api
 from braid.api.registry.v1 import stream_pb2
 from braid.kernel.errors import BraidError
+from testbed.checkers.letters import DLQ_LANE, lane_of
 from tests.simulation.applications import STREAM
 from tests.simulation.observed import ObservedCluster
 from tests.simulation.world import World
-from tests.support.checkers.letters import DLQ_LANE, lane_of
 
 ASK_SECONDS: Final = 1.0
 

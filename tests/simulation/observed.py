@@ -26,9 +26,9 @@ from braid.kernel.ports import (
 from braid.runtime.archive.log import SERVICE as ARCHIVE_LOG
 from braid.stores.memory import Fate, MemoryStore
 from braid.stores.memory_server import MemoryStoreServer
+from testbed.checkers import facts
 from tests.simulation.journal import Journal
 from tests.simulation.spilling import beside
-from tests.support.checkers import facts
 
 T = TypeVar("T")
 

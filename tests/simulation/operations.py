@@ -12,10 +12,10 @@ from braid.api.assigner.v1 import assigner_service_pb2 as api
 from braid.api.assigner.v1 import group_pb2
 from braid.kernel.errors import BraidError, FailoverBlocked, NotFound, Refused
 from braid.rpc.mesh_client import ServiceClient
+from testbed.checkers.checking import Instant
+from testbed.checkers.facts import Fact, Folded, StoreRestored
 from tests.simulation.applications import GROUP, STREAM
 from tests.simulation.world import LANES, MEMBERS, World
-from tests.support.checkers.checking import Instant
-from tests.support.checkers.facts import Fact, Folded, StoreRestored
 
 _HELD, _REVOKING = 2, 3
 _LATE_SECONDS = 3.0

@@ -4,9 +4,9 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from testbed.checkers.checking import Instant
+from testbed.checkers.facts import Fact, Folded, HandlerStarted
 from tests.simulation.applications import STREAM
-from tests.support.checkers.checking import Instant
-from tests.support.checkers.facts import Fact, Folded, HandlerStarted
 
 
 class KeptOrder(Instant):

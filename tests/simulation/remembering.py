@@ -18,10 +18,10 @@ from braid.kernel.ports import HistoryId
 from braid.rpc.memory_transport import MemoryTransport
 from braid.runtime import fold, past
 from braid.runtime.replica import Replica
+from testbed.checkers.past import INVARIANT, Answer, KeptAnswers
 from tests.simulation.histories import KINDS
 from tests.simulation.past_questions import questions
 from tests.simulation.world import SERVICES, World
-from tests.support.checkers.past import INVARIANT, Answer, KeptAnswers
 
 INTERVAL_EVENTS: Final = 8  # after so many events a snapshot is due; 512 in real life
 SEGMENT_EVENTS: Final = 6  # no divisor of it: segments begin and end within intervals

@@ -13,10 +13,10 @@ from services.dlq.index.letter_index import DlqPartition, LetterIndex
 from services.dlq.model.letters import Letter
 from services.dlq.reconciler.member import GROUP as DLQ_GROUP
 from services.dlq.servicer.service import Dlq
+from testbed.checkers import facts
+from testbed.checkers.letters import WholeReplays
 from tests.simulation.applications import STREAM
 from tests.simulation.journal import Journal
-from tests.support.checkers import facts
-from tests.support.checkers.letters import WholeReplays
 
 RATES: Final = (1.0, 4.0)  # letters a second, of one replay after the other: batches of one, and of two
 _RETRY_SECONDS: Final = 0.5

@@ -5,9 +5,9 @@ from typing import Final
 
 from braid.stores.memory_server import MemoryBackup
 from services.registry.model.channels import ChannelRef
+from testbed.checkers import facts
 from tests.simulation.histories import ChannelSeen
 from tests.simulation.world import SERVICES, World
-from tests.support.checkers import facts
 
 RESTORES_MAX: Final = 2  # in a run: each costs it a quarter of its time
 

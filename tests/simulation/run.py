@@ -10,6 +10,22 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 
 from braid.kernel.ports import Task
+from testbed.checkers.checking import Checker, Violation
+from testbed.checkers.commits import ReadableEnvelopes, TruthfulCommits
+from testbed.checkers.delivery import HonestReceipts, NoPhantom, ZeroLoss
+from testbed.checkers.drains import SafeDrains
+from testbed.checkers.epochs import OneLeaderAtATime, RisingEpochs
+from testbed.checkers.fencing import FencedCommits
+from testbed.checkers.folding import OneFold
+from testbed.checkers.holders import ExclusiveHolders
+from testbed.checkers.lanes import FairLanes, PoisonStandsAside
+from testbed.checkers.leases import Restful
+from testbed.checkers.letters import LettersFirst, WholeReplays
+from testbed.checkers.losses import ExactLosses
+from testbed.checkers.past import KeptAnswers
+from testbed.checkers.resets import KeptResets
+from testbed.checkers.retention import KeptTopics
+from testbed.checkers.stores import GapFreeWatches, HonestAppends
 from tests.simulation.ailments import HonestHealth
 from tests.simulation.applications import GROUP
 from tests.simulation.emptying import HonestlyEmpty
@@ -25,22 +41,6 @@ from tests.simulation.replaying import Replaying
 from tests.simulation.splitting import early
 from tests.simulation.two_meshes import OtherMesh, OwnTopics
 from tests.simulation.world import World
-from tests.support.checkers.checking import Checker, Violation
-from tests.support.checkers.commits import ReadableEnvelopes, TruthfulCommits
-from tests.support.checkers.delivery import HonestReceipts, NoPhantom, ZeroLoss
-from tests.support.checkers.drains import SafeDrains
-from tests.support.checkers.epochs import OneLeaderAtATime, RisingEpochs
-from tests.support.checkers.fencing import FencedCommits
-from tests.support.checkers.folding import OneFold
-from tests.support.checkers.holders import ExclusiveHolders
-from tests.support.checkers.lanes import FairLanes, PoisonStandsAside
-from tests.support.checkers.leases import Restful
-from tests.support.checkers.letters import LettersFirst, WholeReplays
-from tests.support.checkers.losses import ExactLosses
-from tests.support.checkers.past import KeptAnswers
-from tests.support.checkers.resets import KeptResets
-from tests.support.checkers.retention import KeptTopics
-from tests.support.checkers.stores import GapFreeWatches, HonestAppends
 from tests.support.virtual_time import VirtualDeadlock, VirtualFailure, VirtualTimeLoop
 
 OWNED_SECONDS = 20.0  # after healing: leases run out, leaders settle, then every partition has its member

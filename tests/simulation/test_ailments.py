@@ -9,11 +9,11 @@ import pytest
 
 from braid.kernel.limits.health import SOLE_WITNESS_SECONDS
 from braid.kernel.ports import HistoryId
+from testbed.checkers.facts import Acknowledged, Ailing, Fact, Folded, Place
 from tests.simulation.ailments import FULL_SECONDS, LATELY_SECONDS, SILENT_SECONDS, HonestHealth
 from tests.simulation.plan import Plan
 from tests.simulation.run import run
 from tests.simulation.seeds import Enough
-from tests.support.checkers.facts import Acknowledged, Ailing, Fact, Folded, Place
 
 THRESHOLDS: Final = {"slow_floor_seconds": 0.08, "slow_after_seconds": 10.0}
 AILMENTS: Final = (

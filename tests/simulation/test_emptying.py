@@ -7,11 +7,11 @@ from typing import Final
 import pytest
 
 from braid.kernel.ports import HistoryId
+from testbed.checkers.facts import Folded
 from tests.simulation.emptying import HonestlyEmpty
 from tests.simulation.plan import Plan
 from tests.simulation.run import run
 from tests.simulation.seeds import Enough
-from tests.support.checkers.facts import Folded
 
 FAULTS: Final = (
     *("empty-cluster",) * 5,

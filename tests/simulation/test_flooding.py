@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
+from testbed.checkers import Checker, check, facts
+from testbed.checkers.facts import Fact, Flooded, LogId, Place, Troubled
+from testbed.checkers.lanes import SAMPLES_MIN, SETTLED_SECONDS, FairLanes, PoisonStandsAside, percentile99
 from tests.simulation.mutants_lanes import FLOOD, POISON
 from tests.simulation.plan import Plan
 from tests.simulation.run import Result, run
-from tests.support.checkers import Checker, check, facts
-from tests.support.checkers.facts import Fact, Flooded, LogId, Place, Troubled
-from tests.support.checkers.lanes import SAMPLES_MIN, SETTLED_SECONDS, FairLanes, PoisonStandsAside, percentile99
 
 SEEDS_MAX = 8
 KILLS: dict[str, Any] = {"faults": ("kill-member",), "fault_interval_seconds": 8.0}

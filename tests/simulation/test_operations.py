@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from braid.kernel.ports import HistoryId
+from testbed.checkers.facts import Folded
 from tests.simulation.operations import KeptRules
 from tests.simulation.plan import Plan
 from tests.simulation.run import run
 from tests.simulation.seeds import Enough
-from tests.support.checkers.facts import Folded
 
 FAULTS = (
     *("operate",) * 6,

@@ -6,12 +6,12 @@ from typing import Final
 import pytest
 
 from braid.kernel.ports import HistoryId
+from testbed.checkers.facts import Folded, HandlerStarted, LogId
 from tests.simulation.applications import GROUP, STREAM
 from tests.simulation.ordering import KeptOrder
 from tests.simulation.plan import Plan
 from tests.simulation.run import run
 from tests.simulation.seeds import seeds
-from tests.support.checkers.facts import Folded, HandlerStarted, LogId
 
 FAULTS: Final = (
     *("move-stream",) * 4,

@@ -6,13 +6,13 @@ import pytest
 
 from braid.kernel.envelope import encode
 from braid.kernel.progress_fields import EnvelopeFields
+from testbed.checkers import Checker, check, facts
+from testbed.checkers.facts import Fact, LogId, Place
+from testbed.checkers.letters import LettersFirst, WholeReplays
 from tests.simulation.mutants import MUTANTS
 from tests.simulation.mutants_letters import CUT_SHORT, CUTS, FAULTS, REPLAYS
 from tests.simulation.plan import Plan
 from tests.simulation.run import run
-from tests.support.checkers import Checker, check, facts
-from tests.support.checkers.facts import Fact, LogId, Place
-from tests.support.checkers.letters import LettersFirst, WholeReplays
 
 MORE: Sequence[str] = (
     *("kill-dlq",) * 4,

@@ -19,10 +19,10 @@ from braid.runtime.replica import Replica
 from braid.stores.memory import MemoryStore
 from braid.stores.memory_server import MemoryStoreServer
 from services.registry.service import RegistryService
+from testbed.checkers.checking import Instant
+from testbed.checkers.facts import Fact, TakenOver, Topic, TopicCreated, TopicDeleted
 from tests.simulation.applications import STREAM
 from tests.simulation.world import LANES, TUNING, Running, World
-from tests.support.checkers.checking import Instant
-from tests.support.checkers.facts import Fact, TakenOver, Topic, TopicCreated, TopicDeleted
 from tests.support.virtual_time import VirtualProcess, VirtualTimeLoop, process_at_work
 
 FIRST: Final = "first"

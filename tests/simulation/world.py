@@ -29,6 +29,7 @@ from braid.runtime.service import Service
 from services.assigner.servicer.service import Assigner
 from services.registry.service import RegistryService
 from services.registry.term import Tuning
+from testbed.checkers import facts
 from tests.simulation.applications import STREAM, Member, ProducerApplication
 from tests.simulation.flooding import LANE, Flood
 from tests.simulation.histories import KINDS, Histories
@@ -36,7 +37,6 @@ from tests.simulation.journal import Journal
 from tests.simulation.observed import ObservedKafka, ObservedStore, ObservedStoreServer
 from tests.simulation.plan import Plan
 from tests.simulation.replaying import ObservedDlq
-from tests.support.checkers import facts
 from tests.support.virtual_time import VirtualProcess, VirtualTimeLoop
 
 SERVICES: Final = ("registry-0", "registry-1", "assigner-0", "assigner-1")

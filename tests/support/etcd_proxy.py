@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from tests.support.wire import Wire
+from testbed.wire import Wire
 
 
 @dataclass(frozen=True)

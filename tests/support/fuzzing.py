@@ -28,7 +28,7 @@ with atheris.instrument_imports(include=["braid.kernel", "braid.kafka"]):
     from braid.kernel.ports import Isolation, TopicPartition
     from braid.kernel.progress_fields import EnvelopeFields, SpillPointer
     from braid.kernel.spill import read_spilled, record_key
-    from tests.support.batches import CODECS, batch, packed, raw_batch
+    from testbed.batches import CODECS, batch, packed, raw_batch
 
 GOLDEN: Final = Path(__file__).parents[1] / "golden" / "envelope"
 GROUP, PLACE = "indexer", TopicPartition("logs.live.0", 3)

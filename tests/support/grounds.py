@@ -15,7 +15,7 @@ import braid
 from braid.api.registry.v1.cluster_pb2 import ClusterHealth
 from braid.api.registry.v1.registry_service_pb2 import ListClustersRequest, ListClustersResponse
 from devmesh.mesh import DevMesh
-from tests.support.patience import until
+from testbed.patience import until
 
 GROUNDS: Final = ("broker", "two_clusters", "one_cluster", "whole_mesh", "three_brokers", "stock_brokers")  # fixtures
 HEALTHY_SECONDS: Final = 150.0  # one that tests killed four times in five minutes is held back for a while

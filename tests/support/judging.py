@@ -1,6 +1,6 @@
 """Figures that say nothing on a starved machine, and the repetition of tests that met one.
 
-A test that measures time judges its figure only where the machine gave its time (`tests.support.patience`). `judge`
+A test that measures time judges its figure only where the machine gave its time (`testbed.patience`). `judge`
 raises `NotJudged` where it did not, and the test is run again: up to three times in all, then it fails. Only a figure
 that was missed is doubted; one that was reached on a starved machine was reached.
 """

@@ -19,7 +19,7 @@ from braid.kafka.protocol.schemas import DescribeTopicsRequest
 from braid.kafka.protocol.wire import ANY_BROKER, Wire
 from braid.kafka.security import Security
 from braid.kernel.errors import ClusterUnavailable
-from tests.support.patience import until
+from testbed.patience import until
 
 REQUEST_SECONDS: Final = 10.0
 SETTLE_SECONDS: Final = 120.0

@@ -14,8 +14,8 @@ from braid.kafka.batches.batch import Inflater
 from braid.kafka.fetching.chunk import Chunk
 from braid.kernel.limits.client import FETCH_RECORDS_MAX
 from braid.kernel.ports import Isolation, TopicPartition
-from tests.support.batches import batch
-from tests.support.bomb_reader import forget_peak, resident
+from testbed.batches import batch
+from testbed.members.bomb_reader import forget_peak, resident
 
 
 def read(data: bytes, end: int) -> tuple[int, bool, int]:

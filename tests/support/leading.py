@@ -2,7 +2,7 @@
 
 import braid
 from braid.api.mesh.v1.endpoint_pb2 import ListEndpointsRequest, ListEndpointsResponse
-from tests.support.patience import until
+from testbed.patience import until
 
 
 async def leader(mesh: braid.Mesh, other_than: str = "") -> str:

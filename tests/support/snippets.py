@@ -16,8 +16,8 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Final, NamedTuple
 
-from tests.support.mesh import show_logs
-from tests.support.patience import Deadline
+from testbed.mesh import show_logs
+from testbed.patience import Deadline
 
 DOWN_SECONDS: Final = 300.0
 SLACK: Final = 1.5  # waits of a block are so much longer than written, on a machine that gives all its time

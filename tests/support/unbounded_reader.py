@@ -4,7 +4,7 @@ import asyncio
 import sys
 from typing import Final
 
-from tests.support.bomb_reader import main
+from testbed.members.bomb_reader import main
 
 _BOUND: Final = "INFLATED_RECORD_BYTES_MAX"
 

@@ -2,7 +2,7 @@
 
 Registry, assigner, their store and their RPCs live in the test's own process; brokers are real. Clients connect to a
 broker's port by `aiokafka`'s `create_conn`; here the registry's connections lead through one wire
-(`tests.support.wire`) a broker, those of producers through another, those of consumers through a third, whatever
+(`testbed.wire`) a broker, those of producers through another, those of consumers through a third, whatever
 address the broker advertises. The assigner's lead straight there.
 """
 
@@ -32,8 +32,8 @@ from braid.stores.memory_server import MemoryStoreServer
 from devmesh.processes.brokers import KafkaBroker
 from services.assigner.servicer.service import Assigner
 from services.registry.service import RegistryService
-from tests.support.patience import until
-from tests.support.wire import Wire
+from testbed.patience import until
+from testbed.wire import Wire
 
 ADDRESSES = {"registry": "registry:1", "assigner": "assigner:1"}
 ENOUGH_SECONDS = 30.0

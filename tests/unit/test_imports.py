@@ -12,7 +12,7 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 PACKAGES: Final = (
     *("braid", "braid.kernel", "braid.api", "braid.host", "braid.stores", "braid.kafka", "braid.rpc", "braid.runtime"),
     *("braid.client", "braid.spark", "braid.testing", "braid.cli", "braid._mesh", "services"),
-    *("pipelines", "console", "devmesh", "demo", "braid.archive", "braid.drill"),
+    *("pipelines", "console", "devmesh", "demo", "braid.archive", "braid.drill", "testbed"),
 )
 
 ROOMS: Final = ("services/*", "braid/cli", "braid/client", "braid/kafka", "devmesh")  # whose packages have layers
@@ -77,6 +77,9 @@ MUTANTS: Final = (
     ("demo.acts", "import services"),
     ("demo.ledger", "import braid"),
     ("demo.tests", "import tests"),
+    ("testbed.members.joining", "import tests"),
+    ("testbed.checkers.told", "import bench"),
+    ("bench.produce", "import tests"),
 )
 
 # (module, statement): a package that imports one beside or above it, a module in no layer.

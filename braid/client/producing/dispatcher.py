@@ -34,6 +34,7 @@ from braid.kernel.limits.client import (
     SEALED_RETRY_SECONDS,
     SEND_ERRORS_AFTER_SECONDS,
 )
+from braid.kernel.limits.runtime import ROUNDING_SECONDS
 from braid.kernel.ports import Host, Kafka, Written
 from braid.kernel.resumptions import Resumption
 
@@ -282,7 +283,7 @@ class Dispatcher:
         """Waits until nothing is in flight to a channel, for as long as it acknowledges anything."""
         while sender.in_flight:
             left = PLANNED_MOVE_SILENCE_SECONDS - sender.silent_seconds(self._host.clock.elapsed())
-            if left <= 0:
+            if left < ROUNDING_SECONDS:
                 return
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(left):

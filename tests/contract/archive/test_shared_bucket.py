@@ -8,7 +8,7 @@ from typing import cast
 from braid.archive.bucket import BucketArchive, BucketPlace
 from braid.kernel.limits.store import SNAPSHOT_EVERY_EVENTS
 from braid.kernel.ports import Tasks
-from tests.support.checkers.past import PastAnswers
+from testbed.checkers.past import PastAnswers
 from tests.support.inline_threads import InlineThreads
 from tests.support.s3_server import S3Server
 from tests.support.virtual_time import run_virtual

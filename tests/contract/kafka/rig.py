@@ -22,7 +22,7 @@ from braid.kernel.ports import (
     TopicPartition,
     Written,
 )
-from tests.support.patience import Deadline
+from testbed.patience import Deadline
 
 ENOUGH_SECONDS = 120.0  # by the wall
 CANARY = b"canary"
@@ -235,7 +235,7 @@ async def later(awaitable: Awaitable[Any]) -> asyncio.Task[Any]:
 async def within(seconds: float) -> AsyncIterator[None]:
     """Fails when what is inside takes longer: a bound of the contract, with room for a loaded machine.
 
-    A second counts as far as the machine gave it: see `tests.support.patience`.
+    A second counts as far as the machine gave it: see `testbed.patience`.
     """
     begun, given = asyncio.get_running_loop().time(), Deadline(seconds)
     yield

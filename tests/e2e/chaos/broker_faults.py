@@ -9,9 +9,9 @@ import random
 from collections.abc import Awaitable, Callable
 from typing import Final
 
+from testbed.ground.field import Field, StuckError, now_ms
+from testbed.ground.load import GROUP
 from tests.e2e.chaos.faults import Fault, arrived, left_behind
-from tests.e2e.chaos.field import Field, StuckError, now_ms
-from tests.e2e.chaos.load import GROUP
 from tests.support.kafka_operator import KafkaOperator, operating
 
 FROZEN_SECONDS: Final = 15.0

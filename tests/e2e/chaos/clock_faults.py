@@ -12,8 +12,8 @@ from typing import Final
 from braid.api.assigner.v1.assigner_service_pb2 import ListGroupsRequest, ListGroupsResponse
 from braid.kafka.cluster import AioKafka
 from devmesh.processes.wall_clock import parse_offset
-from tests.e2e.chaos.field import Field, StuckError, now_ms
-from tests.e2e.chaos.load import TOPIC_PREFIX
+from testbed.ground.field import Field, StuckError, now_ms
+from testbed.ground.load import TOPIC_PREFIX
 from tests.e2e.chaos.store_faults import SERVICES, store_url_of
 from tests.support.clocks import clocks_apart
 

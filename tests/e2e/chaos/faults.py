@@ -17,9 +17,9 @@ from braid.api.registry.v1.stream_pb2 import ChannelState
 from braid.kernel.limits.registry import FAILOVER_WINDOW_SECONDS, FAILOVERS_MAX
 from braid.kernel.limits.store import SESSION_TTL_SECONDS
 from devmesh.mesh import DevMesh
-from tests.e2e.chaos.field import Field, StuckError, now_ms
-from tests.e2e.chaos.journals import Line
-from tests.e2e.chaos.load import LANES, LEASE_SECONDS, MEMBERS, PRODUCERS
+from testbed.ground.field import Field, StuckError, now_ms
+from testbed.ground.journals import Line
+from testbed.ground.load import LANES, LEASE_SECONDS, MEMBERS, PRODUCERS
 
 Fault = Callable[[Field, random.Random], Awaitable[None]]
 Verb = Callable[[str], Awaitable[str]]

@@ -26,13 +26,13 @@ from braid.kernel.errors import BraidError
 from devmesh.blueprint import broker_names
 from devmesh.files import MeshFiles
 from devmesh.supervision import Kind
+from testbed.ground.field import POLL_SECONDS, Field, NotPlayedError, StuckError, now_ms
+from testbed.ground.load import CLUSTERS, LARGE, STREAM, fate_of
+from testbed.patience import Deadline
 from tests.e2e.chaos.broker_faults import carrying
 from tests.e2e.chaos.faults import arrived, left_behind
-from tests.e2e.chaos.field import POLL_SECONDS, Field, NotPlayedError, StuckError, now_ms
-from tests.e2e.chaos.load import CLUSTERS, LARGE, STREAM, fate_of
 from tests.e2e.chaos.store_faults import decides
 from tests.support.kafka_operator import operating
-from tests.support.patience import Deadline
 
 BALLAST: Final = "ballast"
 INDEX: Final = "dlq-0"  # the replica whose index has a disk of its own

@@ -7,17 +7,17 @@ have happened first is taken to have happened first.
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from tests.e2e.chaos.histories import KINDS
-from tests.e2e.chaos.journals import Line
-from tests.e2e.chaos.load import GROUP
-from tests.support.checkers import Checker, Violation, check, facts
-from tests.support.checkers.commits import ReadableEnvelopes, TruthfulCommits
-from tests.support.checkers.delivery import HonestReceipts, NoPhantom, ZeroLoss
-from tests.support.checkers.drains import SafeDrains
-from tests.support.checkers.epochs import OneLeaderAtATime, RisingEpochs
-from tests.support.checkers.folding import OneFold
-from tests.support.checkers.leases import OneGrant, Restful
-from tests.support.checkers.losses import ExactLosses
+from testbed.checkers import Checker, Violation, check, facts
+from testbed.checkers.commits import ReadableEnvelopes, TruthfulCommits
+from testbed.checkers.delivery import HonestReceipts, NoPhantom, ZeroLoss
+from testbed.checkers.drains import SafeDrains
+from testbed.checkers.epochs import OneLeaderAtATime, RisingEpochs
+from testbed.checkers.folding import OneFold
+from testbed.checkers.leases import OneGrant, Restful
+from testbed.checkers.losses import ExactLosses
+from testbed.ground.histories import KINDS
+from testbed.ground.journals import Line
+from testbed.ground.load import GROUP
 
 Timed = tuple[int, facts.Fact]
 

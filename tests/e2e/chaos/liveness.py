@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final, NamedTuple
 
+from testbed.ground.field import Mark
+from testbed.ground.journals import Line
+from testbed.ground.load import fate_of
 from tests.e2e.chaos.catalogue import FAULTS, Kind
-from tests.e2e.chaos.field import Mark
-from tests.e2e.chaos.journals import Line
-from tests.e2e.chaos.load import fate_of
 
 NOTED_MS: Final = 1_000  # what stands still for less is nothing to speak of
 SLACK: Final = 2.0  # on what is promised of the time after healing

@@ -12,12 +12,12 @@ from typing import Final
 from braid.api.registry.v1.registry_service_pb2 import CloseChannelRequest, CloseChannelResponse
 from braid.api.registry.v1.stream_pb2 import Channel, ChannelState
 from braid.kernel.offset_ranges import OffsetRange, Ranges
-from tests.e2e.chaos.disks import Disk
+from testbed.checkers import facts
+from testbed.ground.disks import Disk
+from testbed.ground.field import Field, Mark, now_ms
+from testbed.ground.load import MEMBERS
 from tests.e2e.chaos.faults import arrived, left_behind
-from tests.e2e.chaos.field import Field, Mark, now_ms
-from tests.e2e.chaos.load import MEMBERS
 from tests.e2e.chaos.operating import larger, repartition, smaller
-from tests.support.checkers import facts
 
 UNREAD_MIN: Final = 60  # acknowledged records that nobody has consumed when the cluster dies
 CUT_SHARE: Final = 0.5  # of a log's batches stay

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Final
 
 import braid
-from tests.e2e.chaos.entering import RETRY_SECONDS, entered, tell_when_asked
-from tests.e2e.chaos.journals import SyncedLog
-from tests.e2e.chaos.load import GROUP, LEASE_SECONDS, STREAM, fate_of
+from testbed.ground.entering import RETRY_SECONDS, entered, tell_when_asked
+from testbed.ground.journals import SyncedLog
+from testbed.ground.load import GROUP, LEASE_SECONDS, STREAM, fate_of
 
 RETRY: Final = braid.Retry(max_attempts=2, backoff_seconds=(0.05, 0.5))
 

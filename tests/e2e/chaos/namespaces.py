@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Final
 
-from tests.e2e.chaos.field import NotPlayedError
+from testbed.ground.field import NotPlayedError
 
 _NOBODY: Final = "02:00:00:00:00:01"
 _NUMBERS: Final = itertools.count()

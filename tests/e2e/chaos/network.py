@@ -4,9 +4,9 @@ import asyncio
 import random
 from typing import Final
 
+from testbed.ground.field import Field, StuckError, now_ms
+from testbed.ground.load import LEASE_SECONDS, MEMBERS, PRODUCERS
 from tests.e2e.chaos.faults import Fault
-from tests.e2e.chaos.field import Field, StuckError, now_ms
-from tests.e2e.chaos.load import LEASE_SECONDS, MEMBERS, PRODUCERS
 from tests.e2e.chaos.namespaces import Namespace, namespace
 
 BOTH: Final = "nothing passes"

@@ -13,11 +13,11 @@ from braid.api.registry.v1.registry_service_pb2 import (
     GetClusterRequest,
 )
 from braid.api.registry.v1.stream_pb2 import ChannelState
-from tests.e2e.chaos.clusters import topic_facts
+from testbed.checkers import facts
+from testbed.ground.clusters import topic_facts
+from testbed.ground.field import Field, now_ms
+from testbed.ground.load import TOPIC_PREFIX
 from tests.e2e.chaos.faults import STALL_BEFORE_MS, arrived, stall_ms
-from tests.e2e.chaos.field import Field, now_ms
-from tests.e2e.chaos.load import TOPIC_PREFIX
-from tests.support.checkers import facts
 
 LANE: Final = "live"
 PARTITIONS_MIN: Final = 1

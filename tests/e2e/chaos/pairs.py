@@ -8,8 +8,8 @@ import random
 from collections.abc import Awaitable
 
 from braid.kernel.errors import BraidError
+from testbed.ground.field import Field, now_ms
 from tests.e2e.chaos.faults import arrived, left_behind
-from tests.e2e.chaos.field import Field, now_ms
 from tests.e2e.chaos.operating import declare, forget, leave
 
 

@@ -9,9 +9,9 @@ import sys
 from pathlib import Path
 
 import braid
-from tests.e2e.chaos.entering import RETRY_SECONDS, entered, tell_when_asked
-from tests.e2e.chaos.journals import SyncedLog
-from tests.e2e.chaos.load import (
+from testbed.ground.entering import RETRY_SECONDS, entered, tell_when_asked
+from testbed.ground.journals import SyncedLog
+from testbed.ground.load import (
     BURST,
     BURST_SECONDS,
     DELIVERY_SECONDS,

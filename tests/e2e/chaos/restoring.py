@@ -17,10 +17,10 @@ from braid.kernel.errors import Refused, Unavailable
 from braid.kernel.ports import EventStore, HistoryId
 from braid.runtime.event_metadata import metadata_message
 from braid.runtime.opening import open_store
+from testbed.ground.field import Field, now_ms
+from testbed.ground.histories import KINDS, Histories
+from testbed.ground.load import PRODUCERS
 from tests.e2e.chaos.faults import arrived
-from tests.e2e.chaos.field import Field, now_ms
-from tests.e2e.chaos.histories import KINDS, Histories
-from tests.e2e.chaos.load import PRODUCERS
 from tests.e2e.chaos.store_faults import SERVICES, decides, store_url_of
 
 COMMAND_SECONDS: Final = 60.0

@@ -22,25 +22,25 @@ from braid.kernel.ports import EventStore, HistoryId
 from braid.runtime.fold import Fold
 from braid.runtime.opening import open_store
 from devmesh.mesh import DevMesh
+from testbed.checkers import Violation, facts
+from testbed.checkers.past import INVARIANT as PAST
+from testbed.ground.clusters import group_facts, topic_facts
+from testbed.ground.field import Field, Mark, NotPlayedError, StuckError, now_ms
+from testbed.ground.fleet import Fleet
+from testbed.ground.histories import KINDS
+from testbed.ground.journals import Journals, Line
+from testbed.ground.load import CLUSTERS, GROUP, LARGE, MEMBERS, PARTITIONS, PRODUCERS, STREAM, TOPIC_PREFIX, fate_of
+from testbed.patience import Deadline
+from testbed.trusting import never_held
 from tests.e2e.chaos import judging
 from tests.e2e.chaos.catalogue import FAULTS
-from tests.e2e.chaos.clusters import group_facts, topic_facts
 from tests.e2e.chaos.faults import go_on
-from tests.e2e.chaos.field import Field, Mark, NotPlayedError, StuckError, now_ms
-from tests.e2e.chaos.fleet import Fleet
 from tests.e2e.chaos.full_disks import small_disks
-from tests.e2e.chaos.histories import KINDS
-from tests.e2e.chaos.journals import Journals, Line
 from tests.e2e.chaos.liveness import Act, gaps, late, stalls
-from tests.e2e.chaos.load import CLUSTERS, GROUP, LARGE, MEMBERS, PARTITIONS, PRODUCERS, STREAM, TOPIC_PREFIX, fate_of
 from tests.e2e.chaos.plan import PLAIN, Ground
 from tests.e2e.chaos.seals import Seals
 from tests.e2e.chaos.series import Route, lag, routes, span
 from tests.e2e.chaos.store_faults import store_url_of
-from tests.support.checkers import Violation, facts
-from tests.support.checkers.past import INVARIANT as PAST
-from tests.support.patience import Deadline
-from tests.support.trusting import never_held
 
 START_SECONDS = 60.0
 OWNED_SECONDS = 4.0
@@ -129,7 +129,7 @@ async def play(
         report.figures["dev_memory_mb"] = [(await mesh.status()).memory_bytes / 1e6]
         say(f"ready after {ready:.1f} s, seed {seed}, in {directory}")
         endpoint = ",".join(service.address for service in mesh.ready.services.values())
-        fleet = Fleet(logs, endpoint)
+        fleet = Fleet(logs, endpoint, room="tests.e2e.chaos")
         try:
             async with braid.connect(endpoint, client_id="chaos") as client:
                 field = Field(mesh, fleet, Journals(logs), client, no_small_disks=no_disks)

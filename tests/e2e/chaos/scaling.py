@@ -3,8 +3,8 @@
 import random
 from typing import Final
 
-from tests.e2e.chaos.field import Field
-from tests.e2e.chaos.load import MEMBERS
+from testbed.ground.field import Field
+from testbed.ground.load import MEMBERS
 
 MANY: Final = 8
 OWNED_SECONDS: Final = 30.0

@@ -8,9 +8,9 @@ from typing import Final
 from braid.api.registry.v1.stream_pb2 import Channel, ChannelState, DrainStep
 from braid.kafka.cluster import AioKafka
 from braid.kernel.errors import BraidError
-from tests.e2e.chaos.clusters import takes_records
-from tests.e2e.chaos.field import Field, now_ms
-from tests.support.checkers.facts import Topic
+from testbed.checkers.facts import Topic
+from testbed.ground.clusters import takes_records
+from testbed.ground.field import Field, now_ms
 
 POLL_SECONDS: Final = 0.2
 _SEALED: Final = (DrainStep.DRAIN_STEP_END_OFFSETS, DrainStep.DRAIN_STEP_GROUPS)

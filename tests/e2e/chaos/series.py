@@ -6,8 +6,8 @@ from typing import Final, NamedTuple
 
 from braid.api.mesh.v1.event_pb2 import EventRecord
 from braid.api.registry.v1.events_pb2 import ChannelRef, RegistryEvent
-from tests.e2e.chaos.journals import Line
-from tests.e2e.chaos.load import fate_of
+from testbed.ground.journals import Line
+from testbed.ground.load import fate_of
 
 SLICE_MS: Final = 250
 _Ref = tuple[str, int]

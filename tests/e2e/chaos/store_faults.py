@@ -10,8 +10,8 @@ from typing import Final
 from braid.stores.etcd_wire import etcd_pb2 as wire
 from devmesh.blueprint import StorePlace, store_url
 from devmesh.files import MeshFiles
-from tests.e2e.chaos.field import Field, NotPlayedError, now_ms
-from tests.support.etcd_process import STATUS, connected
+from testbed.etcd_process import STATUS, connected
+from testbed.ground.field import Field, NotPlayedError, now_ms
 
 _MEMBERS: Final = ("etcd-0", "etcd-1", "etcd-2")
 SERVICES: Final = ("registry", "assigner")

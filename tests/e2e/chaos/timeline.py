@@ -6,10 +6,10 @@ from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from testbed.ground.field import Mark
+from testbed.ground.load import CLUSTERS
 from tests.e2e.chaos.catalogue import FAULTS
-from tests.e2e.chaos.field import Mark
 from tests.e2e.chaos.liveness import Act
-from tests.e2e.chaos.load import CLUSTERS
 from tests.e2e.chaos.series import SLICE_MS, Route, span, throughput
 
 if TYPE_CHECKING:

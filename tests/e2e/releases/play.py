@@ -25,16 +25,16 @@ from braid.api.registry.v1.registry_service_pb2 import (
 from braid.api.registry.v1.stream_pb2 import Channel, ChannelState, LaneSpec, Stream, StreamSpec
 from braid.client.mesh import Mesh
 from braid.kernel.errors import BraidError
-from tests.e2e.chaos.clusters import cluster_facts
-from tests.e2e.chaos.fleet import Fleet
-from tests.e2e.chaos.journals import Journals
+from testbed.checkers import Checker, Violation, check
+from testbed.checkers.commits import ReadableEnvelopes, TruthfulCommits
+from testbed.checkers.delivery import HonestReceipts, NoPhantom, ZeroLoss
+from testbed.ground.clusters import cluster_facts
+from testbed.ground.fleet import Fleet
+from testbed.ground.journals import Journals
+from testbed.ground.load import GROUP, LANES, PARTITIONS, STREAM, TOPIC_PREFIX, fate_of
+from testbed.patience import until
 from tests.e2e.chaos.judging import Timed, in_order, line_facts
-from tests.e2e.chaos.load import GROUP, LANES, PARTITIONS, STREAM, TOPIC_PREFIX, fate_of
 from tests.e2e.releases.mesh import CLUSTERS, INSTANCES, MixedMesh, mixed_mesh
-from tests.support.checkers import Checker, Violation, check
-from tests.support.checkers.commits import ReadableEnvelopes, TruthfulCommits
-from tests.support.checkers.delivery import HonestReceipts, NoPhantom, ZeroLoss
-from tests.support.patience import until
 
 APPLICATIONS: Final = ("member-0", "member-1", "producer-0", "producer-1")
 STEP_SECONDS: Final = 60.0
@@ -171,7 +171,7 @@ async def mixed(
     with mixed_mesh(directory, clusters, instances) as mesh:
         for instance in instances:
             await mesh.run(instance, release)
-        fleet = Fleet(logs, mesh.endpoint)
+        fleet = Fleet(logs, mesh.endpoint, room="tests.e2e.chaos")
         try:
             async with braid.connect(mesh.endpoint, client_id="rolling") as client:
                 run = Mixed(mesh, fleet, Journals(logs), client)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Final, NamedTuple
 
-from tests.support.checkers import Violation
+from testbed.checkers import Violation
 
 INVARIANT: Final = "I17 bounds"
 WARM_UP_SHARE: Final = 1 / 3  # of a soak in which caches fill

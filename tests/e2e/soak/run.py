@@ -22,15 +22,15 @@ import braid
 from braid.api.registry.v1.registry_service_pb2 import CreateStreamRequest
 from braid.api.registry.v1.stream_pb2 import LaneSpec, Stream, StreamSpec
 from devmesh.mesh import DevMesh
-from tests.e2e.chaos.field import Field, now_ms
-from tests.e2e.chaos.fleet import Fleet
-from tests.e2e.chaos.journals import Journals
-from tests.e2e.chaos.load import PARTITIONS, STREAM
+from testbed.checkers import Violation
+from testbed.ground.field import Field, now_ms
+from testbed.ground.fleet import Fleet
+from testbed.ground.journals import Journals
+from testbed.ground.load import PARTITIONS, STREAM
+from testbed.patience import Deadline
+from testbed.trusting import never_held
 from tests.e2e.soak.judging import STALL_SECONDS, Sample, Seen, judge
 from tests.e2e.soak.probe import SUFFIX
-from tests.support.checkers import Violation
-from tests.support.patience import Deadline
-from tests.support.trusting import never_held
 
 STEADY: Final = ("member-0", "member-1", "producer-0", "producer-1")
 VISITOR: Final = "member-2"

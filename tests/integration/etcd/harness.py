@@ -6,7 +6,7 @@ from typing import Final
 from braid.host.system import SystemClock, system_host
 from braid.kernel.ports import Clock, EventStore, HistoryId
 from braid.stores.etcd import EtcdStore, keys, requests
-from tests.support.etcd_process import EtcdCluster
+from testbed.etcd_process import EtcdCluster
 from tests.support.etcd_proxy import EtcdProxy, Trap, etcd_proxy
 
 LOGS: Final = HistoryId("registry", "stream", "logs")

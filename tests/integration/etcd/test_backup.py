@@ -10,8 +10,8 @@ from braid.kernel.errors import Invalid, Refused, StoreUnavailable
 from braid.kernel.ports import Endpoint, HistoryId, Snapshot
 from braid.stores.backups import TEN_MINUTES_MS
 from braid.stores.etcd import EtcdStore, backup
+from testbed.etcd_process import EtcdCluster, etcd_cluster
 from tests.contract.event_store.harness import LOGS, append_each
-from tests.support.etcd_process import EtcdCluster, etcd_cluster
 
 pytestmark = pytest.mark.untimed
 

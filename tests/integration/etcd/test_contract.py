@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from testbed.etcd_process import etcd_cluster
 from tests.contract.event_store.bodies import BODIES
 from tests.contract.event_store.harness import Body, body_name
 from tests.integration.etcd.harness import EtcdHarness
-from tests.support.etcd_process import etcd_cluster
 
 pytestmark = pytest.mark.untimed
 

@@ -10,11 +10,11 @@ from braid.host.system import system_host
 from braid.kernel.errors import Compacted, Fenced, StoreUnavailable, Unavailable
 from braid.kernel.ports import EventStore, HistoryId, Leader, Session, Snapshot
 from braid.stores.etcd import EtcdStore
+from testbed.etcd_process import EtcdCluster, etcd_cluster
+from testbed.patience import Deadline
 from tests.contract.event_store.harness import LOGS, append_each, lead, replica, take, texts, within
 from tests.integration.etcd.harness import EtcdHarness
 from tests.integration.etcd.ledger import Appender, Running, Watcher, reached
-from tests.support.etcd_process import EtcdCluster, etcd_cluster
-from tests.support.patience import Deadline
 
 METRICS = HistoryId("registry", "stream", "metrics")
 

@@ -12,10 +12,10 @@ from braid.stores.etcd import client as etcd_client
 from braid.stores.etcd import watching
 from braid.stores.etcd.requests import Answer
 from braid.stores.etcd_wire import etcd_pb2 as wire
+from testbed.etcd_process import etcd_cluster
 from tests.contract.event_store.harness import LOGS, append_each, lead, take, texts
 from tests.integration.etcd.harness import EtcdHarness, append_marker
 from tests.integration.etcd.ledger import Appender, Running, Watcher
-from tests.support.etcd_process import etcd_cluster
 from tests.support.etcd_proxy import Trap
 
 

@@ -15,11 +15,11 @@ from braid.kafka.security import Security
 from braid.kernel.limits.kafka import INFLATED_RECORD_BYTES_MAX
 from braid.kernel.ports import Generation, TopicPartition
 from devmesh.processes.brokers import KafkaBroker
+from testbed.batches import bomb, produce_raw, raw_batch
+from testbed.brokers import READY_SECONDS
+from testbed.ground.disks import batches_in
+from testbed.patience import until
 from tests.contract.kafka.rig import Rig
-from tests.e2e.chaos.disks import batches_in
-from tests.support.batches import bomb, produce_raw, raw_batch
-from tests.support.brokers import READY_SECONDS
-from tests.support.patience import until
 
 _NEEDS_MEMBER_ID = 79
 _NO_COORDINATOR_YET = (14, 15, 16)  # for about a second after the first group of a fresh broker

@@ -24,8 +24,8 @@ from braid.kernel.errors import Fenced, TopicSealed
 from braid.kernel.ports import Committed, Generation, KafkaAdmin, KafkaOffsets, TopicPartition
 from devmesh.mesh import DevMesh
 from devmesh.processes.brokers import KafkaBroker
+from testbed.patience import until
 from tests.support.grounds import HEALTHY_SECONDS
-from tests.support.patience import until
 from tests.support.stuck_member import left_of
 
 STREAM: Final = "ledger"

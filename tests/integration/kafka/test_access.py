@@ -14,8 +14,8 @@ from braid.kafka.security import Security
 from braid.kernel.errors import ClusterAccessDenied
 from braid.kernel.ports import Committed, Isolation, KafkaCluster, KafkaFetcher, TopicPartition
 from devmesh.processes.brokers import KafkaBroker
-from tests.support.brokers import READY_SECONDS, free_port, new_broker
-from tests.support.patience import until
+from testbed.brokers import READY_SECONDS, free_port, new_broker
+from testbed.patience import until
 
 pytestmark = pytest.mark.untimed
 

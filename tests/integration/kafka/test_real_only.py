@@ -13,9 +13,9 @@ from braid.kafka.cluster import AioKafka
 from braid.kernel.errors import BraidError, NotFound, OffsetOutOfRange
 from braid.kernel.ports import FetchedRecords, Isolation, KafkaCluster, KafkaFetcher, TopicPartition
 from devmesh.processes.brokers import KafkaBroker
+from testbed.brokers import running_broker
+from testbed.patience import until
 from tests.contract.kafka.rig import ENOUGH_SECONDS, Rig, values_of, write
-from tests.support.brokers import running_broker
-from tests.support.patience import until
 
 pytestmark = pytest.mark.untimed
 

@@ -18,12 +18,12 @@ import pytest
 from devmesh.mesh import DevMesh
 from devmesh.processes.brokers import KafkaBroker
 from devmesh.toolchain.jars import KAFKA_VERSION, PLAYED_VERSIONS
+from testbed.brokers import running_broker
+from testbed.mesh import running_mesh
 from tests.contract.kafka import admin_bodies, epoch_bodies, membership_bodies, offsets_bodies
 from tests.contract.kafka.rig import Body, Rig, body_name, write
 from tests.integration.kafka.release_ledger import keep_ledger
 from tests.integration.kafka.test_kafka_contract import BODIES
-from tests.support.brokers import running_broker
-from tests.support.mesh import running_mesh
 
 pytestmark = [pytest.mark.real, pytest.mark.untimed, pytest.mark.timeout(600)]
 SLICED: Final = (PLAYED_VERSIONS[0], PLAYED_VERSIONS[-1])

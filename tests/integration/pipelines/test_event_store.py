@@ -27,8 +27,8 @@ from braid.kernel.errors import BraidError
 from devmesh.mesh import DevMesh
 from pipelines.table.reading import open_table
 from pipelines.table.rows import out_of_order
+from testbed.patience import until, wait
 from tests.support.grounds import wait_healthy
-from tests.support.patience import until, wait
 
 ROOT: Final = Path(__file__).parents[3]
 RECORDS_PER_SEND: Final = 10

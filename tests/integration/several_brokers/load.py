@@ -16,11 +16,11 @@ from braid.api.registry.v1.events_pb2 import RegistryEvent
 from braid.kafka.cluster import AioKafka
 from braid.kafka.partitioner import murmur2
 from devmesh.mesh import DevMesh
+from testbed.patience import Deadline, until
 from tests.integration.several_brokers.ledger import NAMED_MAX, Ledger, Place, Span
 from tests.integration.several_brokers.plain import kafka_alone, read_logs
 from tests.support.judging import judge
 from tests.support.kafka_operator import Copies, KafkaOperator
-from tests.support.patience import Deadline, until
 
 PARTITIONS: Final = 2
 RATE_PER_SECOND: Final = 200

@@ -12,8 +12,8 @@ from typing import Final
 
 from braid.kernel.errors import ClusterUnavailable
 from devmesh.mesh import DevMesh
+from testbed.patience import in_time, until
 from tests.support.kafka_operator import KafkaOperator
-from tests.support.patience import in_time, until
 
 ROOT: Final = Path(__file__).resolve().parents[3]
 DOCTOR_SECONDS: Final = 60.0

@@ -11,8 +11,8 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.errors import KafkaError
 from aiokafka.structs import TopicPartition
 
+from testbed.patience import in_time
 from tests.integration.several_brokers.ledger import Ledger, Place
-from tests.support.patience import in_time
 
 READ_SECONDS: Final = 60.0
 RATE_PER_SECOND: Final = 50

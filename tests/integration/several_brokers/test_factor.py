@@ -9,9 +9,9 @@ import pytest
 from braid.api.registry.v1.stream_pb2 import StreamSpec
 from braid.kafka.cluster import AioKafka
 from devmesh.mesh import DevMesh
+from testbed.patience import Deadline, until
 from tests.integration.several_brokers.load import PARTITIONS, Load, loaded
 from tests.support.kafka_operator import KafkaOperator, operating
-from tests.support.patience import Deadline, until
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(600)]
 FILLING: Final = 400  # records in the log before the copies change

@@ -10,11 +10,11 @@ from braid.api.mesh.v1.event_pb2 import ListEventsRequest, ListEventsResponse
 from braid.api.registry.v1.cluster_pb2 import ClusterHealth
 from braid.api.registry.v1.events_pb2 import RegistryEvent
 from devmesh.mesh import DevMesh
+from testbed.patience import Deadline
 from tests.integration.several_brokers.load import SHARE_MIN
 from tests.integration.several_brokers.outages import frozen
 from tests.support.grounds import wait_healthy
 from tests.support.judging import judge
-from tests.support.patience import Deadline
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]
 FROZEN_SECONDS: Final = 4.0  # Kafka elects other leaders after 3

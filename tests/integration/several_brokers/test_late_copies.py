@@ -10,8 +10,8 @@ from braid.kernel.ports import TopicPartition
 from devmesh.mesh import DevMesh
 from services.registry.kafka import surveys
 from services.registry.model.channels import Channel, ChannelRef
+from testbed.patience import until
 from tests.support.kafka_operator import operating
-from tests.support.patience import until
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]
 

@@ -10,9 +10,9 @@ from braid.api.registry.v1 import cluster_pb2
 from braid.api.registry.v1.registry_service_pb2 import GetClusterRequest
 from braid.api.registry.v1.stream_pb2 import StreamSpec
 from devmesh.mesh import DevMesh
+from testbed.patience import until
 from tests.integration.several_brokers.load import loaded
 from tests.integration.several_brokers.outages import away, durable_advice
-from tests.support.patience import until
 
 pytestmark = [pytest.mark.real, pytest.mark.extended, pytest.mark.timeout(600)]
 RIDE_OUT_SECONDS = 2.0

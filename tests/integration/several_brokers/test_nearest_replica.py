@@ -18,11 +18,11 @@ from braid.api.registry.v1 import stream_pb2
 from braid.kafka.cluster import AioKafka
 from braid.kernel.ports import Isolation, TopicPartition
 from devmesh.mesh import DevMesh
+from testbed.patience import Deadline, until
 from tests.integration.several_brokers.load import SHARE_MIN, laid_out
 from tests.integration.several_brokers.outages import away
 from tests.support.judging import judge
 from tests.support.kafka_operator import operating
-from tests.support.patience import Deadline, until
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(600)]
 RECORDS: Final = 200

@@ -8,9 +8,9 @@ import pytest
 
 from braid.api.registry.v1.stream_pb2 import StreamSpec
 from devmesh.mesh import DevMesh
+from testbed.patience import Deadline
 from tests.integration.several_brokers.load import PARTITIONS, loaded
 from tests.support.kafka_operator import operating
-from tests.support.patience import Deadline
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(600)]
 LAYOUT: Final = {0: [2, 3, 1], 1: [3, 1, 2]}

@@ -8,11 +8,11 @@ import pytest
 
 from braid.api.registry.v1.stream_pb2 import StreamSpec
 from devmesh.mesh import DevMesh
+from testbed.patience import Deadline
 from tests.integration.several_brokers.load import BESIDE_FACTOR, SHARE_MIN, Load, loaded
 from tests.integration.several_brokers.outages import Outage, away, durable_advice, election, frozen
 from tests.support.judging import judge
 from tests.support.kafka_operator import KafkaOperator, operating
-from tests.support.patience import Deadline
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(600)]
 RIDE_OUT_SECONDS: Final = 8.0  # with sessions of 3 s, whose elections were seen to take 5.0 s

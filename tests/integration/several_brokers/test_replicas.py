@@ -11,11 +11,11 @@ import pytest
 from braid.api.registry.v1.stream_pb2 import FAILOVER_MODE_OFF, OffsetRange, StreamSpec
 from braid.kernel.errors import Refused
 from devmesh.mesh import DevMesh
+from testbed.patience import Deadline, until
 from tests.integration.several_brokers.load import PARTITIONS, Load, loaded
 from tests.integration.several_brokers.outages import away, durable_advice, election, leaderless
 from tests.integration.several_brokers.plain import read_logs
 from tests.support.kafka_operator import operating
-from tests.support.patience import Deadline, until
 
 pytestmark = [pytest.mark.real, pytest.mark.extended, pytest.mark.timeout(600)]
 TOLD_SECONDS: Final = 90.0

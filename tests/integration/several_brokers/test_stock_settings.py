@@ -7,11 +7,11 @@ import pytest
 
 from braid.api.registry.v1.stream_pb2 import StreamSpec
 from devmesh.mesh import DevMesh
+from testbed.patience import Deadline
 from tests.integration.several_brokers.load import BESIDE_FACTOR, SHARE_MIN, loaded
 from tests.integration.several_brokers.outages import away, durable_advice, election
 from tests.support.judging import judge
 from tests.support.kafka_operator import operating
-from tests.support.patience import Deadline
 
 pytestmark = [pytest.mark.real, pytest.mark.extended, pytest.mark.timeout(600)]
 RIDE_OUT_SECONDS: Final = 12.0

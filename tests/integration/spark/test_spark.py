@@ -21,8 +21,8 @@ from braid.kafka.cluster import AioKafka
 from braid.kernel.envelope import Kind, decode
 from braid.kernel.ports import TopicPartition
 from devmesh.mesh import DevMesh
-from tests.support import patience
-from tests.support.patience import wait
+from testbed import patience
+from testbed.patience import wait
 
 pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.timeout(900)]
 

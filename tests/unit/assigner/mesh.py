@@ -28,7 +28,7 @@ from services.assigner.model.events import Event
 from services.assigner.model.group import Group
 from services.assigner.reconciler.group_loop import GROUPS
 from services.assigner.servicer.service import Assigner
-from tests.support.told_registry import Registry
+from testbed.members.told_registry import Registry
 from tests.support.virtual_time import VirtualProcess, running_loop
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from demo.memory import held_bytes, watching_memory
-from tests.support.patience import until
+from testbed.patience import until
 
 SIZE = 64 << 20
 # The child of the child holds the same pages: counted twice, they would be too many.

@@ -28,7 +28,7 @@ from braid.runtime.service import Service
 from braid.stores.memory import MemoryStore
 from braid.stores.memory_server import MemoryStoreServer
 from services.lagmon.servicer.service import Lagmon
-from tests.support.told_registry import Registry
+from testbed.members.told_registry import Registry
 from tests.support.virtual_time import VirtualProcess, running_loop
 
 T = TypeVar("T")

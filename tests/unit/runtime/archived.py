@@ -6,7 +6,7 @@ from braid.runtime.aggregates import Aggregates
 from braid.runtime.archive.shelf import Shelf
 from braid.runtime.telemetry import make_metrics
 from braid.stores.memory_server import MemoryStoreServer
-from tests.support.checkers.past import PastAnswers
+from testbed.checkers.past import PastAnswers
 from tests.support.counters import COUNTERS, CounterService
 from tests.unit.runtime.test_aggregates import Seat
 

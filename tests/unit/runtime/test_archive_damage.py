@@ -12,7 +12,7 @@ from braid.kernel.errors import HistoryHole
 from braid.kernel.limits.archive import ARCHIVE_EXPIRY_SECONDS
 from braid.kernel.limits.store import SNAPSHOT_EVERY_EVENTS
 from braid.runtime.archive.sweeper import Sweeper
-from tests.support.checkers.past import PastAnswers
+from testbed.checkers.past import PastAnswers
 from tests.support.virtual_time import run_virtual
 from tests.unit.runtime.archived import TOTAL, ArchivingSeat
 

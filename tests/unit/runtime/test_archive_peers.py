@@ -5,7 +5,7 @@ from braid.archive.memory import MemoryArchive
 from braid.archive.names import SegmentName
 from braid.kernel.limits.archive import ARCHIVE_PEERS_AGAIN_SECONDS
 from braid.kernel.limits.store import SNAPSHOT_EVERY_EVENTS
-from tests.support.checkers.past import PastAnswers
+from testbed.checkers.past import PastAnswers
 from tests.support.virtual_time import run_virtual
 from tests.unit.runtime.archived import TOTAL, ArchivingSeat, kept_from
 

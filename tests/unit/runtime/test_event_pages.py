@@ -9,7 +9,7 @@ from braid.kernel.limits.archive import ARCHIVE_SEGMENT_EVENTS
 from braid.kernel.limits.store import SNAPSHOT_EVERY_EVENTS
 from braid.kernel.ports import HistoryId, Loaded
 from braid.runtime.past import Listed
-from tests.support.checkers.past import PastAnswers
+from testbed.checkers.past import PastAnswers
 from tests.support.counters import CounterCodec
 from tests.support.virtual_time import run_virtual
 from tests.unit.runtime.archived import TOTAL, ArchivingSeat, kept_from

@@ -12,20 +12,20 @@ from braid.kernel.progress_fields import EnvelopeFields
 from braid.kernel.ranges import Ranges
 from services.assigner.model.events import FencingWaived, GroupDeleted
 from services.assigner.reconciler.group_loop import GROUPS
-from tests.support.checkers import Checker, check, facts
-from tests.support.checkers.commits import ReadableEnvelopes, TruthfulCommits
-from tests.support.checkers.delivery import HonestReceipts, NoPhantom, ZeroLoss
-from tests.support.checkers.drains import SafeDrains
-from tests.support.checkers.epochs import OneLeaderAtATime, RisingEpochs
-from tests.support.checkers.facts import Fact, Place
-from tests.support.checkers.fencing import FencedCommits
-from tests.support.checkers.folding import OneFold
-from tests.support.checkers.holders import ExclusiveHolders
-from tests.support.checkers.leases import NothingMoves, OneGrant, OneHolder, RecordedGrants, Restful
-from tests.support.checkers.losses import ExactLosses
-from tests.support.checkers.resets import KeptResets
-from tests.support.checkers.retention import RETENTION_SECONDS, KeptTopics
-from tests.support.checkers.stores import GapFreeWatches, HonestAppends
+from testbed.checkers import Checker, check, facts
+from testbed.checkers.commits import ReadableEnvelopes, TruthfulCommits
+from testbed.checkers.delivery import HonestReceipts, NoPhantom, ZeroLoss
+from testbed.checkers.drains import SafeDrains
+from testbed.checkers.epochs import OneLeaderAtATime, RisingEpochs
+from testbed.checkers.facts import Fact, Place
+from testbed.checkers.fencing import FencedCommits
+from testbed.checkers.folding import OneFold
+from testbed.checkers.holders import ExclusiveHolders
+from testbed.checkers.leases import NothingMoves, OneGrant, OneHolder, RecordedGrants, Restful
+from testbed.checkers.losses import ExactLosses
+from testbed.checkers.resets import KeptResets
+from testbed.checkers.retention import RETENTION_SECONDS, KeptTopics
+from testbed.checkers.stores import GapFreeWatches, HonestAppends
 
 LOG = facts.LogId("east", "braid.logs.live.1", 0)
 TOPIC = facts.Topic("east", "braid.logs.live.1")
@@ -397,3 +397,10 @@ def test_a_lease_that_goes_to_and_fro_is_seen() -> None:
     assert red(Restful(), [granted("mn"[n % 2], n, 10 * n) for n in range(1, 20)])
     assert not red(Restful(), [granted("mn"[n % 2], n, 1_000 * n) for n in range(1, 20)])
     assert not red(Restful(), [facts.LeaseGranted("g", f"l{n % 4}", "m", n, 10 * n) for n in range(1, 40)])
+
+
+def test_a_leaders_clock_that_was_put_back_makes_no_lease_look_restless() -> None:
+    slow = [granted("mn"[n % 2], n, 100_000 + 1_000 * n) for n in range(1, 12)]
+    assert not red(Restful(), [*slow, granted("m", 12, 20_000), granted("n", 13, 21_000)])
+    fast = [granted("mn"[n % 2], n, 20_000 + 10 * n) for n in range(12, 26)]
+    assert red(Restful(), [*slow, *fast]), "what is told by the clock after its step still counts"

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import mesh
-from tests.support.patience import wait
+from testbed import mesh
+from testbed.patience import wait
 
 
 @pytest.mark.parametrize("by_environment", [False, True])

@@ -5,8 +5,8 @@ import time
 
 import pytest
 
-from tests.support import patience
-from tests.support.patience import SHARE_MIN, Deadline, Ticks, in_time, parse_ticks, share_given, until, wait
+from testbed import patience
+from testbed.patience import SHARE_MIN, Deadline, Ticks, in_time, parse_ticks, share_given, until, wait
 
 
 def test_the_kernels_line_is_read() -> None:

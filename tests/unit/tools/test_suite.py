@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.patience import Deadline
+from testbed.patience import Deadline
 from tools import suite
 
 REAL = "tests/e2e/test_demo.py::test_the_story_ends_well"

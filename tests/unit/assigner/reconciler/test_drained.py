@@ -16,7 +16,7 @@ from braid.kernel.offset_ranges import OPEN, OffsetRange
 from braid.kernel.ports import Committed, TopicPartition
 from braid.kernel.progress_fields import EnvelopeFields
 from services.assigner.model.channels import ChannelClosed
-from tests.support.told_registry import STATES
+from testbed.members.told_registry import STATES
 from tests.support.virtual_time import run_virtual
 from tests.unit.assigner.mesh import Mesh, Participant
 

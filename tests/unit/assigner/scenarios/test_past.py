@@ -18,7 +18,7 @@ from braid.api.mesh.v1.archive_pb2 import (
 from braid.api.mesh.v1.event_pb2 import ListEventsRequest, ListEventsResponse
 from braid.archive.memory import MemoryArchive
 from braid.kernel.errors import ArchiveDamaged, HistoryHole, Invalid, NotFound
-from tests.support.checkers.past import PastAnswers
+from testbed.checkers.past import PastAnswers
 from tests.support.virtual_time import run_virtual
 from tests.unit.assigner.mesh import Mesh, Wire
 

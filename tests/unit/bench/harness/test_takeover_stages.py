@@ -1,7 +1,7 @@
 """Stages of a takeover: each in its order, none made up."""
 
 from bench.harness.takeover_stages import HANDLED, TOLD, stages_of
-from tests.support.telling_member import Told
+from testbed.members.telling_member import Told
 
 AT = 1_000.4
 DECIDED = [

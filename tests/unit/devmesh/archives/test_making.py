@@ -15,8 +15,8 @@ from devmesh.toolchain.cache import cache_directory
 from devmesh.toolchain.class_archive import FAILED, PREFIX, archive_entry, archive_options, find_archive
 from devmesh.toolchain.java import java_banner
 from devmesh.toolchain.jvm import BROKER_CLASS, KafkaJvm
+from testbed.patience import wait
 from tests.support.fake_java import ARCHIVE, BANNER, calls, fake_java, go_wrong
-from tests.support.patience import wait
 
 _MAKE: Final = (
     "import sys; from devmesh.archives.making import ensure_archive; from devmesh.toolchain.jvm import KafkaJvm\n"

@@ -17,7 +17,7 @@ from braid.kafka.batches.batch import DAMAGE, Inflater, columns_in, read_frame, 
 from braid.kafka.fetching.chunk import Chunk
 from braid.kernel.ports import DamagedBatch, Isolation, KafkaRecord, TopicPartition
 from braid.kernel.record_columns import RecordColumns, columns_of
-from tests.support.batches import CODECS, batch, packed, raw_batch, varint
+from testbed.batches import CODECS, batch, packed, raw_batch, varint
 
 NAMES: Final = ("braid-id", "braid-ts", "n")
 _Row = tuple[object, ...]

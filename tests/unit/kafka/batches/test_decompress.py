@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from braid.kafka.batches.decompress import INFLATE_ERRORS, DoesNotFit, inflate_into, inflated_parts
 from braid.kernel.limits.kafka import XERIAL_BLOCK_BYTES_MIN, ZSTD_WINDOW_BYTES_MAX
-from tests.support.batches import CODECS, bomb, packed
+from testbed.batches import CODECS, bomb, packed
 
 XERIAL = b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1)
 codecs = st.sampled_from(CODECS[1:])

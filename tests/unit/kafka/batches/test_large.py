@@ -19,7 +19,7 @@ from braid.kafka.fetching import chunk as chunk_module
 from braid.kafka.fetching.chunk import Chunk
 from braid.kernel.limits.kafka import INFLATED_RECORD_BYTES_MAX
 from braid.kernel.ports import DamagedBatch, Isolation, TopicPartition
-from tests.support.batches import CODECS, NAMES, batch, packed, packed_pieces, raw_batch, record_bytes, record_head
+from testbed.batches import CODECS, NAMES, batch, packed, packed_pieces, raw_batch, record_bytes, record_head
 
 ROOT: Final = Path(__file__).parents[4]
 MIB: Final = 1 << 20

@@ -12,7 +12,7 @@ from braid.kafka.batches.batch import Inflater
 from braid.kafka.fetching.chunk import Chunk
 from braid.kernel.limits.kafka import INFLATED_INLINE_BYTES_MAX, RECORD_HEADERS_MAX
 from braid.kernel.ports import DamagedBatch, Isolation, KafkaRecord, TopicPartition
-from tests.support.batches import CODECS, batch, packed, raw_batch, record_bytes
+from testbed.batches import CODECS, batch, packed, raw_batch, record_bytes
 
 PARTITION = TopicPartition("logs", 3)
 _CHECKSUM_AT = 17  # in a batch; it covers everything after itself

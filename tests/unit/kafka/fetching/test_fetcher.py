@@ -13,7 +13,7 @@ from braid.kafka.protocol.wire import ClusterMetadata, TopicMetadata, Wire
 from braid.kernel.errors import ClusterUnavailable
 from braid.kernel.limits.kafka import INFLATED_INLINE_BYTES_MAX
 from braid.kernel.ports import FetchedRecords, Isolation, TopicPartition
-from tests.support.batches import batch, packed, raw_batch, record_bytes
+from testbed.batches import batch, packed, raw_batch, record_bytes
 
 FIRST, SECOND = TopicPartition("t", 0), TopicPartition("t", 1)
 

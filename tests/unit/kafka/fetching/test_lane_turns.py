@@ -16,7 +16,7 @@ from braid.kafka.fetching.lane_turns import FetchTurns
 from braid.kafka.protocol.wire import ClusterMetadata, TopicMetadata
 from braid.kernel.limits.kafka import FETCH_TURN_RECORDS
 from braid.kernel.ports import FetchLane, Isolation, TopicPartition
-from tests.support.batches import packed, raw_batch, record_bytes
+from testbed.batches import packed, raw_batch, record_bytes
 from tests.unit.kafka.fetching.test_fetcher import ScriptedWire
 
 SHARES: Final = {"live": 3, "bulk": 1}

@@ -16,7 +16,7 @@ from braid.kafka.security import Security
 from braid.kernel.errors import ClusterUnavailable
 from braid.kernel.limits.kafka import ANY_BROKER_SECONDS, KAFKA_FETCH_BESIDE_MS, KAFKA_FETCH_WAIT_MS
 from braid.kernel.ports import Isolation, TopicPartition
-from tests.support.batches import batch
+from testbed.batches import batch
 from tests.support.scripted_control import virtual
 from tests.unit.kafka.fetching.test_fetcher import FIRST, SECOND, ScriptedWire
 

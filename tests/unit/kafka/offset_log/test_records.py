@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from braid.kafka.offset_log.records import OffsetCommit, OffsetKey, read_key, read_value
 from braid.kernel.errors import Invalid, Unsupported
-from tests.e2e.chaos.clusters import decode_commit
+from testbed.ground.clusters import decode_commit
 
 GOLDEN = Path(__file__).parents[3] / "golden" / "offset_log"
 Vector = dict[str, Any]

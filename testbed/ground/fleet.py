@@ -1,0 +1,123 @@
+"""The application processes of a chaos run: started, killed, frozen, ended. Each life has a log of its own."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from devmesh.processes.guard import spawn_guarded
+from testbed.ground.entering import TOLD
+from testbed.patience import Deadline
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+END_SECONDS: Final = 60.0
+TELL_SECONDS: Final = 10.0
+POLL_SECONDS: Final = 0.05
+
+
+@dataclass
+class Application:
+    """One application by name, over its lives."""
+
+    name: str
+    lives: int = 0
+    process: subprocess.Popen[bytes] | None = None
+
+
+class Fleet:
+    """All of them. They die with this process.
+
+    Args:
+        directory: Of their logs.
+        endpoint: Of the mesh.
+        room: The package of their modules, `member` and `producer`.
+    """
+
+    def __init__(self, directory: Path, endpoint: str, room: str) -> None:
+        self.directory = directory
+        self._endpoint = endpoint
+        self._room = room
+        self._applications: dict[str, Application] = {}
+
+    def start(self, name: str, *packages: Path, inside: Sequence[str] = ()) -> None:
+        """Begins a life of `member-…` or `producer-…`.
+
+        Args:
+            name: The application.
+            packages: Directories whose packages go before the checkout's.
+            inside: A command that runs another one somewhere else and becomes it.
+        """
+        application = self._applications.setdefault(name, Application(name))
+        application.lives += 1
+        log = self.directory / f"{name}.{application.lives}.jsonl"
+        module = f"{self._room}.{name.partition('-')[0]}"
+        command = [*inside, sys.executable, "-m", module, name, self._endpoint, str(log)]
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (*packages, ROOT)))}
+        application.process = spawn_guarded(command, self.directory / f"{name}.out", environment)
+
+    def pid(self, name: str) -> int:
+        """The process of an application's last life."""
+        return self._process(name).pid
+
+    def kill(self, name: str) -> None:
+        """SIGKILL; returns when it is dead."""
+        process = self._process(name)
+        process.kill()
+        process.wait()
+
+    def pause(self, name: str) -> None:
+        """SIGSTOP."""
+        self._process(name).send_signal(signal.SIGSTOP)
+
+    def resume(self, name: str) -> None:
+        """SIGCONT."""
+        self._process(name).send_signal(signal.SIGCONT)
+
+    def dead(self) -> list[str]:
+        """Applications that ended, whoever ended them."""
+        return [name for name, each in self._applications.items() if each.process and each.process.poll() is not None]
+
+    async def ask(self) -> None:
+        """Lets every application write down where it stands, beside its log; one that is frozen or dead does not."""
+        for name in self._applications:
+            self._process(name).send_signal(signal.SIGUSR1)
+        deadline = Deadline(TELL_SECONDS)
+        while not all(map(self._told, self._applications)):
+            if deadline.passed:
+                return
+            await asyncio.sleep(POLL_SECONDS)
+
+    def _told(self, name: str) -> bool:
+        return (self.directory / f"{name}.out").read_text(errors="replace").endswith(TOLD)
+
+    async def end(self, prefix: str) -> None:
+        """SIGTERM to all of a kind; returns when they ended, by force after a while. Raises AssertionError then."""
+        ending = [name for name in self._applications if name.startswith(prefix)]
+        for name in ending:
+            self._process(name).terminate()
+        forced = [name for name in ending if not await self._ended(name)]
+        assert not forced, f"{forced} did not end in {END_SECONDS:g} s"
+
+    def close(self) -> None:
+        """Kills what still runs."""
+        for name in self._applications:
+            self.kill(name)
+
+    async def _ended(self, name: str) -> bool:
+        process, deadline = self._process(name), Deadline(END_SECONDS)
+        while process.poll() is None:
+            if deadline.passed:
+                self.kill(name)
+                return False
+            await asyncio.sleep(POLL_SECONDS)
+        return True
+
+    def _process(self, name: str) -> subprocess.Popen[bytes]:
+        process = self._applications[name].process
+        assert process is not None, f"{name} was never started"
+        return process

@@ -1,0 +1,1 @@
+"""Processes that are members of groups, and groups of them."""

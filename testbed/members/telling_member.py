@@ -1,0 +1,167 @@
+"""A real consumer process that tells what befalls it.
+
+`python -m testbed.members.telling_member SEEDS STREAM NAME LOG LEASE_SECONDS OWNERSHIPS`: it is a member of a group
+over the stream for each kind of ownership, in one process. Each line of LOG is a `Told`: leases that came and went,
+handlers that began and ended, heartbeats that were acknowledged, on the wall clock of the machine.
+"""
+
+import asyncio
+import itertools
+import json
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple, Self
+from unittest.mock import patch
+
+import braid
+from braid.client.membership.lease_session import LeaseSession
+
+OWNERSHIPS: Final = ("at_least_once", "exclusive")
+HANDLER_SECONDS: Final = 0.005
+
+
+class Told(NamedTuple):
+    """One line.
+
+    Attributes:
+        ms: When, milliseconds.
+        what: `granted`, `dropped`, `began`, `ended` or `acknowledged`.
+        group: Of the member.
+        subject: The lease, or the record's topic and partition (`began`).
+        number: The lease's epoch, or the handler.
+        member: Its id (`granted`).
+        offset: Of the record (`began`).
+    """
+
+    ms: float
+    what: str
+    group: str
+    subject: str = ""
+    number: int = 0
+    member: str = ""
+    offset: int = -1
+
+
+Tell = Callable[..., None]
+_handlers = itertools.count()  # of both groups
+
+
+def group_of(stream: str, ownership: str) -> str:
+    """The name of the stream's group with this ownership."""
+    return stream if ownership == OWNERSHIPS[0] else f"{stream}-alone"
+
+
+class Membership:
+    """One group's member within the process."""
+
+    def __init__(self, mesh: braid.Mesh, stream: str, ownership: str, lease_seconds: float, tell: Tell) -> None:
+        self._group = group_of(stream, ownership)
+        self._tell = tell
+        self._epochs: dict[str, int] = {}
+        self._consumer = mesh.consumer(
+            [stream],
+            group=self._group,
+            ownership=ownership,
+            lease_seconds=lease_seconds,
+            on_assigned=self._granted,
+            on_revoked=self._dropped,
+        )
+
+    async def run(self) -> None:
+        """Works until killed."""
+        async with self._consumer:
+            await self._consumer.run(self._handle)
+
+    def _granted(self, leases: Sequence[str]) -> None:
+        for lease in self._consumer.leases():
+            if lease.name in leases:
+                self._epochs[lease.name] = lease.epoch
+                self._tell("granted", self._group, lease.name, lease.epoch, self._consumer.member_id)
+
+    def _dropped(self, leases: Sequence[str]) -> None:
+        for lease in leases:
+            self._tell("dropped", self._group, lease, self._epochs.pop(lease, 0))
+
+    async def _handle(self, record: braid.Record) -> None:
+        number = next(_handlers)
+        self._tell("began", self._group, f"{record.topic}/{record.partition}", number, "", record.offset)
+        try:
+            await asyncio.sleep(HANDLER_SECONDS)
+        finally:
+            self._tell("ended", self._group, "", number)
+
+
+async def main(seeds: str, stream: str, name: str, lease_seconds: float, ownerships: Sequence[str], tell: Tell) -> None:
+    """Is a member until killed."""
+    async with braid.connect(seeds, client_id=name) as mesh, asyncio.TaskGroup() as tasks:
+        for ownership in ownerships:
+            tasks.create_task(Membership(mesh, stream, ownership, lease_seconds, tell).run())
+
+
+def telling(path: Path) -> Tell:
+    """Writes lines to a log."""
+    file = path.open("a", buffering=1)
+
+    def tell(*told: object) -> None:
+        file.write(json.dumps([time.time() * 1000, *told]) + "\n")
+
+    return tell
+
+
+def acknowledging(tell: Tell) -> Callable[[LeaseSession, float], None]:
+    """`LeaseSession._extend`, with a line told of each: the assigner answered, so the leases last longer."""
+    extend = LeaseSession._extend
+
+    def extending(self: LeaseSession, sent_at: float) -> None:
+        extend(self, sent_at)
+        tell("acknowledged", self._hello.group)
+
+    return extending
+
+
+class MemberLog:
+    """What a process told so far, read as it grows.
+
+    Attributes:
+        lines: All of it.
+        held: By group, the leases it holds by its own word, with their epochs.
+        heard: By group, when the assigner answered.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._position = 0
+        self.lines: list[Told] = []
+        self.held: dict[str, dict[str, int]] = {}
+        self.heard: dict[str, list[float]] = {}
+
+    def read(self) -> Self:
+        """Takes what is new: whole lines, for its process may be writing another."""
+        if not self._path.exists():
+            return self
+        with self._path.open("rb") as file:
+            file.seek(self._position)
+            whole = file.read().rpartition(b"\n")[0]
+        self._position += len(whole) + bool(whole)
+        for text in whole.splitlines():
+            self._take(Told(*json.loads(text)))
+        return self
+
+    def _take(self, line: Told) -> None:
+        self.lines.append(line)
+        held = self.held.setdefault(line.group, {})
+        if line.what == "granted":
+            held[line.subject] = line.number
+        elif line.what == "dropped" and held.get(line.subject) == line.number:
+            del held[line.subject]
+        elif line.what == "acknowledged":
+            self.heard.setdefault(line.group, []).append(line.ms)
+
+
+if __name__ == "__main__":
+    seeds, stream, name, path, lease_seconds, ownerships = sys.argv[1:]
+    told = telling(Path(path))
+    with patch.object(LeaseSession, "_extend", acknowledging(told)):
+        asyncio.run(main(seeds, stream, name, float(lease_seconds), ownerships.split(","), told))
