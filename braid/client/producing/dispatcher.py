@@ -21,7 +21,7 @@ from braid.client.producing.receipts import ReceiptsByLog
 from braid.client.producing.route_session import Reach
 from braid.client.producing.routes import NOTHING_GONE, ActiveChannel, RouteTable, StickyChoice, rendezvous
 from braid.client.producing.settings import ProducerSettings
-from braid.client.tasks import Turns, race
+from braid.client.tasks import Turns, race, within
 from braid.client.telemetry.zone_bytes import SENT, tally
 from braid.kafka.partitioner import partition_of
 from braid.kernel.errors import BraidError, ClusterAccessDenied, Invalid, TopicSealed, Unavailable, Withdrawn
@@ -34,7 +34,6 @@ from braid.kernel.limits.client import (
     SEALED_RETRY_SECONDS,
     SEND_ERRORS_AFTER_SECONDS,
 )
-from braid.kernel.limits.runtime import ROUNDING_SECONDS
 from braid.kernel.ports import Host, Kafka, Written
 from braid.kernel.resumptions import Resumption
 
@@ -281,13 +280,15 @@ class Dispatcher:
 
     async def _finished(self, sender: ChannelSender) -> None:
         """Waits until nothing is in flight to a channel, for as long as it acknowledges anything."""
-        while sender.in_flight:
-            left = PLANNED_MOVE_SILENCE_SECONDS - sender.silent_seconds(self._host.clock.elapsed())
-            if left < ROUNDING_SECONDS:
-                return
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(left):
-                    await sender.idle()
+        clock = self._host.clock
+
+        def silent_for_too_long_at() -> float:
+            now = clock.elapsed()
+            return now - sender.silent_seconds(now) + PLANNED_MOVE_SILENCE_SECONDS
+
+        with contextlib.suppress(TimeoutError):
+            while sender.in_flight:
+                await within(clock, silent_for_too_long_at, sender.idle)
 
     async def _end(self, sender: ChannelSender) -> None:
         """Beside everything else: a frozen cluster holds its client's end up, and no record."""

@@ -6,8 +6,9 @@ import pytest
 
 from braid.client.consuming.fetch_loop import FetchLoop
 from braid.client.delivery.partition_work import PartitionWork
-from braid.client.tasks import race
+from braid.client.tasks import race, within
 from braid.kernel.errors import BraidError
+from braid.kernel.limits.runtime import ROUNDING_SECONDS
 from tests.support.scripted_control import virtual
 from tests.support.virtual_time import VirtualProcess, run_virtual, running_loop
 from tests.unit.client.scripted_member import FIRST, bench, killed, member, take
@@ -73,3 +74,13 @@ async def test_a_race_ends_with_the_first_and_ends_the_others() -> None:
     racing.cancel()
     await asyncio.wait([racing])
     assert ended == ["slow"] * 4
+
+
+@virtual
+async def test_a_wait_too_short_for_the_clock_is_over_and_not_asked_for_again() -> None:
+    clock = VirtualProcess(running_loop(), "process", 0).host.clock
+    begun = clock.elapsed()
+    deadline = begun + ROUNDING_SECONDS / 2
+    with pytest.raises(TimeoutError):
+        await within(clock, lambda: deadline, asyncio.Event().wait)
+    assert clock.elapsed() == begun
