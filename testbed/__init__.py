@@ -1,1 +1,1 @@
-"""What tests and benchmarks stand on: real processes, members that tell what they do, checkers of what was told."""
+"""Support shared by tests and benchmarks: real processes, group members that log events, and checkers of those logs."""

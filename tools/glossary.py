@@ -26,7 +26,7 @@ class Term(NamedTuple):
 
     @property
     def class_name(self) -> str:
-        """What a class is called that is named after the term."""
+        """The term as a class name: `DeadLetter` for dead letter."""
         return "".join(word.capitalize() for word in re.split(r"\W|_", self.name))
 
 

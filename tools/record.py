@@ -74,7 +74,7 @@ def run(command: Sequence[str], width: int) -> tuple[int, str]:
 
 
 def screen(printed: str) -> str:
-    """What stays on the screen of all that was printed: lines drawn anew show their last state; colours are kept."""
+    """The final screen: a line that was redrawn shows its last state. Colours stay."""
     lines = printed.replace("\r\n", "\n")
     return _SEQUENCE.sub("", _ERASED.sub("", lines)).strip("\n") + "\n"
 

@@ -11,7 +11,7 @@ from urllib.parse import unquote, urlsplit
 
 HOME: Final = "index.html"
 SEARCH: Final = "search.json"
-_NOT_FOUND: Final = "404.html"  # nobody links to it, and its links depend on where the site is served
+_NOT_FOUND: Final = "404.html"  # no page links to it; its own links depend on the path where the site is served
 # Attributes by which a page makes the browser load something, by element.
 _LOADS: Final[Mapping[str, str]] = {
     **{name: "src" for name in ("script", "img", "iframe", "audio", "video", "source", "embed")},
@@ -23,7 +23,7 @@ _NAMES_ONLY: Final = frozenset({"canonical", "next", "prev", "alternate"})
 _STYLE_URL: Final = re.compile(r"(?:url\(\s*|@import\s+)[\"']?((?:https?:)?//[^\"')\s;]+)")
 _MARKDOWN_LINK: Final = re.compile(r"\]\(([^)\s]+)\)")
 _FENCED: Final = re.compile(r"^```.*?^```$|`[^`\n]*`", re.MULTILINE | re.DOTALL)
-# Directories of a checkout whose Markdown files are somebody else's, or lie in the site.
+# Directories not searched for Markdown: build output, other projects' files, and `docs`, which the site covers.
 _NOT_OURS: Final = frozenset({"build", "dist", "docs", "node_modules"})
 
 

@@ -44,7 +44,7 @@ def checkout(tmp_path: Path) -> Iterator[Path]:
 
 
 def found(checkout: Path) -> list[str]:
-    """What the link rules say of a checkout."""
+    """Every fault that the link checks report for a checkout."""
     built = checkout / "site"
     return [*site_faults(built, checkout / "docs"), *markdown_faults(checkout, built)]
 
