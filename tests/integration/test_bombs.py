@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Final, TypeVar
 
 import pytest
@@ -23,8 +24,10 @@ from braid.kernel.ports import DamagedBatch, TopicPartition
 from devmesh.mesh import DevMesh
 from devmesh.processes.brokers import KafkaBroker
 from testbed.batches import BROKER_SECONDS, NAMES, bomb, packed, produce_raw, raw_batch, record_bytes, write_raw
+from testbed.members import bomb_reader
 from testbed.members.bomb_reader import Cost, read_with_a_fetcher
 from testbed.patience import until
+from tests.support import unbounded_reader
 
 ROOT: Final = Path(__file__).parents[2]
 LARGEST: Final = (2 << 30) - 200  # inflated: the size of a record is a number of 31 bits
@@ -67,9 +70,9 @@ def bound_of(fuse: bytes) -> int:
     return INFLATED_RECORD_BYTES_MAX + SLACK_BYTES + fetched
 
 
-def cost_of(bootstrap: str, topic: str, end: int, reader: str = "bomb_reader") -> Cost:
+def cost_of(bootstrap: str, topic: str, end: int, reader: ModuleType = bomb_reader) -> Cost:
     """Reads a topic in a process of its own."""
-    command = [sys.executable, "-m", f"tests.support.{reader}", bootstrap, f"warm.{topic}", topic, str(end)]
+    command = [sys.executable, "-m", reader.__name__, bootstrap, f"warm.{topic}", topic, str(end)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=HANGS_SECONDS, cwd=ROOT)
     assert done.returncode == 0, done.stderr
     offsets, damaged, grown, stall = json.loads(done.stdout)
@@ -111,7 +114,7 @@ async def test_a_bomb_costs_no_more_than_its_bound(broker: KafkaBroker, codec: i
 async def test_without_a_bound_it_would_cost_what_it_inflates_to(broker: KafkaBroker) -> None:
     """The control for what the test before says of memory."""
     fuse = await planted(broker.bootstrap, "unbound", 2, SNAPPY)
-    cost = await asyncio.to_thread(cost_of, broker.bootstrap, "unbound", 5, "unbounded_reader")
+    cost = await asyncio.to_thread(cost_of, broker.bootstrap, "unbound", 5, unbounded_reader)
     assert cost.offsets == [0, 1, 2, 3, 4]
     assert cost.grown_bytes > bound_of(fuse)
 

@@ -6,6 +6,7 @@ tracks and shows each of them a mutant.
 
 import ast
 import functools
+import itertools
 import re
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
@@ -19,6 +20,7 @@ FORBIDDEN_WORDS: Final = frozenset({"util", "utils", "helper", "helpers", "commo
 Rule = Callable[[str, str], Iterator[str]]
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
+_ROOT: Final = Path(__file__).resolve().parents[2]
 _SKIPS: Final = frozenset({"skip", "skipif", "xfail", "importorskip", "skipTest", "SkipTest"})
 _NOW: Final = frozenset({"now", "utcnow", "today"})
 # Code that runs under simulation, or is pure: time comes in through a port or an argument.
@@ -148,6 +150,25 @@ def has_docstring(path: str, text: str) -> Iterator[str]:
         yield f"{path} does not say what lives there"
 
 
+def starts_modules_that_exist(path: str, text: str) -> Iterator[str]:
+    """What `-m` starts exists, and none that moves with the tests is put together: a search for its name finds it."""
+    for node in ast.walk(_parsed(text)):
+        command = node.elts if isinstance(node, ast.List | ast.Tuple) else getattr(node, "args", ())
+        for flag, module in itertools.pairwise(command if isinstance(command, list) else ()):
+            if not (isinstance(flag, ast.Constant) and flag.value == "-m"):
+                continue
+            if isinstance(module, ast.JoinedStr) and ast.unparse(module)[2:].startswith("test"):
+                yield f"{path}:{module.lineno} puts a module's name together"
+            elif isinstance(module, ast.Constant) and not _is_module(str(module.value)):
+                yield f"{path}:{module.lineno} starts {module.value}, which does not exist"
+
+
+def _is_module(name: str) -> bool:
+    """Whether it is ours and lies where it says; those of others lie elsewhere."""
+    place = _ROOT.joinpath(*name.split("."))
+    return not (_ROOT / name.split(".")[0]).is_dir() or place.with_suffix(".py").is_file() or place.is_dir()
+
+
 @functools.lru_cache(maxsize=2)
 def _parsed(text: str) -> ast.Module:
     """The syntax tree; all rules read one file before the next comes."""
@@ -178,5 +199,11 @@ def _names(annotation: ast.expr) -> set[str]:
 TEXT_RULES: Final[Sequence[Rule]] = (no_machine_path, no_registry_host)
 PYTHON_RULES: Final[Sequence[Rule]] = (
     *(file_length, function_length, names_say_something, no_skipped_test, no_relative_import),
-    *(no_clock_where_a_port_is, no_any_in_public_signature, no_blanket_exemption, has_docstring),
+    *(
+        no_clock_where_a_port_is,
+        no_any_in_public_signature,
+        no_blanket_exemption,
+        has_docstring,
+        starts_modules_that_exist,
+    ),
 )

@@ -25,6 +25,7 @@ from tests.support.tidy import (
     no_registry_host,
     no_relative_import,
     no_skipped_test,
+    starts_modules_that_exist,
     tracked_files,
 )
 
@@ -61,6 +62,8 @@ MUTANTS: Final[Sequence[tuple[Rule, str, str]]] = (
     (no_blanket_exemption, "braid/a.py", "import os  # no" + "qa"),
     (no_blanket_exemption, "braid/a.py", "x = f()  # type:" + " ignore"),
     (has_docstring, "braid/a.py", "x = 1"),
+    (starts_modules_that_exist, "tests/a.py", "run([sys.executable, '-m', 'tests.support.gone', 'x'])"),
+    (starts_modules_that_exist, "tests/a.py", "run(python, '-m', f'tests.support.{name}')"),
 )
 
 # (rule, path, text): near misses no rule may find.
@@ -77,6 +80,11 @@ SOUND: Final[Sequence[tuple[Rule, str, str]]] = (
     (no_any_in_public_signature, "braid/a.py", "def _f(x: Any) -> None: ..."),
     (no_blanket_exemption, "braid/a.py", "import os  # noqa: F401"),
     (has_docstring, "braid/a/__init__.py", ""),
+    (
+        starts_modules_that_exist,
+        "tests/a.py",
+        "run(*('-m', 'bench'), '-m', 'tests.support.tidy', '-m', 'pytest', '-m', x)",
+    ),
 )
 
 
