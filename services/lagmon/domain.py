@@ -156,6 +156,11 @@ class ClusterModel:
 
     # --- what is asked
 
+    @property
+    def grown(self) -> bool:
+        """Whether there may be partitions that were not wanted when that was last asked."""
+        return self._wanted is None
+
     def wanted(self) -> Sequence[TopicPartition]:
         """Partitions whose ends matter; their logs exist in `ends`, others are forgotten."""
         if self._wanted is None:

@@ -8,6 +8,7 @@ OFFSET_DAMAGE_KEPT: Final = 16  # places of unreadable records kept for people
 LAG_FETCH_RECORDS: Final = 5_000  # of the offset log at once; reducing them takes a few milliseconds of the loop
 LAG_FETCH_BYTES: Final = 1 << 20  # of one partition of the offset log at once
 LAG_ENDS_SECONDS: Final = 0.5  # between two looks at the ends of logs; an unknown age is wrong by no more
+LAG_NEWS_SECONDS: Final = 0.05  # to the next look at ends that nobody looked at yet: what comes together is one look
 LAG_PAUSE_FACTOR: Final = 4  # work in rounds that took long is followed by a pause so many times as long
 LAG_PROGRESS_MAX: Final = 1_000_000  # groups and partitions of one cluster; more are counted, not followed
 LAG_ENDS_BATCH: Final = 5_000  # partitions asked for in one call

@@ -1,5 +1,7 @@
 """Looks at the ends of one cluster's logs, and reads single records for their time where a group stalls."""
 
+import asyncio
+import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 
@@ -9,6 +11,7 @@ from braid.kernel.limits.client import FETCH_PARTITION_BYTES
 from braid.kernel.limits.lagmon import (
     LAG_ENDS_BATCH,
     LAG_ENDS_SECONDS,
+    LAG_NEWS_SECONDS,
     LAG_PAUSE_FACTOR,
     LAG_PROBE_SECONDS,
     LAG_PROBES_AT_ONCE,
@@ -43,6 +46,7 @@ class EndWatch:
         self._cluster = cluster
         self._model = model
         self._world = world
+        self._news = asyncio.Event()
         self._there: frozenset[TopicPartition] = frozenset()
         self._asked: frozenset[str] = frozenset()
         self._topics_at = _LONG_BEFORE
@@ -63,10 +67,24 @@ class EndWatch:
                         self.probes += await prober.read_due(self._world())
                 except (ClusterUnavailable, NotFound):  # a leader moved, a topic is gone, or the cluster is away
                     self._topics_at = _LONG_BEFORE
-                await clock.sleep(max(LAG_ENDS_SECONDS, (clock.elapsed() - began) * LAG_PAUSE_FACTOR))
+                await self._pause(clock.elapsed() - began)
         finally:
             await prober.close()
             await admin.close()
+
+    def wake(self) -> None:
+        """Somebody began with logs that nobody has looked at: their rows are stale until they are."""
+        if self._model.grown:
+            self._news.set()
+
+    async def _pause(self, took: float) -> None:
+        """Until the next look is due, or there is news. What was long is not repeated at once, whatever comes in."""
+        least = max(LAG_NEWS_SECONDS, took)
+        await self._host.clock.sleep(least)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(max(LAG_ENDS_SECONDS, took * LAG_PAUSE_FACTOR) - least):
+                await self._news.wait()
+        self._news.clear()
 
     async def _look(self, admin: KafkaAdmin) -> None:
         await self._describe(admin)

@@ -5,7 +5,7 @@ Only committed records are read, so that the commits of aborted transactions do 
 """
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from structlog.stdlib import BoundLogger
 
@@ -33,11 +33,14 @@ from services.lagmon.policy import LONG_AGO
 class OffsetTail:
     """Follows one cluster's offset log, whatever becomes of the cluster."""
 
-    def __init__(self, host: Host, cluster: KafkaCluster, model: ClusterModel, log: BoundLogger) -> None:
+    def __init__(
+        self, host: Host, cluster: KafkaCluster, model: ClusterModel, took: Callable[[], None], log: BoundLogger
+    ) -> None:
         self.table = OffsetTable()
         self._host = host
         self._cluster = cluster
         self._model = model
+        self._took = took  # is told whenever the model took commits
         self._log = log
         self._positions: dict[TopicPartition, int] = {}
         self._targets: dict[TopicPartition, int] = {}
@@ -112,6 +115,7 @@ class OffsetTail:
             return
         for each in fetched:
             self._take(each)
+        self._took()
         self._look_whether_caught_up(bool(fetched))
         self._tell_damage()
         await self._host.clock.sleep(0)  # what is in hand comes without waiting: calls get their turn

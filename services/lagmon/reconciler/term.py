@@ -107,13 +107,14 @@ class Clusters:
                 self._follow(name, place)
         for followed in self._followed.values():
             followed.model.register(world)
+            followed.ends.wake()
 
     def _follow(self, name: str, place: ClusterPlace) -> None:
         host, log = self._replica.host, self._replica.log.bind(cluster=name)
         cluster = self._kafka.cluster(place.bootstrap, place.security_profile)
         model = ClusterModel(name)
-        tail = OffsetTail(host, cluster, model, log)
         ends = EndWatch(host, cluster, model, lambda: self._peers.world)
+        tail = OffsetTail(host, cluster, model, ends.wake, log)
         tasks = [host.tasks.spawn(tail.run(), f"offsets {name}"), host.tasks.spawn(ends.run(), f"ends {name}")]
         self._followed[name] = _Followed(place, model, tail, ends, tasks)
         log.info("following a cluster's offsets")

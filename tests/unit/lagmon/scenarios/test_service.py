@@ -108,6 +108,21 @@ def test_a_foreign_group_is_labelled_and_estimated() -> None:
     play(scene)
 
 
+def test_logs_that_a_group_begins_with_are_looked_at_at_once() -> None:
+    """Not at the next look: who asks right after a first commit would be told that its row is stale."""
+
+    async def scene(mesh: Mesh) -> None:
+        mesh.commit("first", 0, topic="other")
+        for number in range(5):
+            mesh.kafka.named("east").create_topic(f"topic-{number}", 1, 1, {})
+            mesh.commit("tool", 0, topic=f"topic-{number}")
+            await mesh.clock.sleep(0.2 + number / 50)
+            rows = [row for row in await mesh.lag() if row.group == "tool"]
+            assert [(row.topic, row.stale) for row in rows] == [(f"topic-{at}", False) for at in range(number + 1)]
+
+    play(scene)
+
+
 def test_an_unregistered_groups_envelopes_and_tombstones_go_away() -> None:
     async def scene(mesh: Mesh) -> None:
         mesh.channel(partitions=1)
