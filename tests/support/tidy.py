@@ -160,7 +160,7 @@ def starts_modules_that_exist(path: str, text: str) -> Iterator[str]:
             if isinstance(module, ast.JoinedStr) and ast.unparse(module)[2:].startswith("test"):
                 yield f"{path}:{module.lineno} puts a module's name together"
             elif isinstance(module, ast.Constant) and not _is_module(str(module.value)):
-                yield f"{path}:{module.lineno} starts {module.value}, which does not exist"
+                yield f"{path}:{module.lineno} starts {ast.unparse(module)}, which does not exist"
 
 
 def _is_module(name: str) -> bool:
