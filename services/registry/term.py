@@ -24,6 +24,7 @@ from services.registry.peers import Peers
 from services.registry.reconciler.copies import CopiesKeeper
 from services.registry.reconciler.drills import DrillJudge
 from services.registry.reconciler.gauges import Gauges
+from services.registry.reconciler.log_ends import EndsReader
 from services.registry.reconciler.loop import Reconciler
 from services.registry.reconciler.measurer import Measurer
 from services.registry.reconciler.prober import Prober
@@ -67,6 +68,7 @@ class Term:
         self.restoration = Restoration(replica, self.access, self.marks, peers)
         self.copies = CopiesKeeper(replica, self.access)
         self.measurer = Measurer(replica, self.access, gauges)
+        self.ends = EndsReader(replica, self.access, self.sessions.ends)
         self.reconciler = Reconciler(
             replica,
             self.access,
@@ -104,6 +106,7 @@ class Term:
         tasks, instance = self._replica.host.tasks, self._replica.instance
         probing = tasks.spawn(self.prober.run(), f"{instance} prober")
         measuring = tasks.spawn(self.measurer.run(), f"{instance} measurer")
+        looking = tasks.spawn(self.ends.run(), f"{instance} ends of logs")
         marking = tasks.spawn(self.keeper.run(), f"{instance} marks")
         comparing = tasks.spawn(self.restoration.run(), f"{instance} restoration")
         copying = tasks.spawn(self.copies.run(), f"{instance} copies")
@@ -116,7 +119,7 @@ class Term:
             self._gauges.show_blocked(())
             self.changed.fire()
             self.readers.close()
-            for task in (probing, measuring, marking, comparing, copying, rehearsing):
+            for task in (probing, measuring, looking, marking, comparing, copying, rehearsing):
                 task.cancel()
                 await task.ended()
             await self.access.close()

@@ -8,6 +8,7 @@ from testbed.checkers.facts import (
     Acknowledged,
     Destroyed,
     DrainRecorded,
+    EventDecided,
     Fact,
     GivenUp,
     LogId,
@@ -25,10 +26,11 @@ class ExactLosses:
     A channel that was drained or given up before its cluster lost it has nothing to tell: everything in it was done.
     A restore of the event store takes back what was told since its backup: it is to be told again, by the same ranges.
     A drain that it takes back had everything done; what the log lost afterwards may be told, and need not be.
+    Where one registry followed another, nobody may know who had died before: a loss without an end is no lie then.
     """
 
     invariant = "I11 losses"
-    heeds = (Acknowledged, Destroyed, DrainRecorded, LossRecorded, GivenUp, StoreBackedUp, StoreRestored)
+    heeds = (Acknowledged, Destroyed, DrainRecorded, EventDecided, GivenUp, LossRecorded, StoreBackedUp, StoreRestored)
 
     def __init__(self, *, producers_die: bool = False) -> None:
         """Where `producers_die`, receipts may die with them: then it is told that nobody knows where the loss ends."""
@@ -39,6 +41,7 @@ class ExactLosses:
         self._after_drain: dict[LogId, Ranges] = {}  # what was destroyed while nothing was left to do there
         self._drained: set[Topic] = set()
         self._told: dict[Topic, Ranges] = {}
+        self._leaders: set[int] = set()
         self._backup: tuple[set[Topic], dict[Topic, Ranges]] = set(), {}
 
     def see(self, fact: Fact) -> Iterator[str]:
@@ -48,6 +51,8 @@ class ExactLosses:
                 self._acknowledged.setdefault(place.log, set()).add(place.offset)
             case Destroyed(log=log, first=first, stop=stop):
                 self._lose(log, first, stop)
+            case EventDecided(service="registry", leader_epoch=epoch):
+                self._leaders.add(epoch)
             case DrainRecorded(topic=topic):
                 self._drained.add(topic)
             case LossRecorded(topic=topic, ranges=ranges):
@@ -100,7 +105,8 @@ class ExactLosses:
     def _invented(self, topic: Topic, told: OffsetRange) -> Iterator[str]:
         log = LogId(*topic, told.partition)
         destroyed = self._destroyed.get(log, ())
-        unknown = not (self._gone.get(log) or self._acknowledged.get(log)) or (self._producers_die and destroyed)
+        unsure = bool(destroyed) and (self._producers_die or len(self._leaders) > 1)
+        unknown = unsure or not (self._gone.get(log) or self._acknowledged.get(log))
         if told.last == OPEN and unknown and all(told.first >= each.first for each in destroyed[:1]):
             return  # nobody has a receipt: nobody knows its end
         if told.last == OPEN or not any(each.first <= told.first and told.last <= each.last for each in destroyed):

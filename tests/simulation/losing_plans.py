@@ -54,4 +54,10 @@ def everything(seed: int) -> Plan:
     return replace(planned, faults=(*planned.faults, *("leave-group",) * 2, *restores), metadata_units=units)
 
 
-PLANS: Final[Mapping[str, Callable[[int], Plan]]] = {"losing": everything, "gaps": gaps}
+def dying(seed: int) -> Plan:
+    """Producers die as well, and registries that heard of them: nobody may know then how far a lost log went."""
+    faults = (*("lose-cluster",) * 3, *("kill-producer",) * 3, *("kill-service",) * 3, "move-stream")
+    return replace(losing(seed), faults=faults, fault_interval_seconds=1.5)
+
+
+PLANS: Final[Mapping[str, Callable[[int], Plan]]] = {"losing": everything, "gaps": gaps, "dying": dying}

@@ -85,7 +85,8 @@ def run(plan: Plan, lines: int = 0) -> Result:
     """
     began = time.process_time()
     loop = VirtualTimeLoop()
-    loss, losses, replays = ZeroLoss([GROUP, *plan.latecomers]), ExactLosses(), WholeReplays(GROUP)
+    loss, replays = ZeroLoss([GROUP, *plan.latecomers]), WholeReplays(GROUP)
+    losses = ExactLosses(producers_die="kill-producer" in plan.faults)
     kept = KeptAnswers(KINDS) if plan.remembers else None
     checkers = [*_checkers(plan, loop.time), losses, *([replays] if plan.replays else []), *([kept] if kept else [])]
     journal = Journal(loop, [loss, *checkers])

@@ -17,9 +17,10 @@ from braid.kernel.resumptions import Resumption
 from services.assigner.model import generations
 from services.registry.kafka import drain, log_cuts
 from services.registry.kafka.drain import HeldStep
+from services.registry.liveness.producer_sessions import Sessions
 from services.registry.model.channels import Channel
 from services.registry.model.own_records import OwnRecords
-from tests.simulation.losing_plans import CUTS, REASSIGNMENTS, everything, losing
+from tests.simulation.losing_plans import CUTS, REASSIGNMENTS, dying, everything, losing
 from tests.simulation.mutants import Mutant
 from tests.simulation.plan import Plan
 from tests.simulation.run import run
@@ -51,6 +52,17 @@ def test_logs_that_are_cut_short_while_they_carry_traffic_are_told_to_the_offset
         assert result.green, "\n".join([f"seed {seed}", *result.trace[-60:], result.message])
         told += sum("overwritten=(OffsetRange" in line for line in result.trace)
     assert told > SEEDS
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_what_dead_producers_wrote_is_told_too_whoever_heard_of_them() -> None:
+    ends: set[bool] = set()
+    for seed in range(SEEDS // 2):
+        result = run(dying(seed))
+        assert result.green, "\n".join([f"seed {seed}", *result.trace[-60:], result.message])
+        ends |= {"last=-1" in line for line in result.trace if "RecordsLost(" in line}
+    assert ends == {True, False}  # with an end, and without
 
 
 @pytest.mark.slow
@@ -156,6 +168,11 @@ def _tell_once(self: RouteSession, channel: ActiveChannel, resumption: Resumptio
 _CANARIES_BELIEVED: Final = [(drain, "_cut_short", _see_nothing_cut), (drain, "_hidden", _prove_nothing)]
 
 
+def _heard(*arguments: object) -> bool:
+    """Takes the producers of this term for all there were."""
+    return False
+
+
 def _is_caught(mutant: Mutant, seeds: tuple[int, ...], plan: Callable[[int], Plan]) -> bool:
     """Whether a run shows it by the invariant that is to: of a seed known for it, or of another when draws changed."""
     for seed in dict.fromkeys((*seeds, *range(SEEDS_MAX))):
@@ -178,6 +195,13 @@ def _is_caught(mutant: Mutant, seeds: tuple[int, ...], plan: Callable[[int], Pla
 )
 def test_a_mutant_is_caught(mutant: Mutant, seeds: tuple[int, ...]) -> None:
     assert _is_caught(mutant, seeds, losing)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_a_registry_that_believes_to_know_every_producer_is_caught() -> None:
+    mutant = Mutant("a registry believes to know every producer", "I11 losses", [(Sessions, "_unheard", _heard)])
+    assert _is_caught(mutant, (2,), dying)
 
 
 @pytest.mark.slow

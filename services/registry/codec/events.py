@@ -250,6 +250,7 @@ def _of_channel(event: _ChannelEvent) -> Message:
                 route_revision=event.route_revision,
                 expired=event.expired,
                 acknowledged=event.acknowledged,
+                unheard=event.unheard,
             )
         case e.EndOffsetsRead():
             return pb.EndOffsetsRead(channel=ref, offsets=event.offsets)
@@ -314,7 +315,8 @@ def _read_planned(m: pb.ChannelPlanned) -> e.ChannelPlanned:
 
 
 def _read_producers_left(m: pb.ProducersLeft) -> e.ProducersLeft:
-    return e.ProducersLeft(_read_ref(m.channel), m.route_revision, tuple(m.expired), tuple(m.acknowledged))
+    expired, acknowledged = tuple(m.expired), tuple(m.acknowledged)
+    return e.ProducersLeft(_read_ref(m.channel), m.route_revision, expired, acknowledged, m.unheard)
 
 
 def _read_compared(m: pb.RegistryEvent) -> b.ClusterCompared:

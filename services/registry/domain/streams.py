@@ -319,7 +319,8 @@ def _drain(
         case RecordProducersLeft():
             if command.route_revision < channel.drain_revision:
                 raise Refused(f"route {command.route_revision} still names channel {channel.ref}")
-            return [ProducersLeft(command.ref, command.route_revision, command.expired, command.acknowledged)]
+            told = (command.expired, command.acknowledged, command.unheard)
+            return [ProducersLeft(command.ref, command.route_revision, *told)]
         case RecordSealed():
             _require(channel.producers_left, channel, "its producers may still write")
             return [] if channel.sealed else [ChannelSealed(command.ref)]
@@ -417,7 +418,7 @@ def _channel_evolved(channel: Channel, event: _ChannelEvent, now_ms: int) -> Cha
         case CopiesSettled():
             return replace(channel, copies=event.copies, copies_intended=0, throttle_bytes_per_s=0)
         case ProducersLeft():
-            untold = channel.untold or bool(event.expired)
+            untold = channel.untold or event.unheard or bool(event.expired)
             return replace(channel, producers_left=True, acknowledged=event.acknowledged, untold=untold)
         case ChannelSealed():
             return replace(channel, sealed=True)

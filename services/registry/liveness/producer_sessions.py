@@ -4,15 +4,20 @@ A drain waits for every live producer to acknowledge a route without the channel
 owed an acknowledgement for a session time, or has been disconnected for so long, or ended its stream well. Sessions are
 liveness: they vanish with the term, and the next leader waits one session time before it concludes anything from
 silence, except about channels it activated itself: whoever writes to those has said hello to this very term.
+
+Whoever dies takes its receipts along. What it had acknowledged lies below the end of a log that was seen after its
+death; where nobody looked since, nobody knows how far the log went, and that is what is recorded.
 """
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 
 from braid.kernel.errors import Exhausted
 from braid.kernel.limits.health import RESUMPTIONS_TOLD_MAX
 from braid.kernel.limits.registry import OFFSET_MAX, PRODUCER_SESSIONS_MAX
 from braid.kernel.resumptions import Resumption
+from services.registry.liveness.seen_ends import LogEnds
 from services.registry.model.channels import Channel, ChannelRef, checked
 
 
@@ -49,10 +54,17 @@ class ProducerSession:
 
 @dataclass
 class Standing:
-    """What is known of a channel's producers."""
+    """What is known of a channel's producers.
+
+    Attributes:
+        holders: Who may still write to it.
+        expired: Who stopped counting and owes an acknowledgement.
+        unheard: Whether others may have written to it of whom this term does not know, or not any more.
+    """
 
     holders: Sequence[str]
     expired: Sequence[str] = ()
+    unheard: bool = False
 
 
 @dataclass
@@ -63,15 +75,18 @@ class Sessions:
         session_seconds: See module.
         epoch: The term's epoch.
         began: When it began, on `Clock.elapsed`.
+        ends: How far logs went when they were last looked at.
     """
 
     session_seconds: float
     epoch: int
     began: float
+    ends: LogEnds = field(default_factory=LogEnds)
     _sessions: dict[tuple[str, str], ProducerSession] = field(default_factory=dict)
     _receipts: dict[tuple[str, ChannelRef], dict[int, int]] = field(default_factory=dict)
     _resumptions: dict[tuple[str, ChannelRef], set[Resumption]] = field(default_factory=dict)
     _looked_at: dict[tuple[str, ChannelRef], dict[Resumption, None]] = field(default_factory=dict)
+    _forgotten: dict[tuple[str, str], float] = field(default_factory=dict)  # by stream and lane ('': all): when
 
     def open(self, stream: str, producer: str, acknowledged: int, current: int, now: float) -> ProducerSession:
         """A producer said hello, for the first time or again.
@@ -121,14 +136,24 @@ class Sessions:
             if 0 <= partition < channel.partitions:
                 known[partition] = max(known.get(partition, 0), min(offset, OFFSET_MAX))
 
+    def known_ends(self, stream: str, channel: Channel) -> tuple[int, ...]:
+        """Per partition, below which offset somebody has receipts or the log was seen to go; empty when nobody knows.
+
+        Logs that were seen to be empty are no such knowledge: a loss of nothing could be told to nobody.
+        """
+        seen, told = self.ends.of(channel.cluster, stream, channel.ref), self.receipts(stream, channel)
+        known = [each for each in (told, seen.ends if seen else ()) if any(each)]
+        return tuple(map(max, zip(*known, strict=True)))
+
     def receipts(self, stream: str, channel: Channel) -> tuple[int, ...]:
         """What all producers told of a channel, by partition; empty when none told anything."""
         known = self._receipts.get((stream, channel.ref))
         return tuple(known.get(number, 0) for number in range(channel.partitions)) if known else ()
 
     def forget_receipts(self, stream: str, channel: Channel, recorded: tuple[int, ...]) -> None:
-        """These are recorded; what was told meanwhile is not."""
-        if self.receipts(stream, channel) == recorded:
+        """These are recorded, or higher ones; what was told meanwhile is not."""
+        told = self.receipts(stream, channel)
+        if all(one <= other for one, other in zip_longest(told, recorded, fillvalue=0)):
             self._receipts.pop((stream, channel.ref), None)
 
     def take_resumptions(self, stream: str, channel: Channel, told: Sequence[Resumption]) -> None:
@@ -182,7 +207,19 @@ class Sessions:
         knows_all = channel.activated_epoch == self.epoch or now - self.began >= self.session_seconds
         if not knows_all:
             holders.append("producers this registry has not heard of yet")
-        return Standing(sorted(holders), sorted(expired))
+        return Standing(sorted(holders), sorted(expired), self._unheard(stream, channel))
+
+    def _unheard(self, stream: str, channel: Channel) -> bool:
+        """Whether a producer may have died that nobody knows of, after the channel's logs were last looked at.
+
+        Of one that died before this term nobody told; who lived then has said hello within a session time, or stopped
+        counting.
+        """
+        seen = self.ends.of(channel.cluster, stream, channel.ref)
+        deaths = [self._forgotten.get((stream, lane), float("-inf")) for lane in ("", channel.ref.lane)]
+        if channel.activated_epoch != self.epoch:
+            deaths.append(self.began + self.session_seconds)
+        return max(deaths) > (seen.at if seen else float("-inf"))
 
     def connected(self, streams: Collection[str]) -> Sequence[ProducerSession]:
         """Producers of these streams whose stream is open."""
@@ -198,7 +235,12 @@ class Sessions:
 
     def _forget_gone(self, now: float) -> None:
         """Producers that were killed never say that they leave; once no drain waits for them they only take room."""
-        self._sessions = {key: each for key, each in self._sessions.items() if not self._gone(each, now, 2)}
+        for key, each in [*self._sessions.items()]:
+            if each.gone_since is not None and self._gone(each, now, 2):
+                del self._sessions[key]
+                for lane in each.lanes or ("",):
+                    before = self._forgotten.get((each.stream, lane), each.gone_since)
+                    self._forgotten[each.stream, lane] = max(before, each.gone_since)
 
     def _gone(self, session: ProducerSession, now: float, times: int) -> bool:
         return session.gone_since is not None and now - session.gone_since >= times * self.session_seconds

@@ -108,8 +108,9 @@ class Channel:
         retention_restored: Its topic keeps its stream's retention again.
         retiring: Its topic is going to be deleted.
         discarded: Its stream was deleted.
-        acknowledged: Per partition, below which offset producers that left it have receipts; empty when none told any.
-        untold: Some producer stopped counting before it told how far its own go.
+        acknowledged: Per partition, below which offset producers that left it have receipts, or its log was seen to go;
+            empty when nobody knows any.
+        untold: Some producer stopped counting, or may have died unheard, before it told how far its own go.
         lost, lost_evidence: What its cluster lost of it, and what showed that.
         overwritten: What of that never comes back: other records lie at its offsets.
         closed: A person ended its drain, and gave up what it still held.

@@ -71,7 +71,7 @@ def late_receipts(channel: Channel, command: RecordProducersLeft) -> Sequence[St
     grown = tuple(max(pair) for pair in zip(known, command.acknowledged or known, strict=True))
     if grown == known or not channel.live:
         return []
-    told = ProducersLeft(channel.ref, command.route_revision, command.expired, grown)
+    told = ProducersLeft(channel.ref, command.route_revision, command.expired, grown, command.unheard)
     beyond = missing([grown], channel.end_offsets) if channel.end_offsets else ()
     if channel.state is not ChannelState.DRAINED or not beyond:
         return [told]

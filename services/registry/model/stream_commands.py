@@ -90,12 +90,13 @@ class MoveTraffic:
 
 @dataclass(frozen=True, slots=True)
 class RecordProducersLeft:
-    """No live producer writes to the channel any more."""
+    """No live producer writes to the channel any more; what is known of its ends: see `ProducersLeft`."""
 
     ref: ChannelRef
     route_revision: int
     expired: tuple[str, ...] = ()
     acknowledged: tuple[int, ...] = ()
+    unheard: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -114,13 +114,15 @@ class TrafficMoved:
 class ProducersLeft:
     """Every live producer acknowledged a route without the channel; `expired` stopped counting.
 
-    `acknowledged` says, per partition, below which offset producers have receipts; empty when none told any.
+    `acknowledged` says, per partition, below which offset producers have receipts or the log was seen to go; empty when
+    nobody knows any. `unheard`: others may have written beyond that and died without a word.
     """
 
     ref: ChannelRef
     route_revision: int
     expired: tuple[str, ...]
     acknowledged: tuple[int, ...] = ()
+    unheard: bool = False
 
 
 @dataclass(frozen=True, slots=True)

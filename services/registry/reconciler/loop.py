@@ -325,8 +325,8 @@ class Reconciler:
         standing = self._sessions.standing(job.stream.name, job.channel, current, now)
         if standing.holders and not job.channel.producers_left:
             return HeldStep(tuple(standing.holders))
-        receipts = self._sessions.receipts(job.stream.name, job.channel)
-        return RecordProducersLeft(job.channel.ref, current, tuple(standing.expired), receipts)
+        known = self._sessions.known_ends(job.stream.name, job.channel)
+        return RecordProducersLeft(job.channel.ref, current, tuple(standing.expired), known, standing.unheard)
 
     def _failed(self, job: _Job, error: BraidError) -> None:
         before = self.problems.get(job.key)

@@ -96,9 +96,12 @@ class Mesh:
         self.stores: dict[str, MemoryStore] = {}
         self.views: dict[str, MemoryProcess] = {}
         self._number = 0
-        transport = MemoryTransport(self.network, "test")
-        directory = Directory(transport, self.me.host, source=self._endpoints)
-        self.client = ServiceClient(directory, "registry", self.me.host, principal="ada")
+        self.client = self.client_of("test")
+
+    def client_of(self, process: str) -> ServiceClient:
+        """A client of the registry in a process of this name."""
+        directory = Directory(MemoryTransport(self.network, process), self.me.host, source=self._endpoints)
+        return ServiceClient(directory, "registry", self.me.host, principal="ada")
 
     async def start_registry(self, name: str) -> Replica:
         """Starts a registry and waits until it serves."""
@@ -279,9 +282,11 @@ async def open_producer(
     resumed: Sequence[route_pb2.LogResumed] = (),
     capabilities: Sequence[str] = (KNOWS_DENIALS,),
     lanes: Sequence[str] = (),
+    process: str = "",
 ) -> Producer:
-    """Says hello and collects what comes."""
-    call = await mesh.client.duplex("WatchRoutes", route_pb2.WatchRoutesResponse)
+    """Says hello and collects what comes; in a process of its own where that has a name (`MemoryNetwork.kill`)."""
+    client = mesh.client_of(process) if process else mesh.client
+    call = await client.duplex("WatchRoutes", route_pb2.WatchRoutesResponse)
     hello = route_pb2.ProducerHello(
         protocol_version=1,
         capabilities=capabilities,

@@ -348,6 +348,10 @@ def test_losses_that_are_not_told_exactly_are_seen() -> None:
     assert red(ExactLosses(), lossy(-1)), "receipts say where it ended"
     assert not red(ExactLosses(producers_die=True), lossy(-1)), "they may die before they told anybody"
     assert red(ExactLosses(producers_die=True), lossy(2))
+    led: list[facts.Fact] = [facts.EventDecided("registry", epoch, epoch) for epoch in (1, 2)]
+    assert not red(ExactLosses(), [*led, *lossy(-1)]), "who leads now does not know who had died before"
+    assert red(ExactLosses(), [*led, *lossy(2)]), "then it may not name an end"
+    assert red(ExactLosses(), [*led[:1], facts.EventDecided("assigner", 2, 2), *lossy(-1)]), "it led throughout"
     assert red(ExactLosses(), lossy(3, given_up=2))
     assert red(ExactLosses(), [facts.LossRecorded(TOPIC, (OffsetRange(0, 0, 1),))])
     twice: list[facts.Fact] = [facts.Destroyed(LOG, 0, 1), facts.LossRecorded(TOPIC, (OffsetRange(0, 0, 3),))]

@@ -742,7 +742,12 @@ class ProducersLeft(_message.Message):
     ROUTE_REVISION_FIELD_NUMBER: _builtins.int
     EXPIRED_FIELD_NUMBER: _builtins.int
     ACKNOWLEDGED_FIELD_NUMBER: _builtins.int
+    UNHEARD_FIELD_NUMBER: _builtins.int
     route_revision: _builtins.int
+    unheard: _builtins.bool
+    """Others may have written to it that died, and were not heard of, after its logs were last looked at: it had at least
+    what `acknowledged` says. False in older histories.
+    """
     @_builtins.property
     def channel(self) -> Global___ChannelRef: ...
     @_builtins.property
@@ -751,7 +756,9 @@ class ProducersLeft(_message.Message):
 
     @_builtins.property
     def acknowledged(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """Per partition, the offset below which producers have acknowledgements; empty when none told any."""
+        """Per partition, the offset below which producers have acknowledgements, or where the log was seen to go; empty when
+        nobody knows any.
+        """
 
     def __init__(
         self,
@@ -760,10 +767,11 @@ class ProducersLeft(_message.Message):
         route_revision: _builtins.int = ...,
         expired: _abc.Iterable[_builtins.str] | None = ...,
         acknowledged: _abc.Iterable[_builtins.int] | None = ...,
+        unheard: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["channel", b"channel"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["acknowledged", b"acknowledged", "channel", b"channel", "expired", b"expired", "route_revision", b"route_revision"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["acknowledged", b"acknowledged", "channel", b"channel", "expired", b"expired", "route_revision", b"route_revision", "unheard", b"unheard"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

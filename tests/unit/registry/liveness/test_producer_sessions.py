@@ -109,6 +109,50 @@ def test_a_producer_of_some_lanes_holds_and_stops_counting_for_channels_of_these
     assert found.standing("logs", letters, 5, 32.0).expired == ["p"]
 
 
+def look(found: Sessions, at: float, *ends: int) -> None:
+    found.ends.take("east", [("logs", DROPPED.ref), ("logs", FOREIGN.ref)], {("logs", DROPPED.ref): ends}, at)
+
+
+def test_who_died_unheard_is_known_until_the_logs_are_seen_after_it() -> None:
+    found = sessions()
+    for name, lanes in (("p", ()), ("q", ("dlq",))):
+        session = found.open("logs", name, 5, 5, 1.0)
+        session.lanes = frozenset(lanes)
+        found.disconnected(session, session.connection, 8.0 if lanes else 5.0)
+    look(found, 4.9, 3)
+    assert not found.standing("logs", DROPPED, 5, 20.0).unheard, "whoever is still counted may come back"
+    assert found.standing("logs", DROPPED, 5, 70.0).unheard
+    look(found, 5.0, 4)
+    assert not found.standing("logs", DROPPED, 5, 71.0).unheard, "the other one writes dead letters only"
+    assert found.standing("logs", replace(DROPPED, ref=ChannelRef("dlq", 1)), 5, 71.0).unheard
+
+
+def test_a_leader_has_heard_of_all_who_wrote_once_it_saw_the_logs_after_a_session_time() -> None:
+    found = sessions()
+    assert not found.standing("logs", DROPPED, 5, 40.0).unheard
+    assert found.standing("logs", FOREIGN, 5, 40.0).unheard
+    for at, unheard in ((29.9, True), (30.0, False)):
+        found.ends.take("east", [("logs", FOREIGN.ref)], {("logs", FOREIGN.ref): [7]}, at)
+        assert found.standing("logs", FOREIGN, 5, 40.0).unheard is unheard
+
+
+def test_ends_are_known_by_receipts_and_by_what_was_seen() -> None:
+    found, channel = sessions(), replace(DROPPED, partitions=2)
+    look(found, 1.0, 0, 0)
+    assert found.known_ends("logs", channel) == (), "a loss of nothing could be told to nobody"
+    found.take_receipts("logs", channel, {1: 9})
+    assert found.known_ends("logs", channel) == (0, 9)
+    look(found, 2.0, 4, 8)
+    look(found, 3.0, 3, 8)  # a leader that has just begun to lead may not know its log's end yet
+    assert found.known_ends("logs", channel) == (4, 9)
+    found.forget_receipts("logs", channel, (4, 8))
+    assert found.receipts("logs", channel) == (0, 9), "what was told meanwhile is not recorded"
+    found.forget_receipts("logs", channel, (4, 9))
+    assert found.receipts("logs", channel) == ()
+    found.ends.take("east", [], {}, 4.0)
+    assert found.known_ends("logs", channel) == ()
+
+
 def test_sessions_are_bounded() -> None:
     found = sessions()
     for number in range(PRODUCER_SESSIONS_MAX):
