@@ -1,8 +1,8 @@
 # Braid's commands. `make help` prints them. Every target that runs anything sets the checkout up first.
 
 .DEFAULT_GOAL := help
-CHECKS := check-types check-format check-lint check-layering check-protos check-compose check-reference
-.PHONY: help demo test test-all setup check $(CHECKS) quick quick-unit quick-mesh protos protos-release reference sim chaos soak bench up down clean hooks lock etcd
+CHECKS := check-types check-format check-lint check-layering check-protos check-compose check-reference check-site
+.PHONY: help demo test test-all setup check $(CHECKS) quick quick-unit quick-mesh protos protos-release reference site docs sim chaos soak bench up down clean hooks lock etcd
 
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 python; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
@@ -43,9 +43,9 @@ quick-unit:
 quick-mesh:
 	@$(RUN) -m pytest -q $(QUICKLY) tests/contract tests/simulation
 
-check: setup ## format, lint, types, layering, protos, reference pages; no tests
+check: setup ## format, lint, types, layering, protos, reference pages, site; no tests
 	@$(MAKE) --no-print-directory --keep-going --jobs=2 --output-sync=target $(CHECKS) && \
-		echo "check: format, lint, types, layering, protos and reference pages are fine"
+		echo "check: format, lint, types, layering, protos, reference pages and site are fine"
 
 check-format:
 	@$(BIN)/ruff format --check --quiet $(SOURCES) || { echo "run: $(BIN)/ruff format $(SOURCES)"; exit 1; }
@@ -70,6 +70,9 @@ check-compose:
 check-reference:
 	@$(RUN) -m tools.reference check
 
+check-site:
+	@$(RUN) -m tools.site check
+
 setup: ## make .venv from the lock, check Java, resolve Kafka's jars (does nothing that is done)
 	@test -n "$(PYTHON)" || { echo "Braid needs Python 3.11 or newer: sudo apt-get install python3 python3-venv" \
 		"(Debian, Ubuntu), sudo dnf install python3.12 (Fedora), brew install python (macOS)" >&2; exit 1; }
@@ -86,6 +89,12 @@ protos-release: setup ## write the image that later protos must stay compatible 
 
 reference: setup ## write docs/reference from protos, command line, settings, errors, limits and metrics
 	@$(RUN) -m tools.reference write
+
+site: setup ## build the documentation site into build/site (asks no network)
+	@$(RUN) -m tools.site build
+
+docs: setup ## show the documentation site on this machine, and follow changes of its pages
+	@$(RUN) -m tools.site serve
 
 sim: setup ## simulate: SEED=n repeats one run, SEEDS=n runs many; PLAN=losing cuts clusters
 	@test -e tests/simulation/__main__.py || { echo "make sim: there is no simulation yet" >&2; exit 1; }
@@ -115,5 +124,5 @@ lock: setup ## refresh requirements/*.txt from pyproject.toml (upgrades what may
 	@$(RUN) -m tools.lock
 
 clean: ## remove what builds and runs left behind (keeps .venv, .braid and the user's cache)
-	@rm -rf build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	@rm -rf build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .cache
 	@find $(SOURCES) -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -12,7 +12,15 @@ from tools.reference_code import OWN_LIMITS, metrics_of
 from tools.reference_text import cell, page, table
 
 ROOT: Final = Path(__file__).resolve().parents[3]
-_SOURCES: Final = ("protos", "services", "braid/kernel/limits", "braid/runtime", *OWN_LIMITS)
+_SOURCES: Final = (
+    "docs/adr",
+    "docs/glossary.md",
+    "protos",
+    "services",
+    "braid/kernel/limits",
+    "braid/runtime",
+    *OWN_LIMITS,
+)
 
 
 @pytest.fixture(scope="module")
