@@ -45,7 +45,8 @@ async def consume_records(session: Session, wanted: Wanted, format: Format) -> i
     Raises:
         NotFound: no such stream, lane or partition.
     """
-    session.interrupt_code = 0
+    if not wanted.most and not wanted.timeout_seconds:
+        session.interrupt_code = 0  # it ends no other way
     source = _by_group if wanted.group else _by_reader
     count = 0
     try:

@@ -165,6 +165,14 @@ async def test_ctrl_c_ends_a_consumer_in_order() -> None:
     assert await shell.braid("consume", "logs", seconds=5.0) == Result(0, "1\n", "")
 
 
+@virtual
+async def test_ctrl_c_before_a_bounded_consumer_has_what_it_waits_for_is_an_interruption() -> None:
+    shell = await with_stream()
+    await produce(shell, b"1\n")
+    assert await shell.braid("consume", "logs", "--max", "20", seconds=5.0) == Result(130, "1\n", "")
+    assert await shell.braid("consume", "logs", "--timeout", "20", seconds=5.0) == Result(130, "1\n", "")
+
+
 @pytest.mark.parametrize(
     ("line", "code", "told"),
     [
