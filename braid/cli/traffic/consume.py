@@ -144,6 +144,6 @@ async def _suggesting(session: Session, wanted: Wanted) -> AsyncIterator[None]:
     try:
         yield
     except NotFound as error:
-        if error.field in ("lane", "lanes", "partition"):
+        if error.field.startswith(("lane", "partition", "spec.lanes")):
             raise
         raise missing(error, wanted.stream, [each.name for each in await all_streams(session)]) from error

@@ -183,6 +183,7 @@ async def test_ctrl_c_before_a_bounded_consumer_has_what_it_waits_for_is_an_inte
         ("consume logs --group g --partition 0", 2, "leased, not chosen"),
         ("consume logs --group No", 2, "group"),
         ("consume lgos --group g", 4, "did you mean logs?"),
+        ("consume logs --group g --lane lvie", 4, "use bulk, dlq, live"),
         ("consume logs -o yaml", 2, "use one of table, json"),
         ("consume logs --max -1", 2, "--max"),
     ],
