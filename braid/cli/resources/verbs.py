@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from braid.cli.core import kinds
-from braid.cli.core.asking import confirm
+from braid.cli.core.asking import confirm, require_terminal
 from braid.cli.core.execution import ContextOption, DryRunOption, EndpointOption, OutputOption, execute
 from braid.cli.core.kinds import parse_kind
 from braid.cli.core.limits import CLI_LETTERS_SHOWN
@@ -229,10 +229,14 @@ def _delete(
     context: ContextOption = "",
 ) -> None:
     kind = parse_kind(type_, "delete", _DELETABLE)
-    confirm(f"{kind.singular} {name}", name, yes)
-    from braid.cli.resources.create_delete import delete_item
+    what, told = f"{kind.singular} {name}", [""]
+    require_terminal(yes, f"delete {what}")
+    from braid.cli.resources.create_delete import delete_item, find_losses
 
-    execute(endpoint, context, lambda session: delete_item(session, kind, name))
+    if not yes and kind is kinds.STREAM:  # in a session of its own: a person may think for long
+        execute(endpoint, context, lambda session: find_losses(session, name, told))
+    confirm(what, name, yes, told=told[0])
+    execute(endpoint, context, lambda session: delete_item(session, kind, name, warn=yes))
 
 
 def _create_stream(
