@@ -49,7 +49,9 @@ async def get_letters(session: Session, scope: Scope, format: Format) -> int:
         session.terminal.note(f"{found} that match" if scope.where or scope.name else found)
         return 0
     exact = scope.name.count("/") == _NAME_PARTS - 1
-    session.terminal.print_table(format, render(format, COLUMNS, items, session.now_ms, listed=not exact))
+    narrow = session.terminal.narrow
+    text = render(format, COLUMNS, items, session.now_ms, narrow=narrow, listed=not exact)
+    session.terminal.print_table(format, text)
     if total > len(items):
         session.terminal.note(
             f"the newest {len(items):,} of {'at least ' * incomplete}{total:,}; --max 0 shows all, --where chooses"

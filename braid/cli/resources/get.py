@@ -27,7 +27,9 @@ async def get_items(session: Session, kind: Kind, scope: Scope, format: Format) 
         session.terminal.note(f"there are no {kind.plural}")
         return 0
     exact = bool(scope.name) and len(items) == 1 and items[0].name == scope.name
-    session.terminal.print_table(format, render(format, COLUMNS[kind], items, session.now_ms, listed=not exact))
+    narrow = session.terminal.narrow
+    text = render(format, COLUMNS[kind], items, session.now_ms, narrow=narrow, listed=not exact)
+    session.terminal.print_table(format, text)
     return 0
 
 
@@ -70,7 +72,8 @@ def _print_changes(
         lines += [render_line({**item.document, "deleted": True}) for item in gone]
     else:
         items = changed if format in _DOCUMENTS else [*changed, *gone]
-        text = render(format, COLUMNS[kind], items, session.now_ms, listed=False, header=header, beside=beside)
+        shown, narrow = COLUMNS[kind], session.terminal.narrow
+        text = render(format, shown, items, session.now_ms, narrow=narrow, listed=False, header=header, beside=beside)
         lines = [text] if text else []
     for line in lines:
         session.terminal.print_table(format, line)

@@ -73,7 +73,8 @@ async def get_lag(session: Session, scope: lagmon_api.LagFilter, detail: Detail,
     if not rows and format in (Format.TABLE, Format.WIDE):
         session.terminal.note("no group consumes anything yet: braid consume STREAM --group NAME makes one")
         return 0
-    text = render(format, _columns(detail), [lag_item(each) for each in rows], session.now_ms)
+    items = [lag_item(each) for each in rows]
+    text = render(format, _columns(detail), items, session.now_ms, narrow=session.terminal.narrow)
     session.terminal.print_table(format, text)
     return 0
 
@@ -211,7 +212,8 @@ def _print_changes(
         return
     if format in (Format.TABLE, Format.WIDE):
         items += [each._replace(cells=[each.cells[0], "gone", *[""] * (len(each.cells) - 2)]) for each in went]
-    text = render(format, columns, items, session.now_ms, listed=False, header=header, beside=beside)
+    narrow = session.terminal.narrow
+    text = render(format, columns, items, session.now_ms, narrow=narrow, listed=False, header=header, beside=beside)
     if text:
         session.terminal.print_table(format, text)
 

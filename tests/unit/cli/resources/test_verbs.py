@@ -108,12 +108,26 @@ async def test_names_and_yaml() -> None:
 
 
 @virtual
-async def test_every_table_fits_80_columns() -> None:
+async def test_every_table_fits_80_columns_of_a_terminal() -> None:
     shell = await with_stream()
     for line in ("get streams", "get channels", "get clusters", "get events", "describe stream logs", "doctor"):
-        printed = (await shell.braid(*line.split())).out
+        printed = (await shell.braid(*line.split(), terminal=True)).out
         assert printed
         assert max(map(len, printed.splitlines())) <= 80, line
+
+
+@virtual
+async def test_piped_tables_are_never_cut() -> None:
+    shell = await Shell().start("east")
+    brokers = ",".join(f"a-broker-with-a-long-name-{number}.example:9092" for number in range(3))
+    shell.kafka.add_cluster("far", brokers)
+    assert (await shell.braid("create", "cluster", "far", "--bootstrap", brokers)).code == 0
+    for line in ("get clusters", "get clusters -o wide"):
+        assert brokers in (await shell.braid(*line.split())).out
+    assert brokers not in (await shell.braid("get", "clusters", terminal=True)).out
+    assert brokers in (await shell.braid("get", "clusters", "-o", "wide", terminal=True)).out
+    piped = (await shell.braid("describe", "cluster", "far")).out
+    assert "…" not in piped and f"bootstrap={brokers}" in piped
 
 
 @virtual

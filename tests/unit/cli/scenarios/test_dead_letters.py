@@ -86,7 +86,7 @@ async def test_the_newest_are_shown_and_the_rest_counted() -> None:
 @virtual
 async def test_an_error_message_cannot_break_a_table() -> None:
     shell = await with_letters(letter(1, error_message="first\nsecond \x1b[31mred" + " long" * 50))
-    lines = (await shell.braid("get", "deadletters")).out.splitlines()
+    lines = (await shell.braid("get", "deadletters", terminal=True)).out.splitlines()
     assert len(lines) == 2
     assert max(map(len, lines)) <= 80
     wide = (await shell.braid("get", "deadletters", "-o", "wide")).out
@@ -207,6 +207,8 @@ async def test_a_dry_run_counts_and_shows_some() -> None:
     lines = result.out.splitlines()
     assert lines[0] == "3 dead letters would be sent to the lane each came from (dry run: nothing was changed)"
     assert [line.split()[0] for line in lines[2:]] == ["NAME", "logs/1/0/9", "logs/1/0/8"]
+    shell.dlq.contents = [letter(9, error_message="a long story " * 20)]
+    assert "a long story " * 19 in (await shell.braid("dlq", "replay", "--stream", "logs", "--dry-run")).out
     assert shell.dlq.replays == {}
 
 
