@@ -32,10 +32,14 @@ _COLOURS: Final = {
             "WARN",
             "STALE",
             "PAUSED",
+            "BEHIND",
+            "PARKED AGAIN",
         ),
         _YELLOW,
     ),
-    **dict.fromkeys(("DOWN", "SLOW", "STRANDED", "HALTED", "BLOCKED", "FAIL", "FAILED", "NO ROUTE", "STOPPED"), _RED),
+    **dict.fromkeys(
+        ("DOWN", "SLOW", "STRANDED", "HALTED", "BLOCKED", "FAIL", "FAILED", "NO ROUTE", "STOPPED", "NO MEMBER"), _RED
+    ),
 }
 
 
