@@ -1,6 +1,6 @@
 """Braid: streams that outlive Kafka clusters. The only name applications import.
 
-async with braid.connect("127.0.0.1:7401") as mesh:
+async with braid.connect() as mesh:
     async with mesh.producer("logs") as producer:
         receipt = await producer.send(b"hello", key=b"host-1")
 """
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from braid.client.records.record import HeldLease, Record
     from braid.client.records.where import Where
     from braid.client.telemetry.zone_bytes import ZoneBytes, zone_bytes
+    from braid.host.endpoints import find_endpoint
     from braid.kernel.errors import (
         AlreadyExists,
         BatchTooLarge,
@@ -92,6 +93,7 @@ __all__ = [
     "Where",
     "ZoneBytes",
     "connect",
+    "find_endpoint",
     "zone_bytes",
 ]
 
@@ -110,6 +112,7 @@ _HOMES = {
     "braid.client.consumer_settings": ("Backlog", "Circuit", "DeadLetterLimits", "Retry", "RetryBudget"),
     "braid.client.records.where": ("Where",),
     "braid.client.telemetry.zone_bytes": ("ZoneBytes", "zone_bytes"),
+    "braid.host.endpoints": ("find_endpoint",),
     "braid.kernel.errors": (
         "AlreadyExists",
         "BatchTooLarge",

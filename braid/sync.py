@@ -1,6 +1,6 @@
 """The SDK without asyncio: the same producer and consumer, on an event loop in a thread of their own.
 
-    with braid.sync.connect("127.0.0.1:7401") as mesh, mesh.producer("logs") as producer:
+    with braid.sync.connect() as mesh, mesh.producer("logs") as producer:
         producer.send(b"hello", key=b"host-1")
 
 Every object may be used from any thread. Here is delegation only; what happens is the asynchronous SDK's business.
@@ -301,6 +301,6 @@ class Mesh:
             await self._mesh.__aenter__()
 
 
-def connect(endpoint: str, *, client_id: str = "braid", zone: str = "") -> Mesh:
+def connect(endpoint: str | None = None, *, client_id: str = "braid", zone: str = "") -> Mesh:
     """See `braid.connect`; entering the context raises what that does."""
     return Mesh(lambda: braid.connect(endpoint, client_id=client_id, zone=zone))

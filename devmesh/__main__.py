@@ -15,7 +15,7 @@ from devmesh.supervisor import supervise
 def main(arguments: list[str]) -> int:
     """Runs a mesh; 0 when it ended because it was told to, else 1."""
     try:
-        supervise(config_from_json(arguments[0]))
+        supervise(config_from_json(arguments[0]), foreground=False)
     except BraidError as error:
         print(json.dumps(error_document(error)), file=sys.stderr, flush=True)
         return 1

@@ -118,6 +118,7 @@ class MeshStatus:
         ready: Whether everything answered once.
         memory_bytes: Resident, of all processes and the supervisor.
         processes: In the order in which they were named.
+        endpoint: `host:port` of a replica; what `braid.connect` takes. Empty until ports are chosen.
     """
 
     dir: str
@@ -125,6 +126,7 @@ class MeshStatus:
     ready: bool
     memory_bytes: int
     processes: Sequence[ProcessStatus]
+    endpoint: str = ""
 
     def to_json(self) -> str:
         """What `braid dev status -o json` prints."""

@@ -7,7 +7,9 @@ from typing import Final
 
 import psutil
 
+from braid.host.endpoints import READY_FILE
 from devmesh import roster
+from devmesh.blueprint import ENDPOINT_PORT
 from devmesh.config import Layout
 from devmesh.documents import BrokerAddress, ClusterAddress, MeshStatus, ProcessStatus, Ready, ServiceAddress
 from devmesh.files import MeshFiles
@@ -16,6 +18,7 @@ from devmesh.roster import Supervised
 from devmesh.supervision import Wish
 from devmesh.verbs import is_paused
 
+FOUND_DIRECTORY: Final = READY_FILE.parent.name  # of a mesh that is found from the directory around it
 NOT_BUILT: Final = "the console is not built yet"
 
 
@@ -40,9 +43,38 @@ def _cluster_address(name: str, held: Mapping[str, Supervised], zone: str) -> Cl
     return ClusterAddress(pid, ",".join(broker.address for broker in brokers.values()), zone, brokers)
 
 
-def ready_page(ready: Ready, files: MeshFiles) -> str:
-    """What people read when a mesh is ready."""
+def port_warning(asked: int, remembered: int | None, got: int) -> str:
+    """What people must know of the endpoint's port; empty where it is the usual one, or the one that was asked for.
+
+    Whoever goes on with the usual port reaches somebody else's mesh.
+
+    Args:
+        asked: With --port; 0 for none.
+        remembered: Of the last run in this directory; None for none.
+        got: The port it has.
+    """
+    wanted = remembered or ENDPOINT_PORT
+    endpoint = f"the endpoint of this mesh is 127.0.0.1:{got}"
+    if asked:
+        return ""
+    if got != wanted:
+        return f"port {wanted} is taken by another program: {endpoint}"
+    return "" if got == ENDPOINT_PORT else f"{endpoint}, as in its last run, not 127.0.0.1:{ENDPOINT_PORT}"
+
+
+def ready_page(ready: Ready, files: MeshFiles, warning: str = "", *, foreground: bool = True) -> str:
+    """What people read when a mesh is ready.
+
+    Args:
+        ready: What it offers.
+        files: Where it lies.
+        warning: Of `port_warning`.
+        foreground: Whether Ctrl-C ends it.
+    """
     where = f" --dir {files.directory}"
+    export = f"export BRAID_ENDPOINT={ready.endpoint}"
+    if files.directory.name == FOUND_DIRECTORY:
+        export = f"in {files.directory.parent}, commands and braid.connect() find it; elsewhere: {export}"
     clusters = (
         f"  {name:12}{broker.address:18}{'zone' if name in ready.clusters else 'rack'} {broker.rack}"
         for cluster in ready.clusters.values()
@@ -53,6 +85,7 @@ def ready_page(ready: Ready, files: MeshFiles) -> str:
     services = (f"  {name:12}{each.address:18}{each.metrics}" for name, each in ready.services.items())
     return "\n".join(
         [
+            *(("", f"  WARNING     {warning}") if warning else ()),
             "",
             f"  endpoint    {ready.endpoint}",
             *clusters,
@@ -60,18 +93,20 @@ def ready_page(ready: Ready, files: MeshFiles) -> str:
             f"  logs        {files.directory}/{brokers}, services/NAME/service.log",
             f"  ({NOT_BUILT})",
             "",
+            f"  use it:     {export}",
             f"  break it:   braid dev kill|pause NAME{where}",
-            f"  end it:     Ctrl-C, or braid dev down{where}",
+            f"  end it:     {'Ctrl-C, or ' if foreground else ''}braid dev down{where}",
             "",
         ]
     )
 
 
-def status_document(held: Mapping[str, Supervised], files: MeshFiles, ready: bool) -> MeshStatus:
+def status_document(held: Mapping[str, Supervised], layout: Layout, files: MeshFiles, ready: bool) -> MeshStatus:
     """How everything is now."""
+    endpoint = held[layout.instances[0]].address if held else ""
     processes = [_process_status(name, each) for name, each in held.items()]
     total = _memory_bytes(os.getpid()) + sum(each.memory_bytes for each in processes)
-    return MeshStatus(str(files.directory), os.getpid(), ready, total, processes)
+    return MeshStatus(str(files.directory), os.getpid(), ready, total, processes, endpoint)
 
 
 def state_of(held: Supervised) -> str:

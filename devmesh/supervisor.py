@@ -27,7 +27,7 @@ from devmesh.processes.kafka_cluster import end_stragglers, stop_together, wait_
 from devmesh.processes.ports import PortClaims
 from devmesh.processes.process import last_words
 from devmesh.registration import Address, Registration
-from devmesh.report import ready_document, ready_page, status_document
+from devmesh.report import port_warning, ready_document, ready_page, status_document
 from devmesh.roster import Say, Supervised
 from devmesh.supervision import Action, Kind, Verb, Wish, plan, start_stages, stop_stages
 
@@ -40,10 +40,13 @@ class Supervisor:
     Args:
         config: What is asked for.
         say: Gets the start log, a line at a time.
+        foreground: Whether Ctrl-C ends it.
     """
 
-    def __init__(self, config: MeshConfig, say: Say) -> None:
+    def __init__(self, config: MeshConfig, say: Say, *, foreground: bool = True) -> None:
         self._config = config
+        self._foreground = foreground
+        self._port_warning = ""
         self._files = MeshFiles(config.directory)
         self._say = say
         self._begun = time.monotonic()
@@ -94,6 +97,10 @@ class Supervisor:
         self._say(f"braid dev: a mesh in {self._files.directory} (store {layout.store})")
         tools = roster.find_tools(layout.store, self._say, self._config.kafka_version)
         ports = roster.claim_ports(layout, self._config, remembered.ports, claims)
+        first = layout.instances[0]
+        self._port_warning = port_warning(self._config.port, remembered.ports.get(first), ports[first])
+        if self._port_warning:
+            self._say(f"WARNING: {self._port_warning}")
         known = {**remembered.ports, **ports}
         self._files.remember(Remembered(layout.store, layout.zones, known, layout.brokers))
         self._held = roster.build(layout, ports, self._files, tools, self._config.kafka_settings)
@@ -133,7 +140,8 @@ class Supervisor:
         self._note("ready")
         self._write_ready()
         self._ready.set()
-        self._say(ready_page(self._document(), self._files))
+        page = ready_page(self._document(), self._files, self._port_warning, foreground=self._foreground)
+        self._say(page)
 
     async def _come_up(self, held: Supervised) -> None:
         """Starts one for the first time; a service that ends at once gets a few attempts."""
@@ -218,7 +226,9 @@ class Supervisor:
 
     async def _handle(self, verb: str, name: str) -> Answer:
         if verb == "status":
-            status = await asyncio.to_thread(status_document, self._held, self._files, self._ready.is_set())
+            status = await asyncio.to_thread(
+                status_document, self._held, self._layout, self._files, self._ready.is_set()
+            )
             return {"status": status.to_json()}
         if verb == "ready":
             return {"ready": await self._when_ready(), "pid": os.getpid()}
@@ -347,18 +357,22 @@ async def _all(steps: Iterable[Awaitable[object]]) -> None:
             raise result
 
 
-def supervise(config: MeshConfig) -> None:
+def supervise(config: MeshConfig, *, foreground: bool = True) -> None:
     """Runs a mesh in this process, the start log on stdout, until it is told to end: SIGINT, SIGTERM, SIGHUP or `down`.
+
+    Args:
+        config: What is asked for.
+        foreground: Whether somebody can end it with Ctrl-C, and is told so.
 
     Raises:
         BraidError: it could not be started; nothing is left running.
     """
-    asyncio.run(_supervise(config))
+    asyncio.run(_supervise(config, foreground))
 
 
-async def _supervise(config: MeshConfig) -> None:
+async def _supervise(config: MeshConfig, foreground: bool) -> None:
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(DEV_THREADS_MAX))
-    supervisor = Supervisor(config, _print)
+    supervisor = Supervisor(config, _print, foreground=foreground)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         asyncio.get_running_loop().add_signal_handler(number, supervisor.end)
     try:

@@ -34,6 +34,7 @@ _HELP: Final = """Run a whole mesh on this machine: Kafka clusters, store, servi
   braid dev status                               what runs, where, how much memory
   braid dev down                                 end everything
 
+The endpoint is 127.0.0.1:7401, or, where that port is taken, one that is free and is told at the start.
 All state is under --dir; started again there, the mesh finds its data. Several run side by side in several directories.
 A service that crashes is started again; what you kill or stop stays down until `start`, and so does a Kafka broker
 that ends by itself. A cluster of three brokers or more keeps three copies of every partition, two of which acknowledge.
@@ -191,5 +192,6 @@ def status_table(status: "MeshStatus") -> str:
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     lines = ["  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
     readiness = "ready" if status.ready else "starting"
-    total = f"{status.dir}: {readiness}, supervisor {status.pid}, {status.memory_bytes / _MIB:.0f} MiB in all"
+    memory = f"{status.memory_bytes / _MIB:.0f} MiB in all"
+    total = f"{status.dir}: {readiness}, endpoint {status.endpoint or '-'}, supervisor {status.pid}, {memory}"
     return "\n".join([*lines, total])

@@ -1,10 +1,11 @@
 """`connect`: the door to a mesh. A `Mesh` opens producers and consumers that share its connections."""
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
 
 from braid.api.assigner.v1 import group_pb2, join_pb2
 from braid.api.registry.v1.route_pb2 import ProducerHello
@@ -21,10 +22,11 @@ from braid.client.producing.route_session import RouteSession, RouteSource
 from braid.client.producing.routes import RouteTable
 from braid.client.producing.settings import ProducerSettings
 from braid.client.records.where import Where
+from braid.host.endpoints import Endpoint, resolve_here, unreachable
 from braid.host.system import system_host
 from braid.kafka.cluster import AioKafka
 from braid.kernel.capabilities import KNOWS_DENIALS
-from braid.kernel.errors import BraidError, Invalid
+from braid.kernel.errors import BraidError, Invalid, Unavailable
 from braid.kernel.ids import DLQ_LANE, check_name
 from braid.kernel.limits.client import (
     COMMIT_INTERVAL_SECONDS,
@@ -38,6 +40,8 @@ from braid.kernel.limits.leases import LEASE_MS_DEFAULT
 from braid.kernel.ports import Host, Kafka, RpcTransport
 from braid.rpc.grpc_transport import GrpcTransport
 from braid.rpc.mesh_client import Directory, ServiceClient
+
+_log: Final = logging.getLogger("braid.client")
 
 
 class MeshOfStreams:
@@ -167,19 +171,28 @@ class Mesh(MeshOfStreams):
         zone: str,
         *,
         open_seconds: float = FIRST_ROUTE_SECONDS,
+        found: Endpoint | None = None,
     ) -> None:
-        """`open_seconds` bounds how long opening tries again; with 0 each endpoint is asked once."""
+        """Names a mesh by `endpoints`, replicas of any of its services.
+
+        Args:
+            open_seconds: Bounds how long opening tries again; with 0 each endpoint is asked once.
+            found: Where the endpoints came from, which an error says.
+        """
         super().__init__(host, kafka, client_id, zone)
         self._directory = Directory(transport, host, endpoints)
         self._heartbeats = Heartbeats(host, self.service("assigner"))
         self._cluster_watch = ClusterSession(host, self.service("registry"), client_id)
         self._open_seconds = open_seconds
+        self._found = found
 
     async def __aenter__(self) -> Self:
         try:
             await self._directory.open(self._open_seconds)
-        except BaseException:
+        except BaseException as error:
             await self._directory.close()
+            if isinstance(error, Unavailable) and self._found is not None:
+                raise unreachable(error, self._found) from error
             raise
         return self
 
@@ -238,26 +251,23 @@ class Mesh(MeshOfStreams):
         )
 
 
-def connect(endpoint: str, *, client_id: str = "braid", zone: str = "") -> Mesh:
+def connect(endpoint: str | None = None, *, client_id: str = "braid", zone: str = "") -> Mesh:
     """Names a mesh by any replica of any of its services; the rest is found from there.
 
     Args:
-        endpoint: `host:port`, or several separated by commas.
+        endpoint: `host:port`, or several separated by commas: one that answers is enough. Without it, the mesh is
+            the one that the command line finds: see `braid.find_endpoint`.
         client_id: Who connects, as people will see it.
         zone: Where this process runs; nearer clusters are preferred.
 
     Raises:
-        Invalid: the endpoint is not of that form.
-        Unavailable: (on entering the context) no replica answered in 15 s.
+        Invalid: the endpoint is not of that form, or none is given and nothing names a mesh.
+        Unavailable: (on entering the context) no replica answered in 15 s; says where the endpoint is from.
     """
-    endpoints = [part.strip() for part in endpoint.split(",") if part.strip()]
-    for each in endpoints:
-        if not each.rpartition(":")[0] or not each.rpartition(":")[2].isdecimal():
-            raise Invalid(f"{each!r} is not host:port", field="endpoint", remedy="for example 127.0.0.1:7401")
-    if not endpoints:
-        raise Invalid("is empty", field="endpoint", remedy="for example 127.0.0.1:7401")
-    host = system_host()
-    return Mesh(host, AioKafka(client_id), GrpcTransport(), endpoints, client_id, zone)
+    found = resolve_here(endpoint)
+    if found.note:
+        _log.info("%s", found.note)
+    return Mesh(system_host(), AioKafka(client_id), GrpcTransport(), found.addresses, client_id, zone, found=found)
 
 
 def _names(streams: Sequence[str]) -> tuple[str, ...]:

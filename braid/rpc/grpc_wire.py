@@ -1,5 +1,7 @@
 """What both ends of a gRPC connection agree on: options, metadata keys, errors in trailers."""
 
+import logging
+import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
@@ -28,6 +30,10 @@ END_MARK: Final = b"\x00"
 
 # What grpc.aio makes of a write to a call that its server has ended: the status it ended with is lost to it.
 _LOST_STATUS: Final = "Internal error from Core"
+
+_log = logging.getLogger("braid.rpc")
+# The system's reason at the end of what grpc says: `… Failed to connect to remote host: Connection refused`.
+_CAUSE: Final = re.compile(r"remote host: (?:connect: )?([A-Za-z ]+[a-z])")
 
 _KEEPALIVE_MS: Final = int(KEEPALIVE_INTERVAL_SECONDS * 1000)
 _COMMON_OPTIONS: Final = (
@@ -96,4 +102,16 @@ def error_of(error: grpc.aio.AioRpcError, address: str) -> BraidError:
     if error.details() == _LOST_STATUS:
         return Unavailable(f"{address}: the stream ended while it was written to")
     code: tuple[int, str] = error.code().value
-    return from_code(code[0], f"{address}: {error.details() or code[1]}")
+    told = error.details() or code[1]
+    if error.code() is grpc.StatusCode.UNAVAILABLE and "connect" in told.lower():
+        _log.debug("%s: %s", address, told)
+        return Unavailable(f"{address}: {_connection_text(told)}")
+    return from_code(code[0], f"{address}: {told}")
+
+
+def _connection_text(told: str) -> str:
+    """What became of a connection, without addresses, which whoever reads it has been told already."""
+    cause = _CAUSE.search(told)
+    if cause is not None:
+        return f"no connection ({cause[1].lower()})"
+    return "no connection" if "failed to connect" in told.lower() else "the connection broke"

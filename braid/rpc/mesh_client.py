@@ -176,7 +176,7 @@ class Directory:
                 continue
             except (Unavailable, DeadlineExceeded) as error:
                 self._silent.add(address)
-                failures[address] = f"{address}: {error.message}"
+                failures[address] = f"{address}: {error.message.removeprefix(f'{address}: ')}"
             else:
                 self._silent &= {each.address for each in found} - {address}
                 return found

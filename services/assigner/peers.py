@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection
 from braid.api.mesh.v1.endpoint_pb2 import ClusterAddress
 from braid.api.registry.v1 import registry_service_pb2 as registry
 from braid.api.registry.v1 import route_pb2, stream_pb2
-from braid.kernel.errors import NotFound, Unavailable
+from braid.kernel.errors import DeadlineExceeded, NotFound, Unavailable
 from braid.kernel.limits.leases import REGISTRY_ANSWER_SECONDS
 from braid.kernel.ports import Host
 from braid.rpc.mesh_client import ServiceClient
@@ -61,6 +61,27 @@ class RegistryFollower:
             raise Unavailable(
                 f"the registry tells of no channels of {', '.join(streams)}", remedy="try again when it answers"
             ) from None
+
+    def suspects(self, streams: Collection[str]) -> bool:
+        """Whether the streams may have been deleted: by what was heard, no channel of theirs carries traffic."""
+        return self._view is not None and not self._view.consumable(streams)
+
+    async def deleted(self, streams: Collection[str]) -> bool:
+        """Whether the registry says that none of the streams exists; False while it does not answer."""
+        if not self.suspects(streams):
+            return False
+        for stream in streams:
+            request = registry.GetStreamRequest(name=stream)
+            try:
+                await self._client.unary(
+                    "GetStream", request, stream_pb2.Stream, timeout_seconds=REGISTRY_ANSWER_SECONDS
+                )
+            except NotFound:
+                continue
+            except (Unavailable, DeadlineExceeded):
+                return False
+            return False
+        return True
 
     async def _view_with(self, streams: Collection[str]) -> RegistryView:
         while self._view is None:

@@ -35,6 +35,7 @@ def lag_message(row: LagRow) -> lag_pb2.Lag:
         commit_time_ms=row.commit_time_ms,
         split_partitions=row.split_partitions,
         live_lag_seconds=row.live_lag_seconds,
+        unattended=row.unattended,
     )
 
 

@@ -207,7 +207,8 @@ class ClusterModel:
         ends = self.ends.get(key.log) or LogEnds()
         reading = read_lag(progress, ends, now, drained=_is_drained(key, channel, world))
         live = live_seconds(progress, ends, now) if reading.records else None
-        ours = world.wish(key.group) is not None or has_envelope(progress)
+        wish = world.wish(key.group)
+        ours = wish is not None or has_envelope(progress)
         age_ms = round((now.elapsed - ends.seen_at) * 1000) if ends.seen_at is not None else now.wall_ms
         return LagRow(
             key=RowKey(
@@ -230,6 +231,7 @@ class ClusterModel:
             commit_time_ms=progress.commit.time_ms if progress.commit else 0,
             split_partitions=int(live is not None),
             live_lag_seconds=live or 0.0,
+            unattended=wish is not None and not wish.attended,
             holder=progress.commit,
         )
 

@@ -116,4 +116,5 @@ def _channels(told: Iterable[stream_pb2.Channel]) -> dict[str, Channel]:
 
 def _wish(group: group_pb2.Group) -> Wish:
     reading = frozenset(group.status.reading_channels)
-    return Wish(frozenset(group.spec.streams), frozenset(group.spec.lanes), reading)
+    attended = group.status.members > 0
+    return Wish(frozenset(group.spec.streams), frozenset(group.spec.lanes), reading, attended)

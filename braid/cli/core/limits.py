@@ -18,5 +18,6 @@ CLI_SPINNER_AFTER_SECONDS: Final = 0.3  # shorter waits need no sign of life
 CLI_SPINNER_SECONDS: Final = 0.1  # between two signs of life
 
 # --- the command line: lag and dead letters
+CLI_BEHIND_SECONDS: Final = 60.0  # a group whose oldest undone record is as old is behind
 CLI_LETTERS_SHOWN: Final = 100  # dead letters `get` lists unless told; the newest are the ones looked for
 CLI_LETTER_BYTES_SHOWN: Final = 4_096  # of a dead letter's key or value on a terminal; -o json shows what was read

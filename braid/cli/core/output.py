@@ -1,4 +1,4 @@
-"""How results look: tables of at most 80 columns, JSON, YAML, names. Knows no resource and no mesh."""
+"""How results look: tables (of at most 80 columns on a terminal), JSON, YAML, names. Knows no resource and no mesh."""
 
 import json
 from collections.abc import Sequence
@@ -32,10 +32,14 @@ _COLOURS: Final = {
             "WARN",
             "STALE",
             "PAUSED",
+            "BEHIND",
+            "PARKED AGAIN",
         ),
         _YELLOW,
     ),
-    **dict.fromkeys(("DOWN", "SLOW", "STRANDED", "HALTED", "BLOCKED", "FAIL", "FAILED", "NO ROUTE", "STOPPED"), _RED),
+    **dict.fromkeys(
+        ("DOWN", "SLOW", "STRANDED", "HALTED", "BLOCKED", "FAIL", "FAILED", "NO ROUTE", "STOPPED", "NO MEMBER"), _RED
+    ),
 }
 
 
@@ -89,6 +93,7 @@ def render(
     items: Sequence[Item],
     now_ms: int,
     *,
+    narrow: bool,
     listed: bool = True,
     header: bool = True,
     beside: Sequence[Item] = (),
@@ -100,6 +105,7 @@ def render(
         columns: The table's shape.
         items: What to show.
         now_ms: For ages.
+        narrow: Whether a table is cut to 80 columns; a wide one never is.
         listed: Whether JSON and YAML wrap the items into a list; without it each is a document of its own.
         header: Whether a table begins with its header.
         beside: Rows printed earlier: the columns of a table stay as wide as they need.
@@ -111,7 +117,8 @@ def render(
         if listed:
             documents = [{"apiVersion": API_VERSION, "kind": "List", "items": [*documents]}]
         return "\n".join(render_document(format, document) for document in documents)
-    return render_table(columns, items, now_ms, wide=format is Format.WIDE, header=header, beside=beside)
+    wide = format is Format.WIDE
+    return render_table(columns, items, now_ms, wide=wide, narrow=narrow and not wide, header=header, beside=beside)
 
 
 def render_document(format: Format, document: "Document") -> str:
@@ -135,16 +142,17 @@ def render_table(
     now_ms: int,
     *,
     wide: bool,
+    narrow: bool,
     header: bool = True,
     beside: Sequence[Item] = (),
 ) -> str:
-    """Rows under a header, NAME first, AGE last, within 80 columns unless names alone are longer."""
+    """Rows under a header, NAME first, AGE last. A narrow table is cut to 80 columns unless its names are longer."""
     shown = [index for index, column in enumerate(columns.middle) if wide or not column.wide]
     rows = [("NAME", *(columns.middle[index].header for index in shown), columns.age)]
     for item in (*items, *beside):
         rows.append((item.name, *(item.cells[index] or "-" for index in shown), age_text(item.since_ms, now_ms)))
     widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))]
-    if not wide:
+    if narrow:
         shrinking = [place + 1 for place, index in enumerate(shown) if columns.middle[index].shrinks]
         widths = _shrunk(widths, shrinking)
     lines = [_line(row, widths) for row in rows[: len(items) + 1]]

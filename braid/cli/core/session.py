@@ -7,12 +7,12 @@ from datetime import UTC, datetime
 from typing import Protocol, TypeVar
 
 from braid.api.mesh.v1.endpoint_pb2 import ListEndpointsRequest, ListEndpointsResponse
-from braid.cli.core.endpoints import Endpoint
 from braid.cli.core.limits import CLI_ITEMS_MAX, CLI_PROBE_SECONDS, CLI_READ_SECONDS
 from braid.cli.core.terminal import Terminal
 from braid.cli.core.times import from_ms
 from braid.cli.errors import EXIT_INTERRUPTED, nearest
 from braid.client.mesh import Mesh, Ports, system_ports
+from braid.host.endpoints import Endpoint
 from braid.kernel.errors import BraidError, ClusterUnavailable, DeadlineExceeded, Exhausted, NotFound, Unavailable
 from braid.kernel.limits.rpc import CLI_CHANGE_SECONDS
 from braid.rpc.mesh_client import KnownEndpoint, ServiceClient
@@ -153,30 +153,23 @@ async def open_session(endpoint: Endpoint, terminal: Terminal) -> AsyncIterator[
     client_id = f"{_user()}@braid"
     ports = system_ports(client_id)
     # Asked once: whoever sits at a terminal would rather know at once that nobody is there.
-    mesh = Mesh(ports.host, ports.kafka, ports.transport, endpoint.addresses, client_id, "", open_seconds=0.0)
+    mesh = Mesh(
+        ports.host, ports.kafka, ports.transport, endpoint.addresses, client_id, "", open_seconds=0.0, found=endpoint
+    )
     async with _connected(mesh, endpoint, terminal):
         yield Session(ports, mesh, terminal)
 
 
 @contextlib.asynccontextmanager
 async def _connected(mesh: Mesh, endpoint: Endpoint, terminal: Terminal) -> AsyncIterator[None]:
-    try:
-        async with terminal.waiting(f"connecting to {', '.join(endpoint.addresses)}"):
-            await mesh.__aenter__()
-    except Unavailable as error:
-        await mesh.__aexit__(None, None, None)
-        raise _unreachable(error, endpoint) from error
+    first, *others = endpoint.addresses
+    doing = f"connecting to {first}" + (f" or {len(others)} other replicas" if others else "")
+    async with terminal.waiting(doing):
+        await mesh.__aenter__()
     try:
         yield
     finally:
         await mesh.__aexit__(None, None, None)
-
-
-def _unreachable(error: Unavailable, endpoint: Endpoint) -> BraidError:
-    remedy = "check the address and that the mesh runs"
-    if endpoint.note:
-        remedy = "that mesh has ended: start it again with `braid dev --detach`, or name another with --endpoint"
-    return Unavailable(f"{error.message}; the endpoint is from {endpoint.origin}", remedy=remedy)
 
 
 def _user() -> str:

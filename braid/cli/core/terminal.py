@@ -17,6 +17,8 @@ _CLEAR: Final = "\r\x1b[2K"
 class Terminal:
     """Both outputs of one process.
 
+    `narrow` is whether tables are cut to 80 columns: on a terminal, and never in a pipe or a file.
+
     Args:
         out: For results.
         err: For everything else.
@@ -27,7 +29,7 @@ class Terminal:
         self._out = out
         self._err = err
         dumb = environment.get("TERM") == "dumb"
-        self.interactive = out.isatty()
+        self.interactive = self.narrow = out.isatty()
         self.lively = err.isatty() and not dumb
         self.colours = self.interactive and not dumb and not environment.get("NO_COLOR")
 

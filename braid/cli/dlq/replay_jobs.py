@@ -130,7 +130,8 @@ def _print_dry_run(session: Session, made: dlq_api.CreateReplayResponse) -> None
         lines.append(f"{status.skipped:,} would be skipped{f': {status.reason}' if status.reason else ''}")
     if made.examples:
         items = [dead_letters.letter_item(each) for each in made.examples]
-        lines += ["", render_table(dead_letters.COLUMNS, items, session.now_ms, wide=False)]
+        narrow = session.terminal.narrow
+        lines += ["", render_table(dead_letters.COLUMNS, items, session.now_ms, wide=False, narrow=narrow)]
     session.terminal.print("\n".join(lines))
 
 

@@ -44,8 +44,10 @@ _BODIES: Final[Mapping[str, type[Message]]] = {**_MESSAGES, "archive": ArchiveEv
 _NEEDED: Final = ("registry", "assigner")  # a mesh may do without the others
 _OWNERS: Final = {"stream": "registry", "cluster": "registry", "group": "assigner", "replay": "dlq"}
 _CHANNEL: Final = {"lane", "generation"}
+_LETTER: Final = {"generation", "partition", "offset"}
 _UNREAD: Final = {"topic", "topic_id", "kafka_cluster_id"}
 _SELF_EVIDENT: Final = {"channel", "spec", "reason"}
+_BY_REASON: Final = {"TrafficMoved"}  # events that are looked for by why they happened
 
 
 class Subject(NamedTuple):
@@ -144,9 +146,9 @@ def event_item(record: EventRecord) -> Item:
     metadata = record.metadata
     cells = (
         record.type,
-        summary(body),
+        summary(_reason_first(body) if record.type in _BY_REASON else body),
         metadata.actor,
-        metadata.cause,
+        metadata.cause or _asked_because(record.type, body),
         metadata.request_id,
         str(metadata.time_ms),
     )
@@ -186,6 +188,16 @@ def summary(body: Document) -> str:
         if value not in ("", 0, [], {}, None) and name not in _CHANNEL | _UNREAD:
             parts.append(_short(value) if name in _SELF_EVIDENT else f"{name}={_short(value)}")
     return " ".join(parts)
+
+
+def _reason_first(body: Document) -> Document:
+    """The body as a row gives it whose end a narrow table cuts off."""
+    return {"reason": body.get("reason", ""), **body}
+
+
+def _asked_because(type: str, body: Document) -> str:
+    """Why a person wanted what no event led to; empty where the event does not record it."""
+    return str(body.get("reason", "")) if type in _BY_REASON else ""
 
 
 async def _services(session: Session) -> list[str]:
@@ -248,6 +260,8 @@ def _short(value: object) -> str:
 def _short_mapping(value: Mapping[str, object]) -> str:
     if value.keys() >= _CHANNEL:
         return f"{value['lane']}/{value['generation']}"
+    if value.keys() == _LETTER:  # as the end of a dead letter's name
+        return f"{value['generation']}/{value['partition']}/{value['offset']}"
     if "lease" in value:
         return str(value["lease"])
     if value.keys() == {"partitions"}:

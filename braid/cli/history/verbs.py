@@ -71,7 +71,8 @@ async def _show(session: "Session", subject: "Subject", until_ms: int, most: int
         raise NotFound(f"nothing is recorded of {subject.history}", remedy="check the name: braid get streams")
     items = [event_item(each) for each in records[-most if most else 0 :]]
     if not watch:
-        session.terminal.print_table(format, render(format, COLUMNS, items, session.now_ms))
+        text = render(format, COLUMNS, items, session.now_ms, narrow=session.terminal.narrow)
+        session.terminal.print_table(format, text)
         return 0
     session.interrupt_code = 0
     _print_some(session, format, items, header=True)
@@ -88,6 +89,7 @@ def _print_some(session: "Session", format: Format, items: list[Item], *, header
         for item in items:
             session.terminal.print(render_line(item.document))
         return
-    text = render(format, COLUMNS, items, session.now_ms, listed=False, header=header)
+    narrow = session.terminal.narrow
+    text = render(format, COLUMNS, items, session.now_ms, narrow=narrow, listed=False, header=header)
     if text:
         session.terminal.print_table(format, text)

@@ -19,6 +19,7 @@ from braid.kernel.ids import check_name
 
 _BOOL: Final = "tag:yaml.org,2002:bool"
 _FIELDS: Final = ("apiVersion", "kind", "metadata", "spec", "status")
+_LIST_FIELDS: Final = ("apiVersion", "kind", "items")
 _METADATA: Final = ("name", "etag", "create_time_ms")
 
 
@@ -58,10 +59,25 @@ def read_text(text: str, source: str) -> list[Declared]:
         raise Invalid("it is nested too deeply", field=source) from error
     many = len(documents) > 1
     return [
-        _declared(document, f"{source}#{number}" if many else source)
+        _declared(manifest, where)
         for number, document in enumerate(documents, 1)
-        if document is not None
+        for manifest, where in _listed(document, f"{source}#{number}" if many else source)
+        if manifest is not None
     ]
+
+
+def _listed(document: Value, where: str) -> list[tuple[Value, str]]:
+    """A document's manifests, and where each stands: several in a list, as `braid get streams -o yaml` prints it."""
+    if not isinstance(document, dict) or document.get("kind") != "List":
+        return [(document, where)]
+    items = document.get("items")
+    if not isinstance(items, list):
+        raise Invalid("a list has items", field=f"{where}: items", remedy="write the manifests below it")
+    for name in document:
+        if name not in _LIST_FIELDS:
+            error = unknown_field(name, "", _LIST_FIELDS)
+            raise Invalid(error.message, field=f"{where}: {error.field}", remedy=error.remedy)
+    return [(item, f"{where}: items[{number}]") for number, item in enumerate(items)]
 
 
 def _declared(document: Value, where: str) -> Declared:

@@ -9,10 +9,12 @@ from braid.api.registry.v1 import cluster_pb2, stream_pb2
 from braid.api.registry.v1 import registry_service_pb2 as registry_api
 from braid.cli.core.documents import Value, from_document
 from braid.cli.core.kinds import CLUSTER, GROUP, STREAM, Kind, Scope
+from braid.cli.core.lists import all_streams
 from braid.cli.core.output import Format, Item, render_document
 from braid.cli.core.session import Session, missing
 from braid.cli.manifests.stream_warnings import stream_warnings
 from braid.cli.resources.listing import cluster_item, list_items, stream_item
+from braid.cli.resources.stream_losses import stream_losses
 from braid.kernel.errors import Invalid, NotFound
 
 _HOW_TO_WATCH: Final = {STREAM: "braid get channels {name} -w", CLUSTER: "braid get clusters {name} -w"}
@@ -63,19 +65,40 @@ async def create_cluster(
     return _told(session, CLUSTER, cluster_item(made), "created", dry_run, format)
 
 
-async def delete_item(session: Session, kind: Kind, name: str) -> int:
-    """Deletes a stream, cluster or group.
+async def find_losses(session: Session, name: str, told: list[str]) -> int:
+    """Puts what is lost with a stream into `told`, for the question whether to delete it.
 
     Raises:
         NotFound: there is none of that name; the nearest is named.
     """
     try:
+        told[0] = (await stream_losses(session, name)).text
+    except NotFound as error:
+        raise missing(error, name, [each.name for each in await all_streams(session)]) from error
+    return 0
+
+
+async def delete_item(session: Session, kind: Kind, name: str, *, warn: bool = False) -> int:
+    """Deletes a stream, cluster or group; `warn` says before what is lost with a stream that groups consume.
+
+    Raises:
+        NotFound: there is none of that name; the nearest is named.
+    """
+    try:
+        if warn and kind is STREAM:
+            await _warn(session, name)
         await _DELETERS[kind](session, name)
     except NotFound as error:
         known = [item.name for item in await list_items(session, kind, Scope())]
         raise missing(error, name, known) from error
     session.terminal.print(f"{kind.singular}/{name} deleted")
     return 0
+
+
+async def _warn(session: Session, name: str) -> None:
+    losses = await stream_losses(session, name)
+    if losses.consumed:
+        session.terminal.note(losses.text)
 
 
 def _told(session: Session, kind: Kind, item: Item, what: str, dry_run: bool, format: Format) -> int:

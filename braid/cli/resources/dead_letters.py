@@ -1,10 +1,12 @@
 """Dead letters as items to show, and one of them in full. Shown as text only; changes nothing."""
 
+from collections import Counter
+from collections.abc import Iterable
 from typing import Final
 
 from braid.api.dlq.v1 import dead_letter_pb2
 from braid.api.dlq.v1 import dlq_service_pb2 as dlq_api
-from braid.cli.core.documents import Document, Value, to_document
+from braid.cli.core.documents import Document, Value, enum_text, to_document
 from braid.cli.core.kinds import Scope
 from braid.cli.core.limits import CLI_ITEMS_MAX, CLI_LETTER_BYTES_SHOWN
 from braid.cli.core.output import API_VERSION, Column, Columns, Format, Item, render, render_document
@@ -19,16 +21,18 @@ COLUMNS: Final = Columns(
     (
         Column("GROUP", shrinks=True),
         Column("LANE"),
+        Column("STATE"),
         Column("ERROR", shrinks=True),
         Column("MESSAGE", shrinks=True),
         Column("TRIES"),
         Column("CLUSTER", wide=True),
         Column("ORIGIN", wide=True),
-        Column("ID", wide=True),
+        Column("RECORD-ID", wide=True),
         Column("BYTES", wide=True),
         Column("REPLAYS", wide=True),
     )
 )
+_STATE_CELL: Final = [column.header for column in COLUMNS.middle].index("STATE")
 _LABEL_COLUMNS: Final = 18
 _OWN: Final = "braid-dl-"  # headers that say what the fields above them say
 _TELLING: Final = ("braid-dl-cut", "braid-dl-last-offset")  # but for these
@@ -49,7 +53,12 @@ async def get_letters(session: Session, scope: Scope, format: Format) -> int:
         session.terminal.note(f"{found} that match" if scope.where or scope.name else found)
         return 0
     exact = scope.name.count("/") == _NAME_PARTS - 1
-    session.terminal.print_table(format, render(format, COLUMNS, items, session.now_ms, listed=not exact))
+    narrow = session.terminal.narrow
+    text = render(format, COLUMNS, items, session.now_ms, narrow=narrow, listed=not exact)
+    session.terminal.print_table(format, text)
+    states = [str(item.cells[_STATE_CELL]) for item in items]
+    if tables and (counts := counts_text(states)):
+        session.terminal.note(f"of those shown: {counts}")
     if total > len(items):
         session.terminal.note(
             f"the newest {len(items):,} of {'at least ' * incomplete}{total:,}; --max 0 shows all, --where chooses"
@@ -77,6 +86,7 @@ def letter_item(letter: dead_letter_pb2.DeadLetter) -> Item:
     cells = (
         letter.group,
         origin.lane,
+        state_text(letter),
         printable(letter.quarantine or letter.error_class),
         printable(letter.error_message),
         str(letter.attempts),
@@ -88,6 +98,21 @@ def letter_item(letter: dead_letter_pb2.DeadLetter) -> Item:
     )
     document: Document = {"apiVersion": API_VERSION, "kind": "DeadLetter", **to_document(letter)}
     return Item(letter.name, f"deadletter/{letter.name}", cells, letter.last_failure_ms, document)
+
+
+def state_text(letter: dead_letter_pb2.DeadLetter) -> str:
+    """A letter's state as tables show it; empty where an older service states none."""
+    if not letter.state:
+        return ""
+    return enum_text(dead_letter_pb2.DeadLetterState.DESCRIPTOR, letter.state).upper().replace("_", " ")
+
+
+def counts_text(states: Iterable[str]) -> str:
+    """How many letters are in which state; empty while none was ever replayed."""
+    counts = Counter(each for each in states if each)
+    if counts.keys() <= {"PARKED"}:
+        return ""
+    return ", ".join(f"{count:,} {state.lower()}" for state, count in sorted(counts.items()))
 
 
 def letter_document(content: dead_letter_pb2.DeadLetterContent) -> Document:
@@ -140,6 +165,7 @@ def _story(session: Session, content: dead_letter_pb2.DeadLetterContent) -> list
     letter, origin = content.letter, content.letter.origin
     fields = {
         "name": letter.name,
+        "state": state_text(letter).lower(),
         "error": f"{letter.error_class}: {letter.error_message}" if letter.error_class else letter.error_message,
         "quarantined": letter.quarantine,
         "group": letter.group,
@@ -147,7 +173,7 @@ def _story(session: Session, content: dead_letter_pb2.DeadLetterContent) -> list
         "first failure": _moment(session, letter.first_failure_ms),
         "last failure": _moment(session, letter.last_failure_ms),
         "replayed": _replayed(letter),
-        "id": origin.id,
+        "record id": origin.id,
         "ingested": _moment(session, origin.ingested_at_ms),
         "it was at": f"{origin.lane} {origin.cluster}:{origin.topic}/{origin.partition}/{origin.offset}",
         "topic id": origin.topic_id,

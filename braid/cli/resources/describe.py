@@ -7,7 +7,7 @@ from braid.api.registry.v1 import cluster_pb2
 from braid.cli.core.documents import Document, Value, from_document
 from braid.cli.core.kinds import CHANNEL, CLUSTER, GROUP, LEASE, MEMBER, STREAM, Kind, Scope
 from braid.cli.core.lists import all_channels
-from braid.cli.core.output import Format, Item, render_document, render_table, shortened
+from braid.cli.core.output import TABLE_COLUMNS_MAX, Format, Item, render_document, render_table, shortened
 from braid.cli.core.session import Session
 from braid.cli.core.times import age_text, clock_text
 from braid.cli.history import feed
@@ -152,14 +152,15 @@ def _load(session: Session, item: Item) -> str:
 def _table(session: Session, kind: Kind, items: Sequence[Item]) -> str:
     if not items:
         return f"{kind.plural.capitalize()}: none"
-    return f"{kind.plural.capitalize()}:\n{render_table(COLUMNS[kind], items, session.now_ms, wide=False)}"
+    table = render_table(COLUMNS[kind], items, session.now_ms, wide=False, narrow=session.terminal.narrow)
+    return f"{kind.plural.capitalize()}:\n{table}"
 
 
 def _event_lines(session: Session, events: Sequence[Item]) -> str:
     lines = [f"Events (the last {len(events)}; all of them: braid events --for TYPE/NAME):"]
     for each in events:
         line = f"{clock_text(each.since_ms, session.now)}  {each.cells[0]}  {each.cells[1]}"
-        lines.append(shortened(line, 80).rstrip())
+        lines.append((shortened(line, TABLE_COLUMNS_MAX) if session.terminal.narrow else line).rstrip())
     return "\n".join(lines)
 
 

@@ -1,6 +1,7 @@
 """The work of `get`: things listed once, or printed again whenever they change."""
 
 import asyncio
+from collections.abc import Sequence
 from typing import Final
 
 from braid.cli.core.kinds import DEADLETTER, Kind, Scope
@@ -8,42 +9,44 @@ from braid.cli.core.limits import CLI_WATCH_SECONDS
 from braid.cli.core.output import Format, Item, render, render_line
 from braid.cli.core.session import Session
 from braid.cli.errors import nearest
-from braid.cli.resources.listing import COLUMNS, list_items
+from braid.cli.resources.listing import COLUMNS, declaration, list_items
 from braid.kernel.errors import NotFound, Unavailable
 
 _DOCUMENTS: Final = (Format.JSON, Format.YAML)
 
 
-async def get_items(session: Session, kind: Kind, scope: Scope, format: Format) -> int:
-    """Prints everything of a type within a scope, once.
+async def get_items(session: Session, kind: Kind, scope: Scope, format: Format, status: bool = False) -> int:
+    """Prints everything of a type within a scope, once; declared things as `apply` takes them, or with their status.
 
     Raises:
         NotFound: something was named, and nothing has that name.
     """
-    items = await list_items(session, kind, scope)
+    items = _shown(await list_items(session, kind, scope), status)
     if scope.name and not items:
         raise await not_found(session, kind, scope)
     if not items and format in (Format.TABLE, Format.WIDE):
         session.terminal.note(f"there are no {kind.plural}")
         return 0
     exact = bool(scope.name) and len(items) == 1 and items[0].name == scope.name
-    session.terminal.print_table(format, render(format, COLUMNS[kind], items, session.now_ms, listed=not exact))
+    narrow = session.terminal.narrow
+    text = render(format, COLUMNS[kind], items, session.now_ms, narrow=narrow, listed=not exact)
+    session.terminal.print_table(format, text)
     return 0
 
 
-async def watch_items(session: Session, kind: Kind, scope: Scope, format: Format) -> int:
+async def watch_items(session: Session, kind: Kind, scope: Scope, format: Format, status: bool = False) -> int:
     """Prints what there is, then every item that changed or went, until interrupted."""
     session.interrupt_code = 0
     shown: dict[str, Item] = {}
     header = True
     while True:
         try:
-            items = {_key(item): item for item in await list_items(session, kind, scope)}
+            items = {_key(item): item for item in _shown(await list_items(session, kind, scope), status)}
         except Unavailable as error:  # a watch outlives its mesh's restarts
             session.terminal.progress(f"waiting: {error.message}")
             await asyncio.sleep(CLI_WATCH_SECONDS)
             continue
-        changed = [item for key, item in items.items() if key not in shown or _differs(item, shown[key])]
+        changed = [item for key, item in items.items() if key not in shown or _differs(item, shown[key], format)]
         gone = [
             item._replace(cells=["gone", *[""] * (len(item.cells) - 1)])
             for key, item in shown.items()
@@ -70,7 +73,8 @@ def _print_changes(
         lines += [render_line({**item.document, "deleted": True}) for item in gone]
     else:
         items = changed if format in _DOCUMENTS else [*changed, *gone]
-        text = render(format, COLUMNS[kind], items, session.now_ms, listed=False, header=header, beside=beside)
+        shown, narrow = COLUMNS[kind], session.terminal.narrow
+        text = render(format, shown, items, session.now_ms, narrow=narrow, listed=False, header=header, beside=beside)
         lines = [text] if text else []
     for line in lines:
         session.terminal.print_table(format, line)
@@ -81,8 +85,12 @@ def _key(item: Item) -> str:
     return f"{item.document.get('group', '')}/{item.name}"
 
 
-def _differs(one: Item, other: Item) -> bool:
-    return (one.cells, one.document) != (other.cells, other.document)
+def _differs(one: Item, other: Item, format: Format) -> bool:
+    return one.document != other.document or (format not in _DOCUMENTS and one.cells != other.cells)
+
+
+def _shown(items: Sequence[Item], status: bool) -> list[Item]:
+    return [item if status else item._replace(document=declaration(item.document)) for item in items]
 
 
 async def not_found(session: Session, kind: Kind, scope: Scope) -> NotFound:

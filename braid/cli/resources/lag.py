@@ -9,7 +9,7 @@ from braid.api.assigner.v1.group_pb2 import Group
 from braid.api.lagmon.v1 import lag_pb2
 from braid.api.lagmon.v1 import lagmon_service_pb2 as lagmon_api
 from braid.cli.core.documents import Document, enum_text, to_document
-from braid.cli.core.limits import CLI_LAG_AGAIN_SECONDS, CLI_LAG_SECONDS, CLI_WATCH_SECONDS
+from braid.cli.core.limits import CLI_BEHIND_SECONDS, CLI_LAG_AGAIN_SECONDS, CLI_LAG_SECONDS, CLI_WATCH_SECONDS
 from braid.cli.core.output import API_VERSION, Column, Columns, Format, Item, render, render_line
 from braid.cli.core.session import Session
 from braid.cli.errors import nearest
@@ -73,7 +73,8 @@ async def get_lag(session: Session, scope: lagmon_api.LagFilter, detail: Detail,
     if not rows and format in (Format.TABLE, Format.WIDE):
         session.terminal.note("no group consumes anything yet: braid consume STREAM --group NAME makes one")
         return 0
-    text = render(format, _columns(detail), [lag_item(each) for each in rows], session.now_ms)
+    items = [lag_item(each) for each in rows]
+    text = render(format, _columns(detail), items, session.now_ms, narrow=session.terminal.narrow)
     session.terminal.print_table(format, text)
     return 0
 
@@ -153,9 +154,15 @@ def lag_item(lag: lag_pb2.Lag) -> Item:
 
 
 def state_text(lag: lag_pb2.Lag) -> str:
-    """What must be known to read a row's numbers; `OK` when nothing."""
+    """What must be known of a row; `OK` when nothing.
+
+    Undone records of a group without a member are consumed by nobody; else a group is behind by a minute or more.
+    """
     split = f"split (live {lag.live_lag_seconds:.1f})"
+    nobody = lag.unattended and lag.lag_records > 0
     notes = (
+        ("NO MEMBER", nobody),
+        ("BEHIND", not nobody and lag.lag_records > 0 and lag.lag_seconds >= CLI_BEHIND_SECONDS),
         ("STALE", lag.stale),
         ("foreign", lag.foreign),
         ("detached", lag.detached),
@@ -211,7 +218,8 @@ def _print_changes(
         return
     if format in (Format.TABLE, Format.WIDE):
         items += [each._replace(cells=[each.cells[0], "gone", *[""] * (len(each.cells) - 2)]) for each in went]
-    text = render(format, columns, items, session.now_ms, listed=False, header=header, beside=beside)
+    narrow = session.terminal.narrow
+    text = render(format, columns, items, session.now_ms, narrow=narrow, listed=False, header=header, beside=beside)
     if text:
         session.terminal.print_table(format, text)
 

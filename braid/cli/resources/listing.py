@@ -292,6 +292,15 @@ def manifest(kind: str, message: Message) -> Document:
     return {"apiVersion": API_VERSION, "kind": kind, "metadata": metadata, "spec": fields["spec"], "status": status}
 
 
+def declaration(document: Document) -> Document:
+    """A document as `apply` takes it: a manifest without what the mesh added, any other document as it is."""
+    metadata = document.get("metadata")
+    if not isinstance(metadata, dict) or "spec" not in document:
+        return document
+    own: Document = {"metadata": {"name": metadata["name"]}}
+    return {name: (document | own)[name] for name in ("apiVersion", "kind", "metadata", "spec")}
+
+
 def _document(kind: str, message: Message) -> Document:
     return {"apiVersion": API_VERSION, "kind": kind, **to_document(message)}
 

@@ -93,7 +93,8 @@ async def get_rejected(session: Session, group: str, stream: str, fetch: int, fo
         session.terminal.note(f"nothing that is known was rejected{f' by {group}' if group else ''}")
         return 0
     items = [rejected_item(each) for each in found]
-    session.terminal.print_table(format, render(format, COLUMNS, items, session.now_ms))
+    text = render(format, COLUMNS, items, session.now_ms, narrow=session.terminal.narrow)
+    session.terminal.print_table(format, text)
     return 0
 
 

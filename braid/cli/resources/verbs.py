@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from braid.cli.core import kinds
-from braid.cli.core.asking import confirm
+from braid.cli.core.asking import confirm, require_terminal
 from braid.cli.core.execution import ContextOption, DryRunOption, EndpointOption, OutputOption, execute
 from braid.cli.core.kinds import parse_kind
 from braid.cli.core.limits import CLI_LETTERS_SHOWN
@@ -26,7 +26,7 @@ _GET: Final = """List what the mesh has.
   braid get channels logs -w               a stream's channels, as they change
   braid get leases --group indexer         who works on what
   braid get clusters -o wide
-  braid get stream logs -o yaml            as `braid apply` takes it
+  braid get stream logs -o yaml            as `braid apply` takes it; --status adds its state
   braid get lag indexer -w                 how far a group is behind, as it changes
   braid get deadletters --stream logs --where 'error=ValueError'
   braid get rejected indexer               what a group skipped in place
@@ -35,6 +35,7 @@ _GET: Final = """List what the mesh has.
 
 Types, in singular or plural: streams, channels, clusters, groups, members, leases, lag, deadletters, replays,
 rejected, events.
+Lag is BEHIND from a minute on; NO MEMBER says that nobody consumes.
 A lag of `~3.1` seconds is an estimate (a group that is not the mesh's), `≥3.1` the least it can be.
 """
 _DESCRIBE: Final = """Show one thing in full, what belongs to it, and its latest events.
@@ -97,6 +98,7 @@ _TAKERS: Final[Mapping[str, Sequence[kinds.Kind]]] = {
     "--max": (kinds.DEADLETTER,),
     "--fetch": (kinds.REJECTED,),
     "--for": (kinds.EVENT,),
+    "--status": (kinds.STREAM, kinds.CLUSTER),
 }
 
 _Type = Annotated[str, typer.Argument(metavar="TYPE", show_default=False)]
@@ -141,6 +143,7 @@ def _get(
         ),
     ] = 0,
     for_: Annotated[str, typer.Option("--for", metavar="TYPE/NAME", help="Events of one thing.")] = "",
+    status: Annotated[bool, typer.Option("--status", help="With -o json or yaml: also what the mesh adds.")] = False,
     endpoint: EndpointOption = "",
     context: ContextOption = "",
 ) -> None:
@@ -152,7 +155,9 @@ def _get(
         show_events(for_ or name, "", watch, 0, format, endpoint, context)
         return
     given = {"--group": group, "--stream": stream, "--where": where, "--detail": detail, "--for": for_}
-    _check_flags(kind, given | {"--fetch": str(fetch or "")}, most)
+    _check_flags(kind, given | {"--fetch": str(fetch or ""), "--status": "yes" * status}, most)
+    if status and format not in (Format.JSON, Format.YAML):
+        raise Invalid("a table shows states of its own", field="--status", remedy="add -o json or -o yaml")
     if kind is kinds.LAG:
         _get_lag(name or group, stream, detail, format, watch, endpoint, context)
         return
@@ -167,7 +172,7 @@ def _get(
         execute(endpoint, context, lambda session: get_letters(session, scope, format))
         return
     work = watch_items if watch else get_items
-    execute(endpoint, context, lambda session: work(session, kind, scope, format))
+    execute(endpoint, context, lambda session: work(session, kind, scope, format, status))
 
 
 def _get_lag(name: str, stream: str, detail: str, format: Format, watch: bool, endpoint: str, context: str) -> None:
@@ -229,10 +234,14 @@ def _delete(
     context: ContextOption = "",
 ) -> None:
     kind = parse_kind(type_, "delete", _DELETABLE)
-    confirm(f"{kind.singular} {name}", name, yes)
-    from braid.cli.resources.create_delete import delete_item
+    what, told = f"{kind.singular} {name}", [""]
+    require_terminal(yes, f"delete {what}")
+    from braid.cli.resources.create_delete import delete_item, find_losses
 
-    execute(endpoint, context, lambda session: delete_item(session, kind, name))
+    if not yes and kind is kinds.STREAM:  # in a session of its own: a person may think for long
+        execute(endpoint, context, lambda session: find_losses(session, name, told))
+    confirm(what, name, yes, told=told[0])
+    execute(endpoint, context, lambda session: delete_item(session, kind, name, warn=yes))
 
 
 def _create_stream(

@@ -45,7 +45,8 @@ async def consume_records(session: Session, wanted: Wanted, format: Format) -> i
     Raises:
         NotFound: no such stream, lane or partition.
     """
-    session.interrupt_code = 0
+    if not wanted.most and not wanted.timeout_seconds:
+        session.interrupt_code = 0  # it ends no other way
     source = _by_group if wanted.group else _by_reader
     count = 0
     try:
@@ -143,6 +144,6 @@ async def _suggesting(session: Session, wanted: Wanted) -> AsyncIterator[None]:
     try:
         yield
     except NotFound as error:
-        if error.field in ("lane", "lanes", "partition"):
+        if error.field.startswith(("lane", "partition", "spec.lanes")):
             raise
         raise missing(error, wanted.stream, [each.name for each in await all_streams(session)]) from error

@@ -142,7 +142,12 @@ class Reader:
         return sum(each.skipped for each in self._clusters.values())
 
     async def take(self, timeout_seconds: float) -> SeenRecord | None:
-        """The next record, or None when none came in time. Records of one partition come in order."""
+        """The next record, or None when none came in time. Records of one partition come in order.
+
+        Raises:
+            NotFound: the stream was deleted; what was read before comes first.
+            BraidError: why it cannot be read any more.
+        """
         found = next(self._current, None)
         if found is not None:
             return found
@@ -173,8 +178,13 @@ class Reader:
             except Unavailable:  # what is known goes on
                 continue
             except BraidError as error:
-                await self._chunks.put(error)
+                await self._end(error)
                 return
+
+    async def _end(self, error: BraidError) -> None:
+        """Nothing more can be read; what was read before is taken first."""
+        self._failure = error
+        await self._chunks.put(error)
 
     async def _discover(self, start: OffsetAt | int) -> int:
         """Begins with channels that are new; returns how many partitions that made."""
@@ -196,7 +206,11 @@ class Reader:
         token = ""
         while True:
             request = api.ListChannelsRequest(stream=self._stream, page_size=PAGE_SIZE_MAX, page_token=token)
-            page = await self._registry.unary("ListChannels", request, api.ListChannelsResponse)
+            try:
+                page = await self._registry.unary("ListChannels", request, api.ListChannelsResponse)
+            except NotFound as error:
+                message = f"stream {self._stream} was deleted while it was read"
+                raise NotFound(message, field="stream", remedy="list what there is: braid get streams") from error
             found.extend(page.channels)
             token = page.next_page_token
             if not token:

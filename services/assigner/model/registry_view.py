@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from braid.kernel.ids import ChannelId
-from services.assigner.model.events import ChannelView, SeenChannel
+from services.assigner.model.events import ChannelView, Presence, SeenChannel
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +37,11 @@ class RegistryView:
     def _zone(self, cluster: str) -> str:
         place = self.clusters.get(cluster)
         return place.zone if place else ""
+
+    def consumable(self, streams: Collection[str]) -> bool:
+        """Whether any of the streams has a channel here that carries traffic, or will."""
+        there = (Presence.CONSUMABLE, Presence.AHEAD)
+        return any(seen.presence in there for seen in self.of(streams).channels)
 
     def unknown(self, streams: Collection[str]) -> list[str]:
         """Those of the streams that have no channel here."""

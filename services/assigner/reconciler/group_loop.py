@@ -43,6 +43,7 @@ from services.assigner.model.stopped_lanes import ReportStops
 from services.assigner.peers import RegistryFollower
 from services.assigner.policy import constraints
 from services.assigner.policy.measured_loads import GroupLoads, Sample
+from services.assigner.reconciler.deleted_streams import DeletedStreams
 from services.assigner.reconciler.drained import DrainedReads
 from services.assigner.reconciler.membership_endings import MembershipEnder
 from services.assigner.reconciler.memberships import GenerationKeeper, Memberships
@@ -65,8 +66,12 @@ class GroupKeeper:
         *,
         live: Callable[[], tuple[str, ...]],
         reached: Callable[[str], bool],
+        end_members: Callable[[BraidError], None],
     ) -> None:
-        """`live` tells which members can be told something now, `reached` whether members reach a cluster."""
+        """`live` tells which members can be told something now, `reached` whether members reach a cluster.
+
+        `end_members` ends the streams of all members, with the reason why.
+        """
         self._replica = replica
         self._kafka = kafka
         self._registry = registry
@@ -99,6 +104,9 @@ class GroupKeeper:
             execute=self._execute_now,
         )
         self._drained = DrainedReads(replica, kafka, registry, name, state=self._state, execute=self._execute_now)
+        self._deleted = DeletedStreams(
+            replica, registry, state=self._state, present=lambda: bool(live()), end_members=end_members
+        )
         self._shadow = ShadowKeeper(replica, memberships.metrics, name, state=self._state, loads=self.loads)
         self._seen: tuple[GroupSpec | None, RegistryView | None] = (None, None)  # by the last decision
         self._loads = GroupLoads(replica.host.clock.elapsed())
@@ -200,6 +208,7 @@ class GroupKeeper:
                 self._generations.look()
                 self._endings.look()
                 self._drained.look()
+                self._deleted.look()
                 backoff.reset()
                 await self._replica.host.clock.sleep(0)  # what was begun goes on its way before the next decision
             except (NotLeader, CorruptHistory):
@@ -216,6 +225,7 @@ class GroupKeeper:
         self._generations.stop()
         self._endings.stop()
         self._drained.stop()
+        self._deleted.stop()
         self._shadow.stop()
 
     async def _decide(self) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from itertools import islice
 from typing import NamedTuple
 
-from braid.kernel.errors import LeaseLost, NotLeader, Unavailable
+from braid.kernel.errors import BraidError, LeaseLost, NotLeader, Unavailable
 from braid.kernel.ids import ChannelId
 from braid.kernel.limits.leases import (
     CLOCK_RATE_SLACK,
@@ -110,6 +110,7 @@ class Term:
                 group,
                 live=lambda: self._placeable(group),
                 reached=lambda cluster: self._reached(group, cluster),
+                end_members=lambda error: self._end_members(group, error),
             )
             self._keepers[group] = keeper
             self._tasks.append(self._replica.host.tasks.spawn(keeper.run(), f"group {group}"))
@@ -468,6 +469,10 @@ class Term:
         self._flush(self._streams)  # what waited for a cluster's address
         for name in self._replica.aggregates.states(GROUPS):
             self.keeper(name).poke("the registry's channels changed")
+
+    def _end_members(self, group: str, error: BraidError) -> None:
+        for stream in list(self._streams.of(group)):
+            stream.end(error)
 
     def _reached(self, group: str, cluster: str) -> bool:
         return any(stream.reaches(cluster) for stream in self._streams.of(group))

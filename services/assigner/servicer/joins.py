@@ -30,6 +30,7 @@ from services.assigner.model import backlog_splits, stopped_lanes
 from services.assigner.model.events import ChannelView, Command, JoinMember
 from services.assigner.model.group import Fencing, GroupSpec
 from services.assigner.peers import RegistryFollower
+from services.assigner.reconciler.deleted_streams import streams_deleted
 from services.assigner.reconciler.group_loop import GROUPS
 from services.assigner.reconciler.join_queue import JoinQueue
 from services.assigner.reconciler.term import Term
@@ -110,8 +111,15 @@ class Joins:
         return frozenset(held)
 
     async def _seen(self, term: Term, group: str, spec: GroupSpec) -> ChannelView | None:
-        """What a join needs that registers its group: the registry's channels; its name is free on their clusters."""
-        if self._replica.aggregates.state(GROUPS, group).spec is not None:
+        """What a join needs that registers its group: the registry's channels; its name is free on their clusters.
+
+        Raises:
+            NotFound: the group is registered, and all its streams were deleted.
+        """
+        registered = self._replica.aggregates.state(GROUPS, group).spec
+        if registered is not None:
+            if registered.streams == spec.streams and await self._registry.deleted(spec.streams):
+                raise streams_deleted(group, spec.streams)
             return None
         async with self._registering:
             if self._replica.aggregates.state(GROUPS, group).spec is not None:

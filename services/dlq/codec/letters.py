@@ -7,6 +7,7 @@ from braid.api.dlq.v1 import replay_pb2
 from braid.kernel.limits.dlq import DLQ_VALUE_BYTES_MAX
 from braid.kernel.ports import KafkaRecord
 from services.dlq.codec.events import spec_message
+from services.dlq.domain.policy import LetterState
 from services.dlq.domain.replay import Replay, State
 from services.dlq.model.events import ReplaySpec
 from services.dlq.model.letters import Letter, traceback_of
@@ -14,7 +15,7 @@ from services.dlq.model.letters import Letter, traceback_of
 _INT32_MAX: Final = (1 << 31) - 1
 
 
-def letter_message(letter: Letter, replayed_by: list[str]) -> pb.DeadLetter:
+def letter_message(letter: Letter, replayed_by: list[str], state: LetterState) -> pb.DeadLetter:
     """A letter without its content."""
     origin = letter.origin
     return pb.DeadLetter(
@@ -46,6 +47,7 @@ def letter_message(letter: Letter, replayed_by: list[str]) -> pb.DeadLetter:
         quarantine=letter.quarantine,
         replays=min(letter.replays, _INT32_MAX),
         replayed_by=replayed_by,
+        state=cast("pb.DeadLetterState.ValueType", state.value),
     )
 
 

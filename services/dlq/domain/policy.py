@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from functools import lru_cache
 from typing import Final, NamedTuple
 
@@ -97,9 +98,42 @@ def sent_by(letter: Letter, replays: Iterable[Replay]) -> list[str]:
     return [each.id for each in sorted(found, key=lambda each: each.id, reverse=True)[:REPLAYS_SHOWN_MAX]]
 
 
+class LetterState(Enum):
+    """What became of a letter, numbered as in `dead_letter.proto`."""
+
+    PARKED = 1
+    REPLAYING = 2
+    REPLAYED = 3
+    PARKED_AGAIN = 4
+
+
+def state_of(letter: Letter, replays: Iterable[Replay]) -> LetterState:
+    """What became of a letter, as the histories of all jobs tell.
+
+    A job that is not over and has yet to send it counts before those that sent it. A replayed record that fails again
+    is another letter.
+    """
+    taking = [replay for replay in replays if _takes(letter, replay)]
+    if any(not replay.ended and not _is_past(letter, replay) for replay in taking):
+        return LetterState.REPLAYING
+    if any(_is_past(letter, replay) for replay in taking):
+        return LetterState.REPLAYED
+    return LetterState.PARKED_AGAIN if letter.replays else LetterState.PARKED
+
+
 def _sent(letter: Letter, replay: Replay) -> bool:
+    return _is_past(letter, replay) and _takes(letter, replay)
+
+
+def _is_past(letter: Letter, replay: Replay) -> bool:
+    """Whether a job is done with all up to the letter."""
+    return replay.cursor is not None and letter.place.cursor <= replay.cursor
+
+
+def _takes(letter: Letter, replay: Replay) -> bool:
+    """Whether a letter is part of a job, and the index knows no reason to leave it out."""
     spec, place = replay.spec, letter.place
-    if spec is None or spec.stream != place.stream or replay.cursor is None or place.cursor > replay.cursor:
+    if spec is None or spec.stream != place.stream:
         return False
     if letter.replays >= REPLAYS_OF_ONE_RECORD_MAX or letter.quarantine or not within(letter, replay.through):
         return False

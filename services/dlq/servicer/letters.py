@@ -14,7 +14,7 @@ from braid.kernel.ports import Caller, TopicPartition
 from braid.runtime.replica import Replica
 from services.dlq.codec.events import REPLAYS
 from services.dlq.codec.letters import content_message, letter_message
-from services.dlq.domain.policy import sent_by
+from services.dlq.domain.policy import sent_by, state_of
 from services.dlq.index.conditions import condition_of
 from services.dlq.index.letter_index import LetterIndex, NewestFirst
 from services.dlq.index.tail import Tail
@@ -150,7 +150,7 @@ class Letters:
 
     def _message(self, letter: Letter) -> dead_letter_pb2.DeadLetter:
         replays = self._replica.aggregates.states(REPLAYS).values()
-        return letter_message(letter, sent_by(letter, replays))
+        return letter_message(letter, sent_by(letter, replays), state_of(letter, replays))
 
 
 def _order(letter: Letter) -> NewestFirst:

@@ -16,7 +16,7 @@ from braid.kernel.ports import Caller
 from braid.runtime.replica import Replica
 from services.dlq.codec.events import REPLAYS, decode_spec
 from services.dlq.codec.letters import letter_message, preview_message, replay_message
-from services.dlq.domain.policy import destination_of, sent_by
+from services.dlq.domain.policy import destination_of, sent_by, state_of
 from services.dlq.domain.replay import Replay, created_spec
 from services.dlq.index.letter_index import LetterIndex
 from services.dlq.index.selection import select_page
@@ -81,7 +81,9 @@ class Replays:
             self._require_indexed(spec.stream)
             match = await self._match(spec, filter)
             others = list(self._replica.aggregates.states(REPLAYS).values())
-            examples = [letter_message(letter, sent_by(letter, others)) for letter in match.examples]
+            examples = [
+                letter_message(letter, sent_by(letter, others), state_of(letter, others)) for letter in match.examples
+            ]
             if request.dry_run:
                 return api.CreateReplayResponse(replay=preview_message(spec, match.matched), examples=examples)
             if sum(not each.ended for each in others) >= REPLAYS_OPEN_MAX:

@@ -65,6 +65,7 @@ class LagRow:
     holder: Holder | None = field(default=None, compare=False)
     split_partitions: int = 0
     live_lag_seconds: float = 0.0
+    unattended: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,4 +151,5 @@ def _added(one: LagRow, other: LagRow) -> LagRow:
         commit_time_ms=max(one.commit_time_ms, other.commit_time_ms),
         split_partitions=one.split_partitions + other.split_partitions,
         live_lag_seconds=max(one.live_lag_seconds, other.live_lag_seconds),
+        unattended=one.unattended or other.unattended,
     )

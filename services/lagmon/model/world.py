@@ -43,11 +43,13 @@ class Wish:
     Attributes:
         streams, lanes: Names.
         reading: Drained channels it has yet to read.
+        attended: Whether it has a member.
     """
 
     streams: frozenset[str]
     lanes: frozenset[str] = frozenset()
     reading: frozenset[str] = frozenset()
+    attended: bool = True
 
     def wants(self, channel: Channel) -> bool:
         """Whether the group consumes the channel."""

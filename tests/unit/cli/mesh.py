@@ -127,8 +127,11 @@ class Shell:
         del self.replicas[instance]
         self.network.kill(instance)
 
-    async def braid(self, *arguments: str, seconds: float = 0.0) -> Result:
-        """Runs a command line; as if somebody ended it after so many seconds, unless that is 0."""
+    async def braid(self, *arguments: str, seconds: float = 0.0, terminal: bool = False) -> Result:
+        """Runs a command line; as if somebody ended it after so many seconds, unless that is 0.
+
+        Its output is piped, or goes to a terminal without colours.
+        """
         jobs: list[Job] = []
         out, err = io.StringIO(), io.StringIO()
 
@@ -144,14 +147,15 @@ class Shell:
             RUNNER.reset(token)
         if not jobs:
             return Result(code, out.getvalue(), err.getvalue())
-        return await self.work(jobs[0], seconds)
+        return await self.work(jobs[0], seconds, terminal)
 
-    async def work(self, job: Job, seconds: float = 0.0) -> Result:
+    async def work(self, job: Job, seconds: float = 0.0, terminal: bool = False) -> Result:
         """Runs the work of a command in a session of its own."""
-        out, err = io.TextIOWrapper(io.BytesIO(), write_through=True), io.StringIO()
+        out = TerminalText() if terminal else io.TextIOWrapper(io.BytesIO(), write_through=True)
+        err = io.StringIO()
         code = 0
         try:
-            async with self.session(Terminal(out, err, {})) as session:
+            async with self.session(Terminal(out, err, {"NO_COLOR": "1"})) as session:
                 with contextlib.suppress(TimeoutError):
                     code = session.interrupt_code
                     async with asyncio.timeout(seconds or None):

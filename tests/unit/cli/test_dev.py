@@ -18,6 +18,7 @@ STATUS = MeshStatus(
         ProcessStatus("east", "cluster", "running", 41, "127.0.0.1:19192", "a", 0, 150 << 20, 12.3, "/d/broker.log"),
         ProcessStatus("assigner-0", "service", "down", None, "127.0.0.1:7403", "", 3, 0, 0.0, "/d/service.log"),
     ),
+    endpoint="127.0.0.1:7401",
 )
 
 
@@ -26,7 +27,7 @@ def test_a_status_as_people_read_it() -> None:
         "NAME        STATE    PID  ADDRESS          ZONE  RESTARTS  MEMORY   AGE",
         "east        running  41   127.0.0.1:19192  a     0         150 MiB  12s",
         "assigner-0  down     -    127.0.0.1:7403   -     3         0 MiB    -",
-        "/d: ready, supervisor 7, 200 MiB in all",
+        "/d: ready, endpoint 127.0.0.1:7401, supervisor 7, 200 MiB in all",
     ]
 
 

@@ -24,7 +24,12 @@ READY = Ready(
     },
 )
 STATUS = MeshStatus(
-    "/d", 7, True, 1024, (ProcessStatus("east", "cluster", "down", None, "127.0.0.1:1", "a", 0, 0, 0.0, "/d/log"),)
+    "/d",
+    7,
+    True,
+    1024,
+    (ProcessStatus("east", "cluster", "down", None, "127.0.0.1:1", "a", 0, 0, 0.0, "/d/log"),),
+    "127.0.0.1:7401",
 )
 
 
@@ -35,6 +40,10 @@ def test_the_ready_file_has_exactly_these_keys() -> None:
     assert list(document["clusters"]["east"]) == ["pid", "bootstrap", "zone", "brokers"]
     assert list(document["clusters"]["east"]["brokers"]["east"]) == ["pid", "address", "rack"]
     assert document["clusters"]["east"]["pid"] is None
+
+
+def test_a_status_has_the_endpoint() -> None:
+    assert json.loads(STATUS.to_json())["endpoint"] == "127.0.0.1:7401"
 
 
 def test_both_come_back_from_their_text() -> None:

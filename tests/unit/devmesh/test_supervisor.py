@@ -160,6 +160,7 @@ async def test_it_starts_everything_says_so_and_ends_everything(mesh: Mesh) -> N
     assert ready_from_json(mesh.files.ready.read_text()) == ready
     assert mesh.ready_file.read_text() == mesh.files.ready.read_text()
     assert {each.state for each in (await mesh.status()).processes} == {"running"}
+    assert (await mesh.status()).endpoint == "127.0.0.1:7401"
     await mesh.down()
     assert not mesh.ready_file.exists()
     assert any("everything has ended" in line for line in mesh.said)
@@ -306,3 +307,14 @@ async def test_a_second_supervisor_is_refused_and_harms_nothing(mesh: Mesh) -> N
         await Supervisor(MeshConfig(mesh.files.directory), mesh.said.append).run()
     assert mesh.files.ready.exists()
     assert mesh.cluster.pid is not None
+
+
+async def test_a_port_that_is_taken_is_told_of_before_anything_starts_and_at_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(roster, "claim_ports", lambda *_: {"registry-0": 7409})
+    async with running(tmp_path, monkeypatch) as mesh:
+        await mesh.ready()
+        warning = "port 7401 is taken by another program: the endpoint of this mesh is 127.0.0.1:7409"
+        assert mesh.said[1] == f"WARNING: {warning}"
+        assert f"  WARNING     {warning}" in mesh.said[-1].splitlines()

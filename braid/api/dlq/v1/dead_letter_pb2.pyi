@@ -7,6 +7,7 @@ from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -17,6 +18,36 @@ else:
     from typing_extensions import TypeAlias as _TypeAlias, Never as _Never
 
 DESCRIPTOR: _descriptor.FileDescriptor
+
+class _DeadLetterState:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _DeadLetterStateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_DeadLetterState.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    DEAD_LETTER_STATE_UNSPECIFIED: _DeadLetterState.ValueType  # 0
+    DEAD_LETTER_STATE_PARKED: _DeadLetterState.ValueType  # 1
+    """It waits for a person."""
+    DEAD_LETTER_STATE_REPLAYING: _DeadLetterState.ValueType  # 2
+    """A job that is not over has yet to send it."""
+    DEAD_LETTER_STATE_REPLAYED: _DeadLetterState.ValueType  # 3
+    """A job sent it again. A record that fails once more is another letter, parked again."""
+    DEAD_LETTER_STATE_PARKED_AGAIN: _DeadLetterState.ValueType  # 4
+    """Its record was replayed before, failed again, and waits for a person."""
+
+class DeadLetterState(_DeadLetterState, metaclass=_DeadLetterStateEnumTypeWrapper):
+    """What became of a dead letter, as far as replay jobs record it."""
+
+DEAD_LETTER_STATE_UNSPECIFIED: DeadLetterState.ValueType  # 0
+DEAD_LETTER_STATE_PARKED: DeadLetterState.ValueType  # 1
+"""It waits for a person."""
+DEAD_LETTER_STATE_REPLAYING: DeadLetterState.ValueType  # 2
+"""A job that is not over has yet to send it."""
+DEAD_LETTER_STATE_REPLAYED: DeadLetterState.ValueType  # 3
+"""A job sent it again. A record that fails once more is another letter, parked again."""
+DEAD_LETTER_STATE_PARKED_AGAIN: DeadLetterState.ValueType  # 4
+"""Its record was replayed before, failed again, and waits for a person."""
+Global___DeadLetterState: _TypeAlias = DeadLetterState  # noqa: Y015
 
 @_typing.final
 class DeadLetter(_message.Message):
@@ -41,6 +72,7 @@ class DeadLetter(_message.Message):
     QUARANTINE_FIELD_NUMBER: _builtins.int
     REPLAYS_FIELD_NUMBER: _builtins.int
     REPLAYED_BY_FIELD_NUMBER: _builtins.int
+    STATE_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """`<stream>/<dlq generation>/<partition>/<offset>`: where the copy lies, which names it."""
     stream: _builtins.str
@@ -61,6 +93,7 @@ class DeadLetter(_message.Message):
     """Why it could not be handed to a handler at all, for example `decompression bomb`; empty for an ordinary record."""
     replays: _builtins.int
     """How often it was replayed before it failed again."""
+    state: Global___DeadLetterState.ValueType
     @_builtins.property
     def origin(self) -> Global___DeadLetterOrigin: ...
     @_builtins.property
@@ -87,10 +120,11 @@ class DeadLetter(_message.Message):
         quarantine: _builtins.str = ...,
         replays: _builtins.int = ...,
         replayed_by: _abc.Iterable[_builtins.str] | None = ...,
+        state: Global___DeadLetterState.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["origin", b"origin"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempts", b"attempts", "cluster", b"cluster", "error_class", b"error_class", "error_message", b"error_message", "first_failure_ms", b"first_failure_ms", "group", b"group", "last_failure_ms", b"last_failure_ms", "name", b"name", "offset", b"offset", "origin", b"origin", "partition", b"partition", "quarantine", b"quarantine", "replayed_by", b"replayed_by", "replays", b"replays", "stream", b"stream", "topic", b"topic", "value_bytes", b"value_bytes"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempts", b"attempts", "cluster", b"cluster", "error_class", b"error_class", "error_message", b"error_message", "first_failure_ms", b"first_failure_ms", "group", b"group", "last_failure_ms", b"last_failure_ms", "name", b"name", "offset", b"offset", "origin", b"origin", "partition", b"partition", "quarantine", b"quarantine", "replayed_by", b"replayed_by", "replays", b"replays", "state", b"state", "stream", b"stream", "topic", b"topic", "value_bytes", b"value_bytes"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

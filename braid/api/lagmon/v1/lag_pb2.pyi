@@ -103,6 +103,7 @@ class Lag(_message.Message):
     COMMIT_TIME_MS_FIELD_NUMBER: _builtins.int
     SPLIT_PARTITIONS_FIELD_NUMBER: _builtins.int
     LIVE_LAG_SECONDS_FIELD_NUMBER: _builtins.int
+    UNATTENDED_FIELD_NUMBER: _builtins.int
     group: _builtins.str
     stream: _builtins.str
     """Empty where the topic is no channel of the mesh."""
@@ -138,6 +139,8 @@ class Lag(_message.Message):
     """Partitions that are worked on at their head and, with a bounded share, behind it."""
     live_lag_seconds: _builtins.float
     """Of those: age of the oldest record not done from where their live cursor began, the largest of a sum."""
+    unattended: _builtins.bool
+    """The group is the mesh's and has no member: nobody consumes. False while lagmon has not heard of its members."""
     def __init__(
         self,
         *,
@@ -161,10 +164,11 @@ class Lag(_message.Message):
         commit_time_ms: _builtins.int = ...,
         split_partitions: _builtins.int = ...,
         live_lag_seconds: _builtins.float = ...,
+        unattended: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["as_of_ms", b"as_of_ms", "cluster", b"cluster", "commit_time_ms", b"commit_time_ms", "committed_offset", b"committed_offset", "detached", b"detached", "end_offset", b"end_offset", "epoch", b"epoch", "foreign", b"foreign", "group", b"group", "lag_records", b"lag_records", "lag_seconds", b"lag_seconds", "lane", b"lane", "live_lag_seconds", b"live_lag_seconds", "partition", b"partition", "partitions", b"partitions", "source", b"source", "split_partitions", b"split_partitions", "stale", b"stale", "stream", b"stream", "topic", b"topic"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["as_of_ms", b"as_of_ms", "cluster", b"cluster", "commit_time_ms", b"commit_time_ms", "committed_offset", b"committed_offset", "detached", b"detached", "end_offset", b"end_offset", "epoch", b"epoch", "foreign", b"foreign", "group", b"group", "lag_records", b"lag_records", "lag_seconds", b"lag_seconds", "lane", b"lane", "live_lag_seconds", b"live_lag_seconds", "partition", b"partition", "partitions", b"partitions", "source", b"source", "split_partitions", b"split_partitions", "stale", b"stale", "stream", b"stream", "topic", b"topic", "unattended", b"unattended"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -1,5 +1,6 @@
 """Tables, colours, times, documents, errors: what everything printed is made of."""
 
+import io
 from datetime import UTC, datetime
 
 import pytest
@@ -24,20 +25,32 @@ def item(name: str, why: str) -> Item:
 
 def test_long_cells_give_way_and_names_do_not() -> None:
     name = "n" * 40
-    table = render(Format.TABLE, COLUMNS, [item(name, "because " * 20)], to_ms(NOW))
+    table = render(Format.TABLE, COLUMNS, [item(name, "because " * 20)], to_ms(NOW), narrow=True)
     assert [len(line) <= 80 for line in table.splitlines()] == [True, True]
     assert table.splitlines()[1].startswith(name)
     assert "…" in table
-    wide = render(Format.WIDE, COLUMNS, [item(name, "because " * 20)], to_ms(NOW))
+    wide = render(Format.WIDE, COLUMNS, [item(name, "because " * 20)], to_ms(NOW), narrow=True)
     assert "because because" in wide
     assert wide.splitlines()[0].split() == ["NAME", "STATE", "WHY", "ID", "AGE"]
 
 
+def test_a_table_that_is_not_narrow_is_whole() -> None:
+    table = render(Format.TABLE, COLUMNS, [item("n", "because " * 20)], to_ms(NOW), narrow=False)
+    assert "because " * 20 in table and "…" not in table
+    assert table.splitlines()[0].split() == ["NAME", "STATE", "WHY", "AGE"]
+
+
+def test_what_is_piped_is_not_narrow() -> None:
+    assert Terminal(TerminalText(), TerminalText(), {}).narrow
+    assert not Terminal(io.StringIO(), TerminalText(), {}).narrow
+
+
 def test_formats() -> None:
     items = [item("a", ""), item("b", "")]
-    assert render(Format.NAME, COLUMNS, items, 0) == "thing/a\nthing/b"
-    assert render(Format.YAML, COLUMNS, items[:1], 0, listed=False) == "---\nname: a"
-    assert render(Format.TABLE, COLUMNS, items[:1], to_ms(NOW)) == "NAME  STATE  WHY  AGE\na     DOWN   -    60s"
+    assert render(Format.NAME, COLUMNS, items, 0, narrow=True) == "thing/a\nthing/b"
+    assert render(Format.YAML, COLUMNS, items[:1], 0, narrow=True, listed=False) == "---\nname: a"
+    table = render(Format.TABLE, COLUMNS, items[:1], to_ms(NOW), narrow=True)
+    assert table == "NAME  STATE  WHY  AGE\na     DOWN   -    60s"
     with pytest.raises(Invalid, match="is no output format here"):
         parse_format("wide", (Format.JSON,))
 

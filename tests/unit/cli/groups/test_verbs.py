@@ -58,7 +58,7 @@ async def test_a_drain_is_asked_for_shown_and_taken_back() -> None:
         assert await held(shell, "web-1") == []
         members = (await shell.braid("get", "members")).out
         assert " DRAINED " in members and " LIVE " in members
-        described = (await shell.braid("describe", "group", "indexer")).out
+        described = (await shell.braid("describe", "group", "indexer", terminal=True)).out
         assert "\nRules:\n  drain     web-1: drained, for 5s (host update)\n" in described
         assert max(map(len, described.splitlines())) <= 80
         assert (await shell.braid("drain", "member", "web-1", "--reason", "host update")).out.startswith(

@@ -163,3 +163,16 @@ def test_modes_named_like_booleans_stay_text() -> None:
     assert declared.where == "stdin"
     with pytest.raises(Invalid, match="True is not what belongs here"):
         read_text(STREAM.replace("4", "true"), "stdin")
+
+
+def test_a_list_without_manifests_in_it_is_refused_with_its_place() -> None:
+    begin = "apiVersion: braid/v1\nkind: List\n"
+    for text, field in (
+        (begin, "mesh.yaml: items"),
+        (begin + "items: {}\n", "mesh.yaml: items"),
+        (begin + "items: []\nspec: {}\n", "mesh.yaml: spec"),
+        (begin + "items: [{apiVersion: braid/v1, kind: Strem}]\n", "mesh.yaml: items[0]: kind"),
+    ):
+        with pytest.raises(Invalid) as refused:
+            read_text(text, "mesh.yaml")
+        assert refused.value.field == field

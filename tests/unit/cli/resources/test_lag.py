@@ -6,6 +6,7 @@ import json
 import pytest
 
 from braid.api.lagmon.v1 import lag_pb2
+from braid.cli.resources.lag import state_text
 from tests.unit.cli.mesh import Result, Shell, virtual
 from tests.unit.cli.resources.test_rejected import user
 
@@ -49,6 +50,26 @@ async def test_the_table_is_golden() -> None:
     assert one.out == "lag/indexer/logs/live\n"
 
 
+@pytest.mark.parametrize(
+    ("fields", "state"),
+    [
+        ({}, "OK"),
+        ({"lag_records": 9, "lag_seconds": 59.9}, "OK"),
+        ({"lag_records": 9, "lag_seconds": 60.0}, "BEHIND"),
+        ({"lag_records": 0, "lag_seconds": 60.0}, "OK"),
+        ({"lag_records": 9, "lag_seconds": 0.1, "unattended": True}, "NO MEMBER"),
+        ({"lag_records": 9, "lag_seconds": 277.0, "unattended": True}, "NO MEMBER"),
+        ({"lag_records": 0, "unattended": True}, "OK"),
+        ({"lag_records": 9, "lag_seconds": 277.0, "unattended": True, "stale": True}, "NO MEMBER,STALE"),
+        ({"lag_records": 9, "lag_seconds": 277.0, "foreign": True}, "BEHIND,foreign"),
+    ],
+)
+def test_a_row_s_state_tells_that_nobody_consumes_or_that_the_group_is_behind(
+    fields: dict[str, object], state: str
+) -> None:
+    assert state_text(lag("indexer", "logs", "live", **fields)) == state
+
+
 @virtual
 async def test_channels_and_partitions_have_names_and_clusters() -> None:
     channel = lag("indexer", "logs", "live", cluster="east", topic="braid.logs.live.2")
@@ -81,7 +102,7 @@ async def test_json_is_stable_and_pages_are_joined() -> None:
     assert list(items[0]) == [
         *("apiVersion", "kind", "name", "group", "stream", "lane", "cluster", "topic", "partition", "partitions"),
         *("lag_records", "lag_seconds", "source", "foreign", "stale", "as_of_ms", "committed_offset", "end_offset"),
-        *("epoch", "detached", "commit_time_ms", "split_partitions", "live_lag_seconds"),
+        *("epoch", "detached", "commit_time_ms", "split_partitions", "live_lag_seconds", "unattended"),
     ]
     assert (items[0]["kind"], items[0]["name"], items[0]["source"]) == ("Lag", "g000/logs/live", "envelope")
 

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import unittest.mock
+from pathlib import Path
 
 import pytest
 import yaml
@@ -44,7 +45,7 @@ async def test_tables_are_golden() -> None:
 @virtual
 async def test_json_is_stable() -> None:
     shell = await with_stream()
-    document = json.loads((await shell.braid("get", "cluster", "east", "-o", "json")).out)
+    document = json.loads((await shell.braid("get", "cluster", "east", "-o", "json", "--status")).out)
     assert document["metadata"].pop("create_time_ms") > 1_700_000_000_000
     assert document["status"].pop("health_since_ms") > 1_700_000_000_000
     load = document["status"].pop("load")
@@ -82,6 +83,44 @@ async def test_json_is_stable() -> None:
 
 
 @virtual
+async def test_declared_things_are_printed_without_status_unless_it_is_asked_for() -> None:
+    shell = await with_stream()
+    clean = yaml.safe_load((await shell.braid("get", "stream", "logs", "-o", "yaml")).out)
+    full = yaml.safe_load((await shell.braid("get", "stream", "logs", "-o", "yaml", "--status")).out)
+    assert list(clean) == ["apiVersion", "kind", "metadata", "spec"] and clean["metadata"] == {"name": "logs"}
+    assert clean["spec"] == full["spec"]
+    assert full["status"]["channels"] and {"etag", "create_time_ms"} < full["metadata"].keys()
+    (cluster, _) = json.loads((await shell.braid("get", "clusters", "-o", "json")).out)["items"]
+    assert list(cluster) == ["apiVersion", "kind", "metadata", "spec"]
+
+
+@virtual
+async def test_a_watch_of_declarations_prints_no_line_for_a_change_of_status() -> None:
+    shell = await with_stream()
+    line = ("get", "clusters", "-w", "-o", "json")
+    clean = asyncio.ensure_future(shell.braid(*line, seconds=10.0))
+    full = asyncio.ensure_future(shell.braid(*line, "--status", seconds=10.0))
+    await asyncio.sleep(3.0)
+    await shell.braid("cordon", "cluster", "west")
+    assert [json.loads(each)["metadata"]["name"] for each in (await clean).out.splitlines()] == ["east", "west"]
+    assert any(json.loads(each)["status"]["cordoned"] for each in (await full).out.splitlines())
+
+
+def test_what_get_prints_can_be_applied_again(tmp_path: Path) -> None:
+    @virtual
+    async def scenario() -> None:
+        shell = await with_stream()
+        for line in ("get clusters -o yaml", "get streams -o json", "get stream logs -o yaml --status"):
+            path = tmp_path / "again.yaml"
+            path.write_text((await shell.braid(*line.split())).out)
+            applied = await shell.braid("apply", "-f", str(path))
+            assert applied.code == 0 and applied.out, (line, applied)
+            assert all(each.endswith(" unchanged") for each in applied.out.splitlines())
+
+    scenario()
+
+
+@virtual
 async def test_json_lists_items() -> None:
     shell = await with_stream()
     document = json.loads((await shell.braid("get", "channels", "-o", "json")).out)
@@ -108,12 +147,26 @@ async def test_names_and_yaml() -> None:
 
 
 @virtual
-async def test_every_table_fits_80_columns() -> None:
+async def test_every_table_fits_80_columns_of_a_terminal() -> None:
     shell = await with_stream()
     for line in ("get streams", "get channels", "get clusters", "get events", "describe stream logs", "doctor"):
-        printed = (await shell.braid(*line.split())).out
+        printed = (await shell.braid(*line.split(), terminal=True)).out
         assert printed
         assert max(map(len, printed.splitlines())) <= 80, line
+
+
+@virtual
+async def test_piped_tables_are_never_cut() -> None:
+    shell = await Shell().start("east")
+    brokers = ",".join(f"a-broker-with-a-long-name-{number}.example:9092" for number in range(3))
+    shell.kafka.add_cluster("far", brokers)
+    assert (await shell.braid("create", "cluster", "far", "--bootstrap", brokers)).code == 0
+    for line in ("get clusters", "get clusters -o wide"):
+        assert brokers in (await shell.braid(*line.split())).out
+    assert brokers not in (await shell.braid("get", "clusters", terminal=True)).out
+    assert brokers in (await shell.braid("get", "clusters", "-o", "wide", terminal=True)).out
+    piped = (await shell.braid("describe", "cluster", "far")).out
+    assert "…" not in piped and f"bootstrap={brokers}" in piped
 
 
 @virtual
@@ -187,6 +240,8 @@ async def test_names_nobody_has() -> None:
         ("create cluster again --bootstrap east:9092", 4, "registered already, as east"),
         ("create cluster careless --bootstrap careless:9092", 4, "auto.create.topics.enable=true"),
         ("get streams -o xml", 2, "'xml' is no output format here"),
+        ("get channels -o json --status", 2, "--status: channels have none"),
+        ("get streams --status", 2, "--status: a table shows states of its own\n  try: add -o json or -o yaml"),
         ("get streams --group g", 2, "it goes with members or leases"),
         ("get strems", 2, "did you mean `braid get streams`?"),
         ("describe lease a/b/1/0", 4, "there is no lease a/b/1/0"),

@@ -28,6 +28,7 @@ def letter(offset: int, **fields: object) -> dead_letter_pb2.DeadLetterContent:
             lane="live", cluster="west", topic="braid.logs.live.2", partition=3, offset=70, id="01P:7"
         ),
         group="indexer",
+        state=dead_letter_pb2.DEAD_LETTER_STATE_PARKED,
         attempts=5,
         error_class="ValueError",
         error_message="no number: 'x'",
@@ -59,9 +60,9 @@ async def test_tables_are_golden() -> None:
     shell = await with_letters(letter(9), letter(8, quarantine="decompression bomb", error_class=""))
     assert await shell.braid("get", "deadletters") == Result(
         0,
-        "NAME        GROUP    LANE  ERROR               MESSAGE         TRIES  AGE\n"
-        "logs/1/0/9  indexer  live  ValueError          no number: 'x'  5      -\n"
-        "logs/1/0/8  indexer  live  decompression bomb  no number: 'x'  5      -\n",
+        "NAME        GROUP    LANE  STATE   ERROR               MESSAGE         TRIES  AGE\n"
+        "logs/1/0/9  indexer  live  PARKED  ValueError          no number: 'x'  5      -\n"
+        "logs/1/0/8  indexer  live  PARKED  decompression bomb  no number: 'x'  5      -\n",
         "",
     )
     assert (await shell.braid("get", "deadletter", "logs/1/0/8", "-o", "name")).out == "deadletter/logs/1/0/8\n"
@@ -70,6 +71,21 @@ async def test_tables_are_golden() -> None:
     assert await shell.braid("get", "deadletters", "metrics") == Result(
         0, "", "braid: there are no dead letters that match\n"
     )
+
+
+@virtual
+async def test_letters_are_listed_with_their_states_and_counted_by_them() -> None:
+    pb = dead_letter_pb2
+    states = (pb.DEAD_LETTER_STATE_REPLAYED, pb.DEAD_LETTER_STATE_PARKED_AGAIN, pb.DEAD_LETTER_STATE_REPLAYED)
+    shell = await with_letters(*(letter(9 - at, state=state) for at, state in enumerate(states)), letter(1))
+    listed = await shell.braid("get", "deadletters")
+    assert [line.split()[3:5] for line in listed.out.splitlines()[1:3]] == [
+        ["REPLAYED", "ValueError"],
+        ["PARKED", "AGAIN"],
+    ]
+    assert listed.err == "braid: of those shown: 1 parked, 1 parked again, 2 replayed\n"
+    told = (await shell.braid("describe", "deadletter", "logs/1/0/8")).out
+    assert told.startswith("name:             logs/1/0/8\nstate:            parked again\n")
 
 
 @virtual
@@ -86,7 +102,7 @@ async def test_the_newest_are_shown_and_the_rest_counted() -> None:
 @virtual
 async def test_an_error_message_cannot_break_a_table() -> None:
     shell = await with_letters(letter(1, error_message="first\nsecond \x1b[31mred" + " long" * 50))
-    lines = (await shell.braid("get", "deadletters")).out.splitlines()
+    lines = (await shell.braid("get", "deadletters", terminal=True)).out.splitlines()
     assert len(lines) == 2
     assert max(map(len, lines)) <= 80
     wide = (await shell.braid("get", "deadletters", "-o", "wide")).out
@@ -100,11 +116,12 @@ async def test_one_in_full() -> None:
     told = (await shell.braid("describe", "deadletter", "logs/1/0/9")).out
     assert told == (
         "name:             logs/1/0/9\n"
+        "state:            parked\n"
         "error:            ValueError: no number: 'x'\n"
         "group:            indexer\n"
         "attempts:         5\n"
         "replayed:         since by 01R\n"
-        "id:               01P:7\n"
+        "record id:        01P:7\n"
         "it was at:        live west:braid.logs.live.2/3/70\n"
         "its copy is at:   east:braid.logs.dlq.1/0/9\n"
         "\n"
@@ -207,6 +224,8 @@ async def test_a_dry_run_counts_and_shows_some() -> None:
     lines = result.out.splitlines()
     assert lines[0] == "3 dead letters would be sent to the lane each came from (dry run: nothing was changed)"
     assert [line.split()[0] for line in lines[2:]] == ["NAME", "logs/1/0/9", "logs/1/0/8"]
+    shell.dlq.contents = [letter(9, error_message="a long story " * 20)]
+    assert "a long story " * 19 in (await shell.braid("dlq", "replay", "--stream", "logs", "--dry-run")).out
     assert shell.dlq.replays == {}
 
 

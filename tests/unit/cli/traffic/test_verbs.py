@@ -165,6 +165,14 @@ async def test_ctrl_c_ends_a_consumer_in_order() -> None:
     assert await shell.braid("consume", "logs", seconds=5.0) == Result(0, "1\n", "")
 
 
+@virtual
+async def test_ctrl_c_before_a_bounded_consumer_has_what_it_waits_for_is_an_interruption() -> None:
+    shell = await with_stream()
+    await produce(shell, b"1\n")
+    assert await shell.braid("consume", "logs", "--max", "20", seconds=5.0) == Result(130, "1\n", "")
+    assert await shell.braid("consume", "logs", "--timeout", "20", seconds=5.0) == Result(130, "1\n", "")
+
+
 @pytest.mark.parametrize(
     ("line", "code", "told"),
     [
@@ -175,6 +183,7 @@ async def test_ctrl_c_ends_a_consumer_in_order() -> None:
         ("consume logs --group g --partition 0", 2, "leased, not chosen"),
         ("consume logs --group No", 2, "group"),
         ("consume lgos --group g", 4, "did you mean logs?"),
+        ("consume logs --group g --lane lvie", 4, "use bulk, dlq, live"),
         ("consume logs -o yaml", 2, "use one of table, json"),
         ("consume logs --max -1", 2, "--max"),
     ],

@@ -7,8 +7,17 @@ from hypothesis import strategies as st
 from braid.kernel.errors import Invalid
 from braid.kernel.limits.dlq import REPLAY_BATCH_LETTERS_MAX, REPLAYS_OF_ONE_RECORD_MAX, REPLAYS_SHOWN_MAX
 from services.dlq.domain import policy
-from services.dlq.domain.policy import TokenBucket, batch_letters, destination_of, lane_for, sent_by, why_skip
-from services.dlq.domain.replay import Replay
+from services.dlq.domain.policy import (
+    LetterState,
+    TokenBucket,
+    batch_letters,
+    destination_of,
+    lane_for,
+    sent_by,
+    state_of,
+    why_skip,
+)
+from services.dlq.domain.replay import Replay, State
 from services.dlq.model.events import Position, ReplaySpec
 from services.dlq.model.letters import Cursor
 from tests.unit.dlq.letters import letter
@@ -59,6 +68,31 @@ def test_jobs_that_sent_a_letter_are_told_newest_first() -> None:
     assert sent_by(letter(7, quarantine="bomb"), jobs) == []
     assert sent_by(letter(7, stream="bills"), jobs) == []
     assert len(sent_by(letter(7), [job(str(n)) for n in range(20)])) == REPLAYS_SHOWN_MAX
+
+
+def test_a_letter_s_state_follows_from_the_jobs_that_take_it() -> None:
+    def job(cursor: int | None, state: State = State.RUNNING, filter: str = "", through: int = 100) -> Replay:
+        at = None if cursor is None else Cursor(1, 0, cursor)
+        return Replay("J", ReplaySpec("logs", filter), state, through=(Position(1, 0, through),), cursor=at)
+
+    waiting, sent, paused = job(6), job(7), job(None, State.PAUSED)
+    cancelled, done = job(6, State.CANCELLED), job(9, State.DONE)
+    for jobs, state in (
+        ([], LetterState.PARKED),
+        ([waiting], LetterState.REPLAYING),
+        ([paused], LetterState.REPLAYING),
+        ([sent], LetterState.REPLAYED),
+        ([done], LetterState.REPLAYED),
+        ([cancelled], LetterState.PARKED),
+        ([done, waiting], LetterState.REPLAYING),
+        ([cancelled, done], LetterState.REPLAYED),
+        ([job(6, filter="lane=bulk"), job(9, through=7)], LetterState.PARKED),
+    ):
+        assert state_of(letter(7), jobs) is state, jobs
+    assert state_of(letter(7, replays=1), []) is LetterState.PARKED_AGAIN
+    assert state_of(letter(7, replays=1), [done]) is LetterState.REPLAYED
+    assert state_of(letter(7, quarantine="bomb"), [waiting]) is LetterState.PARKED
+    assert state_of(letter(7, stream="bills"), [done]) is LetterState.PARKED
 
 
 @pytest.mark.parametrize(("rate", "letters"), [(0, 500), (0.1, 1), (10, 5), (500, 250), (1e6, 500)])

@@ -10,6 +10,7 @@ import pytest
 from braid.api.assigner.v1 import assigner_service_pb2 as assigner_api
 from braid.api.assigner.v1 import group_pb2
 from braid.api.dlq.v1 import dlq_service_pb2 as api
+from braid.api.dlq.v1.dead_letter_pb2 import DEAD_LETTER_STATE_PARKED, DEAD_LETTER_STATE_REPLAYED
 from braid.api.dlq.v1.replay_pb2 import (
     REPLAY_STATE_CANCELLED,
     REPLAY_STATE_DONE,
@@ -105,6 +106,20 @@ def test_a_list_that_takes_too_long_says_so_and_its_pages_hold_all(
             request.page_token = page.next_page_token
         assert ids == [f"01ARZ:{number}" for number in reversed(range(25))]
         assert (page.total, page.total_incomplete) == (25, False)
+
+    play(tmp_path, scene)
+
+
+def test_replayed_letters_are_listed_and_read_with_their_state(tmp_path: Path) -> None:
+    async def scene(mesh: Mesh) -> None:
+        await mesh.park(3)
+        await mesh.indexed(3)
+        assert {each.state for each in (await mesh.letters()).letters} == {DEAD_LETTER_STATE_PARKED}
+        await over(mesh, (await mesh.replay(filter="id='01ARZ:1'")).id)
+        states = {each.name: each.state for each in (await mesh.letters()).letters}
+        replayed = [name for name, state in states.items() if state == DEAD_LETTER_STATE_REPLAYED]
+        assert len(replayed) == 1 and len(states) == 3
+        assert (await mesh.letter(replayed[0])).letter.state == DEAD_LETTER_STATE_REPLAYED
 
     play(tmp_path, scene)
 

@@ -1,0 +1,54 @@
+"""What is lost with a stream that is deleted: its records, and what its groups and their members work on."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from braid.api.assigner.v1.group_pb2 import Group
+from braid.api.registry.v1.stream_pb2 import Channel
+from braid.cli.core.lists import all_channels, all_groups
+from braid.cli.core.session import Session
+from braid.kernel.errors import DeadlineExceeded, Unavailable
+
+
+class Losses(NamedTuple):
+    """One sentence that names what is lost, and whether somebody may miss it."""
+
+    text: str
+    consumed: bool
+
+
+async def stream_losses(session: Session, name: str) -> Losses:
+    """What is lost with a stream.
+
+    Raises:
+        NotFound: there is no such stream.
+    """
+    channels = await all_channels(session, stream=name)
+    try:
+        groups = [each for each in await all_groups(session) if name in each.spec.streams]
+    except (Unavailable, DeadlineExceeded):
+        return Losses(losses_text(name, channels, None), consumed=True)
+    return Losses(losses_text(name, channels, groups), consumed=bool(groups))
+
+
+def losses_text(name: str, channels: Sequence[Channel], groups: Sequence[Group] | None) -> str:
+    """The sentence for known channels and groups; None for groups that nobody could name."""
+    where = ", ".join(sorted({each.cluster for each in channels}))
+    lost = f"every record in its {_counted(len(channels), 'channel')} on {where}" if channels else "every record"
+    return f"This deletes stream {name} for good: {lost}{_groups_text(name, groups)}."
+
+
+def _groups_text(name: str, groups: Sequence[Group] | None) -> str:
+    if groups is None:
+        return "; which groups consume it is not known, for no assigner answers"
+    parts: list[str] = []
+    for title, others in (("ends", False), ("goes on without it", True)):
+        found = [each for each in groups if (len(set(each.spec.streams)) > 1) is others]
+        named = ", ".join(f"{each.name} ({_counted(each.status.members, 'member')})" for each in found)
+        if found:
+            parts.append(f"; work of {'group' if len(found) == 1 else 'groups'} {named} {title}")
+    return "".join(parts) or "; no group consumes it"
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

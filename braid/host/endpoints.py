@@ -1,0 +1,151 @@
+"""Which mesh to talk to: what was named, the environment, a named context, or the `braid dev` of this directory.
+
+The command line and `braid.connect` resolve an endpoint here, so that both find the same one. Reads files, opens no
+connection.
+"""
+
+import difflib
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from braid.kernel.errors import Invalid, Unavailable
+
+READY_FILE: Final = Path(".braid", "ready.json")
+_EXAMPLE: Final = "for example 127.0.0.1:7401"
+
+
+class Choice(NamedTuple):
+    """What was named: at most one of the two. An `endpoint` of None was not given; an empty one is refused."""
+
+    endpoint: str | None = None
+    context: str = ""
+
+
+class Endpoint(NamedTuple):
+    """A mesh to talk to. `origin` says where the address comes from; `note` is shown when nobody asked for it."""
+
+    addresses: tuple[str, ...]
+    origin: str
+    note: str = ""
+
+
+def resolve(choice: Choice, environment: Mapping[str, str], directory: Path, *, flags: bool = False) -> Endpoint:
+    """Resolves an endpoint: what was named, BRAID_ENDPOINT, the contexts file, then a running `braid dev` nearby.
+
+    Args:
+        choice: What was named.
+        environment: The process's environment.
+        directory: Where the process runs.
+        flags: Whether errors name the command line's flags, not the arguments of `braid.connect`.
+
+    Raises:
+        Invalid: nothing names a mesh, or what names it is out of form.
+    """
+    dashes = "--" if flags else ""
+    if choice.endpoint is not None:
+        return Endpoint(_addresses(choice.endpoint, f"{dashes}endpoint"), "--endpoint" if flags else "connect()")
+    named = choice.context or environment.get("BRAID_CONTEXT", "")
+    if not named and environment.get("BRAID_ENDPOINT"):
+        return Endpoint(_addresses(environment["BRAID_ENDPOINT"], "BRAID_ENDPOINT"), "BRAID_ENDPOINT")
+    path = contexts_path(environment)
+    if named or path.exists():
+        field = f"{dashes}context" if choice.context else "BRAID_CONTEXT" if named else f"current of {path}"
+        found = _from_contexts(path, named, field)
+        if found is not None:
+            return found
+    if (ready := directory / READY_FILE).exists():
+        return _from_ready_file(ready, f"{dashes}endpoint")
+    give = "give --endpoint HOST:PORT" if flags else 'give endpoint "HOST:PORT"'
+    raise Invalid(
+        "no mesh is named",
+        field=f"{dashes}endpoint",
+        remedy=f"{give} or set BRAID_ENDPOINT ({_EXAMPLE}), or start one here: braid dev --detach",
+    )
+
+
+def resolve_here(endpoint: str | None = None) -> Endpoint:
+    """Resolves an endpoint with this process's environment and working directory. Raises `Invalid` as `resolve`."""
+    return resolve(Choice(endpoint), os.environ, Path.cwd())
+
+
+def find_endpoint() -> str:
+    """The endpoint that `braid.connect()` uses when none is given, as text: for whatever wants one, such as Spark.
+
+    Found as the command line finds it: BRAID_ENDPOINT, the context BRAID_CONTEXT or the current one of the contexts
+    file, then the mesh that `braid dev` runs in the working directory.
+
+    Raises:
+        Invalid: nothing names a mesh, or what names it is out of form.
+    """
+    return ",".join(resolve_here().addresses)
+
+
+def unreachable(error: Unavailable, endpoint: Endpoint) -> Unavailable:
+    """The error of a mesh that does not answer, with where its endpoint came from and what to try."""
+    remedy = "check the address and that the mesh runs"
+    if endpoint.note:
+        remedy = "that mesh has ended: start it again with `braid dev --detach`, or name another endpoint"
+    elif len(endpoint.addresses) == 1:
+        remedy += "; an endpoint may list several replicas (HOST:PORT,HOST:PORT), and one that answers is enough"
+    return Unavailable(f"{error.message}; the endpoint is from {endpoint.origin}", remedy=remedy)
+
+
+def contexts_path(environment: Mapping[str, str]) -> Path:
+    """The file of named contexts: BRAID_CONTEXTS, else `braid/contexts.yaml` in the user's configuration."""
+    if environment.get("BRAID_CONTEXTS"):
+        return Path(environment["BRAID_CONTEXTS"])
+    base = environment.get("XDG_CONFIG_HOME") or Path(environment.get("HOME", "~")).expanduser() / ".config"
+    return Path(base) / "braid" / "contexts.yaml"
+
+
+def _from_contexts(path: Path, named: str, field: str) -> Endpoint | None:
+    contexts, current = _read_contexts(path)
+    name = named or current
+    if not name:
+        return None
+    if name not in contexts:
+        close = next(iter(difflib.get_close_matches(name.lower(), contexts, n=1)), "")
+        known = f"did you mean {close}?" if close else f"{path} has {', '.join(contexts) or 'none'}"
+        raise Invalid(f"there is no context {name!r}", field=field, remedy=known)
+    origin = f"context {name} of {path}"
+    return Endpoint(_addresses(contexts[name], origin), origin)
+
+
+def _read_contexts(path: Path) -> tuple[dict[str, str], str]:
+    """Endpoints by context, and the current one's name."""
+    import yaml
+
+    if not path.exists():
+        return {}, ""
+    remedy = "write  current: home  and  contexts: {home: {endpoint: 127.0.0.1:7401}}"
+    try:
+        document = yaml.safe_load(path.read_text()) or {}
+        contexts = {str(name): str(each["endpoint"]) for name, each in document.get("contexts", {}).items()}
+        return contexts, str(document.get("current", ""))
+    except (OSError, yaml.YAMLError, AttributeError, KeyError, TypeError) as error:
+        raise Invalid(f"{path} is no contexts file: {error}", remedy=remedy) from error
+
+
+def _from_ready_file(path: Path, field: str) -> Endpoint:
+    """The endpoint of a local mesh, then its other replicas: any of them will do while the first is down."""
+    try:
+        document = json.loads(path.read_text())
+        endpoint = str(document["endpoint"])
+        others = [str(each["address"]) for each in document.get("services", {}).values()]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        remedy = f"restart `braid dev`, or give {field}"
+        raise Invalid(f"{READY_FILE} cannot be understood: {error}", remedy=remedy) from error
+    addresses = _addresses(",".join(dict.fromkeys([endpoint, *others])), str(READY_FILE))
+    return Endpoint(addresses, str(READY_FILE), f"using the mesh of ./.braid at {endpoint}")
+
+
+def _addresses(text: str, origin: str) -> tuple[str, ...]:
+    found = tuple(part.strip() for part in text.split(",") if part.strip())
+    for each in found or ("",):
+        host, _, port = each.rpartition(":")
+        if not host or not port.isdecimal() or not 0 < int(port) < 1 << 16:
+            raise Invalid(f"{each!r} is not host:port", field=origin, remedy=_EXAMPLE)
+    return found

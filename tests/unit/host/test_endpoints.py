@@ -1,0 +1,124 @@
+"""Which mesh a command or a program talks to."""
+
+from pathlib import Path
+
+import pytest
+
+import braid
+import braid.sync
+from braid.client.mesh import Mesh, system_ports
+from braid.host.endpoints import Choice, Endpoint, contexts_path, resolve
+from braid.kernel.errors import Invalid, Unavailable
+
+CONTEXTS = "current: home\ncontexts:\n  home: {endpoint: 'home:1'}\n  work: {endpoint: 'a:1,b:2'}\n"
+
+
+def test_what_was_named_comes_first(tmp_path: Path) -> None:
+    environment = {"BRAID_ENDPOINT": "other:2", "HOME": str(tmp_path)}
+    assert resolve(Choice("here:1"), environment, tmp_path) == Endpoint(("here:1",), "connect()")
+    assert resolve(Choice(), environment, tmp_path) == Endpoint(("other:2",), "BRAID_ENDPOINT")
+
+
+def test_contexts(tmp_path: Path) -> None:
+    path = tmp_path / "contexts.yaml"
+    path.write_text(CONTEXTS)
+    environment = {"BRAID_CONTEXTS": str(path)}
+    assert resolve(Choice(), environment, tmp_path).addresses == ("home:1",)
+    assert resolve(Choice(context="work"), environment, tmp_path).addresses == ("a:1", "b:2")
+    assert resolve(Choice(), environment | {"BRAID_CONTEXT": "work"}, tmp_path).addresses == ("a:1", "b:2")
+    named = resolve(Choice(context="work"), environment | {"BRAID_ENDPOINT": "x:1"}, tmp_path)
+    assert named.origin == f"context work of {path}"
+    with pytest.raises(Invalid, match="there is no context 'wrok'") as refused:
+        resolve(Choice(context="wrok"), environment, tmp_path)
+    assert refused.value.remedy == "did you mean work?"
+
+
+def test_where_contexts_are() -> None:
+    assert contexts_path({"XDG_CONFIG_HOME": "/config"}) == Path("/config/braid/contexts.yaml")
+    assert contexts_path({"HOME": "/somebody"}) == Path("/somebody/.config/braid/contexts.yaml")
+
+
+def ready(directory: Path, text: str) -> None:
+    """Writes the ready file of a mesh that runs in the directory."""
+    (directory / ".braid").mkdir(exist_ok=True)
+    (directory / ".braid" / "ready.json").write_text(text)
+
+
+def test_a_local_mesh_is_found_and_said(tmp_path: Path) -> None:
+    environment = {"HOME": str(tmp_path)}
+    ready(tmp_path, '{"endpoint": "127.0.0.1:7401"}')
+    found = resolve(Choice(), environment, tmp_path)
+    assert found.addresses == ("127.0.0.1:7401",)
+    assert found.note == "using the mesh of ./.braid at 127.0.0.1:7401"
+
+
+def test_what_is_out_of_form(tmp_path: Path) -> None:
+    environment = {"HOME": str(tmp_path)}
+    with pytest.raises(Invalid, match="no mesh is named"):
+        resolve(Choice(), environment, tmp_path)
+    for wrong in ("host", "host:", ":1", "host:0", "host:70000", ","):
+        with pytest.raises(Invalid, match="is not host:port"):
+            resolve(Choice(wrong), environment, tmp_path)
+    (tmp_path / "contexts.yaml").write_text("contexts: [1]")
+    with pytest.raises(Invalid, match="is no contexts file"):
+        resolve(Choice(), {"BRAID_CONTEXTS": str(tmp_path / "contexts.yaml")}, tmp_path)
+    ready(tmp_path, "{")
+    with pytest.raises(Invalid, match="cannot be understood"):
+        resolve(Choice(), environment, tmp_path)
+
+
+def test_the_replicas_of_a_local_mesh_are_known_beside_its_endpoint(tmp_path: Path) -> None:
+    ready(tmp_path, '{"endpoint": "a:2", "services": {"r-0": {"address": "a:2"}, "r-1": {"address": "a:3"}}}')
+    found = resolve(Choice(), {"HOME": str(tmp_path)}, tmp_path)
+    assert found.addresses == ("a:2", "a:3")
+    assert found.note == "using the mesh of ./.braid at a:2"
+
+
+def test_connecting_without_an_endpoint_finds_what_the_command_line_finds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("BRAID_ENDPOINT", "BRAID_CONTEXT", "BRAID_CONTEXTS", "XDG_CONFIG_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(Invalid, match="no mesh is named") as refused:
+        braid.connect()
+    assert (refused.value.field, refused.value.remedy[:28]) == ("endpoint", 'give endpoint "HOST:PORT" or')
+    ready(tmp_path, '{"endpoint": "nearby:1"}')
+    assert braid.find_endpoint() == "nearby:1"
+    (tmp_path / "contexts.yaml").write_text(CONTEXTS)
+    monkeypatch.setenv("BRAID_CONTEXTS", str(tmp_path / "contexts.yaml"))
+    assert braid.find_endpoint() == "home:1"
+    monkeypatch.setenv("BRAID_ENDPOINT", "a:1,b:2")
+    assert braid.find_endpoint() == "a:1,b:2"
+    assert isinstance(braid.connect(), Mesh)
+    assert isinstance(braid.sync.connect(), braid.sync.Mesh)
+
+
+def test_an_empty_endpoint_is_refused_and_not_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BRAID_ENDPOINT", "a:1")
+    for wrong in ("", " , "):
+        with pytest.raises(Invalid, match="is not host:port") as refused:
+            braid.connect(wrong)
+        assert refused.value.field == "endpoint"
+
+
+async def test_a_mesh_that_does_not_answer_is_told_with_where_its_endpoint_is_from(tmp_path: Path) -> None:
+    ready(tmp_path, '{"endpoint": "127.0.0.1:1"}')
+    nearby = resolve(Choice(), {"HOME": str(tmp_path)}, tmp_path)
+    one, several = (resolve(Choice(text), {}, tmp_path) for text in ("127.0.0.1:1", "127.0.0.1:1,127.0.0.1:2"))
+    told = [await how_it_fails(each) for each in (nearby, one, several)]
+    assert [error.message.partition("; the endpoint is from ")[2] for error in told] == [
+        *(".braid/ready.json", "connect()", "connect()")
+    ]
+    assert "start it again with `braid dev --detach`" in told[0].remedy
+    assert ["several replicas (HOST:PORT,HOST:PORT)" in error.remedy for error in told] == [False, True, False]
+
+
+async def how_it_fails(found: Endpoint) -> Unavailable:
+    """What entering a mesh raises whose replicas are not there."""
+    ports = system_ports("test")
+    mesh = Mesh(ports.host, ports.kafka, ports.transport, found.addresses, "test", "", open_seconds=0.0, found=found)
+    with pytest.raises(Unavailable) as failed:
+        await mesh.__aenter__()
+    return failed.value
