@@ -35,7 +35,7 @@ class Losing:
     def loss(self, cluster: ObservedCluster) -> tuple[str, Callable[[], None]]:
         """What a dead cluster loses, and what does that to it before it returns."""
         self._watch()
-        kind = self._dice.choice(("empties", "replaces", "cuts"))
+        kind = self._dice.choice(self._world.plan.losses)
         if kind != "cuts":
             return f"{kind} {cluster.name}", lambda: cluster.empty(replaced=kind == "replaces")
         part = self._dice.random()

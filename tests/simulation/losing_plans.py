@@ -55,9 +55,12 @@ def everything(seed: int) -> Plan:
 
 
 def dying(seed: int) -> Plan:
-    """Producers die as well, and registries that heard of them: nobody may know then how far a lost log went."""
+    """Producers die as well, and registries that heard of them: nobody may know then how far a lost log went.
+
+    Logs are lost as a whole: of one that is cut short below all that anybody alive knows, nobody can tell.
+    """
     faults = (*("lose-cluster",) * 3, *("kill-producer",) * 3, *("kill-service",) * 3, "move-stream")
-    return replace(losing(seed), faults=faults, fault_interval_seconds=1.5)
+    return replace(losing(seed), faults=faults, fault_interval_seconds=1.5, losses=("empties", "replaces"))
 
 
 PLANS: Final[Mapping[str, Callable[[int], Plan]]] = {"losing": everything, "gaps": gaps, "dying": dying}

@@ -57,6 +57,7 @@ class Plan:
         ordered: Whether the stream is.
         ailing: Whether nothing befalls who judges clusters and who is asked about them but what ails clusters.
         brokers: Of each cluster.
+        losses: What a cluster that is to lose something may lose.
         voices: Producers in the first producer process.
         one_host: Whether all producers and members run on one.
         metadata_units: That clusters accept beside a committed offset; 0 for as many as Kafka does.
@@ -87,6 +88,7 @@ class Plan:
     faults: Sequence[str] = FAULTS_ALL
     clusters: Sequence[str] = TWO_CLUSTERS
     cluster_deaths_max: int = 2
+    losses: tuple[str, ...] = ("empties", "replaces", "cuts")
     mates: int = 0
     mated: int = 1
     ordered: bool = False
