@@ -1,4 +1,4 @@
-"""Counts the records of stream `logs` by key, as columns: `python examples/columns.py 127.0.0.1:7401`."""
+"""Counts the records of stream `logs` by key, as columns, until none comes: `python examples/columns.py [ENDPOINT]`."""
 
 import asyncio
 import sys
@@ -6,17 +6,22 @@ from collections import Counter
 
 import braid
 
+IDLE_SECONDS = 5.0
 
-async def main(endpoint: str, wanted: int = 1_000) -> None:
+
+async def main(endpoint: str | None = None) -> None:
     keys: Counter[bytes] = Counter()
     async with braid.connect(endpoint) as mesh, mesh.consumer(["logs"], group="example-columns") as consumer:
-        async for batch in consumer.batches():
+        batches = consumer.batches()
+        while True:
+            try:
+                batch = await asyncio.wait_for(anext(batches), IDLE_SECONDS)
+            except TimeoutError:
+                break
             keys.update(batch.records["key"].to_pylist())
             batch.ack()
-            if keys.total() >= wanted:
-                break
     print(f"counted {keys.total()} records under {len(keys)} keys")
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1]))
+    asyncio.run(main(*sys.argv[1:2]))

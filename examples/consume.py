@@ -1,4 +1,4 @@
-"""Handles records of stream `logs` until a thousand are done: `python examples/consume.py 127.0.0.1:7401`.
+"""Handles records of stream `logs` until none comes any more: `python examples/consume.py [ENDPOINT]`.
 
 Start it several times: the partitions are shared, and a process that dies is replaced by the others.
 """
@@ -8,24 +8,26 @@ import sys
 
 import braid
 
+IDLE_SECONDS = 5.0
 
-async def main(endpoint: str, wanted: int = 1_000) -> None:
-    done = 0
-    enough = asyncio.Event()
+
+async def main(endpoint: str | None = None) -> None:
+    handled = 0
 
     async def handle(record: braid.Record) -> None:
-        nonlocal done
-        done += 1
-        if done == wanted:
-            enough.set()
+        nonlocal handled
+        handled += 1
 
     async with braid.connect(endpoint, client_id="example-consumer") as mesh:
         async with mesh.consumer(["logs"], group="example", retry=braid.Retry(max_attempts=3)) as consumer:
             handling = asyncio.create_task(consumer.run(handle))
-            await enough.wait()
+            before = -1
+            while handled > before:
+                before = handled
+                await asyncio.sleep(IDLE_SECONDS)
         await handling
-    print(f"handled {done} records")
+    print(f"handled {handled} records")
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1]))
+    asyncio.run(main(*sys.argv[1:2]))

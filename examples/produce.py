@@ -1,4 +1,4 @@
-"""Sends a thousand records to stream `logs`: `python examples/produce.py 127.0.0.1:7401`."""
+"""Sends a thousand records to stream `logs`: `python examples/produce.py [ENDPOINT]`."""
 
 import asyncio
 import sys
@@ -6,7 +6,7 @@ import sys
 import braid
 
 
-async def main(endpoint: str) -> None:
+async def main(endpoint: str | None = None) -> None:
     async with braid.connect(endpoint, client_id="example-producer") as mesh, mesh.producer("logs") as producer:
         records = [braid.Outgoing(b"line %d" % number, key=b"host-%d" % (number % 10)) for number in range(1_000)]
         receipts = await producer.send_many(records)
@@ -14,4 +14,4 @@ async def main(endpoint: str) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1]))
+    asyncio.run(main(*sys.argv[1:2]))

@@ -1,7 +1,7 @@
-"""A service that handles records of stream `logs` until SIGTERM: `python examples/service.py 127.0.0.1:7401`.
+"""A service that handles records of stream `logs` until SIGTERM: `python examples/service.py [ENDPOINT [RECORDS]]`.
 
 Each error has its consequence, no handler may take for ever, what is done is committed before the process ends, and
-what keeps records waiting is logged. With a second argument it ends by itself after so many records.
+what keeps records waiting is logged. Where RECORDS is given it ends by itself after so many records.
 """
 
 import asyncio
@@ -53,7 +53,7 @@ async def explain(consumer: braid.Consumer) -> None:
             _log.info("%s", lease)
 
 
-async def main(endpoint: str, wanted: int | None) -> None:
+async def main(endpoint: str | None = None, wanted: int | None = None) -> None:
     """Runs the service."""
     service = Service(wanted)
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, service.enough.set)
@@ -77,4 +77,4 @@ async def main(endpoint: str, wanted: int | None) -> None:
 
 if __name__ == "__main__":
     logging.basicConfig(level=logging.INFO)
-    asyncio.run(main(sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else None))
+    asyncio.run(main(next(iter(sys.argv[1:]), None), next(map(int, sys.argv[2:]), None)))

@@ -7,7 +7,6 @@ progress to stderr as one JSON object a line.
 import argparse
 import asyncio
 import json
-import os
 import re
 import signal
 import sys
@@ -23,6 +22,7 @@ from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+import braid
 from braid.client.mesh import connect
 from braid.client.reading.channel_addresses import channel_places
 from braid.kernel import errors
@@ -105,9 +105,7 @@ def parser(prog: str, description: str, examples: Sequence[str]) -> argparse.Arg
 def add_source(arguments: argparse.ArgumentParser, *, required: bool) -> None:
     """What to read, and where the table is."""
     arguments.add_argument(
-        "--endpoint",
-        default=os.environ.get("BRAID_ENDPOINT", ""),
-        help="any replica of any service, host:port (or BRAID_ENDPOINT)",
+        "--endpoint", default="", help="any replica of any service, host:port (default: of the mesh that `braid` finds)"
     )
     arguments.add_argument("--stream", required=required, default="", help="the stream to read")
     arguments.add_argument("--lanes", default="", help="only these, separated by commas (default: all but dlq)")
@@ -123,9 +121,13 @@ def add_spark(arguments: argparse.ArgumentParser) -> None:
 
 
 def check_source(given: argparse.Namespace) -> None:
-    """Raises `Invalid` for names out of form or an endpoint that is missing."""
-    if not given.endpoint:
-        raise Invalid("is missing", field="--endpoint", remedy="give --endpoint host:port, or set BRAID_ENDPOINT")
+    """Finds the mesh where none is named. Raises `Invalid` for names out of form, or where there is none."""
+    try:
+        given.endpoint = given.endpoint or braid.find_endpoint()
+    except Invalid as error:
+        raise Invalid(
+            error.message, field="--endpoint", remedy="give --endpoint HOST:PORT, or set BRAID_ENDPOINT"
+        ) from error
     check_name(given.stream, "--stream")
     for lane in filter(None, given.lanes.split(",")):
         check_name(lane, "--lanes")

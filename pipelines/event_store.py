@@ -1,6 +1,6 @@
 """The event store: a stream as a table in which every record stands once, in order per key and producer.
 
-`python -m pipelines.event_store --endpoint … --stream logs --group events --table DIR --checkpoint DIR`
+`python -m pipelines.event_store --stream logs --group events --table DIR --checkpoint DIR`
 
 It reads the stream as a member of the group and merges each micro-batch into the table by record id, in one transaction
 with the exact set of ids the table holds. What Spark runs again, after whatever kill, finds its ids there. The bound on
@@ -64,7 +64,7 @@ def arguments() -> argparse.ArgumentParser:
         "pipelines.event_store",
         "Keeps a stream as a table: every record once, in order per key and producer.",
         (
-            "--endpoint 127.0.0.1:7401 --stream logs --group events --table events --checkpoint events.checkpoint",
+            "--stream logs --group events --table events --checkpoint events.checkpoint",
             "--table events --count        how many rows there are",
             "--table events --check        read all of it: each once, in order",
         ),

@@ -1,6 +1,6 @@
 """Reprocessing: a range of time of a stream into a table of its own, beside live traffic.
 
-`python -m pipelines.reprocess --endpoint … --stream logs --from 2h --table DIR`
+`python -m pipelines.reprocess --stream logs --from 2h --table DIR`
 
 It takes no lease and commits no progress: readers and writers of the stream notice nothing. The range is, in each
 partition, from the first record at or after `--from` to the last before the first one at or after `--to`, by the
@@ -42,7 +42,7 @@ def arguments() -> argparse.ArgumentParser:
         "pipelines.reprocess",
         "Reads a range of time of a stream into a table: every record once, in order per key and producer.",
         (
-            "--endpoint 127.0.0.1:7401 --stream logs --from 2h --table again",
+            "--stream logs --from 2h --table again",
             "--stream logs --from 2026-11-21T00:00:00Z --to 2026-11-22T00:00:00Z --table saturday",
         ),
     )

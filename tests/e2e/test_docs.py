@@ -43,7 +43,7 @@ def where(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 @pytest.mark.real
 @pytest.mark.timeout(1_800)
 def test_the_tutorial(where: Path) -> None:
-    run_page(snippets(DOCS / "tutorial.md")[1:-1], where, SNIPPET_SECONDS, endpoint_of(where))
+    run_page(snippets(DOCS / "tutorial.md")[1:-1], where, SNIPPET_SECONDS)
 
 
 @pytest.mark.real
@@ -51,7 +51,7 @@ def test_the_tutorial(where: Path) -> None:
 @pytest.mark.parametrize("page", GUIDES, ids=lambda page: page.stem)
 def test_a_guide(page: Path, where: Path) -> None:
     wait_healthy(where)
-    run_page(snippets(page), where, SNIPPET_SECONDS, endpoint_of(where))
+    run_page(snippets(page), where, SNIPPET_SECONDS)
 
 
 def test_no_two_pages_create_one_stream() -> None:

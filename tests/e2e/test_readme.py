@@ -1,6 +1,5 @@
 """The README is true: every command and snippet in it runs, in order, as a new user would run them."""
 
-import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -28,8 +27,7 @@ def test_first_stream_in_five_minutes(directory: Path) -> None:
     assert [first.language, snippet.language, last.language] == ["bash", "python", "bash"]
 
     said = run_snippet(first, directory, SNIPPET_SECONDS)
-    endpoint = json.loads((directory / ".braid" / "ready.json").read_text())["endpoint"]
-    printed = run_snippet(snippet, directory, SNIPPET_SECONDS, endpoint)
+    printed = run_snippet(snippet, directory, SNIPPET_SECONDS)
     run_snippet(last, directory, SNIPPET_SECONDS)
 
     assert "hello" in said

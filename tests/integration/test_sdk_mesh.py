@@ -44,7 +44,7 @@ async def create(endpoint: str, stream: str) -> None:
         ("produce.py", "sent 1000 records"),
         ("consume.py", "handled 1000 records"),
         ("columns.py", "counted 1000 records under 10 keys"),
-        ("without_asyncio.py", "saw 1000 records"),
+        ("without_asyncio.py", "saw 1001 records"),
     ],
 )
 def test_an_example_does_what_it_says(local: DevMesh, script: str, says: str) -> None:

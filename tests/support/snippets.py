@@ -23,7 +23,6 @@ DOWN_SECONDS: Final = 300.0
 SLACK: Final = 1.5  # waits of a block are so much longer than written, on a machine that gives all its time
 
 _BLOCK: Final = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
-_ENDPOINT: Final = "127.0.0.1:7401"  # as pages write it
 _WAIT: Final = re.compile(r"(?<=--timeout )\d+|(?<=asyncio\.timeout\()\d+")
 
 
@@ -51,19 +50,16 @@ def snippets(page: Path) -> list[Snippet]:
     return found
 
 
-def run_snippet(
-    snippet: Snippet, directory: Path, timeout_seconds: float, endpoint: str = _ENDPOINT, slack: float = 1.0
-) -> str:
+def run_snippet(snippet: Snippet, directory: Path, timeout_seconds: float, slack: float = 1.0) -> str:
     """Runs a block where the reader stands; returns what it printed.
 
     Args:
         snippet: Which.
         directory: Where the reader stands.
         timeout_seconds: For all of it, by the wall: it ends what hangs.
-        endpoint: Of the mesh, when it is not where the page says.
         slack: How many times longer than written the block's own waits are.
     """
-    body = stretched(snippet.body.replace(_ENDPOINT, endpoint), slack)
+    body = stretched(snippet.body, slack)
     command = [sys.executable, "-c", body] if snippet.language == "python" else ["bash", "-euo", "pipefail", "-c", body]
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     with (
@@ -97,7 +93,7 @@ def run_snippet(
     return output
 
 
-def run_page(found: Sequence[Snippet], directory: Path, timeout_seconds: float, endpoint: str) -> None:
+def run_page(found: Sequence[Snippet], directory: Path, timeout_seconds: float) -> None:
     """Runs a page's blocks one after another; fails with everything that was not as the page says.
 
     Waits that blocks state are for a machine that gives its time; they are longer as far as this one gave less so far.
@@ -106,7 +102,7 @@ def run_page(found: Sequence[Snippet], directory: Path, timeout_seconds: float, 
     page = Deadline(timeout_seconds)
     for snippet in found:
         try:
-            run_snippet(snippet, directory, timeout_seconds, endpoint, SLACK / page.share)
+            run_snippet(snippet, directory, timeout_seconds, SLACK / page.share)
         except AssertionError as error:  # the blocks after it show whether it is this one alone
             wrong.append(str(error))
     assert not wrong, "\n\n".join(wrong)
