@@ -23,7 +23,7 @@ DOWN_SECONDS: Final = 300.0
 SLACK: Final = 1.5  # waits of a block are so much longer than written, on a machine that gives all its time
 
 _BLOCK: Final = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
-_WAIT: Final = re.compile(r"(?<=--timeout )\d+|(?<=asyncio\.timeout\()\d+")
+_WAIT: Final = re.compile(r"(?<=--timeout )\d+|(?<=asyncio\.timeout\()\d+|(?<=\.take\()\d+")
 
 
 class Snippet(NamedTuple):
@@ -122,7 +122,7 @@ def reader(directory: Path) -> Iterator[Path]:
 
 
 def stretched(body: str, slack: float) -> str:
-    """A block whose own waits, `--timeout 5` and `asyncio.timeout(5)`, are so many times longer, in whole seconds."""
+    """A block whose waits (`--timeout 5`, `asyncio.timeout(5)`, `.take(5)`) are longer so many times, in whole seconds."""
     return _WAIT.sub(lambda seconds: str(math.ceil(int(seconds[0]) * slack)), body)
 
 
