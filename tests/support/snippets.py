@@ -122,7 +122,7 @@ def reader(directory: Path) -> Iterator[Path]:
 
 
 def stretched(body: str, slack: float) -> str:
-    """A block whose waits (`--timeout 5`, `asyncio.timeout(5)`, `.take(5)`) are longer so many times, in whole seconds."""
+    """A block whose waits (`--timeout 5`, `asyncio.timeout(5)`, `.take(5)`) are so many times longer, in seconds."""
     return _WAIT.sub(lambda seconds: str(math.ceil(int(seconds[0]) * slack)), body)
 
 
