@@ -11,7 +11,7 @@ from braid.api.registry.v1.registry_service_pb2 import (
     UpdateClusterRequest,
 )
 from braid.host.system import system_host
-from braid.kernel.errors import Unavailable
+from braid.kernel.errors import Conflict, Unavailable
 from braid.kernel.limits.names import PAGE_SIZE_MAX
 from braid.rpc.grpc_transport import GrpcTransport
 from braid.rpc.mesh_client import Directory, ServiceClient
@@ -50,6 +50,32 @@ def plan_steps(wanted: Mapping[str, Address], known: Sequence[Cluster]) -> list[
     return steps
 
 
+async def tell_all(
+    wanted: Mapping[str, Address],
+    known: Callable[[], Awaitable[Sequence[Cluster]]],
+    tell: Callable[[Step], Awaitable[None]],
+    in_time: Callable[[], bool],
+) -> list[str]:
+    """Takes the steps that are due, and plans anew where a cluster changed after it was read; returns whom it told.
+
+    The registry itself notes what it learns of a cluster, its health and its mark, at any time.
+
+    Raises:
+        Conflict: that went on until it was not in time any more.
+    """
+    told: dict[str, None] = {}
+    while True:
+        try:
+            for step in plan_steps(wanted, await known()):
+                await tell(step)
+                told[step.name] = None
+        except Conflict:
+            if in_time():
+                continue
+            raise
+        return list(told)
+
+
 class Registration:
     """The mesh's own client of its services.
 
@@ -80,16 +106,12 @@ class Registration:
 
         Returns:
             Names of those it had to be told about.
+
+        Raises:
+            Conflict: a cluster changed again and again between the registry's answer and the request.
         """
-        steps = plan_steps(wanted, await self._clusters())
-        for step in steps:
-            if step.etag:
-                update = UpdateClusterRequest(name=step.name, spec=step.spec, etag=step.etag)
-                await self._registry.unary("UpdateCluster", update, Cluster, timeout_seconds=DEV_STEP_SECONDS)
-            else:
-                creation = CreateClusterRequest(name=step.name, spec=step.spec)
-                await self._registry.unary("CreateCluster", creation, Cluster, timeout_seconds=DEV_STEP_SECONDS)
-        return [step.name for step in steps]
+        deadline = self._clock.elapsed() + DEV_STEP_SECONDS
+        return await tell_all(wanted, self._clusters, self._tell, lambda: self._clock.elapsed() < deadline)
 
     async def wait_healthy(self, names: Sequence[str]) -> None:
         """Waits until the registry calls the clusters healthy. Raises `Unavailable` with what it says instead."""
@@ -107,6 +129,14 @@ class Registration:
     async def close(self) -> None:
         """Closes the connections."""
         await self._directory.close()
+
+    async def _tell(self, step: Step) -> None:
+        if step.etag:
+            update = UpdateClusterRequest(name=step.name, spec=step.spec, etag=step.etag)
+            await self._registry.unary("UpdateCluster", update, Cluster, timeout_seconds=DEV_STEP_SECONDS)
+        else:
+            creation = CreateClusterRequest(name=step.name, spec=step.spec)
+            await self._registry.unary("CreateCluster", creation, Cluster, timeout_seconds=DEV_STEP_SECONDS)
 
     async def _clusters(self) -> list[Cluster]:
         clusters: list[Cluster] = []
