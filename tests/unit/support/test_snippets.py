@@ -46,8 +46,8 @@ def test_blocks_that_run_and_what_they_print(tmp_path: Path) -> None:
 
 
 def test_only_waits_are_stretched() -> None:
-    body = "braid consume orders --timeout 3 --max 10; asyncio.timeout(5); consumer.take(4); sleep 7"
-    assert stretched(body, 1.5) == "braid consume orders --timeout 5 --max 10; asyncio.timeout(8); consumer.take(6); sleep 7"
+    body = "braid consume orders --timeout 3 --max 9; asyncio.timeout(5); x.take(4); sleep 7"
+    assert stretched(body, 1.5) == "braid consume orders --timeout 5 --max 9; asyncio.timeout(8); x.take(6); sleep 7"
     assert stretched(body, 1.0) == body
 
 
