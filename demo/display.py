@@ -70,11 +70,13 @@ class Display:
         self._bar_drawn = True
 
     def table(self, rows: Iterable[Row]) -> None:
-        """The verdict's lines."""
+        """The verdict's lines, in columns as wide as they need."""
+        lines = list(rows)
+        what, value, promise = (max(map(len, column)) for column in zip(*(row[:3] for row in lines), strict=True))
         self._line("")
-        for row in rows:
+        for row in lines:
             mark = "" if not row.promise else self._paint("✓", "green") if row.kept else self._paint("✗", "red")
-            self._line(f"  {row.what:50}{row.value:>16}   {row.promise:14}{mark}".rstrip())
+            self._line(f"  {row.what:{what}}  {row.value:>{value}}   {row.promise:{promise}}  {mark}".rstrip())
         self._line("")
 
     def verdict(self, ok: bool, text: str) -> None:

@@ -28,6 +28,7 @@ def test_a_pipe_gets_plain_lines_and_no_bar() -> None:
     assert lines[0].endswith("s  clusters start")
     assert lines[1].endswith("✓ ready")
     assert "half" not in out.getvalue()
+    assert lines[3:5] == ["  lost    0   0      ✓", "  late  9 s   ≤ 1 s  ✗"]
     assert lines[-3:] == ["  ✗ nothing came", "    look first: x.log", "FAILED  after 1 s"]
 
 
