@@ -17,8 +17,8 @@ from braid.kernel.envelope_fit import cut, reductions, unstated, whole
 from braid.kernel.envelope_ranges import OFFSET_MAX
 from braid.kernel.errors import Invalid, Unsupported
 from braid.kernel.limits.envelope import ENVELOPE_UNITS_DEFAULT, ENVELOPE_UNITS_MAX
-from braid.kernel.progress_fields import EnvelopeFields, SpillPointer
-from braid.kernel.ranges import EMPTY
+from braid.kernel.progress.fields import EnvelopeFields, SpillPointer
+from braid.kernel.progress.ranges import EMPTY
 
 PREFIX: Final = "b1:"
 _ANY_VERSION: Final = re.compile(r"b[0-9]{1,4}:")

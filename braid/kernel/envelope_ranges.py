@@ -15,8 +15,8 @@ from braid.kernel.envelope_rice import best_plan, best_width, read_rice, write_r
 from braid.kernel.envelope_wire import put_varint, read_varint, read_varints, unzigzag, write_varints, zigzag
 from braid.kernel.errors import Invalid, Unsupported
 from braid.kernel.limits.envelope import ENVELOPE_ATTEMPTS_MAX
-from braid.kernel.progress_fields import Attempts
-from braid.kernel.ranges import EMPTY, Ranges
+from braid.kernel.progress.fields import Attempts
+from braid.kernel.progress.ranges import EMPTY, Ranges
 
 OFFSET_MAX: Final = (1 << 63) - 1
 _VARINT_STEPS: Final = np.array([1 << bits for bits in range(7, 63, 7)], np.int64)

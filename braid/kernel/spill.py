@@ -15,7 +15,7 @@ from braid.kernel.envelope_ranges import OFFSET_MAX
 from braid.kernel.errors import Invalid
 from braid.kernel.limits.envelope import SPILL_BYTES_MAX, SPILL_RETENTION_MS
 from braid.kernel.ports import TopicPartition
-from braid.kernel.progress_fields import EnvelopeFields, SpillPointer
+from braid.kernel.progress.fields import EnvelopeFields, SpillPointer
 
 TOPIC: Final = "braid-progress"
 SLOTS: Final = 2

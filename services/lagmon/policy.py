@@ -15,11 +15,11 @@ import math
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from braid.kernel.cursors import live_cursor
 from braid.kernel.envelope import Kind, decode
 from braid.kernel.limits.lagmon import LAG_PROBE_AGAIN_SECONDS, LAG_STALE_SECONDS, LAG_STALL_SECONDS
-from braid.kernel.progress_fields import EnvelopeFields
-from braid.kernel.ranges import EMPTY, Ranges
+from braid.kernel.progress.cursors import live_cursor
+from braid.kernel.progress.fields import EnvelopeFields
+from braid.kernel.progress.ranges import EMPTY, Ranges
 from services.lagmon.model.ends import LogEnds
 from services.lagmon.model.lag import Source
 

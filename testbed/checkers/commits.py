@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from braid.kernel.envelope import Kind
 from braid.kernel.errors import BraidError
-from braid.kernel.progress_fields import EnvelopeFields
+from braid.kernel.progress.fields import EnvelopeFields
 from testbed.checkers.checking import Instant
 from testbed.checkers.done import HEEDS, DoneOffsets
 from testbed.checkers.envelopes import read, stated

@@ -5,7 +5,7 @@ from functools import lru_cache
 
 from braid.kernel import envelope
 from braid.kernel.ports import TopicPartition
-from braid.kernel.progress_fields import EnvelopeFields
+from braid.kernel.progress.fields import EnvelopeFields
 from braid.kernel.spill import read_spilled
 from testbed.checkers.facts import Committed
 

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 
 from braid.client.commits.spill import Spill
-from braid.kernel.cursors import CursorPart
 from braid.kernel.ports import TopicPartition
-from braid.kernel.progress import Progress
-from braid.kernel.progress_fields import EnvelopeFields
+from braid.kernel.progress.cursors import CursorPart
+from braid.kernel.progress.fields import EnvelopeFields
+from braid.kernel.progress.tracker import Progress
 from braid.kernel.spill import TOPIC
 
 

@@ -13,7 +13,7 @@ from braid.kafka.memory.log import NewRecord
 from braid.kernel.envelope import Decoded, Kind, decode
 from braid.kernel.errors import BraidError, NotFound
 from braid.kernel.ports import Committed, Generation, TopicPartition
-from braid.kernel.progress_fields import EnvelopeFields
+from braid.kernel.progress.fields import EnvelopeFields
 from braid.kernel.spill import TOPIC, read_spilled
 
 

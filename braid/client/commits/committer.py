@@ -37,7 +37,7 @@ from braid.kernel.ports import (
     KafkaOffsets,
     TopicPartition,
 )
-from braid.kernel.progress_fields import EnvelopeFields
+from braid.kernel.progress.fields import EnvelopeFields
 
 _log = logging.getLogger("braid.consumer")
 

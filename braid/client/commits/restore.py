@@ -6,14 +6,14 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from braid.kernel.commit_epochs import newest_epoch
-from braid.kernel.cursors import CursorPart, backlog_permille, divided, tracker
 from braid.kernel.envelope import Decoded, Kind, decode
 from braid.kernel.envelope_fit import cut
 from braid.kernel.errors import NotFound
 from braid.kernel.ports import Committed, Fingerprint, KafkaAdmin, KafkaOffsets, OffsetAt, TopicPartition
-from braid.kernel.progress import Progress
-from braid.kernel.progress_fields import EnvelopeFields
-from braid.kernel.ranges import EMPTY
+from braid.kernel.progress.cursors import CursorPart, backlog_permille, divided, tracker
+from braid.kernel.progress.fields import EnvelopeFields
+from braid.kernel.progress.ranges import EMPTY
+from braid.kernel.progress.tracker import Progress
 
 _log = logging.getLogger("braid.consumer")
 

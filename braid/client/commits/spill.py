@@ -36,7 +36,7 @@ from braid.kernel.ports import (
     OffsetAt,
     TopicPartition,
 )
-from braid.kernel.progress_fields import EnvelopeFields, SpillPointer
+from braid.kernel.progress.fields import EnvelopeFields, SpillPointer
 from braid.kernel.spill import TOPIC, Slots, SpillRecord, keys_of, read_spilled, retention_ms, spilled
 
 _log = logging.getLogger("braid.consumer")

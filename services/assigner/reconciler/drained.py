@@ -8,7 +8,7 @@ from braid.kernel.errors import BraidError, CorruptHistory, NotLeader
 from braid.kernel.limits.leases import READING_IDLE_LOOK_SECONDS, READING_LOOK_SECONDS, UNREAD_RANGES_MAX
 from braid.kernel.offset_ranges import OffsetRange, Ranges
 from braid.kernel.ports import Kafka, KafkaAdmin, KafkaOffsets, OffsetAt, Task, TopicPartition
-from braid.kernel.ranges import Ranges as OffsetSet
+from braid.kernel.progress.ranges import Ranges as OffsetSet
 from braid.runtime.replica import Replica
 from services.assigner.model import group_channels
 from services.assigner.model.channels import ChannelCommand, FinishReading

@@ -17,9 +17,9 @@ from braid.kernel.envelope_fit import left_out
 from braid.kernel.errors import Invalid
 from braid.kernel.limits.envelope import ENVELOPE_ATTEMPTS_MAX, ENVELOPE_UNITS_MAX
 from braid.kernel.ports import Fingerprint
-from braid.kernel.progress import Progress
-from braid.kernel.progress_fields import Attempts, Cursor, EnvelopeFields, LaneShare
-from braid.kernel.ranges import EMPTY, Ranges
+from braid.kernel.progress.fields import Attempts, Cursor, EnvelopeFields, LaneShare
+from braid.kernel.progress.ranges import EMPTY, Ranges
+from braid.kernel.progress.tracker import Progress
 
 OFFSET_MAX = (1 << 63) - 1
 Encoder = Callable[[EnvelopeFields, int], EncodedCommit]

@@ -15,8 +15,8 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 from braid.kernel.envelope import decode, encode
 from braid.kernel.ports import Fingerprint, TopicPartition
-from braid.kernel.progress_fields import Attempts, Cursor, EnvelopeFields, LaneShare, SpillPointer
-from braid.kernel.ranges import Ranges
+from braid.kernel.progress.fields import Attempts, Cursor, EnvelopeFields, LaneShare, SpillPointer
+from braid.kernel.progress.ranges import Ranges
 from braid.kernel.spill import read_spilled, spilled
 
 ROOT = Path(__file__).parents[3]

@@ -10,8 +10,8 @@ from braid.kernel.envelope import Kind, decode, encode
 from braid.kernel.errors import Invalid
 from braid.kernel.limits.envelope import SPILL_BYTES_MAX
 from braid.kernel.ports import TopicPartition
-from braid.kernel.progress import Progress
-from braid.kernel.progress_fields import EnvelopeFields, SpillPointer
+from braid.kernel.progress.fields import EnvelopeFields, SpillPointer
+from braid.kernel.progress.tracker import Progress
 from braid.kernel.spill import Slots, read_spilled, spilled
 from tests.unit.kernel.test_envelope import assert_truthful, progress
 

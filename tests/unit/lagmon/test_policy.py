@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from braid.kernel.envelope import encode
 from braid.kernel.limits.lagmon import LAG_PROBE_AGAIN_SECONDS, LAG_STALE_SECONDS, LAG_STALL_SECONDS
-from braid.kernel.progress_fields import Cursor, EnvelopeFields, SpillPointer
-from braid.kernel.ranges import Ranges
+from braid.kernel.progress.fields import Cursor, EnvelopeFields, SpillPointer
+from braid.kernel.progress.ranges import Ranges
 from services.lagmon.model.ends import LogEnds
 from services.lagmon.model.lag import Source
 from services.lagmon.policy import (

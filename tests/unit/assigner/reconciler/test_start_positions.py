@@ -12,7 +12,7 @@ from braid.kernel.envelope import Kind, decode, encode
 from braid.kernel.errors import NotLeader
 from braid.kernel.ids import ChannelId
 from braid.kernel.ports import Committed, TopicPartition
-from braid.kernel.progress_fields import EnvelopeFields
+from braid.kernel.progress.fields import EnvelopeFields
 from services.assigner.model.group import Channel, StartKind, StartPosition
 from services.assigner.model.registry_view import ClusterPlace
 from services.assigner.reconciler.start_positions import write_start

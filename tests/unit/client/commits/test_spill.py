@@ -16,7 +16,7 @@ from braid.kernel import spill as records
 from braid.kernel.envelope import decode
 from braid.kernel.errors import ClusterUnavailable, Invalid
 from braid.kernel.ports import TopicPartition
-from braid.kernel.progress_fields import EnvelopeFields, SpillPointer
+from braid.kernel.progress.fields import EnvelopeFields, SpillPointer
 from tests.support.scripted_control import until, virtual
 from tests.unit.client.scripted_member import FIRST, SECOND, TOPIC, Bench, bench, killed, member, take
 

@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from braid.kernel.cursors import CursorPart, backlog_permille, divided, joined, live_cursor, tracker
 from braid.kernel.envelope import Kind, decode, encode
-from braid.kernel.progress import Progress
-from braid.kernel.progress_fields import Cursor, EnvelopeFields
-from braid.kernel.ranges import Ranges
+from braid.kernel.progress.cursors import CursorPart, backlog_permille, divided, joined, live_cursor, tracker
+from braid.kernel.progress.fields import Cursor, EnvelopeFields
+from braid.kernel.progress.ranges import Ranges
+from braid.kernel.progress.tracker import Progress
 
 END = 120
 
