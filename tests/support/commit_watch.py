@@ -11,10 +11,10 @@ from typing import NamedTuple
 from braid.kafka.memory import MemoryCluster
 from braid.kafka.memory.log import NewRecord
 from braid.kernel.envelope import Decoded, Kind, decode
+from braid.kernel.envelope.spill import TOPIC, read_spilled
 from braid.kernel.errors import BraidError, NotFound
 from braid.kernel.ports import Committed, Generation, TopicPartition
 from braid.kernel.progress.fields import EnvelopeFields
-from braid.kernel.spill import TOPIC, read_spilled
 
 
 class Commit(NamedTuple):

@@ -20,14 +20,14 @@ import atheris
 with atheris.instrument_imports(include=["braid.kernel", "braid.kafka"]):
     from braid.kafka.batches.batch import Inflater
     from braid.kafka.fetching.chunk import Chunk
-    from braid.kernel.base46341 import pack, unpack
     from braid.kernel.envelope import PREFIX, Kind, decode, encode
+    from braid.kernel.envelope.base46341 import pack, unpack
+    from braid.kernel.envelope.spill import read_spilled, record_key
     from braid.kernel.errors import Invalid, Unsupported
     from braid.kernel.limits.envelope import ENVELOPE_UNITS_MAX
     from braid.kernel.limits.registry import OFFSET_MAX
     from braid.kernel.ports import Isolation, TopicPartition
     from braid.kernel.progress.fields import EnvelopeFields, SpillPointer
-    from braid.kernel.spill import read_spilled, record_key
     from testbed.batches import CODECS, batch, packed, raw_batch
 
 GOLDEN: Final = Path(__file__).parents[1] / "golden" / "envelope"

@@ -5,9 +5,9 @@ import logging
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from braid.kernel.commit_epochs import newest_epoch
 from braid.kernel.envelope import Decoded, Kind, decode
-from braid.kernel.envelope_fit import cut
+from braid.kernel.envelope.epochs import newest_epoch
+from braid.kernel.envelope.fit import cut
 from braid.kernel.errors import NotFound
 from braid.kernel.ports import Committed, Fingerprint, KafkaAdmin, KafkaOffsets, OffsetAt, TopicPartition
 from braid.kernel.progress.cursors import CursorPart, backlog_permille, divided, tracker

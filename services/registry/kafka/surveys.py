@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from braid.kernel.commit_epochs import newest_epoch
+from braid.kernel.envelope.epochs import newest_epoch
 from braid.kernel.errors import NotFound
 from braid.kernel.offset_ranges import Ranges, united
 from braid.kernel.ports import KafkaAdmin, OffsetAt, TopicDescription, TopicPartition

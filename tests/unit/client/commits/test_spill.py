@@ -12,8 +12,8 @@ from braid.client.consuming.consumer import Consumer
 from braid.client.records.record import Record
 from braid.kafka.memory.clients import MemoryOffsets
 from braid.kafka.memory.producer import MemoryProducer
-from braid.kernel import spill as records
 from braid.kernel.envelope import decode
+from braid.kernel.envelope import spill as records
 from braid.kernel.errors import ClusterUnavailable, Invalid
 from braid.kernel.ports import TopicPartition
 from braid.kernel.progress.fields import EnvelopeFields, SpillPointer

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from braid.kernel.base46341 import bytes_that_fit, pack
 from braid.kernel.envelope import PREFIX, Decoded, EncodedCommit, Kind, decode, encode
-from braid.kernel.envelope_body import write_body
-from braid.kernel.envelope_fit import left_out
+from braid.kernel.envelope.base46341 import bytes_that_fit, pack
+from braid.kernel.envelope.body import write_body
+from braid.kernel.envelope.fit import left_out
 from braid.kernel.errors import Invalid
 from braid.kernel.limits.envelope import ENVELOPE_ATTEMPTS_MAX, ENVELOPE_UNITS_MAX
 from braid.kernel.ports import Fingerprint

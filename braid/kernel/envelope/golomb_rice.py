@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from braid.kernel.envelope_wire import put_varint, read_varint
+from braid.kernel.envelope.wire import put_varint, read_varint
 from braid.kernel.errors import Invalid
 
 Lengths = NDArray[np.int64]

@@ -5,15 +5,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from braid.kernel.ascii_bytes import ascii_bytes_that_fit, pack_ascii, unpack_ascii
 from braid.kernel.envelope import Kind, decode, encode
+from braid.kernel.envelope.ascii_bytes import ascii_bytes_that_fit, pack_ascii, unpack_ascii
+from braid.kernel.envelope.spill import Slots, read_spilled, spilled
 from braid.kernel.errors import Invalid
 from braid.kernel.limits.envelope import SPILL_BYTES_MAX
 from braid.kernel.ports import TopicPartition
 from braid.kernel.progress.fields import EnvelopeFields, SpillPointer
 from braid.kernel.progress.tracker import Progress
-from braid.kernel.spill import Slots, read_spilled, spilled
-from tests.unit.kernel.test_envelope import assert_truthful, progress
+from tests.unit.kernel.envelope.test_codec import assert_truthful, progress
 
 PLACE = TopicPartition("braid.logs.live.1", 7)
 

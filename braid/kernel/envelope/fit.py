@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from braid.kernel.envelope_ranges import SizedRanges, encode_attempts
+from braid.kernel.envelope.coders import SizedRanges, encode_attempts
 from braid.kernel.limits.envelope import ENVELOPE_ATTEMPTS_MAX
 from braid.kernel.progress.fields import Cursor, EnvelopeFields
 from braid.kernel.progress.ranges import EMPTY

@@ -7,8 +7,8 @@ import re
 import struct
 from typing import Final
 
-from braid.kernel.envelope_ranges import OFFSET_MAX, decode_attempts, decode_ranges, encode_attempts, encode_ranges
-from braid.kernel.envelope_wire import (
+from braid.kernel.envelope.coders import OFFSET_MAX, decode_attempts, decode_ranges, encode_attempts, encode_ranges
+from braid.kernel.envelope.wire import (
     bytes_of,
     number_of,
     put_bytes,

@@ -1,7 +1,7 @@
-"""The commit envelope, version 1: progress in the metadata of an ordinary Kafka commit. `encode` and `decode` only.
+"""The commit envelope, version 1, as a whole: prefix, packing, checksum and body. `encode` and `decode` only.
 
-The format is specified in `docs/reference/commit-envelope.md`; this module and its parts (`envelope_*`, `base46341`)
-implement it. Nothing here knows how or when a commit is sent.
+The format is specified in `docs/reference/commit-envelope.md`; the modules beside this one implement its parts.
+Nothing here knows how or when a commit is sent.
 """
 
 import re
@@ -10,11 +10,11 @@ from dataclasses import replace
 from enum import Enum
 from typing import Final, NamedTuple
 
-from braid.kernel.ascii_bytes import ascii_bytes_that_fit, pack_ascii, unpack_ascii
-from braid.kernel.base46341 import bytes_that_fit, pack, unpack
-from braid.kernel.envelope_body import check, read_body, write_body
-from braid.kernel.envelope_fit import cut, reductions, unstated, whole
-from braid.kernel.envelope_ranges import OFFSET_MAX
+from braid.kernel.envelope.ascii_bytes import ascii_bytes_that_fit, pack_ascii, unpack_ascii
+from braid.kernel.envelope.base46341 import bytes_that_fit, pack, unpack
+from braid.kernel.envelope.body import check, read_body, write_body
+from braid.kernel.envelope.coders import OFFSET_MAX
+from braid.kernel.envelope.fit import cut, reductions, unstated, whole
 from braid.kernel.errors import Invalid, Unsupported
 from braid.kernel.limits.envelope import ENVELOPE_UNITS_DEFAULT, ENVELOPE_UNITS_MAX
 from braid.kernel.progress.fields import EnvelopeFields, SpillPointer
@@ -76,7 +76,7 @@ def encode(
 ) -> EncodedCommit:
     """Writes progress as an offset and metadata of at most `limit_units` UTF-16 units.
 
-    What does not fit is left out and thereby unclaimed here; `envelope_fit.reductions` says in which order.
+    What does not fit is left out and thereby unclaimed here; `fit.reductions` says in which order.
 
     Args:
         fields: The progress, as `Progress.snapshot` gives it.
