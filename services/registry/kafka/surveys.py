@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from braid.kernel.envelope.epochs import newest_epoch
 from braid.kernel.errors import NotFound
-from braid.kernel.offset_ranges import Ranges, united
+from braid.kernel.offset_ranges import OffsetRanges, united
 from braid.kernel.ports import KafkaAdmin, OffsetAt, TopicDescription, TopicPartition
 from services.registry.kafka.clients import Access
 from services.registry.kafka.reappeared import lies_there
@@ -69,8 +69,8 @@ class Survey:
     ends: Mapping[TopicPartition, int]
     recorded: Mapping[TopicPartition, int]
     receipts: Mapping[TopicPartition, int]
-    told: Ranges
-    overwritten: Ranges
+    told: OffsetRanges
+    overwritten: OffsetRanges
     reappeared: bool
 
     @property
@@ -78,7 +78,7 @@ class Survey:
         """By who knows it, up to which offset each log went."""
         return {"the registry": self.recorded, "a producer": self.receipts, **self.committed}
 
-    def lost(self) -> Ranges:
+    def lost(self) -> OffsetRanges:
         """What the logs lack; what was told stays until its own records are there again."""
         everywhere = [tuple(offsets.values()) for offsets in self.known.values() if offsets]
         lacking = missing(everywhere, tuple(self.ends.values()))
