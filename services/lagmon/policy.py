@@ -15,7 +15,7 @@ import math
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from braid.kernel.envelope import Kind, decode
+from braid.kernel.envelope import MetadataKind, decode
 from braid.kernel.limits.lagmon import LAG_PROBE_AGAIN_SECONDS, LAG_STALE_SECONDS, LAG_STALL_SECONDS
 from braid.kernel.progress.cursors import live_cursor
 from braid.kernel.progress.fields import EnvelopeFields
@@ -77,10 +77,10 @@ class Commit:
     metadata: str
     time_ms: int
     heard_at: float = LONG_AGO
-    _decoded: tuple[Kind, EnvelopeFields, Ranges] | None = None
+    _decoded: tuple[MetadataKind, EnvelopeFields, Ranges] | None = None
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> MetadataKind:
         """What the metadata is."""
         return self._read()[0]
 
@@ -104,7 +104,7 @@ class Commit:
         """Whether the holder worked without an assigner."""
         return self.fields.detached
 
-    def _read(self) -> tuple[Kind, EnvelopeFields, Ranges]:
+    def _read(self) -> tuple[MetadataKind, EnvelopeFields, Ranges]:
         if self._decoded is None:
             decoded = decode(self.offset, self.metadata)
             self._decoded = (decoded.kind, decoded.fields, decoded.fields.claims)
@@ -184,7 +184,7 @@ def has_envelope(progress: PartitionProgress) -> bool:
 
 
 def _has_envelope(commit: Commit) -> bool:
-    return commit.kind in (Kind.ENVELOPE, Kind.DAMAGED, Kind.UNSUPPORTED)
+    return commit.kind in (MetadataKind.ENVELOPE, MetadataKind.DAMAGED, MetadataKind.UNSUPPORTED)
 
 
 def _unseen(progress: PartitionProgress, now: Now) -> Reading:

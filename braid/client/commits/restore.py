@@ -5,7 +5,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from braid.kernel.envelope import Decoded, Kind, decode
+from braid.kernel.envelope import Decoded, MetadataKind, decode
 from braid.kernel.envelope.epochs import newest_epoch
 from braid.kernel.envelope.fit import cut
 from braid.kernel.errors import NotFound
@@ -273,7 +273,7 @@ def _unseen(seen: _Seen) -> Iterator[Finding]:
 def _doubts(seen: _Seen, topic_id: bytes) -> Iterator[Finding]:
     """What a commit says that its log does not bear out, or that nobody can read."""
     offset, decoded = seen.committed.offset, seen.decoded
-    if decoded.kind not in (Kind.ENVELOPE, Kind.NONE):
+    if decoded.kind not in (MetadataKind.ENVELOPE, MetadataKind.NONE):
         text = f"nothing beyond offset {offset} is known to be done: {decoded.reason}"
         yield Finding(decoded.kind.value, min(offset, seen.end), seen.end, text)
     if not _same_log(seen, topic_id):

@@ -3,6 +3,6 @@
 Most callers need `encode` and `decode` alone. The format is specified in `docs/reference/commit-envelope.md`.
 """
 
-from braid.kernel.envelope.codec import PREFIX, Decoded, EncodedCommit, Kind, decode, encode
+from braid.kernel.envelope.codec import PREFIX, Decoded, EncodedCommit, MetadataKind, decode, encode
 
-__all__ = ["PREFIX", "Decoded", "EncodedCommit", "Kind", "decode", "encode"]
+__all__ = ["PREFIX", "Decoded", "EncodedCommit", "MetadataKind", "decode", "encode"]

@@ -25,7 +25,7 @@ _ANY_VERSION: Final = re.compile(r"b[0-9]{1,4}:")
 _CHECKSUM_BYTES: Final = 4
 
 
-class Kind(Enum):
+class MetadataKind(Enum):
     """What commit metadata turned out to be."""
 
     ENVELOPE = "envelope"
@@ -61,7 +61,7 @@ class Decoded(NamedTuple):
         beyond_log_end: Whether the commit claimed offsets at or above the log's end; `fields` claims none of them.
     """
 
-    kind: Kind
+    kind: MetadataKind
     fields: EnvelopeFields
     reason: str = ""
     beyond_log_end: bool = False
@@ -126,22 +126,22 @@ def decode(offset: int, metadata: str | None, log_end: int | None = None) -> Dec
 
 def _decode(offset: int, metadata: str | None) -> Decoded:
     if not metadata:
-        return _offset_only(Kind.NONE, offset, "")
+        return _offset_only(MetadataKind.NONE, offset, "")
     if not metadata.startswith(PREFIX):
         found = _ANY_VERSION.match(metadata)
         if found is None:
-            return _offset_only(Kind.FOREIGN, offset, "the metadata is another tool's")
+            return _offset_only(MetadataKind.FOREIGN, offset, "the metadata is another tool's")
         version = found.group()[1:-1]
-        return _offset_only(Kind.UNSUPPORTED, offset, f"version {version} is not known to this release")
+        return _offset_only(MetadataKind.UNSUPPORTED, offset, f"version {version} is not known to this release")
     try:
-        return Decoded(Kind.ENVELOPE, _read(offset, metadata))
+        return Decoded(MetadataKind.ENVELOPE, _read(offset, metadata))
     except Unsupported as unsupported:
-        return _offset_only(Kind.UNSUPPORTED, offset, unsupported.message)
+        return _offset_only(MetadataKind.UNSUPPORTED, offset, unsupported.message)
     except Invalid as damage:
-        return _offset_only(Kind.DAMAGED, offset, damage.message)
+        return _offset_only(MetadataKind.DAMAGED, offset, damage.message)
 
 
-def _offset_only(kind: Kind, offset: int, reason: str) -> Decoded:
+def _offset_only(kind: MetadataKind, offset: int, reason: str) -> Decoded:
     return Decoded(kind, EnvelopeFields(base=offset), reason)
 
 
