@@ -17,7 +17,7 @@ from services.lagmon.policy import (
     Commit,
     Now,
     PartitionProgress,
-    Probe,
+    RecordProbe,
     has_envelope,
     is_stale,
     live_seconds,
@@ -147,7 +147,7 @@ class ClusterModel:
     def probed(self, partition: TopicPartition, offset: int, ingested_at_ms: int | None, at: float) -> None:
         """The record at an undone offset was read for its time; None when it did not come."""
         for progress in self._stuck_at(partition, offset):
-            progress.probe = Probe(offset, ingested_at_ms, at)
+            progress.probe = RecordProbe(offset, ingested_at_ms, at)
 
     def no_record(self, partition: TopicPartition, offset: int) -> None:
         """What lies at an undone offset is no record of anybody's."""

@@ -33,7 +33,7 @@ class Now(NamedTuple):
     wall_ms: int
 
 
-class Probe(NamedTuple):
+class RecordProbe(NamedTuple):
     """A record read for its time: the undone offset it was read for, its ingestion time (None: not found), and when."""
 
     offset: int
@@ -41,7 +41,7 @@ class Probe(NamedTuple):
     at: float
 
 
-class Reading(NamedTuple):
+class PartitionLag(NamedTuple):
     """The lag of one group in one partition.
 
     Attributes:
@@ -59,7 +59,7 @@ class Reading(NamedTuple):
     exact: bool
 
 
-_DONE: Final = Reading(0, 0.0, Source.DONE, -1, True)
+_DONE: Final = PartitionLag(0, 0.0, Source.DONE, -1, True)
 
 
 @dataclass(slots=True)
@@ -122,11 +122,11 @@ class PartitionProgress:
     """
 
     commit: Commit | None = None
-    probe: Probe | None = None
+    probe: RecordProbe | None = None
     no_records: Ranges = EMPTY
 
 
-def read_lag(progress: PartitionProgress, ends: LogEnds, now: Now, *, drained: bool = False) -> Reading:
+def read_lag(progress: PartitionProgress, ends: LogEnds, now: Now, *, drained: bool = False) -> PartitionLag:
     """The lag now. Never negative, never NaN, exactly 0 when everything is done."""
     commit = progress.commit
     if drained or (commit is not None and 0 <= ends.end <= commit.offset):
@@ -137,7 +137,7 @@ def read_lag(progress: PartitionProgress, ends: LogEnds, now: Now, *, drained: b
         return _DONE if ends.end >= 0 else _unseen(progress, now)
     seconds, source, exact = _age(progress, ends, oldest, now)
     beside = commit.fields.spill.done if commit is not None and commit.fields.spill is not None else 0
-    return Reading(max(1, undone.count - beside), max(0.0, seconds), source, oldest, exact)
+    return PartitionLag(max(1, undone.count - beside), max(0.0, seconds), source, oldest, exact)
 
 
 def undone_offsets(progress: PartitionProgress, ends: LogEnds) -> Ranges:
@@ -161,7 +161,7 @@ def live_seconds(progress: PartitionProgress, ends: LogEnds, now: Now) -> float 
     return max(0.0, now.elapsed - by) if by is not None else 0.0
 
 
-def wants_probe(progress: PartitionProgress, reading: Reading, ends: LogEnds, now: Now) -> bool:
+def wants_probe(progress: PartitionProgress, reading: PartitionLag, ends: LogEnds, now: Now) -> bool:
     """Whether the record at the oldest undone offset should be read: the group stalls, its age is not known exactly,
     and it was not read before in this stall."""
     commit, probe = progress.commit, progress.probe
@@ -187,14 +187,14 @@ def _has_envelope(commit: Commit) -> bool:
     return commit.kind in (MetadataKind.ENVELOPE, MetadataKind.DAMAGED, MetadataKind.UNSUPPORTED)
 
 
-def _unseen(progress: PartitionProgress, now: Now) -> Reading:
+def _unseen(progress: PartitionProgress, now: Now) -> PartitionLag:
     """The log's end was never seen: what the envelope says of unfinished records is all there is."""
     known = progress.commit.fields.oldest_ingested_at_ms if progress.commit else None
     if known is None or progress.commit is None:
-        return Reading(0, 0.0, Source.UNKNOWN, -1, False)
+        return PartitionLag(0, 0.0, Source.UNKNOWN, -1, False)
     unfinished = progress.commit.claims.gaps(progress.commit.fields.base, progress.commit.claims.end or 0)
     seconds = max(0.0, (now.wall_ms - known) / 1000)
-    return Reading(max(1, unfinished.count), seconds, Source.ENVELOPE, -1, True)
+    return PartitionLag(max(1, unfinished.count), seconds, Source.ENVELOPE, -1, True)
 
 
 def _age(progress: PartitionProgress, ends: LogEnds, oldest: int, now: Now) -> tuple[float, Source, bool]:

@@ -57,7 +57,7 @@ class EndWatch:
         """Looks until cancelled."""
         clock = self._host.clock
         admin = self._cluster.admin()
-        prober = Prober(self._host, self._cluster, self._model)
+        prober = RecordProber(self._host, self._cluster, self._model)
         try:
             while True:
                 began = clock.elapsed()
@@ -119,7 +119,7 @@ class EndWatch:
         self._asked, self._topics_at = topics, now
 
 
-class Prober:
+class RecordProber:
     """Reads single records of one cluster."""
 
     def __init__(self, host: Host, cluster: KafkaCluster, model: ClusterModel) -> None:
