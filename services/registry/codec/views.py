@@ -24,14 +24,14 @@ from services.registry.policy.world import World
 Holders = Mapping[tuple[str, ChannelRef], Sequence[str]]
 
 
-class Told(NamedTuple):
+class LeaderKnowledge(NamedTuple):
     """What only the leading registry knows of channels: who holds their drains, how far their copies have come."""
 
     holders: Holders
     copies: Mapping[CopiesKey, CopiesProgress]
 
 
-NOTHING_TOLD: Final = Told({}, {})
+NOTHING_KNOWN: Final = LeaderKnowledge({}, {})
 _STATES: Final = {
     ChannelState.PROVISIONING: stream_pb2.CHANNEL_STATE_PROVISIONING,
     ChannelState.STANDBY: stream_pb2.CHANNEL_STATE_STANDBY,
@@ -181,9 +181,9 @@ def departure_message(departure: Departure) -> api.Departure:
     return api.Departure(stream=departure.stream, moves=moves, blocked_reason=departure.blocked)
 
 
-def channel_message(stream: Stream, channel: Channel, told: Told = NOTHING_TOLD) -> stream_pb2.Channel:
+def channel_message(stream: Stream, channel: Channel, known: LeaderKnowledge = NOTHING_KNOWN) -> stream_pb2.Channel:
     """A channel, with what the leader knows of it."""
-    holders = told.holders.get((stream.name, channel.ref), ())
+    holders = known.holders.get((stream.name, channel.ref), ())
     return stream_pb2.Channel(
         name=str(channel.id(stream.name)),
         stream=stream.name,
@@ -210,7 +210,7 @@ def channel_message(stream: Stream, channel: Channel, told: Told = NOTHING_TOLD)
         in_order=stream.keeps_order(channel.ref.lane) and not channel.released,
         retiring=channel.retiring,
         replication_factor=channel.copies,
-        reassignment=_reassignment_message(channel, told.copies.get(CopiesKey(stream.name, channel.ref))),
+        reassignment=_reassignment_message(channel, known.copies.get(CopiesKey(stream.name, channel.ref))),
     )
 
 
@@ -226,10 +226,10 @@ def _reassignment_message(channel: Channel, progress: CopiesProgress | None) -> 
     )
 
 
-def stream_message(stream: Stream, told: Told) -> stream_pb2.Stream:
+def stream_message(stream: Stream, known: LeaderKnowledge) -> stream_pb2.Stream:
     """A stream with its channels that still have a topic."""
     channels = [
-        channel_message(stream, channel, told) for channel in stream.channels if channel.live and not channel.discarded
+        channel_message(stream, channel, known) for channel in stream.channels if channel.live and not channel.discarded
     ]
     asked = [
         f"a move away from {cluster} is proposed: braid move stream {stream.name} --away-from {cluster}"
