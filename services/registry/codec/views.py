@@ -10,7 +10,7 @@ from braid.kernel.limits.health import GONE_NAMED_MAX
 from braid.kernel.limits.traffic import DECOMMISSION_NAMED_MAX
 from services.registry.codec.events import health_number, range_messages, verdict_number
 from services.registry.codec.specs import cluster_spec_message, stream_spec_message, thresholds_message
-from services.registry.health.observed import Snapshot
+from services.registry.health.observed import EvidenceSummary
 from services.registry.liveness.copy_progress import CopiesKey, CopiesProgress
 from services.registry.model.channels import Channel, ChannelRef, ChannelState, DrainStep
 from services.registry.model.cluster_loads import MeasuredLoad
@@ -59,7 +59,7 @@ _STAGES: Final = {
 
 
 def cluster_message(
-    cluster: Cluster, world: World, evidence: Snapshot | None = None, unmeasured: str = ""
+    cluster: Cluster, world: World, evidence: EvidenceSummary | None = None, unmeasured: str = ""
 ) -> cluster_pb2.Cluster:
     """A cluster with what it carries.
 
@@ -103,7 +103,7 @@ def cluster_message(
     )
 
 
-def _evidence_message(seen: Snapshot) -> cluster_pb2.HealthEvidence:
+def _evidence_message(seen: EvidenceSummary) -> cluster_pb2.HealthEvidence:
     look, latency = seen.look, seen.latency
     return cluster_pb2.HealthEvidence(
         looked_ms=seen.looked_ms,
