@@ -48,7 +48,7 @@ async def described(admin: KafkaAdmin, topic: str) -> TopicDescription:
 
 
 @dataclass(frozen=True, slots=True)
-class Survey:
+class SealedLogs:
     """What is known of a sealed channel's logs, by partition, in order.
 
     Attributes:
@@ -97,7 +97,7 @@ async def take(
     stream: str,
     channel: Channel,
     leaderless: Collection[TopicPartition] = (),
-) -> Survey:
+) -> SealedLogs:
     """Reads all there is to know; of leaderless partitions what was known before."""
     admin, partitions = access.admin(cluster), partitions_of(channel)
     groups = await peers.groups(stream, channel.ref.lane)
@@ -109,7 +109,7 @@ async def take(
     ends = {**recorded, **await read_ends(admin, channel, leaderless)}
     told = [each for each in channel.lost if each not in channel.overwritten]
     reappeared = not leaderless and all([await lies_there(admin, channel.topic, each) for each in told])
-    return Survey(
+    return SealedLogs(
         {group: each.provable for group, each in found.items()},
         {group: each.committed for group, each in found.items()},
         {each: starts[each] for each in partitions},
