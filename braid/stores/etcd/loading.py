@@ -10,7 +10,7 @@ from braid.stores.etcd import keys, requests
 from braid.stores.etcd.appending import Head, read_head
 from braid.stores.etcd.client import RANGE, EtcdClient
 from braid.stores.etcd.keys import KeyRange
-from braid.stores.etcd.reading import Pinned, decode
+from braid.stores.etcd.reading import StoredHistory, decode
 from braid.stores.etcd.watching import read_incarnation
 from braid.stores.etcd_wire import etcd_pb2 as wire
 from braid.stores.etcd_wire import stored_pb2 as stored
@@ -19,7 +19,7 @@ from braid.stores.etcd_wire import stored_pb2 as stored
 class Read(NamedTuple):
     """A history as read: what is kept of it, its head, and the incarnation it was read from."""
 
-    pinned: Pinned
+    pinned: StoredHistory
     head: Head
     incarnation: int
 
@@ -64,7 +64,7 @@ async def _read_once(client: EtcdClient, history: HistoryId) -> Read:
         upload = decode(stored.StoredManifest, manifest.value).upload
         chunks = await _values(client, keys.chunks(history, upload), found.revision)
     batches = await _values(client, keys.batches(history), found.revision)
-    pinned = Pinned(history, found.revision, _value(head), _value(manifest), chunks, batches)
+    pinned = StoredHistory(history, found.revision, _value(head), _value(manifest), chunks, batches)
     return Read(pinned, read_head(head), read_incarnation(found.one(2)))
 
 
