@@ -15,7 +15,7 @@ from devmesh.documents import BrokerAddress, ClusterAddress, MeshStatus, Process
 from devmesh.files import MeshFiles
 from devmesh.processes.process import ServiceProcess
 from devmesh.roster import Supervised
-from devmesh.supervision import Wish
+from devmesh.supervision import DesiredState
 from devmesh.verbs import is_paused
 
 FOUND_DIRECTORY: Final = READY_FILE.parent.name  # of a mesh that is found from the directory around it
@@ -114,7 +114,7 @@ def state_of(held: Supervised) -> str:
     pid = held.process.pid
     if pid is not None:
         return "paused" if is_paused(pid) else "running"
-    if held.wish == Wish.REST:
+    if held.desired == DesiredState.REST:
         return "down"
     return "starting" if held.ended_at is None else "crashed"
 
