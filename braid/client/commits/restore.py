@@ -28,7 +28,7 @@ class Behind(NamedTuple):
     until: int
 
 
-class Finding(NamedTuple):
+class RestoreFinding(NamedTuple):
     """What could not be believed of committed progress, or is gone.
 
     Attributes:
@@ -60,7 +60,7 @@ class Restored(NamedTuple):
     topic_id: bytes
     behind: Sequence[Behind] = ()
     backlog_permille: int = 0
-    findings: Sequence[Finding] = ()
+    findings: Sequence[RestoreFinding] = ()
     leader_epoch: int = -1
 
     @property
@@ -204,7 +204,7 @@ async def _below(claims: EnvelopeFields, partition: TopicPartition, admin: Kafka
     return None if stated is None or not stated.batch_crc else await admin.fingerprint(partition, claims.base)
 
 
-async def _whole(seen: _Seen, spilled: Spilled | None) -> tuple[EnvelopeFields, list[Finding]]:
+async def _whole(seen: _Seen, spilled: Spilled | None) -> tuple[EnvelopeFields, list[RestoreFinding]]:
     """The whole of what a commit states: its own fields, or those of the record beside it; and what was amiss."""
     fields = seen.decoded.fields
     if fields.spill is None or spilled is None:
@@ -240,7 +240,7 @@ def _without_commit(seen: _Seen, topic: _Topic) -> Restored:
 
 
 def _from_commit(
-    seen: _Seen, topic: _Topic, fields: EnvelopeFields, findings: Sequence[Finding], *, divide: bool
+    seen: _Seen, topic: _Topic, fields: EnvelopeFields, findings: Sequence[RestoreFinding], *, divide: bool
 ) -> Restored:
     """Trackers of what is stated, less what left the log; that is added to the findings."""
     parts = divided(fields, seen.log_end) if divide else [CursorPart(0, None, fields)]
@@ -254,52 +254,52 @@ def _from_commit(
     return Restored(trackers[-1], topic.id, behind, backlog_permille(fields), findings, leader_epoch)
 
 
-def _expire(progress: Progress, part: CursorPart, log_start: int) -> Finding | None:
+def _expire(progress: Progress, part: CursorPart, log_start: int) -> RestoreFinding | None:
     """Gives up what a cursor's range has below the log's start; says so where some of it was not done."""
     end = log_start if part.until is None else min(log_start, part.until)
     lost = progress.expire(part.fields.base, end) if end > part.fields.base else EMPTY
     if lost.start is None or lost.end is None:
         return None
-    return Finding("expired", lost.start, lost.end, f"{lost.count} offsets left the log before they were done")
+    return RestoreFinding("expired", lost.start, lost.end, f"{lost.count} offsets left the log before they were done")
 
 
-def _unseen(seen: _Seen) -> Iterator[Finding]:
+def _unseen(seen: _Seen) -> Iterator[RestoreFinding]:
     """What left a log of which nothing is committed."""
     if seen.start:
         text = f"{seen.start} offsets left the log, and of none is it known that it was done"
-        yield Finding("expired", 0, seen.start, text)
+        yield RestoreFinding("expired", 0, seen.start, text)
 
 
-def _doubts(seen: _Seen, topic_id: bytes) -> Iterator[Finding]:
+def _doubts(seen: _Seen, topic_id: bytes) -> Iterator[RestoreFinding]:
     """What a commit says that its log does not bear out, or that nobody can read."""
     offset, decoded = seen.committed.offset, seen.decoded
     if decoded.kind not in (MetadataKind.ENVELOPE, MetadataKind.NONE):
         text = f"nothing beyond offset {offset} is known to be done: {decoded.reason}"
-        yield Finding(decoded.kind.value, min(offset, seen.end), seen.end, text)
+        yield RestoreFinding(decoded.kind.value, min(offset, seen.end), seen.end, text)
     if not _same_log(seen, topic_id):
-        yield Finding("recreated", seen.start, max(offset, seen.start), "the log is not the one committed of")
+        yield RestoreFinding("recreated", seen.start, max(offset, seen.start), "the log is not the one committed of")
     elif decoded.beyond_log_end:
         yield _truncated(seen.end, decode(offset, seen.committed.metadata).fields)
 
 
-def _beside(seen: _Seen, found: EnvelopeFields | None) -> tuple[EnvelopeFields, list[Finding]]:
+def _beside(seen: _Seen, found: EnvelopeFields | None) -> tuple[EnvelopeFields, list[RestoreFinding]]:
     """What the record beside a commit says, so far as the log bears it out; the commit's own claims without it."""
     stated = seen.decoded.fields
     if found is None:
         assert stated.spill is not None, "a record was looked for"
         text = f"{stated.spill.done} offsets that were done are done again: their record is not there"
-        return stated, [Finding("record-missing", stated.base, seen.log_end, text)]
+        return stated, [RestoreFinding("record-missing", stated.base, seen.log_end, text)]
     bounded = cut(found, seen.end)
     if bounded.claims != found.claims and not seen.decoded.beyond_log_end:
         return bounded, [_truncated(seen.end, found)]
     return bounded, []
 
 
-def _truncated(end: int, claimed: EnvelopeFields) -> Finding:
+def _truncated(end: int, claimed: EnvelopeFields) -> RestoreFinding:
     text = "the log lost its end, with what was done there"
-    return Finding("truncated", end, claimed.claims.end or claimed.base, text)
+    return RestoreFinding("truncated", end, claimed.claims.end or claimed.base, text)
 
 
-def _tell(group: str, partition: TopicPartition, findings: Sequence[Finding]) -> None:
+def _tell(group: str, partition: TopicPartition, findings: Sequence[RestoreFinding]) -> None:
     for found in findings:
         _log.warning("%s %s: %s, offsets %d to %d: %s", group, partition, *found[:3], found.reason)
