@@ -16,7 +16,7 @@ from braid.stores.etcd_wire import etcd_pb2 as wire
 from braid.stores.etcd_wire import stored_pb2 as stored
 
 
-class Read(NamedTuple):
+class HistoryRead(NamedTuple):
     """A history as read: what is kept of it, its head, and the incarnation it was read from."""
 
     pinned: StoredHistory
@@ -24,7 +24,7 @@ class Read(NamedTuple):
     incarnation: int
 
 
-async def read_pinned(client: EtcdClient, history: HistoryId) -> Read:
+async def read_pinned(client: EtcdClient, history: HistoryId) -> HistoryRead:
     """Reads everything kept of a history. The first, linearizable read fixes the revision of all others.
 
     Raises:
@@ -54,7 +54,7 @@ async def list_histories(client: EtcdClient, service: str) -> tuple[Sequence[His
     raise StoreUnavailable(f"compaction overtakes every listing of {service}", remedy="compact less often")
 
 
-async def _read_once(client: EtcdClient, history: HistoryId) -> Read:
+async def _read_once(client: EtcdClient, history: HistoryId) -> HistoryRead:
     found = await client.read(
         requests.get(keys.head(history)), requests.get(keys.manifest(history)), requests.get(keys.INCARNATION)
     )
@@ -65,7 +65,7 @@ async def _read_once(client: EtcdClient, history: HistoryId) -> Read:
         chunks = await _values(client, keys.chunks(history, upload), found.revision)
     batches = await _values(client, keys.batches(history), found.revision)
     pinned = StoredHistory(history, found.revision, _value(head), _value(manifest), chunks, batches)
-    return Read(pinned, read_head(head), read_incarnation(found.one(2)))
+    return HistoryRead(pinned, read_head(head), read_incarnation(found.one(2)))
 
 
 def _value(kv: wire.KeyValue | None) -> bytes | None:
