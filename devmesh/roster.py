@@ -9,7 +9,7 @@ from pathlib import Path
 from braid.kernel.errors import NotFound
 from devmesh.archives.making import ensure_archive
 from devmesh.blueprint import ENDPOINT_PORT, StorePlace, store_url, wanted_ports
-from devmesh.config import Layout, MeshConfig
+from devmesh.config import MeshConfig, MeshLayout
 from devmesh.files import MeshFiles
 from devmesh.processes.kafka_cluster import make_cluster
 from devmesh.processes.ports import PortClaims
@@ -101,7 +101,7 @@ def find_tools(store: str, say: Say, kafka_version: str = "") -> Tools:
 
 
 def claim_ports(
-    layout: Layout, config: MeshConfig, remembered: Mapping[str, int], claims: PortClaims
+    layout: MeshLayout, config: MeshConfig, remembered: Mapping[str, int], claims: PortClaims
 ) -> dict[str, int]:
     """Chooses a port for everything that listens: that of the last run where it is free.
 
@@ -126,7 +126,7 @@ def claim_ports(
 
 
 def build(
-    layout: Layout,
+    layout: MeshLayout,
     ports: Mapping[str, int],
     files: MeshFiles,
     tools: Tools,

@@ -17,7 +17,7 @@ from typing import TypeVar
 from braid.kernel.errors import BraidError, Invalid, Refused, Unavailable
 from devmesh import roster, verbs
 from devmesh.blueprint import kind_of
-from devmesh.config import Layout, MeshConfig, Remembered, lay_out
+from devmesh.config import MeshConfig, MeshLayout, Remembered, lay_out
 from devmesh.control import Answer, ControlServer
 from devmesh.documents import Ready
 from devmesh.files import DirectoryLock, MeshFiles, remove, write_whole
@@ -51,7 +51,7 @@ class Supervisor:
         self._say = say
         self._begun = time.monotonic()
         self._held: dict[str, Supervised] = {}
-        self._layout = Layout("", {}, (), True)
+        self._layout = MeshLayout("", {}, (), True)
         self._awaited: list[str] = []
         self._ready = asyncio.Event()
         self._ending = asyncio.Event()
