@@ -20,7 +20,6 @@ SECOND_MEANINGS: Final = frozenset(
         "braid/cli/core/session.py:Session",
         "braid/client/handling/verdicts.py:Verdict",
         "braid/drill/verdict.py:Verdict",
-        "braid/runtime/clocks/led_time.py:Offset",
         "services/assigner/policy/by_load.py:Move",
     }
 )

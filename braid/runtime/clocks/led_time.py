@@ -166,14 +166,14 @@ class LedTime:
         return int(self._counted_ms)
 
 
-class Offset(NamedTuple):
+class ClockOffset(NamedTuple):
     """A replica's wall clock ahead of somebody's, by at most `doubt_ms` more or less."""
 
     ahead_ms: float
     doubt_ms: float = 0.0
 
 
-def apart(offsets: Mapping[str, Offset]) -> Mapping[str, int]:
+def apart(offsets: Mapping[str, ClockOffset]) -> Mapping[str, int]:
     """Instances whose clock is too far from the median, and how far ahead of it. Of two, the later one is named."""
     ordered = sorted(each.ahead_ms for each in offsets.values())
     if not ordered:

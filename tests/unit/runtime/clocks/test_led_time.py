@@ -8,6 +8,7 @@ from braid.kernel.errors import CorruptHistory
 from braid.kernel.limits.runtime import CLOCKS_APART_SECONDS, LED_GAP_SECONDS, WAITS_PER_EVENT_MAX
 from braid.runtime.clocks.led_time import (
     ClockDecider,
+    ClockOffset,
     ClocksCompared,
     ClockState,
     Command,
@@ -15,7 +16,6 @@ from braid.runtime.clocks.led_time import (
     Event,
     KeepWaits,
     LedTime,
-    Offset,
     TellClocks,
     TimeCounted,
     WaitsChanged,
@@ -83,11 +83,13 @@ def test_a_gap_between_looks_counts_for_little_and_a_clock_that_goes_back_for_no
 
 def test_clocks_are_judged_by_the_median_and_within_their_doubts() -> None:
     far = 8 * DAY_MS
-    assert apart({}) == apart({"a": Offset(0.0)}) == {}
-    assert apart({"a": Offset(0.0), "b": Offset(far), "c": Offset(0.0)}) == {"b": round(far)}
-    assert apart({"a": Offset(0.0), "b": Offset(-far), "c": Offset(-far)}) == {"a": round(far)}, "it is mine"
-    assert apart({"a": Offset(0.0), "b": Offset(far)}) == {"b": round(far)}
+    assert apart({}) == apart({"a": ClockOffset(0.0)}) == {}
+    assert apart({"a": ClockOffset(0.0), "b": ClockOffset(far), "c": ClockOffset(0.0)}) == {"b": round(far)}
+    assert apart({"a": ClockOffset(0.0), "b": ClockOffset(-far), "c": ClockOffset(-far)}) == {"a": round(far)}, (
+        "it is mine"
+    )
+    assert apart({"a": ClockOffset(0.0), "b": ClockOffset(far)}) == {"b": round(far)}
     bound = CLOCKS_APART_SECONDS * 1_000
-    assert apart({"a": Offset(0.0), "b": Offset(bound), "c": Offset(-bound)}) == {}
-    assert apart({"a": Offset(0.0), "b": Offset(bound + 50, 60.0)}) == {}
-    assert apart({"a": Offset(0.0), "b": Offset(bound + 50, 40.0)}).keys() == {"b"}
+    assert apart({"a": ClockOffset(0.0), "b": ClockOffset(bound), "c": ClockOffset(-bound)}) == {}
+    assert apart({"a": ClockOffset(0.0), "b": ClockOffset(bound + 50, 60.0)}) == {}
+    assert apart({"a": ClockOffset(0.0), "b": ClockOffset(bound + 50, 40.0)}).keys() == {"b"}
