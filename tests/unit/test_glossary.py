@@ -20,7 +20,6 @@ SECOND_MEANINGS: Final = frozenset(
         "braid/cli/core/session.py:Session",
         "braid/client/handling/verdicts.py:Verdict",
         "braid/drill/verdict.py:Verdict",
-        "services/assigner/policy/by_load.py:Move",
     }
 )
 LEASE: Final = Term("lease", "Ownership for a time.", ("lock",), (("a.py", "Lease"),), "")
