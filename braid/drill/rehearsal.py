@@ -12,7 +12,7 @@ from braid.drill.journal import Follower
 from braid.drill.orders import Refuse
 from braid.drill.plan import DrillKind, Plan
 from braid.drill.processes import DrillProcess
-from braid.drill.verdict import DrillInstants, Verdict
+from braid.drill.verdict import DrillInstants, DrillVerdict
 from braid.kernel.errors import BraidError, DeadlineExceeded, FailoverBlocked, Unavailable
 from braid.kernel.limits.drill import (
     DRILL_ASK_SECONDS,
@@ -57,13 +57,13 @@ class Rehearsal:
         """Why the drill's stream or group could not be removed; ''."""
         return self._left_behind
 
-    async def play(self) -> Verdict:
+    async def play(self) -> DrillVerdict:
         """Plays it and removes what it made, interrupted or not.
 
         Raises:
             BraidError: it could not begin.
         """
-        verdict = Verdict(self._plan, self._measured, self._evidence)
+        verdict = DrillVerdict(self._plan, self._measured, self._evidence)
         passed, told = False, "it was interrupted"
         try:
             await self._prepare()
@@ -193,7 +193,7 @@ class Rehearsal:
         await asyncio.gather(*(each.order(order) for each in self._processes))
 
     def _recovered(self) -> bool:
-        verdict = Verdict(self._plan, self._measured, self._evidence)
+        verdict = DrillVerdict(self._plan, self._measured, self._evidence)
         return (verdict.first_ack_elsewhere_ms if self._plan.leaves else verdict.takeover_ms) is not None
 
     async def _settle(self) -> None:

@@ -52,7 +52,7 @@ class DrillInstants:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class DrillVerdict:
     """Judges a drill."""
 
     plan: Plan

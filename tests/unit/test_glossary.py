@@ -19,7 +19,6 @@ SECOND_MEANINGS: Final = frozenset(
     {
         "braid/cli/core/session.py:Session",
         "braid/client/handling/verdicts.py:Verdict",
-        "braid/drill/verdict.py:Verdict",
     }
 )
 LEASE: Final = Term("lease", "Ownership for a time.", ("lock",), (("a.py", "Lease"),), "")

@@ -14,7 +14,7 @@ from braid.drill.control import Control
 from braid.drill.plan import DrillKind, Order, Plan, make_plan
 from braid.drill.rehearsal import Rehearsal
 from braid.drill.remains import find_remains, remove_remains
-from braid.drill.verdict import Verdict
+from braid.drill.verdict import DrillVerdict
 from braid.kernel.errors import NotFound
 
 EXIT_NOT_PASSED: Final = 1
@@ -96,7 +96,7 @@ async def _remove(session: Session, control: Control, names: Sequence[str]) -> b
     return not left
 
 
-def _print(session: Session, verdict: Verdict, format: Format) -> None:
+def _print(session: Session, verdict: DrillVerdict, format: Format) -> None:
     plan = verdict.plan
     if format is Format.JSON:
         document = {"apiVersion": API_VERSION, "kind": "Drill", **verdict.document()}

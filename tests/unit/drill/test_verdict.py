@@ -6,14 +6,14 @@ import pytest
 
 from braid.drill.evidence import Evidence, ledger_line, sink_line
 from braid.drill.plan import DrillKind
-from braid.drill.verdict import DrillInstants, Verdict
+from braid.drill.verdict import DrillInstants, DrillVerdict
 from braid.kernel.limits.drill import DRILL_VERDICT_CHARACTERS_MAX
 from tests.unit.drill.plans import plan
 
 SECOND = 1_000_000_000
 
 
-def played(kind: DrillKind = DrillKind.CLUSTER_LOSS) -> Verdict:
+def played(kind: DrillKind = DrillKind.CLUSTER_LOSS) -> DrillVerdict:
     """A drill in which all went well: four records on east, the failure at 10 s, four on west from 12 s."""
     evidence = Evidence()
     for at in (*range(6, 10), *range(12, 16)):
@@ -22,7 +22,7 @@ def played(kind: DrillKind = DrillKind.CLUSTER_LOSS) -> Verdict:
         member, epoch = ("m0", 1) if at < 10 else ("m1", 2)
         evidence.take_sink(member, [sink_line(str(at), f"{lane}/0", epoch, at * SECOND)])
     measured = DrillInstants(5 * SECOND, 10 * SECOND, 14 * SECOND, 15 * SECOND, 16 * SECOND, "m0", {"live/0": 1})
-    return Verdict(plan(kind, 2 if kind is DrillKind.BROKER_LOSS else -1), measured, evidence)
+    return DrillVerdict(plan(kind, 2 if kind is DrillKind.BROKER_LOSS else -1), measured, evidence)
 
 
 @pytest.mark.parametrize("kind", list(DrillKind))
@@ -42,29 +42,29 @@ def test_the_figures() -> None:
     assert "firstAckElsewhereMs" not in played(DrillKind.MEMBER_LOSS).document()
 
 
-def lose_a_record(verdict: Verdict) -> None:
+def lose_a_record(verdict: DrillVerdict) -> None:
     verdict.evidence.take_ledger([ledger_line("gone", "west", "live", 15 * SECOND)])
 
 
-def stay(verdict: Verdict) -> None:
+def stay(verdict: DrillVerdict) -> None:
     verdict.evidence.acknowledged.update(
         {id: each._replace(cluster="east") for id, each in verdict.evidence.acknowledged.items()}
     )
 
 
-def leave_a_tail(verdict: Verdict) -> None:
+def leave_a_tail(verdict: DrillVerdict) -> None:
     verdict.measured.drained_ns = None
 
 
-def fail(verdict: Verdict) -> None:
+def fail(verdict: DrillVerdict) -> None:
     verdict.measured.failure = "the mesh went away"
 
 
-def acknowledge_nothing(verdict: Verdict) -> None:
+def acknowledge_nothing(verdict: DrillVerdict) -> None:
     verdict.evidence.acknowledged.clear()
 
 
-def strand_a_partition(verdict: Verdict) -> None:
+def strand_a_partition(verdict: DrillVerdict) -> None:
     verdict.measured.leases = {"live/0": 1, "bulk/1": 1}
 
 
@@ -79,7 +79,7 @@ def strand_a_partition(verdict: Verdict) -> None:
         (DrillKind.MEMBER_LOSS, strand_a_partition, "partitions of the killed member were not taken over"),
     ],
 )
-def test_each_way_to_fail_is_told(kind: DrillKind, spoil: Callable[[Verdict], None], said: str) -> None:
+def test_each_way_to_fail_is_told(kind: DrillKind, spoil: Callable[[DrillVerdict], None], said: str) -> None:
     verdict = played(kind)
     spoil(verdict)
     assert not verdict.passed
