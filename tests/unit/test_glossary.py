@@ -18,7 +18,6 @@ DESIGNED: Final = """
 SECOND_MEANINGS: Final = frozenset(
     {
         "braid/cli/core/session.py:Session",
-        "braid/client/handling/verdicts.py:Verdict",
     }
 )
 LEASE: Final = Term("lease", "Ownership for a time.", ("lock",), (("a.py", "Lease"),), "")
