@@ -28,7 +28,7 @@ from braid.client.records.delivery import OwnedLease
 from braid.client.records.record import Record, Row
 from braid.kernel.ids import LeaseId
 from braid.kernel.ports import TopicPartition
-from braid.kernel.progress import Progress
+from braid.kernel.progress.tracker import Progress
 
 PEER: Final = "a set of offsets"
 AGAIN: Final = "a set of offsets again"

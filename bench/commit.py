@@ -36,7 +36,7 @@ from braid.kernel.ids import LeaseId
 from braid.kernel.limits.client import COMMIT_INTERVAL_SECONDS, IN_FLIGHT_BYTES_MAX
 from braid.kernel.limits.envelope import ENVELOPE_UNITS_DEFAULT
 from braid.kernel.ports import Generation, KafkaCluster, TopicPartition
-from braid.kernel.progress import Progress
+from braid.kernel.progress.tracker import Progress
 
 SIZES: Final = (1, 100)
 PEER: Final = "aiokafka commit, no metadata"

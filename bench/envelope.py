@@ -24,8 +24,8 @@ from bench.harness.rounds import rows, verdict
 from bench.harness.tables import Table, made_with
 from braid.kernel.envelope import EncodedCommit, decode, encode
 from braid.kernel.limits.envelope import ENVELOPE_UNITS_DEFAULT, ENVELOPE_UNITS_MAX
-from braid.kernel.progress_fields import EnvelopeFields
-from braid.kernel.ranges import Ranges
+from braid.kernel.progress.fields import EnvelopeFields
+from braid.kernel.progress.ranges import Ranges
 
 PEER: Final = "Parallel Consumer's format, written"
 AGAIN: Final = "Parallel Consumer's format, again"

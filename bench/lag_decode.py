@@ -25,8 +25,8 @@ from braid.kernel.envelope import encode
 from braid.kernel.limits.kafka import INFLATED_TURN_BYTES
 from braid.kernel.limits.lagmon import LAG_FETCH_BYTES, LAG_FETCH_RECORDS
 from braid.kernel.ports import Isolation, KafkaRecord, TopicPartition
-from braid.kernel.progress_fields import EnvelopeFields
-from braid.kernel.ranges import Ranges
+from braid.kernel.progress.fields import EnvelopeFields
+from braid.kernel.progress.ranges import Ranges
 from services.lagmon.domain import ClusterModel
 from services.lagmon.policy import LONG_AGO
 

@@ -25,7 +25,7 @@ from braid.api.assigner.v1 import assigner_service_pb2 as api
 from braid.api.assigner.v1 import group_pb2
 from testbed.etcd_process import etcd_cluster
 from testbed.members.assigner_pair import AssignerPair, Shape, now_ms
-from testbed.members.telling_member import OWNERSHIPS, Told
+from testbed.members.telling_member import OWNERSHIPS, MemberEvent
 from testbed.patience import Deadline, until
 
 KILLS: Final = 30
@@ -124,7 +124,7 @@ def _busiest(pair: AssignerPair) -> str:
     return max(pair.members, key=lambda name: len(_held(pair, name)))
 
 
-async def _first(pair: AssignerPair, wanted: Callable[[Told], bool], since_ms: float, but: str = "") -> float:
+async def _first(pair: AssignerPair, wanted: Callable[[MemberEvent], bool], since_ms: float, but: str = "") -> float:
     """Milliseconds from then to the first such line of a live member."""
     found: list[float] = []
 

@@ -137,7 +137,7 @@ class Remembered:
 
 
 @dataclass(frozen=True)
-class Layout:
+class MeshLayout:
     """What runs.
 
     Attributes:
@@ -161,7 +161,7 @@ class Layout:
         return broker_names(cluster, self.brokers.get(cluster, 1))
 
 
-def lay_out(config: MeshConfig, remembered: Remembered) -> Layout:
+def lay_out(config: MeshConfig, remembered: Remembered) -> MeshLayout:
     """Joins what is asked for with what the directory holds.
 
     Raises:
@@ -184,7 +184,7 @@ def lay_out(config: MeshConfig, remembered: Remembered) -> Layout:
         )
     brokers = {name: _brokers(config.directory, name, count, remembered) for name, count in asked.items()}
     zones, members = _zones(names, remembered.zones), _members(config, store, remembered)
-    return Layout(store, zones, config.instances(), not remembered.store, brokers, members)
+    return MeshLayout(store, zones, config.instances(), not remembered.store, brokers, members)
 
 
 def store_names(members: int) -> tuple[str, ...]:

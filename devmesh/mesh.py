@@ -24,7 +24,7 @@ from devmesh.files import DirectoryLock, MeshFiles
 from devmesh.limits import DEV_DOWN_SECONDS, DEV_POLL_SECONDS, DEV_READY_SECONDS, DEV_STOP_SECONDS, TOOL_RESOLVE_SECONDS
 from devmesh.processes.guard import spawn_guarded
 from devmesh.processes.wall_clock import offset_text, parse_offset, set_off
-from devmesh.supervision import Kind
+from devmesh.supervision import ProcessKind
 
 Say = Callable[[str], None]
 
@@ -202,7 +202,7 @@ class DevMesh:
         """
         offset_ms = parse_offset(offset)
         status = await self.status()
-        replicas = [each.name for each in status.processes if each.kind == Kind.SERVICE]
+        replicas = [each.name for each in status.processes if each.kind == ProcessKind.SERVICE]
         if service not in replicas:
             raise NotFound(f"this mesh has no service {service!r}", remedy=f"it has {', '.join(replicas)}")
         set_off(self._files.service(service), offset_ms)

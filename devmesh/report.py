@@ -10,19 +10,19 @@ import psutil
 from braid.host.endpoints import READY_FILE
 from devmesh import roster
 from devmesh.blueprint import ENDPOINT_PORT
-from devmesh.config import Layout
+from devmesh.config import MeshLayout
 from devmesh.documents import BrokerAddress, ClusterAddress, MeshStatus, ProcessStatus, Ready, ServiceAddress
 from devmesh.files import MeshFiles
 from devmesh.processes.process import ServiceProcess
 from devmesh.roster import Supervised
-from devmesh.supervision import Wish
+from devmesh.supervision import DesiredState
 from devmesh.verbs import is_paused
 
 FOUND_DIRECTORY: Final = READY_FILE.parent.name  # of a mesh that is found from the directory around it
 NOT_BUILT: Final = "the console is not built yet"
 
 
-def ready_document(held: Mapping[str, Supervised], layout: Layout, files: MeshFiles) -> Ready:
+def ready_document(held: Mapping[str, Supervised], layout: MeshLayout, files: MeshFiles) -> Ready:
     """The content of the ready file."""
     services: dict[str, ServiceAddress] = {}
     for name, each in held.items():
@@ -101,7 +101,7 @@ def ready_page(ready: Ready, files: MeshFiles, warning: str = "", *, foreground:
     )
 
 
-def status_document(held: Mapping[str, Supervised], layout: Layout, files: MeshFiles, ready: bool) -> MeshStatus:
+def status_document(held: Mapping[str, Supervised], layout: MeshLayout, files: MeshFiles, ready: bool) -> MeshStatus:
     """How everything is now."""
     endpoint = held[layout.instances[0]].address if held else ""
     processes = [_process_status(name, each) for name, each in held.items()]
@@ -114,7 +114,7 @@ def state_of(held: Supervised) -> str:
     pid = held.process.pid
     if pid is not None:
         return "paused" if is_paused(pid) else "running"
-    if held.wish == Wish.REST:
+    if held.desired == DesiredState.REST:
         return "down"
     return "starting" if held.ended_at is None else "crashed"
 

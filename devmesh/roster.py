@@ -9,13 +9,13 @@ from pathlib import Path
 from braid.kernel.errors import NotFound
 from devmesh.archives.making import ensure_archive
 from devmesh.blueprint import ENDPOINT_PORT, StorePlace, store_url, wanted_ports
-from devmesh.config import Layout, MeshConfig
+from devmesh.config import MeshConfig, MeshLayout
 from devmesh.files import MeshFiles
 from devmesh.processes.kafka_cluster import make_cluster
 from devmesh.processes.ports import PortClaims
 from devmesh.processes.process import EtcdProcess, Process, ServiceProcess
 from devmesh.processes.wall_clock import set_off
-from devmesh.supervision import Kind, Sight, Wish
+from devmesh.supervision import DesiredState, ProcessKind, ProcessState
 from devmesh.toolchain.etcd_binary import etcd_binary
 from devmesh.toolchain.jars import KAFKA_VERSION, is_cached, kafka_classpath
 from devmesh.toolchain.java import java_binary
@@ -34,7 +34,7 @@ class Supervised:
         address: `host:port` for clients.
         zone: Rack of a broker.
         cluster: The cluster a broker is of; empty for others.
-        wish: What people want of it.
+        desired: What people want of it.
         crashes: How often it ended by itself in a row.
         restarts: How often it was started again since the mesh started.
         ended_at: When its end was noted; None while none is.
@@ -42,24 +42,24 @@ class Supervised:
         lock: Held by a verb at work.
     """
 
-    kind: Kind
+    kind: ProcessKind
     process: Process
     address: str
     zone: str = ""
     cluster: str = ""
-    wish: Wish = Wish.REST
+    desired: DesiredState = DesiredState.REST
     crashes: int = 0
     restarts: int = 0
     ended_at: float | None = None
     started_at: float = 0.0
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
-    def sight(self) -> Sight:
+    def state(self) -> ProcessState:
         """How it looks now."""
-        return Sight(
+        return ProcessState(
             name=self.process.name,
             kind=self.kind,
-            wish=self.wish,
+            desired=self.desired,
             alive=self.process.pid is not None,
             busy=self.lock.locked(),
             crashes=self.crashes,
@@ -101,7 +101,7 @@ def find_tools(store: str, say: Say, kafka_version: str = "") -> Tools:
 
 
 def claim_ports(
-    layout: Layout, config: MeshConfig, remembered: Mapping[str, int], claims: PortClaims
+    layout: MeshLayout, config: MeshConfig, remembered: Mapping[str, int], claims: PortClaims
 ) -> dict[str, int]:
     """Chooses a port for everything that listens: that of the last run where it is free.
 
@@ -126,7 +126,7 @@ def claim_ports(
 
 
 def build(
-    layout: Layout,
+    layout: MeshLayout,
     ports: Mapping[str, int],
     files: MeshFiles,
     tools: Tools,
@@ -142,7 +142,7 @@ def build(
         ]
         for place in members:
             process = EtcdProcess(tools.etcd, files.etcd_member(place.name), place, members)
-            held[place.name] = Supervised(Kind.STORE, process, _local(place.port))
+            held[place.name] = Supervised(ProcessKind.STORE, process, _local(place.port))
         store = store_url(members)
     for name, zone in layout.zones.items():
         places = [(ports[broker], ports[f"{broker}/controller"]) for broker in layout.broker_names(name)]
@@ -151,12 +151,12 @@ def build(
             name, files.cluster(name), places, tools.classpath, zone, java=java, settings=kafka_settings
         )
         for broker in cluster.brokers:
-            held[broker.name] = Supervised(Kind.CLUSTER, broker, broker.bootstrap, broker.zone, name)
+            held[broker.name] = Supervised(ProcessKind.CLUSTER, broker, broker.bootstrap, broker.zone, name)
     for instance in layout.instances:
         address = _local(ports[instance])
         set_off(files.service(instance), 0)
         service = ServiceProcess(instance, files.service(instance), address, store)
-        held[instance] = Supervised(Kind.SERVICE, service, address)
+        held[instance] = Supervised(ProcessKind.SERVICE, service, address)
     return held
 
 
@@ -183,7 +183,7 @@ def clusters(held: Mapping[str, Supervised]) -> list[str]:
     return list(dict.fromkeys(each.cluster for each in held.values() if each.cluster))
 
 
-def named(held: Mapping[str, Supervised], kind: Kind) -> list[str]:
+def named(held: Mapping[str, Supervised], kind: ProcessKind) -> list[str]:
     """Names of one kind."""
     return [name for name, each in held.items() if each.kind == kind]
 

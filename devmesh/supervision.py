@@ -1,4 +1,4 @@
-"""What a supervisor does about processes that end by themselves. Pure: sights in, actions out.
+"""What a supervisor does about processes that end by themselves. Pure: states in, actions out.
 
 A service (and the store's own process) that crashed is started again, later and later; a Kafka cluster is not: that a
 cluster dies is what a mesh is there to show. What a fault verb put down, and what ended while it was paused, stays down
@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from devmesh.limits import DEV_RESTART_SECONDS, DEV_STEADY_SECONDS
 
 
-class Kind(StrEnum):
+class ProcessKind(StrEnum):
     """What a process of the mesh is."""
 
     CLUSTER = "cluster"
@@ -20,7 +20,7 @@ class Kind(StrEnum):
     SERVICE = "service"
 
 
-class Wish(StrEnum):
+class DesiredState(StrEnum):
     """What people want of a process."""
 
     RUN = "run"
@@ -36,13 +36,13 @@ class Verb(StrEnum):
     FORGIVE = "forgive"
 
 
-class Sight(NamedTuple):
+class ProcessState(NamedTuple):
     """One process as it looks now.
 
     Attributes:
         name: Of the process.
         kind: Decides whether it is started again.
-        wish: The last fault verb's, RUN at first.
+        desired: The last fault verb's, RUN at first.
         alive: Whether it runs (paused counts).
         busy: Whether a verb is at work on it; then nothing else is done.
         crashes: How often it ended by itself in a row.
@@ -51,8 +51,8 @@ class Sight(NamedTuple):
     """
 
     name: str
-    kind: Kind
-    wish: Wish
+    kind: ProcessKind
+    desired: DesiredState
     alive: bool
     busy: bool
     crashes: int
@@ -67,12 +67,12 @@ class Action(NamedTuple):
     name: str
 
 
-RESTARTED: Final = (Kind.SERVICE, Kind.STORE)
+RESTARTED: Final = (ProcessKind.SERVICE, ProcessKind.STORE)
 
 
-def plan(sights: Sequence[Sight], now: float) -> list[Action]:
-    """The actions due at a time (seconds on the sights' clock)."""
-    found = ((_due(sight, now), sight.name) for sight in sights if not sight.busy)
+def plan(states: Sequence[ProcessState], now: float) -> list[Action]:
+    """The actions due at a time (seconds on the states' clock)."""
+    found = ((_due(state, now), state.name) for state in states if not state.busy)
     return [Action(verb, name) for verb, name in found if verb is not None]
 
 
@@ -99,13 +99,13 @@ def stop_stages(clusters: Sequence[str], services: Sequence[str], store: Sequenc
     return [list(stage) for stage in (services, clusters, store) if stage]
 
 
-def _due(sight: Sight, now: float) -> Verb | None:
-    if sight.alive:
-        steady = sight.crashes and now - sight.started_at >= DEV_STEADY_SECONDS
+def _due(state: ProcessState, now: float) -> Verb | None:
+    if state.alive:
+        steady = state.crashes and now - state.started_at >= DEV_STEADY_SECONDS
         return Verb.FORGIVE if steady else None
-    if sight.wish == Wish.REST:
+    if state.desired == DesiredState.REST:
         return None
-    if sight.ended_at is None:
+    if state.ended_at is None:
         return Verb.NOTE_END
-    restarts = sight.kind in RESTARTED and sight.wish == Wish.RUN
-    return Verb.RESTART if restarts and now >= sight.ended_at + backoff_seconds(sight.crashes) else None
+    restarts = state.kind in RESTARTED and state.desired == DesiredState.RUN
+    return Verb.RESTART if restarts and now >= state.ended_at + backoff_seconds(state.crashes) else None

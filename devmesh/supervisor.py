@@ -17,7 +17,7 @@ from typing import TypeVar
 from braid.kernel.errors import BraidError, Invalid, Refused, Unavailable
 from devmesh import roster, verbs
 from devmesh.blueprint import kind_of
-from devmesh.config import Layout, MeshConfig, Remembered, lay_out
+from devmesh.config import MeshConfig, MeshLayout, Remembered, lay_out
 from devmesh.control import Answer, ControlServer
 from devmesh.documents import Ready
 from devmesh.files import DirectoryLock, MeshFiles, remove, write_whole
@@ -29,7 +29,7 @@ from devmesh.processes.process import last_words
 from devmesh.registration import Address, Registration
 from devmesh.report import port_warning, ready_document, ready_page, status_document
 from devmesh.roster import Say, Supervised
-from devmesh.supervision import Action, Kind, Verb, Wish, plan, start_stages, stop_stages
+from devmesh.supervision import Action, DesiredState, ProcessKind, Verb, plan, start_stages, stop_stages
 
 T = TypeVar("T")
 
@@ -51,7 +51,7 @@ class Supervisor:
         self._say = say
         self._begun = time.monotonic()
         self._held: dict[str, Supervised] = {}
-        self._layout = Layout("", {}, (), True)
+        self._layout = MeshLayout("", {}, (), True)
         self._awaited: list[str] = []
         self._ready = asyncio.Event()
         self._ending = asyncio.Event()
@@ -146,7 +146,7 @@ class Supervisor:
     async def _come_up(self, held: Supervised) -> None:
         """Starts one for the first time; a service that ends at once gets a few attempts."""
         async with held.lock:
-            held.wish = Wish.RUN
+            held.desired = DesiredState.RUN
             for attempt in range(1, DEV_STARTS_MAX + 1):
                 held.begun()
                 try:
@@ -154,7 +154,7 @@ class Supervisor:
                     await self._beside(lambda: held.process.wait_ready(DEV_STEP_SECONDS))
                     break
                 except Unavailable:
-                    if held.kind == Kind.CLUSTER or attempt == DEV_STARTS_MAX:
+                    if held.kind == ProcessKind.CLUSTER or attempt == DEV_STARTS_MAX:
                         raise
             self._awaited.remove(held.process.name)
             zone = f" (zone {held.zone})" if held.zone else ""
@@ -163,7 +163,7 @@ class Supervisor:
     async def _register(self) -> None:
         clusters = self._document().clusters
         wanted = {name: Address(each.bootstrap, each.zone) for name, each in clusters.items()}
-        services = roster.named(self._held, Kind.SERVICE)
+        services = roster.named(self._held, ProcessKind.SERVICE)
         registration = Registration([self._held[name].address for name in services])
         try:
             await registration.wait_leaders(tuple(dict.fromkeys(map(kind_of, services))))
@@ -201,8 +201,8 @@ class Supervisor:
     # --- while it runs
 
     async def _watch(self) -> None:
-        sights = [held.sight() for held in self._held.values()]
-        for action in plan(sights, time.monotonic()):
+        states = [held.state() for held in self._held.values()]
+        for action in plan(states, time.monotonic()):
             await self._act(action)
         if self._ready.is_set():
             self._write_ready()
@@ -215,7 +215,7 @@ class Supervisor:
             held.ended_at = time.monotonic()
             held.crashes += 1
             self._note(f"{action.name} ended by itself; its log is {held.process.log_path}")
-            if not self._ready.is_set() and (held.kind == Kind.CLUSTER or held.crashes >= DEV_STARTS_MAX):
+            if not self._ready.is_set() and (held.kind == ProcessKind.CLUSTER or held.crashes >= DEV_STARTS_MAX):
                 raise Unavailable(f"{action.name} does not stay up: {last_words(held.process)}")
         elif action.verb == Verb.RESTART:
             async with held.lock:
@@ -237,7 +237,7 @@ class Supervisor:
             return {"said": "the mesh is stopping"}
         if verb == "roll":
             return {"said": await self._roll(name, roster.find(self._held, name))}
-        if verb in verbs.WISHES:
+        if verb in verbs.DESIRED:
             return {"said": await self._apply_to_all(verb, roster.find(self._held, name))}
         raise Invalid(f"there is no verb {verb!r}")
 
@@ -286,11 +286,11 @@ class Supervisor:
 
     async def _apply(self, verb: str, held: Supervised) -> str:
         async with held.lock:
-            before, held.wish = held.wish, verbs.WISHES[verb]
+            before, held.desired = held.desired, verbs.DESIRED[verb]
             try:
                 said = await self._beside(lambda: verbs.apply(verb, held.process))
             except BraidError:
-                held.wish = before
+                held.desired = before
                 raise
             held.crashes = 0
             held.ended_at = None
@@ -302,7 +302,7 @@ class Supervisor:
     # --- what it says and writes
 
     def _names(self) -> tuple[Sequence[str], Sequence[str], Sequence[str]]:
-        kinds = (Kind.CLUSTER, Kind.SERVICE, Kind.STORE)
+        kinds = (ProcessKind.CLUSTER, ProcessKind.SERVICE, ProcessKind.STORE)
         clusters, services, store = (roster.named(self._held, kind) for kind in kinds)
         return clusters, services, store
 

@@ -9,20 +9,20 @@ import psutil
 from braid.kernel.errors import Refused, Unavailable
 from devmesh.limits import DEV_POLL_SECONDS, DEV_STEP_SECONDS, DEV_STOP_SECONDS
 from devmesh.processes.process import Process
-from devmesh.supervision import Wish
+from devmesh.supervision import DesiredState
 
 # What a verb makes people want of the process.
-WISHES: Final = {
-    "kill": Wish.REST,
-    "stop": Wish.REST,
-    "start": Wish.RUN,
-    "pause": Wish.PAUSE,
-    "resume": Wish.RUN,
+DESIRED: Final = {
+    "kill": DesiredState.REST,
+    "stop": DesiredState.REST,
+    "start": DesiredState.RUN,
+    "pause": DesiredState.PAUSE,
+    "resume": DesiredState.RUN,
 }
 
 
 def apply(verb: str, process: Process) -> str:
-    """Carries a verb of `WISHES` out.
+    """Carries a verb of `DESIRED` out.
 
     Returns:
         What happened, as one sentence.

@@ -98,7 +98,7 @@ def run(given: argparse.Namespace, stop: threading.Event) -> None:
     spark = spark_session(f"event-store {given.stream}", master=given.master, driver_memory=given.driver_memory)
     try:
         spark.dataSource.register(BraidDataSource)
-        EventStore(given, spark).keep_running(stop)
+        EventStoreJob(given, spark).keep_running(stop)
     except (PySparkException, Py4JError, ConnectionError) as error:
         raise commands.spark_error(error) from error
     finally:
@@ -126,7 +126,7 @@ def check_arguments(given: argparse.Namespace) -> None:
         raise Invalid("must not be the table's directory", field="--checkpoint", remedy="name one beside it")
 
 
-class EventStore:
+class EventStoreJob:
     """One streaming query after another, each with the table opened anew.
 
     Args:

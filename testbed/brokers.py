@@ -10,7 +10,7 @@ from pathlib import Path
 
 from devmesh.blueprint import STOCK_SESSION as STOCK_SESSION
 from devmesh.processes.brokers import KafkaBroker
-from devmesh.processes.kafka_cluster import KafkaCluster, make_cluster
+from devmesh.processes.kafka_cluster import ClusterProcesses, make_cluster
 from devmesh.processes.storage import copy_template, new_kafka_id, template
 from devmesh.toolchain.jars import KAFKA_VERSION, kafka_classpath
 from devmesh.toolchain.java import java_binary
@@ -69,7 +69,7 @@ def running_cluster(
     brokers: int = 3,
     settings: Mapping[str, str] | None = None,
     version: str = KAFKA_VERSION,
-) -> Iterator[KafkaCluster]:
+) -> Iterator[ClusterProcesses]:
     """A cluster of several brokers that serve; killed at the end, whatever was done to it.
 
     Args:

@@ -6,7 +6,7 @@ from typing import Final
 
 from testbed.checkers.facts import Killed
 from testbed.members.assigner_pair import AssignerPair
-from testbed.members.telling_member import Told
+from testbed.members.telling_member import MemberEvent
 
 TAKEN_MS: Final = 1_000.0  # a takeover that took longer has no stages worth a median
 # What happened, in order. A decision's time is when it was made: before it was appended.
@@ -32,13 +32,13 @@ async def stages(pair: AssignerPair) -> str:
     return ", ".join(f"{stage} {ms:.0f}" for stage, ms in medians.items()) + f" ms (medians of {len(found)})"
 
 
-def survivors(pair: AssignerPair, killed: str, at: float) -> list[Told]:
+def survivors(pair: AssignerPair, killed: str, at: float) -> list[MemberEvent]:
     """What the others told in the moment after it, in order."""
     lines = [line for name in pair.logs if name != killed for line in pair.since(name, at)]
     return sorted(line for line in lines if line.ms <= at + TAKEN_MS)
 
 
-def stages_of(at: float, decided: Iterable[tuple[float, str]], told: Sequence[Told]) -> dict[str, float]:
+def stages_of(at: float, decided: Iterable[tuple[float, str]], told: Sequence[MemberEvent]) -> dict[str, float]:
     """Milliseconds from a kill to each stage, in their order; empty when one is missing.
 
     Args:

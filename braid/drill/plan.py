@@ -19,7 +19,7 @@ from braid.kernel.limits.drill import (
 _MEMBERS: Final = 2
 
 
-class Kind(Enum):
+class DrillKind(Enum):
     """Which failure is rehearsed."""
 
     MOVE = "move"
@@ -29,10 +29,10 @@ class Kind(Enum):
 
 
 KINDS: Final = {
-    Kind.MOVE: stream_pb2.DRILL_KIND_MOVE,
-    Kind.CLUSTER_LOSS: stream_pb2.DRILL_KIND_CLUSTER_LOSS,
-    Kind.BROKER_LOSS: stream_pb2.DRILL_KIND_BROKER_LOSS,
-    Kind.MEMBER_LOSS: stream_pb2.DRILL_KIND_MEMBER_LOSS,
+    DrillKind.MOVE: stream_pb2.DRILL_KIND_MOVE,
+    DrillKind.CLUSTER_LOSS: stream_pb2.DRILL_KIND_CLUSTER_LOSS,
+    DrillKind.BROKER_LOSS: stream_pb2.DRILL_KIND_BROKER_LOSS,
+    DrillKind.MEMBER_LOSS: stream_pb2.DRILL_KIND_MEMBER_LOSS,
 }
 
 
@@ -46,7 +46,7 @@ class Order:
         rate_per_s: Records a second.
     """
 
-    kind: Kind
+    kind: DrillKind
     stream: str
     seconds: float
     broker: int = -1
@@ -56,9 +56,9 @@ class Order:
         if not DRILL_SECONDS_MIN <= self.seconds <= DRILL_SECONDS_MAX:
             remedy = f"use {DRILL_SECONDS_MIN:g}s to {DRILL_SECONDS_MAX / 3_600:g}h"
             raise Invalid(f"{self.seconds:g} s is out of bounds", field="--for", remedy=remedy)
-        if (self.broker >= 0) != (self.kind is Kind.BROKER_LOSS):
+        if (self.broker >= 0) != (self.kind is DrillKind.BROKER_LOSS):
             remedy = "name one of the cluster's brokers: --broker 2"
-            if self.kind is not Kind.BROKER_LOSS:
+            if self.kind is not DrillKind.BROKER_LOSS:
                 remedy = "leave it out, or rehearse broker-loss"
             raise Invalid(f"{self.kind.value} and a broker", field="--broker", remedy=remedy)
 
@@ -88,17 +88,17 @@ class Plan:
     @property
     def members(self) -> int:
         """Consuming processes."""
-        return _MEMBERS + (self.order.kind is Kind.MEMBER_LOSS)
+        return _MEMBERS + (self.order.kind is DrillKind.MEMBER_LOSS)
 
     @property
     def leaves(self) -> bool:
         """Whether its traffic is to be on another cluster in the end."""
-        return self.order.kind is not Kind.MEMBER_LOSS
+        return self.order.kind is not DrillKind.MEMBER_LOSS
 
     @property
     def loses_cluster(self) -> bool:
         """Whether its clients refuse connections."""
-        return self.order.kind in (Kind.CLUSTER_LOSS, Kind.BROKER_LOSS)
+        return self.order.kind in (DrillKind.CLUSTER_LOSS, DrillKind.BROKER_LOSS)
 
 
 def make_plan(order: Order, id: str, stream: stream_pb2.Stream, clusters: Sequence[cluster_pb2.Cluster]) -> Plan:
@@ -120,7 +120,7 @@ def make_plan(order: Order, id: str, stream: stream_pb2.Stream, clusters: Sequen
     carrier = _carrier(stream)
     candidates = [*(stream.spec.clusters or sorted(each.name for each in clusters))]
     others = [each for each in candidates if each != carrier]
-    if order.kind is not Kind.MEMBER_LOSS and not others:
+    if order.kind is not DrillKind.MEMBER_LOSS and not others:
         message = f"stream {name} may be on cluster {carrier} alone: {order.kind.value} needs another one"
         remedy = "let the stream use another cluster, or rehearse member-loss"
         raise Refused(message, field="--stream", remedy=remedy)
@@ -144,7 +144,7 @@ def _carrier(stream: stream_pb2.Stream) -> str:
 
 def _check_broker(order: Order, cluster: cluster_pb2.Cluster) -> None:
     brokers = [*cluster.status.usual_brokers]
-    if order.kind is not Kind.BROKER_LOSS:
+    if order.kind is not DrillKind.BROKER_LOSS:
         return
     if order.broker not in brokers:
         message = f"{order.broker} is no broker of cluster {cluster.name}"
@@ -167,7 +167,7 @@ def _spec(
     spec.ClearField("clusters")
     spec.clusters.extend([carrier, *others])
     spec.retention_hours = 1
-    named = "" if order.kind is Kind.MEMBER_LOSS else carrier
+    named = "" if order.kind is DrillKind.MEMBER_LOSS else carrier
     spec.drill.CopyFrom(
         stream_pb2.Drill(stream=stream.name, kind=KINDS[order.kind], cluster=named, broker=order.broker)
     )
@@ -176,7 +176,7 @@ def _spec(
 
 def _leave_seconds(order: Order, stream: stream_pb2.Stream, cluster: cluster_pb2.Cluster) -> float:
     """With the time that the stream rides out a broker's death."""
-    if order.kind is not Kind.BROKER_LOSS:
+    if order.kind is not DrillKind.BROKER_LOSS:
         return DRILL_LEAVE_SECONDS
     declared = stream.spec if stream.spec.HasField("ride_out_seconds") else cluster.spec.health
     return DRILL_LEAVE_SECONDS + declared.ride_out_seconds

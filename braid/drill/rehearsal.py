@@ -10,9 +10,9 @@ from braid.drill.control import Control, drained, misplaced, untrusted
 from braid.drill.evidence import Evidence
 from braid.drill.journal import Follower
 from braid.drill.orders import Refuse
-from braid.drill.plan import Kind, Plan
+from braid.drill.plan import DrillKind, Plan
 from braid.drill.processes import DrillProcess
-from braid.drill.verdict import Measured, Verdict
+from braid.drill.verdict import DrillInstants, DrillVerdict
 from braid.kernel.errors import BraidError, DeadlineExceeded, FailoverBlocked, Unavailable
 from braid.kernel.limits.drill import (
     DRILL_ASK_SECONDS,
@@ -46,7 +46,7 @@ class Rehearsal:
         self._directory = directory
         self._say = say
         self._evidence = Evidence()
-        self._measured = Measured()
+        self._measured = DrillInstants()
         self._producer: DrillProcess | None = None
         self._members: list[DrillProcess] = []
         self._files: dict[str, Follower] = {}
@@ -57,13 +57,13 @@ class Rehearsal:
         """Why the drill's stream or group could not be removed; ''."""
         return self._left_behind
 
-    async def play(self) -> Verdict:
+    async def play(self) -> DrillVerdict:
         """Plays it and removes what it made, interrupted or not.
 
         Raises:
             BraidError: it could not begin.
         """
-        verdict = Verdict(self._plan, self._measured, self._evidence)
+        verdict = DrillVerdict(self._plan, self._measured, self._evidence)
         passed, told = False, "it was interrupted"
         try:
             await self._prepare()
@@ -144,23 +144,23 @@ class Rehearsal:
     async def _break(self) -> None:
         plan, measured = self._plan, self._measured
         match plan.order.kind:
-            case Kind.MOVE:
+            case DrillKind.MOVE:
                 self._say(f"moving stream {plan.name} off {plan.cluster}")
                 measured.broken_ns = measured.healed_ns = time.monotonic_ns()
                 await self._control.move(plan)
-            case Kind.CLUSTER_LOSS | Kind.BROKER_LOSS:
+            case DrillKind.CLUSTER_LOSS | DrillKind.BROKER_LOSS:
                 order = await self._refusal()
                 self._say(f"refusing connections to {', '.join(sorted(order.addresses))}")
                 measured.broken_ns = time.monotonic_ns()
                 await self._order(order)
-            case Kind.MEMBER_LOSS:
+            case DrillKind.MEMBER_LOSS:
                 await self._kill_a_member()
 
     async def _refusal(self) -> Refuse:
         plan = self._plan
         cluster = next(each for each in await self._control.clusters() if each.name == plan.cluster)
         brokers = await self._control.brokers(cluster)
-        if plan.order.kind is Kind.BROKER_LOSS:
+        if plan.order.kind is DrillKind.BROKER_LOSS:
             if plan.order.broker not in brokers:
                 raise Unavailable(f"broker {plan.order.broker} of cluster {plan.cluster} is away already")
             address = brokers[plan.order.broker]
@@ -193,7 +193,7 @@ class Rehearsal:
         await asyncio.gather(*(each.order(order) for each in self._processes))
 
     def _recovered(self) -> bool:
-        verdict = Verdict(self._plan, self._measured, self._evidence)
+        verdict = DrillVerdict(self._plan, self._measured, self._evidence)
         return (verdict.first_ack_elsewhere_ms if self._plan.leaves else verdict.takeover_ms) is not None
 
     async def _settle(self) -> None:

@@ -5,29 +5,29 @@ from dataclasses import dataclass
 from typing import Final
 
 from braid.drill.evidence import Evidence
-from braid.drill.plan import Kind, Plan
+from braid.drill.plan import DrillKind, Plan
 
 NAMED_MAX: Final = 3  # lost records that are named
 _SMALL: Final = "The load was the drill's own, {rate} small records a second: the stream's own load was not rehearsed."
-_SIMULATED: Final[Mapping[Kind, Sequence[str]]] = {
-    Kind.MOVE: ("Nothing was simulated: the move was a real one, of the drill's stream.",),
-    Kind.CLUSTER_LOSS: (
+_SIMULATED: Final[Mapping[DrillKind, Sequence[str]]] = {
+    DrillKind.MOVE: ("Nothing was simulated: the move was a real one, of the drill's stream.",),
+    DrillKind.CLUSTER_LOSS: (
         "Cluster {cluster} was not broken: only the drill's own processes refused connections to its brokers.",
         "The registry took the drill's reports for its own looks failing, for the drill's stream alone; it reached "
         "{cluster} all the time, as did the assigner.",
         "No record on a disk was in danger: losses by brokers that lose data were not rehearsed.",
     ),
-    Kind.BROKER_LOSS: (
+    DrillKind.BROKER_LOSS: (
         "Broker {broker} of {cluster} was not broken: only the drill's own processes refused connections to it.",
         "Kafka elected no other leaders, since nothing had happened to it: the pause until then was not rehearsed.",
         "The registry took the drill's reports for appends that hang, for the drill's stream alone.",
     ),
-    Kind.MEMBER_LOSS: ("Nothing was simulated: one of the drill's processes was killed (SIGKILL).",),
+    DrillKind.MEMBER_LOSS: ("Nothing was simulated: one of the drill's processes was killed (SIGKILL).",),
 }
 
 
 @dataclass
-class Measured:
+class DrillInstants:
     """Instants of a drill, monotonic nanoseconds; None where it was not reached.
 
     Attributes:
@@ -52,11 +52,11 @@ class Measured:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class DrillVerdict:
     """Judges a drill."""
 
     plan: Plan
-    measured: Measured
+    measured: DrillInstants
     evidence: Evidence
 
     @property

@@ -21,7 +21,7 @@ class OffsetRange(NamedTuple):
         return f"{self.partition}:{self.first}-{self.last if self.last != OPEN else ''}"
 
 
-Ranges = tuple[OffsetRange, ...]
+OffsetRanges = tuple[OffsetRange, ...]
 
 
 def ranges_text(ranges: Iterable[OffsetRange]) -> str:
@@ -29,7 +29,7 @@ def ranges_text(ranges: Iterable[OffsetRange]) -> str:
     return ",".join(map(str, ranges))
 
 
-def parse_ranges(text: str, field: str) -> Ranges:
+def parse_ranges(text: str, field: str) -> OffsetRanges:
     """Reads what `ranges_text` writes. Raises `Invalid`."""
     found: list[OffsetRange] = []
     for part in filter(None, (each.strip() for each in text.split(","))):
@@ -40,7 +40,7 @@ def parse_ranges(text: str, field: str) -> Ranges:
     return tuple(found)
 
 
-def united(ranges: Iterable[OffsetRange]) -> Ranges:
+def united(ranges: Iterable[OffsetRange]) -> OffsetRanges:
     """The same offsets as the fewest ranges, in order."""
     made: list[OffsetRange] = []
     for each in sorted(ranges):

@@ -27,7 +27,7 @@ def state_hash(kind: Kind[object, object, object], state: object) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Pinned:
+class PinnedState:
     """A state that is to become a snapshot: states never change, so writing it as bytes can wait, and be interrupted.
 
     Attributes:
@@ -120,9 +120,9 @@ class Fold:
         self.state = kind.decider.initial(history.id)
         self.sequence = 0
         self.revision = 0
-        self.due: Pinned | None = None
+        self.due: PinnedState | None = None
         self.interval_ended = False  # set when a state is pinned: what was appended since the last time can be archived
-        self._pinned: Pinned | None = None
+        self._pinned: PinnedState | None = None
         self._snapshot_sequence = 0
         self._requests: dict[str, None] = {}
 
@@ -155,8 +155,8 @@ class Fold:
         pinned = self._pinned_now()
         return pinned.framed(list(pinned.pieces())).data
 
-    def _pinned_now(self) -> Pinned:
-        return Pinned(self.kind, self.sequence, self.state, tuple(self._requests))
+    def _pinned_now(self) -> PinnedState:
+        return PinnedState(self.kind, self.sequence, self.state, tuple(self._requests))
 
     def decode(self, first: int, events: Sequence[bytes], revision: int) -> Sequence[RecordedEvent]:
         """The events among these that are not folded yet. Changes nothing; raises as `apply` does."""

@@ -15,7 +15,7 @@ from braid.kernel.limits.store import SESSION_TTL_SECONDS, STORE_CALL_SECONDS
 from braid.kernel.ports import Endpoint, EventStore, Host, Leader, RpcServer, RpcTransport, Session
 from braid.rpc.mesh_client import Directory, KnownEndpoint, ServiceClient
 from braid.runtime.aggregates import Aggregates
-from braid.runtime.archive.serving import Archive, ArchiveHandlers, Peers
+from braid.runtime.archive.serving import Archive, ArchiveHandlers, PeerArchives
 from braid.runtime.archive.shelf import Shelf
 from braid.runtime.archive.sweeper import Sweeper
 from braid.runtime.clocks.waits import Waits
@@ -71,7 +71,7 @@ class Replica:
         self.metrics = metrics or make_metrics(service.name, instance)
         self.log = logger(service.name, instance)
         self._store_directory = StoreDirectory(store, host.clock)
-        self._peers = Peers(transport, service.name, self._store_directory.endpoints, lambda: self.address)
+        self._peers = PeerArchives(transport, service.name, self._store_directory.endpoints, lambda: self.address)
         shelf = Shelf(archive.store, host.clock, self._peers.archives, archive.retention_days) if archive else None
         self.aggregates = Aggregates(store, service.kinds, host, service.name, self, self.metrics, shelf)
         self.archive = ArchiveHandlers(service.name, shelf, self.aggregates.archive_log, archive, self.aggregates)

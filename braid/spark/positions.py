@@ -13,7 +13,7 @@ from typing import NamedTuple, Self
 from braid.client.planning.planner import Done, Offer
 from braid.kernel.errors import Invalid, Unsupported
 from braid.kernel.ids import ChannelId, LeaseId
-from braid.kernel.ranges import Ranges
+from braid.kernel.progress.ranges import Ranges
 from braid.spark.limits import SPARK_SKIP_SPANS_MAX
 from braid.spark.plan import share_limit
 

@@ -34,7 +34,7 @@ from braid.client.records.braid_headers import (
 )
 from braid.client.records.where import Where, chosen_by, headers_asked, salt_of
 from braid.kernel.ports import KafkaRecord
-from braid.kernel.ranges import Ranges
+from braid.kernel.progress.ranges import Ranges
 from braid.kernel.record_columns import RecordColumns, columns_of
 from braid.spark.plan import LogRange
 

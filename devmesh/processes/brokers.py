@@ -33,7 +33,7 @@ from devmesh.toolchain.jvm import BROKER_CLASS, KafkaJvm
 _LOG_TAIL_BYTES: Final = 2_000
 
 
-class Peers(NamedTuple):
+class BrokerPeers(NamedTuple):
     """What a broker of a cluster of several has to know of it.
 
     Attributes:
@@ -66,7 +66,7 @@ class KafkaBroker:
         tiered_stop_at_level: int | None = 1,
         settings: Mapping[str, str] | None = None,
         jvm_options: Sequence[str] | None = None,
-        peers: Peers | None = None,
+        peers: BrokerPeers | None = None,
     ) -> None:
         """Describes a broker; nothing is started or written yet.
 

@@ -15,7 +15,7 @@ from braid.kernel.errors import NotFound, Unavailable
 from devmesh.blueprint import broker_names, controller_nodes
 from devmesh.config import ZONES
 from devmesh.limits import BROKER_POLL_SECONDS, BROKER_STOP_SECONDS, DEV_CLUSTER_STOP_SECONDS, DEV_STEP_SECONDS
-from devmesh.processes.brokers import KafkaBroker, Peers
+from devmesh.processes.brokers import BrokerPeers, KafkaBroker
 from devmesh.processes.replication import ask_copies
 from devmesh.processes.storage import kept_cluster_id
 
@@ -23,7 +23,7 @@ _ID_FILE: Final = "cluster-id"
 _ASK_SECONDS: Final = 5.0
 
 
-class KafkaCluster:
+class ClusterProcesses:
     """The brokers of one cluster, with verbs for all of them at once.
 
     Args:
@@ -103,7 +103,7 @@ def make_cluster(
     *,
     java: str = "java",
     settings: Mapping[str, str] | None = None,
-) -> KafkaCluster:
+) -> ClusterProcesses:
     """Describes a cluster; no broker is started. That of one broker is the broker that `KafkaBroker` makes.
 
     Args:
@@ -118,7 +118,7 @@ def make_cluster(
     names = broker_names(name, len(ports))
     if len(ports) == 1:
         alone = KafkaBroker(name, directory, *ports[0], classpath, zone, java=java, settings=settings)
-        return KafkaCluster(name, [alone])
+        return ClusterProcesses(name, [alone])
     cluster_id = kept_cluster_id(directory / _ID_FILE)
     controllers = {node: ports[node - 1][1] for node in controller_nodes(len(ports))}
     brokers = [
@@ -130,11 +130,11 @@ def make_cluster(
             rack,
             java=java,
             settings=settings,
-            peers=Peers(node, len(ports), controllers, cluster_id),
+            peers=BrokerPeers(node, len(ports), controllers, cluster_id),
         )
         for node, rack in enumerate(racks(zone, len(ports)), start=1)
     ]
-    return KafkaCluster(name, brokers)
+    return ClusterProcesses(name, brokers)
 
 
 def racks(zone: str, count: int) -> list[str]:

@@ -12,12 +12,12 @@ from braid.kernel.limits.lagmon import LAG_PROGRESS_MAX, LAG_SLICE_ROWS
 from braid.kernel.ports import TopicPartition
 from services.lagmon.model.ends import LogEnds
 from services.lagmon.model.lag import LagRow, RowKey
-from services.lagmon.model.world import Channel, Presence, World
+from services.lagmon.model.mesh_view import Channel, MeshView, Presence
 from services.lagmon.policy import (
     Commit,
     Now,
     PartitionProgress,
-    Probe,
+    RecordProbe,
     has_envelope,
     is_stale,
     live_seconds,
@@ -72,7 +72,7 @@ class ClusterModel:
     ends: dict[TopicPartition, LogEnds] = field(default_factory=dict)
     missing: frozenset[str] = frozenset()
     left_out: int = 0
-    _registered: World | None = None
+    _registered: MeshView | None = None
     _origins: dict[GroupPartition, int] = field(default_factory=dict)
     _wanted: tuple[TopicPartition, ...] | None = None
     _groups: dict[TopicPartition, list[GroupPartition]] = field(default_factory=dict)
@@ -109,28 +109,28 @@ class ClusterModel:
         for key in [key for key, where in self._origins.items() if where == origin]:
             self._drop(key)
 
-    def register(self, world: World) -> None:
+    def register(self, view: MeshView) -> None:
         """Registered groups lag in every open channel they consume, and in drained ones they have yet to read.
 
         Also where they never committed.
         """
-        if self._registered is world:
+        if self._registered is view:
             return
-        for channel in world.channels.values():
+        for channel in view.channels.values():
             if channel.cluster != self.name or channel.presence is not Presence.OPEN:
                 continue
-            for group, wish in (world.groups or {}).items():
-                if wish.wants(channel):
+            for group, subscription in (view.groups or {}).items():
+                if subscription.wants(channel):
                     self._expect(group, channel)
-        for group, wish in (world.groups or {}).items():
-            for name in wish.reading:
-                read = world.channels.get(name)
-                if read is not None and read.cluster == self.name and wish.lags_in(read):
+        for group, subscription in (view.groups or {}).items():
+            for name in subscription.reading:
+                read = view.channels.get(name)
+                if read is not None and read.cluster == self.name and subscription.lags_in(read):
                     self._expect(group, read)
         for key in [key for key, progress in self.progress.items() if progress.commit is None]:
-            if not self._expected(key, world):
+            if not self._expected(key, view):
                 self._drop(key)
-        self._registered = world
+        self._registered = view
 
     def observe(self, ends: Mapping[TopicPartition, int], at: float) -> None:
         """Logs ended there at that time."""
@@ -147,7 +147,7 @@ class ClusterModel:
     def probed(self, partition: TopicPartition, offset: int, ingested_at_ms: int | None, at: float) -> None:
         """The record at an undone offset was read for its time; None when it did not come."""
         for progress in self._stuck_at(partition, offset):
-            progress.probe = Probe(offset, ingested_at_ms, at)
+            progress.probe = RecordProbe(offset, ingested_at_ms, at)
 
     def no_record(self, partition: TopicPartition, offset: int) -> None:
         """What lies at an undone offset is no record of anybody's."""
@@ -176,39 +176,39 @@ class ClusterModel:
         keys = list(self.progress)
         return (keys[at : at + LAG_SLICE_ROWS] for at in range(0, len(keys), LAG_SLICE_ROWS))
 
-    def probes_due(self, keys: Iterable[GroupPartition], world: World, now: Now) -> dict[TopicPartition, int]:
+    def probes_due(self, keys: Iterable[GroupPartition], view: MeshView, now: Now) -> dict[TopicPartition, int]:
         """Undone offsets whose records to read for their time, at most one a partition."""
         due: dict[TopicPartition, int] = {}
         for key in keys:
             progress, ends = self.progress.get(key), self.ends.get(key.log)
             if progress is None or ends is None or key.log in due or is_stale(ends, now):
                 continue
-            channel = world.topics.get((self.name, key.topic))
-            if not self._is_shown(key, progress, channel, world) or _is_drained(key, channel, world):
+            channel = view.topics.get((self.name, key.topic))
+            if not self._is_shown(key, progress, channel, view) or _is_drained(key, channel, view):
                 continue
             reading = read_lag(progress, ends, now)
             if wants_probe(progress, reading, ends, now):
                 due[key.log] = reading.oldest
         return due
 
-    def rows(self, keys: Iterable[GroupPartition], world: World, now: Now) -> Iterator[LagRow]:
+    def rows(self, keys: Iterable[GroupPartition], view: MeshView, now: Now) -> Iterator[LagRow]:
         """A row for each of the groups and partitions that is there for anybody."""
         for key in keys:
             progress = self.progress.get(key)
-            channel = world.topics.get((self.name, key.topic))
-            if progress is not None and self._is_shown(key, progress, channel, world):
-                yield self._row(key, progress, channel, world, now)
+            channel = view.topics.get((self.name, key.topic))
+            if progress is not None and self._is_shown(key, progress, channel, view):
+                yield self._row(key, progress, channel, view, now)
 
     # --- how
 
     def _row(
-        self, key: GroupPartition, progress: PartitionProgress, channel: Channel | None, world: World, now: Now
+        self, key: GroupPartition, progress: PartitionProgress, channel: Channel | None, view: MeshView, now: Now
     ) -> LagRow:
         ends = self.ends.get(key.log) or LogEnds()
-        reading = read_lag(progress, ends, now, drained=_is_drained(key, channel, world))
+        reading = read_lag(progress, ends, now, drained=_is_drained(key, channel, view))
         live = live_seconds(progress, ends, now) if reading.records else None
-        wish = world.wish(key.group)
-        ours = wish is not None or has_envelope(progress)
+        subscription = view.subscription(key.group)
+        ours = subscription is not None or has_envelope(progress)
         age_ms = round((now.elapsed - ends.seen_at) * 1000) if ends.seen_at is not None else now.wall_ms
         return LagRow(
             key=RowKey(
@@ -231,22 +231,22 @@ class ClusterModel:
             commit_time_ms=progress.commit.time_ms if progress.commit else 0,
             split_partitions=int(live is not None),
             live_lag_seconds=live or 0.0,
-            unattended=wish is not None and not wish.attended,
+            unattended=subscription is not None and not subscription.attended,
             holder=progress.commit,
         )
 
     def _is_shown(
-        self, key: GroupPartition, progress: PartitionProgress, channel: Channel | None, world: World
+        self, key: GroupPartition, progress: PartitionProgress, channel: Channel | None, view: MeshView
     ) -> bool:
         """Topics that are gone have no lag; nor have deleted groups, nor lanes a group does not consume any more."""
         if channel is None:
             return key.topic not in self.missing
         if channel.presence is Presence.RETIRED:
             return False
-        wish = world.wish(key.group)
-        if wish is not None:
-            return wish.wants(channel)
-        return world.groups is None or not has_envelope(progress)
+        subscription = view.subscription(key.group)
+        if subscription is not None:
+            return subscription.wants(channel)
+        return view.groups is None or not has_envelope(progress)
 
     def _expect(self, group: str, channel: Channel) -> None:
         for partition in range(channel.partitions):
@@ -255,9 +255,9 @@ class ClusterModel:
                 self.progress[key] = PartitionProgress()
                 self._wanted = None
 
-    def _expected(self, key: GroupPartition, world: World) -> bool:
-        channel, wish = world.topics.get((self.name, key.topic)), world.wish(key.group)
-        return channel is not None and wish is not None and wish.lags_in(channel)
+    def _expected(self, key: GroupPartition, view: MeshView) -> bool:
+        channel, subscription = view.topics.get((self.name, key.topic)), view.subscription(key.group)
+        return channel is not None and subscription is not None and subscription.lags_in(channel)
 
     def _drop(self, key: GroupPartition) -> None:
         """A registered group is expected again when `register` is next called."""
@@ -274,9 +274,9 @@ class ClusterModel:
                 yield progress
 
 
-def _is_drained(key: GroupPartition, channel: Channel | None, world: World) -> bool:
+def _is_drained(key: GroupPartition, channel: Channel | None, view: MeshView) -> bool:
     """Whether nothing is left for the group: the channel is drained, and it does not read it."""
     if channel is None or channel.presence is not Presence.DRAINED:
         return False
-    wish = world.wish(key.group)
-    return wish is None or not wish.lags_in(channel)
+    subscription = view.subscription(key.group)
+    return subscription is None or not subscription.lags_in(channel)

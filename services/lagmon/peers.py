@@ -18,7 +18,7 @@ from braid.kernel.limits.names import PAGE_SIZE_MAX
 from braid.kernel.ports import Host
 from braid.rpc.mesh_client import ServiceClient
 from braid.runtime.channel_stream import follow_channels
-from services.lagmon.model.world import Channel, ClusterPlace, Presence, Wish, World
+from services.lagmon.model.mesh_view import Channel, ClusterPlace, GroupSubscription, MeshView, Presence
 
 T = TypeVar("T")
 _PRESENCES = {
@@ -30,13 +30,13 @@ _PRESENCES = {
 
 
 class Peers:
-    """The world as last heard."""
+    """The mesh as last heard."""
 
     def __init__(
         self, host: Host, registry_client: ServiceClient, assigner_client: ServiceClient, changed: Callable[[], None]
     ) -> None:
-        """`changed` is called after every change of `world`."""
-        self.world = World()
+        """`changed` is called after every change of `view`."""
+        self.view = MeshView()
         self._host = host
         self._registry = registry_client
         self._assigner = assigner_client
@@ -70,28 +70,28 @@ class Peers:
             found |= {cluster.name: _place(cluster) for cluster in page.clusters}
             token = page.next_page_token
             if not token:
-                self._tell(replace(self.world, clusters=found))
+                self._tell(replace(self.view, clusters=found))
                 return
 
     async def _ask_groups(self) -> None:
-        found: dict[str, Wish] = {}
+        found: dict[str, GroupSubscription] = {}
         token = ""
         for _ in range(LAG_PEER_PAGES_MAX):
             request = assigner.ListGroupsRequest(page_size=PAGE_SIZE_MAX, page_token=token)
             page = await self._assigner.unary("ListGroups", request, assigner.ListGroupsResponse)
-            found |= {group.name: _wish(group) for group in page.groups}
+            found |= {group.name: _subscription(group) for group in page.groups}
             token = page.next_page_token
             if not token:
-                self._tell(replace(self.world, groups=found))
+                self._tell(replace(self.view, groups=found))
                 return
 
     def _take_channels(self, message: route_pb2.WatchChannelsResponse) -> None:
-        known: Mapping[str, Channel] = {} if message.full else self.world.channels
-        self._tell(replace(self.world, channels={**known, **_channels(message.channels)}))
+        known: Mapping[str, Channel] = {} if message.full else self.view.channels
+        self._tell(replace(self.view, channels={**known, **_channels(message.channels)}))
 
-    def _tell(self, world: World) -> None:
-        if world != self.world:
-            self.world = world
+    def _tell(self, view: MeshView) -> None:
+        if view != self.view:
+            self.view = view
             self._changed()
 
 
@@ -114,7 +114,7 @@ def _channels(told: Iterable[stream_pb2.Channel]) -> dict[str, Channel]:
     }
 
 
-def _wish(group: group_pb2.Group) -> Wish:
+def _subscription(group: group_pb2.Group) -> GroupSubscription:
     reading = frozenset(group.status.reading_channels)
     attended = group.status.members > 0
-    return Wish(frozenset(group.spec.streams), frozenset(group.spec.lanes), reading, attended)
+    return GroupSubscription(frozenset(group.spec.streams), frozenset(group.spec.lanes), reading, attended)

@@ -15,11 +15,11 @@ import math
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from braid.kernel.cursors import live_cursor
-from braid.kernel.envelope import Kind, decode
+from braid.kernel.envelope import MetadataKind, decode
 from braid.kernel.limits.lagmon import LAG_PROBE_AGAIN_SECONDS, LAG_STALE_SECONDS, LAG_STALL_SECONDS
-from braid.kernel.progress_fields import EnvelopeFields
-from braid.kernel.ranges import EMPTY, Ranges
+from braid.kernel.progress.cursors import live_cursor
+from braid.kernel.progress.fields import EnvelopeFields
+from braid.kernel.progress.ranges import EMPTY, Ranges
 from services.lagmon.model.ends import LogEnds
 from services.lagmon.model.lag import Source
 
@@ -33,7 +33,7 @@ class Now(NamedTuple):
     wall_ms: int
 
 
-class Probe(NamedTuple):
+class RecordProbe(NamedTuple):
     """A record read for its time: the undone offset it was read for, its ingestion time (None: not found), and when."""
 
     offset: int
@@ -41,7 +41,7 @@ class Probe(NamedTuple):
     at: float
 
 
-class Reading(NamedTuple):
+class PartitionLag(NamedTuple):
     """The lag of one group in one partition.
 
     Attributes:
@@ -59,7 +59,7 @@ class Reading(NamedTuple):
     exact: bool
 
 
-_DONE: Final = Reading(0, 0.0, Source.DONE, -1, True)
+_DONE: Final = PartitionLag(0, 0.0, Source.DONE, -1, True)
 
 
 @dataclass(slots=True)
@@ -77,10 +77,10 @@ class Commit:
     metadata: str
     time_ms: int
     heard_at: float = LONG_AGO
-    _decoded: tuple[Kind, EnvelopeFields, Ranges] | None = None
+    _decoded: tuple[MetadataKind, EnvelopeFields, Ranges] | None = None
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> MetadataKind:
         """What the metadata is."""
         return self._read()[0]
 
@@ -104,7 +104,7 @@ class Commit:
         """Whether the holder worked without an assigner."""
         return self.fields.detached
 
-    def _read(self) -> tuple[Kind, EnvelopeFields, Ranges]:
+    def _read(self) -> tuple[MetadataKind, EnvelopeFields, Ranges]:
         if self._decoded is None:
             decoded = decode(self.offset, self.metadata)
             self._decoded = (decoded.kind, decoded.fields, decoded.fields.claims)
@@ -122,11 +122,11 @@ class PartitionProgress:
     """
 
     commit: Commit | None = None
-    probe: Probe | None = None
+    probe: RecordProbe | None = None
     no_records: Ranges = EMPTY
 
 
-def read_lag(progress: PartitionProgress, ends: LogEnds, now: Now, *, drained: bool = False) -> Reading:
+def read_lag(progress: PartitionProgress, ends: LogEnds, now: Now, *, drained: bool = False) -> PartitionLag:
     """The lag now. Never negative, never NaN, exactly 0 when everything is done."""
     commit = progress.commit
     if drained or (commit is not None and 0 <= ends.end <= commit.offset):
@@ -137,7 +137,7 @@ def read_lag(progress: PartitionProgress, ends: LogEnds, now: Now, *, drained: b
         return _DONE if ends.end >= 0 else _unseen(progress, now)
     seconds, source, exact = _age(progress, ends, oldest, now)
     beside = commit.fields.spill.done if commit is not None and commit.fields.spill is not None else 0
-    return Reading(max(1, undone.count - beside), max(0.0, seconds), source, oldest, exact)
+    return PartitionLag(max(1, undone.count - beside), max(0.0, seconds), source, oldest, exact)
 
 
 def undone_offsets(progress: PartitionProgress, ends: LogEnds) -> Ranges:
@@ -161,7 +161,7 @@ def live_seconds(progress: PartitionProgress, ends: LogEnds, now: Now) -> float 
     return max(0.0, now.elapsed - by) if by is not None else 0.0
 
 
-def wants_probe(progress: PartitionProgress, reading: Reading, ends: LogEnds, now: Now) -> bool:
+def wants_probe(progress: PartitionProgress, reading: PartitionLag, ends: LogEnds, now: Now) -> bool:
     """Whether the record at the oldest undone offset should be read: the group stalls, its age is not known exactly,
     and it was not read before in this stall."""
     commit, probe = progress.commit, progress.probe
@@ -184,17 +184,17 @@ def has_envelope(progress: PartitionProgress) -> bool:
 
 
 def _has_envelope(commit: Commit) -> bool:
-    return commit.kind in (Kind.ENVELOPE, Kind.DAMAGED, Kind.UNSUPPORTED)
+    return commit.kind in (MetadataKind.ENVELOPE, MetadataKind.DAMAGED, MetadataKind.UNSUPPORTED)
 
 
-def _unseen(progress: PartitionProgress, now: Now) -> Reading:
+def _unseen(progress: PartitionProgress, now: Now) -> PartitionLag:
     """The log's end was never seen: what the envelope says of unfinished records is all there is."""
     known = progress.commit.fields.oldest_ingested_at_ms if progress.commit else None
     if known is None or progress.commit is None:
-        return Reading(0, 0.0, Source.UNKNOWN, -1, False)
+        return PartitionLag(0, 0.0, Source.UNKNOWN, -1, False)
     unfinished = progress.commit.claims.gaps(progress.commit.fields.base, progress.commit.claims.end or 0)
     seconds = max(0.0, (now.wall_ms - known) / 1000)
-    return Reading(max(1, unfinished.count), seconds, Source.ENVELOPE, -1, True)
+    return PartitionLag(max(1, unfinished.count), seconds, Source.ENVELOPE, -1, True)
 
 
 def _age(progress: PartitionProgress, ends: LogEnds, oldest: int, now: Now) -> tuple[float, Source, bool]:

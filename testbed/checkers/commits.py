@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from braid.kernel.envelope import Kind
+from braid.kernel.envelope import MetadataKind
 from braid.kernel.errors import BraidError
-from braid.kernel.progress_fields import EnvelopeFields
+from braid.kernel.progress.fields import EnvelopeFields
 from testbed.checkers.checking import Instant
 from testbed.checkers.done import HEEDS, DoneOffsets
 from testbed.checkers.envelopes import read, stated
@@ -124,7 +124,7 @@ class ReadableEnvelopes(Instant):
         """See `Checker`."""
         if isinstance(fact, Committed):
             decoded = read(fact)
-            if decoded.kind not in (Kind.ENVELOPE, Kind.NONE):
+            if decoded.kind not in (MetadataKind.ENVELOPE, MetadataKind.NONE):
                 yield f"the commit of {fact.group} in {fact.log} does not read back: {decoded.reason}"
             elif decoded.fields.base != fact.offset:
                 yield f"the commit of {fact.group} in {fact.log} says {decoded.fields.base} beside {fact.offset}"

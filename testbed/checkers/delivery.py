@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from braid.kernel.offset_ranges import OPEN, OffsetRange, Ranges, united
+from braid.kernel.offset_ranges import OPEN, OffsetRange, OffsetRanges, united
 from testbed.checkers.checking import Instant
 from testbed.checkers.facts import (
     Acknowledged,
@@ -25,7 +25,7 @@ from testbed.checkers.facts import (
 NAMED_MAX = 5  # of what is missing
 
 
-def within(ranges: Ranges, place: Place) -> bool:
+def within(ranges: OffsetRanges, place: Place) -> bool:
     """Whether ranges of a place's topic name it."""
     named = [each for each in ranges if each.partition == place.partition and each.first <= place.offset]
     return any(each.last == OPEN or place.offset <= each.last for each in named)
@@ -48,12 +48,12 @@ class ZeroLoss:
     def __init__(self, groups: Sequence[str]) -> None:
         self._acknowledged: dict[bytes, Place] = {}
         self._settled: dict[str, set[bytes]] = {group: set() for group in groups}
-        self._given_up: dict[Topic, Ranges] = {}
-        self._destroyed: dict[LogId, Ranges] = {}
+        self._given_up: dict[Topic, OffsetRanges] = {}
+        self._destroyed: dict[LogId, OffsetRanges] = {}
         self._newer: set[bytes] = set()
         self._gone: set[bytes] = set()
-        self._told: dict[Topic, Ranges] = {}
-        self._backup: tuple[dict[Topic, Ranges], dict[Topic, Ranges]] = {}, {}
+        self._told: dict[Topic, OffsetRanges] = {}
+        self._backup: tuple[dict[Topic, OffsetRanges], dict[Topic, OffsetRanges]] = {}, {}
 
     def see(self, fact: Fact) -> Iterator[str]:
         """See `Checker`."""

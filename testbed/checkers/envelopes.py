@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from braid.kernel import envelope
+from braid.kernel.envelope.spill import read_spilled
 from braid.kernel.ports import TopicPartition
-from braid.kernel.progress_fields import EnvelopeFields
-from braid.kernel.spill import read_spilled
+from braid.kernel.progress.fields import EnvelopeFields
 from testbed.checkers.facts import Committed
 
 _COMMITS_KEPT = 256  # each fact passes all checkers before the next one comes

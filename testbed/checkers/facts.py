@@ -6,7 +6,7 @@ A fact is what somebody trustworthy saw (a sink, a broker, the event store), nev
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from braid.kernel.offset_ranges import Ranges
+from braid.kernel.offset_ranges import OffsetRanges
 from braid.kernel.ports import HistoryId
 from testbed.checkers.places import LogId as LogId
 from testbed.checkers.places import Place as Place
@@ -407,7 +407,7 @@ class LossRecorded:
     """The registry believes that a channel lost these offsets: all it knows by now."""
 
     topic: Topic
-    ranges: Ranges
+    ranges: OffsetRanges
 
 
 @dataclass(frozen=True, slots=True)
@@ -415,7 +415,7 @@ class GivenUp:
     """A person ended a channel's drain, and named these offsets as what is given up."""
 
     topic: Topic
-    ranges: Ranges
+    ranges: OffsetRanges
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from braid.kernel.offset_ranges import OPEN, OffsetRange, Ranges, ranges_text, united
+from braid.kernel.offset_ranges import OPEN, OffsetRange, OffsetRanges, ranges_text, united
 from testbed.checkers.delivery import NAMED_MAX, within
 from testbed.checkers.facts import (
     Acknowledged,
@@ -37,12 +37,12 @@ class ExactLosses:
         self._producers_die = producers_die
         self._acknowledged: dict[LogId, set[int]] = {}
         self._gone: dict[LogId, set[int]] = {}
-        self._destroyed: dict[LogId, Ranges] = {}
-        self._after_drain: dict[LogId, Ranges] = {}  # what was destroyed while nothing was left to do there
+        self._destroyed: dict[LogId, OffsetRanges] = {}
+        self._after_drain: dict[LogId, OffsetRanges] = {}  # what was destroyed while nothing was left to do there
         self._drained: set[Topic] = set()
-        self._told: dict[Topic, Ranges] = {}
+        self._told: dict[Topic, OffsetRanges] = {}
         self._leaders: set[int] = set()
-        self._backup: tuple[set[Topic], dict[Topic, Ranges]] = set(), {}
+        self._backup: tuple[set[Topic], dict[Topic, OffsetRanges]] = set(), {}
 
     def see(self, fact: Fact) -> Iterator[str]:
         """See `Checker`."""

@@ -25,7 +25,7 @@ from braid.api.registry.v1.registry_service_pb2 import (
 from braid.api.registry.v1.stream_pb2 import Channel, ChannelState, Stream
 from braid.client.mesh import Mesh
 from braid.kernel.errors import BraidError
-from braid.kernel.offset_ranges import Ranges
+from braid.kernel.offset_ranges import OffsetRanges
 from devmesh.mesh import DevMesh
 from testbed.checkers import facts
 from testbed.checkers.delivery import within
@@ -93,7 +93,7 @@ class Field:
     kills: int = 0
     kept: list[Timed] = field(default_factory=list)
     archived: set[facts.Topic] = field(default_factory=set)
-    given_up: dict[facts.Topic, tuple[int, Ranges]] = field(default_factory=dict)
+    given_up: dict[facts.Topic, tuple[int, OffsetRanges]] = field(default_factory=dict)
     histories: Histories = field(default_factory=Histories)
     no_small_disks: str = "this mesh has no small disks"
 

@@ -48,7 +48,7 @@ class Restore(NamedTuple):
     records: Records
 
 
-class Stretch(NamedTuple):
+class HistoryPart(NamedTuple):
     """A part of a history, and the time in which it was written."""
 
     first_ms: int
@@ -114,15 +114,15 @@ class Histories:
         history = str(HistoryId(service, "stream", stream))
         return [record for stretch in self.stretches(history) for record in stretch.records]
 
-    def stretches(self, history: str) -> Iterator[Stretch]:
+    def stretches(self, history: str) -> Iterator[HistoryPart]:
         """A history's parts: up to a backup, from there to its restore, and from the last restore on."""
         first_ms, told = 0, 0
         for restore in self.restores:
             records, kept = restore.records.get(history, {}), restore.kept.get(history, 0)
-            yield Stretch(first_ms, restore.backed_up_ms - 1, _between(records, told, kept))
-            yield Stretch(restore.backed_up_ms + 1, restore.restored_ms - 1, _between(records, max(told, kept)))
+            yield HistoryPart(first_ms, restore.backed_up_ms - 1, _between(records, told, kept))
+            yield HistoryPart(restore.backed_up_ms + 1, restore.restored_ms - 1, _between(records, max(told, kept)))
             first_ms, told = restore.restored_ms + 1, kept
-        yield Stretch(first_ms, _NEVER_MS, _between(self.records.get(history, {}), told))
+        yield HistoryPart(first_ms, _NEVER_MS, _between(self.records.get(history, {}), told))
 
     def facts(self, refuses: Mapping[Topic, bool]) -> list[tuple[int, Fact]]:
         """What they tell, with the wall clock of each in milliseconds; each history in order.
@@ -176,7 +176,7 @@ def _between(records: Mapping[int, EventRecord], after: int, last: int = _NEVER_
 class _Telling:
     """Tells one history as facts. Its clock never runs backwards: sequences say what was first."""
 
-    def __init__(self, history: str, stretches: Sequence[Stretch], refuses: Mapping[Topic, bool]) -> None:
+    def __init__(self, history: str, stretches: Sequence[HistoryPart], refuses: Mapping[Topic, bool]) -> None:
         self._history = HistoryId(*history.split("/", 2))
         self._stretches = stretches
         self._topics: dict[tuple[str, int], Topic] = {}

@@ -36,7 +36,7 @@ from testbed.checkers import facts
 from testbed.feeding import fed
 from testbed.ground.clusters import cluster_facts
 from testbed.ground.histories import Histories
-from testbed.members.telling_member import OWNERSHIPS, MemberLog, Told, group_of
+from testbed.members.telling_member import OWNERSHIPS, MemberEvent, MemberLog, group_of
 from testbed.patience import Deadline, until
 from testbed.wire import Wire
 
@@ -228,11 +228,11 @@ class AssignerPair:
         """Live member processes."""
         return [name for name in self._processes if name.startswith("web-")]
 
-    def lines(self, name: str) -> list[Told]:
+    def lines(self, name: str) -> list[MemberEvent]:
         """What a member process told."""
         return self._logs[name].read().lines
 
-    def since(self, name: str, ms: float) -> Sequence[Told]:
+    def since(self, name: str, ms: float) -> Sequence[MemberEvent]:
         """What it told since then."""
         lines = self.lines(name)
         return lines[bisect_left(lines, ms, key=lambda line: line.ms) :]
@@ -370,7 +370,7 @@ def _after(times_ms: Sequence[float], since_ms: float) -> float:
     return times_ms[index] if index < len(times_ms) else float("inf")
 
 
-def _fact_of(process: str, line: Told) -> facts.Fact | None:
+def _fact_of(process: str, line: MemberEvent) -> facts.Fact | None:
     match line.what:
         case "granted":
             return facts.LeaseTold(process, line.group, line.subject, line.member, line.number)

@@ -1,7 +1,7 @@
 """A real consumer process that tells what befalls it.
 
 `python -m testbed.members.telling_member SEEDS STREAM NAME LOG LEASE_SECONDS OWNERSHIPS`: it is a member of a group
-over the stream for each kind of ownership, in one process. Each line of LOG is a `Told`: leases that came and went,
+over the stream for each kind of ownership, in one process. A line of LOG is a `MemberEvent`: leases that came and went,
 handlers that began and ended, heartbeats that were acknowledged, on the wall clock of the machine.
 """
 
@@ -22,7 +22,7 @@ OWNERSHIPS: Final = ("at_least_once", "exclusive")
 HANDLER_SECONDS: Final = 0.005
 
 
-class Told(NamedTuple):
+class MemberEvent(NamedTuple):
     """One line.
 
     Attributes:
@@ -133,7 +133,7 @@ class MemberLog:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._position = 0
-        self.lines: list[Told] = []
+        self.lines: list[MemberEvent] = []
         self.held: dict[str, dict[str, int]] = {}
         self.heard: dict[str, list[float]] = {}
 
@@ -146,10 +146,10 @@ class MemberLog:
             whole = file.read().rpartition(b"\n")[0]
         self._position += len(whole) + bool(whole)
         for text in whole.splitlines():
-            self._take(Told(*json.loads(text)))
+            self._take(MemberEvent(*json.loads(text)))
         return self
 
-    def _take(self, line: Told) -> None:
+    def _take(self, line: MemberEvent) -> None:
         self.lines.append(line)
         held = self.held.setdefault(line.group, {})
         if line.what == "granted":

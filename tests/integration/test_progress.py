@@ -18,7 +18,7 @@ from braid.api.registry.v1 import registry_service_pb2 as api
 from braid.client.mesh import system_ports
 from braid.kernel.envelope import decode
 from braid.kernel.ports import Committed, TopicPartition
-from braid.kernel.progress_fields import SpillPointer
+from braid.kernel.progress.fields import SpillPointer
 from devmesh.mesh import DevMesh
 from devmesh.processes.brokers import KafkaBroker
 from testbed.brokers import running_broker

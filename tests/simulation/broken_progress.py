@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 
 from braid.client.commits.spill import Spill
-from braid.kernel.cursors import CursorPart
+from braid.kernel.envelope.spill import TOPIC
 from braid.kernel.ports import TopicPartition
-from braid.kernel.progress import Progress
-from braid.kernel.progress_fields import EnvelopeFields
-from braid.kernel.spill import TOPIC
+from braid.kernel.progress.cursors import CursorPart
+from braid.kernel.progress.fields import EnvelopeFields
+from braid.kernel.progress.tracker import Progress
 
 
 def from_the_head(parts: Sequence[CursorPart], backlog_permille: int) -> EnvelopeFields:

@@ -40,9 +40,9 @@ from braid.kernel.ports import (
     TopicPartition,
     Written,
 )
-from braid.kernel.progress import Progress
-from braid.kernel.progress_fields import EnvelopeFields
-from braid.kernel.ranges import EMPTY
+from braid.kernel.progress.fields import EnvelopeFields
+from braid.kernel.progress.ranges import EMPTY
+from braid.kernel.progress.tracker import Progress
 from braid.kernel.record_columns import RecordColumns
 from braid.stores.memory import MemoryStore
 from braid.stores.memory_server import MemoryStoreServer

@@ -10,7 +10,7 @@ from braid.runtime.archive import writer
 from braid.runtime.archive.kept import Kept
 from braid.runtime.archive.shelf import Index, Shelf
 from braid.runtime.archive.writer import SnapshotWriter
-from braid.runtime.fold import Fold, Pinned
+from braid.runtime.fold import Fold, PinnedState
 from braid.runtime.past import PastReader
 from tests.simulation.histories import KINDS
 from tests.simulation.mutants import Mutant
@@ -35,7 +35,7 @@ async def _empty_base(self: Kept, start: int, window: int, target: int) -> Snaps
     if first == 1 or target < first:
         return await _base(self, start, window, target)
     kind = KINDS[self.history.service, self.history.kind].erased()
-    empty = Pinned(kind, first - 1, Fold(self.history, kind).state, ())
+    empty = PinnedState(kind, first - 1, Fold(self.history, kind).state, ())
     return empty.framed(list(empty.pieces()))
 
 

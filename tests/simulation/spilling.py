@@ -2,9 +2,9 @@
 
 from braid.kafka.memory import MemoryCluster
 from braid.kernel.envelope import decode
+from braid.kernel.envelope.spill import TOPIC
 from braid.kernel.errors import NotFound
 from braid.kernel.ports import Committed, TopicPartition
-from braid.kernel.spill import TOPIC
 
 
 def beside(cluster: MemoryCluster, committed: Committed) -> tuple[bytes | None, bytes | None] | None:

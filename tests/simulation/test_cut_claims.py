@@ -11,7 +11,7 @@ import pytest
 
 from braid.client.commits import committer, restore
 from braid.kernel.ports import Committed
-from braid.kernel.progress_fields import EnvelopeFields
+from braid.kernel.progress.fields import EnvelopeFields
 from tests.simulation.losing_plans import CUTS, gaps, losing
 from tests.simulation.mutants import Mutant
 from tests.simulation.plan import FEW_UNITS, Plan

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from braid.kernel.envelope import encode
-from braid.kernel.progress_fields import EnvelopeFields
+from braid.kernel.progress.fields import EnvelopeFields
 from testbed.checkers import Checker, check, facts
 from testbed.checkers.facts import Fact, LogId, Place
 from testbed.checkers.letters import LettersFirst, WholeReplays

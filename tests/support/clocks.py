@@ -2,7 +2,7 @@
 
 from braid.host.system import system_host
 from braid.kernel.ports import HistoryId
-from braid.runtime.clocks.led_time import HISTORIES, Clock
+from braid.runtime.clocks.led_time import HISTORIES, ClockState
 from braid.runtime.clocks.led_time_codec import CLOCK
 from braid.runtime.fold import Fold
 from braid.runtime.opening import open_store
@@ -15,7 +15,7 @@ async def clocks_apart(store_url: str, service: str) -> dict[str, int]:
     try:
         fold = Fold(history, CLOCK.erased())
         fold.restore(await store.load(history))
-        assert isinstance(fold.state, Clock)
+        assert isinstance(fold.state, ClockState)
         return dict(fold.state.apart)
     finally:
         await store.close()

@@ -10,11 +10,11 @@ from typing import NamedTuple
 
 from braid.kafka.memory import MemoryCluster
 from braid.kafka.memory.log import NewRecord
-from braid.kernel.envelope import Decoded, Kind, decode
+from braid.kernel.envelope import Decoded, MetadataKind, decode
+from braid.kernel.envelope.spill import TOPIC, read_spilled
 from braid.kernel.errors import BraidError, NotFound
 from braid.kernel.ports import Committed, Generation, TopicPartition
-from braid.kernel.progress_fields import EnvelopeFields
-from braid.kernel.spill import TOPIC, read_spilled
+from braid.kernel.progress.fields import EnvelopeFields
 
 
 class Commit(NamedTuple):
@@ -70,7 +70,7 @@ class CommitWatch:
     def _look(self, cluster: MemoryCluster, group: str, partition: TopicPartition, committed: Committed) -> None:
         decoded = decode(committed.offset, committed.metadata)
         self.commits.append(Commit(cluster.name, partition, committed, decoded))
-        if decoded.kind is not Kind.ENVELOPE:
+        if decoded.kind is not MetadataKind.ENVELOPE:
             self.untrue.append(f"{partition}: not an envelope: {decoded.reason}")
             return
         if decoded.fields.spill is not None:

@@ -20,14 +20,14 @@ import atheris
 with atheris.instrument_imports(include=["braid.kernel", "braid.kafka"]):
     from braid.kafka.batches.batch import Inflater
     from braid.kafka.fetching.chunk import Chunk
-    from braid.kernel.base46341 import pack, unpack
-    from braid.kernel.envelope import PREFIX, Kind, decode, encode
+    from braid.kernel.envelope import PREFIX, MetadataKind, decode, encode
+    from braid.kernel.envelope.base46341 import pack, unpack
+    from braid.kernel.envelope.spill import read_spilled, record_key
     from braid.kernel.errors import Invalid, Unsupported
     from braid.kernel.limits.envelope import ENVELOPE_UNITS_MAX
     from braid.kernel.limits.registry import OFFSET_MAX
     from braid.kernel.ports import Isolation, TopicPartition
-    from braid.kernel.progress_fields import EnvelopeFields, SpillPointer
-    from braid.kernel.spill import read_spilled, record_key
+    from braid.kernel.progress.fields import EnvelopeFields, SpillPointer
     from testbed.batches import CODECS, batch, packed, raw_batch
 
 GOLDEN: Final = Path(__file__).parents[1] / "golden" / "envelope"
@@ -46,8 +46,8 @@ def envelope(data: bytes) -> None:
     """A body with a right checksum: what is read can be written, and is read again as it was."""
     payload = zlib.crc32(data, zlib.crc32(OFFSET.to_bytes(8, "big"))).to_bytes(4, "big") + data
     read = decode(OFFSET, PREFIX + pack(payload))
-    assert read.kind in (Kind.ENVELOPE, Kind.UNSUPPORTED, Kind.DAMAGED), read.kind
-    if read.kind is Kind.ENVELOPE:
+    assert read.kind in (MetadataKind.ENVELOPE, MetadataKind.UNSUPPORTED, MetadataKind.DAMAGED), read.kind
+    if read.kind is MetadataKind.ENVELOPE:
         again = decode(OFFSET, encode(read.fields, ENVELOPE_UNITS_MAX).metadata)
         assert again.fields.claims.subtract(read.fields.claims).count == 0, "a claim came from nowhere"
 

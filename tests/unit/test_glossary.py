@@ -18,12 +18,6 @@ DESIGNED: Final = """
 SECOND_MEANINGS: Final = frozenset(
     {
         "braid/cli/core/session.py:Session",
-        "braid/client/handling/verdicts.py:Verdict",
-        "braid/drill/verdict.py:Verdict",
-        "braid/runtime/clocks/led_time.py:Offset",
-        "braid/stores/etcd/streaming.py:Stream",
-        "services/assigner/policy/by_load.py:Move",
-        "services/registry/health/observed.py:Snapshot",
     }
 )
 LEASE: Final = Term("lease", "Ownership for a time.", ("lock",), (("a.py", "Lease"),), "")

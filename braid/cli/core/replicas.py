@@ -12,7 +12,7 @@ from braid.rpc.methods import method_path
 T = TypeVar("T")
 
 
-class Replica:
+class ReplicaConnection:
     """One replica over a connection of its own."""
 
     def __init__(self, session: Session, known: KnownEndpoint) -> None:
@@ -30,9 +30,9 @@ class Replica:
 
 
 @asynccontextmanager
-async def connected(session: Session, known: KnownEndpoint) -> AsyncIterator[Replica]:
+async def connected(session: Session, known: KnownEndpoint) -> AsyncIterator[ReplicaConnection]:
     """A replica to ask, until the block ends."""
-    replica = Replica(session, known)
+    replica = ReplicaConnection(session, known)
     try:
         yield replica
     finally:

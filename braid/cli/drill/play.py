@@ -11,10 +11,10 @@ from braid.cli.core.lists import all_streams
 from braid.cli.core.output import API_VERSION, Format, render_document
 from braid.cli.core.session import Session, missing
 from braid.drill.control import Control
-from braid.drill.plan import Kind, Order, Plan, make_plan
+from braid.drill.plan import DrillKind, Order, Plan, make_plan
 from braid.drill.rehearsal import Rehearsal
 from braid.drill.remains import find_remains, remove_remains
-from braid.drill.verdict import Verdict
+from braid.drill.verdict import DrillVerdict
 from braid.kernel.errors import NotFound
 
 EXIT_NOT_PASSED: Final = 1
@@ -73,10 +73,10 @@ def told(plan: Plan) -> Sequence[str]:
     """What is going to happen, a sentence a line."""
     order, cluster = plan.order, plan.cluster
     does = {
-        Kind.MOVE: f"it is moved off {cluster}",
-        Kind.CLUSTER_LOSS: f"its own processes refuse connections to cluster {cluster}",
-        Kind.BROKER_LOSS: f"its own processes refuse connections to broker {order.broker} of cluster {cluster}",
-        Kind.MEMBER_LOSS: "one of its own consuming processes is killed",
+        DrillKind.MOVE: f"it is moved off {cluster}",
+        DrillKind.CLUSTER_LOSS: f"its own processes refuse connections to cluster {cluster}",
+        DrillKind.BROKER_LOSS: f"its own processes refuse connections to broker {order.broker} of cluster {cluster}",
+        DrillKind.MEMBER_LOSS: "one of its own consuming processes is killed",
     }
     lanes = ", ".join(plan.lanes)
     return [
@@ -96,7 +96,7 @@ async def _remove(session: Session, control: Control, names: Sequence[str]) -> b
     return not left
 
 
-def _print(session: Session, verdict: Verdict, format: Format) -> None:
+def _print(session: Session, verdict: DrillVerdict, format: Format) -> None:
     plan = verdict.plan
     if format is Format.JSON:
         document = {"apiVersion": API_VERSION, "kind": "Drill", **verdict.document()}

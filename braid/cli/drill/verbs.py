@@ -111,9 +111,9 @@ def _play(kind: str, stream: str, for_: str, broker: int, rate: int, yes: bool, 
     seconds = parse_seconds(for_)
     require_terminal(yes, f"play the drill {kind}")
     from braid.cli.drill.play import rehearse
-    from braid.drill.plan import Kind, Order
+    from braid.drill.plan import DrillKind, Order
 
-    order = Order(Kind(kind), stream, seconds, broker, rate)
+    order = Order(DrillKind(kind), stream, seconds, broker, rate)
     addresses = ",".join(find_endpoint(choice, os.environ, Path.cwd()).addresses)
     execute(*choice, lambda session: rehearse(session, order, addresses, yes, format))
 

@@ -3,9 +3,9 @@
 from dataclasses import replace
 
 from braid.client.delivery.partition_work import PartitionWork
-from braid.kernel.cursors import CursorPart, joined
 from braid.kernel.ports import Fingerprint
-from braid.kernel.progress_fields import EnvelopeFields
+from braid.kernel.progress.cursors import CursorPart, joined
+from braid.kernel.progress.fields import EnvelopeFields
 
 
 def newest_epoch(work: PartitionWork) -> int:

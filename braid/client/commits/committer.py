@@ -21,7 +21,7 @@ from braid.client.commits.spill import Spill
 from braid.client.delivery.partition_work import PartitionWork
 from braid.client.telemetry.metrics import Level, instruments
 from braid.kernel.envelope import EncodedCommit, encode
-from braid.kernel.envelope_fit import left_out
+from braid.kernel.envelope.fit import left_out
 from braid.kernel.errors import BraidError, ClusterAccessDenied, ClusterUnavailable, Fenced, Invalid, NotFound
 from braid.kernel.ids import LeaseId
 from braid.kernel.limits.client import COMMIT_RECORDS_MAX, FINAL_COMMIT_SECONDS, RECOMMIT_SECONDS
@@ -37,7 +37,7 @@ from braid.kernel.ports import (
     KafkaOffsets,
     TopicPartition,
 )
-from braid.kernel.progress_fields import EnvelopeFields
+from braid.kernel.progress.fields import EnvelopeFields
 
 _log = logging.getLogger("braid.consumer")
 

@@ -5,15 +5,15 @@ import logging
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from braid.kernel.commit_epochs import newest_epoch
-from braid.kernel.cursors import CursorPart, backlog_permille, divided, tracker
-from braid.kernel.envelope import Decoded, Kind, decode
-from braid.kernel.envelope_fit import cut
+from braid.kernel.envelope import Decoded, MetadataKind, decode
+from braid.kernel.envelope.epochs import newest_epoch
+from braid.kernel.envelope.fit import cut
 from braid.kernel.errors import NotFound
 from braid.kernel.ports import Committed, Fingerprint, KafkaAdmin, KafkaOffsets, OffsetAt, TopicPartition
-from braid.kernel.progress import Progress
-from braid.kernel.progress_fields import EnvelopeFields
-from braid.kernel.ranges import EMPTY
+from braid.kernel.progress.cursors import CursorPart, backlog_permille, divided, tracker
+from braid.kernel.progress.fields import EnvelopeFields
+from braid.kernel.progress.ranges import EMPTY
+from braid.kernel.progress.tracker import Progress
 
 _log = logging.getLogger("braid.consumer")
 
@@ -28,7 +28,7 @@ class Behind(NamedTuple):
     until: int
 
 
-class Finding(NamedTuple):
+class RestoreFinding(NamedTuple):
     """What could not be believed of committed progress, or is gone.
 
     Attributes:
@@ -60,7 +60,7 @@ class Restored(NamedTuple):
     topic_id: bytes
     behind: Sequence[Behind] = ()
     backlog_permille: int = 0
-    findings: Sequence[Finding] = ()
+    findings: Sequence[RestoreFinding] = ()
     leader_epoch: int = -1
 
     @property
@@ -98,91 +98,26 @@ async def restore(
         ClusterUnavailable: the cluster does not answer.
         NotFound: the topic is gone.
     """
-    # A hand-over waits for this, so all is asked at once. A commit beyond an end that was told before it is looked at
-    # again: a member that lost its lease may commit meanwhile, and a new leader of the partition may know its end late.
-    topics, claimed, bounds = await asyncio.gather(
-        admin.describe_topics([partition.topic]),
-        _claimed(group, partition, offsets, admin),
-        _bounds(partition, admin),
-    )
-    described = topics.get(partition.topic)
-    if described is None:
-        raise NotFound(f"topic {partition.topic} does not exist")
-    present = next(iter(described.leader_epochs[partition.partition : partition.partition + 1]), -1)
-    seen = _seen(claimed, await _provable(claimed, bounds, partition, admin, present))
-    if seen.decoded.beyond_log_end:
-        claimed = await _claimed(group, partition, offsets, admin)
-        seen = _seen(claimed, await _provable(claimed, await _bounds(partition, admin), partition, admin, None))
+    topic, seen = await _look(group, partition, offsets, admin)
     if seen.committed.offset < 0:
-        progress, gone = Progress(0), list(_unseen(seen))
-        progress.expire(0, seen.start)
-        _tell(group, partition, gone)
-        return Restored(progress, described.topic_id, findings=gone)
-    findings = list(_doubts(seen, described.topic_id))
-    if not _same_log(seen, described.topic_id):
-        _tell(group, partition, findings)
-        return Restored(Progress(seen.start), described.topic_id, findings=findings)
-    fields = seen.decoded.fields
-    if fields.spill is not None and spilled is not None:
-        found = await spilled(fields)
-        fields = _beside(seen, found, findings)
-    parts = divided(fields, seen.log_end) if divide else [CursorPart(0, None, fields)]
-    trackers = [tracker(part) for part in parts]
-    for part, progress in zip(parts, trackers, strict=True):
-        end = seen.start if part.until is None else min(seen.start, part.until)
-        lost = progress.expire(part.fields.base, end) if end > part.fields.base else EMPTY
-        if lost.start is not None and lost.end is not None:
-            text = f"{lost.count} offsets left the log before they were done"
-            findings.append(Finding("expired", lost.start, lost.end, text))
-    _tell(group, partition, findings)
-    behind = [Behind(progress, part.until) for part, progress in zip(parts, trackers, strict=True) if part.until]
-    # What a commit without a leader epoch claims is believed as it lies there now; a cut from now on is seen.
-    known = newest_epoch(seen.committed)
-    leader_epoch = present if known < 0 else known
-    return Restored(trackers[-1], described.topic_id, behind, backlog_permille(fields), findings, leader_epoch)
+        restored = _without_commit(seen, topic)
+    elif not _same_log(seen, topic.id):
+        restored = Restored(Progress(seen.start), topic.id, findings=list(_doubts(seen, topic.id)))
+    else:
+        fields, missed = await _whole(seen, spilled)
+        restored = _from_commit(seen, topic, fields, [*_doubts(seen, topic.id), *missed], divide=divide)
+    _tell(group, partition, restored.findings)
+    return restored
 
 
-def _unseen(seen: "_Seen") -> Iterator[Finding]:
-    """What left a log of which nothing is committed."""
-    if seen.start:
-        text = f"{seen.start} offsets left the log, and of none is it known that it was done"
-        yield Finding("expired", 0, seen.start, text)
+# --- what is asked of the cluster
 
 
-def _doubts(seen: "_Seen", topic_id: bytes) -> Iterator[Finding]:
-    """What a commit says that its log does not bear out, or that nobody can read."""
-    offset, decoded = seen.committed.offset, seen.decoded
-    if decoded.kind not in (Kind.ENVELOPE, Kind.NONE):
-        text = f"nothing beyond offset {offset} is known to be done: {decoded.reason}"
-        yield Finding(decoded.kind.value, min(offset, seen.end), seen.end, text)
-    if not _same_log(seen, topic_id):
-        yield Finding("recreated", seen.start, max(offset, seen.start), "the log is not the one committed of")
-    elif decoded.beyond_log_end:
-        yield _truncated(seen.end, decode(offset, seen.committed.metadata).fields)
+class _Topic(NamedTuple):
+    """The topic's id, and the epoch of the partition's present leader; -1: not told."""
 
-
-def _beside(seen: "_Seen", found: EnvelopeFields | None, findings: list[Finding]) -> EnvelopeFields:
-    """What the record beside a commit says, so far as the log bears it out; the commit's own claims without it."""
-    stated = seen.decoded.fields
-    if found is None:
-        assert stated.spill is not None, "a record was looked for"
-        text = f"{stated.spill.done} offsets that were done are done again: their record is not there"
-        findings.append(Finding("record-missing", stated.base, seen.log_end, text))
-        return stated
-    bounded = cut(found, seen.end)
-    if bounded.claims != found.claims and not seen.decoded.beyond_log_end:
-        findings.append(_truncated(seen.end, found))
-    return bounded
-
-
-def _truncated(end: int, claimed: EnvelopeFields) -> Finding:
-    text = "the log lost its end, with what was done there"
-    return Finding("truncated", end, claimed.claims.end or claimed.base, text)
-
-
-def _tell(group: str, partition: TopicPartition, findings: Sequence[Finding]) -> None:
-    for found in findings:
-        _log.warning("%s %s: %s, offsets %d to %d: %s", group, partition, *found[:3], found.reason)
+    id: bytes
+    leader_epoch: int
 
 
 class _Claimed(NamedTuple):
@@ -211,6 +146,30 @@ class _Seen(NamedTuple):
     below: Fingerprint | None
 
 
+async def _look(
+    group: str, partition: TopicPartition, offsets: KafkaOffsets, admin: KafkaAdmin
+) -> tuple[_Topic, _Seen]:
+    """The topic as it is, and the group's commit as far as the log bears it out.
+
+    A hand-over waits for this, so all is asked at once. A commit beyond an end that was told before it is looked at
+    again: a member that lost its lease may commit meanwhile, and a new leader of the partition may know its end late.
+    """
+    topics, claimed, bounds = await asyncio.gather(
+        admin.describe_topics([partition.topic]),
+        _claimed(group, partition, offsets, admin),
+        _bounds(partition, admin),
+    )
+    described = topics.get(partition.topic)
+    if described is None:
+        raise NotFound(f"topic {partition.topic} does not exist")
+    present = next(iter(described.leader_epochs[partition.partition : partition.partition + 1]), -1)
+    seen = _seen(claimed, await _provable(claimed, bounds, partition, admin, present))
+    if seen.decoded.beyond_log_end:
+        claimed = await _claimed(group, partition, offsets, admin)
+        seen = _seen(claimed, await _provable(claimed, await _bounds(partition, admin), partition, admin, None))
+    return _Topic(described.topic_id, present), seen
+
+
 async def _claimed(group: str, partition: TopicPartition, offsets: KafkaOffsets, admin: KafkaAdmin) -> _Claimed:
     committed = (await offsets.committed(group, [partition]))[partition]
     claims = decode(committed.offset, committed.metadata).fields
@@ -223,11 +182,6 @@ async def _bounds(partition: TopicPartition, admin: KafkaAdmin) -> tuple[int, in
         admin.offsets_at({partition: OffsetAt.EARLIEST}), admin.offsets_at({partition: OffsetAt.LATEST})
     )
     return starts[partition], ends[partition]
-
-
-def _seen(claimed: _Claimed, bounds: _Bounds) -> _Seen:
-    decoded = decode(claimed.committed.offset, claimed.committed.metadata, bounds.end)
-    return _Seen(claimed.committed, decoded, *bounds, claimed.below)
 
 
 async def _provable(
@@ -250,6 +204,22 @@ async def _below(claims: EnvelopeFields, partition: TopicPartition, admin: Kafka
     return None if stated is None or not stated.batch_crc else await admin.fingerprint(partition, claims.base)
 
 
+async def _whole(seen: _Seen, spilled: Spilled | None) -> tuple[EnvelopeFields, list[RestoreFinding]]:
+    """The whole of what a commit states: its own fields, or those of the record beside it; and what was amiss."""
+    fields = seen.decoded.fields
+    if fields.spill is None or spilled is None:
+        return fields, []
+    return _beside(seen, await spilled(fields))
+
+
+# --- what follows from the answers; pure
+
+
+def _seen(claimed: _Claimed, bounds: _Bounds) -> _Seen:
+    decoded = decode(claimed.committed.offset, claimed.committed.metadata, bounds.end)
+    return _Seen(claimed.committed, decoded, *bounds, claimed.below)
+
+
 def _same_log(seen: _Seen, topic_id: bytes) -> bool:
     """Whether the commit speaks of this log. One that says nothing of it is believed unless the log contradicts."""
     stated = seen.decoded.fields.fingerprint
@@ -260,3 +230,76 @@ def _same_log(seen: _Seen, topic_id: bytes) -> bool:
     if not stated.batch_crc or seen.decoded.beyond_log_end:  # the batch that would prove it is gone with the end
         return True
     return seen.below is None or seen.below == stated
+
+
+def _without_commit(seen: _Seen, topic: _Topic) -> Restored:
+    """All of the log is to be done."""
+    progress, gone = Progress(0), list(_unseen(seen))
+    progress.expire(0, seen.start)
+    return Restored(progress, topic.id, findings=gone)
+
+
+def _from_commit(
+    seen: _Seen, topic: _Topic, fields: EnvelopeFields, findings: Sequence[RestoreFinding], *, divide: bool
+) -> Restored:
+    """Trackers of what is stated, less what left the log; that is added to the findings."""
+    parts = divided(fields, seen.log_end) if divide else [CursorPart(0, None, fields)]
+    trackers = [tracker(part) for part in parts]
+    expired = [_expire(progress, part, seen.start) for part, progress in zip(parts, trackers, strict=True)]
+    behind = [Behind(progress, part.until) for part, progress in zip(parts, trackers, strict=True) if part.until]
+    # What a commit without a leader epoch claims is believed as it lies there now; a cut from now on is seen.
+    known = newest_epoch(seen.committed)
+    leader_epoch = topic.leader_epoch if known < 0 else known
+    findings = [*findings, *(each for each in expired if each is not None)]
+    return Restored(trackers[-1], topic.id, behind, backlog_permille(fields), findings, leader_epoch)
+
+
+def _expire(progress: Progress, part: CursorPart, log_start: int) -> RestoreFinding | None:
+    """Gives up what a cursor's range has below the log's start; says so where some of it was not done."""
+    end = log_start if part.until is None else min(log_start, part.until)
+    lost = progress.expire(part.fields.base, end) if end > part.fields.base else EMPTY
+    if lost.start is None or lost.end is None:
+        return None
+    return RestoreFinding("expired", lost.start, lost.end, f"{lost.count} offsets left the log before they were done")
+
+
+def _unseen(seen: _Seen) -> Iterator[RestoreFinding]:
+    """What left a log of which nothing is committed."""
+    if seen.start:
+        text = f"{seen.start} offsets left the log, and of none is it known that it was done"
+        yield RestoreFinding("expired", 0, seen.start, text)
+
+
+def _doubts(seen: _Seen, topic_id: bytes) -> Iterator[RestoreFinding]:
+    """What a commit says that its log does not bear out, or that nobody can read."""
+    offset, decoded = seen.committed.offset, seen.decoded
+    if decoded.kind not in (MetadataKind.ENVELOPE, MetadataKind.NONE):
+        text = f"nothing beyond offset {offset} is known to be done: {decoded.reason}"
+        yield RestoreFinding(decoded.kind.value, min(offset, seen.end), seen.end, text)
+    if not _same_log(seen, topic_id):
+        yield RestoreFinding("recreated", seen.start, max(offset, seen.start), "the log is not the one committed of")
+    elif decoded.beyond_log_end:
+        yield _truncated(seen.end, decode(offset, seen.committed.metadata).fields)
+
+
+def _beside(seen: _Seen, found: EnvelopeFields | None) -> tuple[EnvelopeFields, list[RestoreFinding]]:
+    """What the record beside a commit says, so far as the log bears it out; the commit's own claims without it."""
+    stated = seen.decoded.fields
+    if found is None:
+        assert stated.spill is not None, "a record was looked for"
+        text = f"{stated.spill.done} offsets that were done are done again: their record is not there"
+        return stated, [RestoreFinding("record-missing", stated.base, seen.log_end, text)]
+    bounded = cut(found, seen.end)
+    if bounded.claims != found.claims and not seen.decoded.beyond_log_end:
+        return bounded, [_truncated(seen.end, found)]
+    return bounded, []
+
+
+def _truncated(end: int, claimed: EnvelopeFields) -> RestoreFinding:
+    text = "the log lost its end, with what was done there"
+    return RestoreFinding("truncated", end, claimed.claims.end or claimed.base, text)
+
+
+def _tell(group: str, partition: TopicPartition, findings: Sequence[RestoreFinding]) -> None:
+    for found in findings:
+        _log.warning("%s %s: %s, offsets %d to %d: %s", group, partition, *found[:3], found.reason)

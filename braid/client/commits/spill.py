@@ -1,7 +1,7 @@
 """Progress that does not fit its commits, on one cluster: written to the topic of such records, and read from it.
 
-What a record says and where it lies is `kernel.spill`'s business. A commit points to a record only once the cluster has
-acknowledged it; whatever goes wrong here, the commit is made all the same and claims what fits.
+What a record says and where it lies is `kernel.envelope.spill`'s business. A commit points to a record only once the
+cluster has acknowledged it; whatever goes wrong here, the commit is made all the same and claims what fits.
 """
 
 import asyncio
@@ -13,6 +13,7 @@ from functools import partial
 from typing import NamedTuple
 
 from braid.client.tasks import Run
+from braid.kernel.envelope.spill import TOPIC, Slots, SpillRecord, keys_of, read_spilled, retention_ms, spilled
 from braid.kernel.errors import AlreadyExists, BraidError, ClusterUnavailable, NotFound, OffsetOutOfRange
 from braid.kernel.ids import LeaseId
 from braid.kernel.limits.client import FETCH_WAIT_SECONDS
@@ -36,8 +37,7 @@ from braid.kernel.ports import (
     OffsetAt,
     TopicPartition,
 )
-from braid.kernel.progress_fields import EnvelopeFields, SpillPointer
-from braid.kernel.spill import TOPIC, Slots, SpillRecord, keys_of, read_spilled, retention_ms, spilled
+from braid.kernel.progress.fields import EnvelopeFields, SpillPointer
 
 _log = logging.getLogger("braid.consumer")
 _CONFIG = {

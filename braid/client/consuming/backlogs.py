@@ -1,8 +1,8 @@
 """Leases whose work is split: a live cursor at the head of the log, backlog cursors on older ranges of it.
 
 Each cursor is a `PartitionWork` of its own with its own tracker; the live one stands for the lease, the others are
-`behind` it, and every commit states all of them as one progress (`kernel.cursors`). Of a lane's memory, of its turn
-and of the running handlers backlogs have no more than their share, so that records at the head wait no longer for
+`behind` it, and every commit states all of them as one progress (`kernel.progress.cursors`). Of a lane's memory, of its
+turn and of the running handlers backlogs have no more than their share, so that records at the head wait no longer for
 them. The oldest backlog of a lease is read first, by a fetcher of its own; when it is done it closes by itself.
 """
 
@@ -23,7 +23,7 @@ from braid.kernel.ids import LeaseId
 from braid.kernel.limits.client import BACKLOG_PERMILLE_DEFAULT, FETCH_RECORDS_MAX, SPLIT_RECORDS_MIN
 from braid.kernel.limits.envelope import ENVELOPE_CURSORS_MAX
 from braid.kernel.ports import OffsetAt
-from braid.kernel.progress import Progress
+from braid.kernel.progress.tracker import Progress
 
 _log = logging.getLogger("braid.consumer")
 _WHOLE: Final = 1_000  # thousandths

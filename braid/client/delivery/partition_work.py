@@ -24,9 +24,9 @@ from braid.kernel.errors import text_of
 from braid.kernel.ids import DLQ_LANE
 from braid.kernel.limits.client import ACKS_KEPT_MAX
 from braid.kernel.ports import FetchedColumns
-from braid.kernel.progress import Progress
-from braid.kernel.progress_fields import LaneShare
-from braid.kernel.ranges import Ranges
+from braid.kernel.progress.fields import LaneShare
+from braid.kernel.progress.ranges import Ranges
+from braid.kernel.progress.tracker import Progress
 from braid.kernel.record_columns import RecordColumns
 
 _log = logging.getLogger("braid.consumer")

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, cast
 
 from braid.client.consumer_settings import ConsumerSettings
-from braid.client.handling.verdicts import Verdict, Verdicts
+from braid.client.handling.verdicts import ErrorVerdict, Verdicts
 from braid.client.records.handled import Handled, X
 from braid.client.records.record import Record
 from braid.client.tasks import Run
@@ -329,18 +329,18 @@ class HandlerRunner(Generic[X]):
         for record in _unsettled(item):
             self._record_failed(record, error, verdict)
         if self._probes:  # whoever finds fault with a record was able to look at it
-            self._trouble.ended(item, well=verdict in (Verdict.PERMANENT, Verdict.REJECTED))
+            self._trouble.ended(item, well=verdict in (ErrorVerdict.PERMANENT, ErrorVerdict.REJECTED))
 
-    def _record_failed(self, record: Record, error: BaseException, verdict: Verdict) -> None:
+    def _record_failed(self, record: Record, error: BaseException, verdict: ErrorVerdict) -> None:
         attempt = record.attempt
-        self._trouble.failed(record.lane, error, retryable=verdict is Verdict.NOT_ITS_FAULT)
-        if verdict is Verdict.REJECTED:
+        self._trouble.failed(record.lane, error, retryable=verdict is ErrorVerdict.NOT_ITS_FAULT)
+        if verdict is ErrorVerdict.REJECTED:
             record.reject(text_of(error))
             return
         times = record.work.failed(record.offset, self._host.clock.now_ms()).times
-        if verdict is Verdict.NOT_ITS_FAULT:
+        if verdict is ErrorVerdict.NOT_ITS_FAULT:
             self._again(record, self._wait_seconds(times, error), counts=False)
-        elif verdict is Verdict.ANOTHER_ATTEMPT and attempt < self._retry.max_attempts:
+        elif verdict is ErrorVerdict.ANOTHER_ATTEMPT and attempt < self._retry.max_attempts:
             self._again(record, self._wait_seconds(attempt, error), counts=True)
         else:
             record.dead_letter(error)

@@ -6,7 +6,7 @@ from braid.client.consumer_settings import Retry
 from braid.kernel.errors import Reject, Retryable
 
 
-class Verdict(Enum):
+class ErrorVerdict(Enum):
     """What becomes of the record."""
 
     ANOTHER_ATTEMPT = auto()  # as long as it has some left, then it is dead-lettered
@@ -22,14 +22,14 @@ class Verdicts:
 
     def __init__(self, retry: Retry) -> None:
         """`Retryable` and `Reject` are named already; `retry` may name them anew."""
-        self._named: dict[type[BaseException], Verdict] = {
-            Retryable: Verdict.NOT_ITS_FAULT,
-            Reject: Verdict.REJECTED,
-            **dict.fromkeys(retry.permanent, Verdict.PERMANENT),
-            **dict.fromkeys(retry.retryable, Verdict.NOT_ITS_FAULT),
+        self._named: dict[type[BaseException], ErrorVerdict] = {
+            Retryable: ErrorVerdict.NOT_ITS_FAULT,
+            Reject: ErrorVerdict.REJECTED,
+            **dict.fromkeys(retry.permanent, ErrorVerdict.PERMANENT),
+            **dict.fromkeys(retry.retryable, ErrorVerdict.NOT_ITS_FAULT),
         }
 
-    def of(self, error: BaseException) -> Verdict:
+    def of(self, error: BaseException) -> ErrorVerdict:
         """The verdict on an error."""
         named = self._named
-        return next((named[each] for each in type(error).__mro__ if each in named), Verdict.ANOTHER_ATTEMPT)
+        return next((named[each] for each in type(error).__mro__ if each in named), ErrorVerdict.ANOTHER_ATTEMPT)

@@ -28,8 +28,8 @@ from braid.kernel.limits.client import FINAL_COMMIT_SECONDS, FIRST_ROUTE_SECONDS
 from braid.kernel.limits.names import PAGE_SIZE_MAX
 from braid.kernel.limits.planning import SPARK_CLOSE_SECONDS, SPARK_SETTLE_POLL_SECONDS, SPARK_SETTLE_SECONDS
 from braid.kernel.ports import Generation, Task
-from braid.kernel.progress import Progress
-from braid.kernel.ranges import Ranges
+from braid.kernel.progress.ranges import Ranges
+from braid.kernel.progress.tracker import Progress
 
 _log = logging.getLogger("braid.planner")
 

@@ -17,7 +17,7 @@ from braid.kernel.ids import LeaseId
 from braid.kernel.limits.client import COMMIT_RECORDS_MAX
 from braid.kernel.limits.planning import SPARK_ENDS_FRESH_SECONDS, SPARK_ENDS_WAIT_SECONDS
 from braid.kernel.ports import Generation, Host, KafkaCluster, OffsetAt, Task, TopicPartition
-from braid.kernel.progress import Progress
+from braid.kernel.progress.tracker import Progress
 
 _log = logging.getLogger("braid.planner")
 

@@ -15,7 +15,7 @@ from braid.client.tasks import Run, watched
 from braid.kernel.errors import BraidError, Unavailable
 from braid.kernel.ids import DLQ_LANE, LeaseId
 from braid.kernel.ports import DamagedBatch, FetchedColumns, Task, TopicPartition
-from braid.kernel.progress import Progress
+from braid.kernel.progress.tracker import Progress
 
 
 class _Letters:

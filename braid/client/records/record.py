@@ -12,7 +12,7 @@ from braid.client.records.delivery import Delivery
 from braid.kernel.errors import checked_wait, text_of
 from braid.kernel.limits.client import RECORD_OVERHEAD_BYTES
 from braid.kernel.ports import DamagedBatch
-from braid.kernel.progress import Progress
+from braid.kernel.progress.tracker import Progress
 from braid.kernel.record_columns import RecordColumns, headers_in, pieces_in
 
 

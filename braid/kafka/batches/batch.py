@@ -12,7 +12,7 @@ import google_crc32c
 from aiokafka.errors import KafkaError
 from aiokafka.record.default_records import DefaultRecordBatch
 
-from braid.kafka.batches.columns import BatchHead, decode_columns
+from braid.kafka.batches.columns import UncheckedHead, decode_columns
 from braid.kafka.batches.decompress import CODEC_MASK, INFLATE_ERRORS, NAMES, DoesNotFit, inflate_into
 from braid.kernel.limits.kafka import (
     BATCH_HEADERS_FREE_BYTES,
@@ -217,11 +217,11 @@ def columns_in(batches: Sequence[tuple[Frame, memoryview]], names: Sequence[str]
     return decode_columns(together, 0, heads, names)
 
 
-def _head_of(frame: Frame, plain: memoryview, ends_at: int) -> BatchHead:
+def _head_of(frame: Frame, plain: memoryview, ends_at: int) -> UncheckedHead:
     _, _, _, _, _, _, _, first_ms, newest_ms, _, _, _, _ = _HEAD.unpack_from(plain)
     appended_ms = newest_ms if frame.attributes & _APPENDED else None
     last_delta = frame.last_offset - frame.base_offset
-    return BatchHead(ends_at, frame.records, frame.base_offset, last_delta, first_ms, appended_ms)
+    return UncheckedHead(ends_at, frame.records, frame.base_offset, last_delta, first_ms, appended_ms)
 
 
 def first_offset(frame: Frame, plain: memoryview) -> int:

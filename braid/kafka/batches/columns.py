@@ -28,7 +28,7 @@ _WIDER: Final = 4
 _RUN_LEAST: Final = 48  # records of one length in a row, before they are compared instead of read
 
 
-class BatchHead(NamedTuple):
+class UncheckedHead(NamedTuple):
     """What a batch's head says of its records, nothing of which is believed.
 
     Attributes:
@@ -70,7 +70,7 @@ class _Walked(NamedTuple):
 
 
 def decode_columns(
-    plain: memoryview, first_at: int, heads: Sequence[BatchHead], names: Sequence[str]
+    plain: memoryview, first_at: int, heads: Sequence[UncheckedHead], names: Sequence[str]
 ) -> RecordColumns | None:
     """The records of one or more batches; None when they have to be read one by one.
 
@@ -104,7 +104,7 @@ def all_headers(columns: RecordColumns) -> tuple[Cells, Cells]:
     return names, values
 
 
-def _decode(plain: memoryview, first_at: int, heads: Sequence[BatchHead], names: Sequence[bytes]) -> RecordColumns:
+def _decode(plain: memoryview, first_at: int, heads: Sequence[UncheckedHead], names: Sequence[bytes]) -> RecordColumns:
     steps = _steps(plain, first_at, heads)
     found = room(sum(head.records for head in heads), 2 + len(names))
     rest = _put_runs(plain, steps, first_at, names, found)
@@ -169,14 +169,14 @@ def _read(plain: memoryview, starts: _Ints, ends: _Ints, names: Sequence[bytes])
     return Pieces(delta_ms, deltas, tails.counts, [keys, values, *tails.cells])
 
 
-def _times(delta_ms: _Ints, heads: Sequence[BatchHead], each: _Ints) -> tuple[_Ints, NDArray[np.int8]]:
+def _times(delta_ms: _Ints, heads: Sequence[UncheckedHead], each: _Ints) -> tuple[_Ints, NDArray[np.int8]]:
     """Records' times and their types."""
     starts = np.array([head.first_ms if head.appended_ms is None else head.appended_ms for head in heads], np.int64)
     kinds = np.repeat(np.array([head.appended_ms is not None for head in heads], np.int8), each)
     return np.where(kinds, 0, delta_ms) + np.repeat(starts, each), kinds
 
 
-def _steps(plain: memoryview, first_at: int, heads: Sequence[BatchHead]) -> _Steps:
+def _steps(plain: memoryview, first_at: int, heads: Sequence[UncheckedHead]) -> _Steps:
     """The records, one after the other, up to the end of each batch."""
     data: _Bytes = np.frombuffer(plain, np.uint8)
     found = _Walked([], {})
@@ -198,7 +198,7 @@ def _bodies(steps: _Steps, first_at: int) -> tuple[_Ints, _Ints]:
     return ends - sizes + widths, ends
 
 
-def _walk(plain: memoryview, data: _Bytes, at: int, head: BatchHead, found: _Walked) -> None:
+def _walk(plain: memoryview, data: _Bytes, at: int, head: UncheckedHead, found: _Walked) -> None:
     """Notes the records of a batch.
 
     Where records follow each other with the same length, the next ones are looked at together: as long as the bytes of

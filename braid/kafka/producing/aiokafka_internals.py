@@ -29,14 +29,14 @@ from braid.kernel.resumptions import SEQUENCES
 Taken = tuple[Any, Callable[[Any, Any], None]]  # a record and whom to tell of its fate
 
 
-class Identity(NamedTuple):
+class BatchIdentity(NamedTuple):
     """As what brokers know a batch: Kafka's own id of its producer, and the sequence of its first record."""
 
     producer: int
     sequence: int
 
 
-NO_IDENTITY: Final = Identity(-1, -1)
+NO_IDENTITY: Final = BatchIdentity(-1, -1)
 
 
 class QuietClient(AIOKafkaClient):
@@ -92,7 +92,7 @@ class KnownBatch(MessageBatch):
 
     def set_producer_state(self, producer_id: int, producer_epoch: int, base_sequence: int) -> None:
         """Called by aiokafka before the batch is sent for the first time."""
-        self.identity = Identity(producer_id, base_sequence)
+        self.identity = BatchIdentity(producer_id, base_sequence)
         super().set_producer_state(producer_id, producer_epoch, base_sequence)
 
 
@@ -118,7 +118,7 @@ class _MissingTopics:
 def prepare(
     producer: AIOKafkaProducer,
     on_topics_missing: Callable[[Sequence[str]], None],
-    on_ended: Callable[[AioTopicPartition, asyncio.Future[RecordMetadata], Sequence[Taken], bool, Identity], None],
+    on_ended: Callable[[AioTopicPartition, asyncio.Future[RecordMetadata], Sequence[Taken], bool, BatchIdentity], None],
     on_silence: Callable[[], None] | None = None,
 ) -> None:
     """Makes a producer that is not started ours.

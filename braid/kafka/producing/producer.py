@@ -249,7 +249,7 @@ class AioProducer:
         done: asyncio.Future[RecordMetadata],
         taken: Sequence[aiokafka_internals.Taken],
         again: bool,
-        identity: aiokafka_internals.Identity,
+        identity: aiokafka_internals.BatchIdentity,
     ) -> None:
         """Tells whoever sent a batch's records what became of them."""
         error = ClusterUnavailable("the producer is closed") if done.cancelled() else done.exception()

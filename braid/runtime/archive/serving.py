@@ -217,7 +217,7 @@ class PeerArchive:
         return await self._channel.unary(method_path(self._service, method), request, response_type, options)
 
 
-class Peers:
+class PeerArchives:
     """The archives of a service's other replicas, as the directory has them."""
 
     def __init__(

@@ -19,7 +19,7 @@ from braid.kernel.ports import EventStore, HistoryId, Host, Loaded, Snapshot
 from braid.runtime.archive.line import Gap, Hole, trace
 from braid.runtime.archive.log import ArchiveLog
 from braid.runtime.archive.shelf import Index, Shelf, frame_mark
-from braid.runtime.fold import Pinned
+from braid.runtime.fold import PinnedState
 from braid.runtime.kinds import Kind, Leadership
 from braid.runtime.telemetry import Metrics, logger
 
@@ -87,7 +87,7 @@ class SnapshotWriter:
         self,
         history: HistoryId,
         kind: Kind[object, object, object],
-        pinned: Pinned | None,
+        pinned: PinnedState | None,
         leadership: Leadership | None,
     ) -> None:
         """Archives what was appended since the last interval, then saves the snapshot that is due.
@@ -106,7 +106,7 @@ class SnapshotWriter:
             self._log.warning("snapshot not saved", history=str(history), sequence=sequence, error=str(error))
 
     async def _keep_state(
-        self, history: HistoryId, pinned: Pinned, mark: Mark | None, leadership: Leadership | None
+        self, history: HistoryId, pinned: PinnedState, mark: Mark | None, leadership: Leadership | None
     ) -> None:
         pieces: list[bytes] = []
         for piece in pinned.pieces():
@@ -131,7 +131,7 @@ class SnapshotWriter:
         self,
         history: HistoryId,
         kind: Kind[object, object, object],
-        pinned: Pinned | None,
+        pinned: PinnedState | None,
         leadership: Leadership | None,
     ) -> Mark | None:
         """Archives the store's tail.

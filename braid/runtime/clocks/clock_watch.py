@@ -10,7 +10,7 @@ from braid.kernel.limits.runtime import CLOCK_ASK_SECONDS
 from braid.kernel.ports import CallOptions, RpcChannel
 from braid.rpc.mesh_client import KnownEndpoint
 from braid.rpc.methods import method_path
-from braid.runtime.clocks.led_time import Offset, apart
+from braid.runtime.clocks.led_time import ClockOffset, apart
 
 if TYPE_CHECKING:
     from braid.runtime.replica import Replica
@@ -36,13 +36,13 @@ class ClockWatch:
         offsets = {each.instance: found for each, found in zip(listed, answers, strict=True) if found is not None}
         silent = {each.instance for each in listed} - offsets.keys()
         kept = {name: ahead_ms for name, ahead_ms in known.items() if name in silent}
-        return {**kept, **apart({self._replica.instance: Offset(0.0), **offsets})}
+        return {**kept, **apart({self._replica.instance: ClockOffset(0.0), **offsets})}
 
     async def close(self) -> None:
         """Ends its connections."""
         await self._forget(set())
 
-    async def _ask(self, endpoint: KnownEndpoint) -> Offset | None:
+    async def _ask(self, endpoint: KnownEndpoint) -> ClockOffset | None:
         """The replica's clock ahead of this one's; None when it does not answer."""
         channel = self._channels.get(endpoint.address)
         if channel is None:
@@ -56,7 +56,7 @@ class ClockWatch:
         except BraidError:
             return None
         round_trip_ms = (clock.elapsed() - asked) * 1_000
-        return Offset(answer.time_ms - asked_ms - round_trip_ms / 2, round_trip_ms / 2) if answer.time_ms else None
+        return ClockOffset(answer.time_ms - asked_ms - round_trip_ms / 2, round_trip_ms / 2) if answer.time_ms else None
 
     async def _forget(self, staying: set[str]) -> None:
         for address in [each for each in self._channels if each not in staying]:

@@ -28,7 +28,7 @@ class Wait(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Clock:
+class ClockState:
     """State of a history of kind `clock`.
 
     Attributes:
@@ -108,11 +108,11 @@ Command = CountTime | KeepWaits | TellClocks
 class ClockDecider:
     """Rules of the kind `clock`. What changes nothing leads to no event, so every command may be repeated."""
 
-    def initial(self, history: str) -> Clock:
+    def initial(self, history: str) -> ClockState:
         """A service that was never led."""
-        return Clock()
+        return ClockState()
 
-    def decide(self, state: Clock, command: Command, context: Context) -> Sequence[Event]:
+    def decide(self, state: ClockState, command: Command, context: Context) -> Sequence[Event]:
         """See `Decider.decide`. A count only grows; clocks are told anew when it is about others."""
         match command:
             case CountTime(led_ms):
@@ -123,7 +123,7 @@ class ClockDecider:
                 known = state.apart.keys() == apart.keys()
                 return [] if known else [ClocksCompared(tuple(sorted(apart.items())))]
 
-    def evolve(self, state: Clock, event: Event, context: Context) -> Clock:
+    def evolve(self, state: ClockState, event: Event, context: Context) -> ClockState:
         """See `Decider.evolve`."""
         match event:
             case TimeCounted(led_ms):
@@ -136,7 +136,7 @@ class ClockDecider:
                 return replace(state, apart=dict(apart))
 
 
-def _changes(state: Clock, command: KeepWaits) -> Iterator[WaitsChanged]:
+def _changes(state: ClockState, command: KeepWaits) -> Iterator[WaitsChanged]:
     known = {name: wait.since_ms for name, wait in state.waits.items()}
     started = iter([(name, at) for name, at in sorted(command.going.items()) if known.get(name) != at])
     ended = iter([name for name in sorted(known) if name not in command.going])
@@ -166,14 +166,14 @@ class LedTime:
         return int(self._counted_ms)
 
 
-class Offset(NamedTuple):
+class ClockOffset(NamedTuple):
     """A replica's wall clock ahead of somebody's, by at most `doubt_ms` more or less."""
 
     ahead_ms: float
     doubt_ms: float = 0.0
 
 
-def apart(offsets: Mapping[str, Offset]) -> Mapping[str, int]:
+def apart(offsets: Mapping[str, ClockOffset]) -> Mapping[str, int]:
     """Instances whose clock is too far from the median, and how far ahead of it. Of two, the later one is named."""
     ordered = sorted(each.ahead_ms for each in offsets.values())
     if not ordered:

@@ -9,9 +9,9 @@ from braid.api.mesh.v1 import clock_pb2 as pb
 from braid.kernel.decider import Context
 from braid.kernel.errors import CorruptHistory
 from braid.runtime.clocks.led_time import (
-    Clock,
     ClockDecider,
     ClocksCompared,
+    ClockState,
     Command,
     Event,
     TimeCounted,
@@ -39,17 +39,17 @@ class ClockCodec:
             raise CorruptHistory("the bytes are no ClockEvent") from error
         return _event(message), read_context(message.metadata)
 
-    def encode_state(self, state: Clock) -> bytes:
+    def encode_state(self, state: ClockState) -> bytes:
         """A state as bytes; equal states give equal bytes."""
         document = {"led_ms": state.led_ms, "waits": dict(state.waits), "apart": dict(state.apart)}
         return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
 
-    def decode_state(self, data: bytes) -> Clock:
+    def decode_state(self, data: bytes) -> ClockState:
         """Reads `encode_state`'s bytes. Raises `CorruptHistory`."""
         try:
             document = json.loads(data)
             waits = {str(name): Wait(int(since), int(led)) for name, (since, led) in document["waits"].items()}
-            return Clock(int(document["led_ms"]), waits, {str(k): int(v) for k, v in document["apart"].items()})
+            return ClockState(int(document["led_ms"]), waits, {str(k): int(v) for k, v in document["apart"].items()})
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise CorruptHistory(f"no state of a clock: {error}") from error
 
@@ -80,4 +80,4 @@ def _event(message: pb.ClockEvent) -> Event:
             raise CorruptHistory("the event is of an unknown type", remedy="run a newer release")
 
 
-CLOCK: Final[Kind[Clock, Command, Event]] = Kind("clock", ClockDecider(), ClockCodec())
+CLOCK: Final[Kind[ClockState, Command, Event]] = Kind("clock", ClockDecider(), ClockCodec())

@@ -11,7 +11,7 @@ from braid.kernel.errors import BraidError, NotLeader
 from braid.kernel.limits.runtime import CLOCKS_COMPARE_SECONDS, LED_COUNT_SECONDS, LED_LOOK_SECONDS
 from braid.runtime.aggregates import Aggregates
 from braid.runtime.clocks.clock_watch import ClockWatch
-from braid.runtime.clocks.led_time import HISTORIES, Clock, Command, CountTime, KeepWaits, LedTime, TellClocks
+from braid.runtime.clocks.led_time import HISTORIES, ClockState, Command, CountTime, KeepWaits, LedTime, TellClocks
 from braid.runtime.clocks.led_time_codec import CLOCK
 from braid.runtime.kinds import Leadership
 from braid.runtime.retry import Backoff
@@ -78,10 +78,10 @@ class Waits:
         led_ms = self._led_ms(state)
         return {(name, wait.since_ms): max(0, led_ms - wait.led_ms) for name, wait in state.waits.items()}
 
-    def _state(self) -> Clock:
+    def _state(self) -> ClockState:
         return self._aggregates.state(CLOCK, self._replica.name)
 
-    def _led_ms(self, state: Clock) -> int:
+    def _led_ms(self, state: ClockState) -> int:
         return self._led.look(self._clock.elapsed()) if self._led is not None else state.led_ms
 
     # --- keeping

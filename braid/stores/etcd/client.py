@@ -26,7 +26,7 @@ from braid.kernel.limits.store import (
 )
 from braid.kernel.ports import Clock
 from braid.stores.etcd import requests
-from braid.stores.etcd.streaming import Stream, cancelled_from_outside
+from braid.stores.etcd.streaming import EtcdStream, cancelled_from_outside
 from braid.stores.etcd_wire import etcd_pb2 as wire
 
 Q = TypeVar("Q", bound=Message)
@@ -138,7 +138,7 @@ class EtcdClient:
         return requests.answer(await self._attempt(TXN, request, STORE_CALL_SECONDS))
 
     @asynccontextmanager
-    async def stream(self, method: Method[Q, R]) -> AsyncIterator[Stream[Q, R]]:
+    async def stream(self, method: Method[Q, R]) -> AsyncIterator[EtcdStream[Q, R]]:
         """Opens a bidirectional stream on the current endpoint; when it breaks, the next one is current.
 
         Raises:
@@ -150,7 +150,7 @@ class EtcdClient:
             request_serializer=method.request.SerializeToString,
             response_deserializer=method.response.FromString,
         )
-        stream = Stream(opened(metadata=_REQUIRE_LEADER))
+        stream = EtcdStream(opened(metadata=_REQUIRE_LEADER))
         try:
             yield stream
         except StoreUnavailable:

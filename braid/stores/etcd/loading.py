@@ -10,21 +10,21 @@ from braid.stores.etcd import keys, requests
 from braid.stores.etcd.appending import Head, read_head
 from braid.stores.etcd.client import RANGE, EtcdClient
 from braid.stores.etcd.keys import KeyRange
-from braid.stores.etcd.reading import Pinned, decode
+from braid.stores.etcd.reading import StoredHistory, decode
 from braid.stores.etcd.watching import read_incarnation
 from braid.stores.etcd_wire import etcd_pb2 as wire
 from braid.stores.etcd_wire import stored_pb2 as stored
 
 
-class Read(NamedTuple):
+class HistoryRead(NamedTuple):
     """A history as read: what is kept of it, its head, and the incarnation it was read from."""
 
-    pinned: Pinned
+    pinned: StoredHistory
     head: Head
     incarnation: int
 
 
-async def read_pinned(client: EtcdClient, history: HistoryId) -> Read:
+async def read_pinned(client: EtcdClient, history: HistoryId) -> HistoryRead:
     """Reads everything kept of a history. The first, linearizable read fixes the revision of all others.
 
     Raises:
@@ -54,7 +54,7 @@ async def list_histories(client: EtcdClient, service: str) -> tuple[Sequence[His
     raise StoreUnavailable(f"compaction overtakes every listing of {service}", remedy="compact less often")
 
 
-async def _read_once(client: EtcdClient, history: HistoryId) -> Read:
+async def _read_once(client: EtcdClient, history: HistoryId) -> HistoryRead:
     found = await client.read(
         requests.get(keys.head(history)), requests.get(keys.manifest(history)), requests.get(keys.INCARNATION)
     )
@@ -64,8 +64,8 @@ async def _read_once(client: EtcdClient, history: HistoryId) -> Read:
         upload = decode(stored.StoredManifest, manifest.value).upload
         chunks = await _values(client, keys.chunks(history, upload), found.revision)
     batches = await _values(client, keys.batches(history), found.revision)
-    pinned = Pinned(history, found.revision, _value(head), _value(manifest), chunks, batches)
-    return Read(pinned, read_head(head), read_incarnation(found.one(2)))
+    pinned = StoredHistory(history, found.revision, _value(head), _value(manifest), chunks, batches)
+    return HistoryRead(pinned, read_head(head), read_incarnation(found.one(2)))
 
 
 def _value(kv: wire.KeyValue | None) -> bytes | None:

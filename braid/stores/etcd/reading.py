@@ -14,7 +14,7 @@ from braid.stores.etcd_wire import stored_pb2 as stored
 M = TypeVar("M", bound=Message)
 
 
-class Pinned(NamedTuple):
+class StoredHistory(NamedTuple):
     """Everything kept of a history at one revision; values as stored, None for a key that does not exist."""
 
     history: HistoryId
@@ -25,7 +25,7 @@ class Pinned(NamedTuple):
     batches: Sequence[bytes]
 
 
-def assemble(pinned: Pinned) -> Loaded:
+def assemble(pinned: StoredHistory) -> Loaded:
     """Joins snapshot and tail.
 
     Raises:
@@ -63,7 +63,7 @@ def describe_snapshot(snapshot: Snapshot, upload: str, chunks: int) -> stored.St
     )
 
 
-def _join(pinned: Pinned) -> Snapshot | None:
+def _join(pinned: StoredHistory) -> Snapshot | None:
     if pinned.manifest is None:
         return None
     manifest = decode(stored.StoredManifest, pinned.manifest)

@@ -13,7 +13,7 @@ Q = TypeVar("Q", bound=Message)
 R = TypeVar("R", bound=Message)
 
 
-class Stream(Generic[Q, R]):
+class EtcdStream(Generic[Q, R]):
     """A stream in use. Made and closed by `EtcdClient.stream`."""
 
     def __init__(self, call: grpc.aio.StreamStreamCall[Q, R]) -> None:

@@ -15,7 +15,7 @@ _MEASURED = PlacementPolicy(Basis.LOAD)
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class ShadowLook:
     """What a policy would do now.
 
     Attributes:
@@ -34,7 +34,7 @@ class Trial:
     """What looks at a shadow policy came to, since this leader began; sums are of all looks."""
 
     shadow: Shadow
-    last: Look
+    last: ShadowLook
     looks: int = 0
     sum_now: float = 0.0
     sum_then: float = 0.0
@@ -50,16 +50,16 @@ class Trial:
         return self.sum_then / max(self.looks, 1)
 
 
-def look(state: Group, loads: Loads, policy: PlacementPolicy, now_ms: int) -> Generator[None, None, Look]:
+def look(state: Group, loads: Loads, policy: PlacementPolicy, now_ms: int) -> Generator[None, None, ShadowLook]:
     """Compares a policy with what is; yields after each slice of the work."""
     everybody = state.member_columns.ids
     measured = layout(state, everybody, loads, now_ms, _MEASURED)
     target = yield from wanted(state, layout(state, everybody, loads, now_ms, policy))
     shares = [measured.relative(holders).max(initial=0.0) for holders in (measured.holders, target)]
-    return Look(int(np.count_nonzero(target != measured.holders)), float(shares[0]), float(shares[1]))
+    return ShadowLook(int(np.count_nonzero(target != measured.holders)), float(shares[0]), float(shares[1]))
 
 
-def tried(before: Trial | None, shadow: Shadow, last: Look) -> Trial:
+def tried(before: Trial | None, shadow: Shadow, last: ShadowLook) -> Trial:
     """The trial after one more look; another policy begins anew."""
     known = before if before is not None and before.shadow == shadow else Trial(shadow, last)
     return Trial(shadow, last, known.looks + 1, known.sum_now + last.now, known.sum_then + last.then)

@@ -62,7 +62,7 @@ class MemberStream(Protocol):
         ...
 
 
-class Streams:
+class MemberStreams:
     """The newest stream of each member."""
 
     def __init__(self) -> None:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from enum import Enum
 
-from braid.kernel.offset_ranges import Ranges
+from braid.kernel.offset_ranges import OffsetRanges
 
 # --- what the registry tells
 
@@ -88,7 +88,7 @@ class ChannelClosed:
 
     channel: str
     registry_revision: int
-    unread: Ranges = ()
+    unread: OffsetRanges = ()
 
 
 # --- commands
@@ -100,7 +100,7 @@ class CloseChannel:
 
     channel: str
     registry_revision: int
-    unread: Ranges = ()
+    unread: OffsetRanges = ()
 
 
 @dataclass(frozen=True, slots=True)

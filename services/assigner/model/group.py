@@ -12,7 +12,7 @@ import numpy as np
 
 from braid.kernel.ids import ChannelId, LeaseId
 from braid.kernel.limits.leases import LEASE_MS_DEFAULT
-from braid.kernel.offset_ranges import Ranges
+from braid.kernel.offset_ranges import OffsetRanges
 from services.assigner.model.lease import Lease as Lease
 from services.assigner.model.lease import LeaseState as LeaseState
 from services.assigner.model.lease import channel_of as channel_of
@@ -125,7 +125,7 @@ class Channel:
     unproved: bool = False
     left_revision: int = 0
     in_order: bool = False
-    unread: Ranges = ()
+    unread: OffsetRanges = ()
 
     @property
     def awaits_start(self) -> bool:

@@ -18,7 +18,7 @@ from typing import Final
 from braid.kernel.errors import Unavailable
 from braid.kernel.ids import ChannelId
 from braid.kernel.limits.leases import DRAINED_TIME_SLACK_SECONDS, READING_AT_ONCE
-from braid.kernel.offset_ranges import OPEN, OffsetRange, Ranges
+from braid.kernel.offset_ranges import OPEN, OffsetRange, OffsetRanges
 from services.assigner.model.channels import (
     ChannelClosed,
     ChannelCommand,
@@ -129,12 +129,12 @@ def reading(state: Group) -> Sequence[str]:
     return sorted(name for name, each in state.channels.items() if is_reading(each) and spec.wants(each.id))
 
 
-def unread(state: Group) -> Sequence[tuple[str, Ranges]]:
+def unread(state: Group) -> Sequence[tuple[str, OffsetRanges]]:
     """Ranges the group had not done in channels that were closed, by channel."""
     return sorted((name, each.unread) for name, each in state.channels.items() if each.unread)
 
 
-def everything_of(channel: Channel) -> Ranges:
+def everything_of(channel: Channel) -> OffsetRanges:
     """The whole range of a channel, used when nothing more precise is known."""
     starts = channel.start or (0,) * channel.partitions
     return tuple(OffsetRange(number, first, OPEN) for number, first in enumerate(starts))

@@ -84,7 +84,7 @@ class Rules:
     soft: bool = False
 
 
-class Move(NamedTuple):
+class LeaseMove(NamedTuple):
     """A partition that changes hands; `source` or `target` is -1 for nobody."""
 
     partition: int
@@ -263,7 +263,7 @@ class Placement:
         np.add.at(self.loads, taken, self.weights[partitions])
         self.relative[taken] = self.loads[taken] * self._inverse[taken]
 
-    def improve(self, band: Band, moves_max: int, tries_max: int = _ALL) -> list[Move]:
+    def improve(self, band: Band, moves_max: int, tries_max: int = _ALL) -> list[LeaseMove]:
         """Evens loads out where they leave the band; returns the moves, each partition's once, the best first.
 
         Looks for no more than `tries_max` moves: what is left then is for the next time.
@@ -273,7 +273,7 @@ class Placement:
         self.take(improvement.moves)
         return improvement.moves
 
-    def take(self, moves: Sequence[Move]) -> None:
+    def take(self, moves: Sequence[LeaseMove]) -> None:
         """Does what was planned of this placement as it is."""
         for move in moves:
             self._shift(move)
@@ -287,7 +287,7 @@ class Placement:
             twin._crowds = _Crowds(self._rules, self.holders, len(self.loads))
         return twin
 
-    def _improving(self, live: Mask, mean: float, inner: float) -> Iterator[Move | None]:
+    def _improving(self, live: Mask, mean: float, inner: float) -> Iterator[LeaseMove | None]:
         """Moves as they are made, None for a member that was tried in vain. Whom nothing can relieve is not tried."""
         givers, least = live.copy(), float(self._inverse[live].min())
         lightest = np.full(len(self.loads) + 1, np.inf)
@@ -317,7 +317,7 @@ class Placement:
         """Load above the mean: any placement at the mean has to move it."""
         return float(np.maximum(self.loads - mean * self._capacities, 0.0)[live].sum())
 
-    def _best_move(self, source: int, mean: float) -> Move | None:
+    def _best_move(self, source: int, mean: float) -> LeaseMove | None:
         """The move from `source` that leaves it and the taker least loaded; None when none helps.
 
         What does not take it below the mean comes first: a hot partition stays, its neighbours go.
@@ -335,7 +335,7 @@ class Placement:
             for some in (np.where(left >= mean, after, np.inf), after):
                 best = int(np.argmin(some))
                 if some[best] < self.relative[source] * _STRICTLY:
-                    return Move(int(held[best]), source, target)
+                    return LeaseMove(int(held[best]), source, target)
         return None
 
     def _takers(self) -> Sequence[int]:
@@ -345,7 +345,7 @@ class Placement:
         takers: list[int] = np.argsort(self.relative, kind="stable")[:PLACEMENT_DESTINATIONS_TRIED].tolist()
         return takers
 
-    def _shift(self, move: Move) -> None:
+    def _shift(self, move: LeaseMove) -> None:
         weight = self.weights[move.partition]
         for member, change in ((move.source, -weight), (move.target, weight)):
             self.loads[member] += change
@@ -392,7 +392,7 @@ class Improvement:
 
     def __init__(self, placement: Placement, band: Band, moves_max: int) -> None:
         """At most so many moves are wanted."""
-        self.moves: list[Move] = []
+        self.moves: list[LeaseMove] = []
         self._moves_max = moves_max
         self._before = placement
         self._live = live = placement._capacities > 0

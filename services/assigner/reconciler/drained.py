@@ -6,9 +6,9 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from braid.kernel.envelope import decode
 from braid.kernel.errors import BraidError, CorruptHistory, NotLeader
 from braid.kernel.limits.leases import READING_IDLE_LOOK_SECONDS, READING_LOOK_SECONDS, UNREAD_RANGES_MAX
-from braid.kernel.offset_ranges import OffsetRange, Ranges
+from braid.kernel.offset_ranges import OffsetRange, OffsetRanges
 from braid.kernel.ports import Kafka, KafkaAdmin, KafkaOffsets, OffsetAt, Task, TopicPartition
-from braid.kernel.ranges import Ranges as OffsetSet
+from braid.kernel.progress.ranges import Ranges
 from braid.runtime.replica import Replica
 from services.assigner.model import group_channels
 from services.assigner.model.channels import ChannelCommand, FinishReading
@@ -98,7 +98,7 @@ class DrainedReads:
             await offsets.close()
 
 
-async def unread_ranges(kafka: Kafka, place: ClusterPlace, group: str, channel: Channel) -> Ranges:
+async def unread_ranges(kafka: Kafka, place: ClusterPlace, group: str, channel: Channel) -> OffsetRanges:
     """Ranges of a channel that the group has not done. Raises `BraidError` if the cluster does not answer."""
     connected = kafka.cluster(place.bootstrap, place.security_profile)
     admin, offsets = connected.admin(), connected.offsets()
@@ -113,12 +113,12 @@ async def unread_ranges(kafka: Kafka, place: ClusterPlace, group: str, channel: 
     left: list[OffsetRange] = []
     for each in partitions:
         claims = decode(found[each].offset, found[each].metadata, ends[each]).fields.claims
-        undone = OffsetSet([(starts[each], max(starts[each], ends[each]))]) - claims
+        undone = Ranges([(starts[each], max(starts[each], ends[each]))]) - claims
         left += [OffsetRange(each.partition, start, end - 1) for start, end in undone]
     return _bounded(left)
 
 
-def _bounded(ranges: Sequence[OffsetRange]) -> Ranges:
+def _bounded(ranges: Sequence[OffsetRange]) -> OffsetRanges:
     """No more ranges than an event holds: the last of a partition then reach to its end, over what was done there."""
     if len(ranges) <= UNREAD_RANGES_MAX:
         return tuple(ranges)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from braid.kernel.envelope import encode
 from braid.kernel.ports import Committed, Generation, Kafka, KafkaAdmin, OffsetAt, TopicPartition
-from braid.kernel.progress_fields import EnvelopeFields
+from braid.kernel.progress.fields import EnvelopeFields
 from services.assigner.model.group import Channel, StartKind, StartPosition
 from services.assigner.model.progress_resets import UNTOUCHED
 from services.assigner.model.registry_view import ClusterPlace

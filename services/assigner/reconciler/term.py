@@ -27,7 +27,7 @@ from braid.runtime.kinds import Change, RecordedEvent, Reloaded
 from braid.runtime.replica import Replica
 from braid.runtime.telemetry import AssignerMetrics
 from services.assigner.liveness.deadlines import Deadlines
-from services.assigner.liveness.member_streams import MemberKey, MemberStream, Streams
+from services.assigner.liveness.member_streams import MemberKey, MemberStream, MemberStreams
 from services.assigner.model import generations
 from services.assigner.model.backlog_splits import SplitAsked
 from services.assigner.model.events import (
@@ -80,7 +80,7 @@ class Term:
         self._elected_at = now
         self._idle_checked_at = now
         self._looked_at = now
-        self._streams = Streams()
+        self._streams = MemberStreams()
         self._deadlines: Deadlines[MemberKey] = Deadlines(DEADLINE_BEAT_SECONDS, now)
         self._revokes: Deadlines[RevokeKey] = Deadlines(DEADLINE_BEAT_SECONDS, now)
         self._expelled: set[MemberKey] = set()

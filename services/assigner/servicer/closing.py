@@ -10,7 +10,7 @@ from collections.abc import Callable
 from braid.api.assigner.v1 import assigner_service_pb2 as api
 from braid.kernel.errors import BraidError, Refused, Unavailable
 from braid.kernel.ids import ChannelId
-from braid.kernel.offset_ranges import Ranges
+from braid.kernel.offset_ranges import OffsetRanges
 from braid.kernel.ports import Caller, Kafka
 from braid.runtime.replica import Replica
 from services.assigner.model import group_channels
@@ -66,13 +66,13 @@ class Closings:
         channel = state.channels.get(name)
         if channel is None:
             return
-        told: Ranges = ()
+        told: OffsetRanges = ()
         wants = state.spec is not None and state.spec.wants(channel.id)
         if channel.ending and wants and not any(lease.holder for _, lease in state.leases_of(name)):
             told = await self._unread(group, channel)
         await self._execute(group, CloseChannel(name, revision, told), caller)
 
-    async def _unread(self, group: str, channel: Channel) -> Ranges:
+    async def _unread(self, group: str, channel: Channel) -> OffsetRanges:
         view = self._registry.view
         place = view.clusters.get(channel.cluster) if view else None
         if place is None:

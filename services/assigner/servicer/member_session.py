@@ -28,7 +28,7 @@ from services.assigner.domain.admission import (
 )
 from services.assigner.liveness.member_streams import MemberKey
 from services.assigner.liveness.message_allowance import Allowance
-from services.assigner.liveness.told_leases import Told
+from services.assigner.liveness.sent_leases import SentLeases
 from services.assigner.model import generations
 from services.assigner.model.events import LeaseGrant, Release
 from services.assigner.model.group import Group, GroupSpec, LeaseState, Split, channel_of
@@ -70,7 +70,7 @@ class MemberSession:
         self._granted: list[LeaseGrant] = []
         self._revoked: list[tuple[LeaseGrant, float, str]] = []
         self._lent: set[str] = set()  # clusters whose newer generation is to be told
-        self._told = Told()
+        self._sent = SentLeases()
         self._unreachable: frozenset[str] | None = None  # not told yet
 
     async def serve(self) -> None:
@@ -106,7 +106,7 @@ class MemberSession:
             if (name, lease.epoch) in held:
                 kept.append(join_pb2.HeldLease(lease=name, epoch=lease.epoch))
                 cluster = _cluster_of(state, name)
-                self._told.add(name, lease.epoch, cluster)
+                self._sent.add(name, lease.epoch, cluster)
                 self._lent.add(cluster)
             else:
                 self._granted.append(grant)
@@ -148,7 +148,7 @@ class MemberSession:
 
     def reaches(self, cluster: str) -> bool:
         """Whether the member holds leases on the cluster and does not report it as unreachable."""
-        return self._unreachable is not None and cluster not in self._unreachable and cluster in self._told.clusters
+        return self._unreachable is not None and cluster not in self._unreachable and cluster in self._sent.clusters
 
     def flush(self) -> None:
         """Pushes what there is to tell: one delta, or several where one would be too large."""
@@ -179,7 +179,7 @@ class MemberSession:
             )
             delta = clusters.setdefault(channel.cluster, join_pb2.ClusterDelta(cluster=address))
             delta.granted.append(grant_message(grant, channel))
-            self._told.add(grant.lease, grant.epoch, channel.cluster)
+            self._sent.add(grant.lease, grant.epoch, channel.cluster)
             self._lent.add(channel.cluster)
             told += 1
         self._granted = waiting
@@ -200,7 +200,7 @@ class MemberSession:
                 self._term.keeper(self.key.group).release(self.key.member, (Release(grant.lease, grant.epoch),))
                 continue
             if seconds <= 0:
-                self._told.drop(grant.lease, grant.epoch)
+                self._sent.drop(grant.lease, grant.epoch)
             channel = state.channels.get(channel_of(grant.lease))
             name = channel.cluster if channel else ""
             delta = clusters.setdefault(name, join_pb2.ClusterDelta(cluster=ClusterAddress(name=name)))
@@ -213,7 +213,7 @@ class MemberSession:
     def _add_generations(self, state: Group, clusters: dict[str, join_pb2.ClusterDelta]) -> None:
         """Lends what is newest for clusters on which all that the member believes to hold is its own."""
         lent, self._lent = self._lent, set()
-        for name in sorted(lent & self._told.clusters):
+        for name in sorted(lent & self._sent.clusters):
             generation = generations.lent(state, name)
             if generation is None:
                 continue
@@ -225,7 +225,7 @@ class MemberSession:
 
     def _owns_all(self, state: Group, cluster: str) -> bool:
         """Else what was taken from it could be committed with a generation made to prevent that."""
-        for name, epoch in self._told.on(cluster).items():
+        for name, epoch in self._sent.on(cluster).items():
             lease = state.leases.get(name)
             if lease is None or (lease.holder, lease.epoch) != (self.key.member, epoch):
                 return False
@@ -323,7 +323,7 @@ class MemberSession:
         releases = tuple(
             Release(each.lease, each.epoch, each.commit_waived)
             for each in message.released
-            if self._told.drop(each.lease, each.epoch)
+            if self._sent.drop(each.lease, each.epoch)
         )
         if releases:
             self._term.keeper(self.key.group).release(self.key.member, releases)

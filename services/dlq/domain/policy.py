@@ -20,7 +20,10 @@ from services.dlq.model.events import Position, ReplaySpec
 from services.dlq.model.filter import Filter, matches, parse_filter
 from services.dlq.model.letters import Letter
 
-_ROUNDING_SECONDS: Final = 1e-6  # a wait that a clock cannot tell from none would be waited for ever
+# A shorter wait counts as none. Tokens and times are floats: after the wait for missing tokens, rounding can leave a
+# rest that a clock cannot tell from none, and that rest would be waited for without end. It is no bound of the service,
+# so it stands here. At `REPLAY_RATE_MAX` it lets one token pass early, which the bucket then owes; at lower rates less.
+_ROUNDING_SECONDS: Final = 1e-6
 
 REPLAYED_TOO_OFTEN: Final = f"replayed {REPLAYS_OF_ONE_RECORD_MAX} times already"
 QUARANTINED: Final = "quarantined: the log holds no readable record"

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from braid.kernel.limits.lagmon import LAG_END_SAMPLES_MAX
 
 
-class Written(NamedTuple):
+class WrittenBetween(NamedTuple):
     """What is known of when an offset was written: not before `after`, not after `by`. None: never looked so early."""
 
     after: float | None
@@ -60,12 +60,12 @@ class LogEnds:
             # Without every other sample of the older half; the first and the newer half stay.
             samples[:half] = samples[:half:2]
 
-    def written(self, offset: int) -> Written:
+    def written(self, offset: int) -> WrittenBetween:
         """Between which looks an offset below the end was written."""
         at = bisect_right(self._samples, offset, key=lambda sample: sample.end)
         after = self._samples[at - 1].last if at else None
         by = self._samples[at].first if at < len(self._samples) else None
-        return Written(after, by)
+        return WrittenBetween(after, by)
 
     def guessed(self, offset: int) -> float | None:
         """When an offset was written if the log grew evenly between two looks; None where that cannot be said."""

@@ -29,7 +29,7 @@ from braid.kernel.ports import (
     TopicPartition,
 )
 from services.lagmon.domain import ClusterModel
-from services.lagmon.model.world import World
+from services.lagmon.model.mesh_view import MeshView
 from services.lagmon.policy import Now
 
 _INGESTION_HEADER = "braid-ts"
@@ -40,12 +40,12 @@ _LONG_BEFORE = float("-inf")
 class EndWatch:
     """Keeps one cluster's ends fresh. While the cluster is away nothing changes, and rows grow stale."""
 
-    def __init__(self, host: Host, cluster: KafkaCluster, model: ClusterModel, world: Callable[[], World]) -> None:
+    def __init__(self, host: Host, cluster: KafkaCluster, model: ClusterModel, view: Callable[[], MeshView]) -> None:
         self.probes = 0
         self._host = host
         self._cluster = cluster
         self._model = model
-        self._world = world
+        self._view = view
         self._news = asyncio.Event()
         self._there: frozenset[TopicPartition] = frozenset()
         self._asked: frozenset[str] = frozenset()
@@ -57,14 +57,14 @@ class EndWatch:
         """Looks until cancelled."""
         clock = self._host.clock
         admin = self._cluster.admin()
-        prober = Prober(self._host, self._cluster, self._model)
+        prober = RecordProber(self._host, self._cluster, self._model)
         try:
             while True:
                 began = clock.elapsed()
                 try:
                     await self._look(admin)
                     if not self._model.catching_up:  # before, a group seems to stall whose commits were not read
-                        self.probes += await prober.read_due(self._world())
+                        self.probes += await prober.read_due(self._view())
                 except (ClusterUnavailable, NotFound):  # a leader moved, a topic is gone, or the cluster is away
                     self._topics_at = _LONG_BEFORE
                 await self._pause(clock.elapsed() - began)
@@ -119,7 +119,7 @@ class EndWatch:
         self._asked, self._topics_at = topics, now
 
 
-class Prober:
+class RecordProber:
     """Reads single records of one cluster."""
 
     def __init__(self, host: Host, cluster: KafkaCluster, model: ClusterModel) -> None:
@@ -128,12 +128,12 @@ class Prober:
         self._model = model
         self._fetcher: KafkaFetcher | None = None
 
-    async def read_due(self, world: World) -> int:
+    async def read_due(self, view: MeshView) -> int:
         """Reads the records that stalled groups wait before; returns how many it tried."""
         due: dict[TopicPartition, int] = {}
         for keys in self._model.slices():
             clock = self._host.clock
-            due |= self._model.probes_due(keys, world, Now(clock.elapsed(), clock.now_ms()))
+            due |= self._model.probes_due(keys, view, Now(clock.elapsed(), clock.now_ms()))
             if len(due) >= LAG_PROBES_AT_ONCE:
                 break
             await clock.sleep(0)

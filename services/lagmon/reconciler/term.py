@@ -11,7 +11,7 @@ from braid.kernel.ports import Kafka, Task
 from braid.runtime.replica import Replica
 from services.lagmon.domain import ClusterModel
 from services.lagmon.model.lag import LagRow
-from services.lagmon.model.world import ClusterPlace
+from services.lagmon.model.mesh_view import ClusterPlace
 from services.lagmon.peers import Peers
 from services.lagmon.policy import Now
 from services.lagmon.reconciler.ends import EndWatch
@@ -71,12 +71,12 @@ class Clusters:
 
     async def _compute(self) -> Table:
         clock = self._replica.host.clock
-        world, now = self._peers.world, Now(clock.elapsed(), clock.now_ms())
+        view, now = self._peers.view, Now(clock.elapsed(), clock.now_ms())
         rows: list[LagRow] = []
         for followed in list(self._followed.values()):
-            followed.model.register(world)
+            followed.model.register(view)
             for keys in followed.model.slices():
-                rows += followed.model.rows(keys, world, now)
+                rows += followed.model.rows(keys, view, now)
                 await clock.sleep(0)
         return Table(rows, now, self._catching_up())
 
@@ -93,27 +93,27 @@ class Clusters:
         return sum(followed.model.left_out for followed in self._followed.values())
 
     def _catching_up(self) -> list[str]:
-        unknown = self._peers.world.clusters.keys() - self._followed.keys()
+        unknown = self._peers.view.clusters.keys() - self._followed.keys()
         behind = {name for name, followed in self._followed.items() if followed.model.catching_up}
         return sorted(behind | unknown)
 
     def _heard(self) -> None:
-        world = self._peers.world
+        view = self._peers.view
         for name, followed in list(self._followed.items()):
-            if world.clusters.get(name) != followed.place:
+            if view.clusters.get(name) != followed.place:
                 self._leave(name)
-        for name, place in world.clusters.items():
+        for name, place in view.clusters.items():
             if name not in self._followed:
                 self._follow(name, place)
         for followed in self._followed.values():
-            followed.model.register(world)
+            followed.model.register(view)
             followed.ends.wake()
 
     def _follow(self, name: str, place: ClusterPlace) -> None:
         host, log = self._replica.host, self._replica.log.bind(cluster=name)
         cluster = self._kafka.cluster(place.bootstrap, place.security_profile)
         model = ClusterModel(name)
-        ends = EndWatch(host, cluster, model, lambda: self._peers.world)
+        ends = EndWatch(host, cluster, model, lambda: self._peers.view)
         tail = OffsetTail(host, cluster, model, ends.wake, log)
         tasks = [host.tasks.spawn(tail.run(), f"offsets {name}"), host.tasks.spawn(ends.run(), f"ends {name}")]
         self._followed[name] = _Followed(place, model, tail, ends, tasks)

@@ -13,7 +13,7 @@ from braid.api.registry.v1 import cluster_pb2, stream_pb2
 from braid.api.registry.v1 import events_pb2 as pb
 from braid.kernel.decider import Context
 from braid.kernel.errors import CorruptHistory, Invalid
-from braid.kernel.offset_ranges import OffsetRange, Ranges
+from braid.kernel.offset_ranges import OffsetRange, OffsetRanges
 from braid.runtime.event_metadata import metadata_message, read_context
 from services.registry.codec import snapshots
 from services.registry.codec.specs import (
@@ -94,12 +94,12 @@ def _read_weight(message: pb.ChannelWeight) -> ChannelWeight:
     return ChannelWeight(ChannelRef(message.lane, message.generation), message.weight)
 
 
-def range_messages(ranges: Ranges) -> list[stream_pb2.OffsetRange]:
+def range_messages(ranges: OffsetRanges) -> list[stream_pb2.OffsetRange]:
     """Ranges of offsets on the wire."""
     return [stream_pb2.OffsetRange(partition=each.partition, first=each.first, last=each.last) for each in ranges]
 
 
-def read_ranges(messages: Iterable[stream_pb2.OffsetRange]) -> Ranges:
+def read_ranges(messages: Iterable[stream_pb2.OffsetRange]) -> OffsetRanges:
     """Ranges of offsets from the wire."""
     return tuple(OffsetRange(each.partition, each.first, each.last) for each in messages)
 

@@ -10,7 +10,7 @@ from braid.kernel.limits.health import GONE_NAMED_MAX
 from braid.kernel.limits.traffic import DECOMMISSION_NAMED_MAX
 from services.registry.codec.events import health_number, range_messages, verdict_number
 from services.registry.codec.specs import cluster_spec_message, stream_spec_message, thresholds_message
-from services.registry.health.observed import Snapshot
+from services.registry.health.observed import EvidenceSummary
 from services.registry.liveness.copy_progress import CopiesKey, CopiesProgress
 from services.registry.model.channels import Channel, ChannelRef, ChannelState, DrainStep
 from services.registry.model.cluster_loads import MeasuredLoad
@@ -24,14 +24,14 @@ from services.registry.policy.world import World
 Holders = Mapping[tuple[str, ChannelRef], Sequence[str]]
 
 
-class Told(NamedTuple):
+class LeaderKnowledge(NamedTuple):
     """What only the leading registry knows of channels: who holds their drains, how far their copies have come."""
 
     holders: Holders
     copies: Mapping[CopiesKey, CopiesProgress]
 
 
-NOTHING_TOLD: Final = Told({}, {})
+NOTHING_KNOWN: Final = LeaderKnowledge({}, {})
 _STATES: Final = {
     ChannelState.PROVISIONING: stream_pb2.CHANNEL_STATE_PROVISIONING,
     ChannelState.STANDBY: stream_pb2.CHANNEL_STATE_STANDBY,
@@ -59,7 +59,7 @@ _STAGES: Final = {
 
 
 def cluster_message(
-    cluster: Cluster, world: World, evidence: Snapshot | None = None, unmeasured: str = ""
+    cluster: Cluster, world: World, evidence: EvidenceSummary | None = None, unmeasured: str = ""
 ) -> cluster_pb2.Cluster:
     """A cluster with what it carries.
 
@@ -103,7 +103,7 @@ def cluster_message(
     )
 
 
-def _evidence_message(seen: Snapshot) -> cluster_pb2.HealthEvidence:
+def _evidence_message(seen: EvidenceSummary) -> cluster_pb2.HealthEvidence:
     look, latency = seen.look, seen.latency
     return cluster_pb2.HealthEvidence(
         looked_ms=seen.looked_ms,
@@ -181,9 +181,9 @@ def departure_message(departure: Departure) -> api.Departure:
     return api.Departure(stream=departure.stream, moves=moves, blocked_reason=departure.blocked)
 
 
-def channel_message(stream: Stream, channel: Channel, told: Told = NOTHING_TOLD) -> stream_pb2.Channel:
+def channel_message(stream: Stream, channel: Channel, known: LeaderKnowledge = NOTHING_KNOWN) -> stream_pb2.Channel:
     """A channel, with what the leader knows of it."""
-    holders = told.holders.get((stream.name, channel.ref), ())
+    holders = known.holders.get((stream.name, channel.ref), ())
     return stream_pb2.Channel(
         name=str(channel.id(stream.name)),
         stream=stream.name,
@@ -210,7 +210,7 @@ def channel_message(stream: Stream, channel: Channel, told: Told = NOTHING_TOLD)
         in_order=stream.keeps_order(channel.ref.lane) and not channel.released,
         retiring=channel.retiring,
         replication_factor=channel.copies,
-        reassignment=_reassignment_message(channel, told.copies.get(CopiesKey(stream.name, channel.ref))),
+        reassignment=_reassignment_message(channel, known.copies.get(CopiesKey(stream.name, channel.ref))),
     )
 
 
@@ -226,10 +226,10 @@ def _reassignment_message(channel: Channel, progress: CopiesProgress | None) -> 
     )
 
 
-def stream_message(stream: Stream, told: Told) -> stream_pb2.Stream:
+def stream_message(stream: Stream, known: LeaderKnowledge) -> stream_pb2.Stream:
     """A stream with its channels that still have a topic."""
     channels = [
-        channel_message(stream, channel, told) for channel in stream.channels if channel.live and not channel.discarded
+        channel_message(stream, channel, known) for channel in stream.channels if channel.live and not channel.discarded
     ]
     asked = [
         f"a move away from {cluster} is proposed: braid move stream {stream.name} --away-from {cluster}"

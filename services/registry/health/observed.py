@@ -20,8 +20,8 @@ from services.registry.model.topics import canary_topic
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
-    """The present evidence, for people."""
+class EvidenceSummary:
+    """The present evidence of a cluster, for people."""
 
     looked_ms: int
     look: Look
@@ -55,7 +55,7 @@ class Observed:
         self.canary = canary_topic(cluster.spec.topic_prefix)
         self.judgement = Judgement(cluster.health, cluster.health_reason, verdict=cluster.verdict)
         self.gaps = Gaps(self.canary, cluster.usual_brokers)
-        self.snapshot: Snapshot | None = None
+        self.snapshot: EvidenceSummary | None = None
         self._registered_ms = cluster.create_time_ms
         self._usual = usual
         self._latency = inherited(cluster.usual_append_seconds)
@@ -210,7 +210,7 @@ class Observed:
         }
 
     def _picture(self, cluster: Cluster, look: Look, hearsay: Hearsay, now_ms: int) -> None:
-        self.snapshot = Snapshot(
+        self.snapshot = EvidenceSummary(
             now_ms,
             look,
             self._latency,

@@ -17,7 +17,7 @@ from braid.kernel.limits.registry import (
     WORK_AT_ONCE,
     WORK_RETRY_SECONDS,
 )
-from braid.kernel.offset_ranges import OPEN, OffsetRange, Ranges, united
+from braid.kernel.offset_ranges import OPEN, OffsetRange, OffsetRanges, united
 from braid.kernel.ports import Clock, KafkaAdmin, OffsetAt, TopicPartition
 from braid.kernel.resumptions import Resumption
 from services.registry.kafka import log_cuts, surveys
@@ -274,7 +274,9 @@ async def _moved_on(admin: KafkaAdmin, channel: Channel, ends: Mapping[TopicPart
     return HeldStep(("its logs changed just now",)) if await surveys.read_ends(admin, channel) != ends else None
 
 
-async def given_up(access: Access, peers: Peers, cluster: Cluster, stream: str, channel: Channel) -> Ranges | None:
+async def given_up(
+    access: Access, peers: Peers, cluster: Cluster, stream: str, channel: Channel
+) -> OffsetRanges | None:
     """What closing the channel now would give up: what is lost of it, and what groups have not done of the rest.
 
     A partition without a leader tells nothing: it counts as it ended after the seal, and without a seal on all of them

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from braid.kernel.errors import OffsetOutOfRange
 from braid.kernel.limits.health import EPOCH_LOOKS_MAX
 from braid.kernel.limits.registry import LOSS_TOLD_MAX
-from braid.kernel.offset_ranges import OffsetRange, Ranges, united
+from braid.kernel.offset_ranges import OffsetRange, OffsetRanges, united
 from braid.kernel.ports import BatchHead, KafkaAdmin, OffsetAt, TopicPartition
 from braid.kernel.resumptions import Resumption
 from services.registry.kafka.untold_log_cuts import UntoldRecords
@@ -38,7 +38,7 @@ class Finding(NamedTuple):
         evidence: What showed the loss, for people.
     """
 
-    lost: Ranges
+    lost: OffsetRanges
     open: tuple[Resumption, ...]
     evidence: str
 

@@ -3,9 +3,9 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from braid.kernel.commit_epochs import newest_epoch
+from braid.kernel.envelope.epochs import newest_epoch
 from braid.kernel.errors import NotFound
-from braid.kernel.offset_ranges import Ranges, united
+from braid.kernel.offset_ranges import OffsetRanges, united
 from braid.kernel.ports import KafkaAdmin, OffsetAt, TopicDescription, TopicPartition
 from services.registry.kafka.clients import Access
 from services.registry.kafka.reappeared import lies_there
@@ -48,7 +48,7 @@ async def described(admin: KafkaAdmin, topic: str) -> TopicDescription:
 
 
 @dataclass(frozen=True, slots=True)
-class Survey:
+class SealedLogs:
     """What is known of a sealed channel's logs, by partition, in order.
 
     Attributes:
@@ -69,8 +69,8 @@ class Survey:
     ends: Mapping[TopicPartition, int]
     recorded: Mapping[TopicPartition, int]
     receipts: Mapping[TopicPartition, int]
-    told: Ranges
-    overwritten: Ranges
+    told: OffsetRanges
+    overwritten: OffsetRanges
     reappeared: bool
 
     @property
@@ -78,7 +78,7 @@ class Survey:
         """By who knows it, up to which offset each log went."""
         return {"the registry": self.recorded, "a producer": self.receipts, **self.committed}
 
-    def lost(self) -> Ranges:
+    def lost(self) -> OffsetRanges:
         """What the logs lack; what was told stays until its own records are there again."""
         everywhere = [tuple(offsets.values()) for offsets in self.known.values() if offsets]
         lacking = missing(everywhere, tuple(self.ends.values()))
@@ -97,7 +97,7 @@ async def take(
     stream: str,
     channel: Channel,
     leaderless: Collection[TopicPartition] = (),
-) -> Survey:
+) -> SealedLogs:
     """Reads all there is to know; of leaderless partitions what was known before."""
     admin, partitions = access.admin(cluster), partitions_of(channel)
     groups = await peers.groups(stream, channel.ref.lane)
@@ -109,7 +109,7 @@ async def take(
     ends = {**recorded, **await read_ends(admin, channel, leaderless)}
     told = [each for each in channel.lost if each not in channel.overwritten]
     reappeared = not leaderless and all([await lies_there(admin, channel.topic, each) for each in told])
-    return Survey(
+    return SealedLogs(
         {group: each.provable for group, each in found.items()},
         {group: each.committed for group, each in found.items()},
         {each: starts[each] for each in partitions},

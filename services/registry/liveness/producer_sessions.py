@@ -17,7 +17,7 @@ from braid.kernel.errors import Exhausted
 from braid.kernel.limits.health import RESUMPTIONS_TOLD_MAX
 from braid.kernel.limits.registry import OFFSET_MAX, PRODUCER_SESSIONS_MAX
 from braid.kernel.resumptions import Resumption
-from services.registry.liveness.seen_ends import LogEnds
+from services.registry.liveness.seen_ends import ChannelEnds
 from services.registry.model.channels import Channel, ChannelRef, checked
 
 
@@ -81,7 +81,7 @@ class Sessions:
     session_seconds: float
     epoch: int
     began: float
-    ends: LogEnds = field(default_factory=LogEnds)
+    ends: ChannelEnds = field(default_factory=ChannelEnds)
     _sessions: dict[tuple[str, str], ProducerSession] = field(default_factory=dict)
     _receipts: dict[tuple[str, ChannelRef], dict[int, int]] = field(default_factory=dict)
     _resumptions: dict[tuple[str, ChannelRef], set[Resumption]] = field(default_factory=dict)

@@ -14,7 +14,7 @@ ChannelKey = tuple[str, ChannelRef]  # stream and channel
 
 
 class SeenEnds(NamedTuple):
-    """Of one channel.
+    """Where one channel's logs ended when they were looked at.
 
     Attributes:
         at: The logs were looked at then or later, on `Clock.elapsed`.
@@ -26,8 +26,8 @@ class SeenEnds(NamedTuple):
 
 
 @dataclass
-class LogEnds:
-    """Of all channels. One that nobody looks at any more is forgotten with the next look at its cluster."""
+class ChannelEnds:
+    """By channel. One that nobody looks at any more is forgotten with the next look at its cluster."""
 
     _by_cluster: dict[str, dict[ChannelKey, SeenEnds]] = field(default_factory=dict)
 

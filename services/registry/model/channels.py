@@ -16,7 +16,7 @@ from typing import NamedTuple
 from braid.kernel.ids import ChannelId
 from braid.kernel.limits.health import STRETCHES_MAX
 from braid.kernel.limits.registry import OFFSET_MAX
-from braid.kernel.offset_ranges import OPEN, Ranges
+from braid.kernel.offset_ranges import OPEN, OffsetRanges
 from braid.kernel.resumptions import Resumption
 
 
@@ -143,9 +143,9 @@ class Channel:
     discarded: bool = False
     acknowledged: tuple[int, ...] = ()
     untold: bool = False
-    lost: Ranges = ()
+    lost: OffsetRanges = ()
     lost_evidence: str = ""
-    overwritten: Ranges = ()
+    overwritten: OffsetRanges = ()
     closed: bool = False
     released: bool = False
     copies: int = 0

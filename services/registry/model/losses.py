@@ -8,19 +8,19 @@ that was replaced: each is a loss, and stated as one. A channel with a loss drai
 from collections.abc import Iterable, Sequence
 
 from braid.kernel.errors import Refused
-from braid.kernel.offset_ranges import OPEN, OffsetRange, Ranges, ranges_text, united
+from braid.kernel.offset_ranges import OPEN, OffsetRange, OffsetRanges, ranges_text, united
 from services.registry.model.channels import CONSUMABLE, Channel, ChannelState
 from services.registry.model.stream_commands import RecordProducersLeft, ReportLoss, ReportOverwritten
 from services.registry.model.stream_events import ProducersLeft, RecordsLost, StreamEvent
 
 
-def below(ends: Sequence[int]) -> Ranges:
+def below(ends: Sequence[int]) -> OffsetRanges:
     """Everything below these ends, one a partition; all of a partition whose end is `OPEN`."""
     whole = enumerate(ends)
     return tuple(OffsetRange(number, 0, OPEN if end == OPEN else end - 1) for number, end in whole if end)
 
 
-def missing(known: Iterable[Sequence[int]], ends: Sequence[int]) -> Ranges:
+def missing(known: Iterable[Sequence[int]], ends: Sequence[int]) -> OffsetRanges:
     """What logs lack of what somebody knows to have been in them.
 
     Args:
@@ -31,14 +31,14 @@ def missing(known: Iterable[Sequence[int]], ends: Sequence[int]) -> Ranges:
     return united(OffsetRange(number, end, offset - 1) for number, (offset, end) in pairs if offset > end)
 
 
-def undone(bases: Sequence[int], starts: Sequence[int], ends: Sequence[int]) -> Ranges:
+def undone(bases: Sequence[int], starts: Sequence[int], ends: Sequence[int]) -> OffsetRanges:
     """What a group has not done of each partition: from its base, or the log's start where it has none, to the end."""
     froms = [base if base >= 0 else start for base, start in zip(bases, starts, strict=True)]
     pairs = enumerate(zip(froms, ends, strict=True))
     return tuple(OffsetRange(number, begin, end - 1) for number, (begin, end) in pairs if begin < end)
 
 
-def check_accepted(accepted: Ranges, would: Ranges, channel: str) -> None:
+def check_accepted(accepted: OffsetRanges, would: OffsetRanges, channel: str) -> None:
     """Raises `Refused`, with the exact naming, unless what is accepted is what would be given up."""
     if united(accepted) == would:
         return

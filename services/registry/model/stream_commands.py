@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from braid.kernel.offset_ranges import Ranges
+from braid.kernel.offset_ranges import OffsetRanges
 from services.registry.model.channels import ChannelRef, ChannelWeight
 from services.registry.model.streams import StreamSpec
 
@@ -141,7 +141,7 @@ class ReportLoss:
     """The channel's cluster lost these, the whole of it; nothing: all is there again."""
 
     ref: ChannelRef
-    ranges: Ranges
+    ranges: OffsetRanges
     evidence: str
 
 
@@ -150,7 +150,7 @@ class ReportOverwritten:
     """The channel's cluster lost these while they carried traffic, and other records lie at their offsets."""
 
     ref: ChannelRef
-    ranges: Ranges
+    ranges: OffsetRanges
     evidence: str
 
 
@@ -167,7 +167,7 @@ class CloseChannel:
     """Ends a drain that cannot end by itself. The shell has checked that a person named what is given up."""
 
     ref: ChannelRef
-    given_up: Ranges
+    given_up: OffsetRanges
     reason: str = ""
 
 

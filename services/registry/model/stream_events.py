@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from braid.kernel.offset_ranges import Ranges
+from braid.kernel.offset_ranges import OffsetRanges
 from services.registry.model.channels import ChannelRef, ChannelWeight
 from services.registry.model.drills import Drill
 from services.registry.model.streams import StreamSpec
@@ -198,9 +198,9 @@ class RecordsLost:
     """
 
     ref: ChannelRef
-    ranges: Ranges
+    ranges: OffsetRanges
     evidence: str
-    overwritten: Ranges = ()
+    overwritten: OffsetRanges = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +216,7 @@ class ChannelClosed:
     """A person ended the drain by naming what is given up."""
 
     ref: ChannelRef
-    given_up: Ranges
+    given_up: OffsetRanges
     reason: str
 
 

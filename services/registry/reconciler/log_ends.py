@@ -13,7 +13,7 @@ from braid.runtime.replica import Replica
 from services.registry.histories import CLUSTERS, STREAMS
 from services.registry.kafka import surveys
 from services.registry.kafka.clients import Access
-from services.registry.liveness.seen_ends import ChannelKey, LogEnds
+from services.registry.liveness.seen_ends import ChannelEnds, ChannelKey
 from services.registry.model.channels import Channel, ChannelState
 from services.registry.model.clusters import Cluster
 from services.registry.term_tasks import Crew
@@ -22,7 +22,7 @@ from services.registry.term_tasks import Crew
 class EndsReader:
     """Looks at all clusters that answer, for one term."""
 
-    def __init__(self, replica: Replica, access: Access, ends: LogEnds) -> None:
+    def __init__(self, replica: Replica, access: Access, ends: ChannelEnds) -> None:
         self._replica = replica
         self._access = access
         self._ends = ends

@@ -7,7 +7,7 @@ from braid.api.registry.v1 import registry_service_pb2 as api
 from braid.api.registry.v1 import stream_pb2
 from braid.kernel.errors import ClusterUnavailable, Invalid, Refused
 from braid.kernel.ids import ChannelId
-from braid.kernel.offset_ranges import OPEN, Ranges
+from braid.kernel.offset_ranges import OPEN, OffsetRanges
 from braid.kernel.ports import Caller
 from services.registry.codec.events import range_messages, read_ranges
 from services.registry.codec.views import channel_message
@@ -36,7 +36,7 @@ class ClosingRequests:
         self._desk.term()
         name = _parsed(request.channel)
         channel = self._channel(name)
-        would: Ranges = ()
+        would: OffsetRanges = ()
         if not channel.closed:
             would = await self._would_give_up(name.stream, channel)
             if not request.dry_run:
@@ -65,7 +65,7 @@ class ClosingRequests:
     def _channel(self, name: ChannelId) -> Channel:
         return self._desk.stream(name.stream, "channel").channel(ChannelRef(name.lane, name.generation))
 
-    async def _would_give_up(self, stream: str, channel: Channel) -> Ranges:
+    async def _would_give_up(self, stream: str, channel: Channel) -> OffsetRanges:
         """Of a cluster that is away everything nobody can say to be done; of one that answers, what it shows.
 
         One that answers, but does not do what the drain asks of it, is as good as away.

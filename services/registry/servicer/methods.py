@@ -13,7 +13,7 @@ from braid.api.registry.v1.witness_pb2 import WatchClustersRequest
 from braid.kernel.errors import CorruptHistory, NotLeader, Unavailable
 from braid.kernel.ports import Caller, DuplexServing, RpcService, UnaryHandler
 from braid.rpc.methods import duplex, method_path, server_stream, service_path, unary
-from services.registry.codec.views import NOTHING_TOLD, Told
+from services.registry.codec.views import NOTHING_KNOWN, LeaderKnowledge
 from services.registry.servicer.closing import ClosingRequests
 from services.registry.servicer.cluster_requests import ClusterRequests
 from services.registry.servicer.past import PastRequests
@@ -26,7 +26,7 @@ NAME: Final = "registry"
 
 def registry_rpc(desk: Desk) -> RpcService:
     """All handlers but those of the runtime."""
-    streams = StreamRequests(desk, lambda: _told(desk))
+    streams = StreamRequests(desk, lambda: _leader_knowledge(desk))
 
     async def watch_routes(call: DuplexServing) -> None:
         await desk.term().producers.serve(call)
@@ -81,10 +81,10 @@ def _stream_methods(streams: StreamRequests) -> Mapping[str, tuple[type, UnaryHa
     }
 
 
-def _told(desk: Desk) -> Told:
+def _leader_knowledge(desk: Desk) -> LeaderKnowledge:
     """What only the leader knows."""
     try:
         term = desk.term()
     except (NotLeader, Unavailable, CorruptHistory):
-        return NOTHING_TOLD
-    return Told(term.reconciler.holders, term.copies.progress)
+        return NOTHING_KNOWN
+    return LeaderKnowledge(term.reconciler.holders, term.copies.progress)

@@ -10,7 +10,7 @@ from braid.kernel.ids import check_name
 from braid.kernel.ports import Caller
 from braid.runtime.kinds import Kind
 from braid.runtime.replica import Replica
-from services.registry.codec.views import NOTHING_TOLD, channel_message, cluster_message, stream_message
+from services.registry.codec.views import NOTHING_KNOWN, channel_message, cluster_message, stream_message
 from services.registry.histories import CLUSTERS, STREAMS
 from services.registry.model.channels import Channel
 from services.registry.model.clusters import Cluster
@@ -50,7 +50,7 @@ class PastRequests:
         if not stream.exists:
             raise _unknown("stream", name)
         channels = [channel_message(stream, each) for each in _in_order(stream) if each.live]
-        return api.DescribePastResponse(stream=stream_message(stream, NOTHING_TOLD), channels=channels)
+        return api.DescribePastResponse(stream=stream_message(stream, NOTHING_KNOWN), channels=channels)
 
     async def _cluster(self, name: str, at_ms: int) -> api.DescribePastResponse:
         cluster = (await self.replica.aggregates.past(CLUSTERS, name, at_ms)).state

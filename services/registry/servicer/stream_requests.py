@@ -9,7 +9,7 @@ from braid.kernel.ids import check_name
 from braid.kernel.limits.registry import CREATE_WAIT_SECONDS
 from braid.kernel.ports import Caller
 from services.registry.codec.specs import read_stream_spec
-from services.registry.codec.views import Told, channel_message, move_message, stream_message
+from services.registry.codec.views import LeaderKnowledge, channel_message, move_message, stream_message
 from services.registry.histories import STREAMS
 from services.registry.model.stream_commands import CreateStream, DeleteStream, EndDrill, PlanChannel, UpdateStream
 from services.registry.model.streams import Stream, StreamSpec, check_stream_spec
@@ -24,10 +24,10 @@ from services.registry.term_tasks import wait_for
 class StreamRequests:
     """Handlers of one replica."""
 
-    def __init__(self, desk: Desk, told: Callable[[], Told]) -> None:
-        """`told` is what only the leader knows of channels; nothing on other replicas."""
+    def __init__(self, desk: Desk, known: Callable[[], LeaderKnowledge]) -> None:
+        """`known` is what only the leader knows of channels; nothing on other replicas."""
         self._desk = desk
-        self._told = told
+        self._known = known
 
     async def get(self, request: api.GetStreamRequest, caller: Caller) -> stream_pb2.Stream:
         """One stream, as this replica knows it."""
@@ -43,7 +43,7 @@ class StreamRequests:
         """Channels in order of stream, lane and generation; of all streams that still have topics, the deleted too."""
         if request.stream:
             self._desk.stream(request.stream, "stream")
-        told = self._told()
+        known = self._known()
         found = [
             (f"{name}/{channel.ref.lane}/{channel.ref.generation:012d}", (stream, channel))
             for name, stream in self._desk.world().streams.items()
@@ -53,7 +53,7 @@ class StreamRequests:
             if channel.live or request.include_retired
         ]
         page, token = page_of(sorted(found, key=lambda each: each[0]), request.page_size, request.page_token)
-        messages = [channel_message(stream, each, told) for stream, each in page]
+        messages = [channel_message(stream, each, known) for stream, each in page]
         return api.ListChannelsResponse(channels=messages, next_page_token=token)
 
     async def create(self, request: api.CreateStreamRequest, caller: Caller) -> stream_pb2.Stream:
@@ -216,4 +216,4 @@ class StreamRequests:
             await wait_for(changed, deadline - clock.elapsed())
 
     def _message(self, stream: Stream) -> stream_pb2.Stream:
-        return stream_message(stream, self._told())
+        return stream_message(stream, self._known())

@@ -4,8 +4,8 @@ from typing import Final
 
 import pytest
 
-from braid.kernel.base46341 import pack
 from braid.kernel.envelope import PREFIX
+from braid.kernel.envelope.base46341 import pack
 from braid.kernel.errors import Fenced, Invalid, NotFound, Refused
 from braid.kernel.ports import Committed, Generation, TopicPartition
 from tests.contract.kafka.rig import Body, Rig

@@ -25,7 +25,7 @@ from braid.api.registry.v1.registry_service_pb2 import GetClusterRequest, Update
 from braid.kernel.errors import BraidError
 from devmesh.blueprint import broker_names
 from devmesh.files import MeshFiles
-from devmesh.supervision import Kind
+from devmesh.supervision import ProcessKind
 from testbed.ground.field import POLL_SECONDS, Field, NotPlayedError, StuckError, now_ms
 from testbed.ground.load import CLUSTERS, LARGE, STREAM, fate_of
 from testbed.patience import Deadline
@@ -206,7 +206,7 @@ async def _ended(field: Field, name: str) -> bool:
 async def processes(field: Field) -> dict[str, int | None]:
     """Process ids of all services."""
     found = (await field.mesh.status()).processes
-    return {each.name: each.pid for each in found if each.kind == Kind.SERVICE}
+    return {each.name: each.pid for each in found if each.kind == ProcessKind.SERVICE}
 
 
 async def same_processes(field: Field, before: dict[str, int | None]) -> None:

@@ -11,7 +11,7 @@ from typing import Final
 
 from braid.api.registry.v1.registry_service_pb2 import CloseChannelRequest, CloseChannelResponse
 from braid.api.registry.v1.stream_pb2 import Channel, ChannelState
-from braid.kernel.offset_ranges import OffsetRange, Ranges
+from braid.kernel.offset_ranges import OffsetRange, OffsetRanges
 from testbed.checkers import facts
 from testbed.ground.disks import Disk
 from testbed.ground.field import Field, Mark, now_ms
@@ -135,7 +135,7 @@ async def _give_up(field: Field, channel: Channel) -> None:
     field.given_up[facts.Topic(channel.cluster, channel.topic)] = now_ms(), _ranges(channel)
 
 
-def _ranges(channel: Channel) -> Ranges:
+def _ranges(channel: Channel) -> OffsetRanges:
     return tuple(OffsetRange(each.partition, each.first, each.last) for each in channel.lost)
 
 

@@ -18,7 +18,7 @@ from braid.api.assigner.v1 import group_pb2
 from braid.api.registry.v1.registry_service_pb2 import CreateStreamRequest
 from braid.api.registry.v1.stream_pb2 import LaneSpec, Stream, StreamSpec
 from braid.kafka.cluster import AioKafka
-from braid.kernel.envelope import Kind, decode
+from braid.kernel.envelope import MetadataKind, decode
 from braid.kernel.ports import TopicPartition
 from devmesh.mesh import DevMesh
 from testbed import patience
@@ -123,7 +123,7 @@ def committed(local: DevMesh, group: str, ends: Mapping[tuple[str, str, int], in
             found = (await offsets.committed(group, [where]))[where]
             await offsets.close()
             decoded = decode(found.offset, found.metadata)
-            if decoded.kind is not Kind.ENVELOPE or decoded.fields.base < end or not decoded.fields.epoch:
+            if decoded.kind is not MetadataKind.ENVELOPE or decoded.fields.base < end or not decoded.fields.epoch:
                 return False
         return True
 

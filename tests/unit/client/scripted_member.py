@@ -8,8 +8,8 @@ from typing import Final
 
 from braid.client.consuming.consumer import Consumer
 from braid.client.records.record import Record
+from braid.kernel.envelope.spill import TOPIC as TOPIC_OF_SPILL
 from braid.kernel.ports import TopicPartition
-from braid.kernel.spill import TOPIC as TOPIC_OF_SPILL
 from tests.support.commit_watch import CommitWatch, fill
 from tests.support.scripted_control import Client, Control
 

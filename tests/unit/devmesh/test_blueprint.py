@@ -14,7 +14,7 @@ from devmesh.config import MeshConfig, Remembered, lay_out
 from devmesh.files import MeshFiles
 from devmesh.processes import brokers, process
 from devmesh.roster import Tools
-from devmesh.supervision import Kind
+from devmesh.supervision import ProcessKind
 from tests.support.compose import broker_properties, read_compose
 
 SERVICES: Final = read_compose()
@@ -68,7 +68,7 @@ def spawned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Spawne
         (files.cluster(name) / "data" / "meta.properties").touch()
     for each in held.values():
         each.process.start()
-    assert {kind.value for kind in Kind} == {each.kind.value for each in held.values()}
+    assert {kind.value for kind in ProcessKind} == {each.kind.value for each in held.values()}
     return dict(zip(held, seen, strict=True))
 
 

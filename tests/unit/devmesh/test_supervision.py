@@ -2,28 +2,38 @@
 
 import pytest
 
-from devmesh.supervision import Action, Kind, Sight, Verb, Wish, backoff_seconds, plan, start_stages, stop_stages
+from devmesh.supervision import (
+    Action,
+    DesiredState,
+    ProcessKind,
+    ProcessState,
+    Verb,
+    backoff_seconds,
+    plan,
+    start_stages,
+    stop_stages,
+)
 
-RUNNING = Sight("registry-0", Kind.SERVICE, Wish.RUN, True, False, 0, None, 0.0)
+RUNNING = ProcessState("registry-0", ProcessKind.SERVICE, DesiredState.RUN, True, False, 0, None, 0.0)
 ENDED = RUNNING._replace(alive=False)
 
 
-def verbs(sight: Sight, now: float = 100.0) -> list[Verb]:
-    return [action.verb for action in plan([sight], now)]
+def verbs(state: ProcessState, now: float = 100.0) -> list[Verb]:
+    return [action.verb for action in plan([state], now)]
 
 
 def test_what_runs_is_left_alone() -> None:
     assert verbs(RUNNING) == []
-    assert verbs(RUNNING._replace(wish=Wish.PAUSE)) == []
+    assert verbs(RUNNING._replace(desired=DesiredState.PAUSE)) == []
 
 
 def test_an_end_is_noted_before_anything_is_done() -> None:
-    for kind in Kind:
+    for kind in ProcessKind:
         assert verbs(ENDED._replace(kind=kind)) == [Verb.NOTE_END]
 
 
 def test_a_crashed_service_and_store_come_back_after_their_wait() -> None:
-    for kind in (Kind.SERVICE, Kind.STORE):
+    for kind in (ProcessKind.SERVICE, ProcessKind.STORE):
         noted = ENDED._replace(kind=kind, crashes=3, ended_at=100.0)
         wait = backoff_seconds(3)
         assert verbs(noted, 100.0 + wait * 0.99) == []
@@ -31,16 +41,16 @@ def test_a_crashed_service_and_store_come_back_after_their_wait() -> None:
 
 
 def test_a_crashed_cluster_stays_down() -> None:
-    assert verbs(ENDED._replace(kind=Kind.CLUSTER, crashes=1, ended_at=1.0), 1e9) == []
+    assert verbs(ENDED._replace(kind=ProcessKind.CLUSTER, crashes=1, ended_at=1.0), 1e9) == []
 
 
 def test_what_a_verb_put_down_stays_down() -> None:
-    assert verbs(ENDED._replace(wish=Wish.REST)) == []
-    assert verbs(ENDED._replace(wish=Wish.REST, ended_at=1.0, crashes=1), 1e9) == []
+    assert verbs(ENDED._replace(desired=DesiredState.REST)) == []
+    assert verbs(ENDED._replace(desired=DesiredState.REST, ended_at=1.0, crashes=1), 1e9) == []
 
 
 def test_what_ends_while_paused_is_noted_and_stays_down() -> None:
-    paused = ENDED._replace(wish=Wish.PAUSE)
+    paused = ENDED._replace(desired=DesiredState.PAUSE)
     assert verbs(paused) == [Verb.NOTE_END]
     assert verbs(paused._replace(ended_at=1.0, crashes=1), 1e9) == []
 
@@ -63,7 +73,7 @@ def test_waits_grow_to_a_bound() -> None:
 
 
 def test_each_process_is_judged_for_itself() -> None:
-    other = ENDED._replace(name="east", kind=Kind.CLUSTER)
+    other = ENDED._replace(name="east", kind=ProcessKind.CLUSTER)
     assert plan([RUNNING, other], 1.0) == [Action(Verb.NOTE_END, "east")]
 
 

@@ -17,7 +17,7 @@ from devmesh.documents import MeshStatus, ProcessStatus, Ready, ready_from_json,
 from devmesh.files import MeshFiles
 from devmesh.registration import Address
 from devmesh.roster import Supervised
-from devmesh.supervision import Kind
+from devmesh.supervision import ProcessKind
 from devmesh.supervisor import Supervisor
 from tests.support.sleepers import BRIEF, BROKEN, Sleeper
 
@@ -71,13 +71,13 @@ class Mesh:
     def build(self, *_: object) -> dict[str, Supervised]:
         """In place of real processes."""
         brokers = {
-            each.name: Supervised(Kind.CLUSTER, each, f"127.0.0.1:{number}", "b", "west")
+            each.name: Supervised(ProcessKind.CLUSTER, each, f"127.0.0.1:{number}", "b", "west")
             for number, each in enumerate(self.brokers, start=1)
         }
         return {
             **brokers,
-            "east": Supervised(Kind.CLUSTER, self.cluster, "127.0.0.1:19192", "a", "east"),
-            "registry-0": Supervised(Kind.SERVICE, self.service, "127.0.0.1:7401"),
+            "east": Supervised(ProcessKind.CLUSTER, self.cluster, "127.0.0.1:19192", "a", "east"),
+            "registry-0": Supervised(ProcessKind.SERVICE, self.service, "127.0.0.1:7401"),
         }
 
     async def ready(self) -> Ready:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from braid.kernel.errors import Refused
-from devmesh.verbs import WISHES, apply, is_paused
+from devmesh.verbs import DESIRED, apply, is_paused
 from tests.support.sleepers import Sleeper
 
 
@@ -47,7 +47,7 @@ def test_pause_and_resume(running: Sleeper) -> None:
 
 def test_what_does_not_run_can_only_be_started(running: Sleeper) -> None:
     running.kill()
-    for verb in WISHES.keys() - {"start"}:
+    for verb in DESIRED.keys() - {"start"}:
         with pytest.raises(Refused, match="east does not run") as refused:
             apply(verb, running)
         assert "braid dev start east" in refused.value.remedy

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from braid.api.registry.v1 import cluster_pb2, stream_pb2
-from braid.drill.plan import Kind, Order, Plan, make_plan
+from braid.drill.plan import DrillKind, Order, Plan, make_plan
 
 ACTIVE = stream_pb2.CHANNEL_STATE_ACTIVE
 HEALTHY = cluster_pb2.CLUSTER_HEALTH_HEALTHY
@@ -36,6 +36,6 @@ def cluster(name: str, brokers: Sequence[int] = (1,), **status: object) -> clust
 CLUSTERS = (cluster("east"), cluster("west"))
 
 
-def plan(kind: Kind = Kind.CLUSTER_LOSS, broker: int = -1, seconds: float = 9.0) -> Plan:
+def plan(kind: DrillKind = DrillKind.CLUSTER_LOSS, broker: int = -1, seconds: float = 9.0) -> Plan:
     clusters = (cluster("east", (1, 2, 3)), cluster("west"))
     return make_plan(Order(kind, "logs", seconds, broker), "x", stream(), clusters)

@@ -4,7 +4,7 @@ import pytest
 
 from braid.api.registry.v1 import cluster_pb2, stream_pb2
 from braid.drill.control import drained, misplaced, untrusted
-from braid.drill.plan import Kind
+from braid.drill.plan import DrillKind
 from tests.unit.drill.plans import ACTIVE, CLUSTERS, channel, cluster, plan
 
 STANDBY = stream_pb2.CHANNEL_STATE_STANDBY
@@ -20,7 +20,7 @@ def test_a_drill_waits_for_clusters_that_are_doubted_or_closed() -> None:
     assert untrusted(plan(), [cluster("east", health=SUSPECT), cluster("west")]) == "cluster east is SUSPECT"
     assert untrusted(plan(), [cluster("east"), cluster("west", cordoned=True)]) == "cluster west is cordoned"
     assert untrusted(plan(), [cluster("west")]) == "cluster east is not there"
-    assert untrusted(plan(Kind.MEMBER_LOSS), [cluster("east"), cluster("west", health=SUSPECT)]) == ""
+    assert untrusted(plan(DrillKind.MEMBER_LOSS), [cluster("east"), cluster("west", health=SUSPECT)]) == ""
 
 
 def test_one_other_cluster_that_is_well_is_enough() -> None:
@@ -33,8 +33,8 @@ def test_its_stream_must_be_where_the_one_named_is_and_have_somewhere_to_go() ->
     assert misplaced(plan(), [*PLACED, *SPARES]) == ""
     assert "not on east" in misplaced(plan(), [channel("live", "west"), channel("bulk", "east"), *SPARES])
     assert "no spare" in misplaced(plan(), [*PLACED, SPARES[0]])
-    assert misplaced(plan(Kind.MOVE), PLACED) == ""
-    assert "no cluster" in misplaced(plan(Kind.MOVE), [])
+    assert misplaced(plan(DrillKind.MOVE), PLACED) == ""
+    assert "no cluster" in misplaced(plan(DrillKind.MOVE), [])
 
 
 @pytest.mark.parametrize(

@@ -7,14 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from braid.kernel.errors import Invalid
-from braid.kernel.offset_ranges import OPEN, OffsetRange, Ranges, parse_ranges, ranges_text, united
+from braid.kernel.offset_ranges import OPEN, OffsetRange, OffsetRanges, parse_ranges, ranges_text, united
 
 NAMED = (OffsetRange(0, 17, 23), OffsetRange(1, 0, OPEN))
 SMALL = st.integers(0, 12)
 CLOSED = st.builds(lambda partition, first, more: OffsetRange(partition, first, first + more), SMALL, SMALL, SMALL)
 
 
-def offsets(ranges: Ranges | list[OffsetRange]) -> set[tuple[int, int]]:
+def offsets(ranges: OffsetRanges | list[OffsetRange]) -> set[tuple[int, int]]:
     """What is in ranges that have an end."""
     return {(each.partition, offset) for each in ranges for offset in range(each.first, each.last + 1)}
 

@@ -18,7 +18,7 @@ from braid.kafka.memory.log import NewRecord
 from braid.kafka.offset_log.records import OFFSETS_TOPIC
 from braid.kernel.envelope import encode
 from braid.kernel.ports import Caller, CallOptions, RpcService, TopicPartition
-from braid.kernel.progress_fields import EnvelopeFields
+from braid.kernel.progress.fields import EnvelopeFields
 from braid.rpc.memory_network import MemoryNetwork
 from braid.rpc.memory_transport import MemoryTransport
 from braid.rpc.methods import method_path, service_path, unary

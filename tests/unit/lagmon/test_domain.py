@@ -6,7 +6,7 @@ from braid.kernel.ids import ASIDE_GROUP
 from services.lagmon.codec import lag_message
 from services.lagmon.domain import ClusterModel
 from services.lagmon.model.lag import Detail, summed
-from services.lagmon.model.world import Channel, Presence, Wish, World
+from services.lagmon.model.mesh_view import Channel, GroupSubscription, MeshView, Presence
 from services.lagmon.policy import Now
 
 
@@ -31,10 +31,10 @@ def test_a_registered_group_without_a_member_is_unattended_in_every_row() -> Non
     known.take(0, {(group, "t", part): Read() for group in ("gone", "here", "legacy") for part in (0, 1)}, 1.0)
     channel = Channel("logs", "live", "east", "t", 2, Presence.OPEN, "logs/live/1")
     streams = frozenset({"logs"})
-    groups = {"gone": Wish(streams, attended=False), "here": Wish(streams)}
-    world = World(channels={channel.name: channel}, groups=groups)
+    groups = {"gone": GroupSubscription(streams, attended=False), "here": GroupSubscription(streams)}
+    view = MeshView(channels={channel.name: channel}, groups=groups)
     for detail in Detail:
-        rows = summed(known.rows(known.progress, world, Now(2.0, 2_000)), detail)
+        rows = summed(known.rows(known.progress, view, Now(2.0, 2_000)), detail)
         assert {row.key.group: lag_message(row).unattended for row in rows} == {
             **{"gone": True, "here": False},
             "legacy": False,  # another's: lagmon cannot know its members

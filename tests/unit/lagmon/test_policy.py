@@ -9,17 +9,17 @@ from hypothesis import strategies as st
 
 from braid.kernel.envelope import encode
 from braid.kernel.limits.lagmon import LAG_PROBE_AGAIN_SECONDS, LAG_STALE_SECONDS, LAG_STALL_SECONDS
-from braid.kernel.progress_fields import Cursor, EnvelopeFields, SpillPointer
-from braid.kernel.ranges import Ranges
+from braid.kernel.progress.fields import Cursor, EnvelopeFields, SpillPointer
+from braid.kernel.progress.ranges import Ranges
 from services.lagmon.model.ends import LogEnds
 from services.lagmon.model.lag import Source
 from services.lagmon.policy import (
     LONG_AGO,
     Commit,
     Now,
+    PartitionLag,
     PartitionProgress,
-    Probe,
-    Reading,
+    RecordProbe,
     is_stale,
     live_seconds,
     read_lag,
@@ -65,7 +65,7 @@ def seen(*looks: tuple[float, int], start: int = 0) -> LogEnds:
 
 # --- the checker of records, and the mutant it must catch
 
-Lag = Callable[[PartitionProgress, LogEnds, Now], Reading]
+Lag = Callable[[PartitionProgress, LogEnds, Now], PartitionLag]
 
 
 def wrong_counts(read: Lag, cases: Sequence[tuple[PartitionProgress, LogEnds]]) -> list[int]:
@@ -79,7 +79,7 @@ def wrong_counts(read: Lag, cases: Sequence[tuple[PartitionProgress, LogEnds]]) 
     return wrong
 
 
-def forgets_gaps(progress: PartitionProgress, ends: LogEnds, now: Now) -> Reading:
+def forgets_gaps(progress: PartitionProgress, ends: LogEnds, now: Now) -> PartitionLag:
     """The mutant: Kafka's own lag, which takes done ranges beyond the offset for work."""
     offset = progress.commit.offset if progress.commit else 0
     return read_lag(progress, ends, now)._replace(records=max(0, ends.end - max(offset, ends.start)))
@@ -113,7 +113,7 @@ spans = st.lists(st.tuples(st.integers(0, 300), st.integers(1, 40)), max_size=6)
     oldest=st.none() | st.floats(-1e6, 1e9),
     head=st.none() | st.floats(-1e6, 1e9),
     heard_at=st.just(LONG_AGO) | st.floats(0, 200),
-    probe=st.none() | st.builds(Probe, st.integers(0, 300), st.none() | st.integers(0, 2**52), st.floats(0, 200)),
+    probe=st.none() | st.builds(RecordProbe, st.integers(0, 300), st.none() | st.integers(0, 2**52), st.floats(0, 200)),
     kind=st.sampled_from(["envelope", "plain", "garbage", "none"]),
     drained=st.booleans(),
 )
@@ -125,7 +125,7 @@ def test_lag_is_never_negative_nor_nan_and_0_only_when_done(
     oldest: float | None,
     head: float | None,
     heard_at: float,
-    probe: Probe | None,
+    probe: RecordProbe | None,
     kind: str,
     drained: bool,
 ) -> None:
@@ -144,7 +144,7 @@ def test_lag_is_never_negative_nor_nan_and_0_only_when_done(
     assert reading.records >= 0
     assert reading.seconds >= 0 and math.isfinite(reading.seconds)
     if drained:
-        assert reading == Reading(0, 0.0, Source.DONE, -1, True)
+        assert reading == PartitionLag(0, 0.0, Source.DONE, -1, True)
     if ends.end >= 0 and not drained:
         assert wrong_counts(read_lag, [(progress, ends)]) == []
         assert (reading.records == 0) == (reading.source is Source.DONE)
@@ -157,7 +157,7 @@ def test_lag_is_never_negative_nor_nan_and_0_only_when_done(
 
 def test_an_envelope_names_the_age_exactly_and_it_grows_while_the_cluster_is_away() -> None:
     progress, ends = committed(10, (11, 20), oldest_age=7.25), seen((99.9, 20))
-    assert read_lag(progress, ends, NOW) == Reading(1, 7.25, Source.ENVELOPE, 10, True)
+    assert read_lag(progress, ends, NOW) == PartitionLag(1, 7.25, Source.ENVELOPE, 10, True)
     later = Now(NOW.elapsed + 60, NOW.wall_ms + 60_000)
     assert read_lag(progress, ends, later).seconds == 67.25
     assert not is_stale(ends, NOW) and is_stale(ends, later)
@@ -169,7 +169,7 @@ def test_a_clock_behind_the_producers_makes_no_negative_age() -> None:
 
 def test_records_newer_than_the_commit_are_as_old_as_the_first_look_that_saw_them() -> None:
     ends = seen((98.0, 10), (98.5, 10), (99.0, 12))
-    assert read_lag(committed(10), ends, NOW) == Reading(2, 1.0, Source.UNKNOWN, 10, False)
+    assert read_lag(committed(10), ends, NOW) == PartitionLag(2, 1.0, Source.UNKNOWN, 10, False)
 
 
 def test_a_backlog_that_lay_there_at_the_commit_is_as_old_as_the_head() -> None:
@@ -187,9 +187,9 @@ def test_a_record_that_came_after_a_long_silence_is_not_as_old_as_the_head() -> 
 
 def test_a_record_read_for_its_time_counts_for_its_offset_alone() -> None:
     progress, ends = committed(10), seen((90.0, 12))
-    progress.probe = Probe(10, WALL_MS - 12_000, 95.0)
-    assert read_lag(progress, ends, NOW) == Reading(2, 12.0, Source.RECORD, 10, True)
-    progress.probe = Probe(9, WALL_MS - 12_000, 95.0)
+    progress.probe = RecordProbe(10, WALL_MS - 12_000, 95.0)
+    assert read_lag(progress, ends, NOW) == PartitionLag(2, 12.0, Source.RECORD, 10, True)
+    progress.probe = RecordProbe(9, WALL_MS - 12_000, 95.0)
     assert read_lag(progress, ends, NOW).source is Source.UNKNOWN
 
 
@@ -201,7 +201,7 @@ def test_a_foreign_group_gets_an_estimate_between_two_looks() -> None:
 
 
 def test_what_was_written_before_the_first_look_is_at_least_so_old() -> None:
-    assert read_lag(plain(5), seen((70.0, 10)), NOW) == Reading(5, 30.0, Source.UNKNOWN, 5, False)
+    assert read_lag(plain(5), seen((70.0, 10)), NOW) == PartitionLag(5, 30.0, Source.UNKNOWN, 5, False)
 
 
 def test_what_the_log_lost_does_not_count_and_does_not_tell_an_age() -> None:
@@ -242,12 +242,12 @@ def test_a_record_is_read_once_a_stall_and_again_much_later_when_it_did_not_come
     def wants(now: Now = NOW) -> bool:
         return wants_probe(progress, read_lag(progress, ends, now), ends, now)
 
-    progress.probe = Probe(10, WALL_MS - 40_000, 99.0)
+    progress.probe = RecordProbe(10, WALL_MS - 40_000, 99.0)
     assert not wants()
-    progress.probe = Probe(10, None, 99.0)
+    progress.probe = RecordProbe(10, None, 99.0)
     assert not wants()
     assert wants(Now(99.0 + LAG_PROBE_AGAIN_SECONDS, WALL_MS))
-    progress.probe = Probe(9, WALL_MS - 40_000, 99.0)
+    progress.probe = RecordProbe(9, WALL_MS - 40_000, 99.0)
     assert wants()
 
 

@@ -173,5 +173,5 @@ def test_lost_records_end_the_job_and_the_way_on_is_an_argument_of_it() -> None:
     assert given.skip_lost is False
     failure = "braid.kernel.errors.OffsetOutOfRange: failOnDataLoss: offsets 5 to 9 are lost (set failOnDataLoss …)\n"
     with pytest.raises(OffsetOutOfRange, match="offsets 5 to 9 are lost") as raised:
-        event_store.EventStore(given, None)._judge(failure, 1)  # type: ignore[arg-type]  # no Spark is needed to judge
+        event_store.EventStoreJob(given, None)._judge(failure, 1)  # type: ignore[arg-type]  # no Spark is needed to judge
     assert (raised.value.field, "--skip-lost" in raised.value.remedy) == ("--skip-lost", True)

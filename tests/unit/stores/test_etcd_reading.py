@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from braid.kernel.errors import CorruptHistory
 from braid.kernel.ports import HistoryId, Loaded, Snapshot
 from braid.stores.etcd import reading
-from braid.stores.etcd.reading import Pinned
+from braid.stores.etcd.reading import StoredHistory
 from braid.stores.etcd_wire import stored_pb2 as stored
 
 LOGS = HistoryId("registry", "stream", "logs")
@@ -22,10 +22,10 @@ def _batch(first: int, count: int) -> bytes:
     return stored.StoredBatch(first=first, events=events).SerializeToString()
 
 
-def _pinned(head: int, batches: list[bytes], snapshot: Snapshot | None = None, chunk_bytes: int = 3) -> Pinned:
+def _pinned(head: int, batches: list[bytes], snapshot: Snapshot | None = None, chunk_bytes: int = 3) -> StoredHistory:
     chunks = reading.split(snapshot.data, chunk_bytes) if snapshot else ()
     manifest = reading.describe_snapshot(snapshot, "u", len(chunks)).SerializeToString() if snapshot else None
-    return Pinned(LOGS, 9, _head(head) if head else None, manifest, chunks, batches)
+    return StoredHistory(LOGS, 9, _head(head) if head else None, manifest, chunks, batches)
 
 
 def test_what_was_never_appended_to_is_empty() -> None:

@@ -8,8 +8,8 @@ from braid.kernel.decider import Context
 from braid.kernel.envelope import encode
 from braid.kernel.offset_ranges import OffsetRange
 from braid.kernel.ports import HistoryId
-from braid.kernel.progress_fields import EnvelopeFields
-from braid.kernel.ranges import Ranges
+from braid.kernel.progress.fields import EnvelopeFields
+from braid.kernel.progress.ranges import Ranges
 from services.assigner.model.events import FencingWaived, GroupDeleted
 from services.assigner.reconciler.group_loop import GROUPS
 from testbed.checkers import Checker, check, facts

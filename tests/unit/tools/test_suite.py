@@ -73,7 +73,7 @@ def test_a_failure_in_either_run_fails(monkeypatch: pytest.MonkeyPatch, tmp_path
     codes = iter([1, 5, 0])
     monkeypatch.setattr(suite, "_pytest", lambda *_: next(codes))
     monkeypatch.setattr(suite, "ROOT", tmp_path)
-    note(tmp_path, "tests/unit/kernel/test_ranges.py::test_x")
+    note(tmp_path, "tests/unit/kernel/progress/test_ranges.py::test_x")
     assert suite.main(["tests/unit", "tests/e2e"]) == 1
 
 
@@ -81,7 +81,7 @@ def test_a_failure_in_either_run_fails(monkeypatch: pytest.MonkeyPatch, tmp_path
     "failed",
     [
         [],
-        ["tests/unit/kernel/test_ranges.py::test_x"],
+        ["tests/unit/kernel/progress/test_ranges.py::test_x"],
         [REAL, "tests/simulation/test_simulation.py::test_x"],
         ["tests/e2e/test_demo.py"],
         [f"{REAL}[{number}]" for number in range(suite.SECOND_LOOKS_MAX + 1)],
@@ -113,7 +113,7 @@ def test_a_starved_machine_gets_more_looks_at_more_tests(
     assert "gave 40% of the time" in capsys.readouterr().out
     assert json.loads((tmp_path / "build" / "flaky.json").read_text()) == many
     assert not suite.deserve_second_look([*many] * 6, 0.4)
-    assert not suite.deserve_second_look(["tests/unit/kernel/test_ranges.py::test_x"], 0.4)
+    assert not suite.deserve_second_look(["tests/unit/kernel/progress/test_ranges.py::test_x"], 0.4)
 
 
 def test_a_phase_without_tests_is_no_failure_unless_every_phase_is(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,7 @@ from braid.runtime.telemetry import Metrics, make_assigner_metrics
 from services.assigner.codec.snapshots import decode, encode
 from services.assigner.domain import explain
 from services.assigner.domain.decide import GroupDecider
-from services.assigner.domain.shadow import Look, look, tried
+from services.assigner.domain.shadow import ShadowLook, look, tried
 from services.assigner.model.events import (
     Balance,
     Command,
@@ -48,7 +48,7 @@ def hot(history: History, cost: float = 0.9) -> Loads:
     return Loads(dict.fromkeys(history.state.leases, 0.1) | {leases[0]: cost})
 
 
-def looked(history: History, loads: Loads, policy: PlacementPolicy) -> Look:
+def looked(history: History, loads: Loads, policy: PlacementPolicy) -> ShadowLook:
     """A look; nothing has changed by it."""
     before = history.state
     told = finished(look(history.state, loads, policy, LATER_MS))
@@ -89,10 +89,10 @@ def test_a_wider_band_would_leave_alone_what_a_narrow_one_moves() -> None:
 
 def test_a_trial_goes_on_until_another_policy_is_tried() -> None:
     first, other = Shadow(COUNT, 5), Shadow(LOAD, 9)
-    trial = tried(tried(None, first, Look(2, 1.5, 1.1)), first, Look(4, 1.3, 1.3))
+    trial = tried(tried(None, first, ShadowLook(2, 1.5, 1.1)), first, ShadowLook(4, 1.3, 1.3))
     assert (trial.looks, trial.last.moves) == (2, 4)
     assert (trial.average_now, trial.average_then) == pytest.approx((1.4, 1.2))
-    assert tried(trial, other, Look(0, 1.0, 1.0)).looks == 1
+    assert tried(trial, other, ShadowLook(0, 1.0, 1.0)).looks == 1
 
 
 # --- never acted upon

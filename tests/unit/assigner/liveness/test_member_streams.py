@@ -5,7 +5,7 @@ from typing import cast
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.assigner.liveness.member_streams import MemberKey, MemberStream, Streams
+from services.assigner.liveness.member_streams import MemberKey, MemberStream, MemberStreams
 
 GROUPS = ("g", "h")
 STEPS = st.tuples(st.sampled_from(["set", "pop", "leave"]), st.sampled_from(GROUPS), st.sampled_from("abcde"))
@@ -13,7 +13,7 @@ STEPS = st.tuples(st.sampled_from(["set", "pop", "leave"]), st.sampled_from(GROU
 
 @given(st.lists(STEPS, max_size=40))
 def test_those_that_stay_are_the_ones_with_streams_that_do_not_leave(steps: list[tuple[str, str, str]]) -> None:
-    streams = Streams()
+    streams = MemberStreams()
     leaving: dict[MemberKey, bool] = {}
     for what, group, member in steps:
         key = MemberKey(group, member)
@@ -34,7 +34,7 @@ def test_those_that_stay_are_the_ones_with_streams_that_do_not_leave(steps: list
 
 
 def test_a_new_stream_of_a_member_that_left_stays() -> None:
-    streams, key = Streams(), MemberKey("g", "a")
+    streams, key = MemberStreams(), MemberKey("g", "a")
     streams.set(key, cast("MemberStream", object()))
     streams.leave(key)
     assert streams.staying("g") == ()

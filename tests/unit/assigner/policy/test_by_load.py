@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.assigner.policy.by_load import Band, Floats, Improvement, Indices, Mask, Move, Placement, Rules
+from services.assigner.policy.by_load import Band, Floats, Improvement, Indices, LeaseMove, Mask, Placement, Rules
 from services.assigner.policy.by_number import Measured, Movable, place, placing
 
 T = TypeVar("T")
@@ -61,7 +61,7 @@ def check_dealt(placement: Placement, before: Floats, capacities: list[float]) -
     assert (placement.relative[got] <= bound[got] + EXACT).all(), (placement.relative, bound)
 
 
-def check_moves(before: Placement, after: Placement, moves: list[Move]) -> None:
+def check_moves(before: Placement, after: Placement, moves: list[LeaseMove]) -> None:
     """Load moved is at most what is above the mean, and one heaviest partition for each member that gives."""
     changed = np.flatnonzero(before.holders != after.holders)
     assert sorted(move.partition for move in moves) == changed.tolist(), "each moves once"
@@ -294,7 +294,7 @@ def test_without_a_budget_nothing_is_planned(monkeypatch: pytest.MonkeyPatch) ->
     """An uneven group is looked at every few seconds, however long its budget is spent."""
     planned: list[float] = []
 
-    def plan(self: Placement, live: Mask, mean: float, inner: float) -> Iterator[Move]:
+    def plan(self: Placement, live: Mask, mean: float, inner: float) -> Iterator[LeaseMove]:
         planned.append(mean)
         yield from ()
 
@@ -325,14 +325,15 @@ def by_number(placement: Placement, free: Indices) -> None:
     placement.relative[:] = placement.loads
 
 
-def restless(placement: Placement) -> list[Move]:
+def restless(placement: Placement) -> list[LeaseMove]:
     """A mutant without regard for what is held: deals everything out anew."""
     before = placement.holders.copy()
     again = Placement(placement.weights, np.full(len(before), -1), np.ones(len(placement.loads)))
     again.deal(np.arange(len(before)))
     placement.holders[:] = again.holders
     return [
-        Move(at, int(before[at]), int(again.holders[at])) for at in np.flatnonzero(before != again.holders).tolist()
+        LeaseMove(at, int(before[at]), int(again.holders[at]))
+        for at in np.flatnonzero(before != again.holders).tolist()
     ]
 
 

@@ -14,7 +14,7 @@ from braid.kernel.ids import ChannelId
 from braid.kernel.limits.leases import READING_AT_ONCE
 from braid.kernel.offset_ranges import OPEN, OffsetRange
 from braid.kernel.ports import Committed, TopicPartition
-from braid.kernel.progress_fields import EnvelopeFields
+from braid.kernel.progress.fields import EnvelopeFields
 from services.assigner.model.channels import ChannelClosed
 from testbed.members.told_registry import STATES
 from tests.support.virtual_time import run_virtual

@@ -8,11 +8,11 @@ import pytest
 
 from braid.api.assigner.v1 import group_pb2
 from braid.kafka.memory.log import NewRecord
-from braid.kernel.envelope import Kind, decode, encode
+from braid.kernel.envelope import MetadataKind, decode, encode
 from braid.kernel.errors import NotLeader
 from braid.kernel.ids import ChannelId
 from braid.kernel.ports import Committed, TopicPartition
-from braid.kernel.progress_fields import EnvelopeFields
+from braid.kernel.progress.fields import EnvelopeFields
 from services.assigner.model.group import Channel, StartKind, StartPosition
 from services.assigner.model.registry_view import ClusterPlace
 from services.assigner.reconciler.start_positions import write_start
@@ -65,7 +65,7 @@ def test_the_start_is_committed_as_an_envelope_before_the_first_grant(
         found = await committed(mesh)
         assert [each.offset for each in found] == [offset, 0, 0, 0]
         said = decode(found[0].offset, found[0].metadata)
-        assert (said.kind, said.fields) == (Kind.ENVELOPE, EnvelopeFields(base=offset))
+        assert (said.kind, said.fields) == (MetadataKind.ENVELOPE, EnvelopeFields(base=offset))
         assert mesh.state().channels["logs/live/1"].start == (offset, 0, 0, 0)
 
     run(scenario())

@@ -24,7 +24,7 @@ from braid.kernel.errors import (
 from braid.kernel.ports import CallOptions
 from braid.rpc.memory_transport import MemoryTransport
 from braid.rpc.methods import method_path
-from services.assigner.liveness.told_leases import Told
+from services.assigner.liveness.sent_leases import SentLeases
 from tests.support.garbage import Garbage
 from tests.support.virtual_time import run_virtual
 from tests.unit.assigner.mesh import Mesh, Wire, granted, revoked
@@ -453,14 +453,14 @@ def test_a_channel_is_closed_in_every_group_once_it_is_drained() -> None:
     run(scenario())
 
 
-def test_what_a_member_was_told_is_kept_by_cluster_and_under_its_newest_epoch() -> None:
-    told = Told()
-    told.add("a/0", 1, "east")
-    told.add("a/1", 2, "east")
-    told.add("b/0", 3, "west")
-    told.drop("b/0", 2)  # late
-    told.drop("c/0", 1)  # never told
-    assert (told.on("east"), told.on("west")) == ({"a/0": 1, "a/1": 2}, {"b/0": 3})
-    told.add("a/1", 4, "west")
-    told.drop("a/0", 1)
-    assert (set(told.clusters), told.on("east"), told.on("west")) == ({"west"}, {}, {"b/0": 3, "a/1": 4})
+def test_leases_a_member_was_sent_are_kept_by_cluster_and_under_its_newest_epoch() -> None:
+    sent = SentLeases()
+    sent.add("a/0", 1, "east")
+    sent.add("a/1", 2, "east")
+    sent.add("b/0", 3, "west")
+    sent.drop("b/0", 2)  # late
+    sent.drop("c/0", 1)  # never sent
+    assert (sent.on("east"), sent.on("west")) == ({"a/0": 1, "a/1": 2}, {"b/0": 3})
+    sent.add("a/1", 4, "west")
+    sent.drop("a/0", 1)
+    assert (set(sent.clusters), sent.on("east"), sent.on("west")) == ({"west"}, {}, {"b/0": 3, "a/1": 4})

@@ -1,7 +1,7 @@
 """Stages of a takeover: each in its order, none made up."""
 
 from bench.harness.takeover_stages import HANDLED, TOLD, stages_of
-from testbed.members.telling_member import Told
+from testbed.members.telling_member import MemberEvent
 
 AT = 1_000.4
 DECIDED = [
@@ -15,14 +15,14 @@ DECIDED = [
 ]
 
 
-def granted(ms: float, lease: str) -> Told:
+def granted(ms: float, lease: str) -> MemberEvent:
     """A survivor was given a lease."""
-    return Told(ms, "granted", "g", lease, 1)
+    return MemberEvent(ms, "granted", "g", lease, 1)
 
 
-def began(ms: float, partition: int) -> Told:
+def began(ms: float, partition: int) -> MemberEvent:
     """A survivor's handler began with a record."""
-    return Told(ms, "began", "g", f"braid.logs.live.1/{partition}")
+    return MemberEvent(ms, "began", "g", f"braid.logs.live.1/{partition}")
 
 
 def test_each_stage_counts_from_the_kill() -> None:

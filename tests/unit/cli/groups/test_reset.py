@@ -8,7 +8,7 @@ import pytest
 from braid.kernel.envelope import decode, encode
 from braid.kernel.errors import BraidError
 from braid.kernel.ports import Committed, TopicPartition
-from braid.kernel.progress_fields import EnvelopeFields
+from braid.kernel.progress.fields import EnvelopeFields
 from services.assigner.model import generations
 from services.assigner.reconciler.group_loop import GROUPS as KIND
 from tests.unit.cli.mesh import Shell, virtual

@@ -9,11 +9,11 @@ import pytest
 from braid.client.commits.restore import restore
 from braid.kafka.memory import MemoryCluster, MemoryKafka
 from braid.kafka.memory.log import NewRecord
-from braid.kernel.commit_epochs import newest_epoch
 from braid.kernel.envelope import encode
+from braid.kernel.envelope.epochs import newest_epoch
 from braid.kernel.ports import Committed, Fingerprint, TopicPartition
-from braid.kernel.progress_fields import EnvelopeFields
-from braid.kernel.ranges import Ranges
+from braid.kernel.progress.fields import EnvelopeFields
+from braid.kernel.progress.ranges import Ranges
 from tests.support.virtual_time import run_virtual, running_loop, virtual_host
 
 ROOT = Path(__file__).parents[4]

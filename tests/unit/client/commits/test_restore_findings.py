@@ -10,8 +10,8 @@ import pytest
 
 from braid.kernel.envelope import encode
 from braid.kernel.ports import Committed, Fingerprint, TopicPartition
-from braid.kernel.progress_fields import EnvelopeFields, SpillPointer
-from braid.kernel.ranges import Ranges
+from braid.kernel.progress.fields import EnvelopeFields, SpillPointer
+from braid.kernel.progress.ranges import Ranges
 from tests.support.scripted_control import until, virtual
 from tests.unit.client.scripted_member import FIRST, TOPIC, Bench, bench, killed, member, take
 

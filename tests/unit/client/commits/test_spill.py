@@ -12,11 +12,11 @@ from braid.client.consuming.consumer import Consumer
 from braid.client.records.record import Record
 from braid.kafka.memory.clients import MemoryOffsets
 from braid.kafka.memory.producer import MemoryProducer
-from braid.kernel import spill as records
 from braid.kernel.envelope import decode
+from braid.kernel.envelope import spill as records
 from braid.kernel.errors import ClusterUnavailable, Invalid
 from braid.kernel.ports import TopicPartition
-from braid.kernel.progress_fields import EnvelopeFields, SpillPointer
+from braid.kernel.progress.fields import EnvelopeFields, SpillPointer
 from tests.support.scripted_control import until, virtual
 from tests.unit.client.scripted_member import FIRST, SECOND, TOPIC, Bench, bench, killed, member, take
 

@@ -8,7 +8,7 @@ import pytest
 from braid.client.commits import spill
 from braid.client.consuming.consumer import Consumer
 from braid.kafka.memory.clients import MemoryOffsets
-from braid.kernel import spill as records
+from braid.kernel.envelope import spill as records
 from braid.kernel.errors import ClusterUnavailable
 from braid.kernel.limits.envelope import SPILL_RETENTION_MS
 from braid.kernel.ports import TopicPartition

@@ -12,7 +12,7 @@ from braid.client.delivery.partition_work import PartitionWork
 from braid.client.reading.stream_reader import _ClusterReading
 from braid.kafka.memory.log import NewRecord
 from braid.kernel.ports import FetchedColumns, OffsetAt, TopicPartition
-from braid.kernel.ranges import Ranges
+from braid.kernel.progress.ranges import Ranges
 from tests.support.scripted_control import until, virtual
 from tests.unit.client.scripted_member import FIRST, LIVE, TOPIC, Bench, bench, killed, member, take
 

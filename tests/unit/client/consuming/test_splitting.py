@@ -8,10 +8,10 @@ import pytest
 from braid.api.assigner.v1 import join_pb2
 from braid.client.consumer_settings import Backlog, ConsumerSettings
 from braid.client.records.record import Record
-from braid.kernel.cursors import CursorPart, divided, live_cursor
 from braid.kernel.errors import Invalid
 from braid.kernel.limits.client import SPLIT_RECORDS_MIN
 from braid.kernel.ports import TopicPartition
+from braid.kernel.progress.cursors import CursorPart, divided, live_cursor
 from tests.support.scripted_control import until, virtual
 from tests.unit.client.scripted_member import FIRST, LIVE, TOPIC, Bench, bench, killed, member, take
 

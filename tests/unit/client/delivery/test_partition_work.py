@@ -12,7 +12,7 @@ from braid.client.records.slices import Slice
 from braid.kafka.memory.log import MemoryRecord
 from braid.kernel.ids import SEAL_CANARY, LeaseId
 from braid.kernel.ports import FetchedColumns, TopicPartition
-from braid.kernel.progress import Progress
+from braid.kernel.progress.tracker import Progress
 from braid.kernel.record_columns import columns_of
 
 PARTITION = TopicPartition("braid.logs.live.1", 0)

@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 
 from braid.client.consumer_settings import Retry
-from braid.client.handling.verdicts import Verdict, Verdicts
+from braid.client.handling.verdicts import ErrorVerdict, Verdicts
 from braid.client.records.batch import Batch
 from braid.client.records.record import Record
 from braid.kernel.errors import Invalid, Reject, Retryable, Unavailable
@@ -21,32 +21,32 @@ QUICK = (0.1, 0.2)
 @pytest.mark.parametrize(
     ("error", "verdict"),
     [
-        (ValueError("bad"), Verdict.ANOTHER_ATTEMPT),
-        (asyncio.CancelledError(), Verdict.ANOTHER_ATTEMPT),
-        (Reject("not ours"), Verdict.REJECTED),
-        (Retryable("away"), Verdict.NOT_ITS_FAULT),
-        (Unavailable("away"), Verdict.ANOTHER_ATTEMPT),
+        (ValueError("bad"), ErrorVerdict.ANOTHER_ATTEMPT),
+        (asyncio.CancelledError(), ErrorVerdict.ANOTHER_ATTEMPT),
+        (Reject("not ours"), ErrorVerdict.REJECTED),
+        (Retryable("away"), ErrorVerdict.NOT_ITS_FAULT),
+        (Unavailable("away"), ErrorVerdict.ANOTHER_ATTEMPT),
     ],
 )
-def test_without_any_named_class(error: BaseException, verdict: Verdict) -> None:
+def test_without_any_named_class(error: BaseException, verdict: ErrorVerdict) -> None:
     assert Verdicts(Retry()).of(error) is verdict
 
 
 def test_the_nearest_named_class_counts_whichever_list_it_is_in() -> None:
     verdicts = Verdicts(Retry(permanent=(FileNotFoundError, LookupError), retryable=(OSError, KeyError)))
-    assert verdicts.of(ConnectionResetError()) is Verdict.NOT_ITS_FAULT
-    assert verdicts.of(FileNotFoundError()) is Verdict.PERMANENT
-    assert verdicts.of(IndexError()) is Verdict.PERMANENT
-    assert verdicts.of(KeyError()) is Verdict.NOT_ITS_FAULT
-    assert verdicts.of(ValueError()) is Verdict.ANOTHER_ATTEMPT
+    assert verdicts.of(ConnectionResetError()) is ErrorVerdict.NOT_ITS_FAULT
+    assert verdicts.of(FileNotFoundError()) is ErrorVerdict.PERMANENT
+    assert verdicts.of(IndexError()) is ErrorVerdict.PERMANENT
+    assert verdicts.of(KeyError()) is ErrorVerdict.NOT_ITS_FAULT
+    assert verdicts.of(ValueError()) is ErrorVerdict.ANOTHER_ATTEMPT
 
 
 def test_a_rule_for_everything_leaves_what_braid_names_itself() -> None:
     verdicts = Verdicts(Retry(permanent=(Exception,)))
-    assert verdicts.of(ValueError()) is Verdict.PERMANENT
-    assert verdicts.of(Retryable("away")) is Verdict.NOT_ITS_FAULT
-    assert verdicts.of(Reject("not ours")) is Verdict.REJECTED
-    assert Verdicts(Retry(permanent=(Retryable,))).of(Retryable("away")) is Verdict.PERMANENT
+    assert verdicts.of(ValueError()) is ErrorVerdict.PERMANENT
+    assert verdicts.of(Retryable("away")) is ErrorVerdict.NOT_ITS_FAULT
+    assert verdicts.of(Reject("not ours")) is ErrorVerdict.REJECTED
+    assert Verdicts(Retry(permanent=(Retryable,))).of(Retryable("away")) is ErrorVerdict.PERMANENT
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from braid.kafka.batches.batch import columns_in, read_frame, reader_of
 from braid.kafka.memory.log import MemoryRecord, NewRecord
 from braid.kernel.errors import Invalid
 from braid.kernel.ports import KafkaRecord, TopicPartition
-from braid.kernel.ranges import Ranges
+from braid.kernel.progress.ranges import Ranges
 from braid.kernel.record_columns import RecordColumns, columns_of
 from tests.support.scripted_control import until, virtual
 from tests.unit.client.scripted_member import FIRST, TOPIC, Bench, bench, killed, member, take

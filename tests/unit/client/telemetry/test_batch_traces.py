@@ -22,7 +22,7 @@ from braid.client.records.slices import Slice
 from braid.client.records.where import Where
 from braid.client.telemetry import consumer_observer
 from braid.client.telemetry import spans as traced
-from braid.kafka.batches.columns import BatchHead, decode_columns
+from braid.kafka.batches.columns import UncheckedHead, decode_columns
 from braid.kafka.memory.fetcher import MemoryFetcher
 from braid.kafka.memory.log import NewRecord
 from braid.kernel.ports import FetchedColumns, TopicPartition
@@ -146,7 +146,9 @@ def test_links_are_found_in_what_brokers_send() -> None:
     ]
     data, spans = payload([(1, 0, b"key", b"value", [*headers]) for headers in shapes])
     asked = ("braid-ts", *traced.ORIGIN_HEADERS)
-    columns = decode_columns(memoryview(data), 0, [BatchHead(len(data), len(shapes), 0, spans - 1, 1_000, None)], asked)
+    columns = decode_columns(
+        memoryview(data), 0, [UncheckedHead(len(data), len(shapes), 0, spans - 1, 1_000, None)], asked
+    )
     assert columns is not None
     none = np.zeros(len(shapes), np.int64)
     batch = Batch(Slice(cast("PartitionWork", None), columns, none, none))

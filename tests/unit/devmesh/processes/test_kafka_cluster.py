@@ -7,11 +7,11 @@ import pytest
 from braid.kernel.errors import NotFound, Unavailable
 from devmesh.blueprint import BROKER_SETTINGS, BrokerPlace, broker_settings, controller_nodes
 from devmesh.processes import kafka_cluster
-from devmesh.processes.kafka_cluster import KafkaCluster, make_cluster, racks
+from devmesh.processes.kafka_cluster import ClusterProcesses, make_cluster, racks
 from devmesh.processes.replication import ClusterCopies, PartitionCopies
 
 
-def cluster(directory: Path, brokers: int) -> KafkaCluster:
+def cluster(directory: Path, brokers: int) -> ClusterProcesses:
     """A cluster that is not started, on ports 10, 11, 20, 21, …"""
     ports = [(10 * node, 10 * node + 1) for node in range(1, brokers + 1)]
     return make_cluster("east", directory, ports, "jars", "b", settings={"num.io.threads": "2"})

@@ -39,7 +39,7 @@ class _Record(NamedTuple):
 
 
 SENT_AGAIN: list[bool] = []  # of each batch that was told of, in the order of their ends
-IDENTITIES: list[aiokafka_internals.Identity] = []  # likewise
+IDENTITIES: list[aiokafka_internals.BatchIdentity] = []  # likewise
 
 
 def _tell(
@@ -47,7 +47,7 @@ def _tell(
     done: asyncio.Future[RecordMetadata],
     taken: Sequence[aiokafka_internals.Taken],
     again: bool,
-    identity: aiokafka_internals.Identity,
+    identity: aiokafka_internals.BatchIdentity,
 ) -> None:
     SENT_AGAIN.append(again)
     IDENTITIES.append(identity)

@@ -11,7 +11,7 @@ from aiokafka.structs import RecordMetadata
 from aiokafka.structs import TopicPartition as AioTopicPartition
 
 from braid.kafka.admin import AioAdmin
-from braid.kafka.producing.aiokafka_internals import Identity
+from braid.kafka.producing.aiokafka_internals import BatchIdentity
 from braid.kafka.producing.producer import AioProducer
 from braid.kafka.protocol.wire import Wire
 from braid.kafka.security import Security
@@ -40,7 +40,7 @@ class _Telling(AioAdmin):
         return {"max.message.bytes": str(self._max_bytes)}
 
 
-async def outcomes(answer: RecordMetadata | Exception, identity: Identity, limit: int = 0) -> list[Any]:
+async def outcomes(answer: RecordMetadata | Exception, identity: BatchIdentity, limit: int = 0) -> list[Any]:
     """What is told of three records of a batch, by what its leader answered and what the topic is said to take."""
     admin = _Telling(limit)
     producer = AioProducer(
@@ -60,30 +60,30 @@ async def outcomes(answer: RecordMetadata | Exception, identity: Identity, limit
     return found
 
 
-async def told(offset: int, identity: Identity) -> list[Any]:
+async def told(offset: int, identity: BatchIdentity) -> list[Any]:
     """What is told of three records of a batch that was written at an offset."""
     return await outcomes(RecordMetadata("logs", 0, PARTITION, offset, 7, 0, 0), identity)
 
 
 async def test_each_record_of_a_batch_has_its_offset_and_its_place_in_the_sequence() -> None:
-    written = await told(40, Identity(9, SEQUENCES - 1))
+    written = await told(40, BatchIdentity(9, SEQUENCES - 1))
     assert [each.offset for each in written] == [40, 41, 42]
     assert [(each.producer, each.sequence) for each in written] == [(9, SEQUENCES - 1), (9, 0), (9, 1)]
 
 
 async def test_where_a_broker_forgot_where_a_batch_lies_none_of_its_records_has_an_offset() -> None:
-    assert [each.offset for each in await told(-1, Identity(9, 0))] == [-1, -1, -1]
+    assert [each.offset for each in await told(-1, BatchIdentity(9, 0))] == [-1, -1, -1]
 
 
 @pytest.mark.parametrize(("limit", "kind"), [(0, TopicSealed), (400, RecordTooLarge), (1_000, BatchTooLarge)])
 async def test_why_a_batch_is_too_large_shows_by_what_its_topic_takes(limit: int, kind: type[BraidError]) -> None:
-    found = await outcomes(MessageSizeTooLargeError(), Identity(9, 0), limit)
+    found = await outcomes(MessageSizeTooLargeError(), BatchIdentity(9, 0), limit)
     assert [type(each) for each in found] == [kind] * 3
 
 
 async def test_a_batch_that_is_refused_within_the_limit_met_a_seal_that_not_all_brokers_know_of() -> None:
     """A leader learns of a seal before the broker that is asked, and of its end after it."""
-    found = await outcomes(MessageSizeTooLargeError(), Identity(9, 0), 10_000)
+    found = await outcomes(MessageSizeTooLargeError(), BatchIdentity(9, 0), 10_000)
     assert [type(each) for each in found] == [TopicSealed] * 3
 
 

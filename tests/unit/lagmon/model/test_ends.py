@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from braid.kernel.limits.lagmon import LAG_END_SAMPLES_MAX
-from services.lagmon.model.ends import LogEnds, Written
+from services.lagmon.model.ends import LogEnds, WrittenBetween
 
 
 def looks(*pairs: tuple[float, int]) -> LogEnds:
@@ -16,10 +16,10 @@ def looks(*pairs: tuple[float, int]) -> LogEnds:
 
 def test_an_offset_was_written_between_the_looks_around_it() -> None:
     ends = looks((1.0, 5), (2.0, 5), (3.0, 9))
-    assert ends.written(4) == Written(None, 1.0)
-    assert ends.written(5) == Written(2.0, 3.0)
-    assert ends.written(8) == Written(2.0, 3.0)
-    assert ends.written(9) == Written(3.0, None)
+    assert ends.written(4) == WrittenBetween(None, 1.0)
+    assert ends.written(5) == WrittenBetween(2.0, 3.0)
+    assert ends.written(8) == WrittenBetween(2.0, 3.0)
+    assert ends.written(9) == WrittenBetween(3.0, None)
 
 
 def test_a_guess_is_made_only_between_two_looks() -> None:
@@ -34,7 +34,7 @@ def test_a_smaller_end_is_another_log() -> None:
     ends = looks((1.0, 50), (2.0, 60))
     ends.start = 40
     ends.observe(3, 9.0)
-    assert (ends.end, ends.start, ends.written(1)) == (3, -1, Written(None, 9.0))
+    assert (ends.end, ends.start, ends.written(1)) == (3, -1, WrittenBetween(None, 9.0))
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(1, 50)), min_size=1, max_size=400))

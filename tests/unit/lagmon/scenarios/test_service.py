@@ -11,8 +11,8 @@ from braid.kafka.offset_log.records import OFFSETS_TOPIC
 from braid.kernel.errors import Invalid
 from braid.kernel.ids import SEAL_CANARY
 from braid.kernel.ports import TopicPartition
-from braid.kernel.progress_fields import EnvelopeFields
-from braid.kernel.ranges import Ranges
+from braid.kernel.progress.fields import EnvelopeFields
+from braid.kernel.progress.ranges import Ranges
 from tests.support.virtual_time import run_virtual
 from tests.unit.lagmon.mesh import LOGS, Mesh
 

@@ -21,7 +21,7 @@ from braid.api.registry.v1.stream_pb2 import (
 from braid.kafka.memory import MemoryCluster
 from braid.kernel.errors import BraidError, ClusterUnavailable, Refused
 from braid.kernel.limits.registry import LOSS_SEEN_SECONDS
-from braid.kernel.offset_ranges import OPEN, Ranges
+from braid.kernel.offset_ranges import OPEN, OffsetRanges
 from braid.kernel.ports import HistoryId, KafkaAdmin, TopicPartition
 from services.registry.domain import streams
 from services.registry.kafka import drain, surveys
@@ -58,7 +58,7 @@ async def events(mesh: Mesh) -> list[StreamEvent]:
     ]
 
 
-async def lost(mesh: Mesh) -> list[Ranges]:
+async def lost(mesh: Mesh) -> list[OffsetRanges]:
     """Every loss that was told of the channel, in order."""
     found = [event for event in await events(mesh) if isinstance(event, RecordsLost)]
     return [event.ranges for event in found if event.ref == ("live", 1)]
@@ -309,7 +309,7 @@ def test_a_stranded_channel_is_closed_by_naming_all_that_nobody_knows_to_be_done
     play(scene)
 
 
-async def told_late(mesh: Mesh, *, done: bool) -> list[Ranges]:
+async def told_late(mesh: Mesh, *, done: bool) -> list[OffsetRanges]:
     """Losses of a truncated log that are told when its producer, which nobody waited for any more, is back."""
     await filled(mesh)
     east = mesh.kafka.named("east")

@@ -7,15 +7,15 @@ from braid.kernel.decider import Context
 from braid.kernel.errors import CorruptHistory
 from braid.kernel.limits.runtime import CLOCKS_APART_SECONDS, LED_GAP_SECONDS, WAITS_PER_EVENT_MAX
 from braid.runtime.clocks.led_time import (
-    Clock,
     ClockDecider,
+    ClockOffset,
     ClocksCompared,
+    ClockState,
     Command,
     CountTime,
     Event,
     KeepWaits,
     LedTime,
-    Offset,
     TellClocks,
     TimeCounted,
     WaitsChanged,
@@ -28,7 +28,7 @@ DECIDER, CODEC = ClockDecider(), ClockCodec()
 DAY_MS = 86_400_000.0
 
 
-def run(state: Clock, *commands: Command) -> tuple[Clock, list[Event]]:
+def run(state: ClockState, *commands: Command) -> tuple[ClockState, list[Event]]:
     made: list[Event] = []
     for command in commands:
         for event in DECIDER.decide(state, command, CONTEXT):
@@ -38,7 +38,7 @@ def run(state: Clock, *commands: Command) -> tuple[Clock, list[Event]]:
 
 
 def test_a_wait_counts_from_when_it_was_first_kept_and_its_name_may_be_used_again() -> None:
-    state, made = run(Clock(), KeepWaits(1_000, {"a": 5, "b": 6}), KeepWaits(2_000, {"a": 5, "b": 6}))
+    state, made = run(ClockState(), KeepWaits(1_000, {"a": 5, "b": 6}), KeepWaits(2_000, {"a": 5, "b": 6}))
     assert made == [WaitsChanged(1_000, (("a", 5), ("b", 6)))]
     assert state.waited_ms("a", 5, 4_000) == 3_000
     assert state.waited_ms("a", 4, 4_000) == state.waited_ms("c", 5, 4_000) == 0
@@ -50,14 +50,14 @@ def test_a_wait_counts_from_when_it_was_first_kept_and_its_name_may_be_used_agai
 
 def test_thousands_of_waits_are_told_some_at_a_time() -> None:
     many = {f"w{number:05}": 1 for number in range(2 * WAITS_PER_EVENT_MAX + 1)}
-    state, made = run(Clock(), KeepWaits(1, many))
+    state, made = run(ClockState(), KeepWaits(1, many))
     assert len(made) == 3 and state.waits.keys() == many.keys()
     assert run(state, KeepWaits(2, {}))[0].waits == {}
 
 
 def test_a_count_only_grows_and_what_is_told_twice_leads_to_nothing() -> None:
     state, made = run(
-        Clock(), CountTime(9), CountTime(9), CountTime(4), TellClocks({"x": 70_000}), TellClocks({"x": 1})
+        ClockState(), CountTime(9), CountTime(9), CountTime(4), TellClocks({"x": 70_000}), TellClocks({"x": 1})
     )
     assert made == [TimeCounted(9), ClocksCompared((("x", 70_000),))]
     assert run(state, TellClocks({}))[0].apart == {}
@@ -83,11 +83,13 @@ def test_a_gap_between_looks_counts_for_little_and_a_clock_that_goes_back_for_no
 
 def test_clocks_are_judged_by_the_median_and_within_their_doubts() -> None:
     far = 8 * DAY_MS
-    assert apart({}) == apart({"a": Offset(0.0)}) == {}
-    assert apart({"a": Offset(0.0), "b": Offset(far), "c": Offset(0.0)}) == {"b": round(far)}
-    assert apart({"a": Offset(0.0), "b": Offset(-far), "c": Offset(-far)}) == {"a": round(far)}, "it is mine"
-    assert apart({"a": Offset(0.0), "b": Offset(far)}) == {"b": round(far)}
+    assert apart({}) == apart({"a": ClockOffset(0.0)}) == {}
+    assert apart({"a": ClockOffset(0.0), "b": ClockOffset(far), "c": ClockOffset(0.0)}) == {"b": round(far)}
+    assert apart({"a": ClockOffset(0.0), "b": ClockOffset(-far), "c": ClockOffset(-far)}) == {"a": round(far)}, (
+        "it is mine"
+    )
+    assert apart({"a": ClockOffset(0.0), "b": ClockOffset(far)}) == {"b": round(far)}
     bound = CLOCKS_APART_SECONDS * 1_000
-    assert apart({"a": Offset(0.0), "b": Offset(bound), "c": Offset(-bound)}) == {}
-    assert apart({"a": Offset(0.0), "b": Offset(bound + 50, 60.0)}) == {}
-    assert apart({"a": Offset(0.0), "b": Offset(bound + 50, 40.0)}).keys() == {"b"}
+    assert apart({"a": ClockOffset(0.0), "b": ClockOffset(bound), "c": ClockOffset(-bound)}) == {}
+    assert apart({"a": ClockOffset(0.0), "b": ClockOffset(bound + 50, 60.0)}) == {}
+    assert apart({"a": ClockOffset(0.0), "b": ClockOffset(bound + 50, 40.0)}).keys() == {"b"}

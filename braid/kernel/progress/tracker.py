@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from braid.kernel.errors import Invalid
 from braid.kernel.limits.envelope import REJECTED_RANGES_KEPT_MAX
 from braid.kernel.ports import Fingerprint
-from braid.kernel.progress_fields import Attempts, Cursor, EnvelopeFields, LaneShare
-from braid.kernel.ranges import EMPTY, Ranges
+from braid.kernel.progress.fields import Attempts, Cursor, EnvelopeFields, LaneShare
+from braid.kernel.progress.ranges import EMPTY, Ranges
 
 _NEVER: Final = 1 << 63
 _UNFINISHED: Final = 1

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from braid.kernel.errors import Invalid
-from braid.kernel.ranges import EMPTY, Ranges, Span
+from braid.kernel.progress.ranges import EMPTY, Ranges, Span
 
 SPANS = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 8)).map(lambda s: (s[0], s[0] + s[1])), max_size=12)
 

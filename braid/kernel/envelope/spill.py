@@ -9,13 +9,13 @@ import zlib
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from braid.kernel.envelope_body import check, read_body, write_body
-from braid.kernel.envelope_fit import cut, reductions, whole
-from braid.kernel.envelope_ranges import OFFSET_MAX
+from braid.kernel.envelope.body import check, read_body, write_body
+from braid.kernel.envelope.coders import OFFSET_MAX
+from braid.kernel.envelope.fit import cut, reductions, whole
 from braid.kernel.errors import Invalid
 from braid.kernel.limits.envelope import SPILL_BYTES_MAX, SPILL_RETENTION_MS
 from braid.kernel.ports import TopicPartition
-from braid.kernel.progress_fields import EnvelopeFields, SpillPointer
+from braid.kernel.progress.fields import EnvelopeFields, SpillPointer
 
 TOPIC: Final = "braid-progress"
 SLOTS: Final = 2

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from braid.kernel.envelope_wire import put_varint, read_varint
+from braid.kernel.envelope.wire import put_varint, read_varint
 from braid.kernel.errors import Invalid
 
 Lengths = NDArray[np.int64]
@@ -20,7 +20,7 @@ _BYTES_MAX: Final = 1 << 15
 _DONE: Final = 64  # in the byte of the remainders' width: done offsets are listed, not those between
 
 
-class Plan(NamedTuple):
+class RicePlan(NamedTuple):
     """How a set is coded, and what that costs.
 
     Attributes:
@@ -36,7 +36,7 @@ class Plan(NamedTuple):
     size: int
 
 
-def best_plan(runs: Lengths, gaps: Lengths, size_max: int) -> Plan | None:
+def best_plan(runs: Lengths, gaps: Lengths, size_max: int) -> RicePlan | None:
     """The cheaper of the two lists, with the width of remainders that makes it smallest; None beyond `size_max`.
 
     Args:
@@ -51,7 +51,9 @@ def best_plan(runs: Lengths, gaps: Lengths, size_max: int) -> Plan | None:
         if count // 8 < size_max:  # each takes a bit or more
             width, bits = best_width(between, count)
             head = len(_head(length, done, width, count))
-            plans.append(Plan(done, width, count, head + (count * width + 7) // 8 + (bits - count * width + 7) // 8))
+            plans.append(
+                RicePlan(done, width, count, head + (count * width + 7) // 8 + (bits - count * width + 7) // 8)
+            )
     return min(plans, key=lambda plan: plan.size, default=None)
 
 
@@ -82,7 +84,7 @@ def bits_needed(between: Lengths, count: int, width: int) -> int:
     return count * (width + 1) + int((between >> width).sum())
 
 
-def write_rice(runs: Lengths, gaps: Lengths, plan: Plan) -> bytes:
+def write_rice(runs: Lengths, gaps: Lengths, plan: RicePlan) -> bytes:
     """The payload: length of all, width and what is listed, how many, remainders, quotients in unary.
 
     A distance is how many offsets lie between one that is listed and the one before it (at first, the set's start);

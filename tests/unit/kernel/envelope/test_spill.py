@@ -5,15 +5,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from braid.kernel.ascii_bytes import ascii_bytes_that_fit, pack_ascii, unpack_ascii
-from braid.kernel.envelope import Kind, decode, encode
+from braid.kernel.envelope import MetadataKind, decode, encode
+from braid.kernel.envelope.ascii_bytes import ascii_bytes_that_fit, pack_ascii, unpack_ascii
+from braid.kernel.envelope.spill import Slots, read_spilled, spilled
 from braid.kernel.errors import Invalid
 from braid.kernel.limits.envelope import SPILL_BYTES_MAX
 from braid.kernel.ports import TopicPartition
-from braid.kernel.progress import Progress
-from braid.kernel.progress_fields import EnvelopeFields, SpillPointer
-from braid.kernel.spill import Slots, read_spilled, spilled
-from tests.unit.kernel.test_envelope import assert_truthful, progress
+from braid.kernel.progress.fields import EnvelopeFields, SpillPointer
+from braid.kernel.progress.tracker import Progress
+from tests.unit.kernel.envelope.test_codec import assert_truthful, progress
 
 PLACE = TopicPartition("braid.logs.live.1", 7)
 
@@ -28,7 +28,10 @@ def test_a_commit_beside_a_record_is_truthful_by_itself_and_within_its_limit(
     commit = encode(fields, limit_units, ascii_only=ascii_only, spill=pointer)
     assert len(commit.metadata) <= max(limit_units, 0) and (commit.metadata.isascii() or not ascii_only)
     decoded = decode(commit.offset, commit.metadata)
-    assert decoded.kind is (Kind.ENVELOPE if commit.metadata else Kind.NONE) and decoded.fields == commit.stated
+    assert (
+        decoded.kind is (MetadataKind.ENVELOPE if commit.metadata else MetadataKind.NONE)
+        and decoded.fields == commit.stated
+    )
     assert decoded.fields.claims <= fields.claims
     if decoded.fields.spill is not None:
         assert decoded.fields.claims.count + decoded.fields.spill.done == fields.claims.count

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from braid.kernel import base46341
-from braid.kernel.base46341 import bytes_that_fit, pack, pack_bits, pack_number, units_needed, unpack
+from braid.kernel.envelope import base46341
+from braid.kernel.envelope.base46341 import bytes_that_fit, pack, pack_bits, pack_number, units_needed, unpack
 from braid.kernel.errors import Invalid
 
 BLOCKS = ((0x3400, 0xA48C), (0xAC00, 0xD7A3), (0xE000, 0xF8D3))

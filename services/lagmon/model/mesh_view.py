@@ -37,7 +37,7 @@ class Channel(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class GroupSubscription:
     """What a registered group consumes; no lanes stand for all but the dead letters'.
 
     Attributes:
@@ -65,8 +65,8 @@ class Wish:
 
 
 @dataclass(frozen=True)
-class World:
-    """One view of the mesh.
+class MeshView:
+    """The mesh as the registry and the assigner describe it.
 
     Attributes:
         clusters: By name.
@@ -77,7 +77,7 @@ class World:
 
     clusters: Mapping[str, ClusterPlace] = field(default_factory=dict)
     channels: Mapping[str, Channel] = field(default_factory=dict)
-    groups: Mapping[str, Wish] | None = None
+    groups: Mapping[str, GroupSubscription] | None = None
 
     def __post_init__(self) -> None:
         topics = {(channel.cluster, channel.topic): channel for channel in self.channels.values()}
@@ -85,6 +85,6 @@ class World:
 
     topics: Mapping[tuple[str, str], Channel] = field(init=False, default_factory=dict)
 
-    def wish(self, group: str) -> Wish | None:
+    def subscription(self, group: str) -> GroupSubscription | None:
         """What a registered group consumes; None for every other group."""
         return self.groups.get(group) if self.groups is not None else None

@@ -9,12 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from braid.kernel.envelope import decode, encode
-from braid.kernel.envelope_ranges import Coder, SizedRanges, decode_ranges, encode_ranges
-from braid.kernel.envelope_rice import read_rice
-from braid.kernel.envelope_wire import read_varint, unzigzag
+from braid.kernel.envelope.coders import Coder, SizedRanges, decode_ranges, encode_ranges
+from braid.kernel.envelope.golomb_rice import read_rice
+from braid.kernel.envelope.wire import read_varint, unzigzag
 from braid.kernel.errors import Invalid
-from braid.kernel.progress_fields import EnvelopeFields
-from braid.kernel.ranges import Ranges
+from braid.kernel.progress.fields import EnvelopeFields
+from braid.kernel.progress.ranges import Ranges
 
 ANCHOR: Final = 1_000
 OFFSET_MAX: Final = (1 << 63) - 1

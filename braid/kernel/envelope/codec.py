@@ -1,7 +1,7 @@
-"""The commit envelope, version 1: progress in the metadata of an ordinary Kafka commit. `encode` and `decode` only.
+"""The commit envelope, version 1, as a whole: prefix, packing, checksum and body. `encode` and `decode` only.
 
-The format is specified in `docs/reference/commit-envelope.md`; this module and its parts (`envelope_*`, `base46341`)
-implement it. Nothing here knows how or when a commit is sent.
+The format is specified in `docs/reference/commit-envelope.md`; the modules beside this one implement its parts.
+Nothing here knows how or when a commit is sent.
 """
 
 import re
@@ -10,22 +10,22 @@ from dataclasses import replace
 from enum import Enum
 from typing import Final, NamedTuple
 
-from braid.kernel.ascii_bytes import ascii_bytes_that_fit, pack_ascii, unpack_ascii
-from braid.kernel.base46341 import bytes_that_fit, pack, unpack
-from braid.kernel.envelope_body import check, read_body, write_body
-from braid.kernel.envelope_fit import cut, reductions, unstated, whole
-from braid.kernel.envelope_ranges import OFFSET_MAX
+from braid.kernel.envelope.ascii_bytes import ascii_bytes_that_fit, pack_ascii, unpack_ascii
+from braid.kernel.envelope.base46341 import bytes_that_fit, pack, unpack
+from braid.kernel.envelope.body import check, read_body, write_body
+from braid.kernel.envelope.coders import OFFSET_MAX
+from braid.kernel.envelope.fit import cut, reductions, unstated, whole
 from braid.kernel.errors import Invalid, Unsupported
 from braid.kernel.limits.envelope import ENVELOPE_UNITS_DEFAULT, ENVELOPE_UNITS_MAX
-from braid.kernel.progress_fields import EnvelopeFields, SpillPointer
-from braid.kernel.ranges import EMPTY
+from braid.kernel.progress.fields import EnvelopeFields, SpillPointer
+from braid.kernel.progress.ranges import EMPTY
 
 PREFIX: Final = "b1:"
 _ANY_VERSION: Final = re.compile(r"b[0-9]{1,4}:")
 _CHECKSUM_BYTES: Final = 4
 
 
-class Kind(Enum):
+class MetadataKind(Enum):
     """What commit metadata turned out to be."""
 
     ENVELOPE = "envelope"
@@ -61,7 +61,7 @@ class Decoded(NamedTuple):
         beyond_log_end: Whether the commit claimed offsets at or above the log's end; `fields` claims none of them.
     """
 
-    kind: Kind
+    kind: MetadataKind
     fields: EnvelopeFields
     reason: str = ""
     beyond_log_end: bool = False
@@ -76,7 +76,7 @@ def encode(
 ) -> EncodedCommit:
     """Writes progress as an offset and metadata of at most `limit_units` UTF-16 units.
 
-    What does not fit is left out and thereby unclaimed here; `envelope_fit.reductions` says in which order.
+    What does not fit is left out and thereby unclaimed here; `fit.reductions` says in which order.
 
     Args:
         fields: The progress, as `Progress.snapshot` gives it.
@@ -126,22 +126,22 @@ def decode(offset: int, metadata: str | None, log_end: int | None = None) -> Dec
 
 def _decode(offset: int, metadata: str | None) -> Decoded:
     if not metadata:
-        return _offset_only(Kind.NONE, offset, "")
+        return _offset_only(MetadataKind.NONE, offset, "")
     if not metadata.startswith(PREFIX):
         found = _ANY_VERSION.match(metadata)
         if found is None:
-            return _offset_only(Kind.FOREIGN, offset, "the metadata is another tool's")
+            return _offset_only(MetadataKind.FOREIGN, offset, "the metadata is another tool's")
         version = found.group()[1:-1]
-        return _offset_only(Kind.UNSUPPORTED, offset, f"version {version} is not known to this release")
+        return _offset_only(MetadataKind.UNSUPPORTED, offset, f"version {version} is not known to this release")
     try:
-        return Decoded(Kind.ENVELOPE, _read(offset, metadata))
+        return Decoded(MetadataKind.ENVELOPE, _read(offset, metadata))
     except Unsupported as unsupported:
-        return _offset_only(Kind.UNSUPPORTED, offset, unsupported.message)
+        return _offset_only(MetadataKind.UNSUPPORTED, offset, unsupported.message)
     except Invalid as damage:
-        return _offset_only(Kind.DAMAGED, offset, damage.message)
+        return _offset_only(MetadataKind.DAMAGED, offset, damage.message)
 
 
-def _offset_only(kind: Kind, offset: int, reason: str) -> Decoded:
+def _offset_only(kind: MetadataKind, offset: int, reason: str) -> Decoded:
     return Decoded(kind, EnvelopeFields(base=offset), reason)
 
 

@@ -9,14 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from braid.kernel import progress as tracker
 from braid.kernel.envelope import encode
 from braid.kernel.errors import Invalid
 from braid.kernel.limits.envelope import REJECTED_RANGES_KEPT_MAX
 from braid.kernel.ports import Fingerprint
-from braid.kernel.progress import Progress
-from braid.kernel.progress_fields import Attempts, Cursor, EnvelopeFields, LaneShare
-from braid.kernel.ranges import Ranges
+from braid.kernel.progress import tracker
+from braid.kernel.progress.fields import Attempts, Cursor, EnvelopeFields, LaneShare
+from braid.kernel.progress.ranges import Ranges
+from braid.kernel.progress.tracker import Progress
 
 HORIZON = 400
 

@@ -1,13 +1,13 @@
 """What is stated about a group's progress in one partition: the immutable values a commit envelope carries.
 
-The tracker that produces them is `progress.Progress`, the bytes that carry them are `envelope`'s business.
+The tracker that produces them is `tracker.Progress`, the bytes that carry them are `envelope`'s business.
 """
 
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from braid.kernel.ports import Fingerprint
-from braid.kernel.ranges import EMPTY, Ranges
+from braid.kernel.progress.ranges import EMPTY, Ranges
 
 
 class Attempts(NamedTuple):

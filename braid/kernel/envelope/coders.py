@@ -11,12 +11,12 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from braid.kernel.envelope_rice import best_plan, best_width, read_rice, write_rice
-from braid.kernel.envelope_wire import put_varint, read_varint, read_varints, unzigzag, write_varints, zigzag
+from braid.kernel.envelope.golomb_rice import best_plan, best_width, read_rice, write_rice
+from braid.kernel.envelope.wire import put_varint, read_varint, read_varints, unzigzag, write_varints, zigzag
 from braid.kernel.errors import Invalid, Unsupported
 from braid.kernel.limits.envelope import ENVELOPE_ATTEMPTS_MAX
-from braid.kernel.progress_fields import Attempts
-from braid.kernel.ranges import EMPTY, Ranges
+from braid.kernel.progress.fields import Attempts
+from braid.kernel.progress.ranges import EMPTY, Ranges
 
 OFFSET_MAX: Final = (1 << 63) - 1
 _VARINT_STEPS: Final = np.array([1 << bits for bits in range(7, 63, 7)], np.int64)

@@ -9,10 +9,10 @@ from typing import Final
 
 import numpy as np
 
-from braid.kernel.envelope_ranges import SizedRanges, encode_attempts
+from braid.kernel.envelope.coders import SizedRanges, encode_attempts
 from braid.kernel.limits.envelope import ENVELOPE_ATTEMPTS_MAX
-from braid.kernel.progress_fields import Cursor, EnvelopeFields
-from braid.kernel.ranges import EMPTY
+from braid.kernel.progress.fields import Cursor, EnvelopeFields
+from braid.kernel.progress.ranges import EMPTY
 
 _SLACK_BYTES: Final = 24  # tags, lengths and distances that may grow when a set or a base changes
 SizeOf = Callable[[EnvelopeFields], int]

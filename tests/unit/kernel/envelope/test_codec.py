@@ -10,16 +10,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from braid.kernel.base46341 import bytes_that_fit, pack
-from braid.kernel.envelope import PREFIX, Decoded, EncodedCommit, Kind, decode, encode
-from braid.kernel.envelope_body import write_body
-from braid.kernel.envelope_fit import left_out
+from braid.kernel.envelope import PREFIX, Decoded, EncodedCommit, MetadataKind, decode, encode
+from braid.kernel.envelope.base46341 import bytes_that_fit, pack
+from braid.kernel.envelope.body import write_body
+from braid.kernel.envelope.fit import left_out
 from braid.kernel.errors import Invalid
 from braid.kernel.limits.envelope import ENVELOPE_ATTEMPTS_MAX, ENVELOPE_UNITS_MAX
 from braid.kernel.ports import Fingerprint
-from braid.kernel.progress import Progress
-from braid.kernel.progress_fields import Attempts, Cursor, EnvelopeFields, LaneShare
-from braid.kernel.ranges import EMPTY, Ranges
+from braid.kernel.progress.fields import Attempts, Cursor, EnvelopeFields, LaneShare
+from braid.kernel.progress.ranges import EMPTY, Ranges
+from braid.kernel.progress.tracker import Progress
 
 OFFSET_MAX = (1 << 63) - 1
 Encoder = Callable[[EnvelopeFields, int], EncodedCommit]
@@ -90,7 +90,7 @@ def assert_truthful(encoder: Encoder, fields: EnvelopeFields, limit_units: int) 
     commit = encoder(fields, limit_units)
     assert units(commit.metadata) <= max(limit_units, 0)
     decoded = decode(commit.offset, commit.metadata)
-    assert decoded.kind is (Kind.ENVELOPE if commit.metadata else Kind.NONE), decoded.reason
+    assert decoded.kind is (MetadataKind.ENVELOPE if commit.metadata else MetadataKind.NONE), decoded.reason
     said = decoded.fields
     assert said.claims <= fields.claims, "claims what is not done"
     assert set(said.attempts) <= set(fields.attempts)
@@ -107,7 +107,7 @@ def test_what_fits_comes_back_equal(fields: EnvelopeFields) -> None:
     commit = encode(fields)
     assert not commit.truncated
     assert commit.offset == fields.base
-    assert decode(commit.offset, commit.metadata) == Decoded(Kind.ENVELOPE, fields)
+    assert decode(commit.offset, commit.metadata) == Decoded(MetadataKind.ENVELOPE, fields)
 
 
 @given(progress(), st.integers(-5, 90))
@@ -255,7 +255,7 @@ def test_the_checker_turns_red_on_encoders_that_claim_too_much(mutant: Encoder) 
 
 @pytest.mark.parametrize("metadata", ["", None])
 def test_no_metadata(metadata: str | None) -> None:
-    assert decode(7, metadata) == Decoded(Kind.NONE, EnvelopeFields(base=7))
+    assert decode(7, metadata) == Decoded(MetadataKind.NONE, EnvelopeFields(base=7))
     assert decode(-1, metadata).fields.base == 0
 
 
@@ -277,7 +277,7 @@ def test_no_metadata(metadata: str | None) -> None:
 )
 def test_other_tools_metadata_is_recognised(metadata: str) -> None:
     decoded = decode(42, metadata)
-    assert (decoded.kind, decoded.fields) == (Kind.FOREIGN, EnvelopeFields(base=42))
+    assert (decoded.kind, decoded.fields) == (MetadataKind.FOREIGN, EnvelopeFields(base=42))
 
 
 def sealed(offset: int, body: bytes) -> str:
@@ -286,13 +286,13 @@ def sealed(offset: int, body: bytes) -> str:
 
 
 def test_what_is_not_known_falls_back_to_the_offset_unless_it_is_optional() -> None:
-    assert decode(9, "b2:anything").kind is Kind.UNSUPPORTED
+    assert decode(9, "b2:anything").kind is MetadataKind.UNSUPPORTED
     body = write_body(EnvelopeFields(base=9, epoch=4))
     optional = bytes([11 << 3 | 2, 2, 1, 1, 12 << 3, 5, 13 << 3 | 5, 0, 0, 0, 0, 0x81, 0x08 | 1, *bytes(8)])
-    assert decode(9, sealed(9, body + optional)) == Decoded(Kind.ENVELOPE, EnvelopeFields(base=9, epoch=4))
+    assert decode(9, sealed(9, body + optional)) == Decoded(MetadataKind.ENVELOPE, EnvelopeFields(base=9, epoch=4))
     critical = body + bytes([0x80 | (64 << 3 & 0x7F), 64 << 3 >> 7, 1])
     decoded = decode(9, sealed(9, critical))
-    assert (decoded.kind, decoded.fields) == (Kind.UNSUPPORTED, EnvelopeFields(base=9))
+    assert (decoded.kind, decoded.fields) == (MetadataKind.UNSUPPORTED, EnvelopeFields(base=9))
     assert "critical field 64" in decoded.reason
 
 
@@ -301,7 +301,7 @@ def test_reserved_coders_are_refused(coder: int) -> None:
     done = bytes([coder, 2, 1])
     inner = bytes([4 << 3 | 2, len(done)]) + done
     decoded = decode(3, sealed(3, bytes([5 << 3 | 2, len(inner)]) + inner))
-    assert (decoded.kind, decoded.fields) == (Kind.UNSUPPORTED, EnvelopeFields(base=3))
+    assert (decoded.kind, decoded.fields) == (MetadataKind.UNSUPPORTED, EnvelopeFields(base=3))
     assert f"coder {coder} " in decoded.reason
 
 
@@ -334,7 +334,7 @@ def test_reserved_coders_are_refused(coder: int) -> None:
 )
 def test_malformed_bodies_are_damage_even_under_a_right_checksum(body: bytes) -> None:
     decoded = decode(0, sealed(0, body))
-    assert (decoded.kind, decoded.fields) == (Kind.DAMAGED, EnvelopeFields(base=0))
+    assert (decoded.kind, decoded.fields) == (MetadataKind.DAMAGED, EnvelopeFields(base=0))
     assert decoded.reason
 
 
@@ -342,12 +342,12 @@ def test_malformed_bodies_are_damage_even_under_a_right_checksum(body: bytes) ->
 @settings(max_examples=150)
 def test_a_flipped_bit_or_another_offset_is_noticed(fields: EnvelopeFields, data: st.DataObject) -> None:
     commit = encode(fields)
-    assert decode(commit.offset + 1, commit.metadata).kind is Kind.DAMAGED
+    assert decode(commit.offset + 1, commit.metadata).kind is MetadataKind.DAMAGED
     raw = bytearray(commit.metadata.encode("utf-16-le"))
     bit = data.draw(st.integers(0, len(raw) * 8 - 1))
     raw[bit // 8] ^= 1 << bit % 8
     decoded = decode(commit.offset, raw.decode("utf-16-le", "surrogatepass"))
-    assert decoded.kind is not Kind.ENVELOPE
+    assert decoded.kind is not MetadataKind.ENVELOPE
     assert decoded.fields == EnvelopeFields(base=commit.offset)
 
 
@@ -397,7 +397,7 @@ def test_hostile_metadata_costs_bounded_memory(body: bytes) -> None:
 def test_metadata_longer_than_any_envelope_is_not_read() -> None:
     metadata = PREFIX + "㐀" * 5_000_000
     tracemalloc.start()
-    assert decode(5, metadata).kind is Kind.DAMAGED
+    assert decode(5, metadata).kind is MetadataKind.DAMAGED
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 100_000

@@ -7,8 +7,8 @@ import re
 import struct
 from typing import Final
 
-from braid.kernel.envelope_ranges import OFFSET_MAX, decode_attempts, decode_ranges, encode_attempts, encode_ranges
-from braid.kernel.envelope_wire import (
+from braid.kernel.envelope.coders import OFFSET_MAX, decode_attempts, decode_ranges, encode_attempts, encode_ranges
+from braid.kernel.envelope.wire import (
     bytes_of,
     number_of,
     put_bytes,
@@ -22,8 +22,8 @@ from braid.kernel.errors import Invalid
 from braid.kernel.limits.envelope import ENVELOPE_CURSORS_MAX
 from braid.kernel.limits.names import LANES_MAX
 from braid.kernel.ports import Fingerprint
-from braid.kernel.progress_fields import Attempts, Cursor, EnvelopeFields, LaneShare, SpillPointer
-from braid.kernel.ranges import Ranges
+from braid.kernel.progress.fields import Attempts, Cursor, EnvelopeFields, LaneShare, SpillPointer
+from braid.kernel.progress.ranges import Ranges
 
 _EPOCH, _FLAGS, _OLDEST, _HEAD, _CURSOR, _REJECTED, _EXPIRED, _ATTEMPTS, _FINGERPRINT, _LANE_SHARE = range(1, 11)
 _SPILL: Final = 14

@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from braid.kernel.cursors import CursorPart, backlog_permille, divided, joined, live_cursor, tracker
-from braid.kernel.envelope import Kind, decode, encode
-from braid.kernel.progress import Progress
-from braid.kernel.progress_fields import Cursor, EnvelopeFields
-from braid.kernel.ranges import Ranges
+from braid.kernel.envelope import MetadataKind, decode, encode
+from braid.kernel.progress.cursors import CursorPart, backlog_permille, divided, joined, live_cursor, tracker
+from braid.kernel.progress.fields import Cursor, EnvelopeFields
+from braid.kernel.progress.ranges import Ranges
+from braid.kernel.progress.tracker import Progress
 
 END = 120
 
@@ -62,7 +62,7 @@ def test_a_commit_claims_what_is_done_and_nothing_else_and_gives_the_same_cursor
     fields = stated(starts, trackers)
     commit = encode(fields)
     decoded = decode(commit.offset, commit.metadata)
-    assert decoded.kind is Kind.ENVELOPE and not commit.truncated
+    assert decoded.kind is MetadataKind.ENVELOPE and not commit.truncated
     assert members(decoded.fields.claims) == done
     assert members(decoded.fields.rejected) == rejected
     parts = divided(decoded.fields, END)

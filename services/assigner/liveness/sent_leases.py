@@ -1,10 +1,10 @@
-"""What a member believes to hold, by what it was told. Pure."""
+"""Leases a member has been sent and has not released. Pure."""
 
 from collections.abc import Mapping, Set
 
 
-class Told:
-    """The leases a member believes to hold, by cluster: a bump of one cluster looks at no other's."""
+class SentLeases:
+    """One member's, by cluster: a new generation of one cluster looks at no other's."""
 
     def __init__(self) -> None:
         self._epochs: dict[str, dict[str, int]] = {}
@@ -12,7 +12,7 @@ class Told:
 
     @property
     def clusters(self) -> Set[str]:
-        """Those with leases."""
+        """Clusters with leases of the member."""
         return self._epochs.keys()
 
     def on(self, cluster: str) -> Mapping[str, int]:
@@ -20,7 +20,7 @@ class Told:
         return self._epochs.get(cluster, {})
 
     def add(self, lease: str, epoch: int, cluster: str) -> None:
-        """The member is told of a lease."""
+        """The member is sent a lease."""
         if (known := self._clusters.get(lease)) is not None:
             self.drop(lease, self._epochs[known][lease])
         self._clusters[lease] = cluster

@@ -9,9 +9,9 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from braid.kernel.progress import Progress
-from braid.kernel.progress_fields import Cursor, EnvelopeFields
-from braid.kernel.ranges import EMPTY, Ranges
+from braid.kernel.progress.fields import Cursor, EnvelopeFields
+from braid.kernel.progress.ranges import EMPTY, Ranges
+from braid.kernel.progress.tracker import Progress
 
 _NEVER: Final = 1 << 63
 
