@@ -16,6 +16,7 @@ GIVEN_MIN: Final = 0.9  # of the machine's time
 pytestmark = [pytest.mark.real, pytest.mark.timeout(3_600)]
 
 
+@pytest.mark.extended
 async def test_two_minutes_stay_within_bounds(tmp_path: Path) -> None:
     check(await play(tmp_path, SECONDS))
 
