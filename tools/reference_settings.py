@@ -14,11 +14,11 @@ _INTRODUCTION: Final = f"""Every service is one process kind, `python -m service
 variables, or from the TOML file that `{CONFIG_VARIABLE}` names, where the names are in small letters and without the
 prefix; variables win. A setting that is missing or wrong ends the process with code 2 and its name."""
 _CLIENTS: Final = (
-    ("BRAID_ENDPOINT", "the command line", "`HOST:PORT` of any replica; several separated by commas."),
-    ("BRAID_CONTEXT", "the command line", "A mesh named in the contexts file."),
-    ("BRAID_CONTEXTS", "the command line", "The contexts file; `braid/contexts.yaml` in the user's configuration."),
+    ("BRAID_ENDPOINT", "the command line, `braid.connect`", "`HOST:PORT` of any replica; several separated by commas."),
+    ("BRAID_CONTEXT", "the same", "A mesh named in the contexts file."),
+    ("BRAID_CONTEXTS", "the same", "The contexts file; `braid/contexts.yaml` in the user's configuration."),
     ("BRAID_KAFKA_PROFILES", "whatever talks to Kafka", "A directory of security profiles, `NAME.toml` each."),
-    ("BRAID_KAFKA_PROFILE_NAME", "whatever talks to Kafka", "The file of the security profile `NAME`."),
+    ("BRAID_KAFKA_PROFILE_…", "whatever talks to Kafka", "The file of one security profile, named in capitals there."),
 )
 _ATTRIBUTE: Final = re.compile(r"^\s+(\w+): (.+?)(?=^\s+\w+: |\Z)", re.MULTILINE | re.DOTALL)
 
@@ -65,4 +65,6 @@ def _type(field: FieldInfo) -> str:
 def _default(field: FieldInfo) -> str:
     if field.is_required():
         return "required"
+    if field.default_factory is not None:  # made where it runs: its meaning says from what
+        return ""
     return code(str(field.default)) if field.default not in (None, "") else ""

@@ -97,6 +97,7 @@ def test_the_pages_have_what_they_are_about(current: Path) -> None:
     assert all(f"## braid {verb}\n" in text["cli.md"] for verb in app.VERBS)
     assert "| `--detail HOW` |" in text["cli.md"]
     assert "| `BRAID_STORE` | `str` | required |" in text["settings.md"]
+    assert "| `BRAID_INDEX` | `Path` |  |" in text["settings.md"], "it is made where the service runs"
     assert "| 8 | `lag_records` | `int64` | End offsets minus what is done. |" in text["grpc.md"]
     assert "| `Join` | `stream JoinRequest` → `stream JoinResponse` |" in text["grpc.md"]
     assert "| 1 | `lanes` | `map<string, LaneSpec>` |" in text["grpc.md"]
