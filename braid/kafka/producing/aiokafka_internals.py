@@ -6,7 +6,7 @@ or keeps an idempotent producer's sequence right after a refused batch.
 
 import asyncio
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from typing import Any, Final, NamedTuple
 
@@ -307,7 +307,25 @@ def abandon(producer: AIOKafkaProducer, error: BraidError) -> None:
     accumulator._batches.clear()  # or the sender, which still runs, takes up a batch that has ended, and dies of it
     for batch in batches:
         _forgive(batch)
-    for connection in producer.client._conns.values():
+    producer.client._conns = _HungUp(producer.client._conns)
+
+
+def end(producer: AIOKafkaProducer) -> None:
+    """Ends what `stop` of an abandoned producer would have ended, had it not been given up."""
+    if producer.client._sync_task is not None:
+        producer.client._sync_task.cancel()
+
+
+class _HungUp(dict[Any, AIOKafkaConnection]):
+    """The connections of a client that ends: those there are, and whatever a request under way opens still."""
+
+    def __init__(self, connections: Mapping[Any, AIOKafkaConnection]) -> None:
+        super().__init__(connections)
+        for connection in connections.values():
+            hang_up(connection)
+
+    def __setitem__(self, broker: Any, connection: AIOKafkaConnection) -> None:
+        super().__setitem__(broker, connection)
         hang_up(connection)
 
 

@@ -356,6 +356,7 @@ class AioProducer:
         if not ending.done():
             ending.cancel()
             await asyncio.wait({ending}, timeout=KAFKA_CLOSE_SECONDS)
+            aiokafka_internals.end(producer)
         if ending.done() and not ending.cancelled():
             ending.exception()
 

@@ -226,6 +226,9 @@ class Wire:
             if self._closed:
                 raise ClusterUnavailable("the client is closed")
             connection = await self._open(address)
+            if self._closed:  # meanwhile: nobody would ever hang it up
+                hang_up(connection)
+                raise ClusterUnavailable("the client is closed")
             self._connections[address] = connection
             return connection
 

@@ -1,6 +1,7 @@
 """What the twin has no part of: topics brokers create unasked, transactions, a disk that comes back empty."""
 
 import asyncio
+import gc
 import shutil
 import time
 from collections.abc import AsyncIterator
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from aiokafka import AIOKafkaProducer
+from aiokafka.conn import AIOKafkaConnection
 
 from braid.kafka.cluster import AioKafka
 from braid.kernel.errors import BraidError, NotFound, OffsetOutOfRange
@@ -140,6 +142,31 @@ async def test_a_busy_producer_is_killed_and_nothing_is_lost_or_repeated(rig: Ri
     async with asyncio.timeout(ENOUGH_SECONDS):
         assert await sending == list(range(len(values)))
     assert await values_of(rig, partition) == values
+
+
+@pytest.mark.parametrize("seconds", [0.5, 3.0])
+async def test_a_producer_that_is_abandoned_while_its_broker_is_frozen_leaves_nothing_behind(
+    rig: Rig, seconds: float
+) -> None:
+    """Neither tasks nor connections that open once the broker goes on: `until` looks for as long as they could."""
+    partition = await rig.partition()
+    await rig.admin.close()
+    before = asyncio.all_tasks()
+    producer = rig.cluster.producer(linger_ms=0, compression=None, max_batch_bytes=1 << 20)
+    await producer.start()
+    await producer.send(partition, b"first", None, [], 1)
+    await rig.faults.pause()
+    pending = [await producer.send(partition, b"v" * 100_000, None, [], 1) for _ in range(5)]
+    await asyncio.sleep(seconds)  # what it does about a silent broker differs with time
+    await producer.abandon()
+    await rig.faults.resume()
+    for each in pending:
+        with pytest.raises(BraidError):
+            await each
+    await until(lambda: asyncio.all_tasks() <= before, lambda: f"{asyncio.all_tasks() - before} have ended")
+    gc.collect()
+    alive = [each for each in gc.get_objects() if isinstance(each, AIOKafkaConnection) and each.connected()]
+    assert alive == []
 
 
 async def _end(rig: Rig, partition: TopicPartition) -> int:
