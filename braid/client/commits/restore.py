@@ -10,7 +10,7 @@ from braid.kernel.cursors import CursorPart, backlog_permille, divided, tracker
 from braid.kernel.envelope import Decoded, Kind, decode
 from braid.kernel.envelope_fit import cut
 from braid.kernel.errors import NotFound
-from braid.kernel.ports import Committed, Fingerprint, KafkaAdmin, KafkaOffsets, OffsetAt, TopicPartition
+from braid.kernel.ports import Committed, Fingerprint, KafkaAdmin, KafkaOffsets, KnownLog, OffsetAt, TopicPartition
 from braid.kernel.progress import Progress
 from braid.kernel.progress_fields import EnvelopeFields
 from braid.kernel.ranges import EMPTY
@@ -68,6 +68,11 @@ class Restored(NamedTuple):
         """Nothing at or above it is done."""
         trackers = (self.progress, *(each.progress for each in self.behind))
         return max(each.done_ranges.end or each.base for each in trackers)
+
+    @property
+    def log(self) -> KnownLog:
+        """What is known of the log."""
+        return KnownLog(self.leader_epoch, self.end)
 
 
 async def restore(

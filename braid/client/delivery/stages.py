@@ -24,7 +24,7 @@ class Settling(Protocol):
         ...
 
     def write_dead_letter(self, record: "Record", error: BaseException | str) -> None:
-        """Copies the record to the dlq lane, then calls `PartitionWork.copied`."""
+        """Copies the record to the dlq lane, then calls `Cursor.copied`."""
         ...
 
     def settled(self, count: int) -> None:

@@ -232,4 +232,4 @@ async def test_the_time_an_earlier_holder_saw_is_not_told_on_as_the_groups_age()
             assert by._session is not None
             [work] = by._session._works.values()
             assert end.batches[ONE][:2] == (10, 15)
-            assert work.progress.snapshot().head_ingested_at_ms is None
+            assert work.head.progress.snapshot().head_ingested_at_ms is None
