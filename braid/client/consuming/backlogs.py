@@ -154,11 +154,12 @@ class Backlogs:
 
     def resume(self, work: LeaseWork, restored: Restored) -> None:
         """Lets the backlog cursors that a commit states fall behind, for a lease whose work begins."""
+        if not work.behind:
+            return
         work.share(restored.backlog_permille or BACKLOG_PERMILLE_DEFAULT)
         for older, (_, until) in zip(work.behind, restored.behind, strict=True):
             self._fall_behind(older, until, work.backlog_permille)
-        if work.behind:
-            self._changed()
+        self._changed()
 
     def close_finished(self, work: LeaseWork, cluster: ClusterWork) -> None:
         """The lowest cursors whose ranges are done exist no more: the next one states what they still had to."""

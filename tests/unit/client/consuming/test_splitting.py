@@ -13,7 +13,7 @@ from braid.kernel.errors import Invalid
 from braid.kernel.limits.client import SPLIT_RECORDS_MIN
 from braid.kernel.ports import TopicPartition
 from tests.support.scripted_control import until, virtual
-from tests.unit.client.scripted_member import FIRST, LIVE, TOPIC, Bench, bench, killed, member, take
+from tests.unit.client.scripted_member import FIRST, LIVE, SECOND, TOPIC, Bench, bench, killed, member, take
 
 BEHIND = 20_000
 PLACE = TopicPartition(TOPIC, 0)
@@ -50,6 +50,19 @@ async def test_what_is_new_comes_at_once_and_all_that_is_old_comes_once_until_it
             at.fill(5)
             await until(lambda: len(at.offsets()) == BEHIND + 10)
         await running
+
+
+@virtual
+async def test_a_lease_that_is_not_split_gives_the_backlogs_of_its_lane_no_share() -> None:
+    async with bench() as at:
+        at.fill(BEHIND)
+        async with member(at, "one", FIRST, SECOND) as (consumer, _):
+            await until(lambda: [lease.stage for lease in consumer.leases()] == ["working"] * 2)
+            await at.control.split(0, FIRST, 0.05)
+            await until(lambda: bool(told(at)))
+            (backlog,) = consumer._works._backlogs._lanes.values()
+            assert backlog.share == 0.05
+            killed(consumer)
 
 
 @virtual
