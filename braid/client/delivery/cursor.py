@@ -43,8 +43,9 @@ class Cursor:
         order: KeyOrder[Row, Slice["Cursor"]] | None,
     ) -> None:
         """Its range begins at `start`; `order` says which records may be out at once (None: all)."""
-        self.lease, self.topic_id, self._ready, self._settling, self.memory = context[:5]
-        self._may_start, self._brake, self._intake, self.busy = context[5:]
+        self.lease, self._life, self.topic_id, self._ready, self._settling, self.memory = context[:6]
+        self._may_start, self._brake, self._intake, self.busy = context[6:]
+        self.gone = self._life.gone
         self.progress = progress  # without acknowledgements that are kept still: `note_acked` adds them
         self.start = start
         self.until: int | None = None  # end of a backlog cursor's range
@@ -58,7 +59,6 @@ class Cursor:
         self.out = 0  # records that were handed out and are not settled, or not noted as settled
         self.copying = 0  # of those: on their way to the dlq lane
         self.failures = FailedAttempts()
-        self.gone = asyncio.Event()  # the lease is
         self._ordered_queue = None if order is None else OrderedQueue(self, self._ready, order)
         self._acked: list[int] = []  # offsets, not noted yet; records would burden the garbage collection
         self._acked_bytes = 0
@@ -78,12 +78,12 @@ class Cursor:
     @property
     def draining(self) -> bool:
         """Whether the lease was asked back."""
-        return self.stage is Stage.DRAINING
+        return self._life.stage is Stage.DRAINING
 
     @property
     def ended(self) -> bool:
-        """Whether the lease is gone, or all of the range is done."""
-        return self.stage is Stage.ENDED
+        """Whether the lease is gone."""
+        return self._life.stage is Stage.ENDED
 
     @property
     def crowded(self) -> bool:
@@ -135,7 +135,6 @@ class Cursor:
     def end(self) -> None:
         """Whatever is settled from now on changes nothing."""
         self._stop(Stage.ENDED)
-        self.gone.set()
         self._drained.set()
 
     def _stop(self, stage: Stage) -> None:

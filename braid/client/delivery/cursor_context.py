@@ -6,7 +6,7 @@ from typing import NamedTuple
 from braid.client.delivery.dead_letter_limit import LaneBrake
 from braid.client.delivery.memory_bound import LaneMemory
 from braid.client.delivery.ready_queue import ReadyQueue
-from braid.client.delivery.stages import Settling
+from braid.client.delivery.stages import LeaseLife, Settling
 from braid.client.records.delivery import OwnedLease
 from braid.client.records.intake_filter import IntakeFilter
 from braid.kernel.busy_time import BusyTime
@@ -17,6 +17,7 @@ class CursorContext(NamedTuple):
 
     Attributes:
         lease: What they are cursors of.
+        life: Where the work on it stands.
         topic_id: Kafka's id of its topic.
         ready: Where fetched records wait for a handler.
         settling: Who parks records, and copies them to the dlq lane.
@@ -28,6 +29,7 @@ class CursorContext(NamedTuple):
     """
 
     lease: OwnedLease
+    life: LeaseLife
     topic_id: bytes
     ready: ReadyQueue
     settling: Settling

@@ -12,7 +12,7 @@ from braid.client.delivery.dead_letter_limit import LaneBrake
 from braid.client.delivery.key_order import KeyOrder
 from braid.client.delivery.memory_bound import LaneMemory
 from braid.client.delivery.ready_queue import ReadyQueue
-from braid.client.delivery.stages import Settling, Stage
+from braid.client.delivery.stages import LeaseLife, Settling, Stage
 from braid.client.records.delivery import OwnedLease
 from braid.client.records.intake_filter import IntakeFilter
 from braid.client.records.record import Row
@@ -66,15 +66,16 @@ class LeaseWork:
         """
         lane = lease.id.channel.lane
         self.lease = lease
-        self.stage = Stage.RESTORING
         self.cursors: tuple[Cursor, ...] = ()  # none before progress is restored
         self.backlog_permille = 0  # of memory, turns and handlers, for backlog cursors
         self.committed_at = 0.0  # when the newest commit was acknowledged, as the clock's elapsed seconds; 0: none was
         self.memory = memory
         self.lane_share = LaneShare(lane, memory.share)
         self.busy = BusyTime()  # cursors share it
+        self._life = LeaseLife()
         self._context = CursorContext(
             lease,
+            self._life,
             bytes(16),
             ready,
             settling,
@@ -96,6 +97,11 @@ class LeaseWork:
     def topic_id(self) -> bytes:
         """Kafka's id of the topic; zeros until progress is restored."""
         return self._context.topic_id
+
+    @property
+    def stage(self) -> Stage:
+        """Where the work stands."""
+        return self._life.stage
 
     @property
     def restored(self) -> bool:
@@ -164,7 +170,7 @@ class LeaseWork:
         if self.stage is not Stage.RESTORING:
             return
         self._context = self._context._replace(topic_id=topic_id)
-        self.stage = Stage.WORKING
+        self._life.enter(Stage.WORKING)
         starts = [0, *(until for _, until in behind)]
         trackers = [*(older for older, _ in behind), progress]
         self.cursors = tuple(map(self._cursor, trackers, starts, [known_log] * len(starts)))
@@ -176,7 +182,7 @@ class LeaseWork:
     def drain(self) -> None:
         """Hands nothing out any more; `drained` returns once all that is out was settled."""
         if self.stage in (Stage.RESTORING, Stage.WORKING):
-            self.stage = Stage.DRAINING
+            self._life.enter(Stage.DRAINING)
         for each in self._from_head():
             each.drain()
 
@@ -187,7 +193,7 @@ class LeaseWork:
 
     def end(self) -> None:
         """The lease is gone: whatever is settled from now on changes nothing."""
-        self.stage = Stage.ENDED
+        self._life.enter(Stage.ENDED)
         for each in self._from_head():
             each.end()
 

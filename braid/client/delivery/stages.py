@@ -1,5 +1,6 @@
 """Where the work on a lease stands, and what it turns to when a record is not simply done."""
 
+import asyncio
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Protocol
 
@@ -14,6 +15,28 @@ class Stage(Enum):
     WORKING = auto()
     DRAINING = auto()  # asked back: nothing new is handed out
     ENDED = auto()
+
+
+class LeaseLife:
+    """Where the work on a lease stands, as records see it whatever becomes of the cursor they came by."""
+
+    __slots__ = ("_stage", "gone")
+
+    def __init__(self) -> None:
+        """Its committed progress is being read."""
+        self._stage = Stage.RESTORING
+        self.gone = asyncio.Event()  # the lease is
+
+    @property
+    def stage(self) -> Stage:
+        """Where it stands."""
+        return self._stage
+
+    def enter(self, stage: Stage) -> None:
+        """It stands there from now on."""
+        self._stage = stage
+        if stage is Stage.ENDED:
+            self.gone.set()
 
 
 class Settling(Protocol):

@@ -66,6 +66,28 @@ async def test_a_lease_that_is_not_split_gives_the_backlogs_of_its_lane_no_share
 
 
 @virtual
+async def test_a_backlog_that_is_done_takes_no_lease_from_who_works_on_after_acknowledging() -> None:
+    async with bench() as at:
+        at.fill(BEHIND)
+        async with member(at, "one", FIRST) as (consumer, _):
+            (held,) = await take(consumer, 1)
+            lost = asyncio.ensure_future(held.lease.until_lost())
+            await at.control.split(0, FIRST, 0.2)
+            await until(lambda: bool(told(at)))
+            at.sunk(held)
+            held.ack()
+            for record in await take(consumer, BEHIND - 1, 60.0):
+                at.sunk(record)
+                record.ack()
+            await until(lambda: not told(at))
+            await asyncio.sleep(1.0)
+            assert (held.lease.lost, held.lease.asked_back, lost.done()) == (False, False, False)
+            await at.control.revoke(0, FIRST)
+            await until(lambda: held.lease.asked_back)
+            await until(lambda: held.lease.lost and lost.done())
+
+
+@virtual
 async def test_a_split_survives_its_member_s_death_and_a_hand_over() -> None:
     async with bench() as at:
         at.fill(BEHIND)
