@@ -43,9 +43,10 @@ class Cursor:
         order: KeyOrder[Row, Slice["Cursor"]] | None,
     ) -> None:
         """Its range begins at `start`; `order` says which records may be out at once (None: all)."""
-        self.lease, self._life, self.topic_id, self._ready, self._settling, self.memory = context[:6]
-        self._may_start, self._brake, self._intake, self.busy = context[6:]
-        self.gone = self._life.gone
+        self._context = context  # what each record needs of it is at hand below
+        self.lease, self.topic_id, self.busy = context.lease, context.topic_id, context.busy
+        self.memory, self._ready, self._brake = context.memory, context.ready, context.brake
+        self._may_start = context.may_start
         self.progress = progress  # without acknowledgements that are kept still: `note_acked` adds them
         self.start = start
         self.until: int | None = None  # end of a backlog cursor's range
@@ -68,8 +69,6 @@ class Cursor:
         self._drained = asyncio.Event()
         self._done_since = self._bytes_since = 0  # records done and bytes fetched since somebody took the load
 
-    # --- life
-
     @property
     def working(self) -> bool:
         """Whether records are fetched and handed out."""
@@ -78,12 +77,17 @@ class Cursor:
     @property
     def draining(self) -> bool:
         """Whether the lease was asked back."""
-        return self._life.stage is Stage.DRAINING
+        return self._context.life.stage is Stage.DRAINING
 
     @property
     def ended(self) -> bool:
         """Whether the lease is gone."""
-        return self._life.stage is Stage.ENDED
+        return self._context.life.stage is Stage.ENDED
+
+    @property
+    def gone(self) -> asyncio.Event:
+        """Is set once the lease is gone."""
+        return self._context.life.gone
 
     @property
     def crowded(self) -> bool:
@@ -153,8 +157,6 @@ class Cursor:
         self._done_since = self._bytes_since = 0
         return records, size
 
-    # --- intake
-
     def accept(self, fetched: FetchedColumns) -> int:
         """Takes what a fetch brought, with the headers that `headers_asked` names; returns its bytes of content."""
         if self.stage is not Stage.WORKING:
@@ -181,7 +183,7 @@ class Cursor:
 
     def _accept_part(self, part: RecordColumns) -> int:
         """Lets records that are for this group wait for a handler; what is left out is done when passed."""
-        found = self._intake.sift(part)
+        found = self._context.intake.sift(part)
         self.skipped += found.skipped
         found = found.of(self.progress.deliver_many(found.part.offsets, found.times))
         if len(found.part):
@@ -317,7 +319,7 @@ class Cursor:
         elif after_seconds is None:
             self.back(record)
         else:
-            self._settling.park(record, after_seconds)
+            self._context.settling.park(record, after_seconds)
         self._check_drained()
 
     def dead_letter(self, record: Record, error: BaseException | str) -> None:
@@ -331,7 +333,7 @@ class Cursor:
         self.progress.attempt(record.offset)
         if isinstance(record.raw, QuarantinedBatch) or self._brake.allows():  # no handler has seen such a batch
             self.copying += 1
-            self._settling.write_dead_letter(record, error)
+            self._context.settling.write_dead_letter(record, error)
         else:
             self.version += 1  # its lane has had too many: it waits, undone
             self.abandon(record)
@@ -380,7 +382,7 @@ class Cursor:
         self.memory.used -= size
         if self.memory.held_back:
             self.memory.freed()
-        self._settling.settled(count)
+        self._context.settling.settled(count)
         if self.stage is Stage.DRAINING or self.until is not None:
             self._check_drained()
 

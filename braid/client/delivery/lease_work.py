@@ -74,16 +74,16 @@ class LeaseWork:
         self.busy = BusyTime()  # cursors share it
         self._life = LeaseLife()
         self._context = CursorContext(
-            lease,
-            self._life,
-            bytes(16),
-            ready,
-            settling,
-            memory,
-            may_start,
-            brake or LaneBrake(),
-            IntakeFilter(group, where, lane, salt_of(lease.id)),
-            self.busy,
+            lease=lease,
+            life=self._life,
+            topic_id=bytes(16),
+            ready=ready,
+            settling=settling,
+            memory=memory,
+            may_start=may_start,
+            brake=brake or LaneBrake(),
+            intake=IntakeFilter(group, where, lane, salt_of(lease.id)),
+            busy=self.busy,
         )
         self._new_order = new_order
         self._changes = 0
@@ -111,12 +111,12 @@ class LeaseWork:
     @property
     def working(self) -> bool:
         """Whether records are fetched and handed out."""
-        return self.stage is Stage.WORKING
+        return self._life.stage is Stage.WORKING
 
     @property
     def ended(self) -> bool:
         """Whether the lease is gone."""
-        return self.stage is Stage.ENDED
+        return self._life.stage is Stage.ENDED
 
     @property
     def head(self) -> Cursor:

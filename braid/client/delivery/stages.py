@@ -20,21 +20,16 @@ class Stage(Enum):
 class LeaseLife:
     """Where the work on a lease stands, as records see it whatever becomes of the cursor they came by."""
 
-    __slots__ = ("_stage", "gone")
+    __slots__ = ("gone", "stage")
 
     def __init__(self) -> None:
         """Its committed progress is being read."""
-        self._stage = Stage.RESTORING
+        self.stage = Stage.RESTORING
         self.gone = asyncio.Event()  # the lease is
-
-    @property
-    def stage(self) -> Stage:
-        """Where it stands."""
-        return self._stage
 
     def enter(self, stage: Stage) -> None:
         """It stands there from now on."""
-        self._stage = stage
+        self.stage = stage
         if stage is Stage.ENDED:
             self.gone.set()
 
