@@ -32,6 +32,6 @@ def _of_one(cursor: Cursor, work: LeaseWork, log: Fingerprint, detached: bool) -
 
 def base_when_drained(work: LeaseWork) -> int:
     """Where progress will stand once what is out is done, and nothing of it fails or comes again."""
-    progress, out = work.head.progress, work.head.out
-    unfinished = progress.unfinished()
+    lowest = work.cursors[0]
+    progress, out, unfinished = lowest.progress, lowest.out, lowest.progress.unfinished()
     return int(unfinished[out]) if out < len(unfinished) else progress.fetched

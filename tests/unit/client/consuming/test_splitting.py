@@ -11,7 +11,7 @@ from braid.client.records.record import Record
 from braid.kernel.cursors import CursorPart, divided, live_cursor
 from braid.kernel.errors import Invalid
 from braid.kernel.limits.client import SPLIT_RECORDS_MIN
-from braid.kernel.ports import TopicPartition
+from braid.kernel.ports import Fingerprint, TopicPartition
 from tests.support.scripted_control import until, virtual
 from tests.unit.client.scripted_member import FIRST, LIVE, SECOND, TOPIC, Bench, bench, killed, member, take
 
@@ -85,6 +85,30 @@ async def test_a_backlog_that_is_done_takes_no_lease_from_who_works_on_after_ack
             await at.control.revoke(0, FIRST)
             await until(lambda: held.lease.asked_back)
             await until(lambda: held.lease.lost and lost.done())
+
+
+@virtual
+async def test_the_last_commit_of_a_split_lease_waits_for_no_second_fingerprint() -> None:
+    async with bench() as at:
+        at.fill(BEHIND)
+        async with member(at, "one", FIRST) as (consumer, _):
+            await at.control.split(0, FIRST, 0.3)
+            await until(lambda: bool(told(at)))
+            for record in await take(consumer, 50):
+                at.sunk(record)
+                record.ack()
+            admin, asked = consumer._works.clusters["east"].admin, list[int]()
+            fingerprint = admin.fingerprint
+
+            async def noted(partition: TopicPartition, offset: int) -> Fingerprint | None:
+                asked.append(offset)
+                return await fingerprint(partition, offset)
+
+            admin.fingerprint = noted  # type: ignore[method-assign]
+            await at.control.revoke(0, FIRST)
+            await until(lambda: not consumer.leases())
+            assert asked == [at.watch.last(TOPIC).fields.base] == [50]
+            killed(consumer)
 
 
 @virtual
