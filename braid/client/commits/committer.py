@@ -13,10 +13,10 @@ While commits are refused, or left without an answer, work goes on up to a bound
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
-from braid.client.commits.claims import base_when_drained, claims_of, newest_epoch
+from braid.client.commits.claims import claims_of, newest_epoch
+from braid.client.commits.last_fingerprints import LastFingerprints
 from braid.client.commits.spill import Spill
 from braid.client.delivery.lease_work import LeaseWork, Version
 from braid.client.telemetry.metrics import Level, instruments
@@ -30,7 +30,6 @@ from braid.kernel.limits.leases import CLUSTER_REACHED_SECONDS, UNCOMMITTED_RECO
 from braid.kernel.ports import (
     Committed,
     Contact,
-    Fingerprint,
     Generation,
     Host,
     KafkaAdmin,
@@ -44,13 +43,6 @@ _log = logging.getLogger("braid.consumer")
 
 async def _ask_nobody(generation: Generation) -> None:
     """Where leases are not an assigner's."""
-
-
-class _Foreseen(NamedTuple):
-    """What lies below where a last commit's base is expected, asked for ahead of it."""
-
-    base: int
-    asked: "asyncio.Future[Fingerprint | None]"
 
 
 class _Encoded(NamedTuple):
@@ -114,7 +106,6 @@ class Committer:
         self._host = host
         self._group = group
         self._offsets = offsets
-        self._admin = admin
         self._interval_seconds = interval_seconds
         self._detached = detached
         self._refused = refused
@@ -124,7 +115,7 @@ class Committer:
         self._done_since = 0
         self._fenced = False
         self._lock = asyncio.Lock()
-        self._foreseen: dict[LeaseId, _Foreseen] = {}
+        self._fingerprints = LastFingerprints(admin)
 
     def learn(self, limit_units: int, retention_minutes: int) -> None:
         """Takes over what the cluster allows: metadata units of a commit, and how long it keeps one."""
@@ -173,13 +164,8 @@ class Committer:
         return self._full and self._unanswered
 
     def foresee_last(self, work: LeaseWork) -> None:
-        """Asks for the fingerprint that the last commit of a drained partition needs, while its records are worked on.
-
-        Where the commit's base turns out to be another, that one's is asked for then.
-        """
-        if work.restored and not work.ended:
-            base = base_when_drained(work)
-            self._foreseen[work.lease.id] = _Foreseen(base, asyncio.ensure_future(self._below(work, base)))
+        """A last commit of a lease comes once it is drained: what that needs of the cluster is asked for now."""
+        self._fingerprints.foresee(work)
 
     @property
     def works(self) -> Sequence[LeaseWork]:
@@ -197,8 +183,7 @@ class Committer:
         if self._spill is not None:
             self._spill.remove(work.lease.id, work.lease.epoch)
         self._leave_out(work.lease.id, 0)
-        if (foreseen := self._foreseen.pop(work.lease.id, None)) is not None:
-            foreseen.asked.cancel()
+        self._fingerprints.forget(work.lease.id)
         if not self._works:  # whoever has the leases now repeats what was not committed: that is no work of ours
             self._uncommitted, self._asked_at = 0, None
 
@@ -361,7 +346,7 @@ class Committer:
         version = work.version
         leader_epoch, fields = newest_epoch(work), claims_of(work, detached=self._detached())
         if final:
-            fields = await self._with_fingerprint(work, fields)
+            fields = await self._fingerprints.added_to(fields, work)
         commit = encode(fields, self._limit_units, ascii_only=self._ascii_only)
         if commit.truncated and self._spill is not None:
             written = await self._spill.write(work.lease.id, work.lease.topic_partition, fields)
@@ -391,23 +376,6 @@ class Committer:
         else:
             self.unstated.pop(lease, None)
         self._unstated.set(sum(self.unstated.values()))
-
-    async def _with_fingerprint(self, work: LeaseWork, fields: EnvelopeFields) -> EnvelopeFields:
-        """Adds the identity of the log below the snapshot's own base, which may have moved on by now."""
-        foreseen = self._foreseen.get(work.lease.id)
-        if foreseen is not None and foreseen.base == fields.base:
-            await asyncio.wait((foreseen.asked,))
-            fingerprint = None if foreseen.asked.cancelled() else foreseen.asked.result()
-        else:
-            fingerprint = await self._below(work, fields.base)
-        return fields if fingerprint is None else replace(fields, fingerprint=fingerprint)
-
-    async def _below(self, work: LeaseWork, base: int) -> Fingerprint | None:
-        try:
-            return await self._admin.fingerprint(work.lease.topic_partition, base)
-        except BraidError as error:
-            _log.debug("%s: last commit without a fingerprint: %s", work.lease.id, error)
-            return None
 
     def _wants_commit(self, work: LeaseWork) -> bool:
         """Dirty, or so long committed that the cluster would soon forget it; all while an answer is waited for."""
