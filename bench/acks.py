@@ -20,8 +20,9 @@ from bench.harness.contest import Contestant, play
 from bench.harness.fixed_mesh import CHANNEL, CLUSTER, TOPIC
 from bench.harness.rounds import rows, verdict
 from bench.harness.tables import Table, made_with
+from braid.client.delivery.cursor import Cursor
+from braid.client.delivery.lease_work import LeaseWork
 from braid.client.delivery.memory_bound import MemoryBound
-from braid.client.delivery.partition_work import PartitionWork
 from braid.client.delivery.ready_queue import ReadyQueue
 from braid.client.producing.routes import cluster_address
 from braid.client.records.delivery import OwnedLease
@@ -82,14 +83,15 @@ class Contest:
 
     async def by_record(self) -> int:
         """`Record.ack`."""
-        work, count = _work(), 0
+        cursor, count = _cursor(), 0
         while count < self._acks:
-            work.progress.deliver_many(np.arange(count, count + WINDOW), np.zeros(WINDOW, np.int64))
-            work.hand_out(WINDOW)
+            cursor.progress.deliver_many(np.arange(count, count + WINDOW), np.zeros(WINDOW, np.int64))
+            cursor.hand_out(WINDOW)
             for at in range(count, count + WINDOW):
-                Record(Row(at, 0, 0, None, None, b"\x00", 0, 0), work).ack()
+                Record(Row(at, 0, 0, None, None, b"\x00", 0, 0), cursor).ack()
             count += WINDOW
-            assert work.progress.base == count
+            cursor.note_acked()
+            assert cursor.progress.base == count
         return count
 
     async def beyond(self) -> int:
@@ -114,13 +116,13 @@ class Contest:
         return count
 
 
-def _work() -> PartitionWork:
+def _cursor() -> Cursor:
     place = TopicPartition(TOPIC, 0)
     held = OwnedLease(LeaseId(CHANNEL, 0), 1, cluster_address(CLUSTER, "nowhere:1"), place)
     memory = MemoryBound(1 << 30, {}).lane("live")
-    work = PartitionWork(held, group="bench", ready=ReadyQueue({}), settling=Settling(), memory=memory, may_start=None)
+    work = LeaseWork(held, group="bench", ready=ReadyQueue({}), settling=Settling(), memory=memory, may_start=None)
     work.begin(Progress(0), bytes(16))
-    return work
+    return work.head
 
 
 async def contest(how: Asked) -> Table:

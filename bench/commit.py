@@ -22,8 +22,8 @@ from bench.harness.rounds import rows, verdict
 from bench.harness.tables import Table, made_with
 from braid.client.commits.claims import claims_of
 from braid.client.commits.committer import Committer
+from braid.client.delivery.lease_work import LeaseWork
 from braid.client.delivery.memory_bound import MemoryBound
-from braid.client.delivery.partition_work import PartitionWork
 from braid.client.delivery.ready_queue import ReadyQueue
 from braid.client.producing.routes import cluster_address
 from braid.client.records.delivery import OwnedLease
@@ -103,7 +103,7 @@ class Contest:
         works = [self._work(each.partition, ready) for each in self._partitions]
         for request in range(self._requests):
             for work in works:
-                work.progress.done(2 * (GAPS - 1 - request % GAPS))
+                work.head.progress.done(2 * (GAPS - 1 - request % GAPS))
             await committer.commit(works)
         await offsets.close()
         await admin.close()
@@ -121,12 +121,12 @@ class Contest:
         await consumer.stop()
         return self._requests
 
-    def _work(self, partition: int, ready: ReadyQueue) -> PartitionWork:
+    def _work(self, partition: int, ready: ReadyQueue) -> LeaseWork:
         """A partition of which every other record is done."""
         place = TopicPartition(TOPIC, partition)
         held = OwnedLease(LeaseId(CHANNEL, partition), 1, cluster_address(CLUSTER, self._bootstrap), place)
         memory = MemoryBound(IN_FLIGHT_BYTES_MAX, {}).lane("live")
-        work = PartitionWork(held, group="bench", ready=ready, settling=Settling(), memory=memory, may_start=None)
+        work = LeaseWork(held, group="bench", ready=ready, settling=Settling(), memory=memory, may_start=None)
         progress = Progress(0)
         progress.deliver_many(range(2 * GAPS), [WRITTEN_MS] * (2 * GAPS))
         progress.done_many(np.arange(1, 2 * GAPS, 2))

@@ -13,7 +13,7 @@ from unittest.mock import patch
 from braid.api.registry.v1 import stream_pb2
 from braid.client.commits import claims, committer, restore, spill
 from braid.client.consuming import cluster
-from braid.client.delivery.partition_work import PartitionWork
+from braid.client.delivery.cursor import Cursor
 from braid.client.handling import circuit_breaker, dead_letters, runner
 from braid.client.membership import heartbeats, lease_session
 from braid.client.producing import dispatcher
@@ -167,7 +167,7 @@ _write: Final = dead_letters.DeadLetters.write
 
 
 def _mark_first(self: dead_letters.DeadLetters, record: Record, error: BaseException | str) -> None:
-    assert isinstance(record.work, PartitionWork)
+    assert isinstance(record.work, Cursor)
     record.work.progress.done(record.offset)
     _write(self, record, error)
 

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 
-from braid.client.delivery import handler_lanes, partition_work, ready_queue
+from braid.client.delivery import cursor, handler_lanes, ready_queue
 from braid.client.handling import runner
 from braid.client.mesh import MeshOfStreams
 from braid.client.records.record import Record
@@ -30,10 +30,10 @@ POISON: Final[dict[str, Any]] = {
     "roomy": True,
 }
 
-_begin: Final = partition_work.PartitionWork.__init__
+_begin: Final = cursor.Cursor.__init__
 
 
-def _one_queue(self: partition_work.PartitionWork, *lease: Any, **how: Any) -> None:
+def _one_queue(self: cursor.Cursor, *lease: Any, **how: Any) -> None:
     """What is fetched of any lane waits in one queue, in the order it came."""
     _begin(self, *lease, **how)
     self.queue = "live"
@@ -74,7 +74,7 @@ LANE_MUTANTS: Final = (
     Mutant(
         "lanes without turns",
         "I16 lanes",
-        [(partition_work.PartitionWork, "__init__", _one_queue), (handler_lanes, "HANDLERS_PER_LANE_MIN", 1_000)],
+        [(cursor.Cursor, "__init__", _one_queue), (handler_lanes, "HANDLERS_PER_LANE_MIN", 1_000)],
         (),
         FLOOD,
     ),

@@ -59,7 +59,7 @@ async def main(endpoint: str, stream: str, group: str) -> None:
 
         def wake(number: int, frame: FrameType | None) -> None:
             for cluster in list(consumer._works.clusters.values()):
-                works = cluster.committer.works.values()
+                works = cluster.committer.works
                 nothing_done = {work.lease.topic_partition: Committed(0, "") for work in works}
                 loop.call_soon_threadsafe(begin, cluster.offsets, nothing_done, cluster.committer.generation)
 

@@ -89,7 +89,7 @@ LAYER_MUTANTS: Final = (
     ("services.assigner.policy.costs", "import services.assigner.domain.decide"),
     ("services.dlq.model.letters", "import services.dlq.domain.replay"),
     ("services.lagmon.model.lag", "import services.lagmon.policy"),
-    ("braid.client.records.record", "import braid.client.delivery.partition_work"),
+    ("braid.client.records.record", "import braid.client.delivery.cursor"),
     ("braid.kafka.batches.batch", "import braid.kafka.admin"),
     ("braid.cli.resources.lag", "import braid.cli.doctor.verbs"),
     ("devmesh.toolchain.jars", "import devmesh.mesh"),
@@ -148,7 +148,7 @@ def broken(tmp_path_factory: pytest.TempPathFactory) -> str:
         ("services.assigner.domain.decide", ""),
         ("services.dlq.domain.replay", ""),
         ("braid.cli.doctor.verbs", ""),
-        ("braid.client.delivery.partition_work", ""),
+        ("braid.client.delivery.cursor", ""),
         ("services.registry.codec.events", ""),
     )
     code, report = check(write_checkout(tmp_path_factory.mktemp("broken"), *targets, *MUTANTS, *LAYER_MUTANTS))

@@ -13,12 +13,12 @@ While commits are refused, or left without an answer, work goes on up to a bound
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
-from braid.client.commits.claims import base_when_drained, claims_of, newest_epoch
+from braid.client.commits.claims import claims_of, newest_epoch
+from braid.client.commits.last_fingerprints import LastFingerprints
 from braid.client.commits.spill import Spill
-from braid.client.delivery.partition_work import PartitionWork
+from braid.client.delivery.lease_work import LeaseWork, Version
 from braid.client.telemetry.metrics import Level, instruments
 from braid.kernel.envelope import EncodedCommit, encode
 from braid.kernel.envelope.fit import left_out
@@ -30,7 +30,6 @@ from braid.kernel.limits.leases import CLUSTER_REACHED_SECONDS, UNCOMMITTED_RECO
 from braid.kernel.ports import (
     Committed,
     Contact,
-    Fingerprint,
     Generation,
     Host,
     KafkaAdmin,
@@ -46,18 +45,11 @@ async def _ask_nobody(generation: Generation) -> None:
     """Where leases are not an assigner's."""
 
 
-class _Foreseen(NamedTuple):
-    """What lies below where a last commit's base is expected, asked for ahead of it."""
-
-    base: int
-    asked: "asyncio.Future[Fingerprint | None]"
-
-
 class _Encoded(NamedTuple):
-    """A lease's progress as it is to be committed, and how far its cursors were when it was taken."""
+    """A lease's progress as it is to be committed, and which version of it that is."""
 
-    work: PartitionWork
-    versions: Sequence[tuple[PartitionWork, int]]
+    work: LeaseWork
+    version: Version
     commit: EncodedCommit
     stated: EnvelopeFields  # with the record that it points to
     leader_epoch: int  # the newest among what the work knew of its log when this was taken
@@ -84,7 +76,7 @@ class Committer:
         ask: Callable[[Generation], Awaitable[None]] = _ask_nobody,
         resumed: Callable[[], None] = lambda: None,
         spill: Spill | None = None,
-        before: Callable[[PartitionWork], None] = lambda work: None,
+        before: Callable[[LeaseWork], None] = lambda work: None,
     ) -> None:
         """`detached` tells whether no assigner is in reach; `refused` hears of an error no repetition can mend.
 
@@ -92,7 +84,7 @@ class Committer:
         `spill` takes what does not fit a commit (None: that is not claimed); `before` sees each lease whose progress is
         about to be stated.
         """
-        self.works: dict[LeaseId, PartitionWork] = {}
+        self._works: dict[LeaseId, LeaseWork] = {}
         self.generation: Generation | None = None
         measured, self._attributes = instruments(), {"messaging.consumer.group.name": group}
         self._truncated = measured.truncated if measured else None
@@ -114,7 +106,6 @@ class Committer:
         self._host = host
         self._group = group
         self._offsets = offsets
-        self._admin = admin
         self._interval_seconds = interval_seconds
         self._detached = detached
         self._refused = refused
@@ -124,7 +115,7 @@ class Committer:
         self._done_since = 0
         self._fenced = False
         self._lock = asyncio.Lock()
-        self._foreseen: dict[LeaseId, _Foreseen] = {}
+        self._fingerprints = LastFingerprints(admin)
 
     def learn(self, limit_units: int, retention_minutes: int) -> None:
         """Takes over what the cluster allows: metadata units of a commit, and how long it keeps one."""
@@ -172,25 +163,28 @@ class Committer:
         """Whether nothing more is begun before a commit is answered."""
         return self._full and self._unanswered
 
-    def foresee_last(self, work: PartitionWork) -> None:
-        """Asks for the fingerprint that the last commit of a drained partition needs, while its records are worked on.
+    def foresee_last(self, work: LeaseWork) -> None:
+        """A last commit of a lease comes once it is drained: what that needs of the cluster is asked for now."""
+        self._fingerprints.foresee(work)
 
-        Where the commit's base turns out to be another, that one's is asked for then.
-        """
-        if work.restored and not work.ended:
-            base = base_when_drained(work)
-            self._foreseen[work.lease.id] = _Foreseen(base, asyncio.ensure_future(self._below(work, base)))
+    @property
+    def works(self) -> Sequence[LeaseWork]:
+        """The work on all leases whose progress is committed."""
+        return tuple(self._works.values())
 
-    def remove(self, work: PartitionWork) -> None:
+    def add(self, work: LeaseWork) -> None:
+        """Progress of a restored lease is committed from now on."""
+        self._works[work.lease.id] = work
+
+    def remove(self, work: LeaseWork) -> None:
         """The lease is gone: nothing more of it is committed."""
-        if self.works.get(work.lease.id) is work:
-            del self.works[work.lease.id]
+        if self._works.get(work.lease.id) is work:
+            del self._works[work.lease.id]
         if self._spill is not None:
             self._spill.remove(work.lease.id, work.lease.epoch)
         self._leave_out(work.lease.id, 0)
-        if (foreseen := self._foreseen.pop(work.lease.id, None)) is not None:
-            foreseen.asked.cancel()
-        if not self.works:  # whoever has the leases now repeats what was not committed: that is no work of ours
+        self._fingerprints.forget(work.lease.id)
+        if not self._works:  # whoever has the leases now repeats what was not committed: that is no work of ours
             self._uncommitted, self._asked_at = 0, None
 
     def settled(self, count: int) -> None:
@@ -216,7 +210,7 @@ class Committer:
             await self._due.wait()
             self._due.clear()
             try:
-                await self._commit([work for work in self.works.values() if self._wants_commit(work)])
+                await self._commit([work for work in self._works.values() if self._wants_commit(work)])
             except NotFound as error:
                 _log.debug("commit on hold: %s", error)
             except ClusterUnavailable as error:
@@ -247,7 +241,7 @@ class Committer:
             _log.error("commits of group %s are refused and held until they are not: %s", self._group, error)
         self._denial = denial
 
-    async def commit(self, works: Sequence[PartitionWork], *, final: bool = False) -> None:
+    async def commit(self, works: Sequence[LeaseWork], *, final: bool = False) -> None:
         """Commits these partitions in one request. `final` adds the log's full fingerprint.
 
         A lent generation that is refused is asked for anew, and waited for.
@@ -276,10 +270,10 @@ class Committer:
             return False
         return True
 
-    async def _commit(self, works: Sequence[PartitionWork], *, final: bool = False) -> None:
+    async def _commit(self, works: Sequence[LeaseWork], *, final: bool = False) -> None:
         async with self._lock:
             while True:
-                encoded = [await self._encode(self._standing(work), final) for work in works if not work.ended]
+                encoded = [await self._encode(work, final) for work in works if not work.ended]
                 encoded = [each for each in encoded if not each.work.ended]
                 if not encoded:
                     return
@@ -296,21 +290,12 @@ class Committer:
             for each in encoded:
                 self._acknowledge(each, now)
 
-    def _standing(self, work: PartitionWork) -> PartitionWork:
-        """Who stands for the lease by now: it may have been split while others' progress was written."""
-        newest = self.works.get(work.lease.id, work)
-        return newest if newest.lease.epoch == work.lease.epoch else work
-
     def _acknowledge(self, stored: _Encoded, now: float) -> None:
-        for cursor, version in stored.versions:
-            cursor.progress.acknowledge(stored.stated)
-            cursor.committed_version = version
-            cursor.committed_at = now
         work, commit = stored.work, stored.commit
+        kept_down = commit.offset < stored.stated.base  # what kept the base down is stated now
+        work.committed(stored.version, stored.stated, now, again=kept_down)
         if self._spill is not None:
             self._spill.acknowledged(work.lease.id, work.lease.topic_partition, commit.stated)
-        if commit.offset < stored.stated.base:  # what kept the base down is stated now
-            work.version += 1
 
     def _shrink(self) -> bool:
         """What a cluster refuses is written smaller: in one byte a character, as some count bytes, then half as much.
@@ -355,12 +340,13 @@ class Committer:
         if awaited:
             self._resumed()
 
-    async def _encode(self, work: PartitionWork, final: bool) -> _Encoded:
+    async def _encode(self, work: LeaseWork, final: bool) -> _Encoded:
         self._before(work)
-        versions = [(cursor, cursor.version) for cursor in work.cursors]
+        work.note_acked()
+        version = work.version
         leader_epoch, fields = newest_epoch(work), claims_of(work, detached=self._detached())
         if final:
-            fields = await self._with_fingerprint(work, fields)
+            fields = await self._fingerprints.added_to(fields, work)
         commit = encode(fields, self._limit_units, ascii_only=self._ascii_only)
         if commit.truncated and self._spill is not None:
             written = await self._spill.write(work.lease.id, work.lease.topic_partition, fields)
@@ -370,7 +356,7 @@ class Committer:
                 beside = encode(said, self._limit_units, ascii_only=self._ascii_only, spill=pointer)
                 if beside.stated.spill is not None:
                     self._leave_out(work.lease.id, left_out(fields, record.stated))
-                    return _Encoded(work, versions, beside, record.stated, leader_epoch)
+                    return _Encoded(work, version, beside, record.stated, leader_epoch)
         unstated = left_out(fields, commit.stated) if commit.truncated else 0
         self._leave_out(work.lease.id, unstated)
         if commit.truncated:
@@ -381,7 +367,7 @@ class Committer:
                 "%s: progress does not fit its commit; what is left out will be repeated, %d rejected offsets among it",
                 work.lease.id, unstated,
             )  # fmt: skip
-        return _Encoded(work, versions, commit, commit.stated, leader_epoch)
+        return _Encoded(work, version, commit, commit.stated, leader_epoch)
 
     def _leave_out(self, lease: LeaseId, unstated: int) -> None:
         """So many rejected or expired offsets of a lease are stated nowhere from now on."""
@@ -391,24 +377,7 @@ class Committer:
             self.unstated.pop(lease, None)
         self._unstated.set(sum(self.unstated.values()))
 
-    async def _with_fingerprint(self, work: PartitionWork, fields: EnvelopeFields) -> EnvelopeFields:
-        """Adds the identity of the log below the snapshot's own base, which may have moved on by now."""
-        foreseen = self._foreseen.get(work.lease.id)
-        if foreseen is not None and foreseen.base == fields.base:
-            await asyncio.wait((foreseen.asked,))
-            fingerprint = None if foreseen.asked.cancelled() else foreseen.asked.result()
-        else:
-            fingerprint = await self._below(work, fields.base)
-        return fields if fingerprint is None else replace(fields, fingerprint=fingerprint)
-
-    async def _below(self, work: PartitionWork, base: int) -> Fingerprint | None:
-        try:
-            return await self._admin.fingerprint(work.lease.topic_partition, base)
-        except BraidError as error:
-            _log.debug("%s: last commit without a fingerprint: %s", work.lease.id, error)
-            return None
-
-    def _wants_commit(self, work: PartitionWork) -> bool:
+    def _wants_commit(self, work: LeaseWork) -> bool:
         """Dirty, or so long committed that the cluster would soon forget it; all while an answer is waited for."""
         if not work.restored:
             return False

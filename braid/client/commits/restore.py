@@ -9,7 +9,7 @@ from braid.kernel.envelope import Decoded, MetadataKind, decode
 from braid.kernel.envelope.epochs import newest_epoch
 from braid.kernel.envelope.fit import cut
 from braid.kernel.errors import NotFound
-from braid.kernel.ports import Committed, Fingerprint, KafkaAdmin, KafkaOffsets, OffsetAt, TopicPartition
+from braid.kernel.ports import Committed, Fingerprint, KafkaAdmin, KafkaOffsets, KnownLog, OffsetAt, TopicPartition
 from braid.kernel.progress.cursors import CursorPart, backlog_permille, divided, tracker
 from braid.kernel.progress.fields import EnvelopeFields
 from braid.kernel.progress.ranges import EMPTY
@@ -68,6 +68,11 @@ class Restored(NamedTuple):
         """Nothing at or above it is done."""
         trackers = (self.progress, *(each.progress for each in self.behind))
         return max(each.done_ranges.end or each.base for each in trackers)
+
+    @property
+    def log(self) -> KnownLog:
+        """What is known of the log."""
+        return KnownLog(self.leader_epoch, self.end)
 
 
 async def restore(

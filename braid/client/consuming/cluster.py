@@ -10,13 +10,15 @@ from braid.client.commits.spill import Spill
 from braid.client.consumer_settings import ConsumerSettings
 from braid.client.consuming.background import Background
 from braid.client.consuming.fetch_loop import FetchLoop
+from braid.client.delivery.cursor import Cursor
 from braid.client.delivery.dead_letter_limit import Brakes
+from braid.client.delivery.lease_work import LeaseWork
 from braid.client.delivery.memory_bound import MemoryBound
-from braid.client.delivery.partition_work import PartitionWork
 from braid.client.delivery.ready_queue import ReadyQueue
 from braid.client.delivery.stages import Stage
 from braid.client.handling.dead_letters import DeadLetters
 from braid.client.handling.retries import Retries
+from braid.client.records.delivery import OwnedLease
 from braid.client.records.record import Record
 from braid.client.records.where import headers_asked
 from braid.client.telemetry.zone_bytes import Tally
@@ -43,7 +45,7 @@ class ClusterLeases(Protocol):
         """Whether no assigner is in reach."""
         ...
 
-    def begin_anew(self, work: PartitionWork) -> None:
+    def begin_anew(self, lease: OwnedLease) -> None:
         """The log has nothing at the place where a lease would be fetched on: its progress is to be read again."""
         ...
 
@@ -51,7 +53,7 @@ class ClusterLeases(Protocol):
         """The cluster refuses commits of this generation: the assigner is asked for a newer one."""
         ...
 
-    def close_finished(self, work: PartitionWork, cluster: "ClusterWork") -> None:
+    def close_finished(self, work: LeaseWork, cluster: "ClusterWork") -> None:
         """A commit is about to be made: backlog cursors of the lease that are done are closed."""
         ...
 
@@ -117,7 +119,7 @@ class ClusterWork:
         self._watch = background.watched
         self._tasks: list[Task] = []
         self._described = False
-        self._unread: dict[PartitionWork, tuple[float, str]] = {}  # since when progress is being read; why it is still
+        self._unread: dict[LeaseWork, tuple[float, str]] = {}  # since when progress is being read; why it is still
         self._elapsed = host.clock.elapsed
         self.cluster_id = ""  # its own
 
@@ -137,7 +139,7 @@ class ClusterWork:
             self.committer.learn(described.offset_metadata_max_units, described.offsets_retention_minutes)
             self._described = True
 
-    async def restore(self, work: PartitionWork) -> Restored:
+    async def restore(self, work: LeaseWork) -> Restored:
         """Reads where work on a lease begins; raises what `restore` does."""
         place = work.lease.topic_partition
         spilled = partial(self._spill.read, work.lease.id, place)
@@ -149,7 +151,7 @@ class ClusterWork:
                 self._unread[work] = since, str(error)
             raise
 
-    def unread(self, work: PartitionWork) -> str:
+    def unread(self, work: LeaseWork) -> str:
         """For how long committed progress of a lease is being read, and what failed last; empty once it is read."""
         if work.stage is not Stage.RESTORING:
             return ""
@@ -157,14 +159,14 @@ class ClusterWork:
         since, why = self._unread.get(work, (now, ""))
         return f"for {now - since:.0f} s" + (f": {why}" if why else "")
 
-    def add(self, work: PartitionWork) -> None:
+    def add(self, work: LeaseWork) -> None:
         """Begins to fetch and commit a restored lease."""
         self._unread.pop(work, None)
-        self.committer.works[work.lease.id] = work
-        self.intake.add(work)
+        self.committer.add(work)
+        self.intake.add(work.head)
         self.read_behind(work)
 
-    def read_behind(self, work: PartitionWork, done: PartitionWork | None = None) -> None:
+    def read_behind(self, work: LeaseWork, done: Cursor | None = None) -> None:
         """Fetches the range of a lease's oldest backlog cursor, if it has one, after the one that is done."""
         if self._behind is not None and done is not None:
             self._behind.remove(done)
@@ -185,15 +187,16 @@ class ClusterWork:
         found = self.intake.contact().joined(self.committer.contact())
         return found if self._behind is None else found.joined(self._behind.contact())
 
-    def remove(self, work: PartitionWork) -> None:
+    def remove(self, work: LeaseWork) -> None:
         """Ends fetching and committing a lease."""
         self._unread.pop(work, None)
         self.committer.remove(work)
         self.stop_reading(work)
 
-    def stop_reading(self, work: PartitionWork) -> None:
+    def stop_reading(self, work: LeaseWork) -> None:
         """Ends fetching a lease, with all its cursors."""
-        self.intake.remove(work)
+        if work.restored:
+            self.intake.remove(work.head)
         if self._behind is not None:
             for older in work.behind:
                 self._behind.remove(older)

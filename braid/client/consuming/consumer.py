@@ -33,8 +33,8 @@ from braid.client.delivery.dead_letter_limit import Brakes
 from braid.client.delivery.fetch_pauses import FetchPauses
 from braid.client.delivery.handler_lanes import HandlerPlace
 from braid.client.delivery.lane_states import Hold, LaneStates
+from braid.client.delivery.lease_work import LeaseWork
 from braid.client.delivery.memory_bound import MemoryBound
-from braid.client.delivery.partition_work import PartitionWork
 from braid.client.delivery.ready_queue import ReadyQueue
 from braid.client.handling.circuit_breaker import Circuits
 from braid.client.handling.dead_letters import DeadLetters
@@ -288,6 +288,7 @@ class Consumer:
 
     def leases(self) -> list[Lease]:
         """What this member owns now."""
+        self._works.note_acked()
         now_ms = self._host.clock.now_ms()
         return [view(work, now_ms) for work in self._works]
 
@@ -312,6 +313,7 @@ class Consumer:
 
     def explain(self) -> list[Explained]:
         """By lease, what its records are doing now, and what keeps it from doing more."""
+        self._works.note_acked()
         now_ms, slots = self._host.clock.now_ms(), self._runners.slots()
         seen = sight(self._works, self._retries.works(), self._works.contacts(), slots)
         return [
@@ -329,7 +331,7 @@ class Consumer:
     def _overdue_changed(self) -> None:
         self._levels.overdue.set(self._runners.overdue())
 
-    def _blocked(self, work: PartitionWork, seen: Sight) -> list[str]:
+    def _blocked(self, work: LeaseWork, seen: Sight) -> list[str]:
         lane, cluster = work.lease.id.channel.lane, work.lease.cluster.name
         kept, unread = self._works.clusters[cluster].committer, self._works.clusters[cluster].unread(work)
         by_key = self._settings.ordering == "key" and self._way == "records"  # batches wait for each other
@@ -355,7 +357,7 @@ class Consumer:
     async def commit(self) -> None:
         """Commits everything done so far, now. Raises `ClusterUnavailable` when a cluster does not answer."""
         for cluster in list(self._works.clusters.values()):
-            await cluster.committer.commit([work for work in cluster.committer.works.values() if work.dirty])
+            await cluster.committer.commit([work for work in cluster.committer.works if work.dirty])
 
     async def close(self) -> None:
         """Drains, commits, releases every lease and leaves the group. Handlers that do not end in time are cancelled.

@@ -4,10 +4,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from braid.client.consuming.backlogs import LaneBacklog
+from braid.client.consuming.backlogs import LaneBacklog, undone_below
 from braid.client.consuming.cluster_session import silent_seconds
-from braid.client.delivery.cursors import oldest_unfinished_ms, undone_below
-from braid.client.delivery.partition_work import PartitionWork
+from braid.client.delivery.cursor import Cursor
+from braid.client.delivery.lease_work import LeaseWork
 from braid.client.records.delivery import Delivery
 from braid.kernel.limits.leases import CLUSTER_REACHED_SECONDS
 from braid.kernel.ports import Contact
@@ -68,31 +68,27 @@ class Sight(NamedTuple):
     slots: int
 
 
-def sight(
-    works: Iterable[PartitionWork], parked: Iterable[Delivery], contacts: Mapping[str, Contact], slots: int
-) -> Sight:
+def sight(works: Iterable[LeaseWork], parked: Iterable[Delivery], contacts: Mapping[str, Contact], slots: int) -> Sight:
     """Looks it up; `parked` is the work of every record that waits for another attempt."""
     backlogs: dict[str, LaneBacklog] = {}
     for work in works:
         if work.behind:
             lane = work.lease.id.channel.lane
             backlog = backlogs.setdefault(lane, LaneBacklog(lane, lambda: slots))
-            backlog.works += work.behind
-            backlog.permille = max(backlog.permille, work.backlog_permille)
+            backlog.add(*work.behind)
+            backlog.divide(max(backlog.permille, work.backlog_permille))
     return Sight(Counter(parked), contacts, backlogs, slots)
 
 
-def explained(
-    work: PartitionWork, seen: Sight, now_ms: int, blocked: Sequence[str], overdue: int, ahead: int
-) -> Explained:
+def explained(work: LeaseWork, seen: Sight, now_ms: int, blocked: Sequence[str], overdue: int, ahead: int) -> Explained:
     """What is to be told of one lease.
 
     `ahead` counts the records that were taken from their queue for whoever asks next.
     """
     waits = sum(seen.parked[each] for each in work.cursors)
     handled, copying = work.handled - ahead, work.copying
-    in_flight = sum(each.progress.in_flight for each in work.cursors if each.restored)
-    oldest, head = oldest_unfinished_ms(work), work.progress.oldest_unfinished() if work.restored else None
+    in_flight = sum(each.progress.in_flight for each in work.cursors)
+    head = work.head.progress.oldest_unfinished() if work.restored else None
     return Explained(
         str(work.lease.id),
         work.stage.name.lower(),
@@ -101,14 +97,14 @@ def explained(
         max(0, in_flight - handled - copying - waits),
         waits,
         copying,
-        _age_seconds(now_ms, oldest),
+        _age_seconds(now_ms, work.oldest_unfinished_ms),
         tuple(blocked),
         sum(undone_below(each, each.until or 0) for each in work.behind),
         _age_seconds(now_ms, head[1] if head else None),
     )
 
 
-def silent(work: PartitionWork, seen: Sight) -> Iterator[str]:
+def silent(work: LeaseWork, seen: Sight) -> Iterator[str]:
     """Says of a cluster that owes this consumer answers for how long it has given none; once that is no hiccup."""
     cluster = work.lease.cluster.name
     contact = seen.contacts.get(cluster, Contact())
@@ -119,7 +115,7 @@ def silent(work: PartitionWork, seen: Sight) -> Iterator[str]:
         yield f"cluster {cluster} has answered nothing for {seconds:.0f} s"
 
 
-def out_of_turn(work: PartitionWork, seen: Sight, *, by_key: bool) -> Iterator[str]:
+def out_of_turn(work: LeaseWork, seen: Sight, *, by_key: bool) -> Iterator[str]:
     """Says how many records wait because an order is kept, while some before them are parked.
 
     `by_key`: only those wait that come after one of their key. While records of their lane wait for handlers those may
@@ -137,7 +133,7 @@ def out_of_turn(work: PartitionWork, seen: Sight, *, by_key: bool) -> Iterator[s
         yield f"{_records(behind)} in order behind {before:,} parked"
 
 
-def behind_waits(work: PartitionWork, seen: Sight) -> Iterator[str]:
+def behind_waits(work: LeaseWork, seen: Sight) -> Iterator[str]:
     """Says what the backlog of a lease that is split has used up: its part of memory, its share of the handlers."""
     if not (work.behind and work.working):
         return
@@ -148,11 +144,10 @@ def behind_waits(work: PartitionWork, seen: Sight) -> Iterator[str]:
         yield f"the backlog of lane {lane} fills its part of memory ({full}): its fetching pauses"
     waiting = sum(_waiting(each, seen) for each in work.behind)
     if waiting > 0 and memory.waiting and backlog.room() <= 0:
-        out = sum(each.out for each in backlog.works)
-        yield f"{_records(waiting)} behind {out:,} that take up the backlog's share of {seen.slots:,} handlers"
+        yield f"{_records(waiting)} behind {backlog.out:,} that take up the backlog's share of {seen.slots:,} handlers"
 
 
-def _waiting(cursor: PartitionWork, seen: Sight) -> int:
+def _waiting(cursor: Cursor, seen: Sight) -> int:
     """How many records of one cursor were fetched that nobody has, and that are not parked."""
     return cursor.progress.in_flight - cursor.out - seen.parked[cursor]
 
@@ -182,12 +177,9 @@ class Lease(NamedTuple):
     skipped: int = 0
 
 
-def view(work: PartitionWork, now_ms: int) -> Lease:
+def view(work: LeaseWork, now_ms: int) -> Lease:
     """What is to be told of the work on a lease."""
-    oldest = oldest_unfinished_ms(work)
-    lag = max(0.0, (now_ms - oldest) / 1000) if oldest is not None else 0.0
-    cursors = [each for each in work.cursors if each.restored]
-    base = cursors[0].progress.base if cursors else -1
-    in_flight, skipped = sum(each.progress.in_flight for each in cursors), sum(each.skipped for each in work.cursors)
-    lease = work.lease
-    return Lease(str(lease.id), lease.cluster.name, lease.epoch, work.stage.name.lower(), base, in_flight, lag, skipped)
+    lease, stage, lag = work.lease, work.stage.name.lower(), _age_seconds(now_ms, work.oldest_unfinished_ms)
+    base = work.cursors[0].progress.base if work.restored else -1
+    in_flight = sum(each.progress.in_flight for each in work.cursors)
+    return Lease(str(lease.id), lease.cluster.name, lease.epoch, stage, base, in_flight, lag, work.skipped)

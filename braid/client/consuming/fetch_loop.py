@@ -4,13 +4,14 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 
+from braid.client.delivery.cursor import Cursor
 from braid.client.delivery.memory_bound import MemoryBound
-from braid.client.delivery.partition_work import PartitionWork
 from braid.client.records.braid_headers import MARKS
+from braid.client.records.delivery import OwnedLease
 from braid.client.telemetry.zone_bytes import Tally
 from braid.kernel.errors import BraidError, ClusterUnavailable, OffsetOutOfRange
 from braid.kernel.limits.client import FETCH_RECORDS_MAX, FETCH_WAIT_SECONDS
-from braid.kernel.ports import Contact, FetchLane, Host, KafkaFetcher, KnownLog, TopicPartition
+from braid.kernel.ports import Contact, FetchLane, Host, KafkaFetcher, TopicPartition
 
 _log = logging.getLogger("braid.consumer")
 
@@ -23,7 +24,7 @@ class FetchLoop:
         host: Host,
         fetcher: KafkaFetcher,
         memory: MemoryBound,
-        out_of_range: Callable[[PartitionWork], None],
+        out_of_range: Callable[[OwnedLease], None],
         stopped: Callable[[], bool] = lambda: False,
         asked: Sequence[str] = MARKS,
         counted: Tally | None = None,
@@ -39,24 +40,24 @@ class FetchLoop:
         self._host = host
         self._fetcher = fetcher
         self._out_of_range = out_of_range
-        self._works: dict[TopicPartition, PartitionWork] = {}
+        self._cursors: dict[TopicPartition, Cursor] = {}
         self._lanes: dict[TopicPartition, FetchLane] = {}
         self._paused: dict[TopicPartition, None] = {}
         self._stirred = asyncio.Event()
         memory.on_room(self._respect_bound)
 
-    def add(self, work: PartitionWork) -> None:
-        """Begins to fetch a restored lease."""
-        self._works[work.lease.topic_partition] = work
-        self._lanes[work.lease.topic_partition] = FetchLane(work.memory.name, work.memory.share)
-        self._paused.pop(work.lease.topic_partition, None)
+    def add(self, cursor: Cursor) -> None:
+        """Begins to fetch a cursor's range."""
+        self._cursors[cursor.lease.topic_partition] = cursor
+        self._lanes[cursor.lease.topic_partition] = FetchLane(cursor.memory.name, cursor.memory.share)
+        self._paused.pop(cursor.lease.topic_partition, None)
         self._assign()
 
-    def remove(self, work: PartitionWork) -> None:
-        """Stops fetching a lease."""
-        if self._works.get(work.lease.topic_partition) is work:
-            del self._works[work.lease.topic_partition], self._lanes[work.lease.topic_partition]
-            self._paused.pop(work.lease.topic_partition, None)
+    def remove(self, cursor: Cursor) -> None:
+        """Stops fetching a cursor's range."""
+        if self._cursors.get(cursor.lease.topic_partition) is cursor:
+            del self._cursors[cursor.lease.topic_partition], self._lanes[cursor.lease.topic_partition]
+            self._paused.pop(cursor.lease.topic_partition, None)
             self._assign()
 
     async def run(self) -> None:
@@ -64,7 +65,7 @@ class FetchLoop:
         await self._fetcher.start()
         while True:
             self._respect_bound()
-            if len(self._paused) == len(self._works):
+            if len(self._paused) == len(self._cursors):
                 self._stirred.clear()
                 await self._stirred.wait()
                 continue
@@ -93,27 +94,25 @@ class FetchLoop:
             await self._host.clock.sleep(FETCH_WAIT_SECONDS)
             return
         for each in fetched:
-            work = self._works.get(each.partition)
-            if work is not None:
-                work.accept(each)
-                self._counted.bytes += work.content
-                work.content = 0
+            cursor = self._cursors.get(each.partition)
+            if cursor is not None:
+                self._counted.bytes += cursor.accept(each)
         await asyncio.sleep(0)  # what is fetched ahead comes without waiting; handlers get their turn
 
     def _assign(self) -> None:
-        known = {at: KnownLog(work.leader_epoch, work.restored_end) for at, work in self._works.items()}
-        self._fetcher.assign({at: work.progress.fetched for at, work in self._works.items()}, self._lanes, known)
+        known = {at: cursor.known_log for at, cursor in self._cursors.items()}
+        self._fetcher.assign({at: cursor.progress.fetched for at, cursor in self._cursors.items()}, self._lanes, known)
         self._stirred.set()
 
     def _respect_bound(self) -> None:
         """Pauses the partitions of lanes that are full, resumes those of lanes that have room again."""
-        for work in self._works.values():
-            work.note_acked()
-        for lane in {id(work.memory): work.memory for work in self._works.values()}.values():
+        for cursor in self._cursors.values():
+            cursor.note_acked()
+        for lane in {id(cursor.memory): cursor.memory for cursor in self._cursors.values()}.values():
             lane.review()
         stopped = self._stopped()
-        held = {at for at, work in self._works.items() if stopped or work.memory.held_back or work.read_up}
-        full = [at for at in self._works if at in held and at not in self._paused]
+        held = {at for at, cursor in self._cursors.items() if stopped or cursor.memory.held_back or cursor.read_up}
+        full = [at for at in self._cursors if at in held and at not in self._paused]
         roomy = [at for at in self._paused if at not in held]
         if full:
             self._paused.update(dict.fromkeys(full))
@@ -128,9 +127,9 @@ class FetchLoop:
         """A position left the log under our hands: retention was faster, or the log was truncated."""
         _log.warning("fetch position outside the log: %s", error)
         partition = TopicPartition(error.metadata["topic"], int(error.metadata["partition"]))
-        work = self._works.pop(partition, None)
+        cursor = self._cursors.pop(partition, None)
         self._lanes.pop(partition, None)
         self._paused.pop(partition, None)
         self._assign()
-        if work is not None:
-            self._out_of_range(work)
+        if cursor is not None:
+            self._out_of_range(cursor.lease)

@@ -7,6 +7,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 from braid.api.assigner.v1 import join_pb2
 from braid.client.commits.restore import Restored
@@ -14,9 +15,8 @@ from braid.client.consumer_settings import ConsumerSettings
 from braid.client.consuming.background import Background
 from braid.client.consuming.backlogs import Backlogs
 from braid.client.consuming.cluster import ClusterWork, Shared
-from braid.client.delivery.cursors import oldest_unfinished_ms
 from braid.client.delivery.key_order import KeyOrder
-from braid.client.delivery.partition_work import PartitionWork
+from braid.client.delivery.lease_work import LeaseWork
 from braid.client.delivery.stages import Stage
 from braid.client.handling.runners import Runners
 from braid.client.membership.lease_session import LeaseKeeper, LeaseListener
@@ -65,13 +65,12 @@ class LeaseWorks:
         self._settings = settings
         self.observer = observer(host.clock, settings.group, self._cluster_id)
         self._exclusive = settings.ownership == "exclusive"
-        self._works: dict[LeaseId, PartitionWork] = {}
-        self._left_over: list[PartitionWork] = []  # exclusive: ended, and not all that was handed out is settled
+        self._works: dict[LeaseId, LeaseWork] = {}
+        self._left_over: list[LeaseWork] = []  # exclusive: ended, and not all that was handed out is settled
         self.clusters: dict[str, ClusterWork] = {}
         self.session = open_leases(self, self._loads)
         self._backlogs = Backlogs(
             self._works,
-            self._work,
             shared.ready,
             shared.memory,
             ordered=settings.ordering != "none",
@@ -79,9 +78,14 @@ class LeaseWorks:
             changed=self._tell_splits,
         )
 
-    def __iter__(self) -> Iterator[PartitionWork]:
+    def __iter__(self) -> Iterator[LeaseWork]:
         """The work on what is owned now."""
         return iter(list(self._works.values()))
+
+    def note_acked(self) -> None:
+        """Notes what was acknowledged of every lease, so that whatever is told of them counts it."""
+        for work in self._works.values():
+            work.note_acked()
 
     async def hand_back_all(self) -> None:
         """Drains, commits and releases everything, in the time a consumer has to close."""
@@ -181,7 +185,8 @@ class LeaseWorks:
             await self._host.clock.sleep(BACKLOG_LOOK_SECONDS)
             too_old_ms = self._host.clock.now_ms() - int(wanted.split_after_seconds * 1_000)
             for work in self:
-                oldest_ms = oldest_unfinished_ms(work) if work.working and not work.behind else None
+                work.note_acked()
+                oldest_ms = work.oldest_unfinished_ms if work.working and not work.behind else None
                 if oldest_ms is not None and oldest_ms < too_old_ms:
                     cluster = self.clusters[work.lease.cluster.name]
                     await self._backlogs.split(work, cluster, wanted.share, relaxed=wanted.relaxed)
@@ -195,11 +200,12 @@ class LeaseWorks:
         if earlier is not None:
             self._end(earlier)
         cluster = self._cluster(held)
-        work = self._works[held.id] = self._work(held, cluster, 0)
+        work = self._works[held.id] = self._work(held, cluster)
         self._background.beside(lambda: self._restore(work, cluster), f"restore-{held.id}")
 
-    def _work(self, held: OwnedLease, cluster: ClusterWork, start: int) -> PartitionWork:
-        return PartitionWork(
+    def _work(self, held: OwnedLease, cluster: ClusterWork) -> LeaseWork:
+        ordering = self._settings.ordering
+        return LeaseWork(
             held,
             group=self._settings.group,
             ready=self._shared.ready,
@@ -207,12 +213,11 @@ class LeaseWorks:
             memory=self._shared.memory.lane(held.id.channel.lane),
             may_start=self.session.may_start if self._exclusive else None,
             brake=self._shared.brakes.lane(held.id.channel.lane),
-            order=None if self._settings.ordering == "none" else KeyOrder(by_key=self._settings.ordering == "key"),
+            new_order=None if ordering == "none" else partial(KeyOrder, by_key=ordering == "key"),
             where=self._settings.where,
-            start=start,
         )
 
-    async def _restore(self, work: PartitionWork, cluster: ClusterWork) -> None:
+    async def _restore(self, work: LeaseWork, cluster: ClusterWork) -> None:
         while work.stage is Stage.RESTORING:
             try:
                 restored, _ = await asyncio.gather(cluster.restore(work), cluster.describe())
@@ -223,10 +228,9 @@ class LeaseWorks:
                 self._background.refuse(error)
                 return
             else:
-                work.begin(restored.progress, restored.topic_id)
-                work.leader_epoch, work.restored_end = restored.leader_epoch, restored.end
+                work.begin(restored.progress, restored.topic_id, restored.log, restored.behind)
                 if work.working:
-                    self._backlogs.resume(work, cluster, restored)
+                    self._backlogs.resume(work, restored)
                     cluster.add(work)
                     await self._tell_found(work.lease, restored)
 
@@ -238,7 +242,7 @@ class LeaseWorks:
                 told.findings.add(kind=each.kind, start=each.start, end=each.end, reason=each.reason)
             await self.session.found(told)
 
-    async def _hand_back(self, work: PartitionWork, deadline_seconds: float) -> None:
+    async def _hand_back(self, work: LeaseWork, deadline_seconds: float) -> None:
         cluster = self.clusters[work.lease.cluster.name]
         cluster.stop_reading(work)
         work.drain()
@@ -256,7 +260,7 @@ class LeaseWorks:
         lease = work.lease
         await self.session.release(lease.id, lease.epoch, commit_waived=not committed, reason="asked back")
 
-    async def _handlers_end(self, work: PartitionWork) -> None:
+    async def _handlers_end(self, work: LeaseWork) -> None:
         """Cancels what still runs. While it does not end the lease is not given back: it has to run out."""
         lease = work.lease.id
         if self._worked_on(lease):
@@ -265,7 +269,7 @@ class LeaseWorks:
         while not work.ended and self._worked_on(lease):
             await self._host.clock.sleep(HANDLERS_END_POLL_SECONDS)
 
-    async def _last_commit(self, work: PartitionWork, cluster: ClusterWork) -> bool:
+    async def _last_commit(self, work: LeaseWork, cluster: ClusterWork) -> bool:
         try:
             async with asyncio.timeout(FINAL_COMMIT_SECONDS):
                 await cluster.committer.commit([work], final=True)
@@ -274,7 +278,7 @@ class LeaseWorks:
             return False
         return True
 
-    def _end(self, work: PartitionWork) -> None:
+    def _end(self, work: LeaseWork) -> None:
         work.end()
         if self._exclusive and work.handled:
             self._left_over.append(work)
@@ -312,15 +316,15 @@ class LeaseWorks:
         """See `ClusterLeases`."""
         return not self.session.attached
 
-    def begin_anew(self, work: PartitionWork) -> None:
+    def begin_anew(self, lease: OwnedLease) -> None:
         """See `ClusterLeases`."""
-        self._begin(work.lease)
+        self._begin(lease)
 
     async def ask_generation(self, cluster: str, generation: Generation) -> None:
         """See `ClusterLeases`."""
         await self.session.refused(cluster, generation)
 
-    def close_finished(self, work: PartitionWork, cluster: ClusterWork) -> None:
+    def close_finished(self, work: LeaseWork, cluster: ClusterWork) -> None:
         """See `ClusterLeases`."""
         self._backlogs.close_finished(work, cluster)
 
@@ -334,7 +338,7 @@ class LeaseWorks:
         heartbeat, now = join_pb2.Heartbeat(), self._host.clock.elapsed()
         for lease, work in self._works.items():
             records, size = work.take_load()
-            busy, oldest = work.busy.take_micros(now), oldest_unfinished_ms(work) or 0
+            busy, oldest = work.busy.take_micros(now), work.oldest_unfinished_ms or 0
             if records or size or busy or oldest:
                 heartbeat.loads.add(
                     lease=str(lease), records=records, bytes=size, busy_micros=busy, oldest_unfinished_ms=oldest

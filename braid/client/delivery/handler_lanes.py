@@ -14,7 +14,7 @@ from braid.client.records.slices import Slice
 from braid.kernel.limits.client import HANDLERS_PER_LANE_MIN
 
 if TYPE_CHECKING:
-    from braid.client.delivery.partition_work import PartitionWork
+    from braid.client.delivery.cursor import Cursor
     from braid.client.delivery.ready_queue import ReadyQueue
 
 
@@ -80,6 +80,6 @@ class HandlerPlace:
         """See `ReadyQueue.take`."""
         return await self._ready.take(self)
 
-    async def take_slice(self, max_records: int) -> "Slice[PartitionWork] | None":
+    async def take_slice(self, max_records: int) -> "Slice[Cursor] | None":
         """See `ReadyQueue.take_slice`."""
         return await self._ready.take_slice(max_records, self)

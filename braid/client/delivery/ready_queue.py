@@ -25,8 +25,8 @@ from braid.kernel.limits.client import RECORDS_BETWEEN_YIELDS, RECORDS_PER_SHARE
 from braid.kernel.round_robin import RoundRobin
 
 if TYPE_CHECKING:
+    from braid.client.delivery.cursor import Cursor
     from braid.client.delivery.memory_bound import LaneMemory
-    from braid.client.delivery.partition_work import PartitionWork
 
 
 class BacklogQueue(Protocol):
@@ -53,7 +53,7 @@ class ReadyQueue:
     def __init__(self, shares: Mapping[str, int]) -> None:
         """`shares` by lane; a lane that is not named has share 1."""
         self._shares = dict(shares)
-        self._queues: dict[str, deque[Slice[PartitionWork]]] = {}
+        self._queues: dict[str, deque[Slice[Cursor]]] = {}
         self._lanes: list[str] = []
         self._round = RoundRobin(self._may_hand_out, self._turn_of)
         self._rounds: dict[str, RoundRobin] = {}  # by lane with a backlog: between its two queues
@@ -68,9 +68,9 @@ class ReadyQueue:
         self._closed = False
         self._streak = Streak()
         self.run: deque[Record] = deque()  # the next ones; whoever hands out `popleft`s
-        self._run_of: Slice[PartitionWork] | None = None  # it was taken from, unless it is ordered
-        self._run_work: PartitionWork | None = None  # whose its newest record is
-        self.keeping: set[PartitionWork] = set()  # work that keeps acknowledgements it has not noted
+        self._run_of: Slice[Cursor] | None = None  # it was taken from, unless it is ordered
+        self._run_work: Cursor | None = None  # whose its newest record is
+        self.keeping: set[Cursor] = set()  # work that keeps acknowledgements it has not noted
         self._backlogs: dict[str, BacklogQueue] = {}  # by queue
         self._turns: dict[str, int] = {}  # records of a turn, by queue, where that is not its share's
 
@@ -106,7 +106,7 @@ class ReadyQueue:
         self._divided = any(place.lane for handlers, _ in self._handlers for place in handlers)
         self._wake_all()
 
-    def put(self, waiting: "Slice[PartitionWork]", *, first: bool = False) -> None:
+    def put(self, waiting: "Slice[Cursor]", *, first: bool = False) -> None:
         """Adds records behind those of their lane, or before them."""
         lane = waiting.work.queue
         queue = self._queue(lane)
@@ -120,7 +120,7 @@ class ReadyQueue:
         for _ in range(min(len(waiting), self._waiting_takers(lane))):
             self._wake(lane)
 
-    def follow(self, work: "PartitionWork", row: Row) -> None:
+    def follow(self, work: "Cursor", row: Row) -> None:
         """The turn of an ordered record has come: it is the next one of its lane, also before those of the run.
 
         It joins the run while nothing else could be next: not beyond its lane's turn, nor the turn of everything else.
@@ -136,7 +136,7 @@ class ReadyQueue:
         else:
             self.put(slice_of_rows(work, [row], admitted=True), first=True)
 
-    def _may_join(self, work: "PartitionWork") -> bool:
+    def _may_join(self, work: "Cursor") -> bool:
         """Whether the run may become one record longer."""
         name = work.queue
         if not self._streak.until_look or work.one_by_one:
@@ -159,7 +159,7 @@ class ReadyQueue:
                 return True
         return False
 
-    def _queue(self, name: str) -> "deque[Slice[PartitionWork]]":
+    def _queue(self, name: str) -> "deque[Slice[Cursor]]":
         queue = self._queues.get(name)
         if queue is None:
             queue = self._queues[name] = deque()
@@ -186,7 +186,7 @@ class ReadyQueue:
             self._turns[known.lane] = max(1, records - self._turns[name])
         self._note_paused()
 
-    def move(self, work: "PartitionWork", memory: "LaneMemory", name: str) -> None:
+    def move(self, work: "Cursor", memory: "LaneMemory", name: str) -> None:
         """What waits of a cursor's records waits in another queue from now on."""
         self.recall()
         queue, there = self._queue(work.queue), self._queue(name)
@@ -213,7 +213,7 @@ class ReadyQueue:
                 return record
         return None
 
-    def _take_one(self, queue: "deque[Slice[PartitionWork]]", first: "Slice[PartitionWork]") -> Record | None:
+    def _take_one(self, queue: "deque[Slice[Cursor]]", first: "Slice[Cursor]") -> Record | None:
         """The next record of a slice, None when it may not be handed out."""
         work = first.work
         if not work.hand_out(1):
@@ -227,7 +227,7 @@ class ReadyQueue:
             return None
         return Record(row, work)
 
-    def _take_run(self, queue: "deque[Slice[PartitionWork]]", first: "Slice[PartitionWork]") -> Record | None:
+    def _take_run(self, queue: "deque[Slice[Cursor]]", first: "Slice[Cursor]") -> Record | None:
         """The next record of a slice; some behind it become the run."""
         most = self._streak.until_look or RECORDS_BETWEEN_YIELDS
         most = min(most, self._room(first.work.queue, most))
@@ -268,7 +268,7 @@ class ReadyQueue:
         self.run.clear()
         first.work.take_back(count)
 
-    def _recall_ordered(self, queue: "deque[Slice[PartitionWork]]") -> None:
+    def _recall_ordered(self, queue: "deque[Slice[Cursor]]") -> None:
         """Their turn has come and they keep it; others of the slices they were taken from wait for theirs."""
         for work, records in groupby(reversed(self.run), attrgetter("work")):
             rows = [cast("Row", record.raw) for record in records][::-1]
@@ -285,7 +285,7 @@ class ReadyQueue:
         """Whether the run is of this lane, or of its backlog."""
         return self._run_work is not None and self._run_work.lease.id.channel.lane == lane
 
-    def take_slice_nowait(self, max_records: int, place: HandlerPlace | None = None) -> "Slice[PartitionWork] | None":
+    def take_slice_nowait(self, max_records: int, place: HandlerPlace | None = None) -> "Slice[Cursor] | None":
         """As `take_nowait`, as many records of one partition as wait together."""
         self.recall()
         while (queue := self._next_queue(place)) is not None:
@@ -323,7 +323,7 @@ class ReadyQueue:
             await self._wait(place)
         return None
 
-    async def take_slice(self, max_records: int, place: HandlerPlace | None = None) -> "Slice[PartitionWork] | None":
+    async def take_slice(self, max_records: int, place: HandlerPlace | None = None) -> "Slice[Cursor] | None":
         """As `take`, as many records of one partition as wait together."""
         while await self._may_take():
             taken = self.take_slice_nowait(max_records, place)
@@ -332,7 +332,7 @@ class ReadyQueue:
             await self._wait(place)
         return None
 
-    def ahead(self, works: Sequence["PartitionWork"]) -> int:
+    def ahead(self, works: Sequence["Cursor"]) -> int:
         """How many records of these were taken from their queues that nobody has yet."""
         return sum(record.work in works for record in self.run)
 
@@ -376,7 +376,7 @@ class ReadyQueue:
         self._closed = True
         self._wake_all()
 
-    def _forget(self, queue: "deque[Slice[PartitionWork]]") -> None:
+    def _forget(self, queue: "deque[Slice[Cursor]]") -> None:
         """Takes a queue's first slice away; what was not handed out of it never will be."""
         first = queue.popleft()
         first.work.memory.waiting -= first.count
@@ -413,7 +413,7 @@ class ReadyQueue:
                 takers.remove(taker)
             raise
 
-    def _next_queue(self, place: HandlerPlace | None) -> "deque[Slice[PartitionWork]] | None":
+    def _next_queue(self, place: HandlerPlace | None) -> "deque[Slice[Cursor]] | None":
         """The queue to take from: of the lane the place is for, else the one whose turn it is."""
         name = None
         if place is not None and place.lane:

@@ -64,7 +64,7 @@ class DeadLetters:
         self._sizes: Counter[str] = Counter()  # their bytes
 
     def write(self, record: Record, error: BaseException | str) -> None:
-        """Copies a record some time soon, trying until it succeeds or the lease is gone; then `PartitionWork.copied`.
+        """Copies a record some time soon, trying until it succeeds or the lease is gone; then `Cursor.copied`.
 
         One that is refused for its size, even when cut, is rejected in place: trying again would not mend it. So is a
         quarantined batch of a stream without the lane: its letter holds no more than the envelope will.

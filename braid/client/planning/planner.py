@@ -14,8 +14,8 @@ from typing import NamedTuple
 from braid.api.assigner.v1 import assigner_service_pb2 as api
 from braid.api.assigner.v1 import group_pb2, join_pb2
 from braid.client.consumer_settings import ConsumerSettings
+from braid.client.delivery.lease_work import LeaseWork
 from braid.client.delivery.memory_bound import MemoryBound
-from braid.client.delivery.partition_work import PartitionWork
 from braid.client.delivery.ready_queue import ReadyQueue
 from braid.client.delivery.stages import Stage
 from braid.client.mesh import Mesh
@@ -60,9 +60,13 @@ class Done(NamedTuple):
 class _Out(NamedTuple):
     """A range handed out of a lease."""
 
-    work: PartitionWork
+    work: LeaseWork
     end: int
     rows: int
+
+    def finished(self) -> None:
+        """It is done, or not to be done."""
+        self.work.head.finished(self.rows, 0)
 
 
 class PlannerSession:
@@ -82,7 +86,7 @@ class PlannerSession:
         self._ready = ReadyQueue({})
         self._memory = MemoryBound(settings.max_in_flight_bytes, {})
         self._session = mesh._leases(settings, self, self._loads)
-        self._works: dict[LeaseId, PartitionWork] = {}
+        self._works: dict[LeaseId, LeaseWork] = {}
         self._clusters: dict[str, PlannerCluster] = {}
         self._out: dict[LeaseId, _Out] = {}
         self._log_ends: dict[LeaseId, int] = {}  # as seen last, of the works there are
@@ -146,13 +150,12 @@ class PlannerSession:
         end, log_end = self._done_below(lease, work.topic_id), self._log_ends.get(lease)
         if log_end is None or log_end < end:  # not known yet; or records were lost, and others may get their offsets
             return
-        if work.progress.fetched < end:
-            work.progress.advance_fetched(end)
-            work.version += 1
+        if work.head.progress.fetched < end:
+            work.pass_to(end)
             self._clusters[work.lease.cluster.name].settled(0)
         if out is not None and out.end <= end:
             del self._out[lease]
-            out.work.finished(out.rows, 0)
+            out.finished()
 
     def _done_below(self, lease: LeaseId, topic_id: bytes) -> int:
         """What is known to be done of this log."""
@@ -162,7 +165,7 @@ class PlannerSession:
     def withdraw(self) -> None:
         """What is handed out still was never worked on: it is offered again."""
         for out in self._out.values():
-            out.work.finished(out.rows, 0)
+            out.finished()
         self._out.clear()
 
     async def offers(self) -> dict[LeaseId, Offer]:
@@ -187,7 +190,8 @@ class PlannerSession:
             stopped = self._clusters[work.lease.cluster.name].committer.stopped
             if work.working and lease not in self._out and not stopped:
                 self._expire(work, log.start)
-                found[lease] = Offer(work.progress.fetched, log.end, work.progress.done_ranges.edges, work.topic_id)
+                progress = work.head.progress
+                found[lease] = Offer(progress.fetched, log.end, progress.done_ranges.edges, work.topic_id)
         return found
 
     def begin_again(self, lease: LeaseId) -> None:
@@ -197,14 +201,14 @@ class PlannerSession:
         if work is not None and work.working:
             self._begin(work.lease)
 
-    def _expire(self, work: PartitionWork, log_start: int) -> None:
+    def _expire(self, work: LeaseWork, log_start: int) -> None:
         """What left the log before it was handed out is stated as expired, or ends this member's work."""
-        if log_start <= work.progress.fetched:
+        progress = work.head.progress
+        if log_start <= progress.fetched:
             return
-        lost = work.progress.done_ranges.gaps(work.progress.fetched, log_start)
+        lost = progress.done_ranges.gaps(progress.fetched, log_start)
         self._judge_loss(work.lease.id, lost)
-        work.progress.expire(work.progress.fetched, log_start)
-        work.version += 1
+        work.expire(log_start)
         self._clusters[work.lease.cluster.name].settled(0)
 
     def _judge_loss(self, lease: LeaseId, lost: Ranges) -> None:
@@ -223,7 +227,7 @@ class PlannerSession:
         """These ranges of what was just offered are handed out; to be called before anything else is awaited."""
         for lease, (start, end) in ranges.items():
             work = self._works[lease]
-            if work.hand_out(end - start):
+            if work.head.hand_out(end - start):
                 self._out[lease] = _Out(work, end, end - start)
 
     async def settle(self) -> None:
@@ -327,7 +331,7 @@ class PlannerSession:
         if earlier is not None:
             self._end(earlier)
         cluster = self._cluster(held)
-        work = PartitionWork(
+        work = LeaseWork(
             held,
             group=self._settings.group,
             ready=self._ready,
@@ -339,7 +343,7 @@ class PlannerSession:
         self._log_ends.pop(held.id, None)
         self._beside(lambda: self._restore(work, cluster), f"restore-{held.id}")
 
-    async def _restore(self, work: PartitionWork, cluster: PlannerCluster) -> None:
+    async def _restore(self, work: LeaseWork, cluster: PlannerCluster) -> None:
         def accept(progress: Progress, topic_id: bytes) -> None:
             lost, below = progress.snapshot().expired, self._done_below(work.lease.id, topic_id)
             self._judge_loss(work.lease.id, lost.subtract(Ranges([(0, below)])))
@@ -355,14 +359,14 @@ class PlannerSession:
                 return
         self._pass(work.lease.id)
 
-    async def _hand_back(self, work: PartitionWork, deadline_seconds: float) -> None:
+    async def _hand_back(self, work: LeaseWork, deadline_seconds: float) -> None:
         work.drain()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(deadline_seconds * 0.8):
                 await work.drained()
         await self._release(work)
 
-    async def _release(self, work: PartitionWork) -> None:
+    async def _release(self, work: LeaseWork) -> None:
         if work.ended:
             return
         committed = not work.restored or await self._last_commit(work)
@@ -372,7 +376,7 @@ class PlannerSession:
         lease = work.lease
         await self._session.release(lease.id, lease.epoch, commit_waived=not committed, reason="asked back")
 
-    async def _last_commit(self, work: PartitionWork) -> bool:
+    async def _last_commit(self, work: LeaseWork) -> bool:
         seconds = SPARK_CLOSE_SECONDS * 0.4 if self._closing else FINAL_COMMIT_SECONDS
         try:
             async with asyncio.timeout(seconds):
@@ -382,7 +386,7 @@ class PlannerSession:
             return False
         return True
 
-    def _end(self, work: PartitionWork) -> None:
+    def _end(self, work: LeaseWork) -> None:
         work.end()
         lease = work.lease.id
         self._clusters[work.lease.cluster.name].remove(work)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from braid.client.commits.committer import Committer
 from braid.client.commits.restore import restore
 from braid.client.commits.spill import Spill
-from braid.client.delivery.partition_work import PartitionWork
+from braid.client.delivery.lease_work import LeaseWork
 from braid.client.records.record import Record
 from braid.client.tasks import Run
 from braid.kernel.errors import BraidError, GroupOccupied, NotFound, Unavailable
@@ -87,7 +87,7 @@ class PlannerCluster:
             self._watch(self.committer.tick, f"commit-interval-{self.name}"),
         ]
 
-    async def restore(self, work: PartitionWork, accept: Callable[[Progress, bytes], None] | None = None) -> None:
+    async def restore(self, work: LeaseWork, accept: Callable[[Progress, bytes], None] | None = None) -> None:
         """Reads the group's progress of a lease and lets its work begin, unless `accept` raises at what was read.
 
         Raises:
@@ -118,7 +118,7 @@ class PlannerCluster:
             accept(progress, topic_id)
         work.begin(progress, topic_id)
         if work.working:
-            self.committer.works[work.lease.id] = work
+            self.committer.add(work)
             self._asked_at = float("-inf")
 
     async def _check_group(self) -> None:
@@ -132,10 +132,9 @@ class PlannerCluster:
                 remedy="stop them, or use another group's name",
             )
 
-    def remove(self, work: PartitionWork) -> None:
+    def remove(self, work: LeaseWork) -> None:
         """Ends committing a lease."""
-        if self.committer.works.get(work.lease.id) is work:
-            del self.committer.works[work.lease.id]
+        self.committer.remove(work)
 
     async def logs(self) -> dict[LeaseId, LogSeen]:
         """Where the logs of restored leases begin and end, as of a moment ago; nothing without an answer.
@@ -153,19 +152,18 @@ class PlannerCluster:
                 _log.info("cluster %s does not answer: nothing of it is planned", self.name)
         if self._asking is not None:
             return {}
-        works = self.committer.works
         return {
-            lease: self._seen[work.lease.topic_partition]
-            for lease, work in works.items()
+            work.lease.id: self._seen[work.lease.topic_partition]
+            for work in self.committer.works
             if work.lease.topic_partition in self._seen
         }
 
-    def was_replaced(self, work: PartitionWork) -> bool:
+    def was_replaced(self, work: LeaseWork) -> bool:
         """Whether a lease's topic is another one than when its progress was read: its cluster was away meanwhile."""
         return self._topic_ids.get(work.lease.topic_partition.topic, work.topic_id) != work.topic_id
 
     async def _ask(self) -> None:
-        partitions = [work.lease.topic_partition for work in self.committer.works.values()]
+        partitions = [work.lease.topic_partition for work in self.committer.works]
         try:
             if self._was_away:  # it may have come back without its data
                 topics = sorted({partition.topic for partition in partitions})

@@ -2,8 +2,8 @@
 
 import asyncio
 
+from braid.client.delivery.lease_work import LeaseWork
 from braid.client.delivery.memory_bound import MemoryBound
-from braid.client.delivery.partition_work import PartitionWork
 from braid.client.delivery.ready_queue import ReadyQueue
 from braid.client.handling.dead_letters import DeadLetters
 from braid.client.mesh import Mesh
@@ -64,9 +64,9 @@ async def quarantine(
     letters = _Letters(dead_letters)
     held = OwnedLease(lease, 0, cluster_address(cluster, ""), TopicPartition(topic, lease.partition))
     memory = MemoryBound(1, {}).lane(lease.channel.lane)
-    work = PartitionWork(held, group=group, ready=ReadyQueue({}), settling=letters, memory=memory, may_start=None)
+    work = LeaseWork(held, group=group, ready=ReadyQueue({}), settling=letters, memory=memory, may_start=None)
     work.begin(Progress(batch.first_offset), bytes(16))
-    work.accept(FetchedColumns(held.topic_partition, (), batch.last_offset + 1, (batch,)))
+    work.head.accept(FetchedColumns(held.topic_partition, (), batch.last_offset + 1, (batch,)))
     work.drain()
     try:
         async with asyncio.timeout(wait_seconds):

@@ -226,11 +226,14 @@ class Wire:
             if self._closed:
                 raise ClusterUnavailable("the client is closed")
             connection = await self._open(address)
-            if self._closed:  # meanwhile: nobody would ever hang it up
-                hang_up(connection)
-                raise ClusterUnavailable("the client is closed")
-            self._connections[address] = connection
+            self._keep(address, connection)
             return connection
+
+    def _keep(self, address: Address, connection: AIOKafkaConnection) -> None:
+        if self._closed:  # while it was opened: nobody else would ever hang it up
+            hang_up(connection)
+            raise ClusterUnavailable("the client is closed")
+        self._connections[address] = connection
 
     async def _open(self, address: Address) -> AIOKafkaConnection:
         try:

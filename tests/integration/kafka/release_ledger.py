@@ -137,9 +137,7 @@ async def _leave_gaps(mesh: braid.Mesh, ledger: Ledger, place: TopicPartition, c
         await consumer.commit()
         committers = [each.committer for each in consumer._works.clusters.values()]
         (lent,) = (
-            each.generation
-            for each in committers
-            if place in [work.lease.topic_partition for work in each.works.values()]
+            each.generation for each in committers if place in [work.lease.topic_partition for work in each.works]
         )
     assert lent is not None
     return lent

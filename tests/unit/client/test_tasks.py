@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from braid.client.consuming.fetch_loop import FetchLoop
-from braid.client.delivery.partition_work import PartitionWork
+from braid.client.delivery.lease_work import LeaseWork
 from braid.client.tasks import race, within
 from braid.kernel.errors import BraidError
 from braid.kernel.limits.runtime import ROUNDING_SECONDS
@@ -44,10 +44,10 @@ def test_an_intake_that_dies_is_told_to_who_takes_records(monkeypatch: pytest.Mo
 
 
 def test_heartbeats_that_die_are_told_to_who_takes_records(monkeypatch: pytest.MonkeyPatch) -> None:
-    def loads(self: PartitionWork) -> tuple[int, int]:
+    def loads(self: LeaseWork) -> tuple[int, int]:
         raise RuntimeError("unexpected")
 
-    error = run_virtual(what_take_raises(PartitionWork, "take_load", loads, monkeypatch))
+    error = run_virtual(what_take_raises(LeaseWork, "take_load", loads, monkeypatch))
     assert "lease-session failed: RuntimeError: unexpected" in str(error)
 
 

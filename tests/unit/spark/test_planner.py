@@ -232,4 +232,18 @@ async def test_the_time_an_earlier_holder_saw_is_not_told_on_as_the_groups_age()
             assert by._session is not None
             [work] = by._session._works.values()
             assert end.batches[ONE][:2] == (10, 15)
-            assert work.progress.snapshot().head_ingested_at_ms is None
+            assert work.head.progress.snapshot().head_ingested_at_ms is None
+
+
+@virtual
+async def test_of_a_lease_that_is_lost_nothing_counts_as_stated_by_no_commit() -> None:
+    async with bench() as at:
+        at.fill(10)
+        async with query(at) as by:
+            await planned(at, by, EMPTY)
+            assert by._session is not None
+            committer = by._session._clusters["east"].committer
+            committer._leave_out(ONE, 3)
+            assert committer.unstated == {ONE: 3}
+            by._session.lost(by._session.held)
+            assert (committer.works, committer.unstated) == ((), {})

@@ -9,7 +9,7 @@ from braid.api.assigner.v1 import group_pb2
 from braid.client.commits.committer import Committer
 from braid.client.consumer_settings import Retry
 from braid.client.consuming.consumer import Consumer
-from braid.client.delivery.partition_work import PartitionWork
+from braid.client.delivery.cursor import Cursor
 from braid.client.records.record import Record
 from braid.kernel.errors import Invalid
 from braid.kernel.ports import FetchedColumns, TopicPartition
@@ -189,9 +189,9 @@ async def test_a_dead_letter_is_acknowledged_before_progress_passes_it() -> None
 
 
 def test_a_dead_letter_marked_before_its_acknowledgement_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    letter = PartitionWork.dead_letter
+    letter = Cursor.dead_letter
 
-    def mark_first(self: PartitionWork, record: Record, error: BaseException | str) -> None:
+    def mark_first(self: Cursor, record: Record, error: BaseException | str) -> None:
         letter(self, record, error)
         self.progress.done(record.offset)
         self.version += 1
@@ -204,17 +204,18 @@ def test_a_dead_letter_marked_before_its_acknowledgement_is_caught(monkeypatch: 
             found, at.watch.untrue = at.watch.untrue, []
             return found
 
-    monkeypatch.setattr(PartitionWork, "dead_letter", mark_first)
+    monkeypatch.setattr(Cursor, "dead_letter", mark_first)
     assert "east TopicPartition(topic='braid.logs.live.1', partition=0)@5 is claimed and not done" in run_virtual(run())
 
 
 def test_a_commit_before_the_sink_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    accept = PartitionWork.accept
+    accept = Cursor.accept
 
-    def done_at_once(self: PartitionWork, fetched: FetchedColumns) -> None:
-        accept(self, fetched)
+    def done_at_once(self: Cursor, fetched: FetchedColumns) -> int:
+        content = accept(self, fetched)
         for part in fetched.parts:
             self.progress.done_many(part.offsets)
+        return content
 
     async def run() -> list[str]:
         async with bench() as at:
@@ -226,7 +227,7 @@ def test_a_commit_before_the_sink_is_caught(monkeypatch: pytest.MonkeyPatch) -> 
             found, at.watch.untrue = at.watch.untrue, []
             return found
 
-    monkeypatch.setattr(PartitionWork, "accept", done_at_once)
+    monkeypatch.setattr(Cursor, "accept", done_at_once)
     assert len(run_virtual(run())) >= 10
 
 
@@ -334,7 +335,7 @@ async def test_the_fingerprint_of_a_last_commit_is_that_of_its_own_base() -> Non
             first.ack()
             at.control.latency = lambda: 0.5
             committer: Committer = consumer._works.clusters["east"].committer
-            committing = asyncio.ensure_future(committer.commit(list(committer.works.values()), final=True))
+            committing = asyncio.ensure_future(committer.commit(committer.works, final=True))
             await asyncio.sleep(0.2)
             at.sunk(second)
             second.ack()  # while the fingerprint is on its way

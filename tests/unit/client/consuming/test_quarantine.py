@@ -8,7 +8,7 @@ from typing import Any, Final
 import pytest
 
 from braid.api.registry.v1.stream_pb2 import Channel
-from braid.client.delivery.partition_work import PartitionWork
+from braid.client.delivery.cursor import Cursor
 from braid.client.reading.stream_reader import _ClusterReading
 from braid.kafka.memory.log import NewRecord
 from braid.kernel.ports import FetchedColumns, OffsetAt, TopicPartition
@@ -179,10 +179,10 @@ async def test_on_the_dlq_lane_itself_the_range_is_rejected_in_place() -> None:
 @virtual
 async def test_progress_that_passes_damage_unseen_would_be_noticed() -> None:
     """The control: a consumer that ignores damaged batches claims what nobody has."""
-    real = PartitionWork.accept
+    real = Cursor.accept
     async with damaged_bench() as at:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(PartitionWork, "accept", lambda self, fetched: real(self, FetchedColumns(*fetched[:3])))
+            patch.setattr(Cursor, "accept", lambda self, fetched: real(self, FetchedColumns(*fetched[:3])))
             async with member(at, "m", FIRST) as (consumer, _):
                 running = asyncio.ensure_future(consumer.run(at.handle))
                 await until(lambda: at.watch.base(TOPIC) == 10)

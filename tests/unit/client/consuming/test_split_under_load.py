@@ -47,12 +47,12 @@ async def test_what_is_fetched_while_the_log_s_end_is_asked_for_is_handled_once(
             await at.control.split(0, FIRST, 0.5)
             await until(lambda: any(work.behind for work in consumer._works))
             (work,) = consumer._works
-            assert work.start == work.behind[0].until == work.behind[0].progress.fetched > ends[0], (
+            assert work.head.start == work.behind[0].until == work.behind[0].progress.fetched > ends[0], (
                 "nothing is read twice"
             )
             await until(lambda: len(at.control.members[0].splits) > 0)
             (told,) = at.control.members[0].splits[-1].leases
-            assert told.at == work.start
+            assert told.at == work.head.start
             producing.cancel()
             end = at.control.clusters["east"].log(PLACE).end
             await until(lambda: at.watch.base(TOPIC) == end, 60.0)
@@ -91,7 +91,7 @@ def test_a_split_lease_that_goes_takes_its_share_with_it(deadline_ms: int) -> No
                 await at.control.split(0, FIRST, 0.9)
                 await at.control.split(0, SECOND, 0.1)
                 lanes = consumer._works._backlogs._lanes
-                await until(lambda: "live" in lanes and len(lanes["live"].works) == 2)
+                await until(lambda: "live" in lanes and len(lanes["live"].cursors) == 2)
                 assert lanes["live"].share == 0.9, "the larger one"
                 await at.control.revoke(0, FIRST, deadline_ms=deadline_ms)
                 await until(lambda: [lease.name for lease in consumer.leases()] == [SECOND])

@@ -10,10 +10,10 @@ from braid.client.consumer_settings import Backlog, ConsumerSettings
 from braid.client.records.record import Record
 from braid.kernel.errors import Invalid
 from braid.kernel.limits.client import SPLIT_RECORDS_MIN
-from braid.kernel.ports import TopicPartition
+from braid.kernel.ports import Fingerprint, TopicPartition
 from braid.kernel.progress.cursors import CursorPart, divided, live_cursor
 from tests.support.scripted_control import until, virtual
-from tests.unit.client.scripted_member import FIRST, LIVE, TOPIC, Bench, bench, killed, member, take
+from tests.unit.client.scripted_member import FIRST, LIVE, SECOND, TOPIC, Bench, bench, killed, member, take
 
 BEHIND = 20_000
 PLACE = TopicPartition(TOPIC, 0)
@@ -50,6 +50,65 @@ async def test_what_is_new_comes_at_once_and_all_that_is_old_comes_once_until_it
             at.fill(5)
             await until(lambda: len(at.offsets()) == BEHIND + 10)
         await running
+
+
+@virtual
+async def test_a_lease_that_is_not_split_gives_the_backlogs_of_its_lane_no_share() -> None:
+    async with bench() as at:
+        at.fill(BEHIND)
+        async with member(at, "one", FIRST, SECOND) as (consumer, _):
+            await until(lambda: [lease.stage for lease in consumer.leases()] == ["working"] * 2)
+            await at.control.split(0, FIRST, 0.05)
+            await until(lambda: bool(told(at)))
+            (backlog,) = consumer._works._backlogs._lanes.values()
+            assert backlog.share == 0.05
+            killed(consumer)
+
+
+@virtual
+async def test_a_backlog_that_is_done_takes_no_lease_from_who_works_on_after_acknowledging() -> None:
+    async with bench() as at:
+        at.fill(BEHIND)
+        async with member(at, "one", FIRST) as (consumer, _):
+            (held,) = await take(consumer, 1)
+            lost = asyncio.ensure_future(held.lease.until_lost())
+            await at.control.split(0, FIRST, 0.2)
+            await until(lambda: bool(told(at)))
+            at.sunk(held)
+            held.ack()
+            for record in await take(consumer, BEHIND - 1, 60.0):
+                at.sunk(record)
+                record.ack()
+            await until(lambda: not told(at))
+            await asyncio.sleep(1.0)
+            assert (held.lease.lost, held.lease.asked_back, lost.done()) == (False, False, False)
+            await at.control.revoke(0, FIRST)
+            await until(lambda: held.lease.asked_back)
+            await until(lambda: held.lease.lost and lost.done())
+
+
+@virtual
+async def test_the_last_commit_of_a_split_lease_waits_for_no_second_fingerprint() -> None:
+    async with bench() as at:
+        at.fill(BEHIND)
+        async with member(at, "one", FIRST) as (consumer, _):
+            await at.control.split(0, FIRST, 0.3)
+            await until(lambda: bool(told(at)))
+            for record in await take(consumer, 50):
+                at.sunk(record)
+                record.ack()
+            admin, asked = consumer._works.clusters["east"].admin, list[int]()
+            fingerprint = admin.fingerprint
+
+            async def noted(partition: TopicPartition, offset: int) -> Fingerprint | None:
+                asked.append(offset)
+                return await fingerprint(partition, offset)
+
+            admin.fingerprint = noted  # type: ignore[method-assign]
+            await at.control.revoke(0, FIRST)
+            await until(lambda: not consumer.leases())
+            assert asked == [at.watch.last(TOPIC).fields.base] == [50]
+            killed(consumer)
 
 
 @virtual

@@ -9,8 +9,8 @@ from typing import Final
 import pytest
 
 from braid.client.consumer_settings import Retry
+from braid.client.delivery.cursor import Cursor
 from braid.client.delivery.key_order import KeyOrder
-from braid.client.delivery.partition_work import PartitionWork
 from braid.client.delivery.ready_queue import ReadyQueue
 from braid.client.records.record import Record
 from braid.kafka.memory.log import NewRecord
@@ -108,10 +108,11 @@ async def test_without_an_order_the_same_work_is_out_of_order() -> None:
 
 
 def test_an_order_that_forgets_who_is_retried_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    retry = PartitionWork.retry
+    retry = Cursor.retry
 
-    def forgetful(work: PartitionWork, record: Record, after_seconds: float) -> None:
-        work._follow(record)
+    def forgetful(work: Cursor, record: Record, after_seconds: float) -> None:
+        assert work._ordered_queue is not None
+        work._ordered_queue.settled(record)
         retry(work, record, after_seconds)
 
     @virtual
@@ -122,7 +123,7 @@ def test_an_order_that_forgets_who_is_retried_is_caught(monkeypatch: pytest.Monk
             await handled(at, handler, "key", 400)
             assert not handler.in_order()
 
-    monkeypatch.setattr(PartitionWork, "retry", forgetful)
+    monkeypatch.setattr(Cursor, "retry", forgetful)
     run()
 
 

@@ -9,8 +9,8 @@ import pytest
 
 import braid
 from braid.client.consuming.consumer import Consumer
+from braid.client.delivery.cursor import Cursor
 from braid.client.delivery.key_order import KeyOrder
-from braid.client.delivery.partition_work import PartitionWork
 from braid.client.records.batch import Batch
 from braid.client.records.record import Row
 from braid.client.records.slices import Slice
@@ -143,7 +143,7 @@ async def test_without_an_order_they_are_not() -> None:
 
 
 def test_an_order_that_lets_rows_come_back_by_themselves_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    def hasty(order: KeyOrder[Row, Slice[PartitionWork]]) -> list[Row]:
+    def hasty(order: KeyOrder[Row, Slice[Cursor]]) -> list[Row]:
         records, order._returned = order._returned, []
         order.slice_out -= len(records)
         return records

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
+from braid.client.delivery.cursor import Cursor
 from braid.client.delivery.handler_lanes import HandlerPlace
-from braid.client.delivery.partition_work import PartitionWork
 from braid.client.delivery.ready_queue import ReadyQueue
 from braid.client.delivery.streak import Streak
 from braid.kernel.limits.client import RECORDS_BETWEEN_YIELDS, YIELD_SECONDS
@@ -149,7 +149,7 @@ def test_a_run_that_is_never_recalled_is_caught(monkeypatch: pytest.MonkeyPatch)
 
 def test_acknowledgements_kept_for_good_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """The control for the last ones."""
-    monkeypatch.setattr(PartitionWork, "note_acked", lambda self: None)
+    monkeypatch.setattr(Cursor, "note_acked", lambda self: None)
     with pytest.raises(AssertionError):
         test_what_is_told_of_a_lease_counts_every_acknowledgement()
 

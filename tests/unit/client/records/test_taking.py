@@ -16,11 +16,11 @@ from tests.unit.kafka.batches.test_columns import Given, columns_of_small_batche
 from tests.unit.kafka.batches.test_columns import made as made_batch
 
 if TYPE_CHECKING:
-    from braid.client.delivery.partition_work import PartitionWork
+    from braid.client.delivery.cursor import Cursor
 
 assert columns_of_small_batches is not None, "a fixture for all tests here, too"
 
-NOBODY = cast("PartitionWork", None)
+NOBODY = cast("Cursor", None)
 OFFSET = 1_000
 
 

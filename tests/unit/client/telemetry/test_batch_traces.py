@@ -12,7 +12,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import StatusCode
 
 from braid.client.consumer_settings import Retry
-from braid.client.delivery.partition_work import PartitionWork
+from braid.client.delivery.cursor import Cursor
 from braid.client.handling import dead_letters
 from braid.client.producing.producer import Producer
 from braid.client.records.batch import Batch
@@ -151,7 +151,7 @@ def test_links_are_found_in_what_brokers_send() -> None:
     )
     assert columns is not None
     none = np.zeros(len(shapes), np.int64)
-    batch = Batch(Slice(cast("PartitionWork", None), columns, none, none))
+    batch = Batch(Slice(cast("Cursor", None), columns, none, none))
     assert list(map(list, traced.origins_of(batch, asked))) == [
         [("traceparent", b"one"), ("tracestate", b"a=1")],
         [("traceparent", b"two"), ("tracestate", None)],
