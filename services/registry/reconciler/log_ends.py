@@ -62,7 +62,7 @@ class EndsReader:
             for name, stream in self._replica.aggregates.states(STREAMS).items()
             for channel in stream.channels
             if channel.cluster == cluster.name
-            and channel.kafka_cluster_id == cluster.kafka_cluster_id
+            and channel.kafka_cluster_id in ("", cluster.kafka_cluster_id)
             and (
                 channel.state is ChannelState.ACTIVE or (channel.state is ChannelState.DRAINING and not channel.sealed)
             )
