@@ -4,18 +4,16 @@ A cluster without a mark gets this mesh's: it was registered before there were m
 names another mesh is recorded as that, and nothing is put or deleted there until its mark names this mesh again.
 """
 
-from functools import partial
-
 from braid.kernel.errors import BraidError
-from braid.kernel.limits.registry import MARK_LOOK_SECONDS, MARK_RETRY_SECONDS, RECONCILE_SECONDS
+from braid.kernel.limits.registry import MARK_LOOK_SECONDS, MARK_RETRY_SECONDS
 from braid.runtime.replica import Replica
+from services.registry.each_cluster import watch_each
 from services.registry.histories import CLUSTERS
 from services.registry.kafka.clients import Access
 from services.registry.model.belonging import RecordForeignMark, RecordMark
 from services.registry.model.clusters import Cluster
 from services.registry.model.marks import UNMARKED
 from services.registry.ownership.mark_log import MarkLogs
-from services.registry.term_tasks import Crew
 
 
 class MarkKeeper:
@@ -25,18 +23,10 @@ class MarkKeeper:
         self._replica = replica
         self._access = access
         self._marks = marks
-        self._crew = Crew(replica.host)
 
     async def run(self) -> None:
         """Watches until cancelled."""
-        try:
-            while True:
-                for name, cluster in self._replica.aggregates.states(CLUSTERS).items():
-                    if cluster.exists:
-                        self._crew.start(name, partial(self._watch, name))
-                await self._replica.host.clock.sleep(RECONCILE_SECONDS)
-        finally:
-            await self._crew.stop()
+        await watch_each(self._replica, self._watch)
 
     async def _watch(self, name: str) -> None:
         """Watches one cluster until it is deleted."""

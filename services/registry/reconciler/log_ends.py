@@ -4,19 +4,18 @@ It is what a loss is told by where producers died and told nothing (`liveness/se
 """
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 
 from braid.kernel.errors import BraidError
-from braid.kernel.limits.registry import LOG_ENDS_BATCH, LOG_ENDS_SECONDS, RECONCILE_SECONDS
+from braid.kernel.limits.registry import LOG_ENDS_BATCH, LOG_ENDS_SECONDS
 from braid.kernel.ports import KafkaAdmin, OffsetAt, TopicDescription, TopicPartition
 from braid.runtime.replica import Replica
+from services.registry.each_cluster import watch_each
 from services.registry.histories import CLUSTERS, STREAMS
 from services.registry.kafka import surveys
 from services.registry.kafka.clients import Access
 from services.registry.liveness.seen_ends import ChannelEnds, ChannelKey
 from services.registry.model.channels import Channel, ChannelState
 from services.registry.model.clusters import Cluster
-from services.registry.term_tasks import Crew
 
 
 class EndsReader:
@@ -26,18 +25,10 @@ class EndsReader:
         self._replica = replica
         self._access = access
         self._ends = ends
-        self._crew = Crew(replica.host)
 
     async def run(self) -> None:
         """Looks until cancelled."""
-        try:
-            while True:
-                for name, cluster in self._replica.aggregates.states(CLUSTERS).items():
-                    if cluster.exists:
-                        self._crew.start(name, partial(self._watch, name))
-                await self._replica.host.clock.sleep(RECONCILE_SECONDS)
-        finally:
-            await self._crew.stop()
+        await watch_each(self._replica, self._watch)
 
     async def _watch(self, name: str) -> None:
         """Looks at one cluster until it is deleted."""

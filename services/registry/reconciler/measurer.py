@@ -2,19 +2,17 @@
 
 import asyncio
 from collections.abc import Mapping
-from functools import partial
 
 from braid.kernel.errors import BraidError
-from braid.kernel.limits.registry import RECONCILE_SECONDS
 from braid.kernel.limits.traffic import LOAD_BROKERS_AT_ONCE, LOAD_KEPT_SECONDS, LOAD_LOOK_SECONDS
 from braid.kernel.ports import KafkaAdmin
 from braid.runtime.replica import Replica
+from services.registry.each_cluster import watch_each
 from services.registry.histories import CLUSTERS
 from services.registry.kafka.clients import Access
 from services.registry.model.cluster_loads import MeasuredLoad, Meter
 from services.registry.model.clusters import Cluster
 from services.registry.reconciler.gauges import Gauges
-from services.registry.term_tasks import Crew
 
 
 class Measurer:
@@ -30,7 +28,6 @@ class Measurer:
         self._access = access
         self._gauges = gauges
         self._measured: dict[str, tuple[float, MeasuredLoad]] = {}  # and until when it counts
-        self._crew = Crew(replica.host)
 
     @property
     def loads(self) -> Mapping[str, MeasuredLoad]:
@@ -41,15 +38,9 @@ class Measurer:
     async def run(self) -> None:
         """Measures until cancelled."""
         try:
-            while True:
-                for name, cluster in self._replica.aggregates.states(CLUSTERS).items():
-                    if cluster.exists:
-                        self._crew.start(name, partial(self._watch, name))
-                self._gauges.show_loads(self.loads)
-                await self._replica.host.clock.sleep(RECONCILE_SECONDS)
+            await watch_each(self._replica, self._watch, lambda: self._gauges.show_loads(self.loads))
         finally:
             self._gauges.show_loads({})
-            await self._crew.stop()
 
     async def _watch(self, name: str) -> None:
         """Measures one cluster until it is deleted."""
