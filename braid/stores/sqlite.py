@@ -12,13 +12,14 @@ from typing import TypeVar
 
 from braid.kernel.errors import CorruptHistory, OutcomeUnknown, StoreUnavailable
 from braid.kernel.limits.registry import RESTORE_REVISION_GAP
-from braid.kernel.limits.store import SQLITE_CAMPAIGN_POLL_SECONDS, SQLITE_POLL_SECONDS, STORE_CALL_SECONDS
+from braid.kernel.limits.store import SQLITE_CAMPAIGN_POLL_SECONDS, STORE_CALL_SECONDS
 from braid.kernel.ports import Appended, Endpoint, EventBatch, Fence, HistoryId, Host, Leader, Loaded, Session, Snapshot
 from braid.stores import sqlite_histories as histories
 from braid.stores import sqlite_leadership as leadership
 from braid.stores.batches import check_append
 from braid.stores.session import KeptSession, session_over
 from braid.stores.sqlite_database import Connect, SqliteDatabase, connect_file
+from braid.stores.sqlite_polling import VersionPoll
 from braid.stores.sqlite_process import this_process
 from braid.stores.sqlite_schema import explained, prepare, recognise
 
@@ -38,6 +39,7 @@ class SqliteStore:
         self._host = host
         self._process = this_process()
         self._database = SqliteDatabase(path, host.clock, connect, self._process)
+        self._versions = VersionPoll(host, self._database.data_version)
         self._sessions: list[KeptSession] = []
 
     # --- histories
@@ -97,13 +99,13 @@ class SqliteStore:
         await self._write(lambda connection, now: histories.save_snapshot(connection, history, snapshot, fence, now))
 
     async def watch(self, service: str, after_revision: int) -> AsyncIterator[EventBatch]:
-        """See `EventStore`. Polls; an idle poll asks SQLite only whether anybody committed."""
+        """See `EventStore`. Polls, once for all watches; an idle poll asks SQLite only whether anybody committed."""
         revision = after_revision
         seen = (0, 0)
         while True:
             try:
-                version = await self._database.data_version()
-                batches, until = await self._batches_after(service, revision) if version != seen else ((), revision)
+                version = await self._versions.other_than(seen)
+                batches, until = await self._batches_after(service, revision)
             except StoreUnavailable:
                 await self._host.clock.sleep(SQLITE_CAMPAIGN_POLL_SECONDS)
                 continue
@@ -112,7 +114,6 @@ class SqliteStore:
             revision = until
             if not batches:
                 seen = version
-                await self._host.clock.sleep(SQLITE_POLL_SECONDS)
 
     async def _batches_after(self, service: str, revision: int) -> tuple[Sequence[EventBatch], int]:
         return await self._database.read(lambda connection: histories.batches_after(connection, service, revision))
@@ -180,6 +181,7 @@ class SqliteStore:
         """See `EventStore`. Sessions are no longer kept alive; they expire."""
         for session in self._sessions:
             session.abandon()
+        self._versions.close()
         await self._database.close()
 
     # --- writing

@@ -1,0 +1,67 @@
+"""One question for all who watch a file: each replica watches more than one service's histories."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from braid.kernel.errors import StoreUnavailable
+from braid.kernel.limits.store import SQLITE_POLL_SECONDS
+from braid.kernel.ports import Host, Task
+
+Version = tuple[int, int]
+
+
+class VersionPoll:
+    """Asks for the file's version again and again while anybody waits for another one."""
+
+    def __init__(self, host: Host, ask: Callable[[], Awaitable[Version]]) -> None:
+        """`ask` raises `StoreUnavailable` when nobody can tell."""
+        self._host = host
+        self._ask = ask
+        self._waiting: dict[asyncio.Future[Version], Version] = {}
+        self._newest: Version | None = None
+        self._polling: Task | None = None
+
+    async def other_than(self, seen: Version) -> Version:
+        """The version, as soon as it is another one. Raises `StoreUnavailable` when it cannot be told now."""
+        if self._newest not in (None, seen):
+            return self._newest
+        waiter: asyncio.Future[Version] = asyncio.get_running_loop().create_future()
+        self._waiting[waiter] = seen
+        if self._polling is None:
+            self._polling = self._host.tasks.spawn(self._poll(), "sqlite poll")
+        try:
+            return await waiter
+        finally:
+            del self._waiting[waiter]
+            if waiter.done() and not waiter.cancelled():
+                waiter.exception()  # whoever was told and cancelled at once does not hear of it
+
+    def close(self) -> None:
+        """Ends it; who waits yet is told that the store is unavailable."""
+        if self._polling is not None:
+            self._polling.cancel()
+
+    async def _poll(self) -> None:
+        try:
+            while self._waiting:
+                try:
+                    self._newest = await self._ask()
+                except StoreUnavailable as error:
+                    self._newest = None
+                    self._fail(error)
+                else:
+                    self._tell(self._newest)
+                await self._host.clock.sleep(SQLITE_POLL_SECONDS)
+        finally:
+            self._polling = self._newest = None
+            self._fail(StoreUnavailable("nobody asks for the store's version any more", remedy="try again"))
+
+    def _tell(self, version: Version) -> None:
+        for waiter, seen in self._waiting.items():
+            if version != seen and not waiter.done():
+                waiter.set_result(version)
+
+    def _fail(self, error: StoreUnavailable) -> None:
+        for waiter in self._waiting:
+            if not waiter.done():
+                waiter.set_exception(error)

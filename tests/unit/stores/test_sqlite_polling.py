@@ -1,0 +1,105 @@
+"""The poll that all watches of a file share: one question a moment, however many wait."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from braid.kernel.errors import StoreUnavailable
+from braid.kernel.limits.store import SQLITE_POLL_SECONDS
+from braid.stores.sqlite_polling import Version, VersionPoll
+from tests.support.virtual_time import VirtualProcess, run_virtual, running_loop
+
+SECOND = round(1 / SQLITE_POLL_SECONDS)
+
+
+class File:
+    """What is asked, and a poll of it."""
+
+    def __init__(self) -> None:
+        self.version: Version = (1, 1)
+        self.asked = 0
+        self.away = False
+        self.poll = VersionPoll(VirtualProcess(running_loop(), "test", 1).host, self.ask)
+
+    async def ask(self) -> Version:
+        self.asked += 1
+        await asyncio.sleep(0)
+        if self.away:
+            raise StoreUnavailable("the file is away")
+        return self.version
+
+    def waiters(self, count: int) -> list[asyncio.Task[Version]]:
+        return [asyncio.create_task(self.poll.other_than(self.version)) for _ in range(count)]
+
+
+def play(scene: Callable[[File], Awaitable[None]]) -> None:
+    async def run() -> None:
+        await scene(File())
+
+    run_virtual(run())
+
+
+def test_one_question_serves_all_who_wait() -> None:
+    async def scene(file: File) -> None:
+        waiting = file.waiters(3)
+        await asyncio.sleep(1)
+        assert file.asked == pytest.approx(SECOND, abs=2)
+        file.version = (1, 2)
+        async with asyncio.timeout(2 * SQLITE_POLL_SECONDS):
+            assert await asyncio.gather(*waiting) == [(1, 2)] * 3
+
+    play(scene)
+
+
+def test_who_has_seen_an_older_version_than_the_newest_is_told_at_once() -> None:
+    async def scene(file: File) -> None:
+        waiting = file.waiters(1)
+        await asyncio.sleep(0.1)
+        asked = file.asked
+        assert await file.poll.other_than((0, 0)) == (1, 1)
+        assert file.asked == asked
+        waiting[0].cancel()
+
+    play(scene)
+
+
+def test_nobody_is_asked_once_nobody_waits() -> None:
+    async def scene(file: File) -> None:
+        waiting = file.waiters(2)
+        await asyncio.sleep(0.1)
+        for each in waiting:
+            each.cancel()
+        await asyncio.sleep(2 * SQLITE_POLL_SECONDS)
+        asked = file.asked
+        await asyncio.sleep(1)
+        assert file.asked == asked
+        assert await file.poll.other_than((0, 0)) == (1, 1), "and it begins again"
+
+    play(scene)
+
+
+def test_all_hear_that_the_file_is_away_and_of_its_return() -> None:
+    async def scene(file: File) -> None:
+        waiting = file.waiters(2)
+        await asyncio.sleep(0.1)
+        file.away = True
+        failed = await asyncio.gather(*waiting, return_exceptions=True)
+        assert [type(each) for each in failed] == [StoreUnavailable] * 2
+        with pytest.raises(StoreUnavailable):
+            await file.poll.other_than((0, 0))
+        file.away = False
+        assert await file.poll.other_than((0, 0)) == (1, 1)
+
+    play(scene)
+
+
+def test_who_waits_when_it_is_closed_is_told() -> None:
+    async def scene(file: File) -> None:
+        waiting = file.waiters(1)
+        await asyncio.sleep(0.1)
+        file.poll.close()
+        with pytest.raises(StoreUnavailable):
+            await waiting[0]
+
+    play(scene)
