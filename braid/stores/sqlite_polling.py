@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from braid.kernel.errors import StoreUnavailable
+from braid.kernel.errors import BraidError, StoreUnavailable
 from braid.kernel.limits.store import SQLITE_POLL_SECONDS
 from braid.kernel.ports import Host, Task
 
@@ -14,7 +14,7 @@ class VersionPoll:
     """Asks for the file's version again and again while anybody waits for another one."""
 
     def __init__(self, host: Host, ask: Callable[[], Awaitable[Version]]) -> None:
-        """`ask` raises `StoreUnavailable` when nobody can tell."""
+        """`ask` raises a `BraidError` when nobody can tell."""
         self._host = host
         self._ask = ask
         self._waiting: dict[asyncio.Future[Version], Version] = {}
@@ -22,7 +22,7 @@ class VersionPoll:
         self._polling: Task | None = None
 
     async def other_than(self, seen: Version) -> Version:
-        """The version, as soon as it is another one. Raises `StoreUnavailable` when it cannot be told now."""
+        """The version, as soon as it is another one. Raises what `ask` does, or `StoreUnavailable` once it is closed."""
         if self._newest not in (None, seen):
             return self._newest
         waiter: asyncio.Future[Version] = asyncio.get_running_loop().create_future()
@@ -46,7 +46,7 @@ class VersionPoll:
             while self._waiting:
                 try:
                     self._newest = await self._ask()
-                except StoreUnavailable as error:
+                except BraidError as error:
                     self._newest = None
                     self._fail(error)
                 else:
@@ -61,7 +61,7 @@ class VersionPoll:
             if version != seen and not waiter.done():
                 waiter.set_result(version)
 
-    def _fail(self, error: StoreUnavailable) -> None:
+    def _fail(self, error: BraidError) -> None:
         for waiter in self._waiting:
             if not waiter.done():
                 waiter.set_exception(error)

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from braid.kernel.errors import StoreUnavailable
+from braid.kernel.errors import BraidError, CorruptHistory, StoreUnavailable
 from braid.kernel.limits.store import SQLITE_POLL_SECONDS
 from braid.stores.sqlite_polling import Version, VersionPoll
 from tests.support.virtual_time import VirtualProcess, run_virtual, running_loop
@@ -19,14 +19,14 @@ class File:
     def __init__(self) -> None:
         self.version: Version = (1, 1)
         self.asked = 0
-        self.away = False
+        self.away: type[BraidError] | None = None
         self.poll = VersionPoll(VirtualProcess(running_loop(), "test", 1).host, self.ask)
 
     async def ask(self) -> Version:
         self.asked += 1
         await asyncio.sleep(0)
-        if self.away:
-            raise StoreUnavailable("the file is away")
+        if self.away is not None:
+            raise self.away("the file is away")
         return self.version
 
     def waiters(self, count: int) -> list[asyncio.Task[Version]]:
@@ -79,16 +79,17 @@ def test_nobody_is_asked_once_nobody_waits() -> None:
     play(scene)
 
 
-def test_all_hear_that_the_file_is_away_and_of_its_return() -> None:
+@pytest.mark.parametrize("why", [StoreUnavailable, CorruptHistory])
+def test_all_hear_why_nobody_can_tell_and_of_the_files_return(why: type[BraidError]) -> None:
     async def scene(file: File) -> None:
         waiting = file.waiters(2)
         await asyncio.sleep(0.1)
-        file.away = True
+        file.away = why
         failed = await asyncio.gather(*waiting, return_exceptions=True)
-        assert [type(each) for each in failed] == [StoreUnavailable] * 2
-        with pytest.raises(StoreUnavailable):
+        assert [type(each) for each in failed] == [why] * 2
+        with pytest.raises(why):
             await file.poll.other_than((0, 0))
-        file.away = False
+        file.away = None
         assert await file.poll.other_than((0, 0)) == (1, 1)
 
     play(scene)
