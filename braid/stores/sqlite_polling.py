@@ -22,7 +22,7 @@ class VersionPoll:
         self._polling: Task | None = None
 
     async def other_than(self, seen: Version) -> Version:
-        """The version, as soon as it is another one. Raises what `ask` does, or `StoreUnavailable` once it is closed."""
+        """The version, as soon as it is another one. Raises what `ask` does; once closed, `StoreUnavailable`."""
         if self._newest not in (None, seen):
             return self._newest
         waiter: asyncio.Future[Version] = asyncio.get_running_loop().create_future()
