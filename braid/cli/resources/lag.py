@@ -154,15 +154,15 @@ def lag_item(lag: lag_pb2.Lag) -> Item:
 
 
 def state_text(lag: lag_pb2.Lag) -> str:
-    """What must be known of a row; `OK` when nothing.
+    """What a reader must know of a row; `OK` when there is nothing.
 
-    Undone records of a group without a member are consumed by nobody; else a group is behind by a minute or more.
+    A group has `NO MEMBER` when records wait and it has none; otherwise it is `BEHIND` from a minute on.
     """
     split = f"split (live {lag.live_lag_seconds:.1f})"
-    nobody = lag.unattended and lag.lag_records > 0
+    without_member = lag.unattended and lag.lag_records > 0
     notes = (
-        ("NO MEMBER", nobody),
-        ("BEHIND", not nobody and lag.lag_records > 0 and lag.lag_seconds >= CLI_BEHIND_SECONDS),
+        ("NO MEMBER", without_member),
+        ("BEHIND", not without_member and lag.lag_records > 0 and lag.lag_seconds >= CLI_BEHIND_SECONDS),
         ("STALE", lag.stale),
         ("foreign", lag.foreign),
         ("detached", lag.detached),
