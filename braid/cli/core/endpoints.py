@@ -2,20 +2,16 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
 
-from braid.host import endpoints
-from braid.host.endpoints import Endpoint
+from braid.host.endpoints import Choice as Choice
+from braid.host.endpoints import Endpoint, resolve
 
 
-class Choice(NamedTuple):
-    """What was typed: at most one of the two."""
-
-    endpoint: str = ""
-    context: str = ""
+def typed(endpoint: str, context: str) -> Choice:
+    """What was typed; a flag that is empty was not."""
+    return Choice(endpoint or None, context)
 
 
 def find_endpoint(choice: Choice, environment: Mapping[str, str], directory: Path) -> Endpoint:
-    """See `braid.host.endpoints.resolve`; a flag that is empty was not typed."""
-    named = endpoints.Choice(choice.endpoint or None, choice.context)
-    return endpoints.resolve(named, environment, directory, flags=True)
+    """See `braid.host.endpoints.resolve`."""
+    return resolve(choice, environment, directory, flags=True)

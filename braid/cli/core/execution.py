@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from braid.cli.core.endpoints import Choice, find_endpoint
+from braid.cli.core.endpoints import Choice, find_endpoint, typed
 from braid.cli.core.terminal import Terminal
 from braid.cli.errors import EXIT_INTERRUPTED
 
@@ -38,7 +38,7 @@ def execute(endpoint: str, context: str, job: Job) -> None:
         BraidError: what the job raised.
         SystemExit: the job's exit code is not 0.
     """
-    code = RUNNER.get()(Choice(endpoint, context), job)
+    code = RUNNER.get()(typed(endpoint, context), job)
     if code:
         raise SystemExit(code)
 

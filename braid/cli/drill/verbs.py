@@ -8,7 +8,7 @@ from typing import Annotated, Final
 import typer
 
 from braid.cli.core.asking import require_terminal
-from braid.cli.core.endpoints import Choice, find_endpoint
+from braid.cli.core.endpoints import Choice, find_endpoint, typed
 from braid.cli.core.execution import ContextOption, EndpointOption, execute
 from braid.cli.core.output import Format, parse_format
 from braid.kernel.errors import Invalid
@@ -88,7 +88,7 @@ def _rehearse(kind: str) -> Callable[..., None]:
         endpoint: EndpointOption = "",
         context: ContextOption = "",
     ) -> None:
-        _play(kind, stream, for_, -1, rate, yes, output, Choice(endpoint, context))
+        _play(kind, stream, for_, -1, rate, yes, output, typed(endpoint, context))
 
     return rehearse
 
@@ -103,7 +103,7 @@ def _broker_loss(
     endpoint: EndpointOption = "",
     context: ContextOption = "",
 ) -> None:
-    _play("broker-loss", stream, for_, broker, rate, yes, output, Choice(endpoint, context))
+    _play("broker-loss", stream, for_, broker, rate, yes, output, typed(endpoint, context))
 
 
 def _play(kind: str, stream: str, for_: str, broker: int, rate: int, yes: bool, output: str, choice: Choice) -> None:
@@ -115,7 +115,7 @@ def _play(kind: str, stream: str, for_: str, broker: int, rate: int, yes: bool, 
 
     order = Order(DrillKind(kind), stream, seconds, broker, rate)
     addresses = ",".join(find_endpoint(choice, os.environ, Path.cwd()).addresses)
-    execute(*choice, lambda session: rehearse(session, order, addresses, yes, format))
+    execute(choice.endpoint or "", choice.context, lambda session: rehearse(session, order, addresses, yes, format))
 
 
 def _clean(yes: _Yes = False, endpoint: EndpointOption = "", context: ContextOption = "") -> None:
