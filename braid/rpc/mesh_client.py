@@ -60,6 +60,7 @@ class Directory:
         self._channels: dict[str, RpcChannel] = {}
         self._heard_at: dict[str, float] = {}
         self._silent: set[str] = set()  # asked last: they did not answer, or led and were not heard any more
+        self._stale: set[str] = set()  # asked after others: the store did not answer them when they were last asked
         self._refreshing: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)  # by whose leader is looked for
         self._refreshes: Counter[str] = Counter()
 
@@ -166,20 +167,33 @@ class Directory:
     async def _ask_replicas(self, leader_of: str) -> Sequence[KnownEndpoint]:
         wait_ms = round(LEADER_WAIT_SECONDS * 1000) if leader_of else 0
         request = ListEndpointsRequest(leader_of=leader_of, silent=sorted(self._silent), wait_ms=wait_ms)
+        outdated: dict[str, Sequence[KnownEndpoint]] = {}
         failures: dict[str, str] = {}
+        known_stale = frozenset(self._stale)
         for service, address in self._askable():
-            if address in failures:  # under the name of another service
+            if address in failures or address in outdated:  # under the name of another service
+                continue
+            if outdated and address in known_stale:  # one of those tells as much as all
                 continue
             try:
-                found = await self._list_endpoints(service, address, request)
+                response = await self._list_endpoints(service, address, request)
             except Unsupported:  # an address of unknown service: the next path may be its
                 continue
             except (Unavailable, DeadlineExceeded) as error:
                 self._silent.add(address)
                 failures[address] = f"{address}: {error.message.removeprefix(f'{address}: ')}"
-            else:
-                self._silent &= {each.address for each in found} - {address}
+                continue
+            found = [
+                KnownEndpoint(each.service, each.instance, each.address, each.leader) for each in response.endpoints
+            ]
+            self._silent &= {each.address for each in found} - {address}
+            if not response.stale:
+                self._stale.discard(address)
                 return found
+            self._stale.add(address)
+            outdated[address] = found
+        if outdated:
+            return next(iter(outdated.values()))
         tried = "; ".join(failures.values()) or "no address known"
         raise Unavailable(f"no replica of the mesh answers ({tried})", remedy="check the endpoint and that it runs")
 
@@ -200,11 +214,11 @@ class Directory:
         return True
 
     def _askable(self) -> Sequence[tuple[str, str]]:
-        """Whom to ask: another one first each time, for one that is cut off from the store tells of what was."""
+        """Whom to ask: another one first each time; last who did not answer, before them whom the store did not."""
         known = [(endpoint.service, endpoint.address) for endpoint in self._endpoints]
         turn = self._refreshes.total() % max(1, len(known))
         turned = [*known[turn:], *known[:turn], *((service, seed) for seed in self._seeds for service in SERVICES)]
-        return sorted(dict.fromkeys(turned), key=lambda each: each[1] in self._silent)
+        return sorted(dict.fromkeys(turned), key=lambda each: (each[1] in self._silent, each[1] in self._stale))
 
     async def _list_endpoints(
         self,
@@ -213,12 +227,12 @@ class Directory:
         request: ListEndpointsRequest | None = None,
         *,
         seconds: float = LIST_ENDPOINTS_SECONDS,
-    ) -> Sequence[KnownEndpoint]:
+    ) -> ListEndpointsResponse:
         path, asked = method_path(service, "ListEndpoints"), request or ListEndpointsRequest()
         options = CallOptions(seconds + asked.wait_ms / 1000)
         response = await self.channel(address).unary(path, asked, ListEndpointsResponse, options)
         self._store_trouble = response.store_trouble
-        return [KnownEndpoint(each.service, each.instance, each.address, each.leader) for each in response.endpoints]
+        return response
 
 
 class ServiceClient:

@@ -21,7 +21,13 @@ class StoreDirectory:
         self._clock = clock
         self._endpoints: tuple[KnownEndpoint, ...] = ()
         self._fresh_until = float("-inf")
+        self._stale = False
         self._reading = asyncio.Lock()
+
+    @property
+    def stale(self) -> bool:
+        """Whether the store did not answer when it was last read: who is there and who leads may be over."""
+        return self._stale
 
     async def endpoints(self) -> Sequence[KnownEndpoint]:
         """All live replicas, sorted; at most `DIRECTORY_CACHE_SECONDS` old while the store answers."""
@@ -46,8 +52,10 @@ class StoreDirectory:
                 services = sorted({endpoint.service for endpoint in found})
                 leaders = {service: await self._store.leader(service) for service in services}
         except (Unavailable, TimeoutError):
+            self._stale = True
             self._fresh_until = self._clock.elapsed() + DIRECTORY_CACHE_SECONDS  # nobody else waits for the same
             return
+        self._stale = False
         leading = {leader.endpoint for leader in leaders.values() if leader}
         self._endpoints = tuple(
             KnownEndpoint(each.service, each.instance, each.address, each in leading) for each in found

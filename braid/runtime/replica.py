@@ -112,6 +112,11 @@ class Replica:
         return self._store_trouble
 
     @property
+    def directory_stale(self) -> bool:
+        """Whether the store did not answer when `endpoints` last read it: what that returns may be over."""
+        return self._store_directory.stale
+
+    @property
     def stopping(self) -> bool:
         """Whether it is about to end."""
         return self._stopping.is_set()

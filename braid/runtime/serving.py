@@ -100,13 +100,17 @@ class _Events:
             ],
             time_ms=self._replica.host.clock.now_ms(),
             store_trouble=self._replica.store_trouble,
+            stale=self._replica.directory_stale,
         )
 
     async def _led(self, request: ListEndpointsRequest, found: Sequence[KnownEndpoint]) -> Sequence[KnownEndpoint]:
-        """Waits for a leader: who searches for one hears of it at once, and asks once a second, not all the time."""
+        """Waits for a leader: who searches for one hears of it at once, and asks once a second, not all the time.
+
+        A replica cut off from the store would not hear of a leader: it says so at once, and the asker goes elsewhere.
+        """
         clock, silent = self._replica.host.clock, set(request.silent)
         until = clock.elapsed() + min(request.wait_ms / 1000, LEADER_WAIT_SECONDS)
-        while not self._replica.stopping and clock.elapsed() < until:
+        while not (self._replica.stopping or self._replica.directory_stale) and clock.elapsed() < until:
             leaders = {each.address for each in found if each.leader and each.service == request.leader_of}
             if leaders - silent:
                 break

@@ -27,8 +27,10 @@ class World:
         self.network = MemoryNetwork(self.host.clock, self.host.randomness)
         self.leader = "assigner-0"
         self.addresses = {"assigner-0": "a0:1", "assigner-1": "a1:1", "registry-0": "r0:1"}
+        self.asked: list[str] = []  # for endpoints
         self.answered: list[tuple[str, str]] = []
         self.stale: dict[str, str] = {}  # whom a replica still takes for the leader
+        self.cut_off: set[str] = set()  # whom the store does not answer: they tell what was, as it was then
         self.patient = ""  # the service whose leader replicas wait for as long as they are asked to
         self.directory = Directory(MemoryTransport(self.network, "client"), self.host, ["r0:1"])
         self.client = ServiceClient(self.directory, "assigner", self.host, principal="me", tenant="acme")
@@ -42,6 +44,7 @@ class World:
         service = instance.partition("-")[0]
 
         async def list_endpoints(request: ListEndpointsRequest, caller: Caller) -> ListEndpointsResponse:
+            self.asked.append(instance)
             if request.leader_of and request.leader_of == self.patient:
                 await self.host.clock.sleep(request.wait_ms / 1000)
             leader = self.stale.get(instance, self.leader)
@@ -49,7 +52,8 @@ class World:
                 endpoints=[
                     Endpoint(service=each.partition("-")[0], instance=each, address=address, leader=each == leader)
                     for each, address in self.addresses.items()
-                ]
+                ],
+                stale=instance in self.cut_off,
             )
 
         async def do(request: StringValue, caller: Caller) -> StringValue:
@@ -82,6 +86,12 @@ class World:
     async def do(self, value: str = "", timeout_seconds: float = 5.0) -> str:
         answer = await self.client.unary("Do", StringValue(value=value), StringValue, timeout_seconds=timeout_seconds)
         return answer.value
+
+    async def asked_by_a_refresh(self) -> list[str]:
+        """Whom the directory asks when it looks for the assigner's leader."""
+        self.asked.clear()
+        await self.directory.refresh("assigner")
+        return list(self.asked)
 
     def _read(self, instance: str) -> Any:
         async def read(request: StringValue, caller: Caller) -> StringValue:
@@ -175,6 +185,39 @@ def test_after_a_frozen_leader_the_next_call_asks_around() -> None:
         before = running_loop().time()
         assert (await world.do()).startswith("assigner-1")
         assert running_loop().time() - before < 0.1, "the frozen one was asked first who leads"
+
+    run(scenario())
+
+
+def test_a_replica_cut_off_from_the_store_is_not_believed_where_another_answers() -> None:
+    """Else who searches for the leader is sent back to the old one again and again, and its leases run out."""
+
+    async def scenario() -> None:
+        world = await World().start()
+        await world.do()
+        world.leader, world.stale, world.cut_off = "assigner-1", {"assigner-0": ""}, {"assigner-0"}
+        for _ in range(2 * len(world.addresses)):  # whoever is asked first
+            world.directory.learn_leader("assigner", "")
+            await world.directory.refresh("assigner")
+            assert world.directory.leader("assigner") == "a1:1"
+
+    run(scenario())
+
+
+def test_where_the_store_answers_no_replica_one_of_them_is_asked_at_a_time() -> None:
+    """Thousands search then: each asks everybody once, and from then on one, another each time."""
+
+    async def scenario() -> None:
+        world = await World().start()
+        await world.do()
+        world.leader, world.cut_off = "", set(world.addresses)
+        asked = [await world.asked_by_a_refresh() for _ in range(1 + len(world.addresses))]
+        assert sorted(asked[0]) == sorted(world.addresses)
+        assert sorted(asked[1:]) == sorted([each] for each in world.addresses)
+        world.leader, world.cut_off = "assigner-1", {"assigner-0", "assigner-1"}
+        for _ in world.addresses:
+            await world.asked_by_a_refresh()
+        assert world.directory.leader("assigner") == "a1:1", "who can read the store again was not found"
 
     run(scenario())
 

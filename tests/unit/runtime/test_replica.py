@@ -13,6 +13,7 @@ from braid.kernel.decider import Context
 from braid.kernel.errors import CorruptHistory, NotLeader, Unavailable
 from braid.kernel.ids import split_epoch
 from braid.kernel.limits.rpc import LEADER_WAIT_SECONDS, LIST_ENDPOINTS_SECONDS
+from braid.kernel.limits.runtime import DIRECTORY_CACHE_SECONDS, DIRECTORY_READ_SECONDS
 from braid.kernel.limits.store import SESSION_TTL_SECONDS
 from braid.kernel.ports import CallOptions, HistoryId
 from braid.rpc.memory_network import MemoryNetwork
@@ -282,6 +283,37 @@ def test_a_leader_cut_from_the_store_loses_authority_at_its_own_deadline() -> No
         world.processes["registry-1"].kill()
         assert await world.add(1) == 2
         assert world.failures == []
+
+    run(scenario())
+
+
+def test_a_replica_cut_off_from_the_store_says_so_and_lets_nobody_wait() -> None:
+    async def scenario() -> None:
+        world = World()
+        for name in ("registry-0", "registry-1"):
+            await world.start(name)
+        await world.leader()
+        channel = MemoryTransport(world.network, "client").channel("r1:1")
+        request = ListEndpointsRequest(leader_of="registry", silent=["r0:1"], wait_ms=60_000)
+
+        async def asked() -> tuple[bool, float]:
+            begun, path = running_loop().time(), method_path("registry", "ListEndpoints")
+            answer = await channel.unary(path, request, ListEndpointsResponse, CallOptions(5.0))
+            return answer.stale, running_loop().time() - begun
+
+        stale, took = await asked()
+        assert not stale
+        assert took == pytest.approx(LEADER_WAIT_SECONDS, abs=0.2)
+        world.stores["registry-1"].disconnect()
+        for _ in range(3):
+            stale, took = await asked()
+            assert stale
+            assert took < 2 * DIRECTORY_READ_SECONDS
+        world.stores["registry-1"].reconnect()
+        await world.host.clock.sleep(DIRECTORY_CACHE_SECONDS)
+        stale, took = await asked()
+        assert not stale
+        assert took == pytest.approx(LEADER_WAIT_SECONDS, abs=0.2)
 
     run(scenario())
 

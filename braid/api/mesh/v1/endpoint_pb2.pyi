@@ -90,10 +90,15 @@ class ListEndpointsResponse(_message.Message):
     ENDPOINTS_FIELD_NUMBER: _builtins.int
     TIME_MS_FIELD_NUMBER: _builtins.int
     STORE_TROUBLE_FIELD_NUMBER: _builtins.int
+    STALE_FIELD_NUMBER: _builtins.int
     time_ms: _builtins.int
     """The answering replica's wall clock, milliseconds since the epoch."""
     store_trouble: _builtins.str
     """Why the answering replica has no session on the event store, without which it cannot lead; empty where it has one."""
+    stale: _builtins.bool
+    """The event store does not answer the replica now: what it tells may be over, and another one should be asked. It does
+    not wait for a leader of whom it could not hear.
+    """
     @_builtins.property
     def endpoints(self) -> _containers.RepeatedCompositeFieldContainer[Global___Endpoint]:
         """Replicas of all services, sorted by service and instance."""
@@ -104,10 +109,11 @@ class ListEndpointsResponse(_message.Message):
         endpoints: _abc.Iterable[Global___Endpoint] | None = ...,
         time_ms: _builtins.int = ...,
         store_trouble: _builtins.str = ...,
+        stale: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["endpoints", b"endpoints", "store_trouble", b"store_trouble", "time_ms", b"time_ms"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["endpoints", b"endpoints", "stale", b"stale", "store_trouble", b"store_trouble", "time_ms", b"time_ms"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
