@@ -1,16 +1,23 @@
-"""The second look: only at a few tests of real processes, and never in silence."""
+"""How tiers are run: what beside what; and the second look, only at a few tests of real processes, never in silence."""
 
 import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import pytest
 
 from testbed.patience import Deadline
 from tools import suite
+from tools.idly import can_idle
 
 REAL = "tests/e2e/test_demo.py::test_the_story_ends_well"
-AT_ONCE = ("--numprocesses=2", "--dist=loadfile", "-m", "untimed")
-ALONE = ("-m", "not untimed")
+PURE = "tests/unit/kernel/progress/test_ranges.py::test_x"
+ALL_CORES = ("--numprocesses=auto", "--dist=worksteal")
+AT_ONCE = ("--numprocesses=2", "--dist=loadfile", "-m", "untimed", "--durations=20")
+ALONE = ("-m", "not untimed", "--durations=20")
 
 
 @pytest.fixture(autouse=True)
@@ -19,113 +26,162 @@ def calm(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Deadline, "share", 1.0)
 
 
-@pytest.fixture
-def runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[tuple[str, ...]]:
-    """What pytest was asked to run. It fails where it runs two at once, then passes."""
-    asked: list[tuple[str, ...]] = []
+class Played:
+    """A runner of pytest with exit codes from a list, then 0.
 
-    def run(*arguments: str) -> int:
-        asked.append(arguments)
-        return int("--dist=loadfile" in arguments)
+    Attributes:
+        asked: What it was asked to run, and when what ran beside was waited for.
+    """
 
-    monkeypatch.setattr(suite, "_pytest", run)
-    monkeypatch.setattr(suite, "ROOT", tmp_path)
-    return asked
+    def __init__(self, root: Path, codes: Iterable[int] = (), *, beside: int | None = 0) -> None:
+        """`beside` is the exit code of what runs beside; None where nothing can."""
+        self.root = root
+        self.asked: list[tuple[str, ...]] = []
+        self._codes = iter(codes)
+        self._beside = beside
+
+    def run(self, *arguments: str) -> int:
+        self.asked.append(arguments)
+        return next(self._codes, 0)
+
+    def beside(self, *arguments: str) -> suite.Beside | None:
+        if self._beside is None:
+            return None
+        self.asked.append(("beside", *arguments))
+        return self
+
+    def ended(self) -> int:
+        assert self._beside is not None
+        self.asked.append(("waited for",))
+        return self._beside
 
 
-def note(root: Path, *failed: str) -> None:
-    noted = root / ".pytest_cache" / "v" / "cache" / "lastfailed"
+def note(root: Path, failed: Sequence[str], cache: str = suite.CACHE) -> None:
+    noted = root / cache / "v" / "cache" / "lastfailed"
     noted.parent.mkdir(parents=True, exist_ok=True)
     noted.write_text(json.dumps(dict.fromkeys(failed, True)))
 
 
-def test_a_real_test_that_passes_alone_is_named_flaky(
-    runs: list[tuple[str, ...]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    note(tmp_path, REAL)
-    assert suite.main(["tests/e2e"]) == 0
-    assert runs == [
-        ("--cache-clear", *AT_ONCE, "--durations=20", "tests/e2e"),
-        (*ALONE, "--durations=20", "tests/e2e"),
-        (REAL,),
-    ]
+def test_a_real_test_that_passes_alone_is_named_flaky(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    note(tmp_path, [REAL])
+    played = Played(tmp_path, [1, 0])
+    assert suite.main(["tests/e2e"], played) == 0
+    assert played.asked == [(*AT_ONCE, "tests/e2e"), (*ALONE, "tests/e2e"), (REAL,)]
     assert "FLAKY" in capsys.readouterr().out
     assert json.loads((tmp_path / "build" / "flaky.json").read_text()) == [REAL]
 
 
-def test_pure_tests_take_all_cores_untimed_ones_two_and_others_run_alone() -> None:
-    tiers = ["tests/unit", "tests/integration", "tests/simulation", "tests/e2e"]
-    pure, at_once, alone = suite.phases(tiers)
-    assert pure == ["--cache-clear", "--numprocesses=auto", "--dist=worksteal", "tests/unit", "tests/simulation"]
-    assert at_once == [*AT_ONCE, "--durations=20", "tests/integration", "tests/e2e"]
-    assert alone == [*ALONE, "--durations=20", "tests/integration", "tests/e2e"]
-    assert suite.phases(["tests/e2e"])[0] == ["--cache-clear", *AT_ONCE, "--durations=20", "tests/e2e"]
+def test_the_simulation_plays_beside_real_processes_and_everything_else_in_turn(tmp_path: Path) -> None:
+    played = Played(tmp_path)
+    assert suite.main(["tests/unit", "tests/integration", "tests/simulation", "tests/e2e"], played) == 0
+    assert played.asked == [
+        (*ALL_CORES, "tests/unit"),
+        ("beside", *ALL_CORES, "tests/simulation"),
+        (*AT_ONCE, "tests/integration", "tests/e2e"),
+        (*ALONE, "tests/integration", "tests/e2e"),
+        ("waited for",),
+    ]
 
 
-def test_options_reach_every_run() -> None:
-    pure, at_once, alone = suite.phases(["--extended", "tests/unit", "tests/e2e"])
-    assert pure == ["--cache-clear", "--numprocesses=auto", "--dist=worksteal", "--extended", "tests/unit"]
-    assert at_once == [*AT_ONCE, "--durations=20", "--extended", "tests/e2e"]
-    assert alone == [*ALONE, "--durations=20", "--extended", "tests/e2e"]
+@pytest.mark.parametrize("tiers", [["tests/simulation", "tests/e2e"], ["tests/simulation"]])
+def test_where_nothing_can_run_beside_the_simulation_plays_first(tmp_path: Path, tiers: Sequence[str]) -> None:
+    played = Played(tmp_path, beside=None)
+    assert suite.main(tiers, played) == 0
+    assert played.asked[0] == (*ALL_CORES, "tests/simulation")
+    assert len(played.asked) == 1 + 2 * ("tests/e2e" in tiers)
 
 
-def test_a_failure_in_either_run_fails(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    codes = iter([1, 5, 0])
-    monkeypatch.setattr(suite, "_pytest", lambda *_: next(codes))
-    monkeypatch.setattr(suite, "ROOT", tmp_path)
-    note(tmp_path, "tests/unit/kernel/progress/test_ranges.py::test_x")
-    assert suite.main(["tests/unit", "tests/e2e"]) == 1
+def test_options_reach_every_run(tmp_path: Path) -> None:
+    played = Played(tmp_path)
+    suite.main(["--extended", "tests/unit", "tests/simulation", "tests/e2e"], played)
+    assert [each for each in played.asked if "--extended" not in each] == [("waited for",)]
+
+
+@pytest.mark.parametrize(("codes", "beside"), [([1], 0), ([0, 1], 0), ([0, 0, 1], 0), ([], 1), ([], 2)])
+def test_a_failure_in_any_run_fails(tmp_path: Path, codes: Sequence[int], beside: int) -> None:
+    note(tmp_path, [PURE])
+    played = Played(tmp_path, codes, beside=beside)
+    assert suite.main(["tests/unit", "tests/simulation", "tests/e2e"], played) == max(1, beside)
+
+
+def test_what_failed_beside_gets_no_second_look(tmp_path: Path) -> None:
+    note(tmp_path, [REAL])
+    note(tmp_path, ["tests/simulation/test_simulation.py::test_x"], suite.CACHE_BESIDE)
+    played = Played(tmp_path, [1, 0], beside=1)
+    assert suite.main(["tests/simulation", "tests/e2e"], played) == 1
+    assert (REAL,) not in played.asked
 
 
 @pytest.mark.parametrize(
     "failed",
     [
         [],
-        ["tests/unit/kernel/progress/test_ranges.py::test_x"],
+        [PURE],
         [REAL, "tests/simulation/test_simulation.py::test_x"],
         ["tests/e2e/test_demo.py"],
         [f"{REAL}[{number}]" for number in range(suite.SECOND_LOOKS_MAX + 1)],
     ],
     ids=["nothing noted", "unit", "one of simulation", "a file that cannot be imported", "too many"],
 )
-def test_no_second_look_at_anything_else(runs: list[tuple[str, ...]], tmp_path: Path, failed: list[str]) -> None:
-    note(tmp_path, *failed)
-    assert suite.main(["tests/e2e"]) == 1
-    assert len(runs) == 2
+def test_no_second_look_at_anything_else(tmp_path: Path, failed: list[str]) -> None:
+    note(tmp_path, failed)
+    played = Played(tmp_path, [1, 0])
+    assert suite.main(["tests/e2e"], played) == 1
+    assert len(played.asked) == 2
 
 
 def test_a_starved_machine_gets_more_looks_at_more_tests(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     many = [f"{REAL}[{number}]" for number in range(suite.SECOND_LOOKS_MAX + 1)]
-    codes, asked = iter([1, 0, 1, 0]), []
 
-    def run(*arguments: str) -> int:
-        asked.append(arguments)
-        note(tmp_path, *(many if len(asked) <= 2 else many[:1]))
-        return next(codes)
+    class Starved(Played):
+        def run(self, *arguments: str) -> int:
+            code = super().run(*arguments)
+            note(tmp_path, many if len(self.asked) <= 2 else many[:1])
+            return code
 
-    monkeypatch.setattr(suite, "_pytest", run)
-    monkeypatch.setattr(suite, "ROOT", tmp_path)
     monkeypatch.setattr(Deadline, "share", 0.4)
-    assert suite.main(["tests/e2e"]) == 0
-    assert asked[2:] == [tuple(many), (many[0],)]
+    played = Starved(tmp_path, [1, 0, 1, 0])
+    assert suite.main(["tests/e2e"], played) == 0
+    assert played.asked[2:] == [tuple(many), (many[0],)]
     assert "gave 40% of the time" in capsys.readouterr().out
     assert json.loads((tmp_path / "build" / "flaky.json").read_text()) == many
     assert not suite.deserve_second_look([*many] * 6, 0.4)
-    assert not suite.deserve_second_look(["tests/unit/kernel/progress/test_ranges.py::test_x"], 0.4)
+    assert not suite.deserve_second_look([PURE], 0.4)
 
 
-def test_a_phase_without_tests_is_no_failure_unless_every_phase_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_phase_without_tests_is_no_failure_unless_every_phase_is(tmp_path: Path) -> None:
     for found, expected in ([5, 0], 0), ([0, 5], 0), ([5, 5], 5), ([5, 2], 2):
-        codes = iter(found)
-        monkeypatch.setattr(suite, "_pytest", lambda *_, codes=codes: next(codes))
-        assert suite.main(["tests/e2e"]) == expected
+        assert suite.main(["tests/e2e"], Played(tmp_path, found)) == expected
 
 
-def test_what_fails_twice_has_failed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(suite, "_pytest", lambda *_: 1)
-    monkeypatch.setattr(suite, "ROOT", tmp_path)
-    note(tmp_path, REAL)
-    assert suite.main(["tests/e2e"]) == 1
+def test_what_fails_twice_has_failed(tmp_path: Path) -> None:
+    note(tmp_path, [REAL])
+    assert suite.main(["tests/e2e"], Played(tmp_path, [1] * 3)) == 1
     assert not (tmp_path / "build").exists()
+
+
+def test_each_run_of_pytest_notes_what_failed_for_itself(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    for name in ("first", "second"):
+        (tmp_path / f"test_{name}.py").write_text(f"def test_{name}():\n    assert False\n")
+    (tmp_path / "tools").symlink_to(suite.ROOT / "tools")
+    note(tmp_path, ["of an earlier suite"])
+    runner = suite.Pytest(tmp_path)
+    beside = runner.beside("-q", "test_second.py")
+    assert runner.run("-q", "test_first.py") == 1
+    if beside is None:
+        assert runner.run("-q", "test_second.py") == 1
+    else:
+        assert beside.ended() == 1
+    assert suite.failures(tmp_path) == ["test_first.py::test_first", "test_second.py::test_second"]
+    assert "test_second" in capfd.readouterr().out
+
+
+@pytest.mark.skipif(not can_idle(), reason="the system has no idle priority")
+def test_what_runs_idly_has_that_priority_and_its_arguments(tmp_path: Path) -> None:
+    (tmp_path / "told.py").write_text("import os, sys\nprint(os.sched_getscheduler(0), sys.argv[1:])\n")
+    command = [sys.executable, "-m", "tools.idly", "told", "a", "--b"]
+    environment = {**os.environ, "PYTHONPATH": f"{suite.ROOT}:{tmp_path}"}
+    told = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path, env=environment)
+    assert told.stdout == f"{os.SCHED_IDLE} ['a', '--b']\n"
