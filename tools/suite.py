@@ -1,7 +1,7 @@
 """Runs the test tiers; real-process tests that fail are looked at again, alone, and said to be flaky if they pass.
 
 `python -m tools.suite tests/unit …`. Unit and contract tests take every core. Then come tests of real processes: those
-that are marked `untimed` run two at a time, for much of what they do is wait; all others measure times, so they run
+that are marked `untimed` run three at a time, for much of what they do is wait; all others measure times, so they run
 alone, one after the other. Beside both, on what they leave of the cores, the simulation plays: its clock is virtual,
 and it runs at idle priority, where it keeps nobody from running. Where the system has no such priority it plays before
 them.
@@ -30,7 +30,7 @@ SECOND_LOOKS_MAX: Final = 3  # more failures at once are no accident
 STARVED_LOOKS_MAX: Final = 20  # unless the machine stood still for much of the time
 STARVED_SHARE: Final = 0.9  # given less of its time than this, a machine is starved
 SLOWEST_SHOWN: Final = 20
-UNTIMED_AT_ONCE: Final = 2  # a mesh has five to ten processes
+UNTIMED_AT_ONCE: Final = 3  # a mesh has five to ten processes, which wait for each other most of the time
 CACHE: Final = ".pytest_cache"
 CACHE_BESIDE: Final = ".pytest_cache/beside"  # two runs of pytest must not write one file
 
@@ -98,7 +98,7 @@ class Phases(NamedTuple):
     Attributes:
         pure: Of unit and contract tests, which take all cores; empty where none is asked for.
         virtual: Of the simulation, which plays beside those of real processes; empty where it is not asked for.
-        real: Of each run of real processes, one after the other: two tests at a time, then one at a time.
+        real: Of each run of real processes, one after the other: some tests at a time, then one at a time.
     """
 
     pure: Sequence[str]

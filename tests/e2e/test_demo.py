@@ -15,7 +15,7 @@ import pytest
 
 from testbed.patience import wait
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(1_200)]
+pytestmark = [pytest.mark.real, pytest.mark.untimed, pytest.mark.timeout(1_200)]
 
 ROOT: Final = Path(__file__).parents[2]
 RECORDS: Final = 20_000

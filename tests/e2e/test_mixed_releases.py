@@ -7,7 +7,7 @@ import pytest
 from tests.e2e.releases.play import Mixed, mixed
 from tests.support.last_release import CHECKSUM, unpacked
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(1_200)]
+pytestmark = [pytest.mark.real, pytest.mark.untimed, pytest.mark.timeout(1_200)]
 
 
 def test_the_last_release_is_the_one_whose_checksum_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

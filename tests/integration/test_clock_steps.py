@@ -21,7 +21,7 @@ from testbed.brokers import running_broker
 from testbed.patience import in_time
 from tests.integration.test_registry_processes import CALL_SECONDS, House, channel, create_cluster, create_stream, is_in
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.untimed, pytest.mark.timeout(300)]
 EIGHT_DAYS_MS = 8 * 86_400_000
 LOOKED_SECONDS = IDLE_CHECK_SECONDS + 5  # a leader has looked at idle groups: it would have told of one by then
 LIVE, DLQ = "logs/live/1", "logs/dlq/1"

@@ -15,7 +15,7 @@ from testbed.brokers import READY_SECONDS, parted_cluster, running_broker
 from testbed.patience import POLL_SECONDS, Deadline, until
 from tests.support.wired_registry import ENOUGH_SECONDS, sending, wired_registry
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.real, pytest.mark.untimed, pytest.mark.timeout(600)]
 
 WRITTEN = TopicPartition("written", 0)
 

@@ -34,7 +34,7 @@ PARTITIONS: Final = 4
 LEASE_MS: Final = 5_000  # nobody but the frozen may lose a lease, on a machine that stalls for a second either
 CALL_SECONDS: Final = 60.0  # by the wall
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.real, pytest.mark.untimed, pytest.mark.timeout(600)]
 
 
 @pytest.fixture

@@ -38,7 +38,7 @@ SECONDS: Final = 90.0
 HANGS_SECONDS: Final = 600.0  # by the wall
 TWICE: Final = "import sys; from pipelines.reprocess import main; sys.exit(main(sys.argv[1:]) or main(sys.argv[1:]))"
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(1_200)]
+pytestmark = [pytest.mark.real, pytest.mark.untimed, pytest.mark.timeout(1_200)]
 
 
 @pytest.fixture(scope="module")

@@ -24,7 +24,7 @@ from devmesh.mesh import DevMesh
 from testbed import patience
 from testbed.patience import wait
 
-pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.real, pytest.mark.untimed, pytest.mark.slow, pytest.mark.timeout(900)]
 
 SECONDS: Final = 90.0
 HANGS_SECONDS: Final = 600.0  # by the wall

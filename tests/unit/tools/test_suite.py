@@ -16,7 +16,7 @@ from tools.idly import can_idle
 REAL = "tests/e2e/test_demo.py::test_the_story_ends_well"
 PURE = "tests/unit/kernel/progress/test_ranges.py::test_x"
 ALL_CORES = ("--numprocesses=auto", "--dist=worksteal")
-AT_ONCE = ("--numprocesses=2", "--dist=loadfile", "-m", "untimed", "--durations=20")
+AT_ONCE = (f"--numprocesses={suite.UNTIMED_AT_ONCE}", "--dist=loadfile", "-m", "untimed", "--durations=20")
 ALONE = ("-m", "not untimed", "--durations=20")
 
 
