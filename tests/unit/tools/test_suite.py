@@ -178,10 +178,10 @@ def test_each_run_of_pytest_notes_what_failed_for_itself(tmp_path: Path, capfd: 
     assert "test_second" in capfd.readouterr().out
 
 
-@pytest.mark.skipif(not can_idle(), reason="the system has no idle priority")
 def test_what_runs_idly_has_that_priority_and_its_arguments(tmp_path: Path) -> None:
     (tmp_path / "told.py").write_text("import os, sys\nprint(os.sched_getscheduler(0), sys.argv[1:])\n")
     command = [sys.executable, "-m", "tools.idly", "told", "a", "--b"]
     environment = {**os.environ, "PYTHONPATH": f"{suite.ROOT}:{tmp_path}"}
-    told = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path, env=environment)
-    assert told.stdout == f"{os.SCHED_IDLE} ['a', '--b']\n"
+    told = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path, env=environment)
+    assert told.stdout == (f"{os.SCHED_IDLE} ['a', '--b']\n" if can_idle() else "")
+    assert (told.returncode == 0) == can_idle()
