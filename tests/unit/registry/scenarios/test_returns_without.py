@@ -23,7 +23,7 @@ from braid.kernel.errors import BraidError, ClusterUnavailable, Refused
 from braid.kernel.limits.registry import LOSS_SEEN_SECONDS
 from braid.kernel.offset_ranges import OPEN, OffsetRanges
 from braid.kernel.ports import HistoryId, KafkaAdmin, TopicPartition
-from services.registry.domain import streams
+from services.registry.domain import channel_steps
 from services.registry.kafka import drain, surveys
 from services.registry.model import channels
 from services.registry.model.stream_events import ChannelClosed, ChannelDrained, RecordsLost, StreamEvent
@@ -341,7 +341,7 @@ def test_what_a_producer_tells_that_was_not_waited_for_counts(done: bool, monkey
         assert await told_late(mesh, done=done) == [], "the control: nobody misses them"
 
     play(scene)
-    monkeypatch.setattr(streams, "late_receipts", lambda channel, command: [])
+    monkeypatch.setattr(channel_steps, "late_receipts", lambda channel, command: [])
     play(unheard)
 
 
