@@ -22,10 +22,15 @@ from services.registry.codec.specs import (
     stream_spec_message,
 )
 from services.registry.model import belonging as b
-from services.registry.model import clusters as c
+from services.registry.model import cluster_events as c
 from services.registry.model import stream_events as e
 from services.registry.model.channels import ChannelRef, ChannelWeight
-from services.registry.model.clusters import Cluster, ClusterEvent, Health, HealthVerdict
+from services.registry.model.cluster_events import ClusterEvent
+from services.registry.model.clusters import Cluster
+from services.registry.model.health import (
+    Health,
+    HealthVerdict,
+)
 from services.registry.model.stream_events import StreamEvent
 from services.registry.model.streams import Stream
 

@@ -29,15 +29,15 @@ from services.registry.kafka.clients import Access
 from services.registry.liveness.own_lateness import Lateness
 from services.registry.liveness.witnesses import SILENCE, Heard, Users, Witnesses
 from services.registry.model.channels import CONSUMABLE, ChannelState
-from services.registry.model.clusters import (
-    Cluster,
+from services.registry.model.cluster_commands import (
     ClusterCommand,
-    Health,
     LearnAppendTime,
     ObserveBrokers,
     ObserveIdentity,
     SetHealth,
 )
+from services.registry.model.clusters import Cluster
+from services.registry.model.health import Health
 from services.registry.model.thresholds import Thresholds
 from services.registry.model.topics import CANARY_CONFIG, canary_topic, default_copies, tried_topic
 from services.registry.term_tasks import Crew
