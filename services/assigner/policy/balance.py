@@ -16,11 +16,11 @@ from braid.kernel.ids import make_epoch, split_epoch
 from braid.kernel.limits.leases import GRANTS_PER_DECISION_MAX, REVOKE_DEADLINE_SECONDS
 from braid.kernel.limits.placement import WARM_UP_SECONDS
 from services.assigner.model import generations, group_channels
+from services.assigner.model.commands import Loads
 from services.assigner.model.events import (
     Event,
     LeaseGrant,
     LeasesGranted,
-    Loads,
     ReleaseReason,
     RevokesStarted,
     released,

@@ -20,7 +20,7 @@ from braid.kernel.limits.placement import (
     WARM_UP_SECONDS,
 )
 from services.assigner.model import group_channels
-from services.assigner.model.events import Loads
+from services.assigner.model.commands import Loads
 from services.assigner.model.group import Group, Lease
 from services.assigner.model.lease_columns import HELD, Blocks, Codes
 from services.assigner.model.members import index_of

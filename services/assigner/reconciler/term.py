@@ -30,8 +30,8 @@ from services.assigner.liveness.deadlines import Deadlines
 from services.assigner.liveness.member_streams import MemberKey, MemberStream, MemberStreams
 from services.assigner.model import generations
 from services.assigner.model.backlog_splits import SplitAsked
+from services.assigner.model.channels import ChannelView
 from services.assigner.model.events import (
-    ChannelView,
     GenerationBumped,
     GoneReason,
     LeaseGrant,

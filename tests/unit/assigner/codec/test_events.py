@@ -19,6 +19,7 @@ from services.assigner.model import progress_findings as do
 from services.assigner.model import progress_resets as re
 from services.assigner.model import rules as ru
 from services.assigner.model import stopped_lanes as st
+from services.assigner.model.channels import ChannelClosed, ChannelObserved
 from services.assigner.model.group import Group, GroupSpec, Ownership, StartKind, StartPosition
 from tests.unit.assigner.groups import joined, member, seen
 
@@ -35,8 +36,8 @@ EXAMPLES: dict[str, ev.Event] = {
     "group_deleted": ev.GroupDeleted(),
     "group_idle_expired": ev.GroupIdleExpired(),
     "start_fixed": ev.StartFixed("logs/live/1", (3, 0, 12)),
-    "channel_observed": ev.ChannelObserved("logs/live/1", "east", "braid.logs.live.1", 3, True, 41, True),
-    "channel_closed": ev.ChannelClosed("logs/live/1", 42),
+    "channel_observed": ChannelObserved("logs/live/1", "east", "braid.logs.live.1", 3, True, 41, True),
+    "channel_closed": ChannelClosed("logs/live/1", 42),
     "member_joined": ev.MemberJoined(member(1), "web-1", "a", 1.5, 1, ("x",), "10.0.0.1:1"),
     "member_gone": ev.MemberGone(member(1), ev.GoneReason.EXPIRED),
     "leases_granted": ev.LeasesGranted(GRANTS),

@@ -10,17 +10,19 @@ from braid.kernel.ids import ChannelId, make_epoch
 from braid.kernel.limits.names import PARTITIONS_MAX
 from braid.kernel.limits.store import APPEND_BYTES_MAX
 from services.assigner.domain.decide import GroupDecider
-from services.assigner.model.events import (
-    CloseChannel,
+from services.assigner.model.channels import CloseChannel
+from services.assigner.model.commands import (
     Command,
-    Event,
-    GoneReason,
     JoinMember,
-    LeasesReleased,
     Release,
     ReleaseLeases,
     RemoveMember,
     TakeOverdue,
+)
+from services.assigner.model.events import (
+    Event,
+    GoneReason,
+    LeasesReleased,
 )
 from services.assigner.model.group import Channel, Group, GroupSpec, Lease, LeaseState, Member
 from services.assigner.policy.balance import balance
