@@ -28,7 +28,7 @@ from services.assigner.model.events import (
 from services.assigner.model.group import Group
 from services.assigner.model.lease_columns import FREE, HELD
 from services.assigner.policy import homing
-from services.assigner.policy.by_load import Indices
+from services.assigner.policy.arrays import Indices
 from services.assigner.policy.by_number import Measured, Movable
 from services.assigner.policy.constraints import CROWDED, why_not
 from services.assigner.policy.layout import Layout, layout, relieved, uncrowded

@@ -26,8 +26,8 @@ from services.assigner.model.events import (
 from services.assigner.model.group import Group, LeaseState
 from services.assigner.model.lease import channel_of
 from services.assigner.model.lease_columns import LeaseColumns, Page
+from services.assigner.policy.arrays import Indices
 from services.assigner.policy.balance import Assignor
-from services.assigner.policy.by_load import Indices
 from services.assigner.policy.by_number import Measured, Movable
 from services.assigner.policy.layout import layout
 from tests.unit.assigner.groups import History, joined, member, seen
