@@ -1,4 +1,4 @@
-"""Looks at every cluster again and again while leading, and records what `health.py` makes of it.
+"""Looks at every cluster again and again while leading, and records what `health` makes of it.
 
 A look (`canary_looks.py`) goes to the canary's partitions in turn (they have a leader each), and has a time-out. Each
 cluster has a task of its own, so that one that hangs delays no other, and others for the leaders of our topics, which
