@@ -16,15 +16,17 @@ import numpy as np
 from braid.kernel.decider import Context
 from braid.kernel.ids import ChannelId, make_epoch
 from services.assigner.domain.decide import GroupDecider
-from services.assigner.model.events import (
+from services.assigner.model.commands import (
     Balance,
     Command,
-    Event,
-    GoneReason,
     Hello,
     JoinMember,
     RemoveMember,
     Together,
+)
+from services.assigner.model.events import (
+    Event,
+    GoneReason,
 )
 from services.assigner.model.group import Channel, Fencing, Group, GroupSpec, Lease, LeaseState, Member
 from services.assigner.policy.measured_loads import GroupLoads, Sample

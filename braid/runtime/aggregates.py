@@ -9,19 +9,18 @@ reach subscribers, so a revision always means "everything up to here", for watch
 import asyncio
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import replace
 from itertools import islice
-from typing import Final, NamedTuple, TypeVar, cast
+from typing import TypeVar, cast
 
 from braid.kernel.decider import Context
 from braid.kernel.errors import BraidError, Compacted, Conflict, CorruptHistory, Fenced, NotLeader, Unavailable
 from braid.kernel.limits.rpc import DECIDE_RETRIES_MAX
 from braid.kernel.limits.runtime import LOADS_AT_ONCE
-from braid.kernel.limits.store import APPEND_BYTES_MAX, APPEND_EVENTS_MAX
 from braid.kernel.ports import EventBatch, EventStore, HistoryId, Host, Loaded
 from braid.runtime.archive.log import ArchiveLog
 from braid.runtime.archive.shelf import Shelf
 from braid.runtime.archive.writer import SnapshotWriter
+from braid.runtime.decisions import decide_all, encoded_batches
 from braid.runtime.fold import Fold, state_hash
 from braid.runtime.kinds import AnyKind, Asked, Authority, Change, Kind, Leadership, Outcome, RecordedEvent, Reloaded
 from braid.runtime.past import Listed, Past, PastReader, Verified
@@ -31,8 +30,6 @@ from braid.runtime.telemetry import Metrics, logger
 S = TypeVar("S")
 C = TypeVar("C")
 E = TypeVar("E")
-
-_EVENT_OVERHEAD_BYTES: Final = 64  # what an adapter may write around an event
 
 
 class Aggregates:
@@ -204,7 +201,7 @@ class Aggregates:
             for _ in range(DECIDE_RETRIES_MAX):
                 leadership = self._require_leader()
                 fold = await self._current(history)
-                decided = self._decide_all(fold, asked, leadership)
+                decided = decide_all(fold, asked, self._host.clock.now_ms(), leadership.epoch, self._decide)
                 events = [(event, each.context) for each in decided for event in each.events]
                 try:
                     recorded = iter(await self._append(fold, events, leadership))
@@ -212,38 +209,13 @@ class Aggregates:
                     self._metrics.conflicts.labels(kind.name).inc()
                     continue
                 self._require_leader()
-                return [each.refusal or _outcome(fold, tuple(islice(recorded, len(each.events))), each.repeated)
-                        for each in decided]  # fmt: skip
+                return [each.outcome(fold, tuple(islice(recorded, len(each.events)))) for each in decided]
         raise Conflict(f"{history} changed under {DECIDE_RETRIES_MAX} decisions", remedy="try again")
 
     def _require_leader(self) -> Leadership:
         if self._corrupt is not None:
             raise self._corrupt
         return self._authority.require_leader()
-
-    def _decide_all(self, fold: Fold, asked: Sequence[Asked[C]], leadership: Leadership) -> Sequence["_Decided"]:
-        """Decides each on the state that those before it lead to."""
-        now_ms, state = self._host.clock.now_ms(), fold.state
-        decided: list[_Decided] = []
-        known: set[tuple[str, str]] = set()
-        for number, each in enumerate(asked, 1):
-            context = Context(now_ms, each.actor, each.tenant, each.request_id, each.cause, leadership.epoch)
-            request = (each.tenant, each.request_id)
-            if each.request_id and (request in known or fold.knows(*request)):
-                decided.append(_Decided(context, repeated=True))
-                continue
-            try:
-                events = self._decide(fold, state, each.command, context)
-            except BraidError as refusal:
-                decided.append(_Decided(context, refusal=refusal))
-                continue
-            decided.append(_Decided(context, events))
-            if events:
-                known.add(request)
-            if number < len(asked):
-                for event in events:
-                    state = fold.kind.decider.evolve(state, event, context)
-        return decided
 
     def _decide(self, fold: Fold, state: object, command: object, context: Context) -> Sequence[object]:
         started = self._host.clock.elapsed()
@@ -264,7 +236,7 @@ class Aggregates:
         recorded: list[RecordedEvent] = []
         # Until an append is known to have happened and was folded, the history is not trusted: whatever interrupts this
         # (no answer, cancellation, a conflict), the next command reads it again first.
-        for chunk in _encoded_batches(fold, events):
+        for chunk in encoded_batches(fold, events):
             self._uncertain.add(fold.history)
             started = self._host.clock.elapsed()
             try:
@@ -410,44 +382,3 @@ def _facts(error: CorruptHistory) -> dict[str, str]:
 def _within(history: HistoryId, prefix: str) -> bool:
     kind, _, id = prefix.partition("/")
     return (not kind or history.kind == kind) and (not id or history.id == id)
-
-
-class _Decided(NamedTuple):
-    """What one of several commands led to, not appended yet."""
-
-    context: Context
-    events: Sequence[object] = ()
-    refusal: BraidError | None = None
-    repeated: bool = False
-
-
-def _outcome(fold: Fold, events: Sequence[RecordedEvent], repeated: bool) -> Outcome[S]:
-    return Outcome(cast("S", fold.state), fold.revision, fold.sequence, events, repeated)
-
-
-def _encoded_batches(fold: Fold, events: Sequence[tuple[object, Context]]) -> Sequence[Sequence[bytes]]:
-    """Cuts decisions into appends.
-
-    A repeat is recognised by the last append alone that a decision needs: in earlier ones its events carry a marked
-    request id, so that a decision cut off half-way is decided again, on the state it reached.
-    """
-    encode = fold.kind.codec.encode
-    batches: list[list[tuple[object, Context, bytes]]] = [[]]
-    size = 0
-    last: dict[int, int] = {}  # by a decision's context, the append that holds its last event
-    for event, context in events:
-        data = encode(event, context)
-        weight = len(data) + _EVENT_OVERHEAD_BYTES
-        if batches[-1] and (len(batches[-1]) == APPEND_EVENTS_MAX or size + weight > APPEND_BYTES_MAX):
-            batches.append([])
-            size = 0
-        batches[-1].append((event, context, data))
-        last[id(context)] = len(batches) - 1
-        size += weight
-
-    def whole(number: int, event: object, context: Context, data: bytes) -> bytes:
-        if not context.request_id or number == last[id(context)]:
-            return data
-        return encode(event, replace(context, request_id=f"{context.request_id}#part"))
-
-    return [[whole(number, *each) for each in batch] for number, batch in enumerate(batches) if batch]

@@ -14,7 +14,10 @@ from braid.kernel.limits.leases import REGISTRY_ANSWER_SECONDS
 from braid.kernel.ports import Host
 from braid.rpc.mesh_client import ServiceClient
 from braid.runtime.channel_stream import follow_channels
-from services.assigner.model.events import Presence, SeenChannel
+from services.assigner.model.channels import (
+    Presence,
+    SeenChannel,
+)
 from services.assigner.model.registry_view import ClusterPlace, RegistryView
 
 _PRESENCES = {

@@ -48,7 +48,7 @@ from braid.stores.memory import MemoryStore
 from braid.stores.memory_server import MemoryStoreServer
 from services.assigner import peers
 from services.assigner.codec import events
-from services.assigner.model.events import SeenChannel
+from services.assigner.model.channels import SeenChannel
 from services.assigner.model.group import Group
 from services.assigner.policy import balance, constraints, homing, layout
 from services.registry.kafka import drain

@@ -7,7 +7,10 @@ from typing import Final
 
 from services.assigner.model.group import Group
 from services.assigner.policy import constraints, layout
-from services.assigner.policy.by_load import Floats, Mask
+from services.assigner.policy.arrays import (
+    Floats,
+    Mask,
+)
 
 
 def take_home_again(placed: layout.Layout, *, still: bool) -> layout.Layout:

@@ -5,7 +5,8 @@ from collections.abc import Iterable, Sequence
 from braid.api.assigner.v1 import join_pb2
 from braid.kernel.ports import Caller
 from services.assigner.model.backlog_splits import ToldSplit
-from services.assigner.model.events import Hello, LeaseGrant
+from services.assigner.model.commands import Hello
+from services.assigner.model.events import LeaseGrant
 from services.assigner.model.group import Channel, Split, partition_of
 from services.assigner.model.progress_findings import ProgressDoubted
 

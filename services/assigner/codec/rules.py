@@ -1,101 +1,11 @@
-"""Events about a group's rules ⇄ protobuf at rest (`events.proto`), and the rules as the API tells them."""
+"""A group's rules as the API tells them."""
 
-from collections.abc import Callable, Mapping
-from typing import Final, cast
+from typing import cast
 
-from braid.api.assigner.v1 import events_pb2 as pb
 from braid.api.assigner.v1 import rules_pb2
 from services.assigner.domain import operator_rules
 from services.assigner.model.group import Group
-from services.assigner.model.rules import (
-    Basis,
-    CapacitySet,
-    CapacityUnset,
-    GroupFrozen,
-    GroupUnfrozen,
-    LeasePinned,
-    LeaseUnpinned,
-    MemberBanned,
-    MemberDrained,
-    MemberDrainEnded,
-    MemberDrainStarted,
-    MemberUnbanned,
-    PlacementPolicy,
-    PolicySet,
-    RuleEvent,
-    Shadow,
-    ShadowEnded,
-    ShadowSet,
-    SpreadingSet,
-    Zones,
-)
-
-
-def encode(event: RuleEvent) -> pb.AssignerEvent:
-    """An event about rules, as a message without metadata."""
-    match event:
-        case LeasePinned(lease, member, strict):
-            return pb.AssignerEvent(lease_pinned=pb.LeasePinned(lease=lease, member=member, strict=strict))
-        case LeaseUnpinned(lease):
-            return pb.AssignerEvent(lease_unpinned=pb.LeaseUnpinned(lease=lease))
-        case MemberBanned(member, path, cluster):
-            return pb.AssignerEvent(member_banned=pb.MemberBanned(member=member, path=path, cluster=cluster))
-        case MemberUnbanned(member, path, cluster):
-            return pb.AssignerEvent(member_unbanned=pb.MemberUnbanned(member=member, path=path, cluster=cluster))
-        case GroupFrozen(reason):
-            return pb.AssignerEvent(group_frozen=pb.GroupFrozen(reason=reason))
-        case GroupUnfrozen():
-            return pb.AssignerEvent(group_unfrozen=pb.GroupUnfrozen())
-        case SpreadingSet(zones, hosts):
-            spreading = pb.SpreadingSet(zones=cast("rules_pb2.ZoneRule.ValueType", zones.value), hosts=hosts)
-            return pb.AssignerEvent(spreading_set=spreading)
-        case PolicySet(policy):
-            return pb.AssignerEvent(policy_set=pb.PolicySet(policy=policy_message(policy)))
-        case ShadowSet(policy):
-            return pb.AssignerEvent(shadow_set=pb.ShadowSet(policy=policy_message(policy)))
-        case ShadowEnded():
-            return pb.AssignerEvent(shadow_ended=pb.ShadowEnded())
-        case _:
-            return _encode_member(event)
-
-
-def _encode_member(
-    event: MemberDrainStarted | MemberDrained | MemberDrainEnded | CapacitySet | CapacityUnset,
-) -> pb.AssignerEvent:
-    match event:
-        case MemberDrainStarted(member, reason):
-            return pb.AssignerEvent(member_drain_started=pb.MemberDrainStarted(member=member, reason=reason))
-        case MemberDrained(member):
-            return pb.AssignerEvent(member_drained=pb.MemberDrained(member=member))
-        case MemberDrainEnded(member):
-            return pb.AssignerEvent(member_drain_ended=pb.MemberDrainEnded(member=member))
-        case CapacitySet(member, capacity):
-            return pb.AssignerEvent(capacity_set=pb.CapacitySet(member=member, capacity=capacity))
-        case CapacityUnset(member):
-            return pb.AssignerEvent(capacity_unset=pb.CapacityUnset(member=member))
-
-
-# By name of the field in `AssignerEvent`. Each takes the message of that field, which no type can say.
-DECODERS: Final = cast(
-    "Mapping[str, Callable[[object], RuleEvent]]",
-    {
-        "lease_pinned": lambda m: LeasePinned(m.lease, m.member, m.strict),
-        "lease_unpinned": lambda m: LeaseUnpinned(m.lease),
-        "member_banned": lambda m: MemberBanned(m.member, m.path, m.cluster),
-        "member_unbanned": lambda m: MemberUnbanned(m.member, m.path, m.cluster),
-        "group_frozen": lambda m: GroupFrozen(m.reason),
-        "group_unfrozen": lambda m: GroupUnfrozen(),
-        "member_drain_started": lambda m: MemberDrainStarted(m.member, m.reason),
-        "member_drained": lambda m: MemberDrained(m.member),
-        "member_drain_ended": lambda m: MemberDrainEnded(m.member),
-        "capacity_set": lambda m: CapacitySet(m.member, m.capacity),
-        "capacity_unset": lambda m: CapacityUnset(m.member),
-        "spreading_set": lambda m: SpreadingSet(Zones(m.zones), m.hosts),
-        "policy_set": lambda m: PolicySet(read_policy(m.policy)),
-        "shadow_set": lambda m: ShadowSet(read_policy(m.policy)),
-        "shadow_ended": lambda m: ShadowEnded(),
-    },
-)
+from services.assigner.model.rules import Basis, PlacementPolicy, Shadow
 
 
 def policy_message(policy: PlacementPolicy) -> rules_pb2.PlacementPolicy:

@@ -21,39 +21,43 @@ from services.assigner.model import (
     stopped_lanes,
 )
 from services.assigner.model.backlog_splits import ReportSplits, SplitBacklog
-from services.assigner.model.events import (
-    Balance,
+from services.assigner.model.channels import (
     ChannelView,
     CloseChannel,
+    EndReading,
+    FinishReading,
+)
+from services.assigner.model.commands import (
+    Balance,
     Command,
     DeleteGroup,
     EndMembership,
-    EndReading,
-    Event,
-    FinishReading,
     FixStart,
-    GroupDeleted,
-    GroupRegistered,
-    GroupUpdated,
     Hello,
     IntendBump,
     JoinMember,
-    LeaseGrant,
     LookAtIdle,
-    MemberGone,
-    MemberJoined,
     ObserveChannels,
     RecordAside,
     RecordBump,
     RegisterGroup,
     ReleaseLeases,
-    ReleaseReason,
     RemoveMember,
-    StartFixed,
     TakeOverdue,
     Together,
     UpdateGroup,
     WaiveFencing,
+)
+from services.assigner.model.events import (
+    Event,
+    GroupDeleted,
+    GroupRegistered,
+    GroupUpdated,
+    LeaseGrant,
+    MemberGone,
+    MemberJoined,
+    ReleaseReason,
+    StartFixed,
     released,
 )
 from services.assigner.model.group import Group, GroupSpec, LeaseState

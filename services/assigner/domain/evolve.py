@@ -7,10 +7,12 @@ from braid.kernel.ids import ChannelId
 from services.assigner.domain import idle_wait, operator_rules, unfencing
 from services.assigner.model import backlog_splits, generations, progress_findings, progress_resets, stopped_lanes
 from services.assigner.model.backlog_splits import LeaseSplit, SplitAsked, SplitEnded, SplitRefused
-from services.assigner.model.events import (
-    BumpIntended,
+from services.assigner.model.channels import (
     ChannelClosed,
     ChannelObserved,
+)
+from services.assigner.model.events import (
+    BumpIntended,
     Event,
     FencingWaived,
     GenerationBumped,

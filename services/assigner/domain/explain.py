@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from braid.kernel.decider import Context
 from braid.kernel.ids import LeaseId, epoch_text
 from braid.kernel.offset_ranges import ranges_text
-from services.assigner.model.events import (
+from services.assigner.model.channels import (
     ChannelClosed,
     ChannelObserved,
+)
+from services.assigner.model.events import (
     Event,
     GoneReason,
     GroupRegistered,

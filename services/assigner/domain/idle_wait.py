@@ -7,7 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from braid.kernel.limits.runtime import IDLE_ALERT_SHARE
-from services.assigner.model.events import GroupIdleAlerted, GroupIdleExpired, LookAtIdle
+from services.assigner.model.commands import LookAtIdle
+from services.assigner.model.events import (
+    GroupIdleAlerted,
+    GroupIdleExpired,
+)
 from services.assigner.model.group import Group
 
 

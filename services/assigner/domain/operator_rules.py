@@ -15,7 +15,7 @@ from braid.kernel.ids import ChannelId, LeaseId
 from braid.kernel.limits.leases import GROUP_RULES_MAX, GROUP_RULES_SHOWN, HELLO_TEXT_MAX
 from braid.kernel.limits.placement import POLICY_BAND_MAX, POLICY_BAND_MIN
 from services.assigner.domain.admission import check_capacity
-from services.assigner.model.events import Loads
+from services.assigner.model.commands import Loads
 from services.assigner.model.group import Group, channel_of
 from services.assigner.model.rules import (
     Ban,

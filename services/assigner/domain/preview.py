@@ -12,10 +12,10 @@ import numpy as np
 from braid.kernel.errors import Invalid, NotFound
 from braid.kernel.limits.placement import LOAD_FLOOR
 from services.assigner.domain.admission import check_capacity
-from services.assigner.model.events import Loads
+from services.assigner.model.commands import Loads
 from services.assigner.model.group import Group, Lease, LeaseState, channel_of
 from services.assigner.model.rules import PlacementPolicy
-from services.assigner.policy.by_load import Indices
+from services.assigner.policy.arrays import Indices
 from services.assigner.policy.by_number import Movable, placing
 from services.assigner.policy.costs import Costs
 from services.assigner.policy.homing import homeward

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from services.assigner.domain.preview import wanted
-from services.assigner.model.events import Loads
+from services.assigner.model.commands import Loads
 from services.assigner.model.group import Group
 from services.assigner.model.rules import Basis, PlacementPolicy, Shadow
 from services.assigner.policy.layout import layout

@@ -13,7 +13,15 @@ from dataclasses import replace
 
 from braid.kernel.ids import ASIDE_GROUP
 from services.assigner.model import generations
-from services.assigner.model.events import EndMembership, Event, MembershipEnded, ProgressSetAside, RecordAside
+from services.assigner.model.commands import (
+    EndMembership,
+    RecordAside,
+)
+from services.assigner.model.events import (
+    Event,
+    MembershipEnded,
+    ProgressSetAside,
+)
 from services.assigner.model.group import Group
 
 

@@ -1,6 +1,7 @@
 """Leases a member has been sent and has not released. Pure."""
 
 from collections.abc import Mapping, Set
+from types import MappingProxyType
 
 
 class SentLeases:
@@ -17,7 +18,7 @@ class SentLeases:
 
     def on(self, cluster: str) -> Mapping[str, int]:
         """The leases on a cluster, with their epochs."""
-        return self._epochs.get(cluster, {})
+        return MappingProxyType(self._epochs.get(cluster, {}))
 
     def add(self, lease: str, epoch: int, cluster: str) -> None:
         """The member is sent a lease."""

@@ -5,6 +5,7 @@ so those of an earlier term, of another replica, or of another connection name n
 """
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Generic, NamedTuple, TypeVar
 
 from braid.kernel.ports import Caller
@@ -47,4 +48,4 @@ class Tickets(Generic[T]):
 
     def of(self, origin: Origin) -> Mapping[int, T]:
         """Holders by ticket, of one connection."""
-        return self._held.get(origin, {})
+        return MappingProxyType(self._held.get(origin, {}))

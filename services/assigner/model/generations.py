@@ -18,16 +18,18 @@ from braid.kernel.decider import Context
 from braid.kernel.ids import split_epoch
 from braid.kernel.ports import Generation
 from services.assigner.model import group_channels, progress_resets
+from services.assigner.model.commands import (
+    IntendBump,
+    RecordBump,
+    WaiveFencing,
+)
 from services.assigner.model.events import (
     BumpIntended,
     Event,
     FencingWaived,
     GenerationBumped,
-    IntendBump,
     LeasesReleased,
-    RecordBump,
     ReleaseReason,
-    WaiveFencing,
 )
 from services.assigner.model.group import Channel, ClusterFence, Fencing, Group, Ownership, channel_of
 

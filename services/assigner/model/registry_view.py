@@ -4,7 +4,11 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from braid.kernel.ids import ChannelId
-from services.assigner.model.events import ChannelView, Presence, SeenChannel
+from services.assigner.model.channels import (
+    ChannelView,
+    Presence,
+    SeenChannel,
+)
 
 
 @dataclass(frozen=True, slots=True)

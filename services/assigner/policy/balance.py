@@ -16,11 +16,11 @@ from braid.kernel.ids import make_epoch, split_epoch
 from braid.kernel.limits.leases import GRANTS_PER_DECISION_MAX, REVOKE_DEADLINE_SECONDS
 from braid.kernel.limits.placement import WARM_UP_SECONDS
 from services.assigner.model import generations, group_channels
+from services.assigner.model.commands import Loads
 from services.assigner.model.events import (
     Event,
     LeaseGrant,
     LeasesGranted,
-    Loads,
     ReleaseReason,
     RevokesStarted,
     released,
@@ -28,7 +28,7 @@ from services.assigner.model.events import (
 from services.assigner.model.group import Group
 from services.assigner.model.lease_columns import FREE, HELD
 from services.assigner.policy import homing
-from services.assigner.policy.by_load import Indices
+from services.assigner.policy.arrays import Indices
 from services.assigner.policy.by_number import Measured, Movable
 from services.assigner.policy.constraints import CROWDED, why_not
 from services.assigner.policy.layout import Layout, layout, relieved, uncrowded

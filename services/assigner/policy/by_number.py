@@ -17,7 +17,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from braid.kernel.limits.placement import PLACEMENT_SLICE_WORK, PLACEMENT_TRY_WORK
-from services.assigner.policy.by_load import Band, Floats, Improvement, Indices, Placement, Rules
+from services.assigner.policy.arrays import (
+    Floats,
+    Indices,
+)
+from services.assigner.policy.by_load import Placement
+from services.assigner.policy.improvement import (
+    Band,
+    Improvement,
+    improve,
+)
+from services.assigner.policy.placement_rules import Rules
 
 
 class Movable(Enum):
@@ -75,7 +85,7 @@ def place(
     placement = Placement(measured.weights, holders, measured.capacities, measured.rules)
     placement.deal(np.flatnonzero(holders < 0))
     if movable is Movable.ALL:
-        placement.improve(measured.band, measured.moves_max, tries_of(members, len(holders)))
+        improve(placement, measured.band, measured.moves_max, tries_of(members, len(holders)))
     if movable is Movable.TO_NEWCOMERS and measured.rules is None:
         return _by_number(channels, placement.holders, members, movable)
     return placement.holders

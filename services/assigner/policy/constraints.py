@@ -15,8 +15,13 @@ from services.assigner.model.events import RevokesStarted
 from services.assigner.model.group import Channel, Group, Member, channel_of
 from services.assigner.model.members import index_of
 from services.assigner.model.rules import Ban, Zones
-from services.assigner.policy.by_load import Floats, Indices, Mask, Rules
+from services.assigner.policy.arrays import (
+    Floats,
+    Indices,
+    Mask,
+)
 from services.assigner.policy.lease_names import LeaseNames
+from services.assigner.policy.placement_rules import Rules
 
 _LEASE_PARTS: Final = 4
 CROWDED: Final = "its lane is kept apart over hosts"

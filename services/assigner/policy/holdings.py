@@ -3,9 +3,8 @@
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-Indices = NDArray[np.int64]
+from services.assigner.policy.arrays import Indices
 
 _LATER_MIN: Final = 1_024  # hand-overs there is room for, however few partitions there are
 

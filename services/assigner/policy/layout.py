@@ -20,15 +20,19 @@ from braid.kernel.limits.placement import (
     WARM_UP_SECONDS,
 )
 from services.assigner.model import group_channels
-from services.assigner.model.events import Loads
+from services.assigner.model.commands import Loads
 from services.assigner.model.group import Group, Lease
 from services.assigner.model.lease_columns import HELD, Blocks, Codes
 from services.assigner.model.members import index_of
 from services.assigner.model.rules import Basis, PlacementPolicy
-from services.assigner.policy.by_load import Band, Floats, Indices
+from services.assigner.policy.arrays import (
+    Floats,
+    Indices,
+)
 from services.assigner.policy.by_number import Measured
 from services.assigner.policy.constraints import borne, crowded, drained, forced, masks
 from services.assigner.policy.costs import costs_of
+from services.assigner.policy.improvement import Band
 from services.assigner.policy.lease_names import LeaseNames, names_of
 
 

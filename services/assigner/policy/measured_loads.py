@@ -26,7 +26,7 @@ from braid.kernel.limits.placement import (
     LOAD_SETTLE_SECONDS,
     MOVES_COUNTED_SECONDS,
 )
-from services.assigner.model.events import Loads
+from services.assigner.model.commands import Loads
 from services.assigner.model.group import Group
 from services.assigner.model.lease import split
 from services.assigner.model.rules import Basis

@@ -19,21 +19,23 @@ from services.assigner.domain.decide import GroupDecider
 from services.assigner.domain.shadow import Trial
 from services.assigner.model import backlog_splits, generations, progress_resets, stopped_lanes
 from services.assigner.model.backlog_splits import ReportSplits, ToldSplit
-from services.assigner.model.events import (
+from services.assigner.model.commands import (
     Balance,
     Command,
-    Event,
     FixStart,
-    GoneReason,
     Loads,
     LookAtIdle,
     ObserveChannels,
     Release,
     ReleaseLeases,
     RemoveMember,
-    RevokesStarted,
     TakeOverdue,
     Together,
+)
+from services.assigner.model.events import (
+    Event,
+    GoneReason,
+    RevokesStarted,
 )
 from services.assigner.model.group import Channel, Group, GroupSpec
 from services.assigner.model.progress_findings import ProgressDoubted, ReportDoubts

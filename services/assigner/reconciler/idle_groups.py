@@ -7,7 +7,7 @@ from braid.runtime.replica import Replica
 from braid.runtime.telemetry import AssignerMetrics
 from services.assigner.domain import idle_wait
 from services.assigner.domain.idle_wait import IdleWait, alert_name, wait_name
-from services.assigner.model.events import LookAtIdle
+from services.assigner.model.commands import LookAtIdle
 from services.assigner.model.group import Group
 from services.assigner.reconciler.group_loop import GROUPS, GroupKeeper
 

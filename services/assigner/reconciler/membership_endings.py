@@ -12,7 +12,11 @@ from braid.kernel.ports import Committed, Kafka, KafkaOffsets, Task, TopicPartit
 from braid.runtime.replica import Replica
 from braid.runtime.retry import Backoff
 from services.assigner.domain import unfencing
-from services.assigner.model.events import Command, EndMembership, RecordAside
+from services.assigner.model.commands import (
+    Command,
+    EndMembership,
+    RecordAside,
+)
 from services.assigner.model.group import Group
 from services.assigner.model.registry_view import ClusterPlace
 from services.assigner.peers import RegistryFollower

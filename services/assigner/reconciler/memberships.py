@@ -24,7 +24,12 @@ from braid.runtime.replica import Replica
 from braid.runtime.retry import Backoff
 from braid.runtime.telemetry import AssignerMetrics
 from services.assigner.model import generations
-from services.assigner.model.events import Command, IntendBump, RecordBump, WaiveFencing
+from services.assigner.model.commands import (
+    Command,
+    IntendBump,
+    RecordBump,
+    WaiveFencing,
+)
 from services.assigner.model.group import Group
 from services.assigner.model.registry_view import ClusterPlace
 from services.assigner.peers import RegistryFollower

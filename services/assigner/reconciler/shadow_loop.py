@@ -8,7 +8,7 @@ from braid.kernel.ports import Clock, Task
 from braid.runtime.replica import Replica
 from braid.runtime.telemetry import AssignerMetrics
 from services.assigner.domain.shadow import Trial, look, tried
-from services.assigner.model.events import Loads
+from services.assigner.model.commands import Loads
 from services.assigner.model.group import Group
 
 T = TypeVar("T")

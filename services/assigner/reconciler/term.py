@@ -1,12 +1,10 @@
 """One term as leader: who is connected, who is awaited, whose deadline passed; every group's loop runs within it.
 
-Liveness lives here and vanishes with the term; what follows from it is decided by `reconciler_group`'s loops. Nothing
-here reads or writes messages: the members' streams are `servicer_joins`.
+Liveness lives here and vanishes with the term; what follows from it is decided by `group_loop`'s keepers. Nothing here
+reads or writes messages: the members' streams are `servicer/member_session.py`.
 """
 
-from collections import Counter
 from collections.abc import Iterable
-from itertools import islice
 from typing import NamedTuple
 
 from braid.kernel.errors import BraidError, LeaseLost, NotLeader, Unavailable
@@ -14,40 +12,34 @@ from braid.kernel.ids import ChannelId
 from braid.kernel.limits.leases import (
     CLOCK_RATE_SLACK,
     DEADLINE_BEAT_SECONDS,
-    FLUSHES_AT_ONCE,
     IDLE_CHECK_SECONDS,
     JOIN_TURN_SECONDS,
-    JOINS_GATHER_SECONDS,
     LEADER_GRACE_SECONDS,
     REVOKE_DEADLINE_SECONDS,
 )
 from braid.kernel.limits.placement import BALANCE_LOOK_SECONDS
 from braid.kernel.ports import Kafka, Task
-from braid.runtime.kinds import Change, RecordedEvent, Reloaded
+from braid.runtime.kinds import Change, Reloaded
 from braid.runtime.replica import Replica
 from braid.runtime.telemetry import AssignerMetrics
 from services.assigner.liveness.deadlines import Deadlines
 from services.assigner.liveness.member_streams import MemberKey, MemberStream, MemberStreams
+from services.assigner.liveness.newcomers import Newcomers
 from services.assigner.model import generations
-from services.assigner.model.backlog_splits import SplitAsked
+from services.assigner.model.channels import ChannelView
 from services.assigner.model.events import (
-    ChannelView,
-    GenerationBumped,
     GoneReason,
-    LeaseGrant,
-    LeasesGranted,
     LeasesReleased,
     MemberGone,
     MemberJoined,
-    ReleaseReason,
     RevokesStarted,
 )
 from services.assigner.model.group import Fencing, Group, GroupSpec, Ownership
 from services.assigner.model.registry_view import ClusterPlace
-from services.assigner.model.stopped_lanes import LaneResumeAsked
 from services.assigner.peers import RegistryFollower
 from services.assigner.reconciler.group_loop import GROUPS, GroupKeeper
 from services.assigner.reconciler.idle_groups import IdleWatch
+from services.assigner.reconciler.member_pushes import MemberPushes
 from services.assigner.reconciler.memberships import Memberships
 
 
@@ -81,15 +73,12 @@ class Term:
         self._idle_checked_at = now
         self._looked_at = now
         self._streams = MemberStreams()
+        self._pushes = MemberPushes(replica, self._streams)
         self._deadlines: Deadlines[MemberKey] = Deadlines(DEADLINE_BEAT_SECONDS, now)
         self._revokes: Deadlines[RevokeKey] = Deadlines(DEADLINE_BEAT_SECONDS, now)
         self._expelled: set[MemberKey] = set()
-        self._joining: Counter[MemberKey] = Counter()
-        self._groups_joining: Counter[str] = Counter()
-        self._gathering: dict[str, tuple[float, str]] = {}  # groups with newcomers: since when, and the first of them
+        self._newcomers = Newcomers()
         self._keepers: dict[str, GroupKeeper] = {}
-        self._unflushed: dict[MemberStream, None] = {}
-        self._flushing: Task | None = None
         self._tasks: list[Task] = []
         self._over = False
 
@@ -156,8 +145,7 @@ class Term:
         """Called when a member says hello. Until `joined` neither the end of an older stream removes it nor its
         deadline: that it waits for its turn, where thousands join, is not its fault.
         """
-        self._joining[key] += 1
-        self._groups_joining[key.group] += 1
+        self._newcomers.begin(key)
         if key not in self._expelled:
             self._expect(key)
 
@@ -177,21 +165,12 @@ class Term:
 
     def joined(self, key: MemberKey) -> None:
         """Its join was decided, or has failed."""
-        self._joining[key] -= 1
-        self._groups_joining[key.group] -= 1
-        if not self._joining[key]:
-            del self._joining[key]
-        if not self._groups_joining[key.group]:
-            del self._groups_joining[key.group]
+        if self._newcomers.end(key):
             self._place_newcomers(key.group)
 
-    def _gather(self, group: str, cause: str) -> None:
-        """Newcomers are placed once nobody else of the group is joining, or after a moment: all at once."""
-        self._gathering.setdefault(group, (self._clock.elapsed(), cause))
-
     def _place_newcomers(self, group: str) -> None:
-        if (gathered := self._gathering.pop(group, None)) is not None:
-            self.keeper(group).poke(gathered[1])
+        if (cause := self._newcomers.take(group)) is not None:
+            self.keeper(group).poke(cause)
 
     def attach(self, key: MemberKey, stream: MemberStream) -> None:
         """Makes this the member's stream; an older one is ended, and a removal that was not decided yet is dropped."""
@@ -201,7 +180,7 @@ class Term:
         if older is not None:
             older.end(LeaseLost("a newer stream of the same member replaced this one", remedy="join once per member"))
         self.heard(key, stream)
-        self._gather(key.group, f"{key.member} is here")
+        self._newcomers.wait(key.group, self._clock.elapsed(), f"{key.member} is here")
 
     def leaving(self, key: MemberKey, stream: MemberStream) -> None:
         """The member said on this stream that nothing more is to be granted to it."""
@@ -236,7 +215,7 @@ class Term:
         keeper = self.keeper(key.group)
         if left:
             keeper.remove(key.member, GoneReason.LEFT, f"{key.member} left")
-        elif self._ownership(key.group) is not Ownership.EXCLUSIVE and key not in self._joining:
+        elif self._ownership(key.group) is not Ownership.EXCLUSIVE and not self._newcomers.joining(key):
             keeper.remove(key.member, GoneReason.DISCONNECTED, f"stream of {key.member} broke")
         else:
             keeper.poke(f"stream of {key.member} broke")
@@ -291,8 +270,9 @@ class Term:
         for keeper in self._keepers.values():
             keeper.stop()
         self._idle.stop()
-        for task in [*self._tasks, *([self._flushing] if self._flushing else [])]:
+        for task in self._tasks:
             task.cancel()
+        self._pushes.stop()
         self._replica.host.tasks.spawn(self._memberships.close(), "memberships end")
         error = NotLeader(f"{self._replica.instance} does not lead any more", remedy="ask the leader")
         for stream in self._streams:
@@ -311,11 +291,11 @@ class Term:
 
     def _judge(self, now: float) -> None:
         for member in self._deadlines.look(now):
-            if member in self._joining and member not in self._expelled:
+            if self._newcomers.joining(member) and member not in self._expelled:
                 self._expect(member)
             else:
                 self._expire(member)
-        for group in [group for group, (since, _) in self._gathering.items() if now - since >= JOINS_GATHER_SECONDS]:
+        for group in self._newcomers.overdue(now):
             self._place_newcomers(group)
         for revoke in self._revokes.look(now):
             self._overdue(revoke)
@@ -359,37 +339,26 @@ class Term:
             return
         touched: dict[MemberKey, MemberStream] = {}
         for record in change.events:
-            touched |= self._apply(change.history.id, record)
-        self._flush(touched.values())
+            self._follow(change.history.id, record.event)
+            touched |= self._pushes.tell(change.history.id, record.event)
+        self._pushes.flush(touched.values())
         last = change.events[-1]
         cause = f"{type(last.event).__name__} {last.sequence}"
         if all(isinstance(record.event, MemberJoined) for record in change.events):
-            self._gather(change.history.id, cause)
+            self._newcomers.wait(change.history.id, self._clock.elapsed(), cause)
         else:
             self.keeper(change.history.id).poke(cause)
 
-    def _apply(self, group: str, record: RecordedEvent) -> dict[MemberKey, MemberStream]:
-        """Tells the members' streams; returns those that were told something."""
-        match record.event:
-            case LeasesGranted(grants):
-                return self._tell(group, grants, None, "")
-            case RevokesStarted(leases, _, reason):
+    def _follow(self, group: str, event: object) -> None:
+        """Keeps deadlines of members and revokes as what was decided has it."""
+        match event:
+            case RevokesStarted(leases):
                 at = self._clock.elapsed() + REVOKE_DEADLINE_SECONDS
                 for each in leases:
                     self._revokes.set(RevokeKey(group, each.lease, each.epoch), at)
-                return self._tell(group, leases, REVOKE_DEADLINE_SECONDS, reason)
-            case LeasesReleased(leases, reason):
+            case LeasesReleased(leases):
                 for each in leases:
                     self._revokes.forget(RevokeKey(group, each.lease, each.epoch))
-                if reason in (ReleaseReason.TAKEN, ReleaseReason.CHANNEL_GONE):
-                    return self._tell(group, leases, 0.0, reason.name.lower().replace("_", " "))
-            case GenerationBumped(cluster):
-                return self._lend(group, cluster)
-            case LaneResumeAsked(member, lane):
-                if (stream := self._streams.get(MemberKey(group, member))) is not None:
-                    stream.resume(lane)
-            case SplitAsked(lease):
-                self._ask_to_split(group, lease)
             case MemberJoined(member):
                 self._expect(MemberKey(group, member))
             case MemberGone(member):
@@ -399,62 +368,6 @@ class Term:
                 stream = self._streams.pop(key)
                 if stream is not None:
                     stream.end(LeaseLost("the member is gone from its group", remedy="join again"))
-        return {}
-
-    def _tell(
-        self, group: str, leases: Iterable[LeaseGrant], deadline_seconds: float | None, reason: str
-    ) -> dict[MemberKey, MemberStream]:
-        """Hands each member's stream its part; a grant when no deadline is given."""
-        parts: dict[MemberKey, list[LeaseGrant]] = {}
-        for lease in leases:
-            parts.setdefault(MemberKey(group, lease.member), []).append(lease)
-        told = {key: stream for key in parts if (stream := self._streams.get(key)) is not None}
-        for key, stream in told.items():
-            if deadline_seconds is None:
-                stream.granted(parts[key])
-            else:
-                stream.revoked(parts[key], deadline_seconds, reason)
-        return told
-
-    def _ask_to_split(self, group: str, lease: str) -> None:
-        """Tells the holder, if it is still the one that is meant."""
-        state = self._replica.aggregates.state(GROUPS, group)
-        held, split = state.leases.get(lease), state.splits.get(lease)
-        if held is None or split is None or held.epoch != split.epoch:
-            return
-        if (stream := self._streams.get(MemberKey(group, held.holder))) is not None:
-            stream.split(split)
-
-    def _lend(self, group: str, cluster: str) -> dict[MemberKey, MemberStream]:
-        """Survivors are told, and nobody waits for them."""
-        told = {stream.key: stream for stream in self._streams.of(group)}
-        for stream in told.values():
-            stream.lent(cluster)
-        return told
-
-    def _flush(self, streams: Iterable[MemberStream]) -> None:
-        """Pushes what they were told: to so many at once, to others in turns of their own, for the loop has more to do.
-
-        What a stream is told later than it could be is what holds then.
-        """
-        left = iter(streams)
-        for stream in islice(left, FLUSHES_AT_ONCE):
-            stream.flush()
-            self._unflushed.pop(stream, None)
-        self._unflushed |= dict.fromkeys(left)
-        if self._unflushed and self._flushing is None:
-            self._flushing = self._replica.host.tasks.spawn(self._flush_rest(), "deltas")
-
-    async def _flush_rest(self) -> None:
-        try:
-            while self._unflushed:
-                await self._clock.sleep(0)
-                some = list(islice(self._unflushed, FLUSHES_AT_ONCE))
-                for stream in some:
-                    del self._unflushed[stream]
-                    stream.flush()
-        finally:
-            self._flushing = None
 
     def _reloaded(self) -> None:
         """What members were told may not be what the histories say now: they join again and keep what is theirs."""
@@ -466,7 +379,7 @@ class Term:
         self._take_over()
 
     def _registry_spoke(self) -> None:
-        self._flush(self._streams)  # what waited for a cluster's address
+        self._pushes.flush(self._streams)  # what waited for a cluster's address
         for name in self._replica.aggregates.states(GROUPS):
             self.keeper(name).poke("the registry's channels changed")
 

@@ -27,7 +27,11 @@ from services.assigner.domain.decide import registered_spec
 from services.assigner.liveness.member_streams import MemberKey
 from services.assigner.liveness.tickets import Tickets, origin_of
 from services.assigner.model import backlog_splits, stopped_lanes
-from services.assigner.model.events import ChannelView, Command, JoinMember
+from services.assigner.model.channels import ChannelView
+from services.assigner.model.commands import (
+    Command,
+    JoinMember,
+)
 from services.assigner.model.group import Fencing, GroupSpec
 from services.assigner.peers import RegistryFollower
 from services.assigner.reconciler.deleted_streams import streams_deleted

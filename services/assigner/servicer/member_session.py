@@ -30,7 +30,8 @@ from services.assigner.liveness.member_streams import MemberKey
 from services.assigner.liveness.message_allowance import Allowance
 from services.assigner.liveness.sent_leases import SentLeases
 from services.assigner.model import generations
-from services.assigner.model.events import LeaseGrant, Release
+from services.assigner.model.commands import Release
+from services.assigner.model.events import LeaseGrant
 from services.assigner.model.group import Group, GroupSpec, LeaseState, Split, channel_of
 from services.assigner.peers import RegistryFollower
 from services.assigner.policy.measured_loads import Sample

@@ -18,7 +18,12 @@ from services.assigner.domain.admission import check_spec
 from services.assigner.domain.decide import registered_spec
 from services.assigner.liveness.member_streams import MemberKey
 from services.assigner.liveness.tickets import Tickets
-from services.assigner.model.events import Command, DeleteGroup, RegisterGroup, UpdateGroup
+from services.assigner.model.commands import (
+    Command,
+    DeleteGroup,
+    RegisterGroup,
+    UpdateGroup,
+)
 from services.assigner.model.group import Group, GroupSpec
 from services.assigner.peers import RegistryFollower
 from services.assigner.reconciler.group_loop import GROUPS

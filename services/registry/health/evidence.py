@@ -23,7 +23,7 @@ from enum import Enum
 
 from braid.kernel.limits.health import ALIVE_SLACK_SECONDS, REFUSED_LOOKS_MIN
 from services.registry.liveness.witnesses import NOBODY, Heard, Hearsay
-from services.registry.model.clusters import HealthVerdict
+from services.registry.model.health import HealthVerdict
 
 
 class LookPart(Enum):

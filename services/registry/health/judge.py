@@ -25,7 +25,10 @@ from typing import Final
 
 from braid.kernel.limits.health import FLAP_HOLD_SECONDS_MAX, FLAP_WINDOW_SECONDS
 from services.registry.health.evidence import Evidence
-from services.registry.model.clusters import Health, HealthVerdict
+from services.registry.model.health import (
+    Health,
+    HealthVerdict,
+)
 from services.registry.model.thresholds import Thresholds
 
 USUAL: Final = Thresholds()

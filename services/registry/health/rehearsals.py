@@ -13,8 +13,9 @@ from services.registry.health.evidence import Evidence, Look, LookPart, weigh
 from services.registry.health.judge import Judgement, judge
 from services.registry.liveness.witnesses import Users, Witnesses
 from services.registry.model.channels import ChannelState
-from services.registry.model.clusters import Cluster, Health
+from services.registry.model.clusters import Cluster
 from services.registry.model.drills import DrillKind
+from services.registry.model.health import Health
 from services.registry.model.streams import Stream
 from services.registry.model.thresholds import Thresholds, thresholds_of
 

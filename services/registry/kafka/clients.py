@@ -2,7 +2,8 @@
 
 from braid.kernel.errors import ClusterUnavailable
 from braid.kernel.ports import ClusterDescription, Kafka, KafkaAdmin, KafkaCluster, KafkaOffsets
-from services.registry.model.clusters import Cluster, ClusterSpec
+from services.registry.model.cluster_specs import ClusterSpec
+from services.registry.model.clusters import Cluster
 
 _Address = tuple[str, str]
 

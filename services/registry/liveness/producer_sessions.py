@@ -51,6 +51,10 @@ class ProducerSession:
     drill: bool = False
     questions: set[str] = field(default_factory=set)
 
+    def introduce(self, host: str, lanes: Collection[str], *, drill: bool, knows_denials: bool) -> None:
+        """Takes what its newest hello says of it."""
+        self.host, self.lanes, self.drill, self.knows_denials = host, frozenset(lanes), drill, knows_denials
+
 
 @dataclass
 class Standing:

@@ -1,9 +1,9 @@
-"""Looks at every cluster again and again while leading, and records what `health.py` makes of it.
+"""Looks at every cluster again and again while leading, and records what `health` makes of it.
 
-A look is metadata, a canary appended to one of its partitions in turn (they have a leader each), and that canary
-fetched back, all within the time-out. Each cluster has a task of its own, so that one that hangs delays no other, and
-others for the leaders of our topics, which change seldom and fill larger answers, and for its controller, who answers
-late or never while brokers serve. Time in which this process was late itself does not count (`own_lateness.py`).
+A look (`canary_looks.py`) goes to the canary's partitions in turn (they have a leader each), and has a time-out. Each
+cluster has a task of its own, so that one that hangs delays no other, and others for the leaders of our topics, which
+change seldom and fill larger answers, and for its controller, who answers late or never while brokers serve. Time in
+which this process was late itself does not count (`own_lateness.py`).
 """
 
 import asyncio
@@ -20,30 +20,29 @@ from braid.kernel.limits.health import (
 )
 from braid.kernel.limits.registry import IDENTITY_CHECK_SECONDS, RECONCILE_SECONDS
 from braid.kernel.limits.runtime import ROUNDING_SECONDS
-from braid.kernel.ports import KafkaAdmin, Survey, TopicPartition
+from braid.kernel.ports import Survey, TopicPartition
 from braid.runtime.replica import Replica
-from services.registry.health.evidence import Look, LookPart
+from services.registry.health.evidence import Look
 from services.registry.health.observed import Observed
 from services.registry.histories import CLUSTERS, STREAMS
+from services.registry.kafka.canary_looks import CanaryLook
 from services.registry.kafka.clients import Access
 from services.registry.liveness.own_lateness import Lateness
 from services.registry.liveness.witnesses import SILENCE, Heard, Users, Witnesses
 from services.registry.model.channels import CONSUMABLE, ChannelState
-from services.registry.model.clusters import (
-    Cluster,
+from services.registry.model.cluster_commands import (
     ClusterCommand,
-    Health,
     LearnAppendTime,
     ObserveBrokers,
     ObserveIdentity,
     SetHealth,
 )
+from services.registry.model.clusters import Cluster
+from services.registry.model.health import Health
 from services.registry.model.thresholds import Thresholds
-from services.registry.model.topics import CANARY_CONFIG, canary_topic, default_copies, tried_topic
+from services.registry.model.topics import CANARY_CONFIG, default_copies, tried_topic
 from services.registry.term_tasks import Crew
 
-_CANARY = b"braid: a cluster is probed here"
-_CANARY_PARTITIONS_MAX = 6  # one per broker: a single broker's death must not make its cluster look dead
 _PATIENCE = 4  # times the time-out: clients' own timers, which count our lateness too, come after it
 _LOOKED_AT = (*CONSUMABLE, ChannelState.STANDBY)
 
@@ -163,7 +162,7 @@ class Prober:
         self, cluster: Cluster, observed: Observed, looks: int
     ) -> tuple[Look | None, TopicPartition | None]:
         """One look, and how far it came; None when this process was too late for it to mean anything."""
-        glance = _Glance(self._access.admin(cluster, "probe"), cluster, observed, self._now, looks)
+        glance = CanaryLook(self._access.admin(cluster, "probe"), cluster, observed, self._now, looks)
         since, began = self._now(), self._replica.host.clock.elapsed()
         seconds = observed.patience(cluster, since)
         reason, refused, denied, timed_out = "", False, False, False
@@ -354,51 +353,3 @@ class Prober:
             return
         for record in outcome.events:
             self._replica.log.info("cluster", cluster=name, change=repr(record.event))
-
-
-class _Glance:
-    """The requests of one look, and how far they came.
-
-    Attributes:
-        part: The one under way.
-        partition: Of the canary, once it is chosen.
-        append_seconds: How long the append took.
-    """
-
-    def __init__(
-        self, admin: KafkaAdmin, cluster: Cluster, observed: Observed, now: Callable[[], float], looks: int
-    ) -> None:
-        self.part = LookPart.METADATA
-        self.partition: TopicPartition | None = None
-        self.append_seconds = 0.0
-        self._admin = admin
-        self._cluster = cluster
-        self._observed = observed
-        self._now = now
-        self._looks = looks
-
-    async def take(self, seconds: float) -> None:
-        """Looks. Raises what any part of it does."""
-        topic = self._observed.canary
-        survey = await self._admin.survey([topic])
-        if not self._observed.see_canary(survey, self._now()):
-            await prepare_canary(self._admin, self._cluster.spec.topic_prefix, self._cluster.usual_brokers)
-            return
-        partition = self._observed.partition(survey.topics[topic].partitions, self._looks)
-        self.part, self.partition = LookPart.APPEND, partition
-        began = self._now()
-        written = await self._admin.try_append(partition, _CANARY, seconds)
-        self.append_seconds = self._now() - began
-        self.part = LookPart.FETCH
-        if await self._admin.fingerprint(partition, written.offset + 1) is None:
-            raise ClusterUnavailable(f"what was appended at offset {written.offset} is not there")
-
-
-async def prepare_canary(admin: KafkaAdmin, prefix: str, usual_brokers: Collection[int] = ()) -> None:
-    """Creates the topic probes append to, with a partition per broker, unless it is there."""
-    brokers = len({*(await admin.describe_cluster()).brokers, *usual_brokers})
-    partitions = max(1, min(_CANARY_PARTITIONS_MAX, brokers))
-    try:
-        await admin.create_topic(canary_topic(prefix), partitions, default_copies(brokers), CANARY_CONFIG)
-    except AlreadyExists:
-        return

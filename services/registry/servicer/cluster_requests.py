@@ -19,22 +19,24 @@ from braid.kernel.ports import Caller, ClusterDescription, KafkaAdmin
 from services.registry.codec.specs import read_cluster_spec
 from services.registry.codec.views import cluster_message, departure_message
 from services.registry.histories import CLUSTERS
+from services.registry.kafka.canary_looks import prepare_canary
 from services.registry.model.belonging import RecordMark
-from services.registry.model.clusters import (
+from services.registry.model.cluster_commands import (
     CancelDecommission,
-    Cluster,
-    ClusterSpec,
     Cordon,
     Decommission,
     DeleteCluster,
     RegisterCluster,
     UpdateCluster,
+)
+from services.registry.model.cluster_specs import (
+    ClusterSpec,
     check_cluster_spec,
 )
+from services.registry.model.clusters import Cluster
 from services.registry.model.etags import check_etag
 from services.registry.ownership.adoption import adopt, give_up
 from services.registry.policy.decommission import departures, left_on
-from services.registry.reconciler.prober import prepare_canary
 from services.registry.servicer.request_context import Desk, page_of
 from services.registry.term import Term
 

@@ -87,12 +87,9 @@ class Producers:
         session = self._sessions.open(
             stream.name, hello.producer_id, hello.revision, stream.route_revision, self._replica.host.clock.elapsed()
         )
-        session.host = _host(hello, call.caller.peer)
-        session.lanes = frozenset(hello.lanes)
-        session.drill = stream.spec.drill is not None
-        session.knows_denials = KNOWS_DENIALS in hello.capabilities
-        stream_of = _Connection(session, session.connection)
-        stream_of.unplaced = [*hello.left, *hello.resumed]
+        drill, knows_denials = stream.spec.drill is not None, KNOWS_DENIALS in hello.capabilities
+        session.introduce(_host(hello, call.caller.peer), hello.lanes, drill=drill, knows_denials=knows_denials)
+        stream_of = _Connection(session, session.connection, [*hello.left, *hello.resumed])
         self._place(stream, stream_of)
         reading = self._replica.host.tasks.spawn(self._read(call, stream_of), f"producer {session.id}")
         try:
@@ -243,13 +240,13 @@ class Producers:
 class _Connection:
     """One stream of a session."""
 
-    def __init__(self, session: ProducerSession, number: int) -> None:
+    def __init__(self, session: ProducerSession, number: int, unplaced: list[ChannelLeft | LogResumed]) -> None:
         self.session = session
         self.number = number
         self.ended = False
         self.ended_well = False
         self.error: BraidError | None = None
-        self.unplaced: list[ChannelLeft | LogResumed] = []  # told of channels that the history does not know yet
+        self.unplaced = unplaced  # told of channels that the history does not know yet
 
 
 def _channel_of(stream: Stream, told: ChannelLeft | LogResumed) -> Channel | None:

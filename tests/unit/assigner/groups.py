@@ -7,24 +7,28 @@ from typing import Any
 from braid.kernel.decider import Context
 from braid.kernel.ids import make_epoch
 from services.assigner.domain.decide import GroupDecider
-from services.assigner.model.events import (
-    Balance,
+from services.assigner.model.channels import (
     ChannelView,
+    Presence,
+    SeenChannel,
+)
+from services.assigner.model.commands import (
+    Balance,
     Command,
-    Event,
     FixStart,
     Hello,
     JoinMember,
-    LeasesGranted,
-    LeasesReleased,
     LookAtIdle,
     ObserveChannels,
-    Presence,
     RegisterGroup,
     Release,
     ReleaseLeases,
+)
+from services.assigner.model.events import (
+    Event,
+    LeasesGranted,
+    LeasesReleased,
     RevokesStarted,
-    SeenChannel,
 )
 from services.assigner.model.group import Group, GroupSpec, LeaseState
 

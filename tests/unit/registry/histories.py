@@ -4,9 +4,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from braid.kernel.decider import Context
+from services.registry.domain.clusters import ClusterDecider
 from services.registry.domain.streams import StreamDecider
 from services.registry.model.channels import Channel, ChannelRef, ChannelState, ChannelWeight
-from services.registry.model.clusters import Cluster, ClusterCommand, ClusterDecider, ClusterEvent, ClusterSpec, Health
+from services.registry.model.cluster_commands import ClusterCommand
+from services.registry.model.cluster_events import ClusterEvent
+from services.registry.model.cluster_specs import ClusterSpec
+from services.registry.model.clusters import Cluster
+from services.registry.model.health import Health
 from services.registry.model.stream_commands import (
     CreateStream,
     MoveTraffic,

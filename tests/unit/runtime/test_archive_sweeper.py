@@ -1,7 +1,9 @@
 """Retention: an object goes after it looked expired for a day of elapsed time; a stepping clock deletes nothing."""
 
+from braid.archive.memory import MemoryArchive
 from braid.kernel.limits.archive import ARCHIVE_EXPIRY_SECONDS
 from braid.kernel.limits.store import SNAPSHOT_EVERY_EVENTS
+from braid.runtime.archive.shelf import Shelf
 from braid.runtime.archive.sweeper import Sweeper
 from testbed.checkers.past import PastAnswers
 from tests.support.virtual_time import run_virtual
@@ -57,8 +59,8 @@ def test_a_follower_leaves_a_shared_archive_to_the_leader() -> None:
     async def scenario() -> None:
         seat, _ = await grown(PastAnswers())
         before = dict(seat.archive.objects)
-        seat.archive._shared = True
-        sweeper = Sweeper(seat.shelf, "registry", seat.host.clock, seat.metrics, 90.0, lambda: False)
+        shelf = Shelf(MemoryArchive(seat.archive.objects, shared=True), seat.host.clock, seat.others)
+        sweeper = Sweeper(shelf, "registry", seat.host.clock, seat.metrics, 90.0, lambda: False)
         seat.process.clock.skew_ms += 400 * DAY_MS
         await sweeper.sweep()
         await seat.host.clock.sleep(ARCHIVE_EXPIRY_SECONDS)

@@ -9,37 +9,41 @@ from braid.kernel.errors import AlreadyExists, BraidError, Conflict, Exhausted, 
 from braid.kernel.ids import make_epoch, split_epoch
 from braid.kernel.limits.leases import GROUP_MEMBERS_MAX
 from services.assigner.domain.admission import etag_of
-from services.assigner.model.events import (
-    Balance,
+from services.assigner.model.channels import (
     ChannelObserved,
     CloseChannel,
+    Presence,
+)
+from services.assigner.model.commands import (
+    Balance,
     Command,
     DeleteGroup,
     FixStart,
+    JoinMember,
+    LookAtIdle,
+    ObserveChannels,
+    RegisterGroup,
+    Release,
+    ReleaseLeases,
+    RemoveMember,
+    TakeOverdue,
+    Together,
+    UpdateGroup,
+)
+from services.assigner.model.events import (
     GoneReason,
     GroupIdleAlerted,
     GroupIdleExpired,
     GroupRegistered,
     GroupUpdated,
-    JoinMember,
     LeaseGrant,
     LeasesGranted,
     LeasesReleased,
-    LookAtIdle,
     MemberGone,
     MemberJoined,
-    ObserveChannels,
-    Presence,
-    RegisterGroup,
-    Release,
-    ReleaseLeases,
     ReleaseReason,
-    RemoveMember,
     RevokesStarted,
     StartFixed,
-    TakeOverdue,
-    Together,
-    UpdateGroup,
 )
 from services.assigner.model.group import GroupSpec, LeaseState, Ownership, StartKind, StartPosition
 from tests.unit.assigner.groups import SPEC, History, context, hello, joined, member, observe, registered, seen, view

@@ -5,7 +5,11 @@ import pytest
 from braid.api.assigner.v1 import assigner_service_pb2 as api
 from braid.kernel.errors import BraidError, Invalid, NotFound
 from services.assigner.domain.preview import Change, Preview, preview
-from services.assigner.model.events import GoneReason, Loads, RemoveMember
+from services.assigner.model.commands import (
+    Loads,
+    RemoveMember,
+)
+from services.assigner.model.events import GoneReason
 from tests.support.virtual_time import run_virtual
 from tests.unit.assigner.groups import History, joined, member, seen
 from tests.unit.assigner.mesh import Mesh, Participant

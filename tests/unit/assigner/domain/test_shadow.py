@@ -19,14 +19,16 @@ from services.assigner.codec.snapshots import decode, encode
 from services.assigner.domain import explain
 from services.assigner.domain.decide import GroupDecider
 from services.assigner.domain.shadow import ShadowLook, look, tried
-from services.assigner.model.events import (
+from services.assigner.model.commands import (
     Balance,
     Command,
-    Event,
-    GoneReason,
     JoinMember,
     Loads,
     RemoveMember,
+)
+from services.assigner.model.events import (
+    Event,
+    GoneReason,
     RevokesStarted,
 )
 from services.assigner.model.group import Group

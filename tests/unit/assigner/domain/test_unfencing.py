@@ -13,7 +13,14 @@ from braid.kernel.errors import Fenced, Refused
 from braid.kernel.ports import Committed, TopicPartition
 from services.assigner.domain import unfencing
 from services.assigner.model import generations
-from services.assigner.model.events import EndMembership, MembershipEnded, ProgressSetAside, RecordAside
+from services.assigner.model.commands import (
+    EndMembership,
+    RecordAside,
+)
+from services.assigner.model.events import (
+    MembershipEnded,
+    ProgressSetAside,
+)
 from services.assigner.model.group import ClusterFence, Fencing, Group, GroupSpec
 from tests.support.virtual_time import run_virtual
 from tests.unit.assigner.mesh import Mesh, Participant

@@ -1,5 +1,8 @@
 """Tickets name a stream for its own connection only, and are never given twice."""
 
+from typing import cast
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,6 +22,14 @@ def test_a_ticket_counts_where_it_was_given() -> None:
     tickets.void(HERE, mine)
     tickets.void(HERE, mine)
     assert tickets.of(HERE) == {}
+
+
+def test_who_looks_at_the_holders_of_a_connection_cannot_change_them() -> None:
+    tickets = Tickets[str](0)
+    mine = tickets.issue(HERE, "mine")
+    with pytest.raises(TypeError):
+        cast("dict[int, str]", tickets.of(HERE))[mine] = "another's"
+    assert tickets.of(HERE) == {mine: "mine"}
 
 
 def test_a_connection_belongs_to_one_principal_of_one_tenant() -> None:

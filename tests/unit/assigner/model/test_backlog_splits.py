@@ -15,7 +15,15 @@ from services.assigner.model.backlog_splits import (
     SplitRefused,
     ToldSplit,
 )
-from services.assigner.model.events import Balance, CloseChannel, GoneReason, LeasesGranted, RemoveMember
+from services.assigner.model.channels import CloseChannel
+from services.assigner.model.commands import (
+    Balance,
+    RemoveMember,
+)
+from services.assigner.model.events import (
+    GoneReason,
+    LeasesGranted,
+)
 from services.assigner.model.group import Group
 from services.assigner.model.progress_findings import ProgressDoubted, ReportDoubts
 from services.assigner.servicer.reads import group_message

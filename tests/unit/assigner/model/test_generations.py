@@ -12,16 +12,11 @@ from braid.kernel.ports import Generation
 from services.assigner.codec import snapshots
 from services.assigner.domain.admission import GENERATIONS
 from services.assigner.model import generations
-from services.assigner.model.events import (
+from services.assigner.model.commands import (
     Balance,
-    BumpIntended,
-    FencingWaived,
     FixStart,
-    GenerationBumped,
-    GoneReason,
     IntendBump,
     JoinMember,
-    LeasesGranted,
     ObserveChannels,
     RecordBump,
     Release,
@@ -29,6 +24,13 @@ from services.assigner.model.events import (
     RemoveMember,
     UpdateGroup,
     WaiveFencing,
+)
+from services.assigner.model.events import (
+    BumpIntended,
+    FencingWaived,
+    GenerationBumped,
+    GoneReason,
+    LeasesGranted,
 )
 from services.assigner.model.group import Fencing, LeaseState, Ownership
 from tests.unit.assigner.groups import SPEC, History, context, hello, member, registered, seen, view

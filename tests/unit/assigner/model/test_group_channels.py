@@ -15,23 +15,27 @@ from braid.kernel.offset_ranges import OPEN, OffsetRange
 from services.assigner.codec import snapshots
 from services.assigner.codec.events import GroupCodec
 from services.assigner.model import group_channels
-from services.assigner.model.events import (
-    Balance,
+from services.assigner.model.channels import (
     ChannelClosed,
     ChannelObserved,
     CloseChannel,
     EndReading,
-    Event,
     FinishReading,
+    Presence,
+    SeenChannel,
+)
+from services.assigner.model.commands import (
+    Balance,
     FixStart,
     JoinMember,
-    LeasesReleased,
-    Presence,
     RegisterGroup,
+    UpdateGroup,
+)
+from services.assigner.model.events import (
+    Event,
+    LeasesReleased,
     ReleaseReason,
     RevokesStarted,
-    SeenChannel,
-    UpdateGroup,
 )
 from services.assigner.model.group import GroupSpec, StartKind, StartPosition
 from services.assigner.model.progress_resets import RecordReset, ResetIntended, ResetProgress

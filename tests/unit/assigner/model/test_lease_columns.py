@@ -9,7 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import invariant
 
-from services.assigner.model.events import GoneReason, JoinMember, RemoveMember
+from services.assigner.model.commands import (
+    JoinMember,
+    RemoveMember,
+)
+from services.assigner.model.events import GoneReason
 from services.assigner.model.group import Group, Lease, LeaseState, Member
 from services.assigner.model.lease import split
 from services.assigner.model.lease_columns import PAGE, LeaseColumns, Page

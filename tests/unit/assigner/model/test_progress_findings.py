@@ -4,7 +4,11 @@ from dataclasses import replace
 
 from braid.kernel.limits.leases import HELLO_TEXT_MAX
 from services.assigner.codec import snapshots
-from services.assigner.model.events import Balance, GoneReason, RemoveMember
+from services.assigner.model.commands import (
+    Balance,
+    RemoveMember,
+)
+from services.assigner.model.events import GoneReason
 from services.assigner.model.group import Group
 from services.assigner.model.progress_findings import ProgressDoubted, ReportDoubts
 from services.assigner.servicer.reads import group_message

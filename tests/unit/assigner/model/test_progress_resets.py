@@ -8,7 +8,13 @@ import pytest
 from braid.kernel.errors import NotFound, Refused, Unavailable
 from services.assigner.codec import snapshots
 from services.assigner.model import progress_resets
-from services.assigner.model.events import Balance, JoinMember, LeasesGranted, ObserveChannels, Presence
+from services.assigner.model.channels import Presence
+from services.assigner.model.commands import (
+    Balance,
+    JoinMember,
+    ObserveChannels,
+)
+from services.assigner.model.events import LeasesGranted
 from services.assigner.model.group import Group, GroupSpec
 from services.assigner.model.progress_resets import ProgressReset, RecordReset, ResetIntended, ResetProgress
 from tests.unit.assigner.groups import SPEC, History, hello, joined, member, registered, seen, view

@@ -13,15 +13,17 @@ from braid.kernel.limits.leases import GROUP_RULES_MAX
 from services.assigner.codec.events import GroupCodec
 from services.assigner.domain import operator_rules
 from services.assigner.domain.explain import explain
-from services.assigner.model.events import (
+from services.assigner.model.channels import CloseChannel
+from services.assigner.model.commands import (
     Balance,
-    CloseChannel,
     DeleteGroup,
-    GoneReason,
     JoinMember,
-    LeasesGranted,
     Loads,
     RemoveMember,
+)
+from services.assigner.model.events import (
+    GoneReason,
+    LeasesGranted,
     RevokesStarted,
 )
 from services.assigner.model.group import Group, LeaseState

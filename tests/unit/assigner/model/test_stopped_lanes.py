@@ -6,7 +6,8 @@ from braid.kernel.errors import NotFound
 from braid.kernel.limits.leases import HELLO_TEXT_MAX
 from services.assigner.codec import snapshots
 from services.assigner.model import stopped_lanes
-from services.assigner.model.events import GoneReason, RemoveMember
+from services.assigner.model.commands import RemoveMember
+from services.assigner.model.events import GoneReason
 from services.assigner.model.stopped_lanes import LaneResumeAsked, LaneResumed, LaneStopped, ReportStops, ResumeLane
 from tests.unit.assigner.groups import joined, member
 

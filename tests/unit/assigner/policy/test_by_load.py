@@ -9,8 +9,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.assigner.policy.by_load import Band, Floats, Improvement, Indices, LeaseMove, Mask, Placement, Rules
+from services.assigner.policy import improvement
+from services.assigner.policy.arrays import (
+    Floats,
+    Indices,
+    Mask,
+)
+from services.assigner.policy.by_load import (
+    LeaseMove,
+    Placement,
+)
 from services.assigner.policy.by_number import Measured, Movable, place, placing
+from services.assigner.policy.improvement import (
+    Band,
+    Improvement,
+    improve,
+)
+from services.assigner.policy.placement_rules import Rules
 
 T = TypeVar("T")
 WEIGHTS = st.lists(st.sampled_from([0.01, 0.01, 0.02, 0.05, 0.1, 0.4, 1.0, 3.0]), min_size=1, max_size=60)
@@ -132,7 +147,7 @@ def test_improving_is_bounded_ends_even_and_is_then_left_alone(
 ) -> None:
     before = anyhow(data, weights, capacities)
     after = Placement(before.weights, before.holders, np.array(capacities))
-    moves = after.improve(Band(0.0, 0.0, 0.0, 0.0), UNBOUNDED)
+    moves = improve(after, Band(0.0, 0.0, 0.0, 0.0), UNBOUNDED)
     check_books(after, capacities)
     check_moves(before, after, moves)
     check_evened(after, capacities, 0.0)
@@ -144,11 +159,11 @@ def test_steady_load_comes_to_rest_and_moves_nothing_then(
 ) -> None:
     placement = anyhow(data, weights, capacities)
     steps = 0
-    while placement.improve(Band(), UNBOUNDED):
+    while improve(placement, Band(), UNBOUNDED):
         steps += 1
         assert steps <= len(capacities) + 2, "it goes on and on"
     holders = placement.holders.tolist()
-    assert not placement.improve(Band(), UNBOUNDED)
+    assert not improve(placement, Band(), UNBOUNDED)
     assert placement.holders.tolist() == holders
 
 
@@ -158,7 +173,7 @@ def test_within_the_band_nothing_moves(loads: list[float]) -> None:
     placement = Placement(parts, np.repeat(np.arange(len(loads)), 10), np.ones(len(loads)))
     mean = placement.mean
     outside = placement.relative.max() > mean * 1.15 or placement.relative.min() < mean * 0.7
-    assert not placement.improve(Band(), UNBOUNDED) or outside
+    assert not improve(placement, Band(), UNBOUNDED) or outside
 
 
 @given(WEIGHTS, CAPACITIES, st.integers(0, 5), st.data())
@@ -167,7 +182,7 @@ def test_a_budget_is_kept_and_every_move_of_it_helps(
 ) -> None:
     before = anyhow(data, weights, capacities)
     after = Placement(before.weights, before.holders, np.array(capacities))
-    moves = after.improve(Band(), budget)
+    moves = improve(after, Band(), budget)
     assert len(moves) <= budget
     assert after.relative.max() <= before.relative.max() + EXACT
     check_books(after, capacities)
@@ -179,7 +194,7 @@ def test_sliced_it_comes_to_the_same(
 ) -> None:
     before = anyhow(data, weights, capacities)
     whole, sliced = (Placement(before.weights, before.holders, np.array(capacities)) for _ in range(2))
-    moves = whole.improve(Band(), budget)
+    moves = improve(whole, Band(), budget)
     improvement = Improvement(sliced, Band(), budget)
     while not improvement.step(tries):
         assert (sliced.holders == before.holders).all(), "nothing moves before all is known"
@@ -204,7 +219,7 @@ def finished(steps: Generator[None, None, T]) -> T:
 def test_a_slice_ends_in_time_and_what_was_found_is_done() -> None:
     """Twenty partitions too many with one of two members; three of them are moved at a time."""
     placement = Placement(np.full(40, 0.1), np.repeat([0, 1], [40, 0]), np.ones(2))
-    assert [len(placement.improve(Band(), UNBOUNDED, 3)) for _ in range(9)] == [3, 3, 3, 3, 3, 3, 0, 0, 0]
+    assert [len(improve(placement, Band(), UNBOUNDED, 3)) for _ in range(9)] == [3, 3, 3, 3, 3, 3, 0, 0, 0]
     assert placement.relative.max() <= placement.mean * 1.15
 
 
@@ -218,7 +233,7 @@ def test_rules_are_never_broken(weights: list[float], members: int, data: st.Dat
     placement = Placement(np.array(weights), np.full(size, -1), np.ones(members), Rules(kinds, allowed, apart))
     placement.deal(np.arange(size))
     check_rules(placement, kinds, allowed, apart)
-    placement.improve(Band(0.0, 0.0, 0.0, 0.0), UNBOUNDED)
+    improve(placement, Band(0.0, 0.0, 0.0, 0.0), UNBOUNDED)
     check_rules(placement, kinds, allowed, apart)
     for partition in np.flatnonzero((placement.holders < 0) & (apart < 0)).tolist():
         assert not allowed[kinds[partition]].any(), "free though somebody may hold it"
@@ -238,7 +253,7 @@ def test_hosts_have_room_for_their_part_and_nobody_is_left_alone(
     rules = Rules(kinds, allowed, apart, at, room, soft=True)
     placement = Placement(np.array(weights), np.full(size, -1), np.ones(members), rules)
     placement.deal(np.arange(size))
-    placement.improve(Band(0.0, 0.0, 0.0, 0.0), UNBOUNDED)
+    improve(placement, Band(0.0, 0.0, 0.0, 0.0), UNBOUNDED)
     held = placement.holders >= 0
     assert held[allowed[kinds].any(axis=1)].all()
     assert allowed[kinds[held], placement.holders[held]].all()
@@ -294,15 +309,15 @@ def test_without_a_budget_nothing_is_planned(monkeypatch: pytest.MonkeyPatch) ->
     """An uneven group is looked at every few seconds, however long its budget is spent."""
     planned: list[float] = []
 
-    def plan(self: Placement, live: Mask, mean: float, inner: float) -> Iterator[LeaseMove]:
+    def plan(planned_on: Placement, live: Mask, mean: float, inner: float) -> Iterator[LeaseMove]:
         planned.append(mean)
         yield from ()
 
-    monkeypatch.setattr(Placement, "_improving", plan)
+    monkeypatch.setattr(improvement, "improving_moves", plan)
     uneven = Placement(np.full(6, 0.5), np.zeros(6, np.int64), np.ones(2))
-    assert uneven.improve(Band(), 0) == []
+    assert improve(uneven, Band(), 0) == []
     assert planned == []
-    uneven.improve(Band(), 1)
+    improve(uneven, Band(), 1)
     assert len(planned) == 1
 
 
@@ -347,7 +362,7 @@ def test_an_assignor_that_ignores_load_is_noticed() -> None:
 def test_an_assignor_that_moves_what_it_need_not_is_noticed() -> None:
     before = Placement(np.full(6, 0.5), np.array([1, 1, 1, 0, 0, 0]), np.ones(2))
     after = Placement(before.weights, before.holders, np.ones(2))
-    check_moves(before, after, after.improve(Band(0.0, 0.0, 0.0, 0.0), UNBOUNDED))
+    check_moves(before, after, improve(after, Band(0.0, 0.0, 0.0, 0.0), UNBOUNDED))
     with pytest.raises(AssertionError):
         check_moves(before, after, restless(after))
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from services.assigner.policy.arrays import Indices
 from services.assigner.policy.balance import Assignor
-from services.assigner.policy.by_load import Indices
 from services.assigner.policy.by_number import Measured, Movable, place
 
 CHANNELS = st.lists(st.integers(1, 12), min_size=1, max_size=8)

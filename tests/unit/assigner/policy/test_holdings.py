@@ -5,9 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.assigner.policy import holdings
+from services.assigner.policy import by_load
+from services.assigner.policy.arrays import Indices
 from services.assigner.policy.by_load import Placement
-from services.assigner.policy.holdings import Holdings, Indices
+from services.assigner.policy.holdings import Holdings
 
 MEMBERS = 5
 HOLDERS = st.lists(st.integers(-1, MEMBERS - 1), max_size=40)
@@ -44,13 +45,19 @@ def test_a_hand_over_nobody_told_of_is_noticed() -> None:
 
 def test_after_many_hand_overs_it_begins_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     """Members die one after the other; what is kept of hand-overs stays within the number of partitions."""
-    monkeypatch.setattr(holdings, "_LATER_MIN", 4)
-    placement = Placement(np.full(16, 0.1), np.arange(16) % 8, np.ones(8))
-    kept = []
+    begun: list[int] = []
+
+    class Counted(Holdings):
+        def __init__(self, holders: Indices, members: int) -> None:
+            begun.append(members)
+            super().__init__(holders, members)
+
+    monkeypatch.setattr(by_load, "Holdings", Counted)
+    partitions = 1_024
+    placement = Placement(np.full(partitions, 0.1), np.arange(partitions) % 8, np.ones(8))
     for member in range(7):
         placement.remove([member])
-        kept.append(placement._held())
         check = np.bincount(placement.holders, minlength=8)
         assert [len(placement.held_by(each)) for each in range(8)] == check.tolist()
-    assert len(set(map(id, kept))) > 1
-    assert placement.held_by(7) == list(range(16))
+    assert begun == [8, 8]
+    assert placement.held_by(7) == list(range(partitions))

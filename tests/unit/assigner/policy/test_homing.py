@@ -10,16 +10,18 @@ from hypothesis import strategies as st
 
 from braid.kernel.ids import LeaseId
 from braid.kernel.limits.leases import HOME_SECONDS
-from services.assigner.model.events import (
+from services.assigner.model.commands import (
     Balance,
-    Event,
-    GoneReason,
     JoinMember,
-    LeasesGranted,
     Loads,
     Release,
     ReleaseLeases,
     RemoveMember,
+)
+from services.assigner.model.events import (
+    Event,
+    GoneReason,
+    LeasesGranted,
     RevokesStarted,
 )
 from services.assigner.model.leases import Leases

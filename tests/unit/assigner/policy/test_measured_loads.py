@@ -5,7 +5,16 @@ import dataclasses
 import pytest
 
 from braid.kernel.limits.placement import LOAD_BUSY_PER_SECOND_MAX, LOAD_SETTLE_SECONDS
-from services.assigner.model.events import Balance, Event, Loads, Release, ReleaseLeases, RevokesStarted
+from services.assigner.model.commands import (
+    Balance,
+    Loads,
+    Release,
+    ReleaseLeases,
+)
+from services.assigner.model.events import (
+    Event,
+    RevokesStarted,
+)
 from services.assigner.model.group import Group, LeaseState
 from services.assigner.policy.balance import balance
 from services.assigner.policy.by_number import place

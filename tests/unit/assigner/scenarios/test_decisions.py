@@ -13,12 +13,21 @@ from hypothesis import strategies as st
 
 from braid.kernel.limits.placement import LOAD_FLOOR, PLACEMENT_BAND_HIGH, PLACEMENT_BAND_INNER
 from services.assigner.domain.decide import GroupDecider
-from services.assigner.model.events import Balance, Event, GoneReason, Loads, RemoveMember, RevokesStarted
+from services.assigner.model.commands import (
+    Balance,
+    Loads,
+    RemoveMember,
+)
+from services.assigner.model.events import (
+    Event,
+    GoneReason,
+    RevokesStarted,
+)
 from services.assigner.model.group import Group, LeaseState
 from services.assigner.model.lease import channel_of
 from services.assigner.model.lease_columns import LeaseColumns, Page
+from services.assigner.policy.arrays import Indices
 from services.assigner.policy.balance import Assignor
-from services.assigner.policy.by_load import Indices
 from services.assigner.policy.by_number import Measured, Movable
 from services.assigner.policy.layout import layout
 from tests.unit.assigner.groups import History, joined, member, seen

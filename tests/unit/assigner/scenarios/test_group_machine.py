@@ -13,25 +13,29 @@ from braid.kernel.errors import BraidError
 from braid.kernel.ids import make_epoch
 from services.assigner.codec.events import GroupCodec
 from services.assigner.domain.decide import GroupDecider
-from services.assigner.model.events import (
-    Balance,
+from services.assigner.model.channels import (
     CloseChannel,
+    Presence,
+)
+from services.assigner.model.commands import (
+    Balance,
     Command,
     DeleteGroup,
-    Event,
     FixStart,
-    GoneReason,
     JoinMember,
-    LeasesGranted,
-    LeasesReleased,
     LookAtIdle,
-    Presence,
     RegisterGroup,
     Release,
     ReleaseLeases,
     RemoveMember,
     TakeOverdue,
     UpdateGroup,
+)
+from services.assigner.model.events import (
+    Event,
+    GoneReason,
+    LeasesGranted,
+    LeasesReleased,
 )
 from services.assigner.model.group import GroupSpec
 from tests.unit.assigner.groups import (

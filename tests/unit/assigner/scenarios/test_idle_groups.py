@@ -15,13 +15,15 @@ from braid.runtime.clocks import waits as runtime_waits
 from services.assigner.codec import snapshots
 from services.assigner.codec.events import GroupCodec
 from services.assigner.domain.idle_wait import IdleWait
+from services.assigner.model.commands import (
+    JoinMember,
+    LookAtIdle,
+)
 from services.assigner.model.events import (
     Event,
     GroupIdleAlerted,
     GroupIdleExpired,
     GroupUpdated,
-    JoinMember,
-    LookAtIdle,
 )
 from services.assigner.model.group import Group
 from tests.unit.assigner.groups import SPEC, hello, member, registered

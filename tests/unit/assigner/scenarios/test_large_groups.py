@@ -10,22 +10,24 @@ from braid.kernel.ids import ChannelId, make_epoch
 from braid.kernel.limits.names import PARTITIONS_MAX
 from braid.kernel.limits.store import APPEND_BYTES_MAX
 from services.assigner.domain.decide import GroupDecider
-from services.assigner.model.events import (
-    CloseChannel,
+from services.assigner.model.channels import CloseChannel
+from services.assigner.model.commands import (
     Command,
-    Event,
-    GoneReason,
     JoinMember,
-    LeasesReleased,
     Release,
     ReleaseLeases,
     RemoveMember,
     TakeOverdue,
 )
+from services.assigner.model.events import (
+    Event,
+    GoneReason,
+    LeasesReleased,
+)
 from services.assigner.model.group import Channel, Group, GroupSpec, Lease, LeaseState, Member
 from services.assigner.policy.balance import balance
 from services.assigner.policy.by_number import place
-from services.assigner.reconciler import term
+from services.assigner.reconciler import member_pushes
 from services.assigner.reconciler.group_loop import GROUPS
 from services.assigner.servicer import member_session
 from tests.support.virtual_time import run_virtual
@@ -122,7 +124,7 @@ def test_members_are_told_in_turns_and_in_parts_what_is_granted() -> None:
     async def scenario() -> None:
         mesh = Mesh()
         mesh.channel("logs/live/1", 24)
-        with patch.object(term, "FLUSHES_AT_ONCE", 1), patch.object(member_session, "DELTA_LEASES_MAX", 3):
+        with patch.object(member_pushes, "FLUSHES_AT_ONCE", 1), patch.object(member_session, "DELTA_LEASES_MAX", 3):
             await mesh.start(channels=())
             members = [Participant(mesh, f"web-{number}", fenced=True) for number in range(3)]
             await mesh.settled(3)

@@ -3,7 +3,8 @@
 from collections.abc import Callable
 
 from braid.api.assigner.v1 import join_pb2
-from services.assigner.model.events import JoinMember, MemberGone
+from services.assigner.model.commands import JoinMember
+from services.assigner.model.events import MemberGone
 from tests.support.virtual_time import run_virtual
 from tests.unit.assigner.mesh import Mesh, Wire, granted
 

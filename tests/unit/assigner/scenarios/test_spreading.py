@@ -8,14 +8,16 @@ from hypothesis import strategies as st
 
 from braid.kernel.errors import NotFound, Refused
 from services.assigner.domain import operator_rules
-from services.assigner.model.events import (
+from services.assigner.model.channels import SeenChannel
+from services.assigner.model.commands import (
     Balance,
-    GoneReason,
     JoinMember,
     Loads,
     RemoveMember,
+)
+from services.assigner.model.events import (
+    GoneReason,
     RevokesStarted,
-    SeenChannel,
 )
 from services.assigner.model.rules import Ban, BanMember, PinLease, SetSpreading, Zones
 from services.assigner.policy.layout import layout

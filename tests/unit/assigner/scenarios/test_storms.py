@@ -9,6 +9,7 @@ from unittest.mock import patch
 from braid.api.assigner.v1 import join_pb2
 from braid.kernel.limits.leases import HELLOS_AT_ONCE, JOINS_GATHER_SECONDS
 from braid.kernel.ports import HistoryId
+from services.assigner.liveness import newcomers
 from services.assigner.model.events import MemberGone, MemberJoined
 from services.assigner.reconciler import join_queue, term
 from services.assigner.reconciler.group_loop import GroupKeeper
@@ -113,7 +114,7 @@ def looks(*, together: bool) -> int:
     gathering = JOINS_GATHER_SECONDS if together else 0.0
     with (
         patch.object(join_queue, "JOINS_AT_ONCE", 2),
-        patch.object(term, "JOINS_GATHER_SECONDS", gathering),
+        patch.object(newcomers, "JOINS_GATHER_SECONDS", gathering),
         patch.object(GroupKeeper, "_decide", counted),
     ):
         run(scenario())

@@ -13,7 +13,10 @@ from braid.kernel.limits.health import (
 from services.registry.health.evidence import Evidence, Look, LookPart, weigh
 from services.registry.health.judge import Judgement, hold_seconds, judge
 from services.registry.liveness.witnesses import NOBODY, Hearsay
-from services.registry.model.clusters import Health, HealthVerdict
+from services.registry.model.health import (
+    Health,
+    HealthVerdict,
+)
 from services.registry.model.thresholds import Thresholds
 
 WELL = Judgement(Health.HEALTHY)

@@ -102,7 +102,7 @@ def test_a_producer_of_some_lanes_holds_and_stops_counting_for_channels_of_these
     letters = replace(DROPPED, ref=ChannelRef("dlq", 1))
     found = sessions()
     session = found.open("logs", "p", 4, 4, 1.0)
-    session.lanes = frozenset({"dlq"})
+    session.introduce("host", {"dlq"}, drill=False, knows_denials=True)
     found.route_changed("logs", 5, 2.0)
     assert holders(found, 3.0) == [] and holders(found, 3.0, letters) == ["p"]
     assert found.standing("logs", DROPPED, 5, 32.0).expired == []
@@ -117,7 +117,7 @@ def test_who_died_unheard_is_known_until_the_logs_are_seen_after_it() -> None:
     found = sessions()
     for name, lanes in (("p", ()), ("q", ("dlq",))):
         session = found.open("logs", name, 5, 5, 1.0)
-        session.lanes = frozenset(lanes)
+        session.introduce("host", lanes, drill=False, knows_denials=True)
         found.disconnected(session, session.connection, 8.0 if lanes else 5.0)
     look(found, 4.9, 3)
     assert not found.standing("logs", DROPPED, 5, 20.0).unheard, "whoever is still counted may come back"

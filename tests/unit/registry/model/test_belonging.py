@@ -3,7 +3,12 @@
 from dataclasses import replace
 
 from services.registry.model.belonging import Belonging
-from services.registry.model.clusters import CancelDecommission, Decommission, RecordEmptied, RepeatDecommission
+from services.registry.model.cluster_commands import (
+    CancelDecommission,
+    Decommission,
+    RecordEmptied,
+    RepeatDecommission,
+)
 from services.registry.policy.decommission import plan_emptied
 from services.registry.policy.world import World
 from tests.unit.registry.histories import cluster, run_cluster

@@ -3,20 +3,22 @@
 import pytest
 
 from braid.kernel.errors import AlreadyExists, BraidError, Conflict, Invalid, NotFound
-from services.registry.model.clusters import (
-    Cluster,
-    ClusterDeleted,
-    ClusterHealthChanged,
-    ClusterIdentityChanged,
-    ClusterSpec,
+from services.registry.model.cluster_commands import (
     Cordon,
     DeleteCluster,
-    Health,
     ObserveIdentity,
     RegisterCluster,
     SetHealth,
     UpdateCluster,
 )
+from services.registry.model.cluster_events import (
+    ClusterDeleted,
+    ClusterHealthChanged,
+    ClusterIdentityChanged,
+)
+from services.registry.model.cluster_specs import ClusterSpec
+from services.registry.model.clusters import Cluster
+from services.registry.model.health import Health
 from tests.unit.registry.histories import cluster, run_cluster
 
 

@@ -8,20 +8,22 @@ import pytest
 from braid.kernel.errors import BraidError, NotFound, Refused
 from braid.kernel.limits.traffic import DECOMMISSION_STREAMS_AT_ONCE
 from services.registry.model.channels import ChannelState
-from services.registry.model.clusters import (
+from services.registry.model.cluster_commands import (
     CancelDecommission,
-    Cluster,
     ClusterCommand,
-    ClusterEmptied,
-    ClusterSpec,
     Cordon,
     Decommission,
-    DecommissionCancelled,
-    DecommissionIntended,
     DeleteCluster,
-    Health,
     RecordEmptied,
 )
+from services.registry.model.cluster_events import (
+    ClusterEmptied,
+    DecommissionCancelled,
+    DecommissionIntended,
+)
+from services.registry.model.cluster_specs import ClusterSpec
+from services.registry.model.clusters import Cluster
+from services.registry.model.health import Health
 from services.registry.model.stream_commands import DeleteStream, MoveTraffic
 from services.registry.model.streams import FailoverMode
 from services.registry.model.topics import HOUR_MS

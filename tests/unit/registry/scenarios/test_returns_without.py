@@ -23,7 +23,7 @@ from braid.kernel.errors import BraidError, ClusterUnavailable, Refused
 from braid.kernel.limits.registry import LOSS_SEEN_SECONDS
 from braid.kernel.offset_ranges import OPEN, OffsetRanges
 from braid.kernel.ports import HistoryId, KafkaAdmin, TopicPartition
-from services.registry.domain import streams
+from services.registry.domain import channel_steps
 from services.registry.kafka import drain, surveys
 from services.registry.model import channels
 from services.registry.model.stream_events import ChannelClosed, ChannelDrained, RecordsLost, StreamEvent
@@ -198,19 +198,19 @@ def test_a_cluster_that_returns_truncated_is_told_by_its_receipts_and_the_rest_i
 
 def test_a_canary_that_is_taken_where_a_lost_record_lay_hides_no_loss(monkeypatch: pytest.MonkeyPatch) -> None:
     """A leader that learns late of the seal takes the canary, at the offset of the first record that is gone."""
-    real, unsettled = drain._settle_config, [True]
+    real, unsettled = MemoryCluster.alter_topic_config, [True]
 
-    async def settle(admin: KafkaAdmin, channel: channels.Channel, wanted: Mapping[str, str]) -> bool:
-        if channel.topic == TOPIC and unsettled and "max.message.bytes" in wanted:
+    def settle(self: MemoryCluster, topic: str, changes: Mapping[str, str | None]) -> None:
+        if topic == TOPIC and unsettled and "max.message.bytes" in changes:
             unsettled.clear()
-            return False
-        return await real(admin, channel, wanted)
+        else:
+            real(self, topic, changes)
 
     async def scene(mesh: Mesh) -> None:
         await failed_over(mesh)
         east = mesh.kafka.named("east")
         east.truncate(FIRST, 7)
-        monkeypatch.setattr(drain, "_settle_config", settle)
+        monkeypatch.setattr(MemoryCluster, "alter_topic_config", settle)
         east.start()
         await mesh.until_channel(CHANNEL, at_its_groups, 60)
         assert not unsettled
@@ -341,7 +341,7 @@ def test_what_a_producer_tells_that_was_not_waited_for_counts(done: bool, monkey
         assert await told_late(mesh, done=done) == [], "the control: nobody misses them"
 
     play(scene)
-    monkeypatch.setattr(streams, "late_receipts", lambda channel, command: [])
+    monkeypatch.setattr(channel_steps, "late_receipts", lambda channel, command: [])
     play(unheard)
 
 

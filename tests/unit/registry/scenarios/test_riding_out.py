@@ -14,7 +14,10 @@ from services.registry.health.gaps import Gaps
 from services.registry.health.judge import Judgement, judge
 from services.registry.health.observed import Observed
 from services.registry.liveness.witnesses import SILENCE, Heard, Hearsay
-from services.registry.model.clusters import Health, HealthVerdict
+from services.registry.model.health import (
+    Health,
+    HealthVerdict,
+)
 from services.registry.model.streams import StreamSpec, check_stream_spec
 from services.registry.model.thresholds import Thresholds
 from tests.unit.registry.histories import cluster

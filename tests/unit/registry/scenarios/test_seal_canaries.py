@@ -5,11 +5,12 @@ from collections.abc import Callable, Collection, Mapping
 import pytest
 
 from braid.api.registry.v1.route_pb2 import ChannelLeft, WatchRoutesRequest
+from braid.kafka.memory.cluster import MemoryCluster
 from braid.kafka.memory.log import NewRecord
 from braid.kernel.errors import ClusterUnavailable
 from braid.kernel.limits.registry import LOSS_SEEN_SECONDS, WORK_RETRY_SECONDS
 from braid.kernel.ports import KafkaAdmin, TopicPartition
-from services.registry.kafka import drain, surveys
+from services.registry.kafka import surveys
 from services.registry.model import channels
 from tests.unit.registry.mesh import DRAINED, DRAINING, Mesh, open_producer, two_clusters
 from tests.unit.registry.scenarios.test_returns_without import (
@@ -43,17 +44,17 @@ async def failed_over_with_both(mesh: Mesh) -> None:
 
 def seal_late(monkeypatch: pytest.MonkeyPatch, after: Callable[[], bool]) -> None:
     """The topic cannot be sealed for a while; then its leaders learn late of the seal, and take canaries meanwhile."""
-    real, unsettled = drain._settle_config, [True]
+    real, unsettled = MemoryCluster.alter_topic_config, [True]
 
-    async def settle(admin: KafkaAdmin, channel: channels.Channel, wanted: Mapping[str, str]) -> bool:
-        if channel.topic == TOPIC and unsettled and "max.message.bytes" in wanted:
-            if not after():
-                raise ClusterUnavailable("it changes no configuration")
+    def settle(self: MemoryCluster, topic: str, changes: Mapping[str, str | None]) -> None:
+        if topic != TOPIC or not unsettled or "max.message.bytes" not in changes:
+            real(self, topic, changes)
+        elif not after():
+            raise ClusterUnavailable("it changes no configuration")
+        else:
             unsettled.clear()
-            return False
-        return await real(admin, channel, wanted)
 
-    monkeypatch.setattr(drain, "_settle_config", settle)
+    monkeypatch.setattr(MemoryCluster, "alter_topic_config", settle)
 
 
 def test_a_canary_hides_no_loss_although_another_one_is_told_already(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,20 +121,21 @@ def test_a_canary_proves_the_loss_that_came_between_the_look_and_itself(monkeypa
 
 def test_leaders_that_learn_late_of_a_seal_are_asked_by_few_canaries(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each canary that comes to lie where a lost record lay proves a loss: that is recorded, and then it is waited."""
-    real, late = drain._settle_config, 4.0
+    real, late = MemoryCluster.alter_topic_config, 4.0
 
     async def scene(mesh: Mesh) -> None:
         await failed_over_with_both(mesh)
         clock, east = mesh.me.host.clock, mesh.kafka.named("east")
         began: list[float] = []
 
-        async def settle(admin: KafkaAdmin, channel: channels.Channel, wanted: Mapping[str, str]) -> bool:
-            if channel.topic != TOPIC or "max.message.bytes" not in wanted:
-                return await real(admin, channel, wanted)
-            began.append(clock.elapsed())
-            return clock.elapsed() - began[0] > late and await real(admin, channel, wanted)
+        def settle(self: MemoryCluster, topic: str, changes: Mapping[str, str | None]) -> None:
+            if topic == TOPIC and "max.message.bytes" in changes:
+                began.append(clock.elapsed())
+                if clock.elapsed() - began[0] <= late:
+                    return
+            real(self, topic, changes)
 
-        monkeypatch.setattr(drain, "_settle_config", settle)
+        monkeypatch.setattr(MemoryCluster, "alter_topic_config", settle)
         east.truncate(FIRST, 0)
         east.start()
         await mesh.until_channel(CHANNEL, at_its_groups, 60)

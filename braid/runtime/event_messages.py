@@ -1,0 +1,203 @@
+"""Events ⇄ protobuf at rest, field by field: what the event codecs of all services are tables of. No rules.
+
+The event `LeaseSplit` is the message `LeaseSplit` in the field `lease_split` of its service's envelope, and its
+attributes are that message's fields. A codec declares only what differs. What does not fit fails when it is imported.
+
+A replica that meets an unknown type of event never leads again. So an event that earlier releases do not know stands in
+the oneof `later`, which they pass over, beside an event of theirs that changes nothing there. A fact that even this
+release does not know is read as what stands beside it.
+"""
+
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final, NamedTuple, Protocol, TypeVar, cast
+
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
+from google.protobuf.message import DecodeError, Message
+from google.protobuf.message_factory import GetMessageClass
+
+from braid.kernel.decider import Context
+from braid.kernel.errors import CorruptHistory, Invalid
+from braid.runtime.event_metadata import metadata_message, read_context
+
+V = TypeVar("V")
+M = TypeVar("M")
+
+_METADATA: Final = "metadata"
+_ONEOFS: Final = ("later", "event")
+
+
+class Conversion(NamedTuple):
+    """How a value becomes what stands for it in a message, and comes back."""
+
+    write: Callable[[object], object]
+    read: Callable[[object], object]
+
+
+def conversion(write: Callable[[V], M], read: Callable[[M], V]) -> Conversion:
+    """A conversion. `read` raises `Invalid` or `ValueError` for what this release does not know."""
+    return Conversion(cast("Callable[[object], object]", write), cast("Callable[[object], object]", read))
+
+
+class _Column(NamedTuple):
+    """An attribute of an event, and the field of its message."""
+
+    attribute: str
+    field: str
+    convert: Conversion | None  # None for a value that stands for itself
+
+
+class _Tuple(Protocol):
+    """A class of named tuples."""
+
+    _fields: tuple[str, ...]
+
+    def __call__(self, *parts: object) -> tuple[object, ...]: ...
+
+
+class _Form(NamedTuple):
+    """A type of event as a message in a field of the envelope."""
+
+    event: type
+    message: Callable[..., Message]
+    field: str
+    columns: Sequence[_Column]
+    spread: Mapping[str, _Tuple]
+
+    def write(self, event: object) -> Message:
+        values: dict[str, object] = {}
+        for attribute, field, convert in self.columns:
+            value = getattr(event, attribute)
+            values[field] = value if convert is None else convert.write(value)
+        for attribute, kind in self.spread.items():
+            values |= zip(kind._fields, getattr(event, attribute), strict=True)
+        return self.message(**values)
+
+    def read(self, record: Message) -> dict[str, object]:
+        """The attributes that the record's message has."""
+        message = getattr(record, self.field)
+        given: dict[str, object] = {}
+        for attribute, field, convert in self.columns:
+            value = getattr(message, field)
+            given[attribute] = value if convert is None else convert.read(value)
+        for attribute, kind in self.spread.items():
+            given[attribute] = kind(*(getattr(message, part) for part in kind._fields))
+        return given
+
+
+class EventMessages:
+    """The events of a service, each as a message in its envelope."""
+
+    def __init__(
+        self,
+        envelope: type[Message],
+        events: Iterable[type],
+        conversions: Mapping[str, Conversion],
+        *,
+        names: Mapping[str, str] | None = None,
+        spread: Mapping[str, type[tuple[object, ...]]] | None = None,
+        beside: Mapping[type, type] | None = None,
+    ) -> None:
+        """Finds the event of each field of the envelope, by name.
+
+        Args:
+            envelope: What is stored.
+            events: All types of events; dataclasses.
+            conversions: By the name of the message or enum that stands for a value.
+            names: By attribute, the field that holds it, where its name is another.
+            spread: By attribute, the named tuple whose parts are fields by themselves in a message without its field.
+            beside: By event of a later release, the one beside it; that has the attributes its own message lacks.
+
+        Raises:
+            TypeError: an event and its message differ.
+        """
+        self._envelope = cast("Callable[..., Message]", envelope)
+        self._parse = envelope.FromString
+        oneofs = envelope.DESCRIPTOR.oneofs_by_name
+        self._oneofs = [name for name in _ONEOFS if name in oneofs]
+        fields = [each for name in self._oneofs for each in oneofs[name].fields]
+        bodies = {
+            each.message_type.name: (each.name, cast("Descriptor", each.message_type))
+            for each in fields
+            if each.message_type
+        }
+        types = {event.__name__: event for event in events}
+        if differing := types.keys() ^ bodies.keys():
+            raise TypeError(f"an event or a field of {envelope.DESCRIPTOR.name} is missing: {sorted(differing)}")
+        shape = _Shape(conversions, names or {}, cast("Mapping[str, _Tuple]", spread or {}))
+        self._forms = {event: shape.form(event, *bodies[name]) for name, event in types.items()}
+        self._by_field = {form.field: form for form in self._forms.values()}
+        self._beside = {event: self._forms[other] for event, other in (beside or {}).items()}
+        for event in types.values():
+            self._check(event)
+
+    def _check(self, event: type) -> None:
+        forms = [self._forms[event], *([self._beside[event]] if event in self._beside else [])]
+        told = {each.attribute for form in forms for each in form.columns} | self._forms[event].spread.keys()
+        if differing := told ^ {each.name for each in dataclasses.fields(event)}:
+            raise TypeError(f"{event.__name__} and its message differ in {sorted(differing)}")
+
+    def encode(self, event: object, context: Context) -> bytes:
+        """An event with its metadata; equal inputs give equal bytes."""
+        forms = [form for form in (self._forms[type(event)], self._beside.get(type(event))) if form is not None]
+        bodies = {form.field: form.write(event) for form in forms}
+        return self._envelope(**{_METADATA: metadata_message(context)}, **bodies).SerializeToString(deterministic=True)
+
+    def decode(self, data: bytes) -> tuple[object, Context]:
+        """Reads `encode`'s bytes. Raises `CorruptHistory` for what does not decode or this release does not know."""
+        try:
+            record = self._parse(data)
+        except DecodeError as error:
+            raise CorruptHistory("an event does not decode") from error
+        name = next((name for oneof in self._oneofs if (name := record.WhichOneof(oneof))), None)
+        if name is None:
+            raise CorruptHistory("an event is of a type this release does not know", remedy="run a newer release")
+        form = self._by_field[name]
+        try:
+            given = form.read(record)
+            if form.event in self._beside:
+                given |= self._beside[form.event].read(record)
+        except (Invalid, ValueError) as error:
+            raise CorruptHistory(f"{name}: {error}", remedy="run a newer release") from error
+        return form.event(**given), read_context(getattr(record, _METADATA))
+
+
+class _Shape(NamedTuple):
+    """How a service's events differ from their messages."""
+
+    conversions: Mapping[str, Conversion]
+    names: Mapping[str, str]
+    spread: Mapping[str, _Tuple]
+
+    def form(self, event: type, field: str, message: Descriptor) -> _Form:
+        attributes = [each.name for each in dataclasses.fields(event)]
+        renamed = {self.names[each]: each for each in attributes if each in self.names}
+        spread = {each: self.spread[each] for each in attributes if each in self.spread}
+        spread = {
+            each: kind for each, kind in spread.items() if self.names.get(each, each) not in message.fields_by_name
+        }
+        parts = {part for kind in spread.values() for part in kind._fields}
+        columns = [
+            _Column(renamed.get(each.name, each.name), each.name, _conversion_of(each, self.conversions))
+            for each in message.fields
+            if each.name not in parts
+        ]
+        return _Form(event, cast("Callable[..., Message]", GetMessageClass(message)), field, columns, spread)
+
+
+def _conversion_of(field: FieldDescriptor, conversions: Mapping[str, Conversion]) -> Conversion | None:
+    value = field.message_type or field.enum_type
+    one = None if value is None else conversions[value.name]
+    if not field.is_repeated:
+        return one
+    if one is None:
+        return Conversion(_itself, cast("Callable[[object], object]", tuple))
+    write, read = one
+    return conversion(
+        lambda values: [write(each) for each in cast("Iterable[object]", values)],
+        lambda messages: tuple([read(each) for each in cast("Iterable[object]", messages)]),
+    )
+
+
+def _itself(value: object) -> object:
+    return value

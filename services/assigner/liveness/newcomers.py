@@ -1,0 +1,48 @@
+"""Joins under way in one term, and members that have just come, who are placed together. Pure."""
+
+from collections import Counter
+
+from braid.kernel.limits.leases import JOINS_GATHER_SECONDS
+from services.assigner.liveness.member_streams import MemberKey
+
+
+class Newcomers:
+    """Members that are joining, and groups with new ones, which are placed once all have joined or after a moment."""
+
+    def __init__(self) -> None:
+        self._joining: Counter[MemberKey] = Counter()
+        self._groups: Counter[str] = Counter()  # joins under way of each
+        self._waiting: dict[str, tuple[float, str]] = {}  # since when, and for what first
+
+    def begin(self, key: MemberKey) -> None:
+        """A member said hello; it may do so on several streams at once."""
+        self._joining[key] += 1
+        self._groups[key.group] += 1
+
+    def end(self, key: MemberKey) -> bool:
+        """One of its joins was decided, or has failed. Returns whether it was the last one of its group."""
+        self._joining[key] -= 1
+        self._groups[key.group] -= 1
+        if not self._joining[key]:
+            del self._joining[key]
+        if self._groups[key.group]:
+            return False
+        del self._groups[key.group]
+        return True
+
+    def joining(self, key: MemberKey) -> bool:
+        """Whether a join of the member is under way."""
+        return key in self._joining
+
+    def wait(self, group: str, now: float, cause: str) -> None:
+        """Somebody of the group is to be placed soon."""
+        self._waiting.setdefault(group, (now, cause))
+
+    def overdue(self, now: float) -> list[str]:
+        """Groups that have waited long enough."""
+        return [group for group, (since, _) in self._waiting.items() if now - since >= JOINS_GATHER_SECONDS]
+
+    def take(self, group: str) -> str | None:
+        """Ends a group's wait; returns what it was for, if it waited."""
+        waited = self._waiting.pop(group, None)
+        return None if waited is None else waited[1]

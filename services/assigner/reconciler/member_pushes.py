@@ -1,0 +1,112 @@
+"""Hands members' streams what was decided, and pushes it: to few at once, for the event loop has more to do.
+
+Only grants, revokes and the like pass here. Who is connected, and until when, is the term's.
+"""
+
+from collections.abc import Iterable
+from itertools import islice
+
+from braid.kernel.limits.leases import FLUSHES_AT_ONCE, REVOKE_DEADLINE_SECONDS
+from braid.kernel.ports import Task
+from braid.runtime.replica import Replica
+from services.assigner.liveness.member_streams import MemberKey, MemberStream, MemberStreams
+from services.assigner.model.backlog_splits import SplitAsked
+from services.assigner.model.events import (
+    GenerationBumped,
+    LeaseGrant,
+    LeasesGranted,
+    LeasesReleased,
+    ReleaseReason,
+    RevokesStarted,
+)
+from services.assigner.model.stopped_lanes import LaneResumeAsked
+from services.assigner.reconciler.group_loop import GROUPS
+
+
+class MemberPushes:
+    """The deltas of one term, on their way to its streams."""
+
+    def __init__(self, replica: Replica, streams: MemberStreams) -> None:
+        """`streams` are the term's, and only read here."""
+        self._replica = replica
+        self._streams = streams
+        self._unflushed: dict[MemberStream, None] = {}
+        self._flushing: Task | None = None
+
+    def stop(self) -> None:
+        """Pushes nothing more."""
+        if self._flushing is not None:
+            self._flushing.cancel()
+
+    def tell(self, group: str, event: object) -> dict[MemberKey, MemberStream]:
+        """Hands an event to the streams it concerns; returns those that are to be flushed for it."""
+        match event:
+            case LeasesGranted(grants):
+                return self._share(group, grants, None, "")
+            case RevokesStarted(leases, _, reason):
+                return self._share(group, leases, REVOKE_DEADLINE_SECONDS, reason)
+            case LeasesReleased(leases, ReleaseReason.TAKEN | ReleaseReason.CHANNEL_GONE as cause):
+                return self._share(group, leases, 0.0, cause.name.lower().replace("_", " "))
+            case GenerationBumped(cluster):
+                return self._lend(group, cluster)
+            case LaneResumeAsked(member, lane):
+                if (stream := self._streams.get(MemberKey(group, member))) is not None:
+                    stream.resume(lane)
+            case SplitAsked(lease):
+                self._ask_to_split(group, lease)
+        return {}
+
+    def _share(
+        self, group: str, leases: Iterable[LeaseGrant], deadline_seconds: float | None, reason: str
+    ) -> dict[MemberKey, MemberStream]:
+        """Hands each member's stream its part; a grant when no deadline is given."""
+        parts: dict[MemberKey, list[LeaseGrant]] = {}
+        for lease in leases:
+            parts.setdefault(MemberKey(group, lease.member), []).append(lease)
+        told = {key: stream for key in parts if (stream := self._streams.get(key)) is not None}
+        for key, stream in told.items():
+            if deadline_seconds is None:
+                stream.granted(parts[key])
+            else:
+                stream.revoked(parts[key], deadline_seconds, reason)
+        return told
+
+    def _ask_to_split(self, group: str, lease: str) -> None:
+        """Tells the holder, if it is still the one that is meant."""
+        state = self._replica.aggregates.state(GROUPS, group)
+        held, split = state.leases.get(lease), state.splits.get(lease)
+        if held is None or split is None or held.epoch != split.epoch:
+            return
+        if (stream := self._streams.get(MemberKey(group, held.holder))) is not None:
+            stream.split(split)
+
+    def _lend(self, group: str, cluster: str) -> dict[MemberKey, MemberStream]:
+        """Survivors are told, and nobody waits for them."""
+        told = {stream.key: stream for stream in self._streams.of(group)}
+        for stream in told.values():
+            stream.lent(cluster)
+        return told
+
+    def flush(self, streams: Iterable[MemberStream]) -> None:
+        """Pushes what they were told: to so many at once, to others in turns of their own, for the loop has more to do.
+
+        What a stream is told later than it could be is what holds then.
+        """
+        left = iter(streams)
+        for stream in islice(left, FLUSHES_AT_ONCE):
+            stream.flush()
+            self._unflushed.pop(stream, None)
+        self._unflushed |= dict.fromkeys(left)
+        if self._unflushed and self._flushing is None:
+            self._flushing = self._replica.host.tasks.spawn(self._flush_rest(), "deltas")
+
+    async def _flush_rest(self) -> None:
+        try:
+            while self._unflushed:
+                await self._replica.host.clock.sleep(0)
+                some = list(islice(self._unflushed, FLUSHES_AT_ONCE))
+                for stream in some:
+                    del self._unflushed[stream]
+                    stream.flush()
+        finally:
+            self._flushing = None
