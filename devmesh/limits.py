@@ -8,7 +8,6 @@ TOOL_RESOLVE_SECONDS: Final = 600.0  # a download or a build, on a slow line
 
 # --- local Kafka brokers
 BROKER_FORMAT_SECONDS: Final = 120.0  # one JVM start; more means the machine is stuck
-BROKER_STOP_SECONDS: Final = 10.0  # then by force
 BROKER_POLL_SECONDS: Final = 0.05  # between two questions whether it serves
 ARCHIVE_SECONDS: Final = 180.0  # a throw-away broker serves within it, and writes its classes within it
 ARCHIVES_KEPT_MAX: Final = 3  # of class archives, of tens of megabytes; a machine hardly alternates between more JVMs

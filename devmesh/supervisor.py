@@ -25,7 +25,6 @@ from devmesh.limits import DEV_POLL_SECONDS, DEV_READY_SECONDS, DEV_STARTS_MAX, 
 from devmesh.processes.brokers import KafkaBroker
 from devmesh.processes.kafka_cluster import end_stragglers, stop_together, wait_in_sync
 from devmesh.processes.ports import PortClaims
-from devmesh.processes.process import last_words
 from devmesh.registration import Address, Registration
 from devmesh.report import port_warning, ready_document, ready_page, status_document
 from devmesh.roster import Say, Supervised
@@ -216,7 +215,7 @@ class Supervisor:
             held.crashes += 1
             self._note(f"{action.name} ended by itself; its log is {held.process.log_path}")
             if not self._ready.is_set() and (held.kind == ProcessKind.CLUSTER or held.crashes >= DEV_STARTS_MAX):
-                raise Unavailable(f"{action.name} does not stay up: {last_words(held.process)}")
+                raise Unavailable(f"{action.name} does not stay up: {held.process.last_words()}")
         elif action.verb == Verb.RESTART:
             async with held.lock:
                 held.begun()

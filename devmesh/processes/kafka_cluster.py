@@ -14,7 +14,7 @@ from typing import Final
 from braid.kernel.errors import NotFound, Unavailable
 from devmesh.blueprint import broker_names, controller_nodes
 from devmesh.config import ZONES
-from devmesh.limits import BROKER_POLL_SECONDS, BROKER_STOP_SECONDS, DEV_CLUSTER_STOP_SECONDS, DEV_STEP_SECONDS
+from devmesh.limits import BROKER_POLL_SECONDS, DEV_CLUSTER_STOP_SECONDS, DEV_STEP_SECONDS, DEV_STOP_SECONDS
 from devmesh.processes.brokers import BrokerPeers, KafkaBroker
 from devmesh.processes.replication import ask_copies
 from devmesh.processes.storage import kept_cluster_id
@@ -157,7 +157,7 @@ def wait_in_sync(name: str, brokers: Sequence[KafkaBroker], timeout: float = DEV
         Unavailable: that is not so in time, or a broker does not run; names a partition or the broker.
     """
     deadline = time.monotonic() + timeout
-    while (missing := _behind(brokers)) is not None:
+    while (missing := missing_copies(brokers)) is not None:
         ended = next((broker.name for broker in brokers if broker.pid is None), None)
         if ended is not None:
             raise Unavailable(f"{ended} has ended: Kafka cluster {name} cannot be in sync")
@@ -166,7 +166,7 @@ def wait_in_sync(name: str, brokers: Sequence[KafkaBroker], timeout: float = DEV
         time.sleep(BROKER_POLL_SECONDS)
 
 
-def _behind(brokers: Sequence[KafkaBroker]) -> str | None:
+def missing_copies(brokers: Sequence[KafkaBroker]) -> str | None:
     """The reason why the cluster is not in sync yet; None if it is."""
     for broker in brokers:
         try:
@@ -192,7 +192,7 @@ def end_stragglers(brokers: Sequence[KafkaBroker]) -> None:
     A broker asks the active controller before it ends. Once most brokers have ended nobody answers the rest: those get
     a moment, then they are killed, and look their logs over at the next start. Does nothing to a single broker.
     """
-    deadline = time.monotonic() + BROKER_STOP_SECONDS
+    deadline = time.monotonic() + DEV_STOP_SECONDS
     while len(brokers) > 1 and time.monotonic() < deadline:
         running = [broker for broker in brokers if broker.pid is not None]
         if len(running) <= len(brokers) // 2:

@@ -53,6 +53,9 @@ class Process(Protocol):
     def stop(self) -> bool:
         """Ends it in order, then by force; whether it ended in order."""
 
+    def last_words(self) -> str:
+        """The reason it left in its log, or where that is."""
+
 
 class OwnProcess:
     """A program whose output goes to a log file."""
@@ -87,8 +90,8 @@ class OwnProcess:
         """Lets a frozen one go on (SIGCONT)."""
         self._signal(signal.SIGCONT)
 
-    def stop(self) -> bool:
-        """Ends it in order (SIGTERM), then by force when it takes too long. Fine when it does not run.
+    def stop(self, seconds: float | None = None) -> bool:
+        """Ends it in order (SIGTERM), then by force when it takes longer. Fine when it does not run.
 
         Returns:
             Whether it ended in order.
@@ -97,7 +100,7 @@ class OwnProcess:
         self._signal(signal.SIGTERM)
         if self._process is not None:
             try:
-                self._process.wait(DEV_STOP_SECONDS)
+                self._process.wait(DEV_STOP_SECONDS if seconds is None else seconds)
             except subprocess.TimeoutExpired:
                 self.kill()
         return self._process is None or self._process.returncode != -signal.SIGKILL
@@ -216,8 +219,3 @@ class EtcdProcess(OwnProcess):
                 return b" 200 " in connection.recv(64)
         except OSError:
             return False
-
-
-def last_words(process: Process) -> str:
-    """The reason a process left in its log, or where that is: brokers write too much around theirs."""
-    return process.last_words() if isinstance(process, OwnProcess) else f"see {process.log_path}"

@@ -19,7 +19,7 @@ def cluster(directory: Path, brokers: int) -> ClusterProcesses:
 
 def settings(directory: Path, brokers: int) -> list[dict[str, str]]:
     """What each broker of a cluster is set to."""
-    return [broker._all_settings() for broker in cluster(directory, brokers).brokers]
+    return [broker.settings() for broker in cluster(directory, brokers).brokers]
 
 
 def test_a_cluster_of_one_is_the_broker_of_ever(tmp_path: Path) -> None:
@@ -65,7 +65,7 @@ def test_five_brokers_have_three_controllers_and_copies(tmp_path: Path) -> None:
 
 
 def test_brokers_share_an_id_that_stays(tmp_path: Path) -> None:
-    ids = {broker._peers.cluster_id for _ in range(2) for broker in cluster(tmp_path, 3).brokers if broker._peers}
+    ids = {broker.peers.cluster_id for _ in range(2) for broker in cluster(tmp_path, 3).brokers if broker.peers}
     assert len(ids) == 1
     assert (tmp_path / "cluster-id").read_text().strip() in ids
 
@@ -102,7 +102,7 @@ def test_in_sync_is_what_every_broker_says(
 ) -> None:
     said = ClusterCopies(frozenset(brokers), (partition,))
     monkeypatch.setattr(kafka_cluster, "ask_copies", lambda port, timeout: said)
-    assert kafka_cluster._behind(cluster(tmp_path, 2).brokers) == missing
+    assert kafka_cluster.missing_copies(cluster(tmp_path, 2).brokers) == missing
 
 
 def test_a_broker_that_ended_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
