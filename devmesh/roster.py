@@ -149,10 +149,10 @@ def build(
     for name, zone in layout.zones.items():
         places = [(ports[broker], ports[f"{broker}/controller"]) for broker in layout.broker_names(name)]
         java = str(tools.java)
-        cluster = make_cluster(
+        brokers = make_cluster(
             name, files.cluster(name), places, tools.classpath, zone, java=java, settings=kafka_settings
         )
-        for broker in cluster.brokers:
+        for broker in brokers:
             held[broker.name] = Supervised(ProcessKind.CLUSTER, broker, broker.bootstrap, broker.zone, name)
     for instance in layout.instances:
         address = _local(ports[instance])
