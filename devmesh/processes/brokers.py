@@ -23,8 +23,7 @@ from devmesh.blueprint import (
     broker_settings,
 )
 from devmesh.limits import BROKER_POLL_SECONDS
-from devmesh.processes.guard import spawn_guarded
-from devmesh.processes.process import OwnProcess
+from devmesh.processes.process import Process
 from devmesh.processes.storage import format_directory, is_formatted, new_kafka_id, properties_text
 from devmesh.toolchain.class_archive import archive_options
 from devmesh.toolchain.jvm import BROKER_CLASS, KafkaJvm
@@ -48,7 +47,7 @@ class BrokerPeers(NamedTuple):
     cluster_id: str
 
 
-class KafkaBroker(OwnProcess):
+class KafkaBroker(Process):
     """One broker, alone or of a cluster of several: where it lives, and the verbs that start, stop and hurt it."""
 
     def __init__(
@@ -108,7 +107,7 @@ class KafkaBroker(OwnProcess):
         if self.pid is not None:
             raise Refused(f"Kafka broker {self.name} is running already", remedy="kill or stop it first")
         for port in (self.port, self._controller_port):
-            _check_free(port, self.name)
+            check_free(port, self.name)
         self.directory.mkdir(parents=True, exist_ok=True)
         config = self._write_config()
         if not is_formatted(self._data):
@@ -120,7 +119,7 @@ class KafkaBroker(OwnProcess):
                 raise Unavailable(f"Kafka broker {self.name} could not be formatted: {error}") from error
         options = archive_options(self._jvm) if self._jvm_options is None else self._jvm_options
         command = self._jvm.command(BROKER_CLASS, str(config), options=options)
-        self._process = spawn_guarded(command, self.log_path)
+        self._spawn(command)
 
     def wait_ready(self, timeout: float) -> None:
         """Waits until the broker serves clients.
@@ -187,7 +186,7 @@ class KafkaBroker(OwnProcess):
             return log.read().decode("utf-8", "replace").strip() or "it wrote nothing"
 
 
-def _check_free(port: int, name: str) -> None:
+def check_free(port: int, name: str) -> None:
     """Kafka itself would end without a word. Raises `Refused`."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
