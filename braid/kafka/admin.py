@@ -30,7 +30,7 @@ from braid.kafka.protocol.admin_schemas import (
     finalized_features,
     supported_features,
 )
-from braid.kafka.protocol.epochs import EpochEndsRequest
+from braid.kafka.protocol.epochs import EpochEndsRequest, by_topic
 from braid.kafka.protocol.reassignments import (
     reassign_request,
     reassignments_request,
@@ -273,8 +273,9 @@ class AioAdmin:
             result: dict[TopicPartition, int] = {}
             while missing := {partition: epoch for partition, epoch in at.items() if partition not in result}:
                 found = await self._topics.known(sorted({partition.topic for partition in missing}))
-                for leader, asked in _epochs_by_leader(found, missing).items():
-                    for topic, told in (await self._wire.ask(leader, EpochEndsRequest(asked))).topics:
+                for leader, asked in _by_leader(found, missing).items():
+                    epochs = {each: (found.topics[each[0]].epochs.get(each[1], -1), asked[each]) for each in asked}
+                    for topic, told in (await self._wire.ask(leader, EpochEndsRequest(epochs))).topics:
                         for code, number, _, end in told:
                             if code not in LEADER_RETRY:
                                 check(code, f"{topic} partition {number}")
@@ -310,7 +311,9 @@ class AioAdmin:
     async def _list_offsets(self, at: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         result: dict[TopicPartition, int] = {}
         while missing := {partition: when for partition, when in at.items() if partition not in result}:
-            for leader, wanted in (await self._by_leader(missing)).items():
+            found = await self._topics.known(sorted({partition.topic for partition in missing}))
+            for leader, asked in _by_leader(found, missing).items():
+                wanted = by_topic({partition: (when,) for partition, when in asked.items()})
                 answer = await self._wire.ask(leader, OffsetRequest(_CONSUMER, _READ_UNCOMMITTED, wanted))
                 for topic, partitions in answer.topics:
                     for number, code, _, offset in partitions:
@@ -321,15 +324,6 @@ class AioAdmin:
             if len(result) < len(at):
                 await asyncio.sleep(KAFKA_ANSWER_BACKOFF_SECONDS)
         return result
-
-    async def _by_leader(self, at: Mapping[TopicPartition, int]) -> dict[int, list[tuple[str, list[tuple[int, int]]]]]:
-        found = await self._topics.known(sorted({partition.topic for partition in at}))
-        grouped: dict[int, dict[str, list[tuple[int, int]]]] = defaultdict(lambda: defaultdict(list))
-        for partition, when in at.items():
-            leader = leader_of(found, partition)
-            if leader >= 0:
-                grouped[leader][partition.topic].append((partition.partition, when))
-        return {leader: list(topics.items()) for leader, topics in grouped.items()}
 
     async def _raise_too_large(self, topic: str, size: int) -> None:
         """Why a leader refused so many bytes. What it goes by may be older or newer than what a broker tells now."""
@@ -362,15 +356,12 @@ def _leaders(topic: TopicMetadata) -> list[int]:
     return [topic.leaders[partition] for partition in sorted(topic.leaders)]
 
 
-def _epochs_by_leader(
-    found: ClusterMetadata, at: Mapping[TopicPartition, int]
-) -> Mapping[int, Mapping[TopicPartition, tuple[int, int]]]:
-    """By leading broker, what to ask it: the epoch under which it leads, and the one whose end is wanted."""
-    grouped: dict[int, dict[TopicPartition, tuple[int, int]]] = defaultdict(dict)
-    for partition, epoch in at.items():
+def _by_leader(found: ClusterMetadata, at: Mapping[TopicPartition, int]) -> Mapping[int, dict[TopicPartition, int]]:
+    """What is asked of partitions, by the broker that leads them; those that nobody leads are left out."""
+    grouped: dict[int, dict[TopicPartition, int]] = defaultdict(dict)
+    for partition, asked in at.items():
         if (leader := leader_of(found, partition)) >= 0:
-            present = found.topics[partition.topic].epochs.get(partition.partition, -1)
-            grouped[leader][partition] = (present, epoch)
+            grouped[leader][partition] = asked
     return grouped
 
 

@@ -26,6 +26,7 @@ from braid.kafka.fetching.lane_turns import FetchTurns
 from braid.kafka.fetching.large_openings import LargeOpenings
 from braid.kafka.fetching.leaders import AGE_SECONDS, BACKOFF_SECONDS, Leaders
 from braid.kafka.fetching.request_line import RequestLine
+from braid.kafka.protocol.epochs import by_topic
 from braid.kafka.protocol.wire import Wire
 from braid.kernel.errors import ClusterAccessDenied, ClusterUnavailable
 from braid.kernel.limits.kafka import (
@@ -345,15 +346,13 @@ class AioFetcher:
             self._owing.excused()
 
     def _fetch_request(self, offsets: Mapping[TopicPartition, int], wait_ms: int) -> FetchRequest:
-        topics: dict[str, list[tuple[int, int, int]]] = defaultdict(list)
-        for partition, offset in offsets.items():
-            topics[partition.topic].append((partition.partition, offset, self._max_partition_bytes))
+        topics = by_topic({partition: (offset, self._max_partition_bytes) for partition, offset in offsets.items()})
         return FetchRequest(
             wait_ms,
             1,
             KAFKA_FETCH_BYTES,
             self._isolation.value,
-            list(topics.items()),
+            topics,
             rack_id=self._client_rack if self._now() >= self._rack_again_at else "",
         )
 
