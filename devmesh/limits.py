@@ -8,7 +8,6 @@ TOOL_RESOLVE_SECONDS: Final = 600.0  # a download or a build, on a slow line
 
 # --- local Kafka brokers
 BROKER_FORMAT_SECONDS: Final = 120.0  # one JVM start; more means the machine is stuck
-BROKER_STOP_SECONDS: Final = 10.0  # then by force
 BROKER_POLL_SECONDS: Final = 0.05  # between two questions whether it serves
 ARCHIVE_SECONDS: Final = 180.0  # a throw-away broker serves within it, and writes its classes within it
 ARCHIVES_KEPT_MAX: Final = 3  # of class archives, of tens of megabytes; a machine hardly alternates between more JVMs
@@ -24,7 +23,11 @@ DEV_PORTS_TRIED_MAX: Final = 1_000  # above the wanted port; then something else
 DEV_PORT_WAIT_SECONDS: Final = 2.0  # for the ports of a mesh that was killed just before
 DEV_READY_SECONDS: Final = 240.0  # from start to ready; what ends is noticed at once, so this only ends a hang
 DEV_STEP_SECONDS: Final = 180.0  # one broker, store or replica starts within it, on a machine that starves it
-DEV_POLL_SECONDS: Final = 0.05  # between two looks at processes
+DEV_POLL_SECONDS: Final = 0.05  # between two looks at processes, while any of them changes
+DEV_BRISK_SECONDS: Final = (
+    30.0  # after a change: longer than a crashed service waits for its next start, and takes for it
+)
+DEV_CALM_SECONDS: Final = 1.0  # between two looks at processes that do not change; the end of one is told by a signal
 DEV_STOP_SECONDS: Final = 10.0  # an orderly end of one process; then by force
 DEV_DOWN_SECONDS: Final = 45.0  # the whole mesh ends in order; then its supervisor is killed
 DEV_RESTART_SECONDS: Final = (0.25, 10.0)  # first and longest wait before a crashed service is started again

@@ -2,8 +2,9 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from braid.kernel.errors import NotFound
@@ -11,7 +12,8 @@ from devmesh.archives.making import ensure_archive
 from devmesh.blueprint import ENDPOINT_PORT, StorePlace, store_url, wanted_ports
 from devmesh.config import MeshConfig, MeshLayout
 from devmesh.files import MeshFiles
-from devmesh.processes.kafka_cluster import make_cluster
+from devmesh.processes.brokers import KafkaBroker
+from devmesh.processes.kafka_cluster import make_cluster, stop_together
 from devmesh.processes.ports import PortClaims
 from devmesh.processes.process import EtcdProcess, Process, ServiceProcess
 from devmesh.processes.wall_clock import set_off
@@ -147,10 +149,10 @@ def build(
     for name, zone in layout.zones.items():
         places = [(ports[broker], ports[f"{broker}/controller"]) for broker in layout.broker_names(name)]
         java = str(tools.java)
-        cluster = make_cluster(
+        brokers = make_cluster(
             name, files.cluster(name), places, tools.classpath, zone, java=java, settings=kafka_settings
         )
-        for broker in cluster.brokers:
+        for broker in brokers:
             held[broker.name] = Supervised(ProcessKind.CLUSTER, broker, broker.bootstrap, broker.zone, name)
     for instance in layout.instances:
         address = _local(ports[instance])
@@ -190,3 +192,20 @@ def named(held: Mapping[str, Supervised], kind: ProcessKind) -> list[str]:
 
 def _local(port: int) -> str:
     return f"127.0.0.1:{port}"
+
+
+def stops(running: Sequence[Supervised]) -> list[Callable[[], object]]:
+    """What stops processes in order: the brokers of a cluster need one another for it."""
+    brokers: dict[str, list[KafkaBroker]] = {}
+    others: list[Callable[[], object]] = []
+    for held in running:
+        if isinstance(held.process, KafkaBroker):
+            brokers.setdefault(held.cluster, []).append(held.process)
+        else:
+            others.append(held.process.stop)
+    return [*others, *(partial(stop_together, each) for each in brokers.values())]
+
+
+def kafka_brokers(found: Sequence[Supervised]) -> list[KafkaBroker]:
+    """The processes of those that are brokers."""
+    return [held.process for held in found if isinstance(held.process, KafkaBroker)]

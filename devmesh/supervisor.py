@@ -21,11 +21,17 @@ from devmesh.config import MeshConfig, MeshLayout, Remembered, lay_out
 from devmesh.control import Answer, ControlServer
 from devmesh.documents import Ready
 from devmesh.files import DirectoryLock, MeshFiles, remove, write_whole
-from devmesh.limits import DEV_POLL_SECONDS, DEV_READY_SECONDS, DEV_STARTS_MAX, DEV_STEP_SECONDS, DEV_THREADS_MAX
-from devmesh.processes.brokers import KafkaBroker
-from devmesh.processes.kafka_cluster import end_stragglers, stop_together, wait_in_sync
+from devmesh.limits import (
+    DEV_BRISK_SECONDS,
+    DEV_CALM_SECONDS,
+    DEV_POLL_SECONDS,
+    DEV_READY_SECONDS,
+    DEV_STARTS_MAX,
+    DEV_STEP_SECONDS,
+    DEV_THREADS_MAX,
+)
+from devmesh.processes.kafka_cluster import end_stragglers, wait_in_sync
 from devmesh.processes.ports import PortClaims
-from devmesh.processes.process import last_words
 from devmesh.registration import Address, Registration
 from devmesh.report import port_warning, ready_document, ready_page, status_document
 from devmesh.roster import Say, Supervised
@@ -56,7 +62,9 @@ class Supervisor:
         self._ready = asyncio.Event()
         self._ending = asyncio.Event()
         self._failure: BraidError | None = None
-        self._written = ""
+        self._written: Ready | None = None
+        self._changed = asyncio.Event()
+        self._changed_at = self._begun
         self._working: set[asyncio.Task[object]] = set()
 
     def end(self) -> None:
@@ -65,6 +73,11 @@ class Supervisor:
             for held in self._held.values():
                 held.process.kill()
         self._ending.set()
+
+    def look(self) -> None:
+        """Looks at all processes at once: some may have changed."""
+        self._changed_at = time.monotonic()
+        self._changed.set()
 
     async def run(self) -> None:
         """Runs the mesh until it is asked to end.
@@ -113,7 +126,7 @@ class Supervisor:
         try:
             while not ending.done():
                 await self._watch()
-                await asyncio.wait((ending,), timeout=DEV_POLL_SECONDS)
+                await self._until_changed(ending)
                 if starting.done():
                     starting.result()
                 elif time.monotonic() > deadline:
@@ -138,6 +151,7 @@ class Supervisor:
         self._awaited = ["the registry's view of the clusters"]
         await self._register()
         self._note("ready")
+        self.look()
         self._write_ready()
         self._ready.set()
         page = ready_page(self._document(), self._files, self._port_warning, foreground=self._foreground)
@@ -181,7 +195,7 @@ class Supervisor:
                 running = [self._held[name] for name in stage if self._held[name].process.pid is not None]
                 if running:
                     self._note(f"stopping {', '.join(held.process.name for held in running)}")
-                await _all(asyncio.to_thread(stop) for stop in _stops(running))
+                await _all(asyncio.to_thread(stop) for stop in roster.stops(running))
             if self._working:
                 await asyncio.wait(self._working, timeout=DEV_POLL_SECONDS)
         if self._held:
@@ -207,6 +221,15 @@ class Supervisor:
         if self._ready.is_set():
             self._write_ready()
 
+    async def _until_changed(self, ending: "asyncio.Future[T]") -> None:
+        """Waits until processes are to be looked at again: soon while any of them changes, at once when one does."""
+        brisk = not self._ready.is_set() or time.monotonic() - self._changed_at < DEV_BRISK_SECONDS
+        changed = asyncio.ensure_future(self._changed.wait())
+        seconds = DEV_POLL_SECONDS if brisk else DEV_CALM_SECONDS
+        await asyncio.wait((ending, changed), timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        changed.cancel()
+        self._changed.clear()
+
     async def _act(self, action: Action) -> None:
         held = self._held[action.name]
         if action.verb == Verb.FORGIVE:
@@ -216,12 +239,13 @@ class Supervisor:
             held.crashes += 1
             self._note(f"{action.name} ended by itself; its log is {held.process.log_path}")
             if not self._ready.is_set() and (held.kind == ProcessKind.CLUSTER or held.crashes >= DEV_STARTS_MAX):
-                raise Unavailable(f"{action.name} does not stay up: {last_words(held.process)}")
+                raise Unavailable(f"{action.name} does not stay up: {held.process.last_words()}")
         elif action.verb == Verb.RESTART:
             async with held.lock:
                 held.begun()
                 held.restarts += 1
                 await self._beside(held.process.start)
+            self.look()
             self._note(f"{action.name} was started again (process {held.process.pid})")
 
     async def _handle(self, verb: str, name: str) -> Answer:
@@ -255,7 +279,7 @@ class Supervisor:
         """
         steps: list[Awaitable[str | None]] = [self._apply(verb, held) for held in found]
         if verb == "stop":
-            steps.append(self._beside(partial(end_stragglers, _brokers(found))))
+            steps.append(self._beside(partial(end_stragglers, roster.kafka_brokers(found))))
         results = await asyncio.gather(*steps, return_exceptions=True)
         said = [each for each in results if isinstance(each, str)]
         for failure in results:
@@ -282,7 +306,7 @@ class Supervisor:
         return f"{name} was rolled in {time.monotonic() - begun:.1f} s: {len(found)} brokers, all copies in sync"
 
     async def _until_in_sync(self, name: str, found: Sequence[Supervised]) -> None:
-        await self._beside(partial(wait_in_sync, name, _brokers(found)))
+        await self._beside(partial(wait_in_sync, name, roster.kafka_brokers(found)))
 
     async def _apply(self, verb: str, held: Supervised) -> str:
         async with held.lock:
@@ -296,6 +320,7 @@ class Supervisor:
             held.ended_at = None
             if verb == "start":
                 held.begun()
+        self.look()
         self._note(said)
         return said
 
@@ -311,12 +336,12 @@ class Supervisor:
 
     def _write_ready(self) -> None:
         """Writes the ready files when what they say has changed."""
-        text = self._document().to_json()
-        if text == self._written:
+        document = self._document()
+        if document == self._written:
             return
-        self._written = text
+        self._written = document
         for path in self._ready_files():
-            write_whole(path, text)
+            write_whole(path, document.to_json())
 
     def _remove_ready(self) -> None:
         for path in self._ready_files():
@@ -331,22 +356,6 @@ class Supervisor:
 
     def _note(self, text: str) -> None:
         self._say(f"{time.monotonic() - self._begun:6.1f} s  {text}")
-
-
-def _stops(running: Sequence[Supervised]) -> list[Callable[[], object]]:
-    """What stops processes in order: the brokers of a cluster need one another for it."""
-    brokers: dict[str, list[KafkaBroker]] = {}
-    others: list[Callable[[], object]] = []
-    for held in running:
-        if isinstance(held.process, KafkaBroker):
-            brokers.setdefault(held.cluster, []).append(held.process)
-        else:
-            others.append(held.process.stop)
-    return [*others, *(partial(stop_together, each) for each in brokers.values())]
-
-
-def _brokers(found: Sequence[Supervised]) -> list[KafkaBroker]:
-    return [held.process for held in found if isinstance(held.process, KafkaBroker)]
 
 
 async def _all(steps: Iterable[Awaitable[object]]) -> None:
@@ -375,6 +384,7 @@ async def _supervise(config: MeshConfig, foreground: bool) -> None:
     supervisor = Supervisor(config, _print, foreground=foreground)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         asyncio.get_running_loop().add_signal_handler(number, supervisor.end)
+    asyncio.get_running_loop().add_signal_handler(signal.SIGCHLD, supervisor.look)
     try:
         await supervisor.run()
     except OSError as error:

@@ -10,7 +10,6 @@ from pathlib import Path
 
 from devmesh.blueprint import STOCK_SESSION as STOCK_SESSION
 from devmesh.processes.brokers import KafkaBroker
-from devmesh.processes.kafka_cluster import ClusterProcesses, make_cluster
 from devmesh.processes.storage import copy_template, new_kafka_id, template
 from devmesh.toolchain.jars import KAFKA_VERSION, kafka_classpath
 from devmesh.toolchain.java import java_binary
@@ -60,35 +59,6 @@ def running_broker(
         yield broker
     finally:
         broker.kill()
-
-
-@contextlib.contextmanager
-def running_cluster(
-    name: str,
-    directory: Path,
-    brokers: int = 3,
-    settings: Mapping[str, str] | None = None,
-    version: str = KAFKA_VERSION,
-) -> Iterator[ClusterProcesses]:
-    """A cluster of several brokers that serve; killed at the end, whatever was done to it.
-
-    Args:
-        name: Of the cluster.
-        directory: Of everything it keeps.
-        brokers: How many.
-        settings: Of every broker, overriding ours: `STOCK_SESSION` for Kafka's own session time.
-        version: The release of Kafka.
-    """
-    ports = [(free_port(), free_port()) for _ in range(brokers)]
-    cluster = make_cluster(
-        name, directory, ports, kafka_classpath(version), "a", java=str(java_binary()), settings=settings
-    )
-    try:
-        cluster.start()
-        cluster.wait_ready(READY_SECONDS)
-        yield cluster
-    finally:
-        cluster.kill()
 
 
 @contextlib.contextmanager

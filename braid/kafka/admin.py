@@ -1,7 +1,6 @@
 """Topics, configuration and logs of a real cluster. Every call ends within its bound; asking never creates a topic."""
 
 import asyncio
-import struct
 import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -13,6 +12,7 @@ from aiokafka.protocol.offset import OffsetRequest
 from aiokafka.protocol.produce import ProduceRequest
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 
+from braid.kafka.batches.batch import HEAD, MAGIC
 from braid.kafka.errors import (
     ACCESS_DENIED,
     CLUSTER_AUTHORIZATION_FAILED,
@@ -30,7 +30,7 @@ from braid.kafka.protocol.admin_schemas import (
     finalized_features,
     supported_features,
 )
-from braid.kafka.protocol.epochs import EpochEndsRequest
+from braid.kafka.protocol.epochs import EpochEndsRequest, by_topic
 from braid.kafka.protocol.reassignments import (
     reassign_request,
     reassignments_request,
@@ -38,14 +38,10 @@ from braid.kafka.protocol.reassignments import (
     told_reassignments,
 )
 from braid.kafka.protocol.schemas import RESOURCE_BROKER, RESOURCE_TOPIC, AlterConfigRequest
+from braid.kafka.protocol.topic_lookup import TopicLookup, leader_of
 from braid.kafka.protocol.wire import ANY_BROKER, ClusterMetadata, TopicMetadata, Wire, bounded
-from braid.kernel.errors import ClusterUnavailable, NotFound, RecordTooLarge, Refused, TopicSealed
-from braid.kernel.limits.kafka import (
-    KAFKA_ANSWER_BACKOFF_SECONDS,
-    KAFKA_CALL_SECONDS,
-    KAFKA_LEADERS_SECONDS,
-    TOPIC_GONE_SECONDS,
-)
+from braid.kernel.errors import ClusterUnavailable, RecordTooLarge, Refused, TopicSealed
+from braid.kernel.limits.kafka import KAFKA_ANSWER_BACKOFF_SECONDS, KAFKA_CALL_SECONDS
 from braid.kernel.ports import (
     BatchHead,
     BrokerDescription,
@@ -65,27 +61,6 @@ _ACKS_ALL: Final = -1
 _ALL_BROKERS: Final = ""  # as a resource: what holds where a broker has no setting of its own
 _CONSUMER: Final = -1
 _READ_UNCOMMITTED: Final = 0
-# Record batch v2: base offset, length, partition leader epoch, magic, CRC, attributes, last offset delta, first and
-# largest timestamp, producer id, producer epoch, base sequence.
-_BATCH_HEADER: Final = struct.Struct(">qiibIhiqqqhi")
-_MAGIC: Final = 2
-
-
-class _Answer:
-    """Metadata that was asked for; what failed serves nobody who asks later."""
-
-    def __init__(self, asking: "asyncio.Task[ClusterMetadata]") -> None:
-        self.asking = asking
-        self._came_at = float("inf")  # on the loop's time
-
-    def serves(self, now: float, seconds: float) -> bool:
-        """Whether it is on its way, or came less than so long ago."""
-        return now - self._came_at < seconds
-
-    def came(self, asking: "asyncio.Task[ClusterMetadata]") -> None:
-        """The answer is there, or there will be none, which perhaps nobody waits for any more."""
-        failed = asking.cancelled() or asking.exception() is not None
-        self._came_at = float("-inf") if failed else asyncio.get_running_loop().time()
 
 
 class AioAdmin:
@@ -93,7 +68,7 @@ class AioAdmin:
 
     def __init__(self, wire: Wire) -> None:
         self._wire = wire
-        self._answers: dict[tuple[str, ...], _Answer] = {}
+        self._topics = TopicLookup(wire)
 
     async def describe_cluster(self) -> ClusterDescription:
         """See `KafkaAdmin.describe_cluster`."""
@@ -133,12 +108,12 @@ class AioAdmin:
     async def describe_topics(self, topics: Sequence[str]) -> Mapping[str, TopicDescription]:
         """See `KafkaAdmin.describe_topics`."""
         async with bounded(KAFKA_CALL_SECONDS, "describing topics"):
-            return _described(await self._told(tuple(topics), 0.0))
+            return _described(await self._topics.tell(topics))
 
     async def survey(self, topics: Sequence[str]) -> Survey:
         """See `KafkaAdmin.survey`."""
         async with bounded(KAFKA_CALL_SECONDS, "surveying the cluster"):
-            found = await self._told(tuple(topics), 0.0)
+            found = await self._topics.tell(topics)
         return Survey(found.controller, sorted(found.brokers), _described(found), found.racks)
 
     async def list_topics(self) -> Sequence[str]:
@@ -153,7 +128,7 @@ class AioAdmin:
         """See `KafkaAdmin.create_topic`. Returns once every partition has a leader."""
         async with bounded(KAFKA_CALL_SECONDS, f"creating topic {topic}"):
             await self._ask_for_topic((topic, partitions, replication_factor, [], sorted(config.items())))
-            self._answers.clear()
+            self._topics.forget()
             while True:
                 told = (await self._wire.metadata([topic])).topics[topic]
                 if sum(leader >= 0 for leader in told.leaders.values()) == partitions:
@@ -175,7 +150,7 @@ class AioAdmin:
             for _, code in (await self._wire.ask(ANY_BROKER, request)).topic_error_codes:
                 if code != UNKNOWN_TOPIC:
                     check(code, f"topic {topic}")
-            self._answers.clear()
+            self._topics.forget()
             while True:
                 if (await self._wire.metadata([topic])).topics[topic].error_code == UNKNOWN_TOPIC:
                     return
@@ -215,7 +190,7 @@ class AioAdmin:
         """See `KafkaAdmin.reassign`."""
         async with bounded(KAFKA_CALL_SECONDS, f"reassigning topic {topic}"):
             answer = await self._wire.ask(ANY_BROKER, reassign_request(topic, replicas, KAFKA_CALL_SECONDS))
-        self._answers.clear()
+        self._topics.forget()
         check(answer.error_code, f"reassigning topic {topic}", answer.error_message)
         for number, code, message in refusals_of(answer.responses):
             check(code, f"{topic} partition {number}", message)
@@ -250,7 +225,7 @@ class AioAdmin:
         subject = f"{partition.topic} partition {partition.partition}"
         async with bounded(timeout_seconds, f"appending to {subject}"):
             while True:
-                leader = _leader_of(await self._led(partition), partition)
+                leader, _ = await self._topics.led(partition)
                 (((_, ((_, code, offset, timestamp_ms, *_),)),)) = (await self._wire.ask(leader, request)).topics
                 if code == 0:
                     written_ms = timestamp_ms if timestamp_ms >= 0 else now_ms
@@ -268,9 +243,7 @@ class AioAdmin:
         data, found = await self._read(partition, offset - 1)
         if (head := _head_of(data, offset - 1)) is None:
             return None
-        return Fingerprint(
-            found.topics[partition.topic].topic_id, head.leader_epoch, _BATCH_HEADER.unpack_from(data)[4]
-        )
+        return Fingerprint(found.topics[partition.topic].topic_id, head.leader_epoch, HEAD.unpack_from(data)[4])
 
     async def batch_head(self, partition: TopicPartition, offset: int) -> BatchHead | None:
         """See `KafkaAdmin.batch_head`."""
@@ -284,8 +257,7 @@ class AioAdmin:
         request = FetchRequest(0, 1, 1, _READ_UNCOMMITTED, topics)
         async with bounded(KAFKA_CALL_SECONDS, f"reading {partition.topic} partition {partition.partition}"):
             while True:
-                found = await self._led(partition)
-                leader = _leader_of(found, partition)
+                leader, found = await self._topics.led(partition)
                 ((_, ((_, code, *_, data),)),) = (await self._wire.ask(leader, request)).topics
                 if code not in LEADER_RETRY:
                     break
@@ -300,15 +272,16 @@ class AioAdmin:
         async with bounded(KAFKA_CALL_SECONDS, "looking for the ends of leader epochs"):
             result: dict[TopicPartition, int] = {}
             while missing := {partition: epoch for partition, epoch in at.items() if partition not in result}:
-                found = await self._known(sorted({partition.topic for partition in missing}))
-                for leader, asked in _epochs_by_leader(found, missing).items():
-                    for topic, told in (await self._wire.ask(leader, EpochEndsRequest(asked))).topics:
+                found = await self._topics.known(sorted({partition.topic for partition in missing}))
+                for leader, asked in _by_leader(found, missing).items():
+                    epochs = {each: (found.topics[each[0]].epochs.get(each[1], -1), asked[each]) for each in asked}
+                    for topic, told in (await self._wire.ask(leader, EpochEndsRequest(epochs))).topics:
                         for code, number, _, end in told:
                             if code not in LEADER_RETRY:
                                 check(code, f"{topic} partition {number}")
                                 result[TopicPartition(topic, number)] = end
                 if len(result) < len(at):
-                    self._answers.clear()
+                    self._topics.forget()
                     await asyncio.sleep(KAFKA_ANSWER_BACKOFF_SECONDS)
         return result
 
@@ -338,7 +311,9 @@ class AioAdmin:
     async def _list_offsets(self, at: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         result: dict[TopicPartition, int] = {}
         while missing := {partition: when for partition, when in at.items() if partition not in result}:
-            for leader, wanted in (await self._by_leader(missing)).items():
+            found = await self._topics.known(sorted({partition.topic for partition in missing}))
+            for leader, asked in _by_leader(found, missing).items():
+                wanted = by_topic({partition: (when,) for partition, when in asked.items()})
                 answer = await self._wire.ask(leader, OffsetRequest(_CONSUMER, _READ_UNCOMMITTED, wanted))
                 for topic, partitions in answer.topics:
                     for number, code, _, offset in partitions:
@@ -349,51 +324,6 @@ class AioAdmin:
             if len(result) < len(at):
                 await asyncio.sleep(KAFKA_ANSWER_BACKOFF_SECONDS)
         return result
-
-    async def _by_leader(self, at: Mapping[TopicPartition, int]) -> dict[int, list[tuple[str, list[tuple[int, int]]]]]:
-        found = await self._known(sorted({partition.topic for partition in at}))
-        grouped: dict[int, dict[str, list[tuple[int, int]]]] = defaultdict(lambda: defaultdict(list))
-        for partition, when in at.items():
-            leader = _leader_of(found, partition)
-            if leader >= 0:
-                grouped[leader][partition.topic].append((partition.partition, when))
-        return {leader: list(topics.items()) for leader, topics in grouped.items()}
-
-    async def _led(self, partition: TopicPartition) -> ClusterMetadata:
-        """Metadata of the partition's topic, once that partition has a leader."""
-        while True:
-            found = await self._known([partition.topic])
-            if _leader_of(found, partition) >= 0:
-                return found
-            await asyncio.sleep(KAFKA_ANSWER_BACKOFF_SECONDS)
-
-    async def _known(self, topics: list[str]) -> ClusterMetadata:
-        """Metadata of topics that exist; a broker that just started may not know them at once."""
-        deadline = asyncio.get_running_loop().time() + TOPIC_GONE_SECONDS / 4
-        while True:
-            found = await self._told(tuple(topics), KAFKA_LEADERS_SECONDS)
-            unknown = [name for name, told in found.topics.items() if told.error_code == UNKNOWN_TOPIC]
-            if not unknown:
-                for name, told in found.topics.items():
-                    if told.error_code not in LEADER_RETRY:
-                        check(told.error_code, f"topic {name}")
-                return found
-            if asyncio.get_running_loop().time() > deadline:
-                raise NotFound(f"topic {unknown[0]} does not exist")
-            await asyncio.sleep(KAFKA_ANSWER_BACKOFF_SECONDS)
-
-    async def _told(self, topics: tuple[str, ...], seconds: float) -> ClusterMetadata:
-        """Metadata of topics: one answer serves all who ask while it is on its way, and so long after."""
-        now = asyncio.get_running_loop().time()
-        known = self._answers.get(topics)
-        if known is None or not known.serves(now, seconds):
-            self._answers = {
-                asked: each for asked, each in self._answers.items() if each.serves(now, KAFKA_LEADERS_SECONDS)
-            }
-            asking = asyncio.ensure_future(self._wire.metadata(topics))
-            known = self._answers[topics] = _Answer(asking)
-            asking.add_done_callback(known.came)
-        return await asyncio.shield(known.asking)
 
     async def _raise_too_large(self, topic: str, size: int) -> None:
         """Why a leader refused so many bytes. What it goes by may be older or newer than what a broker tells now."""
@@ -426,29 +356,19 @@ def _leaders(topic: TopicMetadata) -> list[int]:
     return [topic.leaders[partition] for partition in sorted(topic.leaders)]
 
 
-def _leader_of(found: ClusterMetadata, partition: TopicPartition) -> int:
-    leaders = found.topics[partition.topic].leaders
-    if leaders and partition.partition not in leaders:
-        raise NotFound(f"topic {partition.topic} has no partition {partition.partition}")
-    return leaders.get(partition.partition, -1)
-
-
-def _epochs_by_leader(
-    found: ClusterMetadata, at: Mapping[TopicPartition, int]
-) -> Mapping[int, Mapping[TopicPartition, tuple[int, int]]]:
-    """By leading broker, what to ask it: the epoch under which it leads, and the one whose end is wanted."""
-    grouped: dict[int, dict[TopicPartition, tuple[int, int]]] = defaultdict(dict)
-    for partition, epoch in at.items():
-        if (leader := _leader_of(found, partition)) >= 0:
-            present = found.topics[partition.topic].epochs.get(partition.partition, -1)
-            grouped[leader][partition] = (present, epoch)
+def _by_leader(found: ClusterMetadata, at: Mapping[TopicPartition, int]) -> Mapping[int, dict[TopicPartition, int]]:
+    """What is asked of partitions, by the broker that leads them; those that nobody leads are left out."""
+    grouped: dict[int, dict[TopicPartition, int]] = defaultdict(dict)
+    for partition, asked in at.items():
+        if (leader := leader_of(found, partition)) >= 0:
+            grouped[leader][partition] = asked
     return grouped
 
 
 def _batch(value: bytes, timestamp_ms: int) -> bytes:
     """One record in a batch of its own, uncompressed, of no producer."""
     builder: Any = DefaultRecordBatchBuilder(
-        _MAGIC, 0, is_transactional=0, producer_id=-1, producer_epoch=-1, base_sequence=-1, batch_size=len(value) + 1024
+        MAGIC, 0, is_transactional=0, producer_id=-1, producer_epoch=-1, base_sequence=-1, batch_size=len(value) + 1024
     )
     builder.append(0, timestamp_ms, None, value, [])
     return bytes(builder.build())
@@ -456,9 +376,9 @@ def _batch(value: bytes, timestamp_ms: int) -> bytes:
 
 def _head_of(data: bytes, offset: int) -> BatchHead | None:
     """The head of a batch, unless it does not hold an offset."""
-    if len(data) < _BATCH_HEADER.size:
+    if len(data) < HEAD.size:
         return None
-    base, _, epoch, magic, _, _, last_delta, _, _, producer, _, sequence = _BATCH_HEADER.unpack_from(data)
-    if magic != _MAGIC or not base <= offset <= base + last_delta:
+    base, _, epoch, magic, _, _, last_delta, _, _, producer, _, sequence, _ = HEAD.unpack_from(data)
+    if magic != MAGIC or not base <= offset <= base + last_delta:
         return None
     return BatchHead(base, base + last_delta, epoch, producer, sequence)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from braid.kernel.ports.kafka import KafkaRecord
+    from braid.kernel.ports.kafka.records import KafkaRecord
 
 _Kind = TypeVar("_Kind", bound=np.generic)
 

@@ -5,7 +5,7 @@ Every method is one atomic request. What can go wrong between a client and this 
 
 import copy
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -256,8 +256,3 @@ class MemoryStoreServer:
         if not found:
             raise CorruptHistory(f"history {history} has no batch with event {sequence}")
         kept.batches.remove(found[0])
-
-    def every_batch(self) -> Iterator[EventBatch]:
-        """Every batch no snapshot replaced, for checkers, in order of history."""
-        for history in sorted(self._state.histories):
-            yield from self._state.histories[history].batches

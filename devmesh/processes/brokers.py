@@ -7,10 +7,8 @@ here. `kafka_cluster` makes clusters of several.
 
 import contextlib
 import os
-import signal
 import socket
 import struct
-import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -24,8 +22,8 @@ from devmesh.blueprint import (
     BrokerPlace,
     broker_settings,
 )
-from devmesh.limits import BROKER_POLL_SECONDS, BROKER_STOP_SECONDS
-from devmesh.processes.guard import spawn_guarded
+from devmesh.limits import BROKER_POLL_SECONDS
+from devmesh.processes.process import Process
 from devmesh.processes.storage import format_directory, is_formatted, new_kafka_id, properties_text
 from devmesh.toolchain.class_archive import archive_options
 from devmesh.toolchain.jvm import BROKER_CLASS, KafkaJvm
@@ -49,7 +47,7 @@ class BrokerPeers(NamedTuple):
     cluster_id: str
 
 
-class KafkaBroker:
+class KafkaBroker(Process):
     """One broker, alone or of a cluster of several: where it lives, and the verbs that start, stop and hurt it."""
 
     def __init__(
@@ -84,7 +82,7 @@ class KafkaBroker:
             jvm_options: Further options of the JVM; None to share the class archive where there is one.
             peers: The cluster it is of; None for one of its own.
         """
-        self.name = name
+        super().__init__(name, directory / "broker.log")
         self.directory = directory
         self.port = port
         self.zone = zone
@@ -92,23 +90,12 @@ class KafkaBroker:
         self._jvm = KafkaJvm(java, classpath, heap_mb, tiered_stop_at_level)
         self._settings = dict(settings or {})
         self._jvm_options = jvm_options
-        self._peers = peers
-        self._process: subprocess.Popen[bytes] | None = None
+        self.peers = peers
 
     @property
     def bootstrap(self) -> str:
         """What clients connect to."""
         return f"127.0.0.1:{self.port}"
-
-    @property
-    def log_path(self) -> Path:
-        """Where the broker's output goes."""
-        return self.directory / "broker.log"
-
-    @property
-    def pid(self) -> int | None:
-        """Process id while it runs (paused counts), else None."""
-        return self._process.pid if self._process is not None and self._process.poll() is None else None
 
     def start(self) -> None:
         """Starts the process, formatting the directory when it is new; `wait_ready` tells when it answers.
@@ -120,19 +107,19 @@ class KafkaBroker:
         if self.pid is not None:
             raise Refused(f"Kafka broker {self.name} is running already", remedy="kill or stop it first")
         for port in (self.port, self._controller_port):
-            _check_free(port, self.name)
+            check_free(port, self.name)
         self.directory.mkdir(parents=True, exist_ok=True)
         config = self._write_config()
         if not is_formatted(self._data):
-            cluster_id = self._peers.cluster_id if self._peers is not None else new_kafka_id()
-            node_id = self._all_settings()["node.id"]
+            cluster_id = self.peers.cluster_id if self.peers is not None else new_kafka_id()
+            node_id = self.settings()["node.id"]
             try:
                 format_directory(self._jvm, config, self._data, cluster_id, node_id, self._settings)
             except Unavailable as error:
                 raise Unavailable(f"Kafka broker {self.name} could not be formatted: {error}") from error
         options = archive_options(self._jvm) if self._jvm_options is None else self._jvm_options
         command = self._jvm.command(BROKER_CLASS, str(config), options=options)
-        self._process = spawn_guarded(command, self.log_path)
+        self._spawn(command)
 
     def wait_ready(self, timeout: float) -> None:
         """Waits until the broker serves clients.
@@ -144,66 +131,41 @@ class KafkaBroker:
             Unavailable: it ended, or did not answer in time; the message ends with the tail of its log.
         """
         deadline = time.monotonic() + timeout
-        while not self._serves(max(0.05, min(1.0, deadline - time.monotonic()))):
+        while not self._answers(max(0.05, min(1.0, deadline - time.monotonic()))):
             if self.pid is None:
                 raise Unavailable(f"Kafka broker {self.name} ended while starting: {self._log_tail()}")
             if time.monotonic() > deadline:
                 raise Unavailable(f"Kafka broker {self.name} is not ready after {timeout} s: {self._log_tail()}")
             time.sleep(BROKER_POLL_SECONDS)
 
-    def kill(self) -> None:
-        """Ends it at once (SIGKILL), paused or not. Fine when it does not run."""
-        self._signal(signal.SIGKILL)
-        if self._process is not None:
-            self._process.wait()
-
     def pause(self) -> None:
         """Freezes it (SIGSTOP): connections stay open, nothing answers. Returns once its last thread stands still."""
-        self._signal(signal.SIGSTOP)
+        super().pause()
         if self._process is not None:
             with contextlib.suppress(ChildProcessError):
                 os.waitid(os.P_PID, self._process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 
-    def resume(self) -> None:
-        """Lets a frozen one go on (SIGCONT)."""
-        self._signal(signal.SIGCONT)
-
-    def stop(self, seconds: float = BROKER_STOP_SECONDS) -> bool:
-        """Shuts it down in order (SIGTERM), then by force when it takes longer. Fine when it does not run.
-
-        Returns:
-            Whether it ended in order.
-        """
-        self._signal(signal.SIGCONT)
-        self._signal(signal.SIGTERM)
-        if self._process is not None:
-            try:
-                self._process.wait(seconds)
-            except subprocess.TimeoutExpired:
-                self.kill()
-        return self._process is None or self._process.returncode != -signal.SIGKILL
-
-    def _signal(self, number: signal.Signals) -> None:
-        if self._process is not None and self._process.poll() is None:
-            with contextlib.suppress(ProcessLookupError):
-                self._process.send_signal(number)
+    def last_words(self) -> str:
+        """Where they are: brokers write too much around the reason of their end."""
+        return f"see {self.log_path}"
 
     @property
     def _data(self) -> Path:
         return self.directory / "data"
 
-    def _all_settings(self) -> dict[str, str]:
+    def settings(self) -> dict[str, str]:
+        """What it is set to."""
         place = BrokerPlace(self.zone, "127.0.0.1", self.port, self._controller_port, str(self._data))
-        if (peers := self._peers) is not None:
+        if (peers := self.peers) is not None:
             place = place._replace(node=peers.node, controllers=peers.controllers, brokers=peers.brokers)
         return {**broker_settings(place), **self._settings}
 
     def _write_config(self) -> Path:
         config = self.directory / "server.properties"
-        config.write_text(properties_text(self._all_settings()), encoding="utf-8")
+        config.write_text(properties_text(self.settings()), encoding="utf-8")
         return config
 
-    def _serves(self, timeout: float) -> bool:
+    def _answers(self, timeout: float) -> bool:
         """Asks for metadata: a broker that serves names at least itself."""
         try:
             with socket.create_connection(("127.0.0.1", self.port), timeout) as connection:
@@ -224,7 +186,7 @@ class KafkaBroker:
             return log.read().decode("utf-8", "replace").strip() or "it wrote nothing"
 
 
-def _check_free(port: int, name: str) -> None:
+def check_free(port: int, name: str) -> None:
     """Kafka itself would end without a word. Raises `Refused`."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

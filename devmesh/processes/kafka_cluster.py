@@ -1,4 +1,4 @@
-"""Kafka clusters of one or several brokers on 127.0.0.1: what their brokers share, and how such a cluster is rolled.
+"""Kafka clusters of one or several brokers on 127.0.0.1: what their brokers share, and how such a cluster ends.
 
 A directory holds one cluster. A cluster of one broker has its files there; one of several has the cluster's id there,
 and a directory for each broker. Calls block, as those of `brokers` do.
@@ -11,87 +11,16 @@ from itertools import cycle, islice
 from pathlib import Path
 from typing import Final
 
-from braid.kernel.errors import NotFound, Unavailable
+from braid.kernel.errors import Unavailable
 from devmesh.blueprint import broker_names, controller_nodes
 from devmesh.config import ZONES
-from devmesh.limits import BROKER_POLL_SECONDS, BROKER_STOP_SECONDS, DEV_CLUSTER_STOP_SECONDS, DEV_STEP_SECONDS
+from devmesh.limits import BROKER_POLL_SECONDS, DEV_CLUSTER_STOP_SECONDS, DEV_STEP_SECONDS, DEV_STOP_SECONDS
 from devmesh.processes.brokers import BrokerPeers, KafkaBroker
 from devmesh.processes.replication import ask_copies
 from devmesh.processes.storage import kept_cluster_id
 
 _ID_FILE: Final = "cluster-id"
 _ASK_SECONDS: Final = 5.0
-
-
-class ClusterProcesses:
-    """The brokers of one cluster, with verbs for all of them at once.
-
-    Args:
-        name: Of the cluster.
-        brokers: In the order of their nodes.
-    """
-
-    def __init__(self, name: str, brokers: Sequence[KafkaBroker]) -> None:
-        self.name = name
-        self.brokers = tuple(brokers)
-
-    @property
-    def bootstrap(self) -> str:
-        """Bootstrap addresses for clients."""
-        return ",".join(broker.bootstrap for broker in self.brokers)
-
-    def broker(self, node: int) -> KafkaBroker:
-        """Returns a broker by its number, from 1. Raises `NotFound`."""
-        if not 1 <= node <= len(self.brokers):
-            raise NotFound(f"Kafka cluster {self.name} has no broker {node}", remedy=f"1 to {len(self.brokers)}")
-        return self.brokers[node - 1]
-
-    def start(self) -> None:
-        """Starts all brokers; `wait_ready` tells when they answer. Raises as `KafkaBroker.start` does."""
-        _side_by_side(broker.start for broker in self.brokers)
-
-    def wait_ready(self, timeout: float) -> None:
-        """Waits until every broker serves clients (seconds). Raises `Unavailable` naming one that does not."""
-        deadline = time.monotonic() + timeout
-        for broker in self.brokers:
-            broker.wait_ready(max(0.0, deadline - time.monotonic()))
-
-    def kill(self) -> None:
-        """Ends all brokers at once (SIGKILL). Fine when none runs."""
-        _side_by_side(broker.kill for broker in self.brokers)
-
-    def stop(self) -> None:
-        """Shuts all down in order, those that cannot any more by force. Fine when none runs."""
-        stop_together(self.brokers)
-
-    def pause(self) -> None:
-        """Freezes all brokers."""
-        _side_by_side(broker.pause for broker in self.brokers)
-
-    def resume(self) -> None:
-        """Lets frozen brokers go on."""
-        _side_by_side(broker.resume for broker in self.brokers)
-
-    def wait_in_sync(self, timeout: float = DEV_STEP_SECONDS) -> None:
-        """Waits until every copy of every partition is in sync. Raises `Unavailable` naming one that is not."""
-        wait_in_sync(self.name, self.brokers, timeout)
-
-    def roll(self, begun: Callable[[KafkaBroker], None] = lambda broker: None) -> None:
-        """Restarts one broker after the other in order, and waits each time until every copy is in sync again.
-
-        Args:
-            begun: Gets each broker just before it is stopped.
-
-        Raises:
-            Unavailable: a broker does not come back, or stays behind.
-        """
-        self.wait_in_sync()
-        for broker in self.brokers:
-            begun(broker)
-            broker.stop()
-            broker.start()
-            broker.wait_ready(DEV_STEP_SECONDS)
-            self.wait_in_sync()
 
 
 def make_cluster(
@@ -103,8 +32,8 @@ def make_cluster(
     *,
     java: str = "java",
     settings: Mapping[str, str] | None = None,
-) -> ClusterProcesses:
-    """Describes a cluster; no broker is started. That of one broker is the broker that `KafkaBroker` makes.
+) -> list[KafkaBroker]:
+    """Describes a cluster's brokers, in order; none is started. A single one is the broker that `KafkaBroker` makes.
 
     Args:
         name: Of the cluster.
@@ -117,11 +46,10 @@ def make_cluster(
     """
     names = broker_names(name, len(ports))
     if len(ports) == 1:
-        alone = KafkaBroker(name, directory, *ports[0], classpath, zone, java=java, settings=settings)
-        return ClusterProcesses(name, [alone])
+        return [KafkaBroker(name, directory, *ports[0], classpath, zone, java=java, settings=settings)]
     cluster_id = kept_cluster_id(directory / _ID_FILE)
     controllers = {node: ports[node - 1][1] for node in controller_nodes(len(ports))}
-    brokers = [
+    return [
         KafkaBroker(
             names[node - 1],
             directory / str(node),
@@ -134,7 +62,6 @@ def make_cluster(
         )
         for node, rack in enumerate(racks(zone, len(ports)), start=1)
     ]
-    return ClusterProcesses(name, brokers)
 
 
 def racks(zone: str, count: int) -> list[str]:
@@ -157,7 +84,7 @@ def wait_in_sync(name: str, brokers: Sequence[KafkaBroker], timeout: float = DEV
         Unavailable: that is not so in time, or a broker does not run; names a partition or the broker.
     """
     deadline = time.monotonic() + timeout
-    while (missing := _behind(brokers)) is not None:
+    while (missing := missing_copies(brokers)) is not None:
         ended = next((broker.name for broker in brokers if broker.pid is None), None)
         if ended is not None:
             raise Unavailable(f"{ended} has ended: Kafka cluster {name} cannot be in sync")
@@ -166,7 +93,7 @@ def wait_in_sync(name: str, brokers: Sequence[KafkaBroker], timeout: float = DEV
         time.sleep(BROKER_POLL_SECONDS)
 
 
-def _behind(brokers: Sequence[KafkaBroker]) -> str | None:
+def missing_copies(brokers: Sequence[KafkaBroker]) -> str | None:
     """The reason why the cluster is not in sync yet; None if it is."""
     for broker in brokers:
         try:
@@ -192,7 +119,7 @@ def end_stragglers(brokers: Sequence[KafkaBroker]) -> None:
     A broker asks the active controller before it ends. Once most brokers have ended nobody answers the rest: those get
     a moment, then they are killed, and look their logs over at the next start. Does nothing to a single broker.
     """
-    deadline = time.monotonic() + BROKER_STOP_SECONDS
+    deadline = time.monotonic() + DEV_STOP_SECONDS
     while len(brokers) > 1 and time.monotonic() < deadline:
         running = [broker for broker in brokers if broker.pid is not None]
         if len(running) <= len(brokers) // 2:

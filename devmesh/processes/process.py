@@ -1,4 +1,4 @@
-"""Our own processes of a mesh: service replicas and a single etcd, with the same verbs as `devmesh.processes.brokers`.
+"""Processes of a mesh and their verbs: service replicas and a single etcd; Kafka's are in `devmesh.processes.brokers`.
 
 Calls block: asynchronous callers run them beside their loop.
 """
@@ -12,7 +12,6 @@ import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
 
 from braid.kernel.errors import Refused, Unavailable
 from devmesh.blueprint import ServicePlace, StorePlace, service_command, service_settings, store_arguments
@@ -22,44 +21,12 @@ from devmesh.processes import wall_clock
 from devmesh.processes.guard import spawn_guarded
 
 
-class Process(Protocol):
-    """One process of the mesh, a Kafka broker included."""
-
-    name: str
-
-    @property
-    def pid(self) -> int | None:
-        """Process id while it runs (paused counts), else None."""
-
-    @property
-    def log_path(self) -> Path:
-        """Where its output goes."""
-
-    def start(self) -> None:
-        """Starts it; `wait_ready` tells when it answers."""
-
-    def wait_ready(self, timeout: float) -> None:
-        """Waits until it serves. Raises `Unavailable` with the last words of its log."""
-
-    def kill(self) -> None:
-        """Ends it at once."""
-
-    def pause(self) -> None:
-        """Freezes it."""
-
-    def resume(self) -> None:
-        """Lets a frozen one go on."""
-
-    def stop(self) -> bool:
-        """Ends it in order, then by force; whether it ended in order."""
-
-
-class OwnProcess:
-    """A program whose output goes to a log file."""
+class Process:
+    """One process of a mesh: a program whose output goes to the file at `log_path`."""
 
     def __init__(self, name: str, log_path: Path) -> None:
         self.name = name
-        self._log_path = log_path
+        self.log_path = log_path
         self._log_start = 0
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -68,10 +35,9 @@ class OwnProcess:
         """Process id while it runs (paused counts), else None."""
         return self._process.pid if self._process is not None and self._process.poll() is None else None
 
-    @property
-    def log_path(self) -> Path:
-        """Where its output goes."""
-        return self._log_path
+    def start(self) -> None:
+        """Starts it; `wait_ready` tells when it answers. Raises `Refused` when it runs already."""
+        raise NotImplementedError
 
     def kill(self) -> None:
         """Ends it at once (SIGKILL), paused or not. Fine when it does not run."""
@@ -87,8 +53,8 @@ class OwnProcess:
         """Lets a frozen one go on (SIGCONT)."""
         self._signal(signal.SIGCONT)
 
-    def stop(self) -> bool:
-        """Ends it in order (SIGTERM), then by force when it takes too long. Fine when it does not run.
+    def stop(self, seconds: float | None = None) -> bool:
+        """Ends it in order (SIGTERM), then by force when it takes longer. Fine when it does not run.
 
         Returns:
             Whether it ended in order.
@@ -97,7 +63,7 @@ class OwnProcess:
         self._signal(signal.SIGTERM)
         if self._process is not None:
             try:
-                self._process.wait(DEV_STOP_SECONDS)
+                self._process.wait(DEV_STOP_SECONDS if seconds is None else seconds)
             except subprocess.TimeoutExpired:
                 self.kill()
         return self._process is None or self._process.returncode != -signal.SIGKILL
@@ -125,9 +91,9 @@ class OwnProcess:
     def _spawn(self, command: Sequence[str], environment: Mapping[str, str] | None = None) -> None:
         if self.pid is not None:
             raise Refused(f"{self.name} is running already", remedy="kill or stop it first")
-        self._log_path.parent.mkdir(parents=True, exist_ok=True)
-        self._log_start = self._log_path.stat().st_size if self._log_path.exists() else 0
-        self._process = spawn_guarded(command, self._log_path, environment)
+        self.log_path.parent.mkdir(parents=True, exist_ok=True)
+        self._log_start = self.log_path.stat().st_size if self.log_path.exists() else 0
+        self._process = spawn_guarded(command, self.log_path, environment)
 
     def _signal(self, number: signal.Signals) -> None:
         if self._process is not None and self._process.poll() is None:
@@ -135,16 +101,16 @@ class OwnProcess:
                 self._process.send_signal(number)
 
     def last_words(self) -> str:
-        """The last line of this start's output: our services end with their reason there."""
-        if not self._log_path.exists():
+        """The reason it left in its log, or where that is: our services end with it."""
+        if not self.log_path.exists():
             return "it wrote nothing"
-        with self._log_path.open("rb") as log:
+        with self.log_path.open("rb") as log:
             log.seek(self._log_start)
             lines = [line for line in log.read().decode("utf-8", "replace").splitlines() if line.strip()]
         return lines[-1].strip() if lines else "it wrote nothing"
 
 
-class ServiceProcess(OwnProcess):
+class ServiceProcess(Process):
     """One replica of a service.
 
     Args:
@@ -178,7 +144,7 @@ class ServiceProcess(OwnProcess):
 
     def start(self) -> None:
         """Starts it; `wait_ready` tells when it answers. Raises `Refused` when it runs already."""
-        self._log_path.parent.mkdir(parents=True, exist_ok=True)
+        self.log_path.parent.mkdir(parents=True, exist_ok=True)
         if self.pid is None:
             remove(self._ready_file)
         self._spawn(self._command, {**os.environ, **self._settings, "BRAID_PARENT_PID": str(os.getpid())})
@@ -187,7 +153,7 @@ class ServiceProcess(OwnProcess):
         return self._ready_file.exists()
 
 
-class EtcdProcess(OwnProcess):
+class EtcdProcess(Process):
     """A member of etcd. A single one does not sync: its writes survive the death of the process, not of the machine.
 
     Args:
@@ -216,8 +182,3 @@ class EtcdProcess(OwnProcess):
                 return b" 200 " in connection.recv(64)
         except OSError:
             return False
-
-
-def last_words(process: Process) -> str:
-    """The reason a process left in its log, or where that is: brokers write too much around theirs."""
-    return process.last_words() if isinstance(process, OwnProcess) else f"see {process.log_path}"

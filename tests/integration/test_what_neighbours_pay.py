@@ -284,7 +284,8 @@ class OneByOne(consume.Contest):
 
 def without_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     """As where every batch has to be read record by record."""
-    monkeypatch.setattr("braid.kafka.fetching.chunk.columns_in", lambda batches, names: None)
+    for module in ("braid.kafka.batches.reader", "braid.kafka.fetching.chunk"):
+        monkeypatch.setattr(f"{module}.columns_in", lambda batches, names: None)
 
 
 async def test_record_by_record_costs_no_more_than_two_and_a_half_times_a_plain_loop(reading: consume.Contest) -> None:

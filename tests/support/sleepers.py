@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from devmesh.processes.process import OwnProcess
+from devmesh.processes.process import Process
 
 HEEDLESS: Final = (
     "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); time.sleep(60)"
@@ -15,7 +15,7 @@ PLAIN: Final = "import time; print('up', flush=True); time.sleep(60)"
 BROKEN: Final = "import sys; sys.exit('registry-0: the file is damaged')"
 
 
-class Sleeper(OwnProcess):
+class Sleeper(Process):
     """A process that serves once it has written `up`."""
 
     def __init__(self, name: str, directory: Path, code: str = PLAIN) -> None:

@@ -38,8 +38,8 @@ DAMAGE: Final = (
 
 # Base offset, length, leader epoch, magic, checksum, attributes, last offset's delta, first and newest time, producer
 # id and epoch, first sequence, record count (KIP-98). All formats share base offset, length and the place of magic.
-_HEAD: Final = struct.Struct(">qiibIhiqqqhii")
-HEAD_BYTES: Final = _HEAD.size  # behind them are the records
+HEAD: Final = struct.Struct(">qiibIhiqqqhii")
+HEAD_BYTES: Final = HEAD.size  # behind them are the records
 _FRAME: Final = struct.Struct(">qi")
 _ATTRIBUTES: Final = struct.Struct(">h")
 _COUNT: Final = struct.Struct(">i")
@@ -50,7 +50,7 @@ _CHECKSUM_AT: Final = 17
 _ATTRIBUTES_AT: Final = 21
 _COUNT_AT: Final = 57
 _CHECKED_BYTES: Final = 256 << 10
-_MAGIC: Final = 2  # of the format since Kafka 0.11
+MAGIC: Final = 2  # of the format since Kafka 0.11
 _CONTROL: Final = 0x20
 _TRANSACTIONAL: Final = 0x10
 _APPENDED: Final = 0x08
@@ -114,11 +114,11 @@ def read_frame(data: memoryview, at: int) -> Frame | None:
         return None
     raw = data[at : at + size]
     magic = raw[_MAGIC_AT]
-    if magic < _MAGIC:
+    if magic < MAGIC:
         return Frame(raw, magic, raw[_LEGACY_ATTRIBUTES_AT], base, base, 0, -1, 1)
     if size < HEAD_BYTES:
         raise NoFrame(f"a batch of {size} bytes at offset {base}")
-    _, _, epoch, _, _, attributes, delta, _, newest, producer, _, _, count = _HEAD.unpack_from(raw)
+    _, _, epoch, _, _, attributes, delta, _, newest, producer, _, _, count = HEAD.unpack_from(raw)
     return Frame(raw, magic, attributes, base, base + delta, newest, producer, count, epoch)
 
 
@@ -141,8 +141,8 @@ def check(frame: Frame) -> None:
         Unreadable: it is of another format.
         BadChecksum: it is not as it was written; what its head says may be wrong too.
     """
-    if frame.magic != _MAGIC:
-        raise Unreadable(f"message format {frame.magic}; only {_MAGIC} is read, which Kafka writes since 0.11")
+    if frame.magic != MAGIC:
+        raise Unreadable(f"message format {frame.magic}; only {MAGIC} is read, which Kafka writes since 0.11")
     if not _whole(frame.raw):
         raise BadChecksum("its checksum does not match")
     if frame.last_offset < frame.base_offset or frame.records < 0:
@@ -218,7 +218,7 @@ def columns_in(batches: Sequence[tuple[Frame, memoryview]], names: Sequence[str]
 
 
 def _head_of(frame: Frame, plain: memoryview, ends_at: int) -> UncheckedHead:
-    _, _, _, _, _, _, _, first_ms, newest_ms, _, _, _, _ = _HEAD.unpack_from(plain)
+    _, _, _, _, _, _, _, first_ms, newest_ms, _, _, _, _ = HEAD.unpack_from(plain)
     appended_ms = newest_ms if frame.attributes & _APPENDED else None
     last_delta = frame.last_offset - frame.base_offset
     return UncheckedHead(ends_at, frame.records, frame.base_offset, last_delta, first_ms, appended_ms)

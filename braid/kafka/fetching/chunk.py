@@ -4,8 +4,8 @@ A batch that cannot be decoded is told as `DamagedBatch` and passed. One whose c
 on its way here: it is fetched once more before it counts as damaged.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import dropwhile, islice
+from collections.abc import Callable, Sequence
+from itertools import islice
 from operator import lt
 from typing import NamedTuple
 
@@ -26,16 +26,10 @@ from braid.kafka.batches.batch import (
 )
 from braid.kafka.batches.decompress import DoesNotFit
 from braid.kafka.batches.large import LargeBatch, Piece
+from braid.kafka.batches.reader import BatchReader
 from braid.kernel.errors import ClusterUnavailable
 from braid.kernel.limits.kafka import COLUMN_BATCH_BYTES_MAX, COLUMN_TOGETHER_RECORDS, INFLATED_INLINE_BYTES_MAX
-from braid.kernel.ports import (
-    DamagedBatch,
-    FetchedColumns,
-    FetchedRecords,
-    Isolation,
-    KafkaRecord,
-    TopicPartition,
-)
+from braid.kernel.ports import DamagedBatch, FetchedColumns, FetchedRecords, Isolation, KafkaRecord, TopicPartition
 from braid.kernel.record_columns import RecordColumns, columns_of
 
 
@@ -44,41 +38,6 @@ class _Opened(NamedTuple):
 
     piece: Piece | None
     error: BaseException | None = None
-
-
-class _Current:
-    """The batch, or piece of one, whose records are handed out: one by one, or, until that was begun, as columns."""
-
-    def __init__(self, piece: Piece) -> None:
-        self.piece = piece
-        self.frame = piece.frame
-        self.plain = piece.plain
-        self._iterator: Iterator[KafkaRecord] | None = None
-        self._names: Sequence[str] = ()
-        self._columns: RecordColumns | None = None
-
-    @property
-    def begun(self) -> bool:
-        """Whether records may have been handed out."""
-        return self._iterator is not None or self._columns is not None
-
-    def records(self, offset: int) -> Iterator[KafkaRecord]:
-        """The records not handed out yet, which begin at an offset."""
-        if self._iterator is None:
-            self._iterator = _from(reader_of(self.frame, self.plain, cut=self.piece.is_cut), offset)
-        return self._iterator
-
-    def columns(self, offset: int, names: Sequence[str]) -> RecordColumns | None:
-        """The same as columns; None when they have to be read one by one."""
-        if self._iterator is not None:
-            return None
-        if self._columns is None or self._names != names:
-            self._names, self._columns = names, columns_in([(self.frame, self.plain)], names)
-            if self._columns is None:
-                self.records(offset)
-        return (
-            None if self._columns is None else self._columns.of(slice(self._columns.offsets.searchsorted(offset), None))
-        )
 
 
 class Chunk:
@@ -138,7 +97,7 @@ class Chunk:
         self._opened: _Opened | None = None
         self._pieces: LargeBatch | None = None  # whose pieces are handed out
         self._pieces_from: int | None = None  # `next_offset` when the first of them came; None until then
-        self._batch: _Current | None = None
+        self._batch: BatchReader | None = None
         self._many_at_once = True
         self._damaged: list[DamagedBatch] = []
 
@@ -154,7 +113,7 @@ class Chunk:
         """
         taken: list[KafkaRecord] = []
 
-        def take(batch: _Current, room: int) -> int:
+        def take(batch: BatchReader, room: int) -> int:
             before = len(taken)
             self._take_from_batch(batch, taken, room)
             return len(taken) - before
@@ -173,7 +132,7 @@ class Chunk:
                 parts.append(columns_of(loose, names))
                 loose = []  # the part keeps the one it was made of
 
-        def take(batch: _Current, room: int) -> int:
+        def take(batch: BatchReader, room: int) -> int:
             together = self._take_together(batch, room, inflater, names)
             if together is not None:
                 bind()
@@ -197,7 +156,7 @@ class Chunk:
         bind()
         return FetchedColumns(self._partition, parts, self.next_offset, damaged, self.leader_epoch)
 
-    def _fill(self, limit: int, inflater: Inflater, take: Callable[[_Current, int], int]) -> Sequence[DamagedBatch]:
+    def _fill(self, limit: int, inflater: Inflater, take: Callable[[BatchReader, int], int]) -> Sequence[DamagedBatch]:
         """Takes from one batch after the other; returns those that are damaged."""
         count = 0
         while (room := limit - count - len(self._damaged)) > 0:
@@ -225,7 +184,7 @@ class Chunk:
             self._opened = _Opened(None, error)
         self.large = False
 
-    def _take_from_batch(self, batch: _Current, taken: list[KafkaRecord], limit: int) -> None:
+    def _take_from_batch(self, batch: BatchReader, taken: list[KafkaRecord], limit: int) -> None:
         """Adds records of the current batch. Where one cannot be decoded, the batch is damaged from there on."""
         frame, before, wrong = batch.frame, len(taken), None
         try:
@@ -247,7 +206,7 @@ class Chunk:
         elif len(offsets) < limit:
             self._finish(batch)
 
-    def _finish(self, batch: _Current) -> None:
+    def _finish(self, batch: BatchReader) -> None:
         """All of the current batch, or of a piece of it, was handed out."""
         self._batch = None
         if batch.piece.last:
@@ -262,7 +221,7 @@ class Chunk:
             self._pass_damaged(frame, wrong, frame.last_offset)
 
     def _take_together(
-        self, batch: _Current, limit: int, inflater: Inflater, names: Sequence[str]
+        self, batch: BatchReader, limit: int, inflater: Inflater, names: Sequence[str]
     ) -> RecordColumns | None:
         """The rest of a batch and all of some behind it, where batches are small; None when that cannot be.
 
@@ -347,7 +306,7 @@ class Chunk:
 
     def _begin(self, piece: Piece, inflater: Inflater) -> None:
         inflater.left -= len(piece.plain) if piece.is_cut or piece.frame.codec else 0
-        self._batch = _Current(piece)
+        self._batch = BatchReader(piece)
 
     def _next_frame(self) -> Frame | None:
         """The next batch; None, with the reason noted, when there is none."""
@@ -435,7 +394,3 @@ class Chunk:
             f"{topic} partition {number} holds no batch at offset {self.next_offset}, but {what}",
             metadata={"topic": topic, "partition": str(number), "offset": str(self.next_offset)},
         )
-
-
-def _from(batch: Iterable[KafkaRecord], offset: int) -> Iterator[KafkaRecord]:
-    return dropwhile(lambda record: record.offset < offset, batch)

@@ -23,7 +23,10 @@ from braid.kafka.fetching.contact import Owing
 from braid.kafka.fetching.epoch_checks import EpochChecks
 from braid.kafka.fetching.fetch_state import Assigned
 from braid.kafka.fetching.lane_turns import FetchTurns
+from braid.kafka.fetching.large_openings import LargeOpenings
 from braid.kafka.fetching.leaders import AGE_SECONDS, BACKOFF_SECONDS, Leaders
+from braid.kafka.fetching.request_line import RequestLine
+from braid.kafka.protocol.epochs import by_topic
 from braid.kafka.protocol.wire import Wire
 from braid.kernel.errors import ClusterAccessDenied, ClusterUnavailable
 from braid.kernel.limits.kafka import (
@@ -52,17 +55,6 @@ _SERVED = (0, OFFSET_OUT_OF_RANGE)  # codes of a broker that leads the partition
 _Fetched = TypeVar("_Fetched", FetchedRecords, FetchedColumns)
 
 
-class _Line:
-    """A connection to each broker, and the request that is under way on it."""
-
-    def __init__(self, wire: Wire, wait_ms: int) -> None:
-        """`wait_ms` is how long a broker may hold a request for which it has nothing."""
-        self.wire = wire
-        self.wait_ms = wait_ms
-        self.tasks: dict[int, asyncio.Task[None]] = {}
-        self.since: dict[int, float] = {}  # when the request under way was sent
-
-
 class AioFetcher:
     """`KafkaFetcher` over Fetch requests to leaders (or, by rack, to nearer replicas)."""
 
@@ -78,8 +70,8 @@ class AioFetcher:
     ) -> None:
         """`beside` makes connections of its own: to ask who leads, and for data beside a request that is held."""
         self._wire = wire
-        self._line = _Line(wire, KAFKA_FETCH_WAIT_MS)
-        self._beside = _Line(beside, KAFKA_FETCH_BESIDE_MS)
+        self._line = RequestLine(wire, KAFKA_FETCH_WAIT_MS)
+        self._beside = RequestLine(beside, KAFKA_FETCH_BESIDE_MS)
         self._max_partition_bytes = max_partition_bytes
         self._isolation = isolation
         self._client_rack = client_rack
@@ -91,8 +83,7 @@ class AioFetcher:
         self._wake_pump = asyncio.Event()
         self._arrived = asyncio.Event()
         self._inflater = Inflater()
-        self._openings: dict[TopicPartition, asyncio.Task[None]] = {}
-        self._opening = asyncio.Lock()  # so that one bomb at a time takes its memory
+        self._openings = LargeOpenings(self._arrived.set)
         self._owing = Owing()
         self._leaders = Leaders(beside, self._owing, self._leaders_told)
         self._checks = EpochChecks(beside, self._leaders, self._checked)
@@ -165,16 +156,15 @@ class AioFetcher:
 
     def contact(self) -> Contact:
         """See `KafkaFetcher.contact`."""
-        lines = (self._line, self._beside)
-        due = [since + line.wait_ms / 1_000 for line in lines for since in line.since.values()]
+        due = [*self._line.due(), *self._beside.due()]
         asking = self._leaders.asking_since
         return self._owing.contact(due if asking is None else [*due, asking], self._now())
 
     async def close(self) -> None:
         """See `KafkaFetcher.close`."""
         self._assigned = {}
-        tasks = [each for line in (self._line, self._beside) for each in line.tasks.values()]
-        tasks += [*self._openings.values(), *self._checks.tasks, *self._leaders.close()]
+        tasks = [*self._line.tasks, *self._beside.tasks, *self._openings.tasks]
+        tasks += [*self._checks.tasks, *self._leaders.close()]
         tasks += [self._pump] if self._pump is not None else []
         for task in tasks:
             task.cancel()
@@ -220,7 +210,11 @@ class AioFetcher:
         """The partitions of which something may be taken; raises the failure of one that comes before them."""
         ready: list[TopicPartition] = []
         for partition, state in self._assigned.items():
-            if state.paused or (state.chunk is None and state.failure is None) or self._is_opening(partition):
+            if (
+                state.paused
+                or (state.chunk is None and state.failure is None)
+                or self._openings.is_under_way(partition)
+            ):
                 continue
             if state.unchecked and state.failure is None:
                 continue
@@ -238,7 +232,7 @@ class AioFetcher:
         moved = chunk.next_offset != state.position
         state.position, state.leader_epoch = chunk.next_offset, chunk.leader_epoch
         if chunk.large:
-            self._openings[partition] = asyncio.create_task(self._open_large(chunk), name="kafka-open-large")
+            self._openings.begin(partition, chunk)
         if chunk.used_up:
             state.chunk, state.suspect, state.failure = None, chunk.suspect, chunk.failure
             self._wake_pump.set()
@@ -250,23 +244,6 @@ class AioFetcher:
         self._assigned[partition] = self._assigned.pop(partition)
         return moved
 
-    def _is_opening(self, partition: TopicPartition) -> bool:
-        """Whether a thread works on the partition's chunk, or did on the one of an assignment before."""
-        opening = self._openings.get(partition)
-        if opening is None or not opening.done():
-            return opening is not None
-        del self._openings[partition]
-        opening.result()  # a fault of ours: let it be seen
-        return False
-
-    async def _open_large(self, chunk: Chunk) -> None:
-        """Checks and inflates a large batch beside the event loop."""
-        try:
-            async with self._opening:
-                await asyncio.to_thread(chunk.open_large)
-        finally:
-            self._arrived.set()
-
     async def _run(self) -> None:
         """Keeps a request per broker under way for the partitions that want data, and at most one beside it."""
         while True:
@@ -276,12 +253,12 @@ class AioFetcher:
             self._checks.begin(self._assigned, now)
             look_at = now + AGE_SECONDS
             for broker, partitions in self._wanted_by_broker(now).items():
-                held_at = self._line.since.get(broker, now) + KAFKA_FETCH_HELD_SECONDS
-                if broker not in self._line.tasks:
+                held_at = self._line.since(broker, now) + KAFKA_FETCH_HELD_SECONDS
+                if self._line.is_free(broker):
                     self._ask(self._line, broker, partitions, now)
                 elif now < held_at:
                     look_at = min(look_at, held_at)
-                elif broker not in self._beside.tasks:
+                elif self._beside.is_free(broker):
                     self._ask(self._beside, broker, partitions, now)
             waiting = any(state.not_before > now for state in self._assigned.values())
             if waiting or self._leaders.unknown(self._assigned):
@@ -290,13 +267,12 @@ class AioFetcher:
                 async with asyncio.timeout_at(look_at):
                     await self._wake_pump.wait()
 
-    def _ask(self, line: _Line, broker: int, partitions: Sequence[TopicPartition], now: float) -> None:
+    def _ask(self, line: RequestLine, broker: int, partitions: Sequence[TopicPartition], now: float) -> None:
         # Looked up now: by the time the task first runs, some may not be assigned any more.
         asked = {partition: self._assigned[partition] for partition in partitions}
         for state in asked.values():
             state.asked = True
-        line.since[broker] = now
-        line.tasks[broker] = asyncio.create_task(self._request(line, broker, asked))
+        line.begin(broker, self._request(line, broker, asked, now), now)
 
     def _note_wants(self) -> None:
         wanted = self._starting or any(not state.paused for state in self._assigned.values())
@@ -330,9 +306,10 @@ class AioFetcher:
                 wanted[state.replica if state.replica >= 0 else leader].append(partition)
         return wanted
 
-    async def _request(self, line: _Line, broker: int, asked: Mapping[TopicPartition, Assigned]) -> None:
+    async def _request(
+        self, line: RequestLine, broker: int, asked: Mapping[TopicPartition, Assigned], since: float
+    ) -> None:
         offsets = {partition: state.position for partition, state in asked.items()}
-        due = line.since[broker] + line.wait_ms / 1_000
         try:
             answer = await line.wire.ask(broker, self._fetch_request(offsets, line.wait_ms))
             self._note_answer({code for _, told in answer.topics for _, code, *_ in told})
@@ -348,7 +325,7 @@ class AioFetcher:
             if isinstance(error, ClusterAccessDenied):
                 self._owing.refused(error.message)
             else:
-                self._owing.in_vain(min(due, self._now()))
+                self._owing.in_vain(min(since + line.wait_ms / 1_000, self._now()))
             self._leaders.forget(asked, ask=True)
             if any(state.replica == broker for state in asked.values()):
                 self._rack_again_at = self._now() + KAFKA_NEAR_REPLICA_SECONDS
@@ -358,7 +335,7 @@ class AioFetcher:
         finally:
             for state in asked.values():
                 state.asked = False
-            del line.tasks[broker], line.since[broker]
+            line.end(broker)
             self._wake_pump.set()
 
     def _note_answer(self, codes: Collection[int]) -> None:
@@ -368,18 +345,14 @@ class AioFetcher:
         else:
             self._owing.excused()
 
-    def _fetch_request(
-        self, offsets: Mapping[TopicPartition, int], wait_ms: int, max_bytes: int | None = None
-    ) -> FetchRequest:
-        topics: dict[str, list[tuple[int, int, int]]] = defaultdict(list)
-        for partition, offset in offsets.items():
-            topics[partition.topic].append((partition.partition, offset, max_bytes or self._max_partition_bytes))
+    def _fetch_request(self, offsets: Mapping[TopicPartition, int], wait_ms: int) -> FetchRequest:
+        topics = by_topic({partition: (offset, self._max_partition_bytes) for partition, offset in offsets.items()})
         return FetchRequest(
             wait_ms,
             1,
-            max_bytes or KAFKA_FETCH_BYTES,
+            KAFKA_FETCH_BYTES,
             self._isolation.value,
-            list(topics.items()),
+            topics,
             rack_id=self._client_rack if self._now() >= self._rack_again_at else "",
         )
 

@@ -3,12 +3,11 @@
 Everything here happens at once; latency and lost answers are the connection's (`link.py`).
 """
 
-import asyncio
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final, TypeVar
+from typing import Final
 
-from braid.kafka.memory.changes import Changes
+from braid.kafka.memory.brokers import BROKER, Brokers
 from braid.kafka.memory.groups import Groups
 from braid.kafka.memory.log import Log, NewRecord
 from braid.kafka.memory.replicas import Replicas, spread
@@ -18,7 +17,6 @@ from braid.kafka.memory.topic_config import TOPIC_DEFAULTS, alter, check_broker_
 from braid.kernel.errors import (
     AlreadyExists,
     BatchTooLarge,
-    BraidError,
     ClusterUnavailable,
     Invalid,
     NotFound,
@@ -39,14 +37,11 @@ from braid.kernel.ports import (
     TopicPartition,
 )
 
-T = TypeVar("T")
-
-BROKER: Final = 1
 _DISK_BYTES: Final = 1 << 40
 _FEATURES: Final = {"metadata.version": 30}
 
 
-class MemoryCluster(Changes):
+class MemoryCluster(Brokers):
     """A cluster, by default of one broker.
 
     Faults: `kill`, `start`, `pause`, `resume`, `empty`, `truncate`, `expire`, `damage`; `stop_broker`, `start_broker`;
@@ -63,115 +58,53 @@ class MemoryCluster(Changes):
         auto_creates_topics: bool = False,
         brokers: int = 1,
     ) -> None:
-        super().__init__()
-        self.name = name
+        super().__init__(name, brokers)
         self.bootstrap = bootstrap
         self.auto_creates_topics = auto_creates_topics
         self.groups = Groups()
-        self.running = True
-        self.paused = False
         self.slow_seconds = 0.0
         self.disk_bytes = _DISK_BYTES
         self.filled_bytes: dict[int, int] = {}  # of a broker's disk, by whatever else lies there
-        self.set_on: dict[int, dict[str, str]] = {}  # by broker, what it alone is set to
         self.full = False
         self.copy_seconds = 0.0
-        self.racks: dict[int, str] = {}
         self.for_all_brokers: dict[str, str] = {}
         self._now_ms = now_ms
-        self._brokers = range(BROKER, BROKER + brokers)
-        self._stopped: set[int] = set()
-        self._silent: set[int] = set()
         self.cluster_id = f"{name}-1"
         self._incarnation = 1
         self._emptied = 0
         self._leader_epoch = 0
         self._grown: dict[TopicPartition, int] = {}  # epochs that a partition's leader got beyond the cluster's
         self._elected: dict[TopicPartition, int] = {}  # so many times a partition's lead was passed on
-        self._starts = 0  # so many times it was started anew, which no connection outlives
         self._topics: dict[str, MemoryTopic] = {}
         self._ids = 0
         self._producers = 0
         self._cleaner = Cleaner(now_ms)
-        self._in_sockets: list[Callable[[], None]] = []
-        self._headless = False
-        self._for_controller: list[Callable[[], None]] = []
 
     # --- faults
 
     def kill(self) -> None:
         """kill -9: connections break, what was not answered is not done; logs and groups stay."""
         self._clean()
-        self.running = False
-        self.paused = False
-        waiting, self._in_sockets = self._in_sockets, []
-        for serve in waiting:
-            serve()
-        self.notify()
+        super().kill()
 
     def start(self) -> None:
         """Serves again, under the next leader epoch. Fine when it runs."""
         if not self.running:
-            self.running = True
             self._cleaner.begin()
             self._leader_epoch += 1
-            self._starts += 1
-            self.notify()
+        super().start()
 
     def pause(self) -> None:
         """SIGSTOP: requests are taken and not answered."""
         self._clean()
-        self.paused = True
-        self.notify()
+        super().pause()
 
     def resume(self) -> None:
         """SIGCONT: what was taken meanwhile is done now, also for clients that gave up."""
         self.paused = False
         self._cleaner.go_on()
         self._clean()
-        waiting, self._in_sockets = self._in_sockets, []
-        for serve in waiting:
-            serve()
-        self.notify()
-
-    def add_brokers(self, count: int) -> None:
-        """So many more serve; they keep no copy yet."""
-        self._brokers = range(BROKER, BROKER + len(self._brokers) + count)
-        self.notify()
-
-    def stop_broker(self, broker: int) -> None:
-        """Kills one of several brokers: a partition without another copy has no leader."""
-        self._stopped.add(broker)
-        self.notify()
-
-    def start_broker(self, broker: int) -> None:
-        """It leads again what it led."""
-        self._silent.discard(broker)
-        self._stopped.discard(broker)
-        self.notify()
-
-    def silence_broker(self, broker: int) -> None:
-        """One of several brokers died and its cluster has not noticed: what has a copy there takes nothing.
-
-        The twin refuses such an append at once, where a real broker holds it until its time is over.
-        """
-        self._silent.add(broker)
-
-    def notice_broker(self, broker: int) -> None:
-        """The cluster notices: other brokers lead what the silent one led."""
-        self._silent.discard(broker)
-        self.stop_broker(broker)
-
-    def lose_controller(self) -> None:
-        """No controller answers: brokers serve what they lead, and what it would change waits."""
-        self._headless = True
-
-    def find_controller(self) -> None:
-        """One does again; what waited is done now, also for clients that gave up."""
-        self._headless = False
-        waiting, self._for_controller = self._for_controller, []
-        for serve in waiting:
-            serve()
+        super().resume()
 
     def empty(self, *, replaced: bool = True) -> None:
         """Loses every topic and group, as with a lost disk; a replaced cluster has another id too."""
@@ -215,41 +148,12 @@ class MemoryCluster(Changes):
         """The batch that holds an offset cannot be decoded any more, as with a bomb or a failing disk."""
         self.log(partition).damage(offset, why)
 
-    def submit(self, operation: Callable[[], T], *, controlled: bool = False) -> asyncio.Future[T]:
-        """A request arrives: done now, or when a paused broker goes on, or never if it is killed first.
-
-        One that is `controlled` is passed on to the controller, and waits for that too.
-        """
-        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-
-        def serve() -> None:
-            if controlled and self._headless and self.running:
-                self._for_controller.append(serve)
-                return
-            try:
-                if not self.running:
-                    raise ClusterUnavailable(f"cluster {self.name} does not answer")
-                result = operation()
-            except BraidError as error:
-                if not future.done():
-                    future.set_exception(error)
-                    future.exception()
-            else:
-                if not future.done():
-                    future.set_result(result)
-
-        if self.running and self.paused:
-            self._in_sockets.append(serve)
-        else:
-            serve()
-        return future
-
     def describe(self) -> ClusterDescription:
         """See `KafkaAdmin.describe_cluster`."""
         return ClusterDescription(
             cluster_id=self.cluster_id,
             controller=BROKER,
-            brokers=dict.fromkeys(self._serving(), self.bootstrap),
+            brokers=dict.fromkeys(self.serving(), self.bootstrap),
             auto_creates_topics=self.auto_creates_topics,
             offset_metadata_max_units=self.groups.metadata_max_units,
             offsets_retention_minutes=10_080,
@@ -257,7 +161,7 @@ class MemoryCluster(Changes):
 
     def describe_broker(self, broker: int) -> BrokerDescription:
         """See `KafkaAdmin.describe_broker`."""
-        self._check_serves(broker)
+        self.check_serves(broker)
         config = {
             "auto.create.topics.enable": str(self.auto_creates_topics).lower(),
             "offset.metadata.max.bytes": str(self.groups.metadata_max_units),
@@ -267,7 +171,7 @@ class MemoryCluster(Changes):
 
     def log_dirs(self, broker: int) -> list[LogDir]:
         """See `KafkaAdmin.log_dirs`: one disk a broker, filled by its copies and by `filled_bytes`."""
-        self._check_serves(broker)
+        self.check_serves(broker)
         sizes = {
             TopicPartition(name, number): log.size
             for name, topic in self._topics.items()
@@ -283,20 +187,15 @@ class MemoryCluster(Changes):
         for name in names:
             self._copy(name)
         return {
-            name: TopicDescription(
-                name,
-                self._topics[name].topic_id,
-                [self._leader(name, number) for number in range(len(self._topics[name].logs))],
-                [number for number in range(len(self._topics[name].logs)) if self._lacks_copies(name, number)],
-                [self._epoch(TopicPartition(name, number)) for number in range(len(self._topics[name].logs))],
-                [self._placed(name, number) for number in range(len(self._topics[name].logs))],
+            name: topic.describe(
+                name, self._stopped, [self.leader_epoch_of(TopicPartition(name, at)) for at in topic.numbers]
             )
-            for name in sorted(names)
+            for name, topic in ((name, self._topics[name]) for name in sorted(names))
         }
 
     def survey(self, topics: Sequence[str]) -> Survey:
         """See `KafkaAdmin.survey`."""
-        return Survey(BROKER, self._serving(), self.describe_topics(topics), self.racks)
+        return Survey(BROKER, self.serving(), self.describe_topics(topics), self.racks)
 
     def create_topic(self, topic: str, partitions: int, replication_factor: int, config: Mapping[str, str]) -> None:
         """See `KafkaAdmin.create_topic`."""
@@ -379,7 +278,7 @@ class MemoryCluster(Changes):
             ClusterUnavailable: the partition has no leader, or the cluster is full.
         """
         log = self.led_log(partition)
-        if self.full or self._silent.intersection(self._placed(*partition)) or self._too_few(partition):
+        if self.full or self._silent.intersection(self._placed(*partition)) or self._lacks_copies(partition):
             raise ClusterUnavailable(f"cluster {self.name} has too few copies in step")
         limit = int(self.topic_config(partition.topic)["max.message.bytes"])
         if limit == 0:
@@ -387,7 +286,7 @@ class MemoryCluster(Changes):
         if sum(record.size() for record in records) > limit:
             kind = RecordTooLarge if any(record.size() > limit for record in records) else BatchTooLarge
             raise kind(f"more than the {limit} bytes of topic {partition.topic}", metadata={"limit": str(limit)})
-        offset = log.append(records, self._epoch(partition), producer, sequence)
+        offset = log.append(records, self.leader_epoch_of(partition), producer, sequence)
         self.notify()
         return offset
 
@@ -401,14 +300,14 @@ class MemoryCluster(Changes):
     def led_log(self, partition: TopicPartition) -> Log:
         """A partition's log, to be read or written. Raises `ClusterUnavailable` while nobody leads it, `NotFound`."""
         log = self.log(partition)
-        if self._stopped and self._leader(*partition) < 0:
+        if self._stopped and self._leader(partition) < 0:
             raise ClusterUnavailable(f"{partition.topic} partition {partition.partition} has no leader")
         return log
 
     def end(self, partition: TopicPartition) -> int | None:
         """A partition's end, if there is one that anybody tells."""
         found = self._topics.get(partition.topic)
-        if self._stopped and found and self._leader(*partition) < 0:
+        if self._stopped and found and self._leader(partition) < 0:
             return None
         return found.logs[partition.partition].end if found and partition.partition < len(found.logs) else None
 
@@ -436,7 +335,7 @@ class MemoryCluster(Changes):
 
     def leader_epoch_of(self, partition: TopicPartition) -> int:
         """The number of a partition's leader so far: as metadata tells it, and as its batches bear it."""
-        return self._epoch(partition)
+        return self._leader_epoch + self._grown.get(partition, 0)
 
     def commit(self, group: str, offsets: Mapping[TopicPartition, Committed], generation: Generation | None) -> None:
         """See `KafkaOffsets.commit`."""
@@ -444,44 +343,22 @@ class MemoryCluster(Changes):
             self.log(partition)
         self.groups.commit(group, offsets, generation)
 
-    def _epoch(self, partition: TopicPartition) -> int:
-        return self._leader_epoch + self._grown.get(partition, 0)
-
-    def _serving(self) -> list[int]:
-        return [broker for broker in self._brokers if broker not in self._stopped]
-
-    def _copies(self, topic: str, partition: int) -> list[int]:
-        """Brokers with a copy in step that serve; the first one leads."""
-        in_step = self._topics[topic].replicas[partition].in_step
-        return [broker for broker in in_step if broker not in self._stopped]
-
     def _placed(self, topic: str, partition: int) -> Sequence[int]:
         return self._topics[topic].replicas[partition].all
 
     def _copy(self, topic: str) -> None:
         """Ends reassignments whose new copies are made by now. A new leader epoch begins, as on real brokers."""
         for number, replicas in enumerate(self._topics[topic].replicas if topic in self._topics else ()):
-            leader = self._leader(topic, number)
-            if replicas.moving and replicas.copy(self._now_ms(), self._serving()):
-                moved = self._leader(topic, number) != leader
+            leader = replicas.leader(self._stopped)
+            if replicas.moving and replicas.copy(self._now_ms(), self.serving()):
+                moved = replicas.leader(self._stopped) != leader
                 (self.elect if moved else self.grow_epoch)(TopicPartition(topic, number))
 
-    def _too_few(self, partition: TopicPartition) -> bool:
-        """Whether fewer copies are in step than an append needs; a topic with fewer copies needs all it has."""
-        topic = self._topics[partition.topic]
-        needed = int(topic.config.get("min.insync.replicas", "1"))
-        return needed > 1 and len(self._copies(*partition)) < min(needed, len(topic.replicas[partition.partition].all))
+    def _leader(self, partition: TopicPartition) -> int:
+        return self._topics[partition.topic].replicas[partition.partition].leader(self._stopped)
 
-    def _check_serves(self, broker: int) -> None:
-        if broker not in self._serving() or broker in self._silent:
-            raise ClusterUnavailable(f"broker {broker} of cluster {self.name} does not answer")
-
-    def _leader(self, topic: str, partition: int) -> int:
-        return next(iter(self._copies(topic, partition)), -1)
-
-    def _lacks_copies(self, topic: str, partition: int) -> bool:
-        replicas = self._topics[topic].replicas[partition]
-        return bool(replicas.adding or self._stopped) and len(self._copies(topic, partition)) < len(replicas.all)
+    def _lacks_copies(self, partition: TopicPartition) -> bool:
+        return self._topics[partition.topic].lacks_copies(partition.partition, self._stopped)
 
     def _clean(self) -> None:
         """Deletes what retention has deleted by now."""

@@ -39,6 +39,18 @@ class Replicas:
         removing = tuple(broker for broker in self.in_step if broker not in self._target)
         return Reassignment(self.all, self.adding, removing)
 
+    def copies(self, stopped: Collection[int]) -> list[int]:
+        """Brokers with a copy in step that serve; the first one leads."""
+        return [broker for broker in self.in_step if broker not in stopped]
+
+    def leader(self, stopped: Collection[int]) -> int:
+        """The broker that leads; -1 while none can."""
+        return next(iter(self.copies(stopped)), -1)
+
+    def is_thin(self, stopped: Collection[int]) -> bool:
+        """Whether fewer copies are in step than there should be."""
+        return bool(self.adding or stopped) and len(self.copies(stopped)) < len(self.all)
+
     def reassign(self, brokers: Sequence[int], due_ms: int) -> None:
         """Begins; whatever was under way is given up."""
         target = tuple(brokers)

@@ -11,26 +11,16 @@ from typing import Any, Final, NamedTuple
 
 from aiokafka import AIOKafkaProducer
 from aiokafka.conn import AIOKafkaConnection
-from aiokafka.errors import KafkaError, MessageSizeTooLargeError, RecordListTooLargeError
-from aiokafka.structs import RecordMetadata
+from aiokafka.errors import KafkaError
 from aiokafka.structs import TopicPartition as AioTopicPartition
 
-from braid.kafka.admin import MAX_MESSAGE_BYTES, AioAdmin
+from braid.kafka.admin import AioAdmin
 from braid.kafka.errors import TOPIC_DENIED, access_error, error_for
 from braid.kafka.producing import aiokafka_internals
+from braid.kafka.producing.batch_outcomes import BatchOutcomes, record_too_large
 from braid.kafka.protocol.wire import FAILURES
 from braid.kafka.security import Security
-from braid.kernel.errors import (
-    BatchTooLarge,
-    BraidError,
-    ClusterAccessDenied,
-    ClusterUnavailable,
-    Invalid,
-    NotFound,
-    RecordTooLarge,
-    TopicSealed,
-    Withdrawn,
-)
+from braid.kernel.errors import BraidError, ClusterAccessDenied, ClusterUnavailable, Invalid, NotFound, Withdrawn
 from braid.kernel.limits.kafka import (
     KAFKA_ACCESS_SECONDS,
     KAFKA_BACKOFF_MS,
@@ -42,7 +32,6 @@ from braid.kernel.limits.kafka import (
     TOPIC_GONE_SECONDS,
 )
 from braid.kernel.ports import SendableT, TopicPartition, Written
-from braid.kernel.resumptions import SEQUENCES
 
 _BACKOFF_SECONDS: Final = KAFKA_BACKOFF_MS / 1_000
 _COMPRESSIONS: Final = (None, "gzip", "lz4", "snappy", "zstd")
@@ -97,9 +86,8 @@ class AioProducer:
             **security.client_settings(),
         }
         self._producer: AIOKafkaProducer | None = None
-        self._connections: dict[AioTopicPartition, tuple[AIOKafkaConnection | None, int]] = {}
         self._ended = asyncio.Event()
-        self._refusals: dict[str, asyncio.Task[int | BraidError]] = {}
+        self._outcomes = BatchOutcomes(admin, self._connection, self._ended.is_set)
         self._denial: ClusterAccessDenied | None = None
         self._entering: asyncio.Task[None] | None = None  # tries again while the cluster refuses this client
         self._asking_why: asyncio.Task[None] | None = None
@@ -108,7 +96,7 @@ class AioProducer:
         """See `KafkaProducer.start`."""
         while not self._ended.is_set():
             producer = AIOKafkaProducer(**self._settings)
-            aiokafka_internals.prepare(producer, self._on_topics_missing, self._on_ended, self._on_silence)
+            aiokafka_internals.prepare(producer, self._on_topics_missing, self._outcomes.settle, self._on_silence)
             try:
                 await producer.start()
             except FAILURES as error:
@@ -166,7 +154,7 @@ class AioProducer:
             return False
         size = aiokafka_internals.record_size(record.key, record.value, record.headers)
         if size > self._max_record_bytes:
-            raise _record_too_large(size, self._max_record_bytes)
+            raise record_too_large(size, self._max_record_bytes)
         return aiokafka_internals.offer(producer, partition, record, settle)
 
     def leaderless(self, topic: str) -> Collection[int]:
@@ -189,7 +177,8 @@ class AioProducer:
         producer, self._producer = self._producer, None
         if producer is not None:
             await self._end(producer)
-        for task in (*self._refusals.values(), self._entering, self._asking_why):
+        self._outcomes.close()
+        for task in (self._entering, self._asking_why):
             if task is not None:
                 task.cancel()
         await self._admin.close()
@@ -200,9 +189,7 @@ class AioProducer:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(timeout_seconds):
                     await self._producer.flush()
-        if self._refusals:
-            # Refused records are settled by what the cluster says of their topics.
-            await asyncio.wait(self._refusals.values(), timeout=KAFKA_CLOSE_SECONDS)
+        await self._outcomes.wait(KAFKA_CLOSE_SECONDS)
         await self.abandon()
 
     async def _queue(self, partition: TopicPartition, record: "_Sent") -> None:
@@ -243,61 +230,8 @@ class AioProducer:
             asking.cancel()
             ended.cancel()
 
-    def _on_ended(
-        self,
-        partition: AioTopicPartition,
-        done: asyncio.Future[RecordMetadata],
-        taken: Sequence[aiokafka_internals.Taken],
-        again: bool,
-        identity: aiokafka_internals.BatchIdentity,
-    ) -> None:
-        """Tells whoever sent a batch's records what became of them."""
-        error = ClusterUnavailable("the producer is closed") if done.cancelled() else done.exception()
-        if error is None:
-            told = done.result()
-            stamped = told.timestamp_type != 0  # by the broker
-            topic, number = partition.topic, partition.partition
-            connection, (producer, first) = self._came_over(partition), identity
-            for at, (record, settle) in enumerate(taken):
-                stamp_ms = told.timestamp if stamped else record.stamp_ms
-                offset = told.offset + at if told.offset >= 0 else -1
-                sequence = (first + at) % SEQUENCES
-                settle(record, Written(topic, number, offset, stamp_ms, connection, again, producer, sequence))
-        elif isinstance(error, MessageSizeTooLargeError | RecordListTooLargeError):
-            self._settle_refused(partition.topic, taken)
-        else:
-            outcome = error if isinstance(error, BraidError) else _outcome_of(error, partition)
-            for record, settle in taken:
-                settle(record, outcome)
-
-    def _came_over(self, partition: AioTopicPartition) -> int:
-        """The number of the connection that a batch was just acknowledged over."""
-        before = self._connections.get(partition)
-        producer = self._producer
-        found = aiokafka_internals.connection(producer, partition) if producer is not None else None
-        if before is not None and (found is None or found is before[0]):
-            return before[1]
-        self._connections[partition] = (found, before[1] + 1 if before is not None else 0)
-        return self._connections[partition][1]
-
-    def _settle_refused(self, topic: str, taken: Sequence[aiokafka_internals.Taken]) -> None:
-        """Too large: is the topic sealed, or the record, or its batch too large? One question per topic settles all."""
-        if self._ended.is_set():
-            for record, settle in taken:
-                settle(record, ClusterUnavailable("the producer is closed"))
-            return
-        asking = self._refusals.get(topic)
-        if asking is None:
-            asking = asyncio.create_task(self._limit_of(topic))
-            self._refusals[topic] = asking
-            asking.add_done_callback(lambda _: self._refusals.pop(topic, None))
-        asking.add_done_callback(lambda done: _settle_by_limit(done, topic, taken))
-
-    async def _limit_of(self, topic: str) -> int | BraidError:
-        try:
-            return int((await self._admin.topic_config(topic))[MAX_MESSAGE_BYTES])
-        except BraidError as error:
-            return error
+    def _connection(self, partition: AioTopicPartition) -> AIOKafkaConnection | None:
+        return None if self._producer is None else aiokafka_internals.connection(self._producer, partition)
 
     def _on_topics_missing(self, topics: Sequence[str]) -> None:
         """Metadata has lacked these topics for a while: their records can go nowhere."""
@@ -380,48 +314,6 @@ def _settle_future(record: _Sent, outcome: Written | BraidError) -> None:
         record.result.exception()
     else:
         record.result.set_result(outcome)
-
-
-def _settle_by_limit(
-    done: asyncio.Task[int | BraidError], topic: str, taken: Sequence[aiokafka_internals.Taken]
-) -> None:
-    limit = ClusterUnavailable("the producer is closed") if done.cancelled() else done.result()
-    sizes = [aiokafka_internals.record_size(record.key, record.value, record.headers) for record, _ in taken]
-    for (record, settle), size in zip(taken, sizes, strict=True):
-        settle(record, limit if isinstance(limit, BraidError) else _refusal(size, sum(sizes), limit, topic))
-
-
-def _refusal(size: int, batch_bytes: int, limit: int, topic: str) -> BraidError:
-    """Why a topic that is said to take so many bytes took no record of a batch.
-
-    The leader that refused a batch within the limit goes by another one: leaders and the broker that was asked learn
-    of a seal, and of its end, one by one.
-
-    Args:
-        size: An upper estimate of the record's bytes.
-        batch_bytes: Of all of its batch.
-        limit: What a broker tells.
-        topic: Its name.
-    """
-    if batch_bytes <= limit or limit == 0:
-        return TopicSealed(f"topic {topic} is sealed, or was until just now")
-    if size > limit:
-        return _record_too_large(size, limit)
-    return BatchTooLarge(
-        f"the batch of the record is larger than topic {topic} takes ({limit} bytes), and was not written",
-        remedy=f"let the producer's max_batch_bytes be at most the topic's {MAX_MESSAGE_BYTES}",
-    )
-
-
-def _outcome_of(error: BaseException, partition: AioTopicPartition) -> BraidError:
-    denial = access_error(error, f"topic {partition.topic}")
-    if denial is not None:
-        return denial
-    return ClusterUnavailable(f"{partition.topic} partition {partition.partition} took no record: {error!r}")
-
-
-def _record_too_large(size: int, limit: int) -> RecordTooLarge:
-    return RecordTooLarge(f"the record has {size} bytes, more than the {limit} allowed", field="value")
 
 
 def _not_found(partition: TopicPartition) -> NotFound:

@@ -22,7 +22,7 @@ _ALPHABET: Final = np.concatenate([np.arange(first, first + count) for first, co
 _NOTHING: Final = -(1 << 31)  # in place of a value: what it is part of is negative
 _VALUES: Final = np.full(1 << 16, _NOTHING, np.int64)
 _VALUES[_ALPHABET] = np.arange(_RADIX)
-_CHARACTERS: Final = _ALPHABET.tobytes().decode("utf-16-le")
+CHARACTERS: Final = _ALPHABET.tobytes().decode("utf-16-le")
 _DIGITS: Final[list[int]] = _VALUES.tolist()  # read faster one by one than an array
 _SHORT_BYTES: Final = 128  # most envelopes; so few bytes are sooner read as one number than as arrays
 _SHORT_UNITS: Final = (_SHORT_BYTES * 16 + 2 + _PAIR_BITS - 1) // _PAIR_BITS
@@ -54,12 +54,12 @@ def pack_number(data: bytes) -> str:
     number = (int.from_bytes(data, "big") << 1 | 1) << _bits_of(units) - len(data) * 8 - 1
     last = ""
     if units % 2:
-        last = _CHARACTERS[number & 0x7FFF]
+        last = CHARACTERS[number & 0x7FFF]
         number >>= _LAST_BITS
     text = ""
     for shift in range(_bits_of(units - units % 2) - _PAIR_BITS, -1, -_PAIR_BITS):
         first, second = divmod(number >> shift & 0x7FFFFFFF, _RADIX)
-        text += _CHARACTERS[first] + _CHARACTERS[second]
+        text += CHARACTERS[first] + CHARACTERS[second]
     return text + last
 
 

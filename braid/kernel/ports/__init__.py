@@ -16,32 +16,7 @@ from braid.kernel.ports.host import (
     Tasks,
     Threads,
 )
-from braid.kernel.ports.kafka import (
-    NO_LANES,
-    UNKNOWN_LOGS,
-    BatchHead,
-    Committed,
-    DamagedBatch,
-    FetchedColumns,
-    FetchedRecords,
-    FetchLane,
-    Fingerprint,
-    Generation,
-    Isolation,
-    Kafka,
-    KafkaCluster,
-    KafkaFetcher,
-    KafkaMembership,
-    KafkaOffsets,
-    KafkaProducer,
-    KafkaRecord,
-    KnownLog,
-    Sendable,
-    SendableT,
-    TopicPartition,
-    Written,
-)
-from braid.kernel.ports.kafka_admin import (
+from braid.kernel.ports.kafka.admin import (
     BrokerDescription,
     ClusterDescription,
     KafkaAdmin,
@@ -50,6 +25,30 @@ from braid.kernel.ports.kafka_admin import (
     Reassignment,
     Survey,
     TopicDescription,
+)
+from braid.kernel.ports.kafka.clients import (
+    NO_LANES,
+    UNKNOWN_LOGS,
+    FetchLane,
+    Kafka,
+    KafkaCluster,
+    KafkaFetcher,
+    KafkaProducer,
+    KnownLog,
+    Sendable,
+    SendableT,
+)
+from braid.kernel.ports.kafka.groups import Committed, Generation, KafkaMembership, KafkaOffsets
+from braid.kernel.ports.kafka.records import (
+    BatchHead,
+    DamagedBatch,
+    FetchedColumns,
+    FetchedRecords,
+    Fingerprint,
+    Isolation,
+    KafkaRecord,
+    TopicPartition,
+    Written,
 )
 from braid.kernel.ports.rpc import (
     Caller,

@@ -1,14 +1,9 @@
 """The progress tracker of one partition: what was delivered, what is done, what may be claimed. No I/O, no clock.
 
-A record costs 17 bytes while it is tracked and no object of its own: delivered offsets, their ingestion times and
-one flag each lie in three parallel arrays in offset order. Acknowledging clears a flag; the low-water mark is found
-by a byte search (memchr) that never looks at the same flag twice. What lies below the fetch position and is not
-tracked is done, so the finished are dropped wherever they lie, once they are as many as the others: memory follows
-what is unfinished, however much was done beyond a record that is stuck. Everything is O(1) amortised.
+What lies below the fetch position and is not unfinished is done; `DeliveredRecords` keeps what was delivered.
 """
 
-from array import array
-from bisect import bisect_left
+from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Final, Self
 
@@ -18,13 +13,11 @@ from numpy.typing import NDArray
 from braid.kernel.errors import Invalid
 from braid.kernel.limits.envelope import REJECTED_RANGES_KEPT_MAX
 from braid.kernel.ports import Fingerprint
+from braid.kernel.progress.delivered import DeliveredRecords
 from braid.kernel.progress.fields import Attempts, Cursor, EnvelopeFields, LaneShare
 from braid.kernel.progress.ranges import EMPTY, Ranges
 
 _NEVER: Final = 1 << 63
-_UNFINISHED: Final = 1
-_ARRAY_LEAST: Final = 32  # offsets
-_COMPACT_AT: Final = 4_096  # finished records that are kept, at least, before the arrays are shortened
 
 
 class Progress:
@@ -41,32 +34,21 @@ class Progress:
         "_ahead_index",
         "_ahead_start",
         "_attempts",
+        "_delivered",
         "_expired",
         "_fetched",
-        "_forgotten",
-        "_head",
-        "_head_ingested_at_ms",
-        "_in_flight",
-        "_offsets",
-        "_origin",
         "_rejected",
         "_rejected_before",
         "_rejected_lately",
-        "_times",
-        "_unfinished",
     )
 
-    def __init__(self, base: int) -> None:
-        """Begins at `base`: everything below counts as done, nothing at or above it was delivered."""
-        self._origin = base
+    def __init__(self, base: int, head_ingested_at_ms: int | None = None) -> None:
+        """Begins at `base`: everything below counts as done, nothing at or above it was delivered.
+
+        `head_ingested_at_ms` is when the newest record that an earlier holder saw was sent.
+        """
+        self._delivered = DeliveredRecords(base, head_ingested_at_ms)
         self._fetched = base
-        self._forgotten = base  # finished records below it may be tracked no more
-        self._offsets = array("q")
-        self._times = array("q")
-        self._unfinished = bytearray()
-        self._head = 0
-        self._in_flight = 0
-        self._head_ingested_at_ms: int | None = None
         self._attempts: dict[int, int] = {}
         self._rejected = self._rejected_before = self._expired = EMPTY
         self._rejected_lately: list[int] = []
@@ -78,9 +60,8 @@ class Progress:
 
         Done ranges above the base (of every cursor) are remembered: `deliver` refuses the records in them.
         """
-        made = cls(fields.base)
+        made = cls(fields.base, fields.head_ingested_at_ms)
         made._set_ahead(fields.claims.clip(fields.base, _NEVER))
-        made._head_ingested_at_ms = fields.head_ingested_at_ms
         made._attempts = {offset: count for offset, count in fields.attempts if offset >= fields.base}
         made._rejected = fields.rejected.clip(fields.base, _NEVER)
         made._rejected_before = _newest(fields.rejected.clip(0, fields.base))
@@ -104,10 +85,7 @@ class Progress:
             self._pass_to(offset)
         if offset < self._fetched:
             return False
-        self._offsets.append(offset)
-        self._times.append(ingested_at_ms)
-        self._unfinished.append(_UNFINISHED)
-        self._in_flight += 1
+        self._delivered.append(offset, ingested_at_ms)
         self._fetched = offset + 1
         return True
 
@@ -119,20 +97,21 @@ class Progress:
         Raises:
             Invalid: the offsets do not increase, or the arrays differ in length.
         """
-        offsets, ingested_at_ms = np.asarray(offsets, np.int64), np.asarray(ingested_at_ms, np.int64)
-        if offsets.shape != ingested_at_ms.shape or (len(offsets) > 1 and not (offsets[1:] > offsets[:-1]).all()):
+        given, times = np.asarray(offsets, np.int64), np.asarray(ingested_at_ms, np.int64)
+        if given.shape != times.shape or (len(given) > 1 and not (given[1:] > given[:-1]).all()):
             raise Invalid("a batch's offsets must increase, with one ingestion time each", field="offsets")
-        if not len(offsets):
-            return np.zeros(0, np.bool_)
-        if int(offsets[0]) < self._fetched or int(offsets[-1]) >= self._ahead_start:
-            pairs = zip(offsets.tolist(), ingested_at_ms.tolist(), strict=True)
-            return np.fromiter((self.deliver(offset, time) for offset, time in pairs), np.bool_, len(offsets))
-        self._offsets.frombytes(offsets.astype(np.int64, copy=False).tobytes())
-        self._times.frombytes(ingested_at_ms.astype(np.int64, copy=False).tobytes())
-        self._unfinished.extend(b"\x01" * len(offsets))
-        self._in_flight += len(offsets)
-        self._fetched = int(offsets[-1]) + 1
-        return np.ones(len(offsets), np.bool_)
+        wanted = np.ones(len(given), np.bool_)
+        if not len(given):
+            return wanted
+        last = int(given[-1])
+        if int(given[0]) < self._fetched or last >= self._ahead_start:
+            edges = self._ahead[self._ahead_index : bisect_right(self._ahead, last)]
+            wanted = (given >= self._fetched) & (np.searchsorted(edges, given, side="right") % 2 == 0)
+            self._delivered.extend(given[wanted], times[wanted])
+        else:
+            self._delivered.extend(given, times)
+        self._pass_to(last + 1 if wanted[-1] else last)
+        return wanted
 
     def advance_fetched(self, next_offset: int) -> None:
         """Notes the fetch position: offsets below it that were never delivered are not deliverable, hence done."""
@@ -153,26 +132,17 @@ class Progress:
         Raises:
             Invalid: the record was never delivered here.
         """
-        offsets = self._offsets
-        count = len(offsets)
-        index = offset - offsets[-1] + count - 1 if count else -1  # where the newest follow each other
-        if not (0 <= index < count and offsets[index] == offset):
-            index = self._locate(offset)
-            if index < 0:
-                return False
-        if self._unfinished[index] != _UNFINISHED:
-            return False
-        self._unfinished[index] = 0
-        self._in_flight -= 1
-        if self._attempts:
+        newly = self._delivered.finish(offset)
+        if newly and self._attempts:
             self._attempts.pop(offset, None)
-        return True
+        return newly
 
     def done_some(self, offsets: Sequence[int]) -> int:
-        """`done_many`, one by one where arrays are not worth their making."""
-        if len(offsets) < _ARRAY_LEAST:
-            return sum(map(self.done, offsets))
-        return self.done_many(np.array(offsets, np.int64))
+        """`done_many`, for what is no array yet."""
+        newly = self._delivered.finish_some(offsets)
+        if newly and self._attempts:
+            self._forget_attempts(offsets)
+        return newly
 
     def done_many(self, offsets: NDArray[np.int64], mask: NDArray[np.bool_] | None = None) -> int:
         """Notes that many delivered records are done, in any order.
@@ -188,15 +158,9 @@ class Progress:
             Invalid: one of them was never delivered here; then nothing has changed.
         """
         offsets = np.asarray(offsets, np.int64)
-        if (together := self._together(offsets)) is not None:
-            newly = self._finish_among(together, mask)
-        else:
-            positions, strangers = self._positions(offsets if mask is None else offsets[mask])
-            for stranger in strangers.tolist():
-                self._locate(stranger)
-            newly = self._finish(positions)
+        newly = self._delivered.finish_many(offsets, mask)
         if newly and self._attempts:
-            self._forget_attempts(offsets)
+            self._forget_attempts(offsets.tolist())
         return newly
 
     def reject(self, offset: int) -> bool:
@@ -221,8 +185,7 @@ class Progress:
             What of the range was not done before; it counts as done now and is stated as expired.
         """
         lost = self.done_ranges.add(0, self.base).gaps(start, end)
-        first, last = bisect_left(self._offsets, start), bisect_left(self._offsets, end)
-        self._finish(np.arange(first, last))
+        self._delivered.finish_between(start, end)
         self._attempts = {offset: count for offset, count in self._attempts.items() if not start <= offset < end}
         self.undeliverable(start, end)
         self._expired = self._expired.union(lost)
@@ -240,8 +203,8 @@ class Progress:
         Raises:
             Invalid: the record was never delivered here.
         """
-        index = self._locate(offset)
-        if index < 0 or self._unfinished[index] != _UNFINISHED:
+        self._delivered.check(offset)
+        if not self._delivered.is_unfinished(offset):
             return 0
         self._attempts[offset] = count = self._attempts.get(offset, 0) + 1
         return count
@@ -252,23 +215,18 @@ class Progress:
 
     def forget_head(self) -> None:
         """Forgets when the newest record an earlier holder saw was sent: who delivers nothing here cannot renew it."""
-        self._head_ingested_at_ms = None
+        self._delivered.forget_newest()
 
     # --- what is known
 
     @property
     def base(self) -> int:
         """The low-water mark: everything below is done. Reading it also frees what lies below."""
-        head = self._unfinished.find(_UNFINISHED, self._head)
-        if head < 0:
-            self._forget_all()
-            self._pass_to(self._fetched)
-            return self._fetched
-        self._head = head
-        base = self._offsets[head]
-        if len(self._offsets) - self._in_flight >= max(_COMPACT_AT, self._in_flight):
-            self._forget_finished()
-        return base
+        oldest = self._delivered.oldest()
+        if oldest is not None:
+            return oldest[0]
+        self._pass_to(self._fetched)
+        return self._fetched
 
     @property
     def fetched(self) -> int:
@@ -279,19 +237,24 @@ class Progress:
     @property
     def in_flight(self) -> int:
         """How many delivered records are unfinished."""
-        return self._in_flight
+        return self._delivered.in_flight
+
+    @property
+    def tracked(self) -> int:
+        """How many delivered records take memory: those in flight, and finished ones that are not yet forgotten."""
+        return len(self._delivered)
 
     @property
     def head_ingested_at_ms(self) -> int | None:
         """Ingestion time of the record with the highest offset delivered so far, None before any."""
-        return self._times[-1] if self._times else self._head_ingested_at_ms
+        return self._delivered.newest_ms
 
     @property
     def done_ranges(self) -> Ranges:
         """Done ranges above `base`."""
         self._pass_to(self.base)
         ahead = self._ahead_ranges()
-        if not self._in_flight:
+        if not self.in_flight:
             return ahead
         unfinished = self.unfinished()
         edges = np.stack([unfinished + 1, np.append(unfinished[1:], self._fetched)], axis=1)
@@ -300,27 +263,17 @@ class Progress:
 
     def unfinished(self) -> NDArray[np.int64]:
         """Offsets of the delivered records that are not done, increasing; a copy."""
-        if not self._in_flight:
-            return np.zeros(0, np.int64)
-        offsets = np.frombuffer(self._offsets, np.int64)[self._head :]
-        flags = np.frombuffer(self._unfinished, np.uint8)[self._head :]
-        unfinished: NDArray[np.int64] = offsets[flags == _UNFINISHED]
-        return unfinished
+        return self._delivered.unfinished()
 
     def oldest_unfinished(self) -> tuple[int, int] | None:
         """Offset and ingestion time (ms) of the unfinished record with the lowest offset; None when all are done."""
-        if not self._in_flight:
-            return None
-        offset = self.base
-        return offset, self._times[self._head]
+        return self._delivered.oldest()
 
     def is_done(self, offset: int) -> bool:
         """Whether this offset counts as done."""
         if offset >= self._fetched:
             return offset in self._ahead_ranges()
-        index = bisect_left(self._offsets, offset)
-        delivered = index < len(self._offsets) and self._offsets[index] == offset
-        return not (delivered and self._unfinished[index])
+        return not self._delivered.is_unfinished(offset)
 
     def first_wanted(self, start: int, end: int) -> int | None:
         """The lowest offset of `[start, end)` that was neither delivered nor done; None when there is none."""
@@ -374,84 +327,12 @@ class Progress:
             self._rejected_before = _newest(self._rejected_before.union(passed))
         self._expired = self._expired.subtract(stated.expired.clip(0, stated.base))
 
-    # --- storage
-
-    def _locate(self, offset: int) -> int:
-        """Index of a delivered record, -1 for one that was finished long enough ago to be forgotten."""
-        offsets = self._offsets
-        index = bisect_left(offsets, offset)
-        if index < len(offsets) and offsets[index] == offset:
-            return index
-        if self._origin <= offset < self._forgotten:
-            return -1
-        raise Invalid(f"offset {offset} was never delivered", field="offset")
-
-    def _together(self, wanted: NDArray[np.int64]) -> slice | None:
-        """Where the wanted offsets are, when they follow each other here as they do there."""
-        count = len(wanted)
-        if not count or not self._offsets:
-            return None
-        first = bisect_left(self._offsets, int(wanted[0]))
-        if first + count > len(self._offsets) or self._offsets[first + count - 1] != wanted[-1]:
-            return None
-        alike = np.array_equal(np.frombuffer(self._offsets, np.int64, count, first * 8), wanted)
-        return slice(first, first + count) if alike else None
-
-    def _positions(self, wanted: NDArray[np.int64]) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
-        """Indices of the wanted offsets that are tracked, and the offsets that are not.
-
-        Views of the arrays must not outlive this call: an exported buffer refuses to grow.
-        """
-        if not self._offsets:
-            return np.zeros(0, np.intp), wanted
-        known = np.frombuffer(self._offsets, np.int64)
-        positions = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
-        found = known[positions] == wanted
-        return positions[found], wanted[~found]
-
-    def _finish(self, positions: NDArray[np.intp]) -> int:
-        if not len(positions):
-            return 0
-        flags = np.frombuffer(self._unfinished, np.uint8)
-        around = flags[int(positions.min()) : int(positions.max()) + 1]  # offsets may be named twice
-        before = np.count_nonzero(around)
-        flags[positions] = 0
-        newly = int(before - np.count_nonzero(around))
-        self._in_flight -= newly
-        return newly
-
-    def _finish_among(self, positions: slice, mask: NDArray[np.bool_] | None) -> int:
-        """Of records that follow each other, all or those of the mask."""
-        flags = np.frombuffer(self._unfinished, np.uint8)[positions]
-        before = np.count_nonzero(flags)
-        flags[slice(None) if mask is None else mask] = 0
-        newly = int(before - np.count_nonzero(flags))
-        self._in_flight -= newly
-        return newly
-
-    def _forget_attempts(self, finished: NDArray[np.int64]) -> None:
+    def _forget_attempts(self, finished: Sequence[int]) -> None:
         """Drops the attempts of what is done, of which some just became so."""
-        several = finished.tolist() if len(finished) < len(self._attempts) else list(self._attempts)
+        several = finished if len(finished) < len(self._attempts) else list(self._attempts)
         for offset in several:
             if offset in self._attempts and self.is_done(offset):
                 del self._attempts[offset]
-
-    def _forget_all(self) -> None:
-        """Drops all records, all of them finished."""
-        if self._offsets:
-            self._head_ingested_at_ms, self._forgotten = self._times[-1], self._offsets[-1] + 1
-        del self._offsets[:], self._times[:], self._unfinished[:]
-        self._head = 0
-
-    def _forget_finished(self) -> None:
-        """Drops the finished records, but for the newest: it says when the newest was sent."""
-        keep = np.frombuffer(self._unfinished, np.uint8) == _UNFINISHED
-        keep[-1] = True
-        self._forgotten = self._offsets[-1]
-        self._offsets = array("q", np.frombuffer(self._offsets, np.int64)[keep].tobytes())
-        self._times = array("q", np.frombuffer(self._times, np.int64)[keep].tobytes())
-        self._unfinished = bytearray(np.frombuffer(self._unfinished, np.uint8)[keep].tobytes())
-        self._head = 0
 
     def _ahead_ranges(self) -> Ranges:
         return Ranges.of_edges(self._ahead[self._ahead_index :])

@@ -55,9 +55,8 @@ def spawned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Spawne
         seen.append((command, environment or {}))
         return FakeProcess()
 
-    for module in (process, brokers):
-        monkeypatch.setattr(module, "spawn_guarded", spawn)
-    monkeypatch.setattr(brokers, "_check_free", lambda *_: None)
+    monkeypatch.setattr(process, "spawn_guarded", spawn)
+    monkeypatch.setattr(brokers, "check_free", lambda *_: None)
     monkeypatch.setattr("os.environ", {})
     layout = lay_out(MeshConfig(tmp_path, store="etcd", lagmons=1, dlqs=1), Remembered())
     files = MeshFiles(tmp_path)

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import signal
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +18,7 @@ from devmesh.documents import MeshStatus, ProcessStatus, Ready, ready_from_json,
 from devmesh.files import MeshFiles
 from devmesh.registration import Address
 from devmesh.roster import Supervised
-from devmesh.supervision import ProcessKind
+from devmesh.supervision import ProcessKind, plan
 from devmesh.supervisor import Supervisor
 from tests.support.sleepers import BRIEF, BROKEN, Sleeper
 
@@ -52,6 +53,18 @@ class Several(NoRegistration):
         """It knows."""
         assert wanted == {"west": ("127.0.0.1:1,127.0.0.1:2", "b"), "east": ("127.0.0.1:19192", "a")}
         return []
+
+
+class Counter:
+    """Counts the calls of a function."""
+
+    def __init__(self, function: Callable[..., object]) -> None:
+        self._function = function
+        self.calls = 0
+
+    def __call__(self, *arguments: object) -> object:
+        self.calls += 1
+        return self._function(*arguments)
 
 
 class Mesh:
@@ -174,6 +187,34 @@ async def test_a_service_that_crashes_comes_back(mesh: Mesh) -> None:
     found = await mesh.until("registry-0", lambda each: each.restarts == 1 and each.state == "running")
     assert found.pid not in (None, first)
     assert mesh.cluster.pid == before
+
+
+async def test_a_mesh_in_which_nothing_changes_is_looked_at_calmly_and_its_document_left(
+    mesh: Mesh, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervisor, "DEV_BRISK_SECONDS", 0.0, raising=False)
+    await mesh.ready()
+    looks, texts = Counter(plan), Counter(Ready.to_json)
+    monkeypatch.setattr(supervisor, "plan", looks)
+    monkeypatch.setattr(Ready, "to_json", lambda ready: texts(ready))
+    await asyncio.sleep(1.5)
+    assert looks.calls <= 3
+    assert texts.calls == 0
+
+
+async def test_what_ends_in_a_calm_mesh_is_noticed_at_once(mesh: Mesh, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervisor, "DEV_CALM_SECONDS", 10 * WAIT_SECONDS)
+    with monkeypatch.context() as patched:
+        patched.setattr(supervisor, "DEV_BRISK_SECONDS", 0.0)
+        await mesh.ready()
+        await asyncio.sleep(0.2)
+    asyncio.get_running_loop().add_signal_handler(signal.SIGCHLD, mesh.supervisor.look)
+    first = mesh.service.pid
+    assert first is not None
+    psutil.Process(first).kill()
+    found = await mesh.until("registry-0", lambda each: each.restarts == 1 and each.state == "running")
+    assert found.pid not in (None, first)
+    asyncio.get_running_loop().remove_signal_handler(signal.SIGCHLD)
 
 
 async def test_a_cluster_that_crashes_stays_down_until_it_is_started(mesh: Mesh) -> None:

@@ -11,6 +11,7 @@ import pytest
 from aiokafka.protocol.produce import ProduceRequest
 
 from braid.kafka.admin import AioAdmin
+from braid.kafka.protocol.topic_lookup import TopicLookup
 from braid.kafka.protocol.wire import ClusterMetadata, TopicMetadata, Wire
 from braid.kernel.errors import BraidError, ClusterUnavailable, RecordTooLarge, TopicSealed
 from braid.kernel.limits.kafka import KAFKA_LEADERS_SECONDS
@@ -39,16 +40,25 @@ class Counting(Wire):
         """Nothing to close."""
 
 
-async def test_calls_at_once_share_an_answer_and_who_follows_it_asks_no_more() -> None:
+async def test_calls_at_once_share_an_answer() -> None:
     wire = Counting()
     admin = AioAdmin(wire)
     await asyncio.gather(*(admin.describe_topics([TOPIC]) for _ in range(8)))
     assert wire.asked == 1
-    await admin._known([TOPIC])
+
+
+async def test_who_looks_for_leaders_goes_by_what_was_told_a_moment_ago() -> None:
+    wire = Counting()
+    lookup = TopicLookup(wire)
+    await lookup.tell([TOPIC])
+    await lookup.known([TOPIC])
     assert wire.asked == 1, "it was told a moment ago"
     await asyncio.sleep(2 * KAFKA_LEADERS_SECONDS)
-    await admin._known([TOPIC])
+    await lookup.known([TOPIC])
     assert wire.asked == 2, "leaders may have changed"
+    lookup.forget()
+    assert await lookup.led(TopicPartition(TOPIC, 0)) == (1, await lookup.known([TOPIC]))
+    assert wire.asked == 3, "what was told is so no longer"
 
 
 async def test_who_describes_topics_is_never_told_what_was_so_before_it_asked_somebody() -> None:

@@ -146,12 +146,3 @@ def test_a_closed_client_is_of_no_use() -> None:
             await store.load(LOGS)
 
     _run(body)
-
-
-def test_every_batch_is_shown_to_checkers() -> None:
-    async def body(store: MemoryStore, leader: Leader) -> None:
-        await store.append(LOGS, [b"1", b"2"], 0, leader.fence)
-        await store.append(HistoryId("registry", "cluster", "east"), [b"e"], 0, leader.fence)
-        assert [(batch.history.id, batch.first) for batch in store.server.every_batch()] == [("east", 1), ("logs", 1)]
-
-    _run(body)

@@ -4,14 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from braid.kernel.errors import NotFound, Unavailable
+from braid.kernel.errors import Unavailable
 from devmesh.blueprint import BROKER_SETTINGS, BrokerPlace, broker_settings, controller_nodes
 from devmesh.processes import kafka_cluster
-from devmesh.processes.kafka_cluster import ClusterProcesses, make_cluster, racks
+from devmesh.processes.brokers import KafkaBroker
+from devmesh.processes.kafka_cluster import make_cluster, racks, wait_in_sync
 from devmesh.processes.replication import ClusterCopies, PartitionCopies
 
 
-def cluster(directory: Path, brokers: int) -> ClusterProcesses:
+def cluster(directory: Path, brokers: int) -> list[KafkaBroker]:
     """A cluster that is not started, on ports 10, 11, 20, 21, …"""
     ports = [(10 * node, 10 * node + 1) for node in range(1, brokers + 1)]
     return make_cluster("east", directory, ports, "jars", "b", settings={"num.io.threads": "2"})
@@ -19,7 +20,7 @@ def cluster(directory: Path, brokers: int) -> ClusterProcesses:
 
 def settings(directory: Path, brokers: int) -> list[dict[str, str]]:
     """What each broker of a cluster is set to."""
-    return [broker._all_settings() for broker in cluster(directory, brokers).brokers]
+    return [broker.settings() for broker in cluster(directory, brokers)]
 
 
 def test_a_cluster_of_one_is_the_broker_of_ever(tmp_path: Path) -> None:
@@ -29,7 +30,7 @@ def test_a_cluster_of_one_is_the_broker_of_ever(tmp_path: Path) -> None:
     assert alone["offsets.topic.replication.factor"] == BROKER_SETTINGS["offsets.topic.replication.factor"] == "1"
     assert "min.insync.replicas" not in alone
     assert not list(tmp_path.iterdir())
-    assert cluster(tmp_path, 1).brokers[0].name == "east"
+    assert cluster(tmp_path, 1)[0].name == "east"
 
 
 def test_three_brokers_control_and_copy_together(tmp_path: Path) -> None:
@@ -65,18 +66,15 @@ def test_five_brokers_have_three_controllers_and_copies(tmp_path: Path) -> None:
 
 
 def test_brokers_share_an_id_that_stays(tmp_path: Path) -> None:
-    ids = {broker._peers.cluster_id for _ in range(2) for broker in cluster(tmp_path, 3).brokers if broker._peers}
+    ids = {broker.peers.cluster_id for _ in range(2) for broker in cluster(tmp_path, 3) if broker.peers}
     assert len(ids) == 1
     assert (tmp_path / "cluster-id").read_text().strip() in ids
 
 
-def test_brokers_are_found_by_number(tmp_path: Path) -> None:
+def test_brokers_come_in_the_order_of_their_numbers(tmp_path: Path) -> None:
     made = cluster(tmp_path, 3)
-    assert made.broker(2).name == "east/2"
-    assert made.bootstrap == "127.0.0.1:10,127.0.0.1:20,127.0.0.1:30"
-    for node in (0, 4):
-        with pytest.raises(NotFound, match=f"no broker {node}"):
-            made.broker(node)
+    assert [each.name for each in made] == ["east/1", "east/2", "east/3"]
+    assert [each.bootstrap for each in made] == ["127.0.0.1:10", "127.0.0.1:20", "127.0.0.1:30"]
 
 
 def test_racks_begin_with_the_clusters_own_zone() -> None:
@@ -102,11 +100,11 @@ def test_in_sync_is_what_every_broker_says(
 ) -> None:
     said = ClusterCopies(frozenset(brokers), (partition,))
     monkeypatch.setattr(kafka_cluster, "ask_copies", lambda port, timeout: said)
-    assert kafka_cluster._behind(cluster(tmp_path, 2).brokers) == missing
+    assert kafka_cluster.missing_copies(cluster(tmp_path, 2)) == missing
 
 
 def test_a_broker_that_ended_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     said = ClusterCopies(frozenset({1, 2}), (BEHIND,))
     monkeypatch.setattr(kafka_cluster, "ask_copies", lambda port, timeout: said)
     with pytest.raises(Unavailable, match="east/1 has ended"):
-        cluster(tmp_path, 2).wait_in_sync()
+        wait_in_sync("east", cluster(tmp_path, 2))

@@ -8,6 +8,7 @@ from typing import cast
 import pytest
 from aiokafka.protocol.fetch import FetchRequest
 
+from braid.kafka.fetching.chunk import Chunk
 from braid.kafka.fetching.fetcher import AioFetcher
 from braid.kafka.protocol.wire import ClusterMetadata, TopicMetadata, Wire
 from braid.kernel.errors import ClusterUnavailable
@@ -106,14 +107,22 @@ async def test_large_batches_are_opened_beside_the_loop_one_at_a_time_and_in_ord
     assert [record.offset for one in fetched for record in one.records] == [0, 1, 2, 3]
 
 
-async def test_closing_does_not_wait_for_a_batch_that_is_being_opened() -> None:
+async def test_closing_does_not_wait_for_a_batch_that_is_being_opened(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, open_large = asyncio.Event(), Chunk.open_large
+
+    def noted(chunk: Chunk) -> None:
+        loop.call_soon_threadsafe(begun.set)
+        open_large(chunk)
+
+    loop = asyncio.get_running_loop()
+    monkeypatch.setattr(Chunk, "open_large", noted)
     large = raw_batch(0, 1, packed(4, record_bytes(0, bytes(INFLATED_INLINE_BYTES_MAX))), 4)
     wire = ServingWire(large, end=1)
     fetcher = AioFetcher(wire, wire, max_partition_bytes=1, isolation=Isolation.READ_COMMITTED, client_rack="")
     await fetcher.start()
     fetcher.assign({FIRST: 0})
     async with asyncio.timeout(5):
-        while not fetcher._openings:
+        while not begun.is_set():
             await fetcher.fetch(10, 0.001)
     await fetcher.close()
 

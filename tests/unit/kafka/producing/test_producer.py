@@ -12,6 +12,7 @@ from aiokafka.structs import TopicPartition as AioTopicPartition
 
 from braid.kafka.admin import AioAdmin
 from braid.kafka.producing.aiokafka_internals import BatchIdentity
+from braid.kafka.producing.batch_outcomes import BatchOutcomes
 from braid.kafka.producing.producer import AioProducer
 from braid.kafka.protocol.wire import Wire
 from braid.kafka.security import Security
@@ -43,9 +44,7 @@ class _Telling(AioAdmin):
 async def outcomes(answer: RecordMetadata | Exception, identity: BatchIdentity, limit: int = 0) -> list[Any]:
     """What is told of three records of a batch, by what its leader answered and what the topic is said to take."""
     admin = _Telling(limit)
-    producer = AioProducer(
-        "127.0.0.1:1", "app", Security(), admin, linger_ms=0, compression=None, max_batch_bytes=1_000
-    )
+    settling = BatchOutcomes(admin, lambda partition: None, lambda: False)
     found: list[Written | BraidError] = []
     done: asyncio.Future[RecordMetadata] = asyncio.get_running_loop().create_future()
     if isinstance(answer, Exception):
@@ -53,8 +52,8 @@ async def outcomes(answer: RecordMetadata | Exception, identity: BatchIdentity, 
     else:
         done.set_result(answer)
     taken: Sequence[tuple[Any, Any]] = [(_Record(), lambda record, outcome: found.append(outcome))] * 3
-    producer._on_ended(PARTITION, done, taken, False, identity)
-    await asyncio.gather(*producer._refusals.values())
+    settling.settle(PARTITION, done, taken, False, identity)
+    await settling.wait(1.0)
     await asyncio.sleep(0)
     await admin.close()
     return found

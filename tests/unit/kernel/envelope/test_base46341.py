@@ -107,7 +107,7 @@ def test_a_control_what_is_written_so_is_read() -> None:
 
 
 def test_the_alphabet_travels_unchanged() -> None:
-    assert "".join(ALPHABET) == base46341._CHARACTERS
+    assert "".join(ALPHABET) == base46341.CHARACTERS
     assert len(set(ALPHABET)) == 46_341 >= (1 << 31) ** 0.5 > 46_340
     for one in ALPHABET:
         assert len(one.encode()) == 3 and not one.isspace() and unicodedata.combining(one) == 0

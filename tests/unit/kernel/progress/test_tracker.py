@@ -13,7 +13,7 @@ from braid.kernel.envelope import encode
 from braid.kernel.errors import Invalid
 from braid.kernel.limits.envelope import REJECTED_RANGES_KEPT_MAX
 from braid.kernel.ports import Fingerprint
-from braid.kernel.progress import tracker
+from braid.kernel.progress import delivered as delivered_records
 from braid.kernel.progress.fields import Attempts, Cursor, EnvelopeFields, LaneShare
 from braid.kernel.progress.ranges import Ranges
 from braid.kernel.progress.tracker import Progress
@@ -202,6 +202,20 @@ def test_a_batch_over_done_ranges_says_which_records_are_to_be_handled() -> None
         progress.deliver_many(np.array([9, 8]), np.array([1, 1]))
 
 
+@given(st.sets(st.integers(0, 60)), st.integers(0, 30), st.sets(st.integers(0, 60)))
+def test_a_batch_is_delivered_as_its_records_would_be_one_by_one(
+    done: set[int], advanced: int, batch: set[int]
+) -> None:
+    together, single = (Progress.restore(EnvelopeFields(base=0, done=Ranges.of_offsets(done))) for _ in range(2))
+    for progress in (together, single):
+        progress.advance_fetched(advanced)
+    offsets = sorted(batch)
+    expected = [single.deliver(offset, offset) for offset in offsets]
+    assert together.deliver_many(offsets, offsets).tolist() == expected
+    assert together.snapshot() == single.snapshot()
+    assert (together.fetched, together.in_flight) == (single.fetched, single.in_flight)
+
+
 def test_memory_follows_the_window_not_the_offsets() -> None:
     progress = Progress(0)
     for offset in range(60_000):
@@ -210,10 +224,10 @@ def test_memory_follows_the_window_not_the_offsets() -> None:
             progress.done(offset - 100)
         if offset % 100 == 0:
             assert progress.base == max(0, offset - 99)
-    assert len(progress._offsets) < 10_000
+    assert progress.tracked < 10_000
     progress.expire(0, 1 << 40)
     assert progress.base == 1 << 40
-    assert len(progress._offsets) == 0
+    assert progress.tracked == 0
 
 
 @pytest.mark.parametrize("together", [False, True])
@@ -228,7 +242,7 @@ def test_memory_follows_what_is_unfinished_while_one_record_is_stuck(together: b
         else:
             assert progress.done_some(batch[::-1].tolist()) == 1_000
         assert progress.base == 0
-        assert len(progress._offsets) < 10_000
+        assert progress.tracked < 10_000
     assert progress.snapshot().done.edges == (1, 200_001)
     assert progress.head_ingested_at_ms == 200_000
     assert (progress.oldest_unfinished(), progress.done(5)) == ((0, 7), False)
@@ -369,7 +383,7 @@ class ForgetfulModel(Model):
 
     def __init__(self) -> None:
         super().__init__()
-        self.least = patch.object(tracker, "_COMPACT_AT", 1)
+        self.least = patch.object(delivered_records, "_COMPACT_AT", 1)
         self.least.start()
 
     def teardown(self) -> None:

@@ -3,10 +3,9 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
-if TYPE_CHECKING:
-    from braid.kernel.ports.kafka import BatchHead, Fingerprint, TopicPartition, Written
+from braid.kernel.ports.kafka.records import BatchHead, Fingerprint, TopicPartition, Written
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +99,7 @@ class LogDir:
 
     total_bytes: int
     usable_bytes: int
-    sizes: Mapping["TopicPartition", int]
+    sizes: Mapping[TopicPartition, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,23 +230,23 @@ class KafkaAdmin(Protocol):
         """Partitions of a topic of so many whose copies are being reassigned."""
         ...
 
-    async def offsets_at(self, at: Mapping["TopicPartition", OffsetAt | int]) -> Mapping["TopicPartition", int]:
+    async def offsets_at(self, at: Mapping[TopicPartition, OffsetAt | int]) -> Mapping[TopicPartition, int]:
         """ListOffsets: each log's start, its end, or the first offset at or after a time (ms; the end if none)."""
         ...
 
-    async def try_append(self, partition: "TopicPartition", value: bytes, timeout_seconds: float) -> "Written":
+    async def try_append(self, partition: TopicPartition, value: bytes, timeout_seconds: float) -> Written:
         """Appends one record with `acks=all` outside any producer. Raises `TopicSealed` when the topic is sealed."""
         ...
 
-    async def fingerprint(self, partition: "TopicPartition", offset: int) -> "Fingerprint | None":
+    async def fingerprint(self, partition: TopicPartition, offset: int) -> Fingerprint | None:
         """Reads the log's identity below an offset; None when that part of the log is gone or nothing is below it."""
         ...
 
-    async def batch_head(self, partition: "TopicPartition", offset: int) -> "BatchHead | None":
+    async def batch_head(self, partition: TopicPartition, offset: int) -> BatchHead | None:
         """Reads the head of the batch that holds an offset; None when no batch does."""
         ...
 
-    async def epoch_ends(self, at: Mapping["TopicPartition", int]) -> Mapping["TopicPartition", int]:
+    async def epoch_ends(self, at: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
         """OffsetForLeaderEpoch (KIP-320): where leaders later than an epoch began to write in each log.
 
         That is the log's end where no later leader began, and -1 where the log's leader does not know. Whatever lies

@@ -1,0 +1,45 @@
+"""Requests that brokers may hold, one at a time on a connection to each broker."""
+
+import asyncio
+from collections.abc import Collection, Coroutine
+
+from braid.kafka.protocol.wire import Wire
+
+
+class RequestLine:
+    """A connection to each broker, and the request that is under way on it. Instants are on the event loop's clock.
+
+    Attributes:
+        wire: The connections.
+        wait_ms: How long a broker may hold a request for which it has nothing.
+    """
+
+    def __init__(self, wire: Wire, wait_ms: int) -> None:
+        self.wire = wire
+        self.wait_ms = wait_ms
+        self._requests: dict[int, tuple[asyncio.Task[None], float]] = {}  # by broker, and when it was sent
+
+    @property
+    def tasks(self) -> Collection[asyncio.Task[None]]:
+        """All requests under way."""
+        return [task for task, _ in self._requests.values()]
+
+    def due(self) -> Collection[float]:
+        """When the answer of each request under way is due."""
+        return [since + self.wait_ms / 1_000 for _, since in self._requests.values()]
+
+    def is_free(self, broker: int) -> bool:
+        """Whether a broker may be sent a request."""
+        return broker not in self._requests
+
+    def since(self, broker: int, now: float) -> float:
+        """When the request under way at a broker was sent; now where there is none."""
+        return now if self.is_free(broker) else self._requests[broker][1]
+
+    def begin(self, broker: int, request: Coroutine[None, None, None], now: float) -> None:
+        """Sends a request, which calls `end` when it is over."""
+        self._requests[broker] = (asyncio.create_task(request), now)
+
+    def end(self, broker: int) -> None:
+        """The broker may be sent another one."""
+        del self._requests[broker]

@@ -1,0 +1,146 @@
+"""The brokers of a cluster in memory: which run and answer, and the requests that wait until they do."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Final, TypeVar
+
+from braid.kafka.memory.changes import Changes
+from braid.kernel.errors import BraidError, ClusterUnavailable
+
+T = TypeVar("T")
+
+BROKER: Final = 1  # the first one, which leads the cluster
+
+
+class Brokers(Changes):
+    """All brokers of one cluster.
+
+    Attributes:
+        running: Whether they do at all.
+        paused: Whether they take requests and do not answer.
+        racks: By broker, where it has one.
+        set_on: By broker, what it alone is set to.
+    """
+
+    def __init__(self, name: str, count: int) -> None:
+        super().__init__()
+        self.name = name
+        self.running = True
+        self.paused = False
+        self.racks: dict[int, str] = {}
+        self.set_on: dict[int, dict[str, str]] = {}
+        self._brokers = range(BROKER, BROKER + count)
+        self._stopped: set[int] = set()
+        self._silent: set[int] = set()
+        self._starts = 0  # so many times they were started anew, which no connection outlives
+        self._in_sockets: list[Callable[[], None]] = []
+        self._headless = False
+        self._for_controller: list[Callable[[], None]] = []
+
+    def kill(self) -> None:
+        """Ends all: what was not answered is not done."""
+        self.running = False
+        self.paused = False
+        _serve(self._in_sockets)
+        self.notify()
+
+    def start(self) -> None:
+        """Starts all. Fine when they run."""
+        if not self.running:
+            self.running = True
+            self._starts += 1
+            self.notify()
+
+    def pause(self) -> None:
+        """Freezes all."""
+        self.paused = True
+        self.notify()
+
+    def resume(self) -> None:
+        """Lets them go on with what they took meanwhile."""
+        self.paused = False
+        _serve(self._in_sockets)
+        self.notify()
+
+    def add_brokers(self, count: int) -> None:
+        """So many more serve; they keep no copy yet."""
+        self._brokers = range(BROKER, BROKER + len(self._brokers) + count)
+        self.notify()
+
+    def stop_broker(self, broker: int) -> None:
+        """Kills one of several brokers: a partition without another copy has no leader."""
+        self._stopped.add(broker)
+        self.notify()
+
+    def start_broker(self, broker: int) -> None:
+        """It leads again what it led."""
+        self._silent.discard(broker)
+        self._stopped.discard(broker)
+        self.notify()
+
+    def silence_broker(self, broker: int) -> None:
+        """One of several brokers died and its cluster has not noticed: what has a copy there takes nothing.
+
+        The twin refuses such an append at once, where a real broker holds it until its time is over.
+        """
+        self._silent.add(broker)
+
+    def notice_broker(self, broker: int) -> None:
+        """The cluster notices: other brokers lead what the silent one led."""
+        self._silent.discard(broker)
+        self.stop_broker(broker)
+
+    def lose_controller(self) -> None:
+        """No controller answers: brokers serve what they lead, and what it would change waits."""
+        self._headless = True
+
+    def find_controller(self) -> None:
+        """One does again; what waited is done now, also for clients that gave up."""
+        self._headless = False
+        _serve(self._for_controller)
+
+    def serving(self) -> list[int]:
+        """Those that are not stopped."""
+        return [broker for broker in self._brokers if broker not in self._stopped]
+
+    def check_serves(self, broker: int) -> None:
+        """Raises `ClusterUnavailable` for one that does not answer."""
+        if broker not in self.serving() or broker in self._silent:
+            raise ClusterUnavailable(f"broker {broker} of cluster {self.name} does not answer")
+
+    def submit(self, operation: Callable[[], T], *, controlled: bool = False) -> asyncio.Future[T]:
+        """A request arrives: done now, or when a paused broker goes on, or never if it is killed first.
+
+        One that is `controlled` is passed on to the controller, and waits for that too.
+        """
+        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+
+        def serve() -> None:
+            if controlled and self._headless and self.running:
+                self._for_controller.append(serve)
+                return
+            try:
+                if not self.running:
+                    raise ClusterUnavailable(f"cluster {self.name} does not answer")
+                result = operation()
+            except BraidError as error:
+                if not future.done():
+                    future.set_exception(error)
+                    future.exception()
+            else:
+                if not future.done():
+                    future.set_result(result)
+
+        if self.running and self.paused:
+            self._in_sockets.append(serve)
+        else:
+            serve()
+        return future
+
+
+def _serve(waiting: list[Callable[[], None]]) -> None:
+    """Serves what waits; what that makes wait again, waits."""
+    served = waiting.copy()
+    waiting.clear()
+    for serve in served:
+        serve()

@@ -1,0 +1,87 @@
+"""What a cluster says of topics: who leads their partitions, where copies lie. One answer serves all who ask for it."""
+
+import asyncio
+from collections.abc import Sequence
+
+from braid.kafka.errors import LEADER_RETRY, UNKNOWN_TOPIC, check
+from braid.kafka.protocol.wire import ClusterMetadata, Wire
+from braid.kernel.errors import NotFound
+from braid.kernel.limits.kafka import KAFKA_ANSWER_BACKOFF_SECONDS, KAFKA_LEADERS_SECONDS, TOPIC_GONE_SECONDS
+from braid.kernel.ports import TopicPartition
+
+
+class _Answer:
+    """Metadata that was asked for; what failed serves nobody who asks later."""
+
+    def __init__(self, asking: "asyncio.Task[ClusterMetadata]") -> None:
+        self.asking = asking
+        self._came_at = float("inf")  # on the loop's time
+
+    def serves(self, now: float, seconds: float) -> bool:
+        """Whether it is on its way, or came less than so long ago."""
+        return now - self._came_at < seconds
+
+    def came(self, asking: "asyncio.Task[ClusterMetadata]") -> None:
+        """The answer is there, or there will be none, which perhaps nobody waits for any more."""
+        failed = asking.cancelled() or asking.exception() is not None
+        self._came_at = float("-inf") if failed else asyncio.get_running_loop().time()
+
+
+class TopicLookup:
+    """Looks up topics of one cluster, and keeps each answer for a moment."""
+
+    def __init__(self, wire: Wire) -> None:
+        self._wire = wire
+        self._answers: dict[tuple[str, ...], _Answer] = {}
+
+    def forget(self) -> None:
+        """What was told is so no longer."""
+        self._answers.clear()
+
+    async def tell(self, topics: Sequence[str], *, told_seconds: float = 0.0) -> ClusterMetadata:
+        """What the cluster says now, or said at most so long ago, in one answer to all who ask meanwhile."""
+        now, asked = asyncio.get_running_loop().time(), tuple(topics)
+        known = self._answers.get(asked)
+        if known is None or not known.serves(now, told_seconds):
+            self._answers = {
+                topics: each for topics, each in self._answers.items() if each.serves(now, KAFKA_LEADERS_SECONDS)
+            }
+            asking = asyncio.ensure_future(self._wire.metadata(asked))
+            known = self._answers[asked] = _Answer(asking)
+            asking.add_done_callback(known.came)
+        return await asyncio.shield(known.asking)
+
+    async def known(self, topics: Sequence[str]) -> ClusterMetadata:
+        """Metadata of topics that exist; a broker that just started may not know them at once.
+
+        Raises:
+            NotFound: one of them does not exist.
+        """
+        deadline = asyncio.get_running_loop().time() + TOPIC_GONE_SECONDS / 4
+        while True:
+            found = await self.tell(topics, told_seconds=KAFKA_LEADERS_SECONDS)
+            unknown = [name for name, told in found.topics.items() if told.error_code == UNKNOWN_TOPIC]
+            if not unknown:
+                for name, told in found.topics.items():
+                    if told.error_code not in LEADER_RETRY:
+                        check(told.error_code, f"topic {name}")
+                return found
+            if asyncio.get_running_loop().time() > deadline:
+                raise NotFound(f"topic {unknown[0]} does not exist")
+            await asyncio.sleep(KAFKA_ANSWER_BACKOFF_SECONDS)
+
+    async def led(self, partition: TopicPartition) -> tuple[int, ClusterMetadata]:
+        """A partition's leader, once it has one, and the metadata that names it. Raises `NotFound`."""
+        while True:
+            found = await self.known([partition.topic])
+            if (leader := leader_of(found, partition)) >= 0:
+                return leader, found
+            await asyncio.sleep(KAFKA_ANSWER_BACKOFF_SECONDS)
+
+
+def leader_of(found: ClusterMetadata, partition: TopicPartition) -> int:
+    """The broker that leads a partition; -1 while none does. Raises `NotFound` for one that the topic does not have."""
+    leaders = found.topics[partition.topic].leaders
+    if leaders and partition.partition not in leaders:
+        raise NotFound(f"topic {partition.topic} has no partition {partition.partition}")
+    return leaders.get(partition.partition, -1)

@@ -1,0 +1,1 @@
+"""The port to Kafka: producing, fetching, administration and committed offsets of any cluster."""
