@@ -14,7 +14,8 @@ from braid.client.consuming.cluster_session import ClusterSession
 from braid.client.consuming.consumer import Consumer
 from braid.client.membership import lease_session
 from braid.client.membership.heartbeats import Heartbeats
-from braid.client.membership.lease_session import LeaseKeeper, LeaseListener, LeaseSession
+from braid.client.membership.lease_protocol import LeaseKeeper, LeaseListener
+from braid.client.membership.lease_session import LeaseSession
 from braid.client.producing import route_session
 from braid.client.producing.lane_rules import LaneRule
 from braid.client.producing.producer import Producer

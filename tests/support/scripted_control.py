@@ -5,6 +5,7 @@ Clients of it are real `Mesh` objects, each in a virtual process of its own that
 
 import asyncio
 import functools
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -63,6 +64,7 @@ class Joined:
     call: DuplexServing
     deltas: int = 0
     heartbeats: int = 0
+    busy_micros: Counter[str] = field(default_factory=Counter)  # by lease
     acknowledged: int = 0
     left: bool = False
     splits: list[join_pb2.SplitLeases] = field(default_factory=list)
@@ -369,6 +371,7 @@ class Control:
         match message.WhichOneof("message"):
             case "heartbeat":
                 joined.heartbeats += 1
+                joined.busy_micros.update({load.lease: load.busy_micros for load in message.heartbeat.loads})
                 if self.answers_heartbeats:
                     reply = join_pb2.HeartbeatReply(sequence=message.heartbeat.sequence)
                     await joined.call.send(join_pb2.JoinResponse(heartbeat=reply))

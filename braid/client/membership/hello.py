@@ -1,30 +1,17 @@
 """How a member says hello, and how long it waits for its welcome where thousands join at once. No state here."""
 
 from collections.abc import Callable, Iterable
-from typing import Protocol
 
 from braid.api.assigner.v1 import join_pb2 as wire
+from braid.client.records.delivery import OwnedLease
 from braid.client.tasks import within
-from braid.kernel.ids import LeaseId
 from braid.kernel.limits.leases import WELCOME_ALIVE_SECONDS_MAX, WELCOME_SECONDS_MAX
 from braid.kernel.ports import Clock, DuplexCall
 
 
-class Owned(Protocol):
-    """A lease this member owns."""
-
-    @property
-    def id(self) -> LeaseId:
-        """Which."""
-        ...
-
-    @property
-    def epoch(self) -> int:
-        """Under which epoch."""
-        ...
-
-
-def greeting(hello: wire.MemberHello, held: Iterable[Owned], found: Iterable[wire.RestoreFindings]) -> wire.JoinRequest:
+def greeting(
+    hello: wire.MemberHello, held: Iterable[OwnedLease], found: Iterable[wire.RestoreFindings]
+) -> wire.JoinRequest:
     """A hello that names what is held, and what was found where work on that began."""
     own = {(str(each.id), each.epoch): each for each in held}
     said = wire.MemberHello()
@@ -32,13 +19,6 @@ def greeting(hello: wire.MemberHello, held: Iterable[Owned], found: Iterable[wir
     said.found.extend(each for each in found if (each.lease, each.epoch) in own)
     said.held.extend(wire.HeldLease(lease=str(each.id), epoch=each.epoch) for each in own.values())
     return wire.JoinRequest(hello=said)
-
-
-def strays(kept: Iterable[wire.HeldLease], held: Iterable[Owned]) -> list[wire.ReleasedLease]:
-    """What the assigner still counts as this member's though it was released between hello and welcome."""
-    own = {(str(each.id), each.epoch) for each in held}
-    stray = [each for each in kept if (each.lease, each.epoch) not in own]
-    return [wire.ReleasedLease(lease=each.lease, epoch=each.epoch, reason="not held") for each in stray]
 
 
 async def welcome(clock: Clock, call: DuplexCall, patience_seconds: float, heard_at: Callable[[], float]) -> object:
