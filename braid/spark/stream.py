@@ -25,7 +25,8 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 
 from braid.client.consumer_settings import ConsumerSettings, Start
 from braid.client.mesh import Mesh, connect
-from braid.client.planning.planner import Offer, PlannerSession
+from braid.client.planning.planned_lease import Offer
+from braid.client.planning.planner import PlannerSession
 from braid.client.reading.channel_addresses import ChannelPlace, channel_places
 from braid.kernel.errors import Invalid, NotFound, OffsetOutOfRange, Unavailable
 from braid.kernel.ids import ChannelId, LeaseId

@@ -11,7 +11,8 @@ from contextlib import asynccontextmanager
 import pytest
 
 from braid.client.consumer_settings import ConsumerSettings
-from braid.client.planning.planner import Done, Offer, PlannerSession
+from braid.client.planning.planned_lease import Offer
+from braid.client.planning.planner import Done, PlannerSession
 from braid.client.planning.quarantine import quarantine
 from braid.client.reading.range_reader import Bounds, RangeReader, RangeRecords
 from braid.kafka.memory.log import NewRecord
