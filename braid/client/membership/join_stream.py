@@ -8,6 +8,7 @@ from braid.api.assigner.v1 import join_pb2 as wire
 from braid.client.membership.heartbeats import Heartbeats, Seat
 from braid.client.membership.held_leases import HeldLeases
 from braid.client.membership.lease_protocol import LeaseListener
+from braid.client.membership.namesakes import NamesakeWarnings
 from braid.client.tasks import race, within
 from braid.kernel.errors import Unavailable
 from braid.kernel.limits.client import JOIN_SILENCE_SECONDS_MIN
@@ -25,6 +26,7 @@ class JoinStream:
         held: HeldLeases,
         listener: LeaseListener,
         *,
+        namesakes: NamesakeWarnings,
         loads: Callable[[], wire.Heartbeat],
         alive_at: Callable[[], float],
     ) -> None:
@@ -35,6 +37,7 @@ class JoinStream:
             call: The stream.
             held: What is held, and extended by each acknowledged heartbeat.
             listener: Hears what concerns lanes and splits.
+            namesakes: Warns of others under the member's client id.
             loads: Fills each heartbeat with what the member measured since the last.
             alive_at: When the leader gave a sign of life to this process (`Clock.elapsed`).
         """
@@ -42,6 +45,7 @@ class JoinStream:
         self._call = call
         self._held = held
         self._listener = listener
+        self._namesakes = namesakes
         self._loads = loads
         self._alive_at = alive_at
         self._given_up_before = held.times_given_up
@@ -102,6 +106,8 @@ class JoinStream:
                     self._acknowledged(message.heartbeat.sequence)
                 case "resume":
                     self._listener.resumed(message.resume.lane)
+                case "namesake":
+                    self._namesakes.warn([message.namesake])
                 case "split":
                     self._listener.split(message.split)
                 case "delta":

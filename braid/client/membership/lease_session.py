@@ -10,6 +10,7 @@ from braid.client.membership.held_leases import HeldLeases
 from braid.client.membership.hello import greeting, welcome
 from braid.client.membership.join_stream import JoinStream
 from braid.client.membership.lease_protocol import LeaseListener
+from braid.client.membership.namesakes import NamesakeWarnings
 from braid.client.records.delivery import OwnedLease
 from braid.client.session_errors import is_final, is_strange
 from braid.client.tasks import hanging_up
@@ -66,6 +67,7 @@ class LeaseSession:
             exclusive=exclusive,
             detached_seconds_max=detached_seconds_max,
         )
+        self._namesakes = NamesakeWarnings(hello.group, hello.client_id)
         self._call: DuplexCall | None = None
         self._welcome_seconds = 0.0
         self._sought_seconds = 0.0  # a leader, in vain, when last tried: who waited for one need not pause as well
@@ -179,7 +181,15 @@ class LeaseSession:
                 call = await self._open()
                 alive_at = self._assigner.hearing()  # when whoever leads gave a sign of life to this process
                 await opened.enter_async_context(hanging_up(self._host.tasks, call))
-                stream = JoinStream(self._host, call, self._held, self._listener, loads=self._loads, alive_at=alive_at)
+                stream = JoinStream(
+                    self._host,
+                    call,
+                    self._held,
+                    self._listener,
+                    namesakes=self._namesakes,
+                    loads=self._loads,
+                    alive_at=alive_at,
+                )
                 started_at = self._host.clock.elapsed()
                 await call.send(greeting(self._hello, self._held, self._found.values()))
                 message = await self._welcome(call, alive_at)
@@ -213,6 +223,7 @@ class LeaseSession:
         self._welcome_seconds = 0.0
         self._hello.member_id = welcome.member_id
         stray = self._held.welcomed(welcome, started_at)
+        self._namesakes.warn(welcome.namesakes)
         self._joined.set()
         return stray
 
