@@ -37,7 +37,7 @@ from braid.kernel.limits.client import (
     IN_FLIGHT_BYTES_MAX,
     PRODUCER_BUFFER_BYTES,
 )
-from braid.kernel.limits.leases import LEASE_MS_DEFAULT
+from braid.kernel.limits.leases import HELLO_TEXT_MAX, LEASE_MS_DEFAULT
 from braid.kernel.ports import Host, Kafka, RpcTransport
 from braid.rpc.grpc_transport import GrpcTransport
 from braid.rpc.mesh_client import Directory, ServiceClient
@@ -283,8 +283,9 @@ def connect(endpoint: str | None = None, *, client_id: str = "", zone: str = "")
 
 
 def own_client_id(kind: str, host: Host) -> str:
-    """A client id that no other process has, which names its host where that is known."""
-    return "-".join(filter(None, (kind, host.name, host.ids.ulid()[-6:].lower())))
+    """A client id that no other process has, which names its host where that has a name that headers may carry."""
+    name = host.name[: HELLO_TEXT_MAX // 2] if host.name.isascii() and host.name.isprintable() else ""
+    return "-".join(filter(None, (kind, name, host.ids.ulid()[-6:].lower())))
 
 
 def _names(streams: Sequence[str]) -> tuple[str, ...]:

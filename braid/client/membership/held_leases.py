@@ -26,6 +26,8 @@ class HeldLeases:
 
     Attributes:
         group: Whose leases they are.
+        lease_seconds: How long leases last after a heartbeat.
+        heartbeat_seconds: How often one is due.
         heard_at: When the last acknowledged heartbeat was sent (`Clock.elapsed`).
         times_given_up: How often all of them were given up because time ran out.
     """
@@ -52,24 +54,14 @@ class HeldLeases:
         self._exclusive = exclusive
         self._detached_seconds_max = detached_seconds_max
         self._held: dict[LeaseId, OwnedLease] = {}
-        self._lease_seconds = (lease_ms or LEASE_MS_DEFAULT) / 1000
-        self._heartbeat_seconds = HEARTBEAT_MS_MAX / 1000
+        self.lease_seconds = (lease_ms or LEASE_MS_DEFAULT) / 1000
+        self.heartbeat_seconds = HEARTBEAT_MS_MAX / 1000
         self._deadline = 0.0
         self._lost_at: float | None = None  # since when work on lost exclusive leases may go on
         self._lost = asyncio.Event()  # they were just now
 
     def __iter__(self) -> Iterator[OwnedLease]:
         return iter(list(self._held.values()))
-
-    @property
-    def lease_seconds(self) -> float:
-        """How long leases last after a heartbeat."""
-        return self._lease_seconds
-
-    @property
-    def heartbeat_seconds(self) -> float:
-        """How often a heartbeat is due."""
-        return self._heartbeat_seconds
 
     @property
     def certain(self) -> bool:
@@ -79,14 +71,14 @@ class HeldLeases:
     def extend(self, sent_at: float) -> None:
         """A heartbeat sent then is acknowledged."""
         self.heard_at = max(self.heard_at, sent_at)
-        self._deadline = max(self._deadline, sent_at + self._lease_seconds * (1 - CLOCK_RATE_SLACK))
+        self._deadline = max(self._deadline, sent_at + self.lease_seconds * (1 - CLOCK_RATE_SLACK))
 
     # --- what the assigner says
 
     def welcomed(self, welcome: wire.MemberWelcome, sent_at: float) -> list[wire.ReleasedLease]:
         """Keeps what the answer to a hello sent then leaves; returns what it counts as held and is not."""
-        self._lease_seconds = welcome.lease_ms / 1000
-        self._heartbeat_seconds = welcome.heartbeat_ms / 1000
+        self.lease_seconds = welcome.lease_ms / 1000
+        self.heartbeat_seconds = welcome.heartbeat_ms / 1000
         self.extend(sent_at)
         kept = {(LeaseId.parse(each.lease), each.epoch) for each in welcome.kept}
         self._lose([lease for lease, held in self._held.items() if (lease, held.epoch) not in kept])
@@ -129,7 +121,7 @@ class HeldLeases:
     async def guard(self) -> None:
         """Gives everything up in time: exclusive leases a margin before the deadline, others a while after it."""
         while self._exclusive:
-            moment = min(self._margin_seconds, self._heartbeat_seconds) / 4
+            moment = min(self._margin_seconds, self.heartbeat_seconds) / 4
             left = self._deadline - self._margin_seconds - self._host.clock.elapsed()
             self._lost.clear()
             await happens(self._lost, moment if self._lost_at is not None else max(left, moment))
@@ -137,7 +129,7 @@ class HeldLeases:
             self._check_ended()
         while not self._exclusive:
             until = self._deadline + self._detached_seconds_max
-            await self._host.clock.sleep(max(until - self._host.clock.elapsed(), self._heartbeat_seconds))
+            await self._host.clock.sleep(max(until - self._host.clock.elapsed(), self.heartbeat_seconds))
             if self._held and self._host.clock.elapsed() - self._deadline > self._detached_seconds_max:
                 _log.warning(
                     "group %s: no assigner was in reach for %g s: leases are given up",
@@ -161,7 +153,7 @@ class HeldLeases:
 
     @property
     def _margin_seconds(self) -> float:
-        return self._lease_seconds * EXCLUSIVE_MARGIN
+        return self.lease_seconds * EXCLUSIVE_MARGIN
 
     def _check_ended(self) -> None:
         """A process that still works on what may be another's by now ends: two live holders never overlap."""

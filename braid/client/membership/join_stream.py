@@ -32,14 +32,8 @@ class JoinStream:
     ) -> None:
         """To be made before hello is said on `call`: leases given up from then on end this stream.
 
-        Args:
-            host: The process's.
-            call: The stream.
-            held: What is held, and extended by each acknowledged heartbeat.
-            listener: Hears what concerns lanes and splits.
-            namesakes: Warns of others under the member's client id.
-            loads: Fills each heartbeat with what the member measured since the last.
-            alive_at: When the leader gave a sign of life to this process (`Clock.elapsed`).
+        `loads` fills each heartbeat with what the member measured since the last; `alive_at` tells when the leader gave
+        a sign of life to this process (`Clock.elapsed`).
         """
         self._host = host
         self._call = call

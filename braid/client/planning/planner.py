@@ -14,6 +14,7 @@ from typing import NamedTuple
 from braid.api.assigner.v1 import assigner_service_pb2 as api
 from braid.api.assigner.v1 import group_pb2, join_pb2
 from braid.client.consumer_settings import ConsumerSettings
+from braid.client.consuming.background import Background
 from braid.client.delivery.lease_work import LeaseWork
 from braid.client.delivery.memory_bound import MemoryBound
 from braid.client.delivery.ready_queue import ReadyQueue
@@ -22,13 +23,12 @@ from braid.client.mesh import Mesh
 from braid.client.planning.planned_lease import Offer, PlannedLease
 from braid.client.planning.planner_cluster import PlannerCluster
 from braid.client.records.delivery import OwnedLease
-from braid.client.tasks import Run, watched
 from braid.kernel.errors import BraidError, ClusterUnavailable, NotFound, Unavailable
 from braid.kernel.ids import LeaseId
 from braid.kernel.limits.client import FINAL_COMMIT_SECONDS, FIRST_ROUTE_SECONDS, RESTORE_RETRY_SECONDS
 from braid.kernel.limits.names import PAGE_SIZE_MAX
 from braid.kernel.limits.planning import SPARK_CLOSE_SECONDS, SPARK_SETTLE_POLL_SECONDS, SPARK_SETTLE_SECONDS
-from braid.kernel.ports import Generation, Task
+from braid.kernel.ports import Generation
 from braid.kernel.progress.ranges import Ranges
 from braid.kernel.progress.tracker import Progress
 
@@ -62,11 +62,7 @@ class PlannerSession:
         self._held: dict[LeaseId, PlannedLease] = {}
         self._clusters: dict[str, PlannerCluster] = {}
         self._done: dict[LeaseId, Done] = {}
-        self._tasks: list[Task] = []
-        self._background: dict[int, Task] = {}
-        self._background_count = 0
-        self._refusal: BraidError | None = None
-        self._refused = asyncio.Event()
+        self._background = Background(mesh._host.tasks, lambda error: None)
         self._closing = False
 
     async def open(self) -> None:
@@ -76,16 +72,14 @@ class PlannerSession:
             BraidError: the assigner refuses this member.
             Unavailable: no assigner answers.
         """
-        self._tasks = [self._watched(self._session.run, "lease-session"), self._watched(self._session.guard, "guard")]
-        joined = asyncio.ensure_future(self._session.joined())
-        refused = asyncio.ensure_future(self._refused.wait())
-        await asyncio.wait((joined, refused), timeout=FIRST_ROUTE_SECONDS, return_when=asyncio.FIRST_COMPLETED)
-        outcome = joined.done()
-        joined.cancel()
-        refused.cancel()
-        if self._refusal is not None or not outcome:
+        self._background.beside(self._session.run, "lease-session")
+        self._background.beside(self._session.guard, "guard")
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(FIRST_ROUTE_SECONDS):
+                await self._background.unless_refused(self._session.joined())
+        if self._background.refusal is not None or not self._session.member_id:
             await self._stop()
-            raise self._refusal or Unavailable(
+            raise self._background.refusal or Unavailable(
                 f"group {self._settings.group} could not be joined in {FIRST_ROUTE_SECONDS:g} s",
                 remedy="check that an assigner runs at the endpoint: braid doctor",
             )
@@ -97,8 +91,8 @@ class PlannerSession:
 
     def check(self) -> None:
         """Raises why this member cannot go on, if it cannot."""
-        if self._refusal is not None:
-            raise self._refusal
+        if self._background.refusal is not None:
+            raise self._background.refusal
 
     def done(self, ends: Mapping[LeaseId, Done]) -> None:
         """Everything below these offsets is done, whoever did it; progress is committed soon.
@@ -228,7 +222,7 @@ class PlannerSession:
         """Waits for the range that is out, then gives the lease back."""
         held = self._held.get(lease.id)
         if held is not None and held.work.lease.epoch == lease.epoch:
-            self._beside(lambda: self._hand_back(held, deadline_seconds), f"hand-back-{lease.id}")
+            self._background.beside(lambda: self._hand_back(held, deadline_seconds), f"hand-back-{lease.id}")
 
     def lost(self, leases: Sequence[OwnedLease]) -> None:
         """Drops the work; a range that is out will be the next holder's too."""
@@ -249,12 +243,11 @@ class PlannerSession:
         refused = join_pb2.SplitLease(
             lease=asked.lease, epoch=asked.epoch, at=-1, refused="a Spark query plans what it reads by itself"
         )
-        self._beside(lambda: self._session.divided([refused]), f"split-{asked.lease}")
+        self._background.beside(lambda: self._session.divided([refused]), f"split-{asked.lease}")
 
     def refused(self, error: BraidError) -> None:
         """Nothing more can be done here."""
-        self._refusal = error
-        self._refused.set()
+        self._background.refuse(error)
 
     # --- work on one lease
 
@@ -272,7 +265,7 @@ class PlannerSession:
             may_start=None,
         )
         self._held[lease.id] = held = PlannedLease(work, cluster, fail_on_data_loss=self._fail_on_data_loss)
-        self._beside(lambda: self._restore(held), f"restore-{lease.id}")
+        self._background.beside(lambda: self._restore(held), f"restore-{lease.id}")
 
     async def _restore(self, held: PlannedLease) -> None:
         work = held.work
@@ -326,7 +319,7 @@ class PlannerSession:
                 interval_seconds=self._settings.commit_interval_seconds,
                 detached=lambda: not self._session.attached,
                 refused=self.refused,
-                watch=self._watched,
+                watch=self._background.watched,
                 ask=lambda generation: self._session.refused(name, generation),
             )
             self._clusters[name].start()
@@ -341,32 +334,9 @@ class PlannerSession:
         heartbeat.unreachable_clusters.extend(away)
         return heartbeat
 
-    # --- odds and ends
-
-    def _beside(self, run: Run, name: str) -> None:
-        """Runs something that ends with the session at the latest."""
-        self._background_count += 1
-        number = self._background_count
-
-        async def forgotten_at_its_end() -> None:
-            try:
-                await run()
-            finally:
-                self._background.pop(number, None)
-
-        self._background[number] = self._watched(forgotten_at_its_end, name)
-
-    def _watched(self, run: Run, name: str) -> Task:
-        """Runs something the session cannot live without: when it dies of an error, the session refuses to go on."""
-        return watched(self._host.tasks, run, name, self.refused)
-
     async def _stop(self) -> None:
         self._closing = True
         for held in list(self._held.values()):
             self._end(held)
-        tasks = [*self._tasks, *self._background.values()]
-        for task in tasks:
-            task.cancel()
-        for task in tasks:
-            await task.ended()
+        await self._background.stop()
         await asyncio.gather(*(cluster.close() for cluster in self._clusters.values()))

@@ -32,17 +32,8 @@ class Outcomes:
         if isinstance(result, BraidError):
             record.future.set_exception(result)
             return
-        record.future.set_result(
-            Receipt(
-                channel.cluster,
-                result.topic,
-                result.partition,
-                result.offset,
-                record.id,
-                channel.id,
-                result.timestamp_ms,
-            )
-        )
+        where = (channel.cluster, result.topic, result.partition, result.offset)
+        record.future.set_result(Receipt(*where, record.id, channel.id, result.timestamp_ms))
 
     async def submit(self, record: Pending, submit: Callable[[Pending], Awaitable[None]]) -> None:
         """Lets `submit` hand a record to its channel. Whatever holds it up there ends when the record is given up."""

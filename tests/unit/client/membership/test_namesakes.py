@@ -1,11 +1,14 @@
 """Two members of one group under one client id: each is warned, once; nobody else is, and no default leads there."""
 
 import logging
+from dataclasses import replace
 
 import pytest
 
 import braid
-from braid.kernel.limits.leases import NAMESAKES_MAX
+from braid.client.mesh import own_client_id
+from braid.host.system import system_host
+from braid.kernel.limits.leases import HELLO_TEXT_MAX, NAMESAKES_MAX
 from tests.support.scripted_control import until, virtual
 from tests.support.virtual_time import run_virtual
 from tests.unit.assigner.mesh import Mesh, Participant
@@ -132,3 +135,11 @@ async def test_two_consumers_of_a_named_mesh_keep_its_client_id() -> None:
         async with client.mesh, client.mesh.consumer(["logs"], group="g"), client.mesh.consumer(["logs"], group="g"):
             await until(lambda: len(at.control.members) == 2)
         assert [joined.hello.client_id for joined in at.control.members] == ["m", "m"]
+
+
+@pytest.mark.parametrize("name", ["rechner-müller", "a\tb", "x" * 300, ""])
+def test_a_client_id_of_its_own_is_one_that_may_be_sent_whatever_the_host_is_called(name: str) -> None:
+    made = own_client_id("braid", replace(system_host(), name=name))
+    assert made.isascii() and made.isprintable()
+    assert len(made) <= HELLO_TEXT_MAX
+    assert made.startswith("braid-")
