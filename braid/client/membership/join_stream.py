@@ -1,7 +1,7 @@
-"""One `Join` stream after its welcome: heartbeats both ways, and what the assigner says, until it ends."""
+"""One `Join` stream: hello and welcome, then heartbeats both ways and what the assigner says, until it ends."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 
 from braid.api.assigner.v1 import join_pb2 as wire
@@ -12,12 +12,12 @@ from braid.client.membership.namesakes import NamesakeWarnings
 from braid.client.tasks import race, within
 from braid.kernel.errors import Unavailable
 from braid.kernel.limits.client import JOIN_SILENCE_SECONDS_MIN
-from braid.kernel.limits.leases import WELCOME_ALIVE_SECONDS_MAX
+from braid.kernel.limits.leases import WELCOME_ALIVE_SECONDS_MAX, WELCOME_SECONDS_MAX
 from braid.kernel.ports import DuplexCall, Host
 
 
 class JoinStream:
-    """Beats and receives on one connection to the assigner's leader."""
+    """Says hello, beats and receives on one connection to the assigner's leader."""
 
     def __init__(
         self,
@@ -30,10 +30,9 @@ class JoinStream:
         loads: Callable[[], wire.Heartbeat],
         alive_at: Callable[[], float],
     ) -> None:
-        """To be made before hello is said on `call`: leases given up from then on end this stream.
+        """`loads` fills each heartbeat with what the member measured since the last one.
 
-        `loads` fills each heartbeat with what the member measured since the last; `alive_at` tells when the leader gave
-        a sign of life to this process (`Clock.elapsed`).
+        `alive_at` tells when the leader gave a sign of life to this process (`Clock.elapsed`).
         """
         self._host = host
         self._call = call
@@ -49,8 +48,39 @@ class JoinStream:
 
     @property
     def gave_up(self) -> bool:
-        """Whether leases were given up since: the next hello holds nothing, which tells the assigner."""
+        """Whether leases were given up since hello: the next hello holds nothing, which tells the assigner."""
         return self._held.times_given_up != self._given_up_before
+
+    async def hello(
+        self, hello: wire.MemberHello, found: Iterable[wire.RestoreFindings], patience_seconds: float
+    ) -> wire.MemberWelcome | None:
+        """Says hello, with what is held and was found where work on that began; None when no welcome came.
+
+        The welcome is waited for `patience_seconds`, as long again after each sign of life of the assigner, and for as
+        long as it says that the queue is.
+
+        Raises:
+            TimeoutError: nothing came in time.
+        """
+        own = {(str(each.id), each.epoch) for each in self._held}
+        said = wire.MemberHello()
+        said.CopyFrom(hello)
+        said.found.extend(each for each in found if (each.lease, each.epoch) in own)
+        said.held.extend(wire.HeldLease(lease=str(each.id), epoch=each.epoch) for each in self._held)
+        self._given_up_before = self._held.times_given_up
+        await self._call.send(wire.JoinRequest(hello=said))
+        seconds, asked_at = patience_seconds, self._host.clock.elapsed()
+        began = asked_at
+
+        def deadline() -> float:
+            alive_at = min(self._alive_at(), began + WELCOME_ALIVE_SECONDS_MAX)
+            return max(asked_at + seconds, alive_at + patience_seconds)
+
+        while isinstance(message := await within(self._host.clock, deadline, self._call.receive), wire.JoinResponse):
+            if message.WhichOneof("message") != "queued":
+                return message.welcome if message.HasField("welcome") else None
+            asked_at, seconds = self._host.clock.elapsed(), min(message.queued.wait_ms / 1000, WELCOME_SECONDS_MAX)
+        return None
 
     async def live(self, heartbeats: Heartbeats | None, ticket: int) -> None:
         """Receives and beats until the stream ends; by a welcome's ticket, with the other members of the process.

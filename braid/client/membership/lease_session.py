@@ -7,7 +7,6 @@ from contextlib import AsyncExitStack
 from braid.api.assigner.v1 import join_pb2 as wire
 from braid.client.membership.heartbeats import Heartbeats
 from braid.client.membership.held_leases import HeldLeases
-from braid.client.membership.hello import greeting, welcome
 from braid.client.membership.join_stream import JoinStream
 from braid.client.membership.lease_protocol import LeaseListener
 from braid.client.membership.namesakes import NamesakeWarnings
@@ -179,7 +178,6 @@ class LeaseSession:
         async with AsyncExitStack() as opened:
             async with self._turns:
                 call = await self._open()
-                alive_at = self._assigner.hearing()  # when whoever leads gave a sign of life to this process
                 await opened.enter_async_context(hanging_up(self._host.tasks, call))
                 stream = JoinStream(
                     self._host,
@@ -188,20 +186,22 @@ class LeaseSession:
                     self._listener,
                     namesakes=self._namesakes,
                     loads=self._loads,
-                    alive_at=alive_at,
+                    alive_at=self._assigner.hearing(),
                 )
                 started_at = self._host.clock.elapsed()
-                await call.send(greeting(self._hello, self._held, self._found.values()))
-                message = await self._welcome(call, alive_at)
-            if not isinstance(message, wire.JoinResponse) or message.WhichOneof("message") != "welcome":
+                # Each time that was in vain a welcome is waited for twice as long.
+                patience = max(self._held.lease_seconds, JOIN_SILENCE_SECONDS_MIN)
+                self._welcome_seconds = min(max(patience, 2 * self._welcome_seconds), WELCOME_SECONDS_MAX)
+                welcome = await stream.hello(self._hello, self._found.values(), self._welcome_seconds)
+            if welcome is None:
                 return False
-            stray = self._welcomed(message.welcome, started_at)
+            stray = self._welcomed(welcome, started_at)
             self._call = call
             if self._leaving:
                 await call.send(wire.JoinRequest(leaving=wire.Leaving()))
             if stray and not stream.gave_up:  # after giving up, the next hello says when all of it is free
                 await call.send(wire.JoinRequest(acknowledge=wire.Acknowledge(released=stray)))
-            await stream.live(self._heartbeats, message.welcome.ticket)
+            await stream.live(self._heartbeats, welcome.ticket)
         return True
 
     async def _open(self) -> DuplexCall:
@@ -212,12 +212,6 @@ class LeaseSession:
         except Unavailable:
             self._sought_seconds = self._host.clock.elapsed() - sought_at
             raise
-
-    async def _welcome(self, call: DuplexCall, alive_at: Callable[[], float]) -> object:
-        """What the assigner says to hello. Each time that was in vain it is waited for twice as long."""
-        patience = max(self._held.lease_seconds, JOIN_SILENCE_SECONDS_MIN)
-        self._welcome_seconds = min(max(patience, 2 * self._welcome_seconds), WELCOME_SECONDS_MAX)
-        return await welcome(self._host.clock, call, self._welcome_seconds, alive_at)
 
     def _welcomed(self, welcome: wire.MemberWelcome, started_at: float) -> list[wire.ReleasedLease]:
         self._welcome_seconds = 0.0
