@@ -6,7 +6,7 @@ from typing import Final
 
 from braid.api.assigner.v1 import join_pb2
 from braid.client.consumer_settings import ConsumerSettings
-from braid.client.membership.lease_session import LeaseListener
+from braid.client.membership.lease_protocol import LeaseListener
 from braid.client.mesh import MeshOfStreams
 from braid.client.producing.route_session import Reach, RouteSource
 from braid.client.producing.routes import ActiveChannel, RouteTable, cluster_address

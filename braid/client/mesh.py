@@ -14,7 +14,8 @@ from braid.client.consuming.cluster_session import ClusterSession
 from braid.client.consuming.consumer import Consumer
 from braid.client.membership import lease_session
 from braid.client.membership.heartbeats import Heartbeats
-from braid.client.membership.lease_session import LeaseKeeper, LeaseListener, LeaseSession
+from braid.client.membership.lease_protocol import LeaseKeeper, LeaseListener
+from braid.client.membership.lease_session import LeaseSession
 from braid.client.producing import route_session
 from braid.client.producing.lane_rules import LaneRule
 from braid.client.producing.producer import Producer
@@ -36,7 +37,7 @@ from braid.kernel.limits.client import (
     IN_FLIGHT_BYTES_MAX,
     PRODUCER_BUFFER_BYTES,
 )
-from braid.kernel.limits.leases import LEASE_MS_DEFAULT
+from braid.kernel.limits.leases import HELLO_TEXT_MAX, LEASE_MS_DEFAULT
 from braid.kernel.ports import Host, Kafka, RpcTransport
 from braid.rpc.grpc_transport import GrpcTransport
 from braid.rpc.mesh_client import Directory, ServiceClient
@@ -52,8 +53,14 @@ class MeshOfStreams:
     def __init__(self, host: Host, kafka: Kafka, client_id: str, zone: str) -> None:
         self._host = host
         self._kafka = kafka
-        self._client_id = client_id
+        self._named = bool(client_id)
+        self._client_id = client_id or own_client_id("braid", host)
         self._zone = zone
+
+    @property
+    def client_id(self) -> str:
+        """Who connects, as people see it: what was given, else a name that no other process has."""
+        return self._client_id
 
     def producer(
         self,
@@ -182,7 +189,8 @@ class Mesh(MeshOfStreams):
         super().__init__(host, kafka, client_id, zone)
         self._directory = Directory(transport, host, endpoints)
         self._heartbeats = Heartbeats(host, self.service("assigner"))
-        self._cluster_watch = ClusterSession(host, self.service("registry"), client_id)
+        self._cluster_watch = ClusterSession(host, self.service("registry"), self._client_id)
+        self._members = 0
         self._open_seconds = open_seconds
         self._found = found
 
@@ -231,12 +239,14 @@ class Mesh(MeshOfStreams):
     def _leases(
         self, settings: ConsumerSettings, listener: LeaseListener, loads: Callable[[], join_pb2.Heartbeat]
     ) -> LeaseKeeper:
+        self._members += 1
+        own = self._named or self._members == 1
         hello = join_pb2.MemberHello(
             protocol_version=lease_session.PROTOCOL_VERSION,
             capabilities=lease_session.CAPABILITIES,
             group=settings.group,
             spec=_spec(settings),
-            client_id=self._client_id,
+            client_id=self._client_id if own else f"{self._client_id}-{self._members}",
             zone=self._zone,
         )
         return LeaseSession(
@@ -251,13 +261,14 @@ class Mesh(MeshOfStreams):
         )
 
 
-def connect(endpoint: str | None = None, *, client_id: str = "braid", zone: str = "") -> Mesh:
+def connect(endpoint: str | None = None, *, client_id: str = "", zone: str = "") -> Mesh:
     """Names a mesh by any replica of any of its services; the rest is found from there.
 
     Args:
         endpoint: `host:port`, or several separated by commas: one that answers is enough. Without it, the mesh is
             the one that the command line finds: see `braid.find_endpoint`.
-        client_id: Who connects, as people will see it.
+        client_id: Who connects, as people will see it, and rules name it; it stays over restarts, so that what a member
+            held goes back to it. One a process. Empty for a name that no other process has, until this one ends.
         zone: Where this process runs; nearer clusters are preferred.
 
     Raises:
@@ -267,7 +278,14 @@ def connect(endpoint: str | None = None, *, client_id: str = "braid", zone: str 
     found = resolve_here(endpoint)
     if found.note:
         _log.info("%s", found.note)
-    return Mesh(system_host(), AioKafka(client_id), GrpcTransport(), found.addresses, client_id, zone, found=found)
+    kafka = AioKafka(client_id or "braid")
+    return Mesh(system_host(), kafka, GrpcTransport(), found.addresses, client_id, zone, found=found)
+
+
+def own_client_id(kind: str, host: Host) -> str:
+    """A client id that no other process has, which names its host where that has a name that headers may carry."""
+    name = host.name[: HELLO_TEXT_MAX // 2] if host.name.isascii() and host.name.isprintable() else ""
+    return "-".join(filter(None, (kind, name, host.ids.ulid()[-6:].lower())))
 
 
 def _names(streams: Sequence[str]) -> tuple[str, ...]:

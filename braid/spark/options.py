@@ -20,6 +20,7 @@ from braid.spark.limits import SPARK_CLUSTER_WAIT_SECONDS
 
 EARLIEST: Final = "earliest"
 LATEST: Final = "latest"
+UNNAMED: Final = "braid-spark"  # the client id of who gives none
 Position = str | datetime | Mapping[LeaseId, int]
 
 _MESH: Final = ("endpoint", "stream", "clientId", "zone")
@@ -53,7 +54,7 @@ class MeshOptions:
 
     endpoint: str
     stream: str
-    client_id: str = "braid-spark"
+    client_id: str = UNNAMED
     zone: str = ""
 
 
@@ -187,7 +188,7 @@ def _mesh(given: "_Given") -> MeshOptions:
     return MeshOptions(
         endpoint=endpoint,
         stream=given.name("stream", "the stream's name"),
-        client_id=given.text("clientId", given.text("kafka.client.id", "braid-spark")),
+        client_id=given.text("clientId", given.text("kafka.client.id", UNNAMED)),
         zone=given.text("zone", given.text("kafka.client.rack", "")),
     )
 

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import NamedTuple, Self
 
-from braid.client.planning.planner import Done, Offer
+from braid.client.planning.planned_lease import Offer
+from braid.client.planning.planner import Done
 from braid.kernel.errors import Invalid, Unsupported
 from braid.kernel.ids import ChannelId, LeaseId
 from braid.kernel.progress.ranges import Ranges

@@ -24,9 +24,11 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
 from braid.client.consumer_settings import ConsumerSettings, Start
-from braid.client.mesh import Mesh, connect
-from braid.client.planning.planner import Offer, PlannerSession
+from braid.client.mesh import Mesh, connect, own_client_id
+from braid.client.planning.planned_lease import Offer
+from braid.client.planning.planner import PlannerSession
 from braid.client.reading.channel_addresses import ChannelPlace, channel_places
+from braid.host.system import system_host
 from braid.kernel.errors import Invalid, NotFound, OffsetOutOfRange, Unavailable
 from braid.kernel.ids import ChannelId, LeaseId
 from braid.kernel.limits.planning import (
@@ -35,10 +37,11 @@ from braid.kernel.limits.planning import (
     SPARK_SETTLE_SECONDS,
     SPARK_SHORT_LOG_SECONDS,
 )
+from braid.kernel.ports import Host
 from braid.spark.batch import RangePartition
 from braid.spark.limits import SPARK_PLAN_RETRY_SECONDS, SPARK_RETIRED_LOOK_SECONDS, SPARK_TASK_ROWS_MIN
 from braid.spark.loop import process_loop
-from braid.spark.options import ReadOptions
+from braid.spark.options import UNNAMED, ReadOptions
 from braid.spark.plan import LogRange, gather, split
 from braid.spark.positions import Json, LeaseBatch, Positions
 from braid.spark.worker import read_ranges
@@ -245,7 +248,8 @@ class Planner:
     async def _connected(self) -> Mesh:
         if self._mesh is None:
             options = self._options.mesh
-            mesh = connect(options.endpoint, client_id=options.client_id, zone=options.zone)
+            client_id = member_client_id(options.client_id, system_host())
+            mesh = connect(options.endpoint, client_id=client_id, zone=options.zone)
             await mesh.__aenter__()
             self._mesh = mesh
         return self._mesh
@@ -341,6 +345,11 @@ def _close() -> None:
             closing.result(SPARK_CLOSE_SECONDS)
         except TimeoutError:
             _log.warning("leases could not be given back in time; they will run out")
+
+
+def member_client_id(client_id: str, host: Host) -> str:
+    """As what a query joins its group: the client id it was given, else one that no other query has."""
+    return own_client_id(UNNAMED, host) if client_id == UNNAMED else client_id
 
 
 def _settings(options: ReadOptions) -> ConsumerSettings:

@@ -12,7 +12,7 @@ from datetime import datetime
 
 from braid.client.consumer_settings import ConsumerSettings
 from braid.client.consuming.consumer import Consumer
-from braid.client.membership.lease_session import LeaseListener
+from braid.client.membership.lease_protocol import LeaseListener
 from braid.client.mesh import MeshOfStreams
 from braid.client.producing.producer import Producer
 from braid.client.producing.route_session import Reach

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from braid.client.membership.lease_session import LeaseListener
+from braid.client.membership.lease_protocol import LeaseListener
 from braid.client.producing.routes import cluster_address
 from braid.client.records.delivery import OwnedLease
 from braid.kafka.memory import MemoryKafka

@@ -10,6 +10,7 @@ import os
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
+from unittest.mock import patch
 
 from braid.api.assigner.v1 import group_pb2, join_pb2
 from braid.client.membership.heartbeats import Heartbeats
@@ -91,17 +92,23 @@ class CountedSession(LeaseSession):
 
     counts: Counts
 
-    def _welcomed(self, welcome: join_pb2.MemberWelcome, started_at: float) -> None:
+    def count(self, counts: Counts) -> None:
+        """Begins to count."""
+        self.counts, extend = counts, self._held.extend
+
+        def counted(sent_at: float) -> None:
+            counts.heartbeats += 1
+            counts.answer_ms.append((self._host.clock.elapsed() - sent_at) * 1e3)
+            extend(sent_at)
+
+        patch.object(self._held, "extend", counted).start()
+
+    def _welcomed(self, welcome: join_pb2.MemberWelcome, started_at: float) -> list[join_pb2.ReleasedLease]:
         if self._joined.is_set():
             self.counts.again += 1
         else:
             self.counts.welcomed += 1
-        super()._welcomed(welcome, started_at)
-
-    def _extend(self, sent_at: float) -> None:
-        self.counts.heartbeats += 1
-        self.counts.answer_ms.append((self._host.clock.elapsed() - sent_at) * 1e3)
-        super()._extend(sent_at)
+        return super()._welcomed(welcome, started_at)
 
 
 class Members:
@@ -146,7 +153,7 @@ class Members:
             exclusive=False,
             heartbeats=self._heartbeats[at],
         )
-        session.counts = self.counts
+        session.count(self.counts)
         return session
 
     @property

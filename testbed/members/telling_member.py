@@ -16,7 +16,7 @@ from typing import Final, NamedTuple, Self
 from unittest.mock import patch
 
 import braid
-from braid.client.membership.lease_session import LeaseSession
+from braid.client.membership.held_leases import HeldLeases
 
 OWNERSHIPS: Final = ("at_least_once", "exclusive")
 HANDLER_SECONDS: Final = 0.005
@@ -110,13 +110,13 @@ def telling(path: Path) -> Tell:
     return tell
 
 
-def acknowledging(tell: Tell) -> Callable[[LeaseSession, float], None]:
-    """`LeaseSession._extend`, with a line told of each: the assigner answered, so the leases last longer."""
-    extend = LeaseSession._extend
+def acknowledging(tell: Tell) -> Callable[[HeldLeases, float], None]:
+    """`HeldLeases.extend`, with a line told of each: the assigner answered, so the leases last longer."""
+    extend = HeldLeases.extend
 
-    def extending(self: LeaseSession, sent_at: float) -> None:
+    def extending(self: HeldLeases, sent_at: float) -> None:
         extend(self, sent_at)
-        tell("acknowledged", self._hello.group)
+        tell("acknowledged", self.group)
 
     return extending
 
@@ -163,5 +163,5 @@ class MemberLog:
 if __name__ == "__main__":
     seeds, stream, name, path, lease_seconds, ownerships = sys.argv[1:]
     told = telling(Path(path))
-    with patch.object(LeaseSession, "_extend", acknowledging(told)):
+    with patch.object(HeldLeases, "extend", acknowledging(told)):
         asyncio.run(main(seeds, stream, name, float(lease_seconds), ownerships.split(","), told))

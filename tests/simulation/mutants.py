@@ -15,7 +15,7 @@ from braid.client.commits import claims, committer, restore, spill
 from braid.client.consuming import cluster
 from braid.client.delivery.cursor import Cursor
 from braid.client.handling import circuit_breaker, dead_letters, runner
-from braid.client.membership import heartbeats, lease_session
+from braid.client.membership import heartbeats, join_stream
 from braid.client.producing import dispatcher
 from braid.client.producing.channel_sender import ChannelSender
 from braid.client.producing.routes import RouteTable
@@ -172,9 +172,9 @@ def _mark_first(self: dead_letters.DeadLetters, record: Record, error: BaseExcep
     _write(self, record, error)
 
 
-def _extend_from_reply(self: lease_session.LeaseSession, sequence: int) -> None:
+def _extend_from_reply(self: join_stream.JoinStream, sequence: int) -> None:
     if self._sent_at.pop(sequence, None) is not None:
-        self._extend(self._host.clock.elapsed())
+        self._held.extend(self._host.clock.elapsed())
 
 
 def _extend_from_answer(self: heartbeats.Heartbeats, batch: heartbeats.BeatMessage, unheard: frozenset[int]) -> None:
@@ -333,7 +333,7 @@ MUTANTS: Final = (
     Mutant(
         "the deadline measured from the reply",
         "I5",
-        [(lease_session.LeaseSession, "_acknowledged", _extend_from_reply)],
+        [(join_stream.JoinStream, "_acknowledged", _extend_from_reply)],
         ("fade-member",),
         {
             "exclusive": True,

@@ -5,6 +5,7 @@ Clients of it are real `Mesh` objects, each in a virtual process of its own that
 
 import asyncio
 import functools
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -63,6 +64,7 @@ class Joined:
     call: DuplexServing
     deltas: int = 0
     heartbeats: int = 0
+    busy_micros: Counter[str] = field(default_factory=Counter)  # by lease
     acknowledged: int = 0
     left: bool = False
     splits: list[join_pb2.SplitLeases] = field(default_factory=list)
@@ -112,6 +114,7 @@ class Control:
     acknowledged: list[tuple[str, int]] = field(default_factory=list)
     reports: list[route_pb2.SendErrors] = field(default_factory=list)
     hangs_up: bool = False  # on producers, without a word
+    refusal: BraidError | None = None  # of every producer and member that says hello
     producers: list[route_pb2.ProducerHello] = field(default_factory=list)
     channels_left: list[route_pb2.ChannelLeft] = field(default_factory=list)
     released: list[join_pb2.ReleasedLease] = field(default_factory=list)
@@ -137,8 +140,8 @@ class Control:
         self.kafka = MemoryKafka(host.clock, lambda: self.latency() if self.latency is not None else 0.0)
         self.clusters = {name: self.kafka.add_cluster(name, brokers=self.brokers) for name in ZONES}
         self.route: route_pb2.Route | None = None
-        self._watches: list[DuplexServing] = []
-        self._revision = 0
+        self.watches: list[DuplexServing] = []  # of producers
+        self.revision = 0
         self._epochs = 0
 
     # --- set up
@@ -162,9 +165,9 @@ class Control:
         server.set_serving(True)
         return self
 
-    def client(self, name: str, zone: str = "") -> Client:
-        """A new application process."""
-        process = VirtualProcess(running_loop(), name, self.seed)
+    def client(self, name: str, zone: str = "", on_failure: Callable[[BaseException], None] | None = None) -> Client:
+        """A new application process; `on_failure` hears of its tasks that died, which else fail the run."""
+        process = VirtualProcess(running_loop(), name, self.seed, on_failure=on_failure)
         kafka = self.kafka.process()
         mesh = Mesh(process.host, kafka, MemoryTransport(self.network, name), [ADDRESS], name, zone)
         return Client(process, kafka, mesh, self.network)
@@ -199,8 +202,8 @@ class Control:
 
     async def move(self, *channels: str, dropped: Mapping[str, bool] | None = None, push: bool = True) -> int:
         """The next route: these channels, and for those dropped whether the move is planned."""
-        self._revision += 1
-        route = route_pb2.Route(stream="logs", revision=self._revision, max_record_bytes=self.max_record_bytes)
+        self.revision += 1
+        route = route_pb2.Route(stream="logs", revision=self.revision, max_record_bytes=self.max_record_bytes)
         route.clusters.extend(self.address(name) for name in self.clusters)
         for name in channels:
             channel = self.channels[name]
@@ -219,14 +222,14 @@ class Control:
             if self.channels[name].id.lane not in [lane.lane for lane in route.lanes]:
                 route.lanes.add(lane=self.channels[name].id.lane)  # a lane with nowhere to go
         self.route = route
-        for watch in self._watches if push else ():
+        for watch in self.watches if push else ():
             await watch.send(route_pb2.WatchRoutesResponse(route=route))
-        return self._revision
+        return self.revision
 
     async def ask(self, cluster: str) -> list[tuple[str, route_pb2.ReachAnswer]]:
         """Asks every producer whether it reaches a cluster; answers by host."""
         self.reaches.clear()
-        watches = list(self._watches)
+        watches = list(self.watches)
         for watch in watches:
             await watch.send(route_pb2.WatchRoutesResponse(reach=route_pb2.ReachQuestion(cluster=cluster)))
         await until(lambda: len(self.reaches) == len(watches), 1.0)
@@ -238,6 +241,8 @@ class Control:
 
     async def _watch_routes(self, call: DuplexServing) -> None:
         first = await call.receive()
+        if self.refusal is not None:
+            raise self.refusal
         assert isinstance(first, route_pb2.WatchRoutesRequest)
         if self.hangs_up:
             return
@@ -246,7 +251,7 @@ class Control:
         await call.send(route_pb2.WatchRoutesResponse(welcome=route_pb2.ProducerWelcome(protocol_version=1)))
         if self.route is not None:
             await call.send(route_pb2.WatchRoutesResponse(route=self.route))
-        self._watches.append(call)
+        self.watches.append(call)
         try:
             while (message := await call.receive()) is not None and not self.hangs_up:
                 assert isinstance(message, route_pb2.WatchRoutesRequest)
@@ -259,7 +264,7 @@ class Control:
                 elif message.WhichOneof("message") == "reach":
                     self.reaches.append((first.hello.host, message.reach))
         finally:
-            self._watches.remove(call)
+            self.watches.remove(call)
 
     async def _watch_clusters(self, call: DuplexServing) -> None:
         if not self.knows_witnesses:
@@ -346,6 +351,8 @@ class Control:
 
     async def _join(self, call: DuplexServing) -> None:
         first = await call.receive()
+        if self.refusal is not None:
+            raise self.refusal
         assert isinstance(first, join_pb2.JoinRequest)
         hello = first.hello
         member = hello.member_id or f"member-{len(self.members)}"
@@ -369,6 +376,7 @@ class Control:
         match message.WhichOneof("message"):
             case "heartbeat":
                 joined.heartbeats += 1
+                joined.busy_micros.update({load.lease: load.busy_micros for load in message.heartbeat.loads})
                 if self.answers_heartbeats:
                     reply = join_pb2.HeartbeatReply(sequence=message.heartbeat.sequence)
                     await joined.call.send(join_pb2.JoinResponse(heartbeat=reply))

@@ -19,7 +19,7 @@ from braid.client.delivery.key_order import KeyOrder
 from braid.client.delivery.lease_work import LeaseWork
 from braid.client.delivery.stages import Stage
 from braid.client.handling.runners import Runners
-from braid.client.membership.lease_session import LeaseKeeper, LeaseListener
+from braid.client.membership.lease_protocol import LeaseKeeper, LeaseListener
 from braid.client.records.delivery import OwnedLease
 from braid.client.telemetry.consumer_observer import observer
 from braid.client.telemetry.zone_bytes import FETCHED, tally

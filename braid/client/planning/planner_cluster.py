@@ -132,10 +132,6 @@ class PlannerCluster:
                 remedy="stop them, or use another group's name",
             )
 
-    def remove(self, work: LeaseWork) -> None:
-        """Ends committing a lease."""
-        self.committer.remove(work)
-
     async def logs(self) -> dict[LeaseId, LogSeen]:
         """Where the logs of restored leases begin and end, as of a moment ago; nothing without an answer.
 

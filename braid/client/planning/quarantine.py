@@ -2,6 +2,7 @@
 
 import asyncio
 
+from braid.client.consuming.background import Background
 from braid.client.delivery.lease_work import LeaseWork
 from braid.client.delivery.memory_bound import MemoryBound
 from braid.client.delivery.ready_queue import ReadyQueue
@@ -11,10 +12,9 @@ from braid.client.producing.routes import cluster_address
 from braid.client.producing.settings import ProducerSettings
 from braid.client.records.delivery import OwnedLease
 from braid.client.records.record import Record
-from braid.client.tasks import Run, watched
-from braid.kernel.errors import BraidError, Unavailable
+from braid.kernel.errors import Unavailable
 from braid.kernel.ids import DLQ_LANE, LeaseId
-from braid.kernel.ports import DamagedBatch, FetchedColumns, Task, TopicPartition
+from braid.kernel.ports import DamagedBatch, FetchedColumns, TopicPartition
 from braid.kernel.progress.tracker import Progress
 
 
@@ -44,21 +44,12 @@ async def quarantine(
     Raises:
         Unavailable: no copy was acknowledged in time.
     """
-    tasks: list[Task] = []
-    died: list[BraidError] = []
-
-    def beside(run: Run, name: str) -> None:
-        tasks.append(watched(mesh._host.tasks, run, name, ended))
-
-    def ended(error: BraidError) -> None:
-        died.append(error)
-        work.end()
-
+    background = Background(mesh._host.tasks, lambda error: work.end())
     dead_letters = DeadLetters(
         mesh._host,
         group,
         lambda stream: mesh._make_producer(stream, ProducerSettings(lanes=(DLQ_LANE,))),
-        beside=beside,
+        beside=background.beside,
         held=lambda lane, count, size: None,
     )
     letters = _Letters(dead_letters)
@@ -77,9 +68,7 @@ async def quarantine(
             remedy="check the stream's dlq lane: braid describe stream",
         ) from None
     finally:
-        for task in tasks:
-            task.cancel()
-            await task.ended()
+        await background.stop()
         await dead_letters.close()
-    if died:
-        raise died[0]
+    if background.refusal is not None:
+        raise background.refusal

@@ -19,11 +19,10 @@ from braid.client.producing.key_handover import KeyHandover
 from braid.client.producing.outbox import Outbox, Pending
 from braid.client.producing.receipts import ReceiptsByLog
 from braid.client.producing.route_session import Reach
-from braid.client.producing.routes import NOTHING_GONE, ActiveChannel, RouteTable, StickyChoice, rendezvous
+from braid.client.producing.routes import ActiveChannel, Placement, RouteTable
 from braid.client.producing.settings import ProducerSettings
 from braid.client.tasks import Turns, race, within
 from braid.client.telemetry.zone_bytes import SENT, tally
-from braid.kafka.partitioner import partition_of
 from braid.kernel.errors import BraidError, ClusterAccessDenied, Invalid, TopicSealed, Unavailable, Withdrawn
 from braid.kernel.ids import ChannelId
 from braid.kernel.limits.client import (
@@ -76,9 +75,8 @@ class Dispatcher:
         self._refusing: dict[ChannelId, float] = {}  # since when, on `Clock.elapsed`
         self._gates: dict[str, asyncio.Event] = {}
         self._crossing = KeyHandover()
-        self._sticky: dict[str, StickyChoice] = {}
+        self._placement = Placement(host.randomness, zone)
         self._ending: dict[ChannelSender, None] = {}
-        self._gone: Mapping[ChannelId, Collection[int]] = NOTHING_GONE
         self._closed = False
 
     @property
@@ -102,7 +100,7 @@ class Dispatcher:
             return True
         route = self._route
         assert route is not None, "a lane's gate opens with the first route"
-        channel, partition = self._choose(route, record)
+        channel, partition = self._placement.choose(route.lanes[record.lane], record.lane, record.key)
         sender = self._senders.get(channel.id)
         if sender is None or sender.left:
             return False
@@ -115,7 +113,7 @@ class Dispatcher:
         if not taken:
             record.channel = None
         elif record.key is None:
-            self._sticky[record.lane].went(record.size)
+            self._placement.went(record.lane, record.size)
         return taken
 
     async def submit(self, record: Pending) -> None:
@@ -146,7 +144,7 @@ class Dispatcher:
 
     def _wait_for_leaders(self, channel: ChannelId) -> bool:
         """Whether all that is in flight to a channel is of partitions without a leader."""
-        gone = self._gone.get(channel, ())
+        gone = self._placement.gone(channel)
         return bool(gone) and all(record.partition in gone for record in self._outbox.on_channel(channel))
 
     def reach(self, cluster: str, now: float) -> Reach:
@@ -177,11 +175,12 @@ class Dispatcher:
 
     def look_at_leaders(self) -> None:
         """Takes note of partitions without a leader: records that may go to any other do so, even those that wait."""
-        found = {channel: sender.leaderless() for channel, sender in self._senders.items()}
-        self._gone = {channel: partitions for channel, partitions in found.items() if partitions} or NOTHING_GONE
-        for channel, partitions in self._gone.items():
-            if self._has_leaders(channel.lane):
-                self._senders[channel].withdraw(partitions)
+        self._placement.avoid({channel: sender.leaderless() for channel, sender in self._senders.items()})
+        lanes = self._route.lanes if self._route is not None else {}
+        for channel, sender in list(self._senders.items()):  # what is withdrawn may open another
+            gone = self._placement.gone(channel)
+            if gone and self._placement.has_leaders(lanes.get(channel.lane, ())):
+                sender.withdraw(gone)
 
     async def close(self) -> None:
         """Leaves every channel at once, and lets go who waits for a lane."""
@@ -314,11 +313,6 @@ class Dispatcher:
 
     # --- one record
 
-    def _has_leaders(self, lane: str) -> bool:
-        """Whether a record without a key has anywhere to go that takes it."""
-        channels = self._route.lanes.get(lane, ()) if self._route is not None else ()
-        return any(len(self._gone.get(each.id, ())) < each.partitions for each in channels)
-
     def _begin(self, record: Pending) -> None:
         """Sends a record whose turn it is, and waits for nothing: where it must wait it does so in its channel."""
         if record.future.done():
@@ -346,20 +340,11 @@ class Dispatcher:
         """Gives a record its channel; returns who sends it there, and to which partition."""
         route = self._route
         assert route is not None, "a lane's gate opens with the first route"
-        channel, partition = self._choose(route, record)
+        channel, partition = self._placement.choose(route.lanes[record.lane], record.lane, record.key)
         record.channel, record.partition = channel.id, partition
         if record.key is None:
-            self._sticky[record.lane].went(record.size)
+            self._placement.went(record.lane, record.size)
         return self._sender(route, channel), partition
-
-    def _choose(self, route: RouteTable, record: Pending) -> tuple[ActiveChannel, int]:
-        channels = route.lanes[record.lane]
-        if record.key is not None:
-            channel = rendezvous(channels, record.key)
-            return channel, partition_of(record.key, channel.partitions)
-        if record.lane not in self._sticky:
-            self._sticky[record.lane] = StickyChoice(int(self._host.randomness.uniform(0, 1 << 16)), self._zone)
-        return self._sticky[record.lane].choose(channels, self._gone)
 
     def _sender(self, route: RouteTable, channel: ActiveChannel) -> ChannelSender:
         sender = self._senders.get(channel.id)

@@ -10,18 +10,17 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Self
 
-from braid.client.producing.channel_sender import ChannelSender
 from braid.client.producing.dispatcher import Dispatcher
 from braid.client.producing.outbox import Outbox, Pending, held_bytes, record_bytes
+from braid.client.producing.outcomes import Outcomes
 from braid.client.producing.route_session import RouteSource
 from braid.client.producing.routes import RouteTable
 from braid.client.producing.settings import ProducerSettings
 from braid.client.records.braid_headers import ID_HEADER, INGESTED_HEADER
 from braid.client.records.outgoing import LANE_HEADER, Copy, Headers, Outgoing, Receipt
 from braid.client.tasks import Run, watched
-from braid.client.telemetry.metrics import instruments, operation
 from braid.client.telemetry.spans import send_span, sent, trace_headers, tracer
-from braid.kernel.errors import BraidError, DeliveryUnknown, Invalid, RecordTooLarge, Unavailable
+from braid.kernel.errors import BraidError, Invalid, RecordTooLarge, Unavailable
 from braid.kernel.ids import DLQ_LANE
 from braid.kernel.limits.client import (
     DEAD_LETTER_HEADERS_BYTES_MAX,
@@ -31,7 +30,7 @@ from braid.kernel.limits.client import (
     PRODUCER_SWEEP_SECONDS,
     PRODUCER_TELL_SECONDS,
 )
-from braid.kernel.ports import Host, Kafka, Task, Written
+from braid.kernel.ports import Host, Kafka, Task
 
 OpenRoutes = Callable[[str, Callable[[RouteTable], None], Callable[[BraidError], None]], RouteSource]
 
@@ -56,7 +55,7 @@ class Producer:
         self._settings = settings
         self._lane_rule = settings.lane_rule
         self._outbox = Outbox(settings.max_buffer_bytes)
-        self._submitting: dict[int, asyncio.Task[object]] = {}
+        self._outcomes = Outcomes(host.clock, self._outbox, stream, settings.delivery_timeout_seconds)
         self._sequence = 0
         self._ingested_ms, self._ingested = 0, (INGESTED_HEADER, b"0")  # the header of just now, for all of that time
         self._ready = asyncio.Event()
@@ -69,14 +68,13 @@ class Producer:
             self._outbox,
             settings,
             zone=zone,
-            settled=self._settled,
+            settled=self._outcomes.settled,
             left=self._watch.left,
             resumed=self._watch.resumed,
             acknowledge=self._watch.acknowledge,
         )
         self._tasks: list[Task] = []
         self._tracer = tracer()
-        self._instruments = instruments()
         self._closed = False
 
     async def __aenter__(self) -> Self:
@@ -186,9 +184,7 @@ class Producer:
         refusal: BaseException | None = None
         for outgoing in records:
             try:
-                record = await self._admit(outgoing, _listed(outgoing.headers), None)
-                if not self._moves.offer(record):
-                    await self._submit(record)
+                record = await self._queued(outgoing, _listed(outgoing.headers), None)
             except BraidError as error:
                 refusal = error
                 break
@@ -216,9 +212,7 @@ class Producer:
             outgoing = Outgoing(copy.value, copy.key, copy.lane)
             headers = [header for header in copy.headers if header[0] != LANE_HEADER]
             try:
-                record = await self._admit(outgoing, headers, identity, headroom_bytes=DEAD_LETTER_HEADERS_BYTES_MAX)
-                if not self._moves.offer(record):
-                    await self._submit(record)
+                record = await self._queued(outgoing, headers, identity, headroom_bytes=DEAD_LETTER_HEADERS_BYTES_MAX)
                 futures.append(record.future)
             except BraidError as error:
                 futures.append(error)
@@ -255,15 +249,13 @@ class Producer:
     async def _send(
         self, outgoing: Outgoing, headers: list[tuple[str, bytes]], id: str | None, *, headroom_bytes: int = 0
     ) -> Receipt:
-        record = await self._admit(outgoing, headers, id, headroom_bytes=headroom_bytes)
-        if not self._moves.offer(record):
-            await self._submit(record)
+        record = await self._queued(outgoing, headers, id, headroom_bytes=headroom_bytes)
         return await record.future
 
-    async def _admit(
+    async def _queued(
         self, outgoing: Outgoing, headers: list[tuple[str, bytes]], id: str | None, *, headroom_bytes: int = 0
     ) -> Pending:
-        """Makes our copy of a record, waiting while the buffer is full."""
+        """Makes our copy of a record, waiting while the buffer is full, and hands it to its channel."""
         self._check_open()
         route = self._moves.route
         now_ms = self._host.clock.now_ms()
@@ -291,6 +283,8 @@ class Producer:
             id=identity, deadline=self._host.clock.elapsed() + self._settings.delivery_timeout_seconds, held=held,
         )  # fmt: skip
         self._outbox.add(record)
+        if not self._moves.offer(record):
+            await self._outcomes.submit(record, self._moves.submit)
         return record
 
     def _checked(self, lane: str) -> str:
@@ -318,52 +312,6 @@ class Producer:
             own = [header for header in own if header[0] not in given]
         headers += own
 
-    async def _submit(self, record: Pending) -> None:
-        """Hands a record to its channel. Whatever holds it up there ends when it is given up."""
-        task = asyncio.current_task()
-        assert task is not None, "coroutines run in tasks"
-        self._submitting[record.sequence] = task
-        try:
-            await self._moves.submit(record)
-        except asyncio.CancelledError:
-            given_up = record.future.done() and not record.future.cancelled()
-            if given_up and not task.uncancel():
-                return
-            self._outbox.remove(record)
-            raise
-        finally:
-            del self._submitting[record.sequence]
-
-    def _settled(self, sender: ChannelSender, record: Pending, result: Written | BraidError) -> None:
-        if not self._outbox.remove(record) or record.future.done():
-            return
-        if self._instruments is not None:
-            self._measure(sender.channel.topic, sender.channel.cluster, record, result)
-        if isinstance(result, BraidError):
-            record.future.set_exception(result)
-            return
-        channel = sender.channel
-        record.future.set_result(
-            Receipt(
-                channel.cluster,
-                result.topic,
-                result.partition,
-                result.offset,
-                record.id,
-                channel.id,
-                result.timestamp_ms,
-            )
-        )
-
-    def _measure(self, topic: str, cluster: str, record: Pending, result: Written | BraidError | None) -> None:
-        """One record's fate is known, or given up (None)."""
-        assert self._instruments is not None, "somebody measures"
-        error = "" if isinstance(result, Written) else type(result).__name__ if result else DeliveryUnknown.__name__
-        sent_at = record.deadline - self._settings.delivery_timeout_seconds
-        attributes = operation("send", "send", topic, cluster, error=error)
-        self._instruments.operation.record(self._host.clock.elapsed() - sent_at, attributes)
-        self._instruments.sent.add(1, attributes)
-
     # --- routes and time
 
     def _spawn(self, run: Run, name: str) -> Task:
@@ -374,8 +322,7 @@ class Producer:
         """Every send from now on says so; who waits already need not wait for what nobody brings about any more."""
         self._on_refused(error)
         self._outbox.close(error)
-        for record in list(self._outbox):
-            self._give_up(record, str(error))
+        self._outcomes.give_up_all(str(error))
 
     def _on_route(self, route: RouteTable) -> None:
         self._moves.follow(route)
@@ -392,29 +339,13 @@ class Producer:
             before = self._host.clock.elapsed()
             await self._host.clock.sleep(PRODUCER_SWEEP_SECONDS)
             now = self._host.clock.elapsed()
-            while (oldest := self._outbox.oldest()) is not None and oldest.deadline <= now:
-                self._give_up(oldest, f"not acknowledged in {self._settings.delivery_timeout_seconds:g} s")
+            self._outcomes.give_up_overdue(now)
             self._moves.look_at_leaders()
             self._moves.look_at_refusals(now)
             if now - before > PRODUCER_SWEEP_SECONDS + PRODUCER_LATE_SECONDS:
                 self._moves.forgive(now)
             for cluster, channel, count, seconds in self._moves.silent(now):
                 self._watch.report(cluster, channel, count, f"no acknowledgement for {seconds:.1f} s")
-
-    def _give_up(self, record: Pending, why: str) -> None:
-        self._outbox.remove(record)
-        if not record.future.done():
-            if self._instruments is not None:
-                self._measure(self.stream, "", record, None)
-            record.future.set_exception(
-                DeliveryUnknown(
-                    f"the fate of record {record.id} is unknown: {why}",
-                    remedy="it may have arrived or still arrive; send it again only if a repeat does no harm",
-                )
-            )
-            record.future.exception()  # nobody may be waiting any more
-            if record.sequence in self._submitting:
-                self._submitting[record.sequence].cancel()
 
     async def _end(self) -> None:
         self._closed = True
@@ -427,8 +358,7 @@ class Producer:
                 async with asyncio.timeout(PRODUCER_TELL_SECONDS):
                     await self._watch.told()
         await _ended(watch)
-        for record in list(self._outbox):
-            self._give_up(record, "the producer was closed before its acknowledgement came")
+        self._outcomes.give_up_all("the producer was closed before its acknowledgement came")
 
 
 async def _ended(tasks: Sequence[Task]) -> None:

@@ -13,9 +13,10 @@ from typing import Final, Self
 
 from braid.api.mesh.v1.endpoint_pb2 import ClusterAddress
 from braid.api.registry.v1.route_pb2 import Route, RouteChannel
-from braid.kafka.partitioner import murmur2
+from braid.kafka.partitioner import murmur2, partition_of
 from braid.kernel.errors import Invalid, NotFound
 from braid.kernel.ids import DEFAULT_LANE, DLQ_LANE, ChannelId
+from braid.kernel.ports import Randomness
 
 STICKY_BYTES: Final = 16 << 10  # keyless records change partition after so many bytes (KIP-794)
 NOTHING_GONE: Final[Mapping[ChannelId, Collection[int]]] = {}
@@ -170,6 +171,42 @@ class StickyChoice:
             channel = rendezvous(near(there, rendezvous(there, turn), self._zone), turn)
         partition = self._turn % channel.partitions
         return channel, _next_there(channel, partition, gone[channel.id]) if channel.id in gone else partition
+
+
+class Placement:
+    """Chooses the channel and partition of each record: by its key, or in turns among partitions that take any."""
+
+    def __init__(self, randomness: Randomness, zone: str) -> None:
+        """`zone` is the producer's."""
+        self._randomness = randomness
+        self._zone = zone
+        self._sticky: dict[str, StickyChoice] = {}
+        self._gone: Mapping[ChannelId, Collection[int]] = NOTHING_GONE
+
+    def choose(self, channels: Sequence[ActiveChannel], lane: str, key: bytes | None) -> tuple[ActiveChannel, int]:
+        """Where the next record of a lane goes, that has these channels."""
+        if key is not None:
+            channel = rendezvous(channels, key)
+            return channel, partition_of(key, channel.partitions)
+        if lane not in self._sticky:
+            self._sticky[lane] = StickyChoice(int(self._randomness.uniform(0, 1 << 16)), self._zone)
+        return self._sticky[lane].choose(channels, self._gone)
+
+    def went(self, lane: str, size: int) -> None:
+        """A record of `size` bytes without a key went where it was chosen to go."""
+        self._sticky[lane].went(size)
+
+    def avoid(self, gone: Mapping[ChannelId, Collection[int]]) -> None:
+        """Partitions without a leader, by channel: from now on records without a key go elsewhere if they can."""
+        self._gone = {channel: partitions for channel, partitions in gone.items() if partitions} or NOTHING_GONE
+
+    def gone(self, channel: ChannelId) -> Collection[int]:
+        """The partitions of a channel that are avoided."""
+        return self._gone.get(channel, ())
+
+    def has_leaders(self, channels: Sequence[ActiveChannel]) -> bool:
+        """Whether a record without a key has anywhere to go that takes it."""
+        return any(len(self.gone(each.id)) < each.partitions for each in channels)
 
 
 def _next_there(channel: ActiveChannel, partition: int, gone: Collection[int]) -> int:

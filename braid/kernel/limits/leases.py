@@ -54,6 +54,7 @@ BEAT_ANSWER_SECONDS: Final = 3.0  # for an answer to leave; a client that does n
 HEARTBEAT_MESSAGES_AT_ONCE: Final = 1_000  # of one stream, more than gather while either side or the network stands
 HEARTBEAT_MESSAGES_PER_SECOND: Final = 50.0  # and then lasting: four times what the shortest lease asks for
 LEASE_MESSAGE_BYTES_MAX: Final = 8 << 20  # from a member: a hello that names a quarter of a million leases
+NAMESAKES_MAX: Final = 8  # members of one client id that are named to each other; a fleet of one name is told enough
 HELLOS_AT_ONCE: Final = 16  # of one process: what all of its members would send at once waits in an assigner's queues
 JOINS_AT_ONCE: Final = 100  # of a group, decided together: fewer events than one append takes
 REGISTRATIONS_AT_ONCE: Final = 64  # joins of groups that are new, which ask the registry and clusters first

@@ -40,6 +40,7 @@ from services.assigner.reconciler.join_queue import JoinQueue
 from services.assigner.reconciler.term import Term
 from services.assigner.servicer.group_specs import read_wishes
 from services.assigner.servicer.member_session import MemberSession
+from services.assigner.servicer.namesakes import Namesakes
 
 
 class Joins:
@@ -58,6 +59,7 @@ class Joins:
         self._tickets = tickets
         self._term = term
         self._queue = JoinQueue(replica)
+        self._namesakes = Namesakes()
         self._registering = asyncio.Semaphore(REGISTRATIONS_AT_ONCE)
 
     async def serve(self, stream: DuplexServing) -> None:
@@ -80,6 +82,7 @@ class Joins:
             await session.serve()
         finally:
             self._tickets.void(origin_of(stream.caller), session.ticket)
+            self._namesakes.leave(message.client_id, session)
             term.detach(key, session, left=session.left)
             await session.written()
 
@@ -159,7 +162,7 @@ class Joins:
         session = MemberSession(self._replica, self._registry, term, key, registered_spec(state), stream)
         if BEATS in message.capabilities:
             session.ticket = self._tickets.issue(origin_of(stream.caller), session)
-        session.welcome(state, held)
+        session.welcome(state, held, self._namesakes.enter(message.client_id, session))
         term.attach(key, session)
         for lane in stopped_lanes.asked(state, key.member, message.stopped):
             session.resume(lane)

@@ -15,6 +15,7 @@ from braid.kernel.limits.leases import (
     DELTA_LEASES_MAX,
     HEARTBEAT_MS_MAX,
     HEARTBEATS_PER_LEASE,
+    NAMESAKES_MAX,
     OUTBOX_BYTES_MAX,
 )
 from braid.kernel.limits.rpc import OUTBOX_MESSAGES_MAX, STREAM_CLOSE_SECONDS
@@ -74,6 +75,11 @@ class MemberSession:
         self._sent = SentLeases()
         self._unreachable: frozenset[str] | None = None  # not told yet
 
+    @property
+    def namesake(self) -> join_pb2.Namesake:
+        """How this member is named to another of its client id."""
+        return join_pb2.Namesake(member_id=self.key.member, peer=self._stream.caller.peer)
+
     async def serve(self) -> None:
         """Reads and writes until either side ends the stream. Raises why it was ended from here."""
         spawn = self._replica.host.tasks.spawn
@@ -99,8 +105,13 @@ class MemberSession:
 
     # --- what the term tells
 
-    def welcome(self, state: Group, held: frozenset[tuple[str, int]]) -> None:
-        """Queues the welcome; then what the member holds without knowing it, and what it is to give back."""
+    def welcome(
+        self, state: Group, held: frozenset[tuple[str, int]], namesakes: "Sequence[MemberSession]" = ()
+    ) -> None:
+        """Queues the welcome; then what the member holds without knowing it, and what it is to give back.
+
+        `namesakes` are the sessions of others under its client id; unless they are many, each hears of this one.
+        """
         kept: list[join_pb2.HeldLease] = []
         for name, lease in sorted(state.held_by(self.key.member).items()):
             grant = LeaseGrant(name, self.key.member, lease.epoch)
@@ -123,8 +134,11 @@ class MemberSession:
             kept=kept,
             spec=spec_message(self._spec),
             ticket=self.ticket,
+            namesakes=[each.namesake for each in namesakes],
         )
         self._push(join_pb2.JoinResponse(welcome=welcome))
+        for each in namesakes if len(namesakes) < NAMESAKES_MAX else ():
+            each._push(join_pb2.JoinResponse(namesake=self.namesake))
         self.flush()
 
     def granted(self, grants: Sequence[LeaseGrant]) -> None:

@@ -188,8 +188,9 @@ class Participant:
         drain_seconds: float = 0.01,
         fenced: bool = False,
         beside: "Participant | None" = None,
+        process: str = "",
     ) -> None:
-        """`beside` names one whose process this member shares."""
+        """`beside` names one whose process this member shares; else its process is called `process`, or as it is."""
         self.mesh = mesh
         self.client_id = client_id
         self.holds: dict[LeaseId, OwnedLease] = {}
@@ -207,7 +208,7 @@ class Participant:
         self.unreachable: list[str] = []
         self.loads: list[join_pb2.LeaseLoad] = []
         if beside is None:
-            self._begin(mesh, client_id)
+            self._begin(mesh, process or client_id)
         else:
             self.process, self.assigner, self.heartbeats = beside.process, beside.assigner, beside.heartbeats
         self.session = LeaseSession(

@@ -230,9 +230,9 @@ async def test_the_time_an_earlier_holder_saw_is_not_told_on_as_the_groups_age()
             at.fill(5)
             end = await planned(at, by, EMPTY)
             assert by._session is not None
-            [work] = by._session._works.values()
+            [held] = by._session._held.values()
             assert end.batches[ONE][:2] == (10, 15)
-            assert work.head.progress.snapshot().head_ingested_at_ms is None
+            assert held.work.head.progress.snapshot().head_ingested_at_ms is None
 
 
 @virtual

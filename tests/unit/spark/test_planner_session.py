@@ -11,7 +11,8 @@ from contextlib import asynccontextmanager
 import pytest
 
 from braid.client.consumer_settings import ConsumerSettings
-from braid.client.planning.planner import Done, Offer, PlannerSession
+from braid.client.planning.planned_lease import Offer
+from braid.client.planning.planner import Done, PlannerSession
 from braid.client.planning.quarantine import quarantine
 from braid.client.reading.range_reader import Bounds, RangeReader, RangeRecords
 from braid.kafka.memory.log import NewRecord
@@ -50,7 +51,7 @@ async def offered(session: PlannerSession, lease: LeaseId, end: int) -> Offer:
     for _ in range(100):
         if await look():
             return found[lease]._replace(topic_id=b"")
-        await session._host.clock.sleep(0.05)
+        await asyncio.sleep(0.05)
     raise AssertionError(f"{lease} offers {found.get(lease)}, not up to {end}")
 
 
@@ -66,7 +67,7 @@ async def test_progress_is_committed_only_once_a_range_is_done() -> None:
         at.fill(100)
         assert await offered(session, ONE, 100) == Offer(0, 100)
         session.planned({ONE: (0, 60)})
-        await session._host.clock.sleep(5.0)
+        await asyncio.sleep(5.0)
         assert at.watch.base(TOPIC) == 0
         process(at, 0, 60)
         session.done({ONE: Done(60)})
@@ -106,7 +107,7 @@ async def test_a_lease_asked_back_is_released_when_the_range_that_is_out_is_done
         session.planned({ONE: (0, 10)})
         await at.control.revoke(-1, FIRST, SECOND)
         await until(lambda: [each.lease for each in at.control.released] == [SECOND])
-        await session._host.clock.sleep(5.0)
+        await asyncio.sleep(5.0)
         assert len(at.control.released) == 1
         process(at, 0, 10)
         session.done({ONE: Done(10)})
@@ -144,7 +145,7 @@ async def test_a_lease_is_released_at_its_deadline_without_claiming_what_is_out(
         await until(lambda: len(at.control.released) == 1, 3.0)
         process(at, 0, 10)
         session.done({ONE: Done(10)})  # told late: the lease is another's by now
-        await session._host.clock.sleep(2.0)
+        await asyncio.sleep(2.0)
         assert at.watch.base(TOPIC) == 0
 
 
@@ -185,7 +186,7 @@ async def test_a_cluster_that_is_away_offers_nothing_and_delays_nobody_for_long(
         at.fill(10)
         await offered(session, ONE, 10)
         at.control.clusters["east"].kill()
-        clock = session._host.clock
+        clock = at.control.process.host.clock
         await clock.sleep(1.0)
         asked = clock.elapsed()
         assert await session.offers() == {}
@@ -221,7 +222,7 @@ async def test_a_group_in_use_by_another_tool_is_refused() -> None:
 def reader(at: Bench, wait_seconds: float = 60.0) -> RangeReader:
     client = at.control.client("worker")
     cluster = client.kafka.cluster("east:9092", "")
-    return RangeReader(client.mesh._host, cluster, "east", zone="", wait_seconds=wait_seconds)
+    return RangeReader(client.process.host, cluster, "east", zone="", wait_seconds=wait_seconds)
 
 
 async def offsets(found: RangeReader) -> list[int]:

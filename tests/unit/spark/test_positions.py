@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from braid.client.planning.planner import Offer
+from braid.client.planning.planned_lease import Offer
 from braid.kernel.errors import BraidError
 from braid.kernel.ids import LeaseId
 from braid.spark.positions import LeaseBatch, Positions

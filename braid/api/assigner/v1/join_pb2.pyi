@@ -588,6 +588,7 @@ class JoinResponse(_message.Message):
     QUEUED_FIELD_NUMBER: _builtins.int
     RESUME_FIELD_NUMBER: _builtins.int
     SPLIT_FIELD_NUMBER: _builtins.int
+    NAMESAKE_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def welcome(self) -> Global___MemberWelcome: ...
     @_builtins.property
@@ -600,6 +601,10 @@ class JoinResponse(_message.Message):
     def resume(self) -> Global___ResumeLane: ...
     @_builtins.property
     def split(self) -> Global___SplitBacklog: ...
+    @_builtins.property
+    def namesake(self) -> Global___Namesake:
+        """One that joined later than this member, and is connected beside it."""
+
     def __init__(
         self,
         *,
@@ -609,16 +614,42 @@ class JoinResponse(_message.Message):
         queued: Global___Queued | None = ...,
         resume: Global___ResumeLane | None = ...,
         split: Global___SplitBacklog | None = ...,
+        namesake: Global___Namesake | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["delta", b"delta", "heartbeat", b"heartbeat", "message", b"message", "queued", b"queued", "resume", b"resume", "split", b"split", "welcome", b"welcome"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["delta", b"delta", "heartbeat", b"heartbeat", "message", b"message", "namesake", b"namesake", "queued", b"queued", "resume", b"resume", "split", b"split", "welcome", b"welcome"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["delta", b"delta", "heartbeat", b"heartbeat", "message", b"message", "queued", b"queued", "resume", b"resume", "split", b"split", "welcome", b"welcome"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["delta", b"delta", "heartbeat", b"heartbeat", "message", b"message", "namesake", b"namesake", "queued", b"queued", "resume", b"resume", "split", b"split", "welcome", b"welcome"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_message: _TypeAlias = _typing.Literal["welcome", "heartbeat", "delta", "queued", "resume", "split"]  # noqa: Y015
+    _WhichOneofReturnType_message: _TypeAlias = _typing.Literal["welcome", "heartbeat", "delta", "queued", "resume", "split", "namesake"]  # noqa: Y015
     _WhichOneofArgType_message: _TypeAlias = _typing.Literal["message", b"message"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_message) -> _WhichOneofReturnType_message | None: ...
 
 Global___JoinResponse: _TypeAlias = JoinResponse  # noqa: Y015
+
+@_typing.final
+class Namesake(_message.Message):
+    """Another connected member of the group with the same client id: rules that name it hold for both."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MEMBER_ID_FIELD_NUMBER: _builtins.int
+    PEER_FIELD_NUMBER: _builtins.int
+    member_id: _builtins.str
+    peer: _builtins.str
+    """Its address as the assigner sees it."""
+    def __init__(
+        self,
+        *,
+        member_id: _builtins.str = ...,
+        peer: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["member_id", b"member_id", "peer", b"peer"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Namesake: _TypeAlias = Namesake  # noqa: Y015
 
 @_typing.final
 class Queued(_message.Message):
@@ -653,6 +684,7 @@ class MemberWelcome(_message.Message):
     KEPT_FIELD_NUMBER: _builtins.int
     SPEC_FIELD_NUMBER: _builtins.int
     TICKET_FIELD_NUMBER: _builtins.int
+    NAMESAKES_FIELD_NUMBER: _builtins.int
     protocol_version: _builtins.int
     member_id: _builtins.str
     lease_ms: _builtins.int
@@ -669,6 +701,10 @@ class MemberWelcome(_message.Message):
     def spec(self) -> _group_pb2.GroupSpec:
         """The group as registered, which may differ from what the hello asked for."""
 
+    @_builtins.property
+    def namesakes(self) -> _containers.RepeatedCompositeFieldContainer[Global___Namesake]:
+        """Those that were connected already; of many, the first."""
+
     def __init__(
         self,
         *,
@@ -680,10 +716,11 @@ class MemberWelcome(_message.Message):
         kept: _abc.Iterable[Global___HeldLease] | None = ...,
         spec: _group_pb2.GroupSpec | None = ...,
         ticket: _builtins.int = ...,
+        namesakes: _abc.Iterable[Global___Namesake] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["spec", b"spec"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["capabilities", b"capabilities", "heartbeat_ms", b"heartbeat_ms", "kept", b"kept", "lease_ms", b"lease_ms", "member_id", b"member_id", "protocol_version", b"protocol_version", "spec", b"spec", "ticket", b"ticket"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["capabilities", b"capabilities", "heartbeat_ms", b"heartbeat_ms", "kept", b"kept", "lease_ms", b"lease_ms", "member_id", b"member_id", "namesakes", b"namesakes", "protocol_version", b"protocol_version", "spec", b"spec", "ticket", b"ticket"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

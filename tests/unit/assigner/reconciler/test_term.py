@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from braid.client.membership.lease_session import LeaseSession
+from braid.client.membership.join_stream import JoinStream
 from braid.client.records.delivery import OwnedLease
 from braid.kernel.ids import LeaseId
 from braid.stores.memory import Fate
@@ -358,17 +358,17 @@ def test_an_exclusive_member_is_waited_out() -> None:
     run(scenario())
 
 
-class DeadlineFromTheReply(LeaseSession):
+class DeadlineFromTheReply(JoinStream):
     """A mutant: the deadline counts from when the reply came."""
 
     def _acknowledged(self, sequence: int) -> None:
-        self._extend(self._host.clock.elapsed())
+        self._held.extend(self._host.clock.elapsed())
 
 
 async def delayed_reply(mutant: bool, monkeypatch: pytest.MonkeyPatch) -> Sequence[Told]:
     """The reply to an exclusive member's last heartbeat arrives late, then nothing more."""
     if mutant:
-        monkeypatch.setattr("tests.unit.assigner.mesh.LeaseSession", DeadlineFromTheReply)
+        monkeypatch.setattr("braid.client.membership.lease_session.JoinStream", DeadlineFromTheReply)
     mesh = await Mesh().start()
     members = await mesh.joined(2, lease_ms=1_000, exclusive=True)
     mesh.network.cut("assigner-0", "web-1", one_way=True)

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from braid.client.membership.lease_session import LeaseSession
+from braid.client.membership.join_stream import JoinStream
 from braid.client.records.record import Record
 from braid.kernel.ports import TopicPartition
 from tests.support.scripted_control import until, virtual
@@ -214,14 +214,14 @@ async def test_an_exclusive_member_starts_nothing_near_its_deadline() -> None:
 
 
 def test_a_deadline_measured_from_the_reply_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    def from_the_reply(self: LeaseSession, sequence: int) -> None:
-        self._extend(self._host.clock.elapsed())
+    def from_the_reply(self: JoinStream, sequence: int) -> None:
+        self._held.extend(self._host.clock.elapsed())
 
     async def run() -> tuple[float, float]:
         async with bench() as at:
             return await last_start_and_deadline(at)
 
-    monkeypatch.setattr(LeaseSession, "_acknowledged", from_the_reply)
+    monkeypatch.setattr(JoinStream, "_acknowledged", from_the_reply)
     started, deadline = run_virtual(run())
     assert started > deadline
 

@@ -7,8 +7,7 @@ import pytest
 from braid.api.assigner.v1 import join_pb2
 from braid.kernel.errors import Invalid, Unsupported
 from braid.kernel.ids import make_epoch
-from braid.kernel.ports import DuplexServing
-from tests.support.scripted_control import Control, until, virtual
+from tests.support.scripted_control import until, virtual
 from tests.unit.client.scripted_member import FIRST, bench, killed, member, take
 
 
@@ -73,42 +72,27 @@ async def test_a_member_that_is_cut_off_works_on_for_a_bounded_time() -> None:
         await until(lambda: [lease.name for lease in consumer.leases()] == [FIRST])
 
 
-def test_a_member_that_is_refused_for_good_stops_working_and_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def refuse(self: Control, call: DuplexServing) -> None:
-        await call.receive()
-        raise Invalid("the group has other streams", field="spec.streams")
-
-    @virtual
-    async def run() -> None:
-        async with bench() as at, member(at, "m", FIRST) as (consumer, _):
-            at.control.network.kill("control")
-            monkeypatch.setattr(Control, "_join", refuse)
-            await at.control.start()
-            with pytest.raises(Invalid, match="other streams"):
-                await consumer.take(10.0)
-            assert consumer.leases() == []
-            killed(consumer)
-
-    run()
+@virtual
+async def test_a_member_that_is_refused_for_good_stops_working_and_says_why() -> None:
+    async with bench() as at, member(at, "m", FIRST) as (consumer, _):
+        at.control.network.kill("control")
+        at.control.refusal = Invalid("the group has other streams", field="spec.streams")
+        await at.control.start()
+        with pytest.raises(Invalid, match="other streams"):
+            await consumer.take(10.0)
+        assert consumer.leases() == []
+        killed(consumer)
 
 
-def test_a_stranger_on_the_assigners_port_is_no_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
-    join = Control._join
-
-    async def unknown(self: Control, call: DuplexServing) -> None:
-        raise Unsupported("unknown service")
-
-    @virtual
-    async def run() -> None:
-        async with bench() as at, member(at, "m", FIRST) as (consumer, _):
-            at.control.network.kill("control")
-            monkeypatch.setattr(Control, "_join", unknown)
-            await at.control.start()
-            await asyncio.sleep(5.0)
-            at.control.network.kill("control")
-            monkeypatch.setattr(Control, "_join", join)
-            await at.control.start()
-            await until(lambda: len(at.control.members) == 2)
-            assert [lease.name for lease in consumer.leases()] == [FIRST]
-
-    run()
+@virtual
+async def test_a_stranger_on_the_assigners_port_is_no_refusal() -> None:
+    async with bench() as at, member(at, "m", FIRST) as (consumer, _):
+        at.control.network.kill("control")
+        at.control.refusal = Unsupported("unknown service")
+        await at.control.start()
+        await asyncio.sleep(5.0)
+        at.control.network.kill("control")
+        at.control.refusal = None
+        await at.control.start()
+        await until(lambda: len(at.control.members) == 2)
+        assert [lease.name for lease in consumer.leases()] == [FIRST]

@@ -54,9 +54,8 @@ def test_a_change_of_route_that_dies_ends_every_send(monkeypatch: pytest.MonkeyP
     async def run() -> list[BaseException]:
         control = await on_one_cluster()
         control.add_channel("logs/live/2", "west")
-        client = control.client("web")
         deaths: list[BaseException] = []
-        client.process.tasks._on_failure = deaths.append
+        client = control.client("web", on_failure=deaths.append)
         async with client.mesh as mesh, mesh.producer("logs") as producer:
             await producer.send(b"before")
             control.clusters["east"].pause()

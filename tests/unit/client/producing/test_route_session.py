@@ -2,11 +2,8 @@
 
 import asyncio
 
-import pytest
-
 from braid.api.registry.v1 import route_pb2
 from braid.kernel.errors import Unsupported
-from braid.kernel.ports import DuplexServing
 from tests.support.scripted_control import Control, until, virtual
 
 
@@ -23,20 +20,20 @@ async def with_two_channels() -> Control:
 async def test_a_registry_that_falls_silent_is_left_for_whoever_leads_now() -> None:
     control = await with_two_channels()
     async with control.client("web").mesh as mesh, mesh.producer("logs"):
-        [watch] = control._watches
+        [watch] = control.watches
         await watch.send(route_pb2.WatchRoutesResponse(unchanged=route_pb2.RouteUnchanged(revision=1)))
         await asyncio.sleep(2.5)
-        assert control._watches == [watch]
-        await until(lambda: bool(control._watches) and control._watches != [watch], seconds=2.0)
+        assert control.watches == [watch]
+        await until(lambda: bool(control.watches) and control.watches != [watch], seconds=2.0)
 
 
 @virtual
 async def test_a_registry_that_never_gives_signs_of_life_may_be_silent() -> None:
     control = await with_two_channels()
     async with control.client("web").mesh as mesh, mesh.producer("logs"):
-        [watch] = control._watches
+        [watch] = control.watches
         await asyncio.sleep(60.0)
-        assert control._watches == [watch]
+        assert control.watches == [watch]
 
 
 @virtual
@@ -47,7 +44,7 @@ async def test_the_route_of_a_restored_registry_is_followed_and_acknowledged() -
     async with control.client("web").mesh as mesh, mesh.producer("logs") as producer:
         assert (await producer.send(b"x")).cluster == "west"
         control.network.kill("control")
-        control._revision = 1  # the backup is older
+        control.revision = 1  # the backup is older
         await control.move("logs/live/1", push=False)
         await control.start()
         await until(lambda: (producer.id, 2) in control.acknowledged)
@@ -57,22 +54,14 @@ async def test_the_route_of_a_restored_registry_is_followed_and_acknowledged() -
         assert (await producer.send(b"z")).cluster == "west"
 
 
-def test_a_stranger_on_the_registrys_port_is_no_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
-    watch = Control._watch_routes
-
-    async def unknown(self: Control, call: DuplexServing) -> None:
-        raise Unsupported("unknown service")
-
-    @virtual
-    async def run() -> None:
-        control = await with_two_channels()
-        async with control.client("web").mesh as mesh, mesh.producer("logs") as producer:
-            for replacement in (unknown, watch):
-                control.network.kill("control")
-                monkeypatch.setattr(Control, "_watch_routes", replacement)
-                await control.start()
-                await asyncio.sleep(3.0)
-            await control.move("logs/live/2")
-            assert (await producer.send(b"x")).cluster == "west"
-
-    run()
+@virtual
+async def test_a_stranger_on_the_registrys_port_is_no_refusal() -> None:
+    control = await with_two_channels()
+    async with control.client("web").mesh as mesh, mesh.producer("logs") as producer:
+        for refusal in (Unsupported("unknown service"), None):
+            control.network.kill("control")
+            control.refusal = refusal
+            await control.start()
+            await asyncio.sleep(3.0)
+        await control.move("logs/live/2")
+        assert (await producer.send(b"x")).cluster == "west"
