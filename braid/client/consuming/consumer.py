@@ -170,7 +170,8 @@ class Consumer:
             Invalid: `concurrency` asks for more threads than `HANDLER_THREADS_MAX`.
         """
         self._take_as("records")
-        await self._handle(lambda place: Supply(place.take_quickly, place.take), handler, ThreadRecord)
+        ready = self._ready
+        await self._handle(lambda place: Supply(place.take_quickly, partial(ready.take, place)), handler, ThreadRecord)
 
     async def run_batches(self, handler: Callable[["Batch"], object], *, max_records: int = FETCH_RECORDS_MAX) -> None:
         """As `run`, with batches of one partition, up to `concurrency` at once.
@@ -185,7 +186,7 @@ class Consumer:
         from braid.client.records.batch import Batch, ThreadBatch  # pyarrow is loaded by who wants columns
 
         async def take(place: HandlerPlace) -> Batch | None:
-            taken = await place.take_slice(max_records)
+            taken = await self._ready.take_slice(max_records, place)
             return None if taken is None else Batch(taken)
 
         self._take_as("batches")
@@ -232,11 +233,11 @@ class Consumer:
         """Records one by one, until the consumer is closed. Each is to be settled: `ack`, `retry`, `reject` …"""
         self._take_as("records")
         ready = self._ready
-        run = ready.run
+        ahead = ready.run.records
         while (record := await ready.take()) is not None:
             yield record
-            while run:  # looked at each time: what is left of it may be recalled
-                yield run.popleft()
+            while ahead:  # looked at each time: what is left of it may be recalled
+                yield ahead.popleft()
 
     async def batches(self, max_records: int = FETCH_RECORDS_MAX) -> "AsyncIterator[Batch]":
         """Records as columns, of one partition at a time, until the consumer is closed.

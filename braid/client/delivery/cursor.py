@@ -256,13 +256,13 @@ class Cursor:
         self._brake.done += 1
         acked = self._acked
         if not acked:
-            self._ready.keeping.add(self)
+            self._ready.keeps_acks(self)
         raw = record.raw
         acked.append(raw.offset)
         self._acked_bytes += raw.size
         if self._ordered_queue is not None:
             self._ordered_queue.settled(record)
-        if len(acked) >= self._acks_kept or self._ready.takers:  # noting makes room for more of what they wait for
+        if len(acked) >= self._acks_kept or self._ready.waiters.of_any_lane:  # noting makes room for what they wait for
             self.note_acked()
 
     def note_acked(self) -> None:
@@ -270,7 +270,7 @@ class Cursor:
         if not self._acked:
             return
         acked, size, self._acked, self._acked_bytes = self._acked, self._acked_bytes, [], 0
-        self._ready.keeping.discard(self)
+        self._ready.noted_acks(self)
         if self.stage is not Stage.ENDED:
             self.progress.done_some(acked)
             self._done_since += len(acked)
