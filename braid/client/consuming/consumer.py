@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Self, cast
 
 from braid.client.consumer_settings import ConsumerSettings
 from braid.client.consuming.background import Background
-from braid.client.consuming.cluster import Shared
 from braid.client.consuming.cluster_session import ClusterSession
+from braid.client.consuming.consumer_context import ConsumerContext
 from braid.client.consuming.explain import (
     Explained,
     Lease,
@@ -104,18 +104,18 @@ class Consumer:
         self._dead_letters = DeadLetters(
             host, settings.group, open_producer, beside=beside, held=self._held_back.copied
         )
-        shared = Shared(self._ready, self._memory, self._retries, self._dead_letters, self._brakes)
-        self._works = LeaseWorks(
+        context = ConsumerContext(
             host,
-            kafka,
-            open_leases,
+            settings,
+            zone,
             self._background,
-            self._runners,
-            shared,
-            resumed=self._resumed,
-            zone=zone,
-            settings=settings,
+            self._ready,
+            self._memory,
+            self._retries,
+            self._dead_letters,
+            self._brakes,
         )
+        self._works = LeaseWorks(kafka, open_leases, self._runners, context, resumed=self._resumed)
         self._session = self._works.session
         self._way = ""  # how records are taken, where an order is kept
 
