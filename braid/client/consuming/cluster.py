@@ -5,6 +5,7 @@ from functools import partial
 from typing import NamedTuple, Protocol
 
 from braid.client.commits.committer import Committer
+from braid.client.commits.encoder import CommitEncoder
 from braid.client.commits.restore import Restored, restore
 from braid.client.commits.spill import Spill
 from braid.client.consuming.cluster_fetching import ClusterFetching
@@ -67,18 +68,17 @@ class ClusterWork:
         self.offsets = cluster.offsets()
         self._group = settings.group
         self._spill = Spill(host, cluster, self.admin, settings.group, background.beside)
+        before = partial(leases.close_finished, self)
+        encoder = CommitEncoder(settings.group, self.admin, detached=leases.detached, spill=self._spill, before=before)
         self.committer = Committer(
             host,
             settings.group,
             self.offsets,
-            self.admin,
+            encoder,
             interval_seconds=settings.commit_interval_seconds,
-            detached=leases.detached,
             refused=background.refuse,
             ask=partial(leases.ask_generation, name),
             resumed=lambda: self.fetching.review(),
-            spill=self._spill,
-            before=partial(leases.close_finished, self),
         )
         self.fetching = ClusterFetching(self._loops(cluster, context, leases, fetched), background.watched)
         self.settling = ClusterSettling(context.retries.park, context.dead_letters.write, self.committer.settled)

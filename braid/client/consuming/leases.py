@@ -240,7 +240,7 @@ class LeaseWorks:
         cluster = self.clusters[work.lease.cluster.name]
         cluster.fetching.remove(work)
         work.drain()
-        cluster.committer.foresee_last(work)
+        cluster.committer.encoder.foresee_last(work)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(deadline_seconds * 0.8):
                 await work.drained()
