@@ -286,6 +286,4 @@ class Committer:
 
     def _wants_commit(self, work: LeaseWork) -> bool:
         """Dirty, or so long committed that the cluster would soon forget it; all while an answer is waited for."""
-        if not work.restored:
-            return False
         return work.dirty or self._awaiting or self._host.clock.elapsed() - work.committed_at > self._recommit_seconds

@@ -100,17 +100,19 @@ class CommitEncoder:
                 if beside.stated.spill is not None:
                     self.leave_out(work.lease.id, left_out(fields, record.stated))
                     return EncodedProgress(work, version, beside, record.stated, leader_epoch)
-        self.leave_out(work.lease.id, left_out(fields, commit.stated) if commit.truncated else 0)
         if commit.truncated:
-            self._note_truncated(work.lease.id)
+            self._note_truncated(work.lease.id, left_out(fields, commit.stated))
+        elif work.lease.id in self._unstated:
+            self.leave_out(work.lease.id, 0)
         return EncodedProgress(work, version, commit, commit.stated, leader_epoch)
 
-    def _note_truncated(self, lease: LeaseId) -> None:
+    def _note_truncated(self, lease: LeaseId, unstated: int) -> None:
+        self.leave_out(lease, unstated)
         self.truncated += 1
         if self._truncated is not None:
             self._truncated.add(1, self._attributes)
         text = "%s: progress does not fit its commit; what is left out will be repeated, %d rejected offsets among it"
-        _log.warning(text, lease, self._unstated.get(lease, 0))
+        _log.warning(text, lease, unstated)
 
     def leave_out(self, lease: LeaseId, unstated: int) -> None:
         """So many rejected or expired offsets of a lease are stated nowhere from now on."""

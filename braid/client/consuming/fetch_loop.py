@@ -53,7 +53,7 @@ class FetchLoop:
         self._lanes: dict[TopicPartition, FetchLane] = {}
         self._paused: dict[TopicPartition, None] = {}
         self._stirred = asyncio.Event()
-        memory.on_room(self._respect_bound)
+        memory.on_room(self.review)
 
     def add(self, cursor: Cursor) -> None:
         """Begins to fetch a cursor's range."""
@@ -73,16 +73,12 @@ class FetchLoop:
         """Connects, then fetches until cancelled, however often the cluster goes away."""
         await self._fetcher.start()
         while True:
-            self._respect_bound()
+            self.review()
             if len(self._paused) == len(self._cursors):
                 self._stirred.clear()
                 await self._stirred.wait()
                 continue
             await self._fetch()
-
-    def review(self) -> None:
-        """Something may be fetched again."""
-        self._respect_bound()
 
     def contact(self) -> Contact:
         """Whether the cluster answers fetches."""
@@ -113,7 +109,7 @@ class FetchLoop:
         self._fetcher.assign({at: cursor.progress.fetched for at, cursor in self._cursors.items()}, self._lanes, known)
         self._stirred.set()
 
-    def _respect_bound(self) -> None:
+    def review(self) -> None:
         """Pauses the partitions of lanes that are full, resumes those of lanes that have room again."""
         for cursor in self._cursors.values():
             cursor.note_acked()

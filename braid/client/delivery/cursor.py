@@ -146,6 +146,7 @@ class Cursor:
         self._ready.recall()
         self._acks_kept = 1
         self.note_acked()
+        self._ready.keeps_no_acks(self)
         self.stage = stage
         if self._ordered_queue is not None:
             self.free(self._ordered_queue.close())
@@ -166,7 +167,8 @@ class Cursor:
         self.note_acked()
         progress, content = self.progress, 0
         before, settled = progress.fetched, self.version
-        for piece in in_order(fetched.parts, missing(fetched.damaged, progress)):
+        pieces = in_order(fetched.parts, missing(fetched.damaged, progress)) if fetched.damaged else fetched.parts
+        for piece in pieces:
             if isinstance(piece, QuarantinedBatch):
                 self._accept_damaged(piece)
             else:
@@ -255,8 +257,6 @@ class Cursor:
         """The record was processed. Every record passes here: they are kept, to be noted many at once."""
         self._brake.done += 1
         acked = self._acked
-        if not acked:
-            self._ready.keeps_acks(self)
         raw = record.raw
         acked.append(raw.offset)
         self._acked_bytes += raw.size
@@ -264,13 +264,14 @@ class Cursor:
             self._ordered_queue.settled(record)
         if len(acked) >= self._acks_kept or self._ready.waiters.of_any_lane:  # noting makes room for what they wait for
             self.note_acked()
+        elif len(acked) == 1:
+            self._ready.keeps_acks(self)
 
     def note_acked(self) -> None:
         """Notes what was acknowledged: whoever reads progress, counts or memory sees it from now on."""
         if not self._acked:
             return
         acked, size, self._acked, self._acked_bytes = self._acked, self._acked_bytes, [], 0
-        self._ready.noted_acks(self)
         if self.stage is not Stage.ENDED:
             self.progress.done_some(acked)
             self._done_since += len(acked)

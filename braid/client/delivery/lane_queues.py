@@ -15,6 +15,7 @@ from braid.kernel.round_robin import RoundRobin
 if TYPE_CHECKING:
     from braid.client.delivery.cursor import Cursor
     from braid.client.delivery.handler_lanes import HandlerPlace
+    from braid.client.delivery.memory_bound import LaneMemory
 
 
 class BacklogQueue(Protocol):
@@ -58,15 +59,31 @@ class LaneQueues:
         if lane in self._lanes:
             return False
         self._lanes.append(lane)
-        self.queue(lane)
+        self._queue(lane)
         return True
 
     def shares(self) -> Mapping[str, int]:
         """Of the lanes there are leases of, in the order they were opened."""
         return {lane: self._shares.get(lane, 1) for lane in self._lanes}
 
-    def queue(self, name: str) -> "deque[Slice[Cursor]]":
-        """A queue, to put slices into and to take from."""
+    def put(self, waiting: "Slice[Cursor]", *, first: bool) -> str:
+        """Adds a slice to the queue of its cursor, behind the others or before them. Returns the queue's lane."""
+        name = waiting.work.queue
+        queue = self._queue(name)
+        if first:
+            queue.appendleft(waiting)
+        else:
+            queue.append(waiting)
+        waiting.work.memory.waiting += waiting.count
+        return self.lane_of(name)
+
+    def forget(self, queue: "deque[Slice[Cursor]]") -> None:
+        """Takes a queue's first slice away; what was not handed out of it never will be."""
+        first = queue.popleft()
+        first.work.memory.waiting -= first.count
+        first.work.free(int(first.sizes.sum()))
+
+    def _queue(self, name: str) -> "deque[Slice[Cursor]]":
         queue = self._queues.get(name)
         if queue is None:
             queue = self._queues[name] = deque()
@@ -85,22 +102,17 @@ class LaneQueues:
         """The lane that a queue is of."""
         return self._backlogs[name].lane if name in self._backlogs else name
 
-    def move(self, work: "Cursor", name: str) -> int:
-        """What waits of a cursor's records waits in another queue from now on. Returns how many those are."""
-        queue, there, moved = self.queue(work.queue), self.queue(name), 0
+    def move(self, work: "Cursor", memory: "LaneMemory", name: str) -> None:
+        """What waits of a cursor's records waits in another queue from now on, and is weighed there."""
+        queue, there = self._queue(work.queue), self._queue(name)
         for waiting in [each for each in queue if each.work is work]:
             queue.remove(waiting)
             there.append(waiting)
-            moved += waiting.count
+            work.memory.waiting -= waiting.count
+            memory.waiting += waiting.count
         self.end_turn()
-        return moved
 
     # --- what may be handed out
-
-    @property
-    def split(self) -> bool:
-        """Whether any lane has a backlog."""
-        return bool(self._backlogs)
 
     def divide(self, name: str, backlog: BacklogQueue | None) -> None:
         """Shares a lane's turns with a queue of its backlog; with None the lane has them for itself again."""
@@ -113,7 +125,7 @@ class LaneQueues:
             self._turns.pop(known.lane, None)
         else:
             self._backlogs[name] = backlog
-            self.queue(name)
+            self._queue(name)
             own = self._rounds[backlog.lane] = RoundRobin(self.may_hand_out, self._turn_of)
             own.add(backlog.lane)
             own.add(name)
@@ -141,6 +153,15 @@ class LaneQueues:
         backlogs = (name for name, backlog in self._backlogs.items() if backlog.lane in self._paused_lanes)
         self._paused = frozenset((*self._paused_lanes, *backlogs))
 
+    def together(self, name: str, most: int, *, alone: bool) -> int:
+        """How many of a queue's records may be taken at once, of `most`: while others wait no more than its turn.
+
+        With `alone` one at a time while others wait: handlers have lanes of their own, and each takes for itself.
+        """
+        if self.others_wait(name):
+            most = min(most, 1 if alone else self._round.left + 1)
+        return self.room(name, most) if self._backlogs else most
+
     def room(self, name: str, most: int) -> int:
         """How many of a queue's records may be handed out, of `most`."""
         backlog = self._backlogs.get(name)
@@ -167,6 +188,12 @@ class LaneQueues:
 
     # --- turns
 
+    def of_lane(self, lane: str) -> "deque[Slice[Cursor]] | None":
+        """The queue of a lane, charged with nothing, while others wait and nothing of any lane is behind; else None."""
+        if self._backlogs or not self.may_hand_out(lane) or not self.others_wait(lane):
+            return None
+        return self._queues[lane]
+
     def next(self, place: "HandlerPlace | None") -> "deque[Slice[Cursor]] | None":
         """The queue to take from, charged with one: of the lane a place is for, else the one whose turn it is."""
         name = None
@@ -180,11 +207,6 @@ class LaneQueues:
             self._charged = self._round
             name = self._round.next()
         return None if name is None else self._queues[name]
-
-    @property
-    def left(self) -> int:
-        """What is left of the turn, in records."""
-        return self._round.left
 
     def charge(self, more: int, *, lent: bool) -> None:
         """So many more than one were taken from the queue that was chosen last."""

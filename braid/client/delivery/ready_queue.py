@@ -102,15 +102,9 @@ class ReadyQueue:
     def put(self, waiting: "Slice[Cursor]", *, first: bool = False) -> None:
         """Adds records behind those of their lane, or before them."""
         name = waiting.work.queue
-        queue = self._queues.queue(name)
-        if self.run.records and (first or not (queue or self.run.is_of(name))):
+        if self.run.records and (first or not (self._queues.has_any(name) or self.run.is_of(name))):
             self.recall()
-        if first:
-            queue.appendleft(waiting)
-        else:
-            queue.append(waiting)
-        waiting.work.memory.waiting += len(waiting)
-        self.waiters.wake(self._queues.lane_of(name), len(waiting))
+        self.waiters.wake(self._queues.put(waiting, first=first), waiting.count)
 
     def follow(self, work: "Cursor", row: Row) -> None:
         """The turn of an ordered record has come: it is the next one of its lane, also before those of the run.
@@ -140,9 +134,7 @@ class ReadyQueue:
     def move(self, work: "Cursor", memory: "LaneMemory", name: str) -> None:
         """What waits of a cursor's records waits in another queue from now on, and is weighed there."""
         self.recall()
-        moved = self._queues.move(work, name)
-        work.memory.waiting -= moved
-        memory.waiting += moved
+        self._queues.move(work, memory, name)
 
     def stir(self, name: str) -> None:
         """Fewer records of a backlog are out: who waits for a record may get one of its others."""
@@ -150,11 +142,11 @@ class ReadyQueue:
             self._wake(name)
 
     def keeps_acks(self, work: "Cursor") -> None:
-        """A cursor keeps acknowledgements; before anybody waits here it is asked to note them."""
+        """A cursor keeps acknowledgements: before anybody waits here it is asked to note them."""
         self._keeping.add(work)
 
-    def noted_acks(self, work: "Cursor") -> None:
-        """A cursor keeps none any more."""
+    def keeps_no_acks(self, work: "Cursor") -> None:
+        """A cursor keeps none from now on."""
         self._keeping.discard(work)
 
     def ahead(self, works: Sequence["Cursor"]) -> int:
@@ -190,32 +182,27 @@ class ReadyQueue:
         """The next record of a slice, None when it may not be handed out."""
         work = first.work
         if not work.hand_out(1):
-            _forget(queue)
+            self._queues.forget(queue)
             return None
         (row,) = first.take(1)
         self._streak.add(1)
         if not first:
-            _forget(queue)
+            self._queues.forget(queue)
         if work.ordered and not first.admitted and not work.admitted([row]):
             return None
         return Record(row, work)
 
     def _take_run(self, queue: "deque[Slice[Cursor]]", first: "Slice[Cursor]") -> Record | None:
         """The next record of a slice; some behind it become the run."""
-        most = self._streak.until_look or RECORDS_BETWEEN_YIELDS
-        work = first.work
-        most = self._queues.room(work.queue, most)
-        if self._queues.others_wait(work.queue):
-            # No more than its turn; and where handlers have lanes of their own, each takes for itself.
-            most = min(most, 1 if self._divided else self._queues.left + 1)
-        count = min(most, len(first))
+        work, most, waiting = first.work, self._streak.until_look or RECORDS_BETWEEN_YIELDS, len(first)
+        count = min(self._queues.together(work.queue, most, alone=self._divided), waiting)
         if not work.hand_out(count):
-            _forget(queue)
+            self._queues.forget(queue)
             return None
         rows = first.take(count)
         self._streak.add(count)
-        if not first:
-            _forget(queue)
+        if count == waiting:
+            self._queues.forget(queue)
         if work.ordered and not first.admitted:
             rows = work.admitted(rows)
         self._queues.charge(len(rows) - 1, lent=True)
@@ -230,15 +217,15 @@ class ReadyQueue:
             work = first.work
             count = min(self._queues.room(work.queue, max_records), len(first))
             if not work.hand_out(count):
-                _forget(queue)
+                self._queues.forget(queue)
                 continue
             if work.ordered and not first.admitted and not work.admits_slice(first, count):
-                _forget(queue)
+                self._queues.forget(queue)
                 continue
             self._streak.add(1)
             taken = first.rest(count)
             if not first:
-                _forget(queue)
+                self._queues.forget(queue)
             self._queues.charge(count - 1, lent=not self._queues.others_wait(work.queue))
             return taken
         return None
@@ -247,9 +234,7 @@ class ReadyQueue:
         """As `take_nowait`, or None when `take` has to see to it: now and then everything else needs a turn."""
         if self._error is not None or self._streak.must_end():
             return None
-        queues = self._queues
-        if (lane := place.lane) and not queues.split and queues.may_hand_out(lane) and queues.others_wait(lane):
-            queue = queues.queue(lane)
+        if place.lane and (queue := self._queues.of_lane(place.lane)) is not None:
             return self._take_one(queue, queue[0])  # None: `take` goes on
         return self.take_nowait(place)
 
@@ -281,7 +266,8 @@ class ReadyQueue:
         return True
 
     async def _wait(self, place: HandlerPlace | None) -> None:
-        for work in list(self._keeping):  # nobody knows when the next acknowledgement comes
+        keeping, self._keeping = self._keeping, set()
+        for work in keeping:  # nobody knows when the next acknowledgement comes
             work.note_acked()
         lane = "" if place is None or place.helps else place.lane
         if lane and self.waiters.of_any_lane and self._queues.any_may():
@@ -296,10 +282,3 @@ class ReadyQueue:
 
     def _wake(self, name: str) -> None:
         self.waiters.wake(self._queues.lane_of(name))
-
-
-def _forget(queue: "deque[Slice[Cursor]]") -> None:
-    """Takes a queue's first slice away; what was not handed out of it never will be."""
-    first = queue.popleft()
-    first.work.memory.waiting -= first.count
-    first.work.free(int(first.sizes.sum()))

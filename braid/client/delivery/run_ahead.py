@@ -58,25 +58,22 @@ class RunAhead:
         if work is None or not count:
             return
         queues.end_turn()
-        queue = queues.queue(work.queue)
         if work.ordered:
-            self._put_back_ordered(queue)
+            self._put_back_ordered(queues)
             return
         taken = self._slice
         assert taken is not None, "it was taken from a slice"
         if not taken:  # all of it was taken
-            queue.appendleft(taken)
-            work.memory.waiting += taken.count
+            queues.put(taken, first=True)
         taken.put_back([cast("Row", record.raw) for record in self.records])
         self.records.clear()
         work.take_back(count)
 
-    def _put_back_ordered(self, queue: "deque[Slice[Cursor]]") -> None:
+    def _put_back_ordered(self, queues: LaneQueues) -> None:
         """Their turn has come and they keep it; others of the slices they were taken from wait for theirs."""
         for work, records in groupby(reversed(self.records), attrgetter("work")):
             rows = [cast("Row", record.raw) for record in records][::-1]
-            queue.appendleft(slice_of_rows(work, rows, admitted=True))
-            work.memory.waiting += len(rows)
+            queues.put(slice_of_rows(work, rows, admitted=True), first=True)
             work.take_back(len(rows))
         self.records.clear()
 
