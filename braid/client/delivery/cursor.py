@@ -114,8 +114,8 @@ class Cursor:
         self._acks_kept = 1  # how many are out is asked with each that is handed out
         self.note_acked()
         self._ready.move(self, memory, queue)
-        self.memory.used -= self._held_bytes
-        memory.used += self._held_bytes
+        self.memory.weigh(-self._held_bytes)
+        memory.weigh(self._held_bytes)
         self.memory, self.queue, self.until = memory, queue, until
         self.version += 1
 
@@ -211,7 +211,7 @@ class Cursor:
     def _weigh(self, size: int) -> None:
         self._bytes_since += size
         self._held_bytes += size
-        self.memory.used += size
+        self.memory.weigh(size)
 
     def hand_out(self, count: int) -> bool:
         """Whether so many waiting records may be handed out now; then they are."""
@@ -379,19 +379,15 @@ class Cursor:
     def _finished(self, count: int, size: int) -> None:
         self.out -= count
         self.version += 1
-        self._held_bytes -= size
-        self.memory.used -= size
-        if self.memory.held_back:
-            self.memory.freed()
+        self.free(size)
         self._context.settling.settled(count)
         if self.stage is Stage.DRAINING or self.until is not None:
             self._check_drained()
 
     def free(self, size: int) -> None:
-        """Records of so many bytes wait here no longer, and will not be handed out."""
+        """Records of so many bytes are done, or will not be handed out: they are held no longer."""
         self._held_bytes -= size
-        self.memory.used -= size
-        self.memory.freed()
+        self.memory.free(size)
 
     def _check_drained(self) -> None:
         if self.until is not None:

@@ -74,13 +74,13 @@ class LaneQueues:
             queue.appendleft(waiting)
         else:
             queue.append(waiting)
-        waiting.work.memory.waiting += waiting.count
+        waiting.work.memory.wait(waiting.count)
         return self.lane_of(name)
 
     def forget(self, queue: "deque[Slice[Cursor]]") -> None:
         """Takes a queue's first slice away; what was not handed out of it never will be."""
         first = queue.popleft()
-        first.work.memory.waiting -= first.count
+        first.work.memory.wait(-first.count)
         first.work.free(int(first.sizes.sum()))
 
     def _queue(self, name: str) -> "deque[Slice[Cursor]]":
@@ -108,8 +108,8 @@ class LaneQueues:
         for waiting in [each for each in queue if each.work is work]:
             queue.remove(waiting)
             there.append(waiting)
-            work.memory.waiting -= waiting.count
-            memory.waiting += waiting.count
+            work.memory.wait(-waiting.count)
+            memory.wait(waiting.count)
         self.end_turn()
 
     # --- what may be handed out
