@@ -189,7 +189,7 @@ class LaneQueues:
     # --- turns
 
     def of_lane(self, lane: str) -> "deque[Slice[Cursor]] | None":
-        """The queue of a lane, charged with nothing, while others wait and nothing of any lane is behind; else None."""
+        """A lane's queue, to take one record from without a turn while others wait; None where `next` has to say."""
         if self._backlogs or not self.may_hand_out(lane) or not self.others_wait(lane):
             return None
         return self._queues[lane]
