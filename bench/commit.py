@@ -22,6 +22,7 @@ from bench.harness.rounds import rows, verdict
 from bench.harness.tables import Table, made_with
 from braid.client.commits.claims import claims_of
 from braid.client.commits.committer import Committer
+from braid.client.commits.encoder import CommitEncoder
 from braid.client.delivery.lease_work import LeaseWork
 from braid.client.delivery.memory_bound import MemoryBound
 from braid.client.delivery.ready_queue import ReadyQueue
@@ -94,8 +95,8 @@ class Contest:
         """Braid's committer, with what was lent to it."""
         offsets, admin = self.cluster().offsets(), self.cluster().admin()
         committer = Committer(
-            system_host(), group, offsets, admin,
-            interval_seconds=COMMIT_INTERVAL_SECONDS, detached=bool, refused=_refuse,
+            system_host(), group, offsets, CommitEncoder(group, admin, detached=bool),
+            interval_seconds=COMMIT_INTERVAL_SECONDS, refused=_refuse,
         )  # fmt: skip
         if lent is not None:
             committer.lend(lent)

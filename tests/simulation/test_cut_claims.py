@@ -9,7 +9,7 @@ from typing import Final
 
 import pytest
 
-from braid.client.commits import committer, restore
+from braid.client.commits import encoder, restore
 from braid.kernel.ports import Committed
 from braid.kernel.progress.fields import EnvelopeFields
 from tests.simulation.losing_plans import CUTS, gaps, losing
@@ -49,7 +49,7 @@ def _believe_all(fields: EnvelopeFields, horizon: int) -> EnvelopeFields:
     return fields
 
 
-def _state_the_newest(self: committer._Encoded) -> Committed:
+def _state_the_newest(self: encoder.EncodedProgress) -> Committed:
     """States a leader epoch that nothing claimed bears, so that no later leader ever shows."""
     return Committed(self.commit.offset, self.commit.metadata, _NEWEST)
 
@@ -61,7 +61,9 @@ def _state_the_newest(self: committer._Encoded) -> Committed:
     [
         Mutant("a record outlives a cut", "I1 zero loss", [(restore, "cut", _believe_all)]),
         Mutant(
-            "a commit vouches for later leaders", "I3", [(committer._Encoded, "committed", property(_state_the_newest))]
+            "a commit vouches for later leaders",
+            "I3",
+            [(encoder.EncodedProgress, "committed", property(_state_the_newest))],
         ),
     ],
     ids=lambda mutant: mutant.name,

@@ -13,30 +13,21 @@ While commits are refused, or left without an answer, work goes on up to a bound
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from typing import NamedTuple
 
-from braid.client.commits.claims import claims_of, newest_epoch
-from braid.client.commits.last_fingerprints import LastFingerprints
-from braid.client.commits.spill import Spill
-from braid.client.delivery.lease_work import LeaseWork, Version
-from braid.client.telemetry.metrics import Level, instruments
-from braid.kernel.envelope import EncodedCommit, encode
-from braid.kernel.envelope.fit import left_out
+from braid.client.commits.encoder import CommitEncoder, EncodedProgress
+from braid.client.delivery.lease_work import LeaseWork
 from braid.kernel.errors import BraidError, ClusterAccessDenied, ClusterUnavailable, Fenced, Invalid, NotFound
 from braid.kernel.ids import LeaseId
 from braid.kernel.limits.client import COMMIT_RECORDS_MAX, FINAL_COMMIT_SECONDS, RECOMMIT_SECONDS
-from braid.kernel.limits.envelope import ENVELOPE_UNITS_DEFAULT
 from braid.kernel.limits.leases import CLUSTER_REACHED_SECONDS, UNCOMMITTED_RECORDS_MAX
 from braid.kernel.ports import (
     Committed,
     Contact,
     Generation,
     Host,
-    KafkaAdmin,
     KafkaOffsets,
     TopicPartition,
 )
-from braid.kernel.progress.fields import EnvelopeFields
 
 _log = logging.getLogger("braid.consumer")
 
@@ -45,81 +36,56 @@ async def _ask_nobody(generation: Generation) -> None:
     """Where leases are not an assigner's."""
 
 
-class _Encoded(NamedTuple):
-    """A lease's progress as it is to be committed, and which version of it that is."""
-
-    work: LeaseWork
-    version: Version
-    commit: EncodedCommit
-    stated: EnvelopeFields  # with the record that it points to
-    leader_epoch: int  # the newest among what the work knew of its log when this was taken
-
-    @property
-    def committed(self) -> Committed:
-        """For Kafka."""
-        return Committed(self.commit.offset, self.commit.metadata, self.leader_epoch)
-
-
 class Committer:
-    """The commits of one group's leases on one cluster."""
+    """The commits of one group's leases on one cluster.
+
+    Attributes:
+        encoder: Says what they state.
+        generation: What they carry; None before one was lent.
+    """
 
     def __init__(
         self,
         host: Host,
         group: str,
         offsets: KafkaOffsets,
-        admin: KafkaAdmin,
+        encoder: CommitEncoder,
         *,
         interval_seconds: float,
-        detached: Callable[[], bool],
         refused: Callable[[BraidError], None],
         ask: Callable[[Generation], Awaitable[None]] = _ask_nobody,
         resumed: Callable[[], None] = lambda: None,
-        spill: Spill | None = None,
-        before: Callable[[LeaseWork], None] = lambda work: None,
     ) -> None:
-        """`detached` tells whether no assigner is in reach; `refused` hears of an error no repetition can mend.
+        """`encoder` says what a commit states; `refused` hears of an error no repetition can mend.
 
-        `ask` tells the assigner of a generation that was refused; `resumed` hears when `stopped` may have ended;
-        `spill` takes what does not fit a commit (None: that is not claimed); `before` sees each lease whose progress is
-        about to be stated.
+        `ask` tells the assigner of a generation that was refused; `resumed` hears when `stopped` may have ended.
         """
-        self._works: dict[LeaseId, LeaseWork] = {}
+        self.encoder = encoder
         self.generation: Generation | None = None
-        measured, self._attributes = instruments(), {"messaging.consumer.group.name": group}
-        self._truncated = measured.truncated if measured else None
-        self._unstated = Level(measured.unstated if measured else None, self._attributes)
-        self.truncated = 0  # commits that claim less than is done
-        self.unstated: dict[LeaseId, int] = {}  # rejected or expired offsets that the newest commit states nowhere
+        self._host = host
+        self._group = group
+        self._offsets = offsets
+        self._interval_seconds = interval_seconds
+        self._refused = refused
         self._ask = ask
         self._resumed = resumed
-        self._before = before
-        self._spill = spill
-        self._ascii_only = False
+        self._works: dict[LeaseId, LeaseWork] = {}
         self._lent = asyncio.Event()
         self._stale = False  # the cluster knows a newer generation than this member
+        self._fenced = False
         self._answered_at = float("-inf")
         self._asked_at: float | None = None  # when the oldest commit was sent since the last answer
         self._told_full = False  # since then
         self._denial = ""  # why the cluster refuses commits
         self._uncommitted = 0  # records done since the last commit that was taken
-        self._host = host
-        self._group = group
-        self._offsets = offsets
-        self._interval_seconds = interval_seconds
-        self._detached = detached
-        self._refused = refused
-        self._limit_units = ENVELOPE_UNITS_DEFAULT
+        self._done_since = 0
         self._recommit_seconds = RECOMMIT_SECONDS
         self._due = asyncio.Event()
-        self._done_since = 0
-        self._fenced = False
         self._lock = asyncio.Lock()
-        self._fingerprints = LastFingerprints(admin)
 
     def learn(self, limit_units: int, retention_minutes: int) -> None:
         """Takes over what the cluster allows: metadata units of a commit, and how long it keeps one."""
-        self._limit_units = limit_units
+        self.encoder.limit(limit_units)
         self._recommit_seconds = min(RECOMMIT_SECONDS, retention_minutes * 60 / 3)
 
     def lend(self, generation: Generation) -> None:
@@ -163,10 +129,6 @@ class Committer:
         """Whether nothing more is begun before a commit is answered."""
         return self._full and self._unanswered
 
-    def foresee_last(self, work: LeaseWork) -> None:
-        """A last commit of a lease comes once it is drained: what that needs of the cluster is asked for now."""
-        self._fingerprints.foresee(work)
-
     @property
     def works(self) -> Sequence[LeaseWork]:
         """The work on all leases whose progress is committed."""
@@ -180,10 +142,7 @@ class Committer:
         """The lease is gone: nothing more of it is committed."""
         if self._works.get(work.lease.id) is work:
             del self._works[work.lease.id]
-        if self._spill is not None:
-            self._spill.remove(work.lease.id, work.lease.epoch)
-        self._leave_out(work.lease.id, 0)
-        self._fingerprints.forget(work.lease.id)
+        self.encoder.forget(work)
         if not self._works:  # whoever has the leases now repeats what was not committed: that is no work of ours
             self._uncommitted, self._asked_at = 0, None
 
@@ -273,7 +232,7 @@ class Committer:
     async def _commit(self, works: Sequence[LeaseWork], *, final: bool = False) -> None:
         async with self._lock:
             while True:
-                encoded = [await self._encode(work, final) for work in works if not work.ended]
+                encoded = [await self.encoder.encode(work, final=final) for work in works if not work.ended]
                 encoded = [each for each in encoded if not each.work.ended]
                 if not encoded:
                     return
@@ -283,32 +242,17 @@ class Committer:
                     await self._send({each.work.lease.topic_partition: each.committed for each in encoded})
                     break
                 except Invalid as error:
-                    if error.field != "metadata" or not self._shrink():
+                    if error.field != "metadata" or not self.encoder.shrink():
                         raise
             self._uncommitted = max(0, self._uncommitted - uncommitted)  # 0 since, where all leases went meanwhile
             now = self._host.clock.elapsed()
             for each in encoded:
                 self._acknowledge(each, now)
 
-    def _acknowledge(self, stored: _Encoded, now: float) -> None:
-        work, commit = stored.work, stored.commit
-        kept_down = commit.offset < stored.stated.base  # what kept the base down is stated now
-        work.committed(stored.version, stored.stated, now, again=kept_down)
-        if self._spill is not None:
-            self._spill.acknowledged(work.lease.id, work.lease.topic_partition, commit.stated)
-
-    def _shrink(self) -> bool:
-        """What a cluster refuses is written smaller: in one byte a character, as some count bytes, then half as much.
-
-        Returns whether that can still help.
-        """
-        if not self._ascii_only:
-            self._ascii_only = True
-            _log.warning("commits of group %s are written in ASCII: the cluster counts their bytes", self._group)
-            return True
-        self._limit_units //= 2
-        _log.warning("commits of group %s get %d units: the cluster refuses more", self._group, self._limit_units)
-        return self._limit_units > 0
+    def _acknowledge(self, stored: EncodedProgress, now: float) -> None:
+        kept_down = stored.commit.offset < stored.stated.base  # what kept the base down is stated now
+        stored.work.committed(stored.version, stored.stated, now, again=kept_down)
+        self.encoder.acknowledged(stored)
 
     async def _send(self, commits: dict[TopicPartition, Committed]) -> None:
         """One request with what is lent at this moment. One that is refused although nothing newer is there is told."""
@@ -340,45 +284,6 @@ class Committer:
         if awaited:
             self._resumed()
 
-    async def _encode(self, work: LeaseWork, final: bool) -> _Encoded:
-        self._before(work)
-        work.note_acked()
-        version = work.version
-        leader_epoch, fields = newest_epoch(work), claims_of(work, detached=self._detached())
-        if final:
-            fields = await self._fingerprints.added_to(fields, work)
-        commit = encode(fields, self._limit_units, ascii_only=self._ascii_only)
-        if commit.truncated and self._spill is not None:
-            written = await self._spill.write(work.lease.id, work.lease.topic_partition, fields)
-            if written is not None:
-                pointer, record = written
-                said = fields if record.whole else record.stated
-                beside = encode(said, self._limit_units, ascii_only=self._ascii_only, spill=pointer)
-                if beside.stated.spill is not None:
-                    self._leave_out(work.lease.id, left_out(fields, record.stated))
-                    return _Encoded(work, version, beside, record.stated, leader_epoch)
-        unstated = left_out(fields, commit.stated) if commit.truncated else 0
-        self._leave_out(work.lease.id, unstated)
-        if commit.truncated:
-            self.truncated += 1
-            if self._truncated is not None:
-                self._truncated.add(1, self._attributes)
-            _log.warning(
-                "%s: progress does not fit its commit; what is left out will be repeated, %d rejected offsets among it",
-                work.lease.id, unstated,
-            )  # fmt: skip
-        return _Encoded(work, version, commit, commit.stated, leader_epoch)
-
-    def _leave_out(self, lease: LeaseId, unstated: int) -> None:
-        """So many rejected or expired offsets of a lease are stated nowhere from now on."""
-        if unstated:
-            self.unstated[lease] = unstated
-        else:
-            self.unstated.pop(lease, None)
-        self._unstated.set(sum(self.unstated.values()))
-
     def _wants_commit(self, work: LeaseWork) -> bool:
         """Dirty, or so long committed that the cluster would soon forget it; all while an answer is waited for."""
-        if not work.restored:
-            return False
         return work.dirty or self._awaiting or self._host.clock.elapsed() - work.committed_at > self._recommit_seconds

@@ -148,7 +148,7 @@ class Backlogs:
 
     def _begin_head(self, work: LeaseWork, cluster: ClusterWork, end: int, permille: int) -> None:
         older = work.split(end, permille)
-        cluster.intake.remove(older)
+        cluster.fetching.leave_head(older)
         self._fall_behind(older, end, permille)
         cluster.add(work)
 
@@ -161,11 +161,11 @@ class Backlogs:
             self._fall_behind(older, until, work.backlog_permille)
         self._changed()
 
-    def close_finished(self, work: LeaseWork, cluster: ClusterWork) -> None:
+    def close_finished(self, cluster: ClusterWork, work: LeaseWork) -> None:
         """The lowest cursors whose ranges are done exist no more: the next one states what they still had to."""
         closed = False
         while (oldest := work.close_oldest()) is not None:
-            cluster.read_behind(work, done=oldest)
+            cluster.fetching.read_behind(work, done=oldest)
             self.forget(oldest)
             closed = True
         if closed:

@@ -5,42 +5,33 @@ from functools import partial
 from typing import NamedTuple, Protocol
 
 from braid.client.commits.committer import Committer
+from braid.client.commits.encoder import CommitEncoder
 from braid.client.commits.restore import Restored, restore
 from braid.client.commits.spill import Spill
-from braid.client.consumer_settings import ConsumerSettings
-from braid.client.consuming.background import Background
+from braid.client.consuming.cluster_fetching import ClusterFetching
+from braid.client.consuming.consumer_context import ConsumerContext
 from braid.client.consuming.fetch_loop import FetchLoop
-from braid.client.delivery.cursor import Cursor
-from braid.client.delivery.dead_letter_limit import Brakes
 from braid.client.delivery.lease_work import LeaseWork
-from braid.client.delivery.memory_bound import MemoryBound
-from braid.client.delivery.ready_queue import ReadyQueue
 from braid.client.delivery.stages import Stage
-from braid.client.handling.dead_letters import DeadLetters
-from braid.client.handling.retries import Retries
 from braid.client.records.delivery import OwnedLease
 from braid.client.records.record import Record
 from braid.client.records.where import headers_asked
 from braid.client.telemetry.zone_bytes import Tally
 from braid.kernel.errors import BraidError
-from braid.kernel.limits.client import BACKLOG_PARTITION_BYTES, FETCH_PARTITION_BYTES
-from braid.kernel.ports import Contact, Generation, Host, Isolation, KafkaCluster, Task
+from braid.kernel.ports import Contact, Generation, Isolation, KafkaCluster, Task
 
 
-class Shared(NamedTuple):
-    """Parts of a consumer that all of its leases use."""
+class ClusterSettling(NamedTuple):
+    """Where records of one cluster go that are not simply done; `stages.Settling`."""
 
-    ready: ReadyQueue
-    memory: MemoryBound
-    retries: Retries
-    dead_letters: DeadLetters
-    brakes: Brakes
+    park: Callable[[Record, float], None]
+    write_dead_letter: Callable[[Record, BaseException | str], None]
+    settled: Callable[[int], None]
 
 
 class ClusterLeases(Protocol):
     """The leases of a consumer, as its work on one cluster knows them."""
 
-    @property
     def detached(self) -> bool:
         """Whether no assigner is in reach."""
         ...
@@ -53,80 +44,71 @@ class ClusterLeases(Protocol):
         """The cluster refuses commits of this generation: the assigner is asked for a newer one."""
         ...
 
-    def close_finished(self, work: LeaseWork, cluster: "ClusterWork") -> None:
+    def close_finished(self, cluster: "ClusterWork", work: LeaseWork) -> None:
         """A commit is about to be made: backlog cursors of the lease that are done are closed."""
         ...
 
 
 class ClusterWork:
-    """One cluster's share of a consumer; also what its partitions' records turn to when they are settled."""
+    """One cluster's share of a consumer.
+
+    Attributes:
+        fetching: What is fetched of it.
+        committer: Commits to it.
+        settling: Where its partitions' records turn to when they are settled.
+        cluster_id: Its own id; empty before it told any.
+    """
 
     def __init__(
-        self,
-        host: Host,
-        name: str,
-        cluster: KafkaCluster,
-        settings: ConsumerSettings,
-        shared: Shared,
-        background: Background,
-        leases: ClusterLeases,
-        *,
-        zone: str,
-        fetched: Tally,
+        self, name: str, cluster: KafkaCluster, context: ConsumerContext, leases: ClusterLeases, fetched: Tally
     ) -> None:
         """`fetched` counts the bytes that come."""
+        host, settings, background = context.host, context.settings, context.background
         self.admin = cluster.admin()
         self.offsets = cluster.offsets()
-        fetching = partial(
-            cluster.fetcher,
-            isolation=Isolation.READ_COMMITTED,
-            client_rack=zone,
-            keep_damaged_bytes=settings.quarantine_bytes,
-        )
-        fetcher = fetching(max_partition_bytes=FETCH_PARTITION_BYTES)
-        asked = headers_asked(settings.where)
-        self.intake = FetchLoop(
-            host, fetcher, shared.memory, leases.begin_anew, lambda: self.committer.stopped, asked, fetched
-        )
-        self._behind: FetchLoop | None = None  # once a lease here is split: older ranges are read beside the log's head
-        self._open_behind: Callable[[], FetchLoop] = lambda: FetchLoop(
-            host,
-            fetching(max_partition_bytes=BACKLOG_PARTITION_BYTES),
-            shared.memory,
-            leases.begin_anew,
-            lambda: self.committer.stopped,
-            asked,
-            fetched,
-        )
         self._group = settings.group
         self._spill = Spill(host, cluster, self.admin, settings.group, background.beside)
+        before = partial(leases.close_finished, self)
+        encoder = CommitEncoder(settings.group, self.admin, detached=leases.detached, spill=self._spill, before=before)
         self.committer = Committer(
             host,
             settings.group,
             self.offsets,
-            self.admin,
+            encoder,
             interval_seconds=settings.commit_interval_seconds,
-            detached=lambda: leases.detached,
             refused=background.refuse,
             ask=partial(leases.ask_generation, name),
-            resumed=self._review,
-            spill=self._spill,
-            before=lambda work: leases.close_finished(work, self),
+            resumed=lambda: self.fetching.review(),
         )
-        self.settled = self.committer.settled
-        self._retries = shared.retries
-        self._dead_letters = shared.dead_letters
+        self.fetching = ClusterFetching(self._loops(cluster, context, leases, fetched), background.watched)
+        self.settling = ClusterSettling(context.retries.park, context.dead_letters.write, self.committer.settled)
         self._watch = background.watched
         self._tasks: list[Task] = []
         self._described = False
         self._unread: dict[LeaseWork, tuple[float, str]] = {}  # since when progress is being read; why it is still
         self._elapsed = host.clock.elapsed
-        self.cluster_id = ""  # its own
+        self.cluster_id = ""
+
+    def _loops(
+        self, cluster: KafkaCluster, context: ConsumerContext, leases: ClusterLeases, fetched: Tally
+    ) -> Callable[[int], FetchLoop]:
+        asked = headers_asked(context.settings.where)
+
+        def open_loop(max_partition_bytes: int) -> FetchLoop:
+            fetcher = cluster.fetcher(
+                isolation=Isolation.READ_COMMITTED,
+                client_rack=context.zone,
+                keep_damaged_bytes=context.settings.quarantine_bytes,
+                max_partition_bytes=max_partition_bytes,
+            )
+            return FetchLoop(context.host, fetcher, context.memory, leases.begin_anew, self.committer, asked, fetched)
+
+        return open_loop
 
     def start(self) -> None:
         """Starts fetching and committing."""
+        self.fetching.start()
         self._tasks = [
-            self._watch(self.intake.run, "intake"),
             self._watch(self.committer.run, "committer"),
             self._watch(self.committer.tick, "commit-interval"),
         ]
@@ -163,43 +145,17 @@ class ClusterWork:
         """Begins to fetch and commit a restored lease."""
         self._unread.pop(work, None)
         self.committer.add(work)
-        self.intake.add(work.head)
-        self.read_behind(work)
-
-    def read_behind(self, work: LeaseWork, done: Cursor | None = None) -> None:
-        """Fetches the range of a lease's oldest backlog cursor, if it has one, after the one that is done."""
-        if self._behind is not None and done is not None:
-            self._behind.remove(done)
-        if not (work.behind and work.working):
-            return
-        if self._behind is None:
-            self._behind = self._open_behind()
-            self._tasks.append(self._watch(self._behind.run, "intake-behind"))
-        self._behind.add(work.behind[0])
-
-    def _review(self) -> None:
-        self.intake.review()
-        if self._behind is not None:
-            self._behind.review()
+        self.fetching.add(work)
 
     def contact(self) -> Contact:
         """Whether the cluster answers fetches and commits."""
-        found = self.intake.contact().joined(self.committer.contact())
-        return found if self._behind is None else found.joined(self._behind.contact())
+        return self.fetching.contact().joined(self.committer.contact())
 
     def remove(self, work: LeaseWork) -> None:
         """Ends fetching and committing a lease."""
         self._unread.pop(work, None)
         self.committer.remove(work)
-        self.stop_reading(work)
-
-    def stop_reading(self, work: LeaseWork) -> None:
-        """Ends fetching a lease, with all its cursors."""
-        if work.restored:
-            self.intake.remove(work.head)
-        if self._behind is not None:
-            for older in work.behind:
-                self._behind.remove(older)
+        self.fetching.remove(work)
 
     async def close(self) -> None:
         """Stops loops and clients, whatever state the cluster is in."""
@@ -207,19 +163,7 @@ class ClusterWork:
             task.cancel()
         for task in self._tasks:
             await task.ended()
-        await self.intake.close()
-        if self._behind is not None:
-            await self._behind.close()
+        await self.fetching.close()
         await self._spill.close()
         await self.offsets.close()
         await self.admin.close()
-
-    # --- settling records
-
-    def park(self, record: Record, delay_seconds: float) -> None:
-        """Brings the record back after a wait."""
-        self._retries.park(record, delay_seconds)
-
-    def write_dead_letter(self, record: Record, error: BaseException | str) -> None:
-        """Copies the record to its stream's dlq lane."""
-        self._dead_letters.write(record, error)

@@ -6,7 +6,6 @@ Here is what applications call, and here the parts meet that know nothing of one
 
 import asyncio
 import contextlib
-import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractContextManager
 from functools import partial
@@ -15,28 +14,16 @@ from typing import TYPE_CHECKING, Self, cast
 
 from braid.client.consumer_settings import ConsumerSettings
 from braid.client.consuming.background import Background
-from braid.client.consuming.cluster import Shared
 from braid.client.consuming.cluster_session import ClusterSession
-from braid.client.consuming.explain import (
-    Explained,
-    Lease,
-    Sight,
-    behind_waits,
-    explained,
-    out_of_turn,
-    sight,
-    silent,
-    view,
-)
+from braid.client.consuming.consumer_context import ConsumerContext
+from braid.client.consuming.explain import Explained, Lease, view
+from braid.client.consuming.explainer import Explainer
+from braid.client.consuming.lane_control import LaneControl
 from braid.client.consuming.leases import LeaseWorks, OpenLeases
-from braid.client.delivery.dead_letter_limit import Brakes
 from braid.client.delivery.fetch_pauses import FetchPauses
 from braid.client.delivery.handler_lanes import HandlerPlace
-from braid.client.delivery.lane_states import Hold, LaneStates
-from braid.client.delivery.lease_work import LeaseWork
 from braid.client.delivery.memory_bound import MemoryBound
 from braid.client.delivery.ready_queue import ReadyQueue
-from braid.client.handling.circuit_breaker import Circuits
 from braid.client.handling.dead_letters import DeadLetters
 from braid.client.handling.retries import Retries
 from braid.client.handling.runner import HandlerRunner, Supply
@@ -60,7 +47,6 @@ from braid.kernel.ports import Host, Kafka, Threads
 if TYPE_CHECKING:
     from braid.client.records.batch import Batch
 
-_log = logging.getLogger("braid.consumer")
 Handler = Callable[[Record], object]
 
 
@@ -88,34 +74,23 @@ class Consumer:
         self._ready = ReadyQueue(settings.lanes)
         ready_records_max = max(READY_RECORDS_MAX, READY_RECORDS_PER_HANDLER * settings.handlers)
         self._memory = MemoryBound(settings.max_in_flight_bytes, settings.lanes, ready_records_max)
-        self._lanes = LaneStates(self._ready)
         self._background = Background(host.tasks, self._ready.fail)
         self._runners = Runners(settings.handlers)
-        beside = self._background.beside
-        self._brakes = Brakes(settings.retry.dead_letters, self._stopped)
-        self._circuits = Circuits(
-            host, settings.retry.circuit, self._lanes, self._brakes, tell=self._tell_stopped, beside=beside
-        )
         self._levels = Levels(settings.group)
-        self._held_back = FetchPauses(self._memory, self._lanes, self._levels.held_back, self._levels.copying)
-        self._retries = Retries(
-            host, self._held_back.parked, settings.retry.budget, self._brakes, self._lanes, self._levels.parked
+        self._lanes = LaneControl(
+            host, settings, self._ready, self._background, self._levels.stopped, self._tell_stopped
         )
+        brakes, states = self._lanes.brakes, self._lanes.states
+        pauses = FetchPauses(self._memory, states, self._levels.held_back, self._levels.copying)
+        self._retries = Retries(host, pauses.parked, settings.retry.budget, brakes, states, self._levels.parked)
         self._dead_letters = DeadLetters(
-            host, settings.group, open_producer, beside=beside, held=self._held_back.copied
+            host, settings.group, open_producer, beside=self._background.beside, held=pauses.copied
         )
-        shared = Shared(self._ready, self._memory, self._retries, self._dead_letters, self._brakes)
-        self._works = LeaseWorks(
-            host,
-            kafka,
-            open_leases,
-            self._background,
-            self._runners,
-            shared,
-            resumed=self._resumed,
-            zone=zone,
-            settings=settings,
+        context = ConsumerContext(
+            host, settings, zone, self._background, self._ready, self._memory, self._retries, self._dead_letters, brakes
         )
+        self._works = LeaseWorks(kafka, open_leases, self._runners, context, resumed=self._lanes.resume_stopped)
+        self._explainer = Explainer(self._works, context, states, self._runners)
         self._session = self._works.session
         self._way = ""  # how records are taken, where an order is kept
 
@@ -170,7 +145,8 @@ class Consumer:
             Invalid: `concurrency` asks for more threads than `HANDLER_THREADS_MAX`.
         """
         self._take_as("records")
-        await self._handle(lambda place: Supply(place.take_quickly, place.take), handler, ThreadRecord)
+        ready = self._ready
+        await self._handle(lambda place: Supply(place.take_quickly, partial(ready.take, place)), handler, ThreadRecord)
 
     async def run_batches(self, handler: Callable[["Batch"], object], *, max_records: int = FETCH_RECORDS_MAX) -> None:
         """As `run`, with batches of one partition, up to `concurrency` at once.
@@ -185,7 +161,7 @@ class Consumer:
         from braid.client.records.batch import Batch, ThreadBatch  # pyarrow is loaded by who wants columns
 
         async def take(place: HandlerPlace) -> Batch | None:
-            taken = await place.take_slice(max_records)
+            taken = await self._ready.take_slice(max_records, place)
             return None if taken is None else Batch(taken)
 
         self._take_as("batches")
@@ -208,7 +184,7 @@ class Consumer:
                 awaited,
                 self._background.watched,
                 in_threads=threads is not None,
-                trouble=self._circuits,
+                trouble=self._lanes.circuits,
                 again=self._retries.again,
                 overdue_changed=self._overdue_changed,
                 observer=self._works.observer,
@@ -222,7 +198,7 @@ class Consumer:
         finally:
             self._runners.remove(handling)
             if not self._runners:
-                self._circuits.close_all()
+                self._lanes.circuits.close_all()
             if threads is not None:
                 threads.close()
         if self._background.refusal is not None:
@@ -232,11 +208,11 @@ class Consumer:
         """Records one by one, until the consumer is closed. Each is to be settled: `ack`, `retry`, `reject` …"""
         self._take_as("records")
         ready = self._ready
-        run = ready.run
+        ahead = ready.run.records
         while (record := await ready.take()) is not None:
             yield record
-            while run:  # looked at each time: what is left of it may be recalled
-                yield run.popleft()
+            while ahead:  # looked at each time: what is left of it may be recalled
+                yield ahead.popleft()
 
     async def batches(self, max_records: int = FETCH_RECORDS_MAX) -> "AsyncIterator[Batch]":
         """Records as columns, of one partition at a time, until the consumer is closed.
@@ -298,61 +274,25 @@ class Consumer:
 
     def pause(self, lane: str) -> None:
         """Hands out no more records of a lane; what is fetched waits."""
-        self._lanes.hold(lane, Hold.APPLICATION)
+        self._lanes.pause(lane)
 
     def resume(self, lane: str) -> None:
         """Hands records of a lane out again, whether it was paused or `stopped` told of it: that is over."""
-        self._lanes.release(lane, Hold.APPLICATION)
-        self._go_on(lane)
+        self._lanes.resume(lane)
 
     def stopped(self) -> Mapping[str, str]:
         """By lane, why no more of its records are handed out: too many of them would be dead-lettered, or nearly all
         of them fail through no fault of their own (`Retry`).
         """
-        return self._lanes.stopped()
+        return self._lanes.states.stopped()
 
     def explain(self) -> list[Explained]:
         """By lease, what its records are doing now, and what keeps it from doing more."""
-        self._works.note_acked()
-        now_ms, slots = self._host.clock.now_ms(), self._runners.slots()
-        seen = sight(self._works, self._retries.works(), self._works.contacts(), slots)
-        return [
-            explained(
-                work,
-                seen,
-                now_ms,
-                self._blocked(work, seen),
-                self._runners.overdue(work.lease.id),
-                self._ready.ahead(work.cursors),
-            )
-            for work in self._works
-        ]
+        # Batches wait for each other, whatever their keys.
+        return self._explainer.explain(by_key=self._settings.ordering == "key" and self._way == "records")
 
     def _overdue_changed(self) -> None:
         self._levels.overdue.set(self._runners.overdue())
-
-    def _blocked(self, work: LeaseWork, seen: Sight) -> list[str]:
-        lane, cluster = work.lease.id.channel.lane, work.lease.cluster.name
-        kept, unread = self._works.clusters[cluster].committer, self._works.clusters[cluster].unread(work)
-        by_key = self._settings.ordering == "key" and self._way == "records"  # batches wait for each other
-        waits = [*silent(work, seen), *out_of_turn(work, seen, by_key=by_key), *behind_waits(work, seen)]
-        late = kept.unreachable and work.dirty and work.committed_at > 0
-        short, state = self._retries.short_of_budget(lane), self._lanes.of(lane)
-        stream = work.lease.id.channel.stream
-        unwritten = self._dead_letters.trouble(stream) if work.copying else ""
-        reasons = {
-            f"its committed progress is being read, {unread}": bool(unread),
-            f"lane {lane} is stopped: {state.stopped}": bool(state.stopped),
-            f"lane {lane} is paused": state.paused,
-            f"{short:,} records of lane {lane} wait for the retry budget": short > 0,
-            f"{state.fetching_paused}: fetching pauses": bool(state.fetching_paused),
-            f"the memory of lane {lane} is full: fetching pauses": work.memory.held_back and not state.fetching_paused,
-            f"dead letters of stream {stream} cannot be written: {unwritten}": bool(unwritten),
-            f"no commit was answered lately by cluster {cluster}": late,
-            "too much is not committed: fetching pauses": kept.stopped,
-            "no assigner is in reach": not self._session.attached,
-        }
-        return [*(reason for reason, holds in reasons.items() if holds), *waits]
 
     async def commit(self) -> None:
         """Commits everything done so far, now. Raises `ClusterUnavailable` when a cluster does not answer."""
@@ -381,31 +321,7 @@ class Consumer:
         if self._settings.ownership == "exclusive" and self._runners.running:
             self._host.exit("a handler of an exclusive group cannot be cancelled, and its lease is about to run out")
 
-    def _stopped(self, lane: str, reason: str) -> None:
-        """More of a lane's records would be dead-lettered than any record is to blame for."""
-        _log.error(
-            "lane %s of group %s is stopped: %s. Mend the handler, then resume", lane, self._settings.group, reason
-        )
-        self._lanes.hold(lane, Hold.DEAD_LETTERS, reason)
-        self._tell_stopped()
-
-    def _resumed(self, lane: str) -> None:
-        """An operator wants a lane that was stopped to go on."""
-        if lane in self.stopped():
-            self._go_on(lane)
-
-    def _go_on(self, lane: str) -> None:
-        """What `stopped` told of a lane is over; a pause is the application's, and stays."""
-        was_stopped = lane in self.stopped()
-        self._brakes.release(lane)
-        self._circuits.close(lane)
-        self._lanes.release(lane, Hold.DEAD_LETTERS)
-        if was_stopped:
-            self._tell_stopped()
-
-    def _tell_stopped(self) -> None:
-        lanes = self._lanes.stopped()
-        self._levels.stopped.set(len(lanes))
+    def _tell_stopped(self, lanes: dict[str, str]) -> None:
         if not self.closed:
             self._background.beside(lambda: self._session.stopped(lanes), "stopped-lanes")
 

@@ -3,10 +3,10 @@
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from typing import Protocol
 
 from braid.client.delivery.cursor import Cursor
 from braid.client.delivery.memory_bound import MemoryBound
-from braid.client.records.braid_headers import MARKS
 from braid.client.records.delivery import OwnedLease
 from braid.client.telemetry.zone_bytes import Tally
 from braid.kernel.errors import BraidError, ClusterUnavailable, OffsetOutOfRange
@@ -14,6 +14,15 @@ from braid.kernel.limits.client import FETCH_RECORDS_MAX, FETCH_WAIT_SECONDS
 from braid.kernel.ports import Contact, FetchLane, Host, KafkaFetcher, TopicPartition
 
 _log = logging.getLogger("braid.consumer")
+
+
+class FetchGate(Protocol):
+    """Says whether anything may be fetched."""
+
+    @property
+    def stopped(self) -> bool:
+        """Whether nothing more is to be begun."""
+        ...
 
 
 class FetchLoop:
@@ -25,18 +34,18 @@ class FetchLoop:
         fetcher: KafkaFetcher,
         memory: MemoryBound,
         out_of_range: Callable[[OwnedLease], None],
-        stopped: Callable[[], bool] = lambda: False,
-        asked: Sequence[str] = MARKS,
-        counted: Tally | None = None,
+        gate: FetchGate,
+        asked: Sequence[str],
+        counted: Tally,
     ) -> None:
         """`out_of_range` hears of a lease whose position left its log: its progress has to be read anew.
 
-        While `stopped` nothing is fetched; whoever ends that calls `review`. `asked` are the headers to fetch.
+        While `gate` is stopped nothing is fetched; whoever ends that calls `review`. `asked` are the headers to fetch.
         `counted` counts the bytes of keys and values of what is taken.
         """
-        self._counted = counted or Tally()
+        self._counted = counted
         self._asked = asked
-        self._stopped = stopped
+        self._gate = gate
         self._host = host
         self._fetcher = fetcher
         self._out_of_range = out_of_range
@@ -44,7 +53,7 @@ class FetchLoop:
         self._lanes: dict[TopicPartition, FetchLane] = {}
         self._paused: dict[TopicPartition, None] = {}
         self._stirred = asyncio.Event()
-        memory.on_room(self._respect_bound)
+        memory.on_room(self.review)
 
     def add(self, cursor: Cursor) -> None:
         """Begins to fetch a cursor's range."""
@@ -64,16 +73,12 @@ class FetchLoop:
         """Connects, then fetches until cancelled, however often the cluster goes away."""
         await self._fetcher.start()
         while True:
-            self._respect_bound()
+            self.review()
             if len(self._paused) == len(self._cursors):
                 self._stirred.clear()
                 await self._stirred.wait()
                 continue
             await self._fetch()
-
-    def review(self) -> None:
-        """Something may be fetched again."""
-        self._respect_bound()
 
     def contact(self) -> Contact:
         """Whether the cluster answers fetches."""
@@ -104,13 +109,13 @@ class FetchLoop:
         self._fetcher.assign({at: cursor.progress.fetched for at, cursor in self._cursors.items()}, self._lanes, known)
         self._stirred.set()
 
-    def _respect_bound(self) -> None:
+    def review(self) -> None:
         """Pauses the partitions of lanes that are full, resumes those of lanes that have room again."""
         for cursor in self._cursors.values():
             cursor.note_acked()
         for lane in {id(cursor.memory): cursor.memory for cursor in self._cursors.values()}.values():
             lane.review()
-        stopped = self._stopped()
+        stopped = self._gate.stopped
         held = {at for at, cursor in self._cursors.items() if stopped or cursor.memory.held_back or cursor.read_up}
         full = [at for at in self._cursors if at in held and at not in self._paused]
         roomy = [at for at in self._paused if at not in held]

@@ -11,10 +11,9 @@ from functools import partial
 
 from braid.api.assigner.v1 import join_pb2
 from braid.client.commits.restore import Restored
-from braid.client.consumer_settings import ConsumerSettings
-from braid.client.consuming.background import Background
 from braid.client.consuming.backlogs import Backlogs
-from braid.client.consuming.cluster import ClusterWork, Shared
+from braid.client.consuming.cluster import ClusterWork
+from braid.client.consuming.consumer_context import ConsumerContext
 from braid.client.delivery.key_order import KeyOrder
 from braid.client.delivery.lease_work import LeaseWork
 from braid.client.delivery.stages import Stage
@@ -32,7 +31,7 @@ from braid.kernel.limits.client import (
     HANDLERS_END_POLL_SECONDS,
     RESTORE_RETRY_SECONDS,
 )
-from braid.kernel.ports import Contact, Generation, Host, Kafka
+from braid.kernel.ports import Contact, Generation, Kafka
 
 _log = logging.getLogger("braid.consumer")
 OpenLeases = Callable[[LeaseListener, Callable[[], join_pb2.Heartbeat]], LeaseKeeper]
@@ -43,27 +42,21 @@ class LeaseWorks:
 
     def __init__(
         self,
-        host: Host,
         kafka: Kafka,
         open_leases: OpenLeases,
-        background: Background,
         runners: Runners,
-        shared: Shared,
+        context: ConsumerContext,
         *,
         resumed: Callable[[str], None],
-        zone: str,
-        settings: ConsumerSettings,
     ) -> None:
         """`open_leases` gets who hears of leases, and what fills heartbeats; `resumed` hears what an operator wants."""
-        self._host = host
+        settings = context.settings
         self._kafka = kafka
-        self._background = background
         self._runners = runners
+        self._context = context
+        self._host, self._background, self._settings = context.host, context.background, settings
         self._resumed = resumed
-        self._shared = shared
-        self._zone = zone
-        self._settings = settings
-        self.observer = observer(host.clock, settings.group, self._cluster_id)
+        self.observer = observer(context.host.clock, settings.group, self._cluster_id)
         self._exclusive = settings.ownership == "exclusive"
         self._works: dict[LeaseId, LeaseWork] = {}
         self._left_over: list[LeaseWork] = []  # exclusive: ended, and not all that was handed out is settled
@@ -71,12 +64,13 @@ class LeaseWorks:
         self.session = open_leases(self, self._loads)
         self._backlogs = Backlogs(
             self._works,
-            shared.ready,
-            shared.memory,
+            context.ready,
+            context.memory,
             ordered=settings.ordering != "none",
             slots=runners.slots,
             changed=self._tell_splits,
         )
+        self.close_finished = self._backlogs.close_finished
 
     def __iter__(self) -> Iterator[LeaseWork]:
         """The work on what is owned now."""
@@ -208,11 +202,11 @@ class LeaseWorks:
         return LeaseWork(
             held,
             group=self._settings.group,
-            ready=self._shared.ready,
-            settling=cluster,
-            memory=self._shared.memory.lane(held.id.channel.lane),
+            ready=self._context.ready,
+            settling=cluster.settling,
+            memory=self._context.memory.lane(held.id.channel.lane),
             may_start=self.session.may_start if self._exclusive else None,
-            brake=self._shared.brakes.lane(held.id.channel.lane),
+            brake=self._context.brakes.lane(held.id.channel.lane),
             new_order=None if ordering == "none" else partial(KeyOrder, by_key=ordering == "key"),
             where=self._settings.where,
         )
@@ -244,9 +238,9 @@ class LeaseWorks:
 
     async def _hand_back(self, work: LeaseWork, deadline_seconds: float) -> None:
         cluster = self.clusters[work.lease.cluster.name]
-        cluster.stop_reading(work)
+        cluster.fetching.remove(work)
         work.drain()
-        cluster.committer.foresee_last(work)
+        cluster.committer.encoder.foresee_last(work)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(deadline_seconds * 0.8):
                 await work.drained()
@@ -298,20 +292,15 @@ class LeaseWorks:
         if name not in self.clusters:
             cluster = self._kafka.cluster(held.cluster.bootstrap, held.cluster.security_profile)
             self.clusters[name] = ClusterWork(
-                self._host,
                 name,
                 cluster if self.observer is None else self.observer.watch(cluster, name),
-                self._settings,
-                self._shared,
-                self._background,
+                self._context,
                 self,
-                zone=self._zone,
-                fetched=tally(FETCHED, name, held.cluster.zone, self._zone),
+                tally(FETCHED, name, held.cluster.zone, self._context.zone),
             )
             self.clusters[name].start()
         return self.clusters[name]
 
-    @property
     def detached(self) -> bool:
         """See `ClusterLeases`."""
         return not self.session.attached
@@ -323,10 +312,6 @@ class LeaseWorks:
     async def ask_generation(self, cluster: str, generation: Generation) -> None:
         """See `ClusterLeases`."""
         await self.session.refused(cluster, generation)
-
-    def close_finished(self, work: LeaseWork, cluster: ClusterWork) -> None:
-        """See `ClusterLeases`."""
-        self._backlogs.close_finished(work, cluster)
 
     def contacts(self) -> dict[str, Contact]:
         """By cluster on which leases lie, whether it answers."""

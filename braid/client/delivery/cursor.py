@@ -114,8 +114,8 @@ class Cursor:
         self._acks_kept = 1  # how many are out is asked with each that is handed out
         self.note_acked()
         self._ready.move(self, memory, queue)
-        self.memory.used -= self._held_bytes
-        memory.used += self._held_bytes
+        self.memory.weigh(-self._held_bytes)
+        memory.weigh(self._held_bytes)
         self.memory, self.queue, self.until = memory, queue, until
         self.version += 1
 
@@ -146,6 +146,7 @@ class Cursor:
         self._ready.recall()
         self._acks_kept = 1
         self.note_acked()
+        self._ready.keeps_no_acks(self)
         self.stage = stage
         if self._ordered_queue is not None:
             self.free(self._ordered_queue.close())
@@ -166,7 +167,8 @@ class Cursor:
         self.note_acked()
         progress, content = self.progress, 0
         before, settled = progress.fetched, self.version
-        for piece in in_order(fetched.parts, missing(fetched.damaged, progress)):
+        pieces = in_order(fetched.parts, missing(fetched.damaged, progress)) if fetched.damaged else fetched.parts
+        for piece in pieces:
             if isinstance(piece, QuarantinedBatch):
                 self._accept_damaged(piece)
             else:
@@ -209,7 +211,7 @@ class Cursor:
     def _weigh(self, size: int) -> None:
         self._bytes_since += size
         self._held_bytes += size
-        self.memory.used += size
+        self.memory.weigh(size)
 
     def hand_out(self, count: int) -> bool:
         """Whether so many waiting records may be handed out now; then they are."""
@@ -255,22 +257,21 @@ class Cursor:
         """The record was processed. Every record passes here: they are kept, to be noted many at once."""
         self._brake.done += 1
         acked = self._acked
-        if not acked:
-            self._ready.keeping.add(self)
         raw = record.raw
         acked.append(raw.offset)
         self._acked_bytes += raw.size
         if self._ordered_queue is not None:
             self._ordered_queue.settled(record)
-        if len(acked) >= self._acks_kept or self._ready.takers:  # noting makes room for more of what they wait for
+        if len(acked) >= self._acks_kept or self._ready.waiters.of_any_lane:  # noting makes room for what they wait for
             self.note_acked()
+        elif len(acked) == 1:
+            self._ready.keeps_acks(self)
 
     def note_acked(self) -> None:
         """Notes what was acknowledged: whoever reads progress, counts or memory sees it from now on."""
         if not self._acked:
             return
         acked, size, self._acked, self._acked_bytes = self._acked, self._acked_bytes, [], 0
-        self._ready.keeping.discard(self)
         if self.stage is not Stage.ENDED:
             self.progress.done_some(acked)
             self._done_since += len(acked)
@@ -378,19 +379,15 @@ class Cursor:
     def _finished(self, count: int, size: int) -> None:
         self.out -= count
         self.version += 1
-        self._held_bytes -= size
-        self.memory.used -= size
-        if self.memory.held_back:
-            self.memory.freed()
+        self.free(size)
         self._context.settling.settled(count)
         if self.stage is Stage.DRAINING or self.until is not None:
             self._check_drained()
 
     def free(self, size: int) -> None:
-        """Records of so many bytes wait here no longer, and will not be handed out."""
+        """Records of so many bytes are done, or will not be handed out: they are held no longer."""
         self._held_bytes -= size
-        self.memory.used -= size
-        self.memory.freed()
+        self.memory.free(size)
 
     def _check_drained(self) -> None:
         if self.until is not None:

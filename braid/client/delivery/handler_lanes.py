@@ -5,16 +5,13 @@ never does: so no lane waits for a slow handler of another, and what was lent co
 where an application says how many each lane has.
 """
 
-from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from braid.client.records.record import Record
-from braid.client.records.slices import Slice
 from braid.kernel.limits.client import HANDLERS_PER_LANE_MIN
 
 if TYPE_CHECKING:
-    from braid.client.delivery.cursor import Cursor
     from braid.client.delivery.ready_queue import ReadyQueue
 
 
@@ -59,27 +56,28 @@ def own_roles(handlers: Mapping[str, int]) -> Sequence[Role]:
 
 
 class HandlerPlace:
-    """Where one handler takes what it handles."""
+    """Where one handler takes what it handles.
 
-    __slots__ = ("_ready", "_run", "helps", "lane")
+    Attributes:
+        lane: See `Role`.
+        helps: See `Role`.
+    """
+
+    __slots__ = ("_next", "_ready", "_run", "helps", "lane")
 
     def __init__(self, ready: "ReadyQueue") -> None:
         """Takes of all lanes in turns, until it is told otherwise."""
         self._ready = ready
-        self._run: deque[Record] = ready.run
+        self._run, self._next = ready.run, ready.run.records
         self.lane, self.helps = ANY
 
+    def work_as(self, role: Role) -> None:
+        """Takes so from now on."""
+        self.lane, self.helps = role
+
     def take_quickly(self) -> Record | None:
-        """The next record, or None when `take` has to see to it."""
-        run = self._run
-        if run and (self.helps or self._ready.runs(self.lane)):
-            return run.popleft()
+        """The next record, or None when `ReadyQueue.take` has to see to it."""
+        records = self._next
+        if records and (self.helps or self._run.is_of_lane(self.lane)):
+            return records.popleft()
         return self._ready.take_quickly(self)
-
-    async def take(self) -> Record | None:
-        """See `ReadyQueue.take`."""
-        return await self._ready.take(self)
-
-    async def take_slice(self, max_records: int) -> "Slice[Cursor] | None":
-        """See `ReadyQueue.take_slice`."""
-        return await self._ready.take_slice(max_records, self)

@@ -33,8 +33,17 @@ class LaneMemory:
         self.held_back = self.blocked or self.used >= bytes_max or self.waiting >= records_max
         return self.held_back
 
-    def freed(self) -> None:
-        """After `used` or `waiting` went down: fetching that was held back may go on."""
+    def weigh(self, size: int) -> None:
+        """So many more bytes are fetched and not done; with a negative number they are another part's from now on."""
+        self.used += size
+
+    def wait(self, records: int) -> None:
+        """So many more records wait; with a negative number fewer do, and `free` is called next."""
+        self.waiting += records
+
+    def free(self, size: int) -> None:
+        """So many bytes are done, or dropped: fetching that was held back may go on."""
+        self.used -= size
         if self.held_back and not self.review():
             self._bound.tell()
 

@@ -37,14 +37,14 @@ class LeaseLife:
 class Settling(Protocol):
     """What becomes of records that are not simply done."""
 
-    def park(self, record: "Record", delay_seconds: float) -> None:
+    def park(self, record: "Record", delay_seconds: float, /) -> None:
         """Brings the record back after a wait."""
         ...
 
-    def write_dead_letter(self, record: "Record", error: BaseException | str) -> None:
+    def write_dead_letter(self, record: "Record", error: BaseException | str, /) -> None:
         """Copies the record to the dlq lane, then calls `Cursor.copied`."""
         ...
 
-    def settled(self, count: int) -> None:
+    def settled(self, count: int, /) -> None:
         """Records are done: a commit may be due."""
         ...

@@ -7,6 +7,7 @@ from functools import partial
 from typing import NamedTuple
 
 from braid.client.commits.committer import Committer
+from braid.client.commits.encoder import CommitEncoder
 from braid.client.commits.restore import restore
 from braid.client.commits.spill import Spill
 from braid.client.delivery.lease_work import LeaseWork
@@ -72,12 +73,10 @@ class PlannerCluster:
             host,
             group,
             self._offsets,
-            self._admin,
+            CommitEncoder(group, self._admin, detached=detached, spill=self._spill),
             interval_seconds=interval_seconds,
-            detached=detached,
             refused=refused,
             ask=ask,
-            spill=self._spill,
         )
 
     def start(self) -> None:

@@ -243,7 +243,7 @@ async def test_of_a_lease_that_is_lost_nothing_counts_as_stated_by_no_commit() -
             await planned(at, by, EMPTY)
             assert by._session is not None
             committer = by._session._clusters["east"].committer
-            committer._leave_out(ONE, 3)
-            assert committer.unstated == {ONE: 3}
+            committer.encoder.leave_out(ONE, 3)
+            assert committer.encoder.unstated() == {ONE: 3}
             by._session.lost(by._session.held)
-            assert (committer.works, committer.unstated) == ((), {})
+            assert (committer.works, committer.encoder.unstated()) == ((), {})

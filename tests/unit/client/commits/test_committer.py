@@ -166,12 +166,12 @@ async def test_rejected_offsets_that_a_commit_has_no_room_for_are_counted_until_
         at.fill(4_000)
         async with member(at, "m", FIRST, commit_interval_seconds=60.0) as (consumer, _):
             await reject_some(at, consumer, 4_000)
-            committer = consumer._works.clusters["east"].committer
+            encoder = consumer._works.clusters["east"].committer.encoder
             await consumer.commit()
-            left = committer.unstated[LeaseId.parse(FIRST)]
+            left = encoder.unstated()[LeaseId.parse(FIRST)]
             base = at.watch.base(TOPIC)
             assert left == sum(is_rejected(offset) for offset in range(base, 4_000)) > 0
-            assert committer.truncated == 1
+            assert encoder.truncated == 1
             await until(lambda: at.watch.base(TOPIC) == 4_000, 2_000.0)
-            assert not committer.unstated and committer.truncated < 50
+            assert not encoder.unstated() and encoder.truncated < 50
             killed(consumer)

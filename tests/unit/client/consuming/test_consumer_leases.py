@@ -230,9 +230,11 @@ def test_a_deadline_measured_from_the_reply_is_caught(monkeypatch: pytest.Monkey
 async def test_an_exclusive_members_handlers_are_cancelled_when_its_lease_is_gone() -> None:
     async with bench() as at:
         at.fill(3)
+        begun: list[int] = []
         cancelled: list[int] = []
 
         async def handle(record: Record) -> None:
+            begun.append(record.offset)
             try:
                 await asyncio.sleep(1_000)
             except asyncio.CancelledError:
@@ -246,6 +248,7 @@ async def test_an_exclusive_members_handlers_are_cancelled_when_its_lease_is_gon
             await until(lambda: cancelled == [0, 1, 2])
             await at.control.grant(0, FIRST)
             at.fill(1)
-            await until(lambda: len(consumer._runners._runners[0]._current) == 4)  # its slots live on
+            await until(lambda: sorted(begun) == [0, 0, 1, 1, 2, 2, 3])  # its slots live on
+            assert cancelled == [0, 1, 2]
             running.cancel()
             killed(consumer)

@@ -45,7 +45,7 @@ async def test_what_is_fetched_while_the_log_s_end_is_asked_for_is_handled_once(
 
             admin.offsets_at = late  # type: ignore[method-assign]  # a broker far away
             await at.control.split(0, FIRST, 0.5)
-            await until(lambda: any(work.behind for work in consumer._works))
+            await until(lambda: any(each.behind for each in consumer.explain()))
             (work,) = consumer._works
             assert work.head.start == work.behind[0].until == work.behind[0].progress.fetched > ends[0], (
                 "nothing is read twice"
@@ -66,10 +66,10 @@ def test_another_share_is_told_with_where_the_lease_is_split(caplog: pytest.LogC
             at.fill(20_000)
             async with member(at, "m", FIRST) as (consumer, _):
                 await at.control.split(0, FIRST, 0.2)
-                await until(lambda: any(work.behind for work in consumer._works))
+                await until(lambda: any(each.behind for each in consumer.explain()))
                 at.fill(5)
                 await at.control.split(0, FIRST, 0.5)
-                await until(lambda: consumer._works._backlogs.told()[0].share == 0.5)
+                await until(lambda: at.control.members[0].splits[-1].leases[0].share == 0.5)
                 killed(consumer)
 
     with caplog.at_level("INFO", "braid.consumer"):

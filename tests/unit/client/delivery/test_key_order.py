@@ -214,7 +214,7 @@ async def test_the_next_of_a_key_does_not_wait_for_what_was_taken_ahead() -> Non
             for offset in range(0, 40, 2):
                 [record] = await take(consumer, 1)
                 assert (record.key, record.offset) == (b"busy", offset)
-                assert len(consumer._ready.run) == 50, "the others were taken ahead"
+                assert len(consumer._ready.run.records) == 50, "the others were taken ahead"
                 at.sunk(record)
                 record.ack()
             killed(consumer)
@@ -242,7 +242,7 @@ async def test_what_was_taken_ahead_of_an_asked_back_lease_goes_to_the_next_hold
         fill_keys(at, 100, lambda n: b"%d" % (n % 60))
         async with member(at, "m", FIRST, ordering="key") as (consumer, _):
             [first] = await take(consumer, 1)
-            assert len(consumer._ready.run) == 59
+            assert len(consumer._ready.run.records) == 59
             await at.control.revoke(0, FIRST)
             await asyncio.sleep(1.0)
             assert [(lease.stage, lease.in_flight) for lease in consumer.leases()] == [("draining", 100)]

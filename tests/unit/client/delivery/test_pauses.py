@@ -7,6 +7,7 @@ from typing import Final
 
 import pytest
 
+from braid.api.assigner.v1 import join_pb2
 from braid.client.consumer_settings import Circuit, DeadLetterLimits, Retry
 from braid.client.consuming.consumer import Consumer
 from braid.client.records.record import Record
@@ -44,6 +45,12 @@ async def stopped_and_mended(retry: Retry) -> AsyncIterator[tuple[Bench, Consume
         await running
 
 
+async def operator_resumes(at: Bench, lane: str) -> None:
+    """Somebody at the command line wants a lane to go on: the assigner says so to the member."""
+    resume = join_pb2.ResumeLane(lane=lane)
+    await at.control.members[-1].call.send(join_pb2.JoinResponse(resume=resume))
+
+
 @BOTH
 def test_who_resumes_in_the_application_lifts_its_pause_too(retry: Retry) -> None:
     async def play() -> None:
@@ -60,8 +67,8 @@ def test_who_resumes_in_the_application_lifts_its_pause_too(retry: Retry) -> Non
 def test_an_operator_who_resumes_a_stopped_lane_lets_it_go_on(retry: Retry) -> None:
     async def play() -> None:
         async with stopped_and_mended(retry) as (at, consumer):
-            consumer._works.resumed("live")
-            assert not consumer.stopped()
+            await operator_resumes(at, "live")
+            await until(lambda: not consumer.stopped())
             await until(lambda: len(at.sink) > COUNT // 2)
 
     virtual(play)()
@@ -73,7 +80,7 @@ def test_an_operator_lifts_no_pause_of_a_lane_that_goes(retry: Retry) -> None:
         async with stopped_and_mended(retry) as (at, consumer):
             consumer.resume("live")
             consumer.pause("live")
-            consumer._works.resumed("live")
+            await operator_resumes(at, "live")
             await asyncio.sleep(1.0)
             before = len(at.sink)
             await asyncio.sleep(5.0)
@@ -87,8 +94,8 @@ def test_an_operator_who_resumes_a_stopped_lane_lifts_no_pause_of_the_applicatio
     async def play() -> None:
         async with stopped_and_mended(retry) as (at, consumer):
             consumer.pause("live")
-            consumer._works.resumed("live")
-            assert not consumer.stopped(), "what the consumer stopped for is over"
+            await operator_resumes(at, "live")
+            await until(lambda: not consumer.stopped())  # what the consumer stopped for is over
             await asyncio.sleep(5.0)
             assert at.sink == []
             assert "lane live is paused" in str(consumer.explain()[0])

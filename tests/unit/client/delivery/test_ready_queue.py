@@ -21,7 +21,7 @@ async def test_a_lease_that_is_asked_back_waits_for_what_was_handed_out_and_for_
         at.fill(100)
         async with member(at, "m", FIRST) as (consumer, _):
             [first] = await take(consumer, 1)
-            assert len(consumer._ready.run) > 50  # taken ahead
+            assert len(consumer._ready.run.records) > 50  # taken ahead
             await at.control.revoke(0, FIRST)
             await asyncio.sleep(1.0)
             assert [lease.stage for lease in consumer.leases()] == ["draining"]
