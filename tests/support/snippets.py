@@ -39,7 +39,7 @@ KINDS: Final = {
     "replica": re.compile(r"(?<=registry-)\d"),
     "number of an event": re.compile(r"(?<=stream/logs/)\d+"),
     "revision": re.compile(r"(?<=route_revision=)\d+"),
-    "reason": re.compile(r"(?<=is DOWN: )[^;]+(?=;)"),
+    "reason": re.compile(r"(?<=is DOWN: ).+(?=; to )"),
 }
 _WAIT: Final = re.compile(r"(?<=--timeout )\d+|(?<=asyncio\.timeout\()\d+|(?<=\.take\()\d+")
 

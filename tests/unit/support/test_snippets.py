@@ -102,6 +102,8 @@ def test_a_page_tells_all_that_is_wrong(tmp_path: Path) -> None:
             "1 record",
         ),
         ("east is dead (process 11, SIGKILL)", "east is dead (process 4711, SIGKILL)", ""),
+        ("east is DOWN: no answer; to west", "east is DOWN: refused; 1 of 1 hosts; to west", ""),
+        ("east is DOWN: no answer; to west", "east is DOWN: refused; to north", "east is DOWN"),
         ("a\nc", "a\nb\nc", "c"),
         ("a", "a\nb", "b"),
         ("a\nb", "a", "b"),
