@@ -12,7 +12,7 @@ in `build/flaky.json`, and is a bug to be mended. A unit, contract or simulation
 import json
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -30,26 +30,37 @@ _FAILED: Final = 1  # pytest's exit codes: tests ran and some failed; there was 
 _NOTHING: Final = 5
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Returns pytest's exit code; 0 when all that failed passed at a later look."""
+def run_pytest(*arguments: str) -> int:
+    """Runs pytest in the checkout; returns its exit code."""
+    return subprocess.run([sys.executable, "-m", "pytest", *arguments], cwd=ROOT, check=False).returncode
+
+
+def main(arguments: Sequence[str], run: Callable[..., int] = run_pytest, root: Path = ROOT) -> int:
+    """Returns pytest's exit code; 0 when all that failed passed at a later look.
+
+    Args:
+        arguments: Tiers and options, see `phases`.
+        run: Runs pytest with some arguments.
+        root: Where pytest notes what failed, and `build` lies.
+    """
     codes, share = [], 1.0
     for phase in phases(arguments):
         given = Deadline(0)
-        codes.append(_pytest(*phase))
+        codes.append(run(*phase))
         share = min(share, given.share)
     print(f"suite: the machine gave {share:.0%} of the time that tests wanted", flush=True)
     code = max((code for code in codes if code != _NOTHING), default=_NOTHING)
-    failed = failures(ROOT) if code == _FAILED else []
+    failed = failures(root) if code == _FAILED else []
     doubted = failed
     for look in ("second", "third") if share < STARVED_SHARE else ("second",):
         if not deserve_second_look(failed, share):
             return code
         print(f"\nsuite: a {look} look at {len(failed)} failed tests of real processes, alone", flush=True)
-        code = _pytest(*failed)
+        code = run(*failed)
         if code == 0:
-            _tell(doubted)
+            _tell(doubted, root)
             return 0
-        failed = failures(ROOT)
+        failed = failures(root)
     return code
 
 
@@ -81,15 +92,11 @@ def deserve_second_look(failed: Sequence[str], share: float) -> bool:
     return 0 < len(failed) <= most and all(test.startswith(REAL) and "::" in test for test in failed)
 
 
-def _tell(failed: Sequence[str]) -> None:
-    report = ROOT / "build" / "flaky.json"
+def _tell(failed: Sequence[str], root: Path) -> None:
+    report = root / "build" / "flaky.json"
     report.parent.mkdir(exist_ok=True)
     report.write_text(json.dumps(list(failed), indent=1) + "\n", encoding="utf-8")
     print("\nsuite: FLAKY, to be mended; failed in the whole run and passed alone:", *failed, sep="\n  ")
-
-
-def _pytest(*arguments: str) -> int:
-    return subprocess.run([sys.executable, "-m", "pytest", *arguments], cwd=ROOT, check=False).returncode
 
 
 if __name__ == "__main__":

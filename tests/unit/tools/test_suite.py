@@ -1,6 +1,7 @@
 """The second look: only at a few tests of real processes, and never in silence."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -19,18 +20,22 @@ def calm(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Deadline, "share", 1.0)
 
 
-@pytest.fixture
-def runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[tuple[str, ...]]:
-    """What pytest was asked to run. It fails where it runs two at once, then passes."""
-    asked: list[tuple[str, ...]] = []
+class FlakyPytest:
+    """A pytest that fails where it runs two at once, then passes; keeps what it was asked to run."""
 
-    def run(*arguments: str) -> int:
-        asked.append(arguments)
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, ...]] = []
+
+    def __call__(self, *arguments: str) -> int:
+        """Returns an exit code."""
+        self.asked.append(arguments)
         return int("--dist=loadfile" in arguments)
 
-    monkeypatch.setattr(suite, "_pytest", run)
-    monkeypatch.setattr(suite, "ROOT", tmp_path)
-    return asked
+
+def ending(*codes: int) -> Callable[..., int]:
+    """A pytest that ends with these codes, one after the other."""
+    left = iter(codes)
+    return lambda *_: next(left)
 
 
 def note(root: Path, *failed: str) -> None:
@@ -39,12 +44,11 @@ def note(root: Path, *failed: str) -> None:
     noted.write_text(json.dumps(dict.fromkeys(failed, True)))
 
 
-def test_a_real_test_that_passes_alone_is_named_flaky(
-    runs: list[tuple[str, ...]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_real_test_that_passes_alone_is_named_flaky(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = FlakyPytest()
     note(tmp_path, REAL)
-    assert suite.main(["tests/e2e"]) == 0
-    assert runs == [
+    assert suite.main(["tests/e2e"], run, tmp_path) == 0
+    assert run.asked == [
         ("--cache-clear", *AT_ONCE, "--durations=20", "tests/e2e"),
         (*ALONE, "--durations=20", "tests/e2e"),
         (REAL,),
@@ -69,12 +73,9 @@ def test_options_reach_every_run() -> None:
     assert alone == [*ALONE, "--durations=20", "--extended", "tests/e2e"]
 
 
-def test_a_failure_in_either_run_fails(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    codes = iter([1, 5, 0])
-    monkeypatch.setattr(suite, "_pytest", lambda *_: next(codes))
-    monkeypatch.setattr(suite, "ROOT", tmp_path)
+def test_a_failure_in_either_run_fails(tmp_path: Path) -> None:
     note(tmp_path, "tests/unit/kernel/progress/test_ranges.py::test_x")
-    assert suite.main(["tests/unit", "tests/e2e"]) == 1
+    assert suite.main(["tests/unit", "tests/e2e"], ending(1, 5, 0), tmp_path) == 1
 
 
 @pytest.mark.parametrize(
@@ -88,10 +89,11 @@ def test_a_failure_in_either_run_fails(monkeypatch: pytest.MonkeyPatch, tmp_path
     ],
     ids=["nothing noted", "unit", "one of simulation", "a file that cannot be imported", "too many"],
 )
-def test_no_second_look_at_anything_else(runs: list[tuple[str, ...]], tmp_path: Path, failed: list[str]) -> None:
+def test_no_second_look_at_anything_else(tmp_path: Path, failed: list[str]) -> None:
+    run = FlakyPytest()
     note(tmp_path, *failed)
-    assert suite.main(["tests/e2e"]) == 1
-    assert len(runs) == 2
+    assert suite.main(["tests/e2e"], run, tmp_path) == 1
+    assert len(run.asked) == 2
 
 
 def test_a_starved_machine_gets_more_looks_at_more_tests(
@@ -105,10 +107,8 @@ def test_a_starved_machine_gets_more_looks_at_more_tests(
         note(tmp_path, *(many if len(asked) <= 2 else many[:1]))
         return next(codes)
 
-    monkeypatch.setattr(suite, "_pytest", run)
-    monkeypatch.setattr(suite, "ROOT", tmp_path)
     monkeypatch.setattr(Deadline, "share", 0.4)
-    assert suite.main(["tests/e2e"]) == 0
+    assert suite.main(["tests/e2e"], run, tmp_path) == 0
     assert asked[2:] == [tuple(many), (many[0],)]
     assert "gave 40% of the time" in capsys.readouterr().out
     assert json.loads((tmp_path / "build" / "flaky.json").read_text()) == many
@@ -116,16 +116,12 @@ def test_a_starved_machine_gets_more_looks_at_more_tests(
     assert not suite.deserve_second_look(["tests/unit/kernel/progress/test_ranges.py::test_x"], 0.4)
 
 
-def test_a_phase_without_tests_is_no_failure_unless_every_phase_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_phase_without_tests_is_no_failure_unless_every_phase_is(tmp_path: Path) -> None:
     for found, expected in ([5, 0], 0), ([0, 5], 0), ([5, 5], 5), ([5, 2], 2):
-        codes = iter(found)
-        monkeypatch.setattr(suite, "_pytest", lambda *_, codes=codes: next(codes))
-        assert suite.main(["tests/e2e"]) == expected
+        assert suite.main(["tests/e2e"], ending(*found), tmp_path) == expected
 
 
-def test_what_fails_twice_has_failed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(suite, "_pytest", lambda *_: 1)
-    monkeypatch.setattr(suite, "ROOT", tmp_path)
+def test_what_fails_twice_has_failed(tmp_path: Path) -> None:
     note(tmp_path, REAL)
-    assert suite.main(["tests/e2e"]) == 1
+    assert suite.main(["tests/e2e"], lambda *_: 1, tmp_path) == 1
     assert not (tmp_path / "build").exists()
