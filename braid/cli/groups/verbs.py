@@ -108,11 +108,11 @@ _Type = Annotated[str, typer.Argument(metavar="TYPE", show_default=False)]
 _Name = Annotated[str, typer.Argument(metavar="NAME", show_default=False)]
 _Member = Annotated[str, typer.Argument(metavar="MEMBER", show_default=False)]
 _Group = Annotated[str, typer.Argument(metavar="GROUP", show_default=False)]
-_InGroup = Annotated[str, typer.Option("--group", metavar="NAME", help="Which, when several have it.")]
+_InGroup = Annotated[str, typer.Option("--group", metavar="NAME", help="The group, if several have this lease.")]
 _Reason = Annotated[str, typer.Option(metavar="TEXT", help="Kept in the group's history.")]
-_Absent = Annotated[bool, typer.Option("--absent", help="The member is not there yet: let the rule wait for it.")]
+_Absent = Annotated[bool, typer.Option("--absent", help="Accept a member that has not joined yet.")]
 _From = Annotated[str, typer.Option("--from", metavar="PATH", help="STREAM[/LANE[/GENERATION[/PARTITION]]].")]
-_FromCluster = Annotated[str, typer.Option("--from-cluster", metavar="NAME", help="All that lies on a cluster.")]
+_FromCluster = Annotated[str, typer.Option("--from-cluster", metavar="NAME", help="Everything on a cluster.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -163,8 +163,10 @@ def _undrain(
 def _pin(
     type_: _Type,
     name: _Name,
-    to: Annotated[str, typer.Option(metavar="MEMBER", help="Client id, or id.", show_default=False)],
-    strict: Annotated[bool, typer.Option("--strict", help="To nobody else, also while it is away.")] = False,
+    to: Annotated[str, typer.Option(metavar="MEMBER", help="The member's client id, or its id.", show_default=False)],
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Let no other member hold it, even while this one is away.")
+    ] = False,
     group: _InGroup = "",
     absent: _Absent = False,
     endpoint: EndpointOption = "",
@@ -227,7 +229,7 @@ def _unfreeze(type_: _Type, name: _Name, endpoint: EndpointOption = "", context:
 def _set_capacity(
     member: _Member,
     capacity: Annotated[float | None, typer.Argument(metavar="NUMBER", show_default=False)] = None,
-    unset: Annotated[bool, typer.Option("--unset", help="Go by what it declares again.")] = False,
+    unset: Annotated[bool, typer.Option("--unset", help="Use the capacity that the member declares.")] = False,
     group: _InGroup = "",
     absent: _Absent = False,
     endpoint: EndpointOption = "",
@@ -262,7 +264,7 @@ def _check_part(path: str, cluster: str) -> None:
 
 def _check_choice(rule: str, choices: tuple[str, ...]) -> None:
     if rule not in choices:
-        raise Invalid(f"{rule!r} is none of the choices", field="RULE", remedy=f"use {' or '.join(choices)}")
+        raise Invalid(f"{rule!r} is not one of the choices", field="RULE", remedy=f"use {' or '.join(choices)}")
 
 
 async def _set_drain(session: "Session", member: str, group: str, drained: bool, reason: str, absent: bool) -> int:

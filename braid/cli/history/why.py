@@ -35,8 +35,10 @@ def register(app: typer.Typer) -> None:
 def _why(
     type_: Annotated[str, typer.Argument(metavar="TYPE", show_default=False)],
     name: Annotated[str, typer.Argument(metavar="NAME", show_default=False)],
-    group: Annotated[str, typer.Option(metavar="NAME", help="Whose lease.")] = "",
-    at: Annotated[str, typer.Option(metavar="TIME", help="As of then: 2026-11-21T14:03:00Z, 14:03, 10m (ago).")] = "",
+    group: Annotated[str, typer.Option(metavar="NAME", help="The group of the lease.")] = "",
+    at: Annotated[
+        str, typer.Option(metavar="TIME", help="At a past moment: 2026-11-21T14:03:00Z, 14:03, 10m (ago).")
+    ] = "",
     output: Annotated[str, typer.Option("-o", "--output", metavar="FORMAT", help="table, json or yaml.")] = "table",
     endpoint: EndpointOption = "",
     context: ContextOption = "",
