@@ -53,7 +53,7 @@ _UNBAN: Final = """Lift a ban.
   braid unban member web-1 --from logs/bulk
   braid unban member web-1 --from-cluster east
 """
-_FREEZE: Final = """Stop all moves of a group. What a lost member held still goes to the others at once.
+_FREEZE: Final = """Stop all moves of a group. Leases of a lost member still go to the others at once.
 
 \b
   braid freeze group indexer --reason release
@@ -64,7 +64,7 @@ _UNFREEZE: Final = """Let a group move leases again.
 \b
   braid unfreeze group indexer
 """
-_SET: Final = """Set what a member bears, how a group is placed or keeps to zones and hosts, or who fences it.
+_SET: Final = """Set a member's capacity, or how a group is placed, uses zones and hosts, or is fenced.
 
 \b
   braid set capacity web-1 4.0
@@ -74,26 +74,26 @@ _SET: Final = """Set what a member bears, how a group is placed or keeps to zone
   braid set shadow indexer count
   braid set policy indexer load --above 0.3
 """
-_SET_CAPACITY: Final = """Say how much a member bears, in busy seconds a second, instead of what it declares.
+_SET_CAPACITY: Final = """Set a member's capacity, in busy seconds a second, instead of the one that it declares.
 
 \b
   braid set capacity web-1 4.0
   braid set capacity web-1 --unset
 """
-_SET_ZONES: Final = """Say whether members are to consume from clusters of their own zone: any, prefer or strict.
+_SET_ZONES: Final = """Set whether members consume from clusters in their own zone: any, prefer or strict.
 
 \b
-  braid set zones indexer prefer           where somebody of the zone can
-  braid set zones indexer strict           nobody else ever
+  braid set zones indexer prefer           if a member of the zone can
+  braid set zones indexer strict           only members of the zone
   braid set zones indexer any
 """
-_SET_HOSTS: Final = """Say whether partitions of one lane are kept apart over hosts, as far as there are hosts.
+_SET_HOSTS: Final = """Set whether the partitions of a lane are spread over as many hosts as there are.
 
 \b
   braid set hosts indexer apart
   braid set hosts indexer any
 """
-_SET_FENCING: Final = """Say who refuses the commits of a frozen former holder: its cluster (generation), or none.
+_SET_FENCING: Final = """Set whether clusters refuse commits of a frozen former holder: generation, or none.
 
 The group must have no members; its progress is kept.
 
@@ -137,7 +137,7 @@ def register(app: typer.Typer) -> None:
 
 
 def _set() -> None:
-    """Set what a member bears, how a group keeps to zones and hosts, who fences it, or how a cluster is judged."""
+    """Set a member's capacity, how a group uses zones and hosts or is fenced, or how a cluster is judged."""
 
 
 def _drain(
@@ -303,7 +303,7 @@ async def _set_freeze(session: "Session", group: str, frozen: bool, reason: str)
 
     request = FreezeGroupRequest(group=group, frozen=frozen, reason=reason)
     told = await change(session, "FreezeGroup", request, f"freezing {group}", "")
-    return say(session, told, f"group/{group} {'frozen: nothing that is held moves' if frozen else 'moves again'}")
+    return say(session, told, f"group/{group} {'frozen: no held lease moves' if frozen else 'moves again'}")
 
 
 async def _change_capacity(session: "Session", member: str, group: str, capacity: float | None, absent: bool) -> int:
@@ -313,8 +313,8 @@ async def _change_capacity(session: "Session", member: str, group: str, capacity
     if capacity is not None:
         request.capacity = capacity
     told = await change(session, "SetCapacity", request, f"setting the capacity of {member}", member)
-    said = "what it declares" if capacity is None else f"{capacity:g} busy seconds a second"
-    return say(session, told, f"member/{member} bears {said}")
+    said = "that it declares" if capacity is None else f"of {capacity:g} busy seconds a second"
+    return say(session, told, f"member/{member} has the capacity {said}")
 
 
 async def _change_spreading(session: "Session", group: str, zones: int, hosts: bool | None) -> int:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from braid.api.assigner.v1.assigner_service_pb2 import ExplainLeaseResponse
     from braid.cli.core.session import Session
 
-_WHY: Final = """Tell why a lease is where it is, step by step, from the histories.
+_WHY: Final = """Explain why a member holds a lease, step by step, from the histories.
 
 \b
   braid why lease logs/live/1/3
