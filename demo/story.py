@@ -339,9 +339,7 @@ class Story:
         self._display.done(f"cluster {cluster} is back")
         await self._drained(control, channels)
         self._scenes.drained_ms = (time.monotonic() - returned) * 1000
-        self._display.done(
-            f"its remaining records are handled: {len(channels)} channels sealed, read to their ends, DRAINED"
-        )
+        self._display.done(f"its remaining records are handled: {len(channels)} channels sealed, read, DRAINED")
 
     async def _move_home(self, control: Control) -> None:
         begun_ns = time.monotonic_ns()
