@@ -22,6 +22,8 @@ T = TypeVar("T")
 POLL_SECONDS: Final = 0.05
 _READS_PER_LOOK_MAX: Final = 200
 _MARKER: Final = ".braid-demo"
+_ROOT: Final = Path(__file__).resolve().parents[1]
+_QUIET_START: Final = f"-Dlog4j2.configurationFile={(_ROOT / 'pipelines' / 'log4j2.properties').as_uri()}"
 
 
 class DemoFailed(Exception):
@@ -93,8 +95,8 @@ class Stage:
 
     def start(self, name: str, *command: str) -> None:
         """Starts a process that cannot outlive this one; its output goes to `NAME.log`."""
-        short_lived = {"SPARK_SUBMIT_OPTS": short_lived_options()}
-        environment = {**short_lived, **os.environ, "PYTHONUNBUFFERED": "1", "PYTHONPATH": _root()}
+        short_lived = {"SPARK_SUBMIT_OPTS": f"{short_lived_options()} {_QUIET_START}"}
+        environment = {**short_lived, **os.environ, "PYTHONUNBUFFERED": "1", "PYTHONPATH": str(_ROOT)}
         self._processes[name] = spawn_guarded((sys.executable, *command), self.path(f"{name}.log"), environment)
 
     def check(self) -> None:
@@ -193,7 +195,3 @@ class Stage:
             if bar is not None:
                 self.display.progress(*bar())
             await asyncio.sleep(POLL_SECONDS)
-
-
-def _root() -> str:
-    return str(Path(__file__).resolve().parents[1])

@@ -213,7 +213,7 @@ class Story:
             lambda: self._event_store_ready() or None,
             look=f"{EVENT_STORE}.log",
         )
-        self._display.done("a Spark job, a group of its own, will merge the stream into an event-store table")
+        self._display.done("a Spark job, in a group of its own, merges the stream into an event-store table")
 
     def _event_store_ready(self) -> bool:
         """Whether it has joined: a group that joins after a channel is drained has no part in that channel."""
@@ -239,14 +239,14 @@ class Story:
         )
         self._display.done(
             f"a damaged record failed {letter.attempts} times ({letter.error_class}) and lies in the dlq lane; "
-            "its neighbours went on"
+            "other records went on"
         )
         await self._mend(control, f"error={letter.error_class} and group={letter.group}")
 
     async def _mend(self, control: Control, where: str) -> None:
         self._tell_members(signal.SIGHUP)
         replay = await control.replay(where)
-        self._display.act(f"the handler is mended; dead letters where {where} are replayed")
+        self._display.act(f"the handler is fixed; dead letters where {where} are replayed")
 
         async def done() -> bool | None:
             status = (await control.replayed(replay.id)).status
@@ -266,7 +266,7 @@ class Story:
         start = len(self._evidence.handled)
         self._alive.remove(victim)
         killed_ns = self._stage.kill(victim)
-        self._display.fault(f"{victim} is killed with -9, with {len(leases)} partitions in its hands")
+        self._display.fault(f"{victim} is killed with -9; it held {len(leases)} partitions")
         taken_ns = await self._stage.until(
             f"a survivor handling a record of {victim}'s partitions",
             _FAULT_SECONDS,
@@ -274,7 +274,7 @@ class Story:
             look=_ASSIGNER_LOG,
         )
         self._scenes.takeover_ms = (taken_ns - killed_ns) / 1e6
-        self._display.done(f"a survivor handled a record of them after {self._scenes.takeover_ms:.0f} ms")
+        self._display.done(f"another member handled a record of them after {self._scenes.takeover_ms:.0f} ms")
 
     async def _cluster_dies(self, control: Control) -> None:
         await self._flow(CLUSTER_DIES_AT)
@@ -316,7 +316,7 @@ class Story:
         first_ms, last_ms = ((at_ns - killed_ns) / 1e6 for at_ns in (min(moments), max(moments)))
         self._scenes.first_ack_elsewhere_ms = first_ms
         self._display.done(
-            f"producers are elsewhere: first acknowledgement after {first_ms:.0f} ms, on every lane {last_ms:.0f} ms"
+            f"producers write elsewhere: first acknowledgement after {first_ms:.0f} ms, on every lane {last_ms:.0f} ms"
         )
 
     async def _tell_lag(self, cluster: str) -> None:
@@ -332,14 +332,14 @@ class Story:
     async def _cluster_returns(self, control: Control, cluster: str, channels: list[str]) -> None:
         await self._flow(self._acked() / self._plan.records + CLUSTER_RETURNS_AFTER)
         waiting = self._evidence.stranded(cluster)
-        self._display.act(f"cluster {cluster} starts again; {waiting:,} acknowledged records lie on it alone")
+        self._display.act(f"cluster {cluster} starts again; {waiting:,} acknowledged records are only there")
         await self._mesh.start(cluster)
         self._scenes.returned = True
         returned = time.monotonic()
         self._display.done(f"cluster {cluster} is back")
         await self._drained(control, channels)
         self._scenes.drained_ms = (time.monotonic() - returned) * 1000
-        self._display.done(f"its tail is drained: {len(channels)} channels sealed, read to their end, DRAINED")
+        self._display.done(f"its remaining records are handled: {len(channels)} channels sealed, read, DRAINED")
 
     async def _move_home(self, control: Control) -> None:
         begun_ns = time.monotonic_ns()
@@ -347,7 +347,7 @@ class Story:
         await self._drained(control, channels)
         stall_ms = self._evidence.longest_stall_ms(begun_ns, time.monotonic_ns(), LANES)
         self._scenes.move_stall_ms = stall_ms
-        self._display.done(f"the stream moves home as planned; the longest pause of its producer was {stall_ms:.0f} ms")
+        self._display.done(f"the stream moved back as planned; the longest pause of its producer was {stall_ms:.0f} ms")
 
     async def _close(self) -> None:
         await self._flow(1.0)

@@ -187,7 +187,7 @@ class Verdict:
             _timed("cluster killed → first acknowledgement elsewhere", scenes.first_ack_elsewhere_ms, 5_000),
             _timed("cluster back → its tail drained", scenes.drained_ms, None),
             _timed("planned move: longest producer stall", scenes.move_stall_ms, 1_000),
-            Row("longest lag lagmon told of, at the end", self._lag(), "0 at the end", self._drained),
+            Row("longest lag, and lag at the end", self._lag(), "0 at the end", self._drained),
             Row("  oldest record at a handler", f"{evidence.age_seconds_max:.1f} s"),
             Row(
                 "memory of all processes, at most",

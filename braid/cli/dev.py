@@ -63,10 +63,13 @@ _Clusters = Annotated[
     ),
 ]
 _Brokers = Annotated[
-    int, typer.Option(metavar="N", show_default="1", help="Brokers of each cluster that --clusters gives no number.")
+    int, typer.Option(metavar="N", show_default="1", help="Brokers of each cluster without a number in --clusters.")
 ]
 _Dir = Annotated[
-    Path | None, typer.Option("--dir", metavar="DIR", show_default=str(DEFAULT_DIRECTORY), help="State of the mesh.")
+    Path | None,
+    typer.Option(
+        "--dir", metavar="DIR", show_default=str(DEFAULT_DIRECTORY), help="Directory with the state of the mesh."
+    ),
 ]
 _Name = Annotated[
     str,
@@ -74,7 +77,7 @@ _Name = Annotated[
         metavar="NAME", help="A cluster (east), a broker (east/2), a service (registry-0) or a member of etcd (etcd-1)."
     ),
 ]
-_Output = Annotated[str, typer.Option("-o", "--output", metavar="table|json", help="How it is printed.")]
+_Output = Annotated[str, typer.Option("-o", "--output", metavar="table|json", help="Output format.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -84,8 +87,8 @@ def register(app: typer.Typer) -> None:
     for verb, summary in _VERBS.items():
         dev.command(verb, help=summary)(_fault(verb))
     dev.command("clock", help=_CLOCK, context_settings={"ignore_unknown_options": True})(_clock)
-    dev.command("status", help="Say what runs, where, and how much memory it takes.")(_status)
-    dev.command("down", help="End the mesh; returns when nothing of it runs.")(_down)
+    dev.command("status", help="Show what runs, where, and how much memory it uses.")(_status)
+    dev.command("down", help="End the mesh; returns when all its processes have ended.")(_down)
     app.add_typer(dev, name="dev")
 
 
@@ -97,7 +100,10 @@ def _dev(
         str, typer.Option(metavar="sqlite|etcd", show_default="sqlite", help="Where histories are kept.")
     ] = "",
     store_members: Annotated[
-        int, typer.Option(metavar="1|3", show_default="1", help="Members of etcd: etcd-0, etcd-1, etcd-2 where three.")
+        int,
+        typer.Option(
+            metavar="1|3", show_default="1", help="Number of etcd members; three are etcd-0, etcd-1 and etcd-2."
+        ),
     ] = 0,
     registries: Annotated[int, typer.Option(metavar="N", help="Replicas of the registry.")] = 2,
     assigners: Annotated[int, typer.Option(metavar="N", help="Replicas of the assigner.")] = 2,
@@ -106,10 +112,10 @@ def _dev(
     directory: _Dir = None,
     port: Annotated[int, typer.Option(metavar="PORT", show_default="7401, or a free one", help="Of the endpoint.")] = 0,
     ready_file: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Written once everything answers; removed at the end.")
+        Path | None, typer.Option(metavar="FILE", help="A file to write once everything answers; removed at the end.")
     ] = None,
     detach: Annotated[
-        bool, typer.Option("--detach", help="Return once it is ready; `braid dev down` ends it.")
+        bool, typer.Option("--detach", help="Return once the mesh is ready; `braid dev down` ends it.")
     ] = False,
 ) -> None:
     context.obj = directory

@@ -31,11 +31,9 @@ def where(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Where the reader stands, in the mesh the tutorial begins and ends with."""
     first, *_, last = snippets(DOCS / "tutorial.md")
     directory = tmp_path_factory.mktemp("docs")
-    start, _, look = first.body.partition("\n")
     with reader(directory):
-        run_snippet(first._replace(body=start, printed=""), directory, SNIPPET_SECONDS)
+        run_snippet(first, directory, SNIPPET_SECONDS)
         wait_healthy(directory)
-        run_snippet(first._replace(body=look), directory, SNIPPET_SECONDS)
         yield directory
         run_snippet(last, directory, SNIPPET_SECONDS)
 
@@ -43,7 +41,12 @@ def where(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 @pytest.mark.real
 @pytest.mark.timeout(1_800)
 def test_the_tutorial(where: Path) -> None:
-    run_page(snippets(DOCS / "tutorial.md")[1:-1], where, SNIPPET_SECONDS)
+    run_page(snippets(DOCS / "tutorial.md")[1:-1], where, SNIPPET_SECONDS, whole=True)
+
+
+def test_the_tutorial_shows_whole_output_behind_every_block_but_the_first_and_the_last() -> None:
+    shown = snippets(DOCS / "tutorial.md")[1:-1]
+    assert [each.place for each in shown if not each.printed or "…" in each.printed] == []
 
 
 @pytest.mark.real

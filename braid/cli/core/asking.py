@@ -8,7 +8,9 @@ from braid.kernel.errors import Invalid, Refused
 def require_terminal(yes: bool, what: str) -> None:
     """Raises `Invalid` where --yes is missing and nobody can be asked whether to do `what`: input is no terminal."""
     if not yes and not sys.stdin.isatty():
-        raise Invalid("nobody can be asked here", field="--yes", remedy=f"repeat it with --yes to {what}")
+        raise Invalid(
+            "this is no terminal, so nobody can confirm", field="--yes", remedy=f"repeat it with --yes to {what}"
+        )
 
 
 def ask(question: str, otherwise: str) -> None:

@@ -28,7 +28,7 @@ ContextOption = Annotated[
     str, typer.Option("--context", metavar="NAME", help="A mesh named in the contexts file. [env: BRAID_CONTEXT]")
 ]
 OutputOption = Annotated[str, typer.Option("-o", "--output", metavar="FORMAT", help="table, wide, json, yaml or name.")]
-DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Let the mesh check it; change nothing.")]
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Let the mesh check the command; change nothing.")]
 
 
 def execute(endpoint: str, context: str, job: Job) -> None:

@@ -34,6 +34,7 @@ _COLOURS: Final = {
             "PAUSED",
             "BEHIND",
             "PARKED AGAIN",
+            "NO STREAM",
         ),
         _YELLOW,
     ),

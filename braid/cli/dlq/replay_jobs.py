@@ -90,7 +90,9 @@ async def follow_replay(session: Session, replay: replay_pb2.Replay, format: For
     finally:
         session.terminal.progress("")
         if replay.status.state not in OVER:
-            session.terminal.note(f"replay/{replay.id} goes on without you; stop it: braid dlq cancel {replay.id}")
+            session.terminal.note(
+                f"replay/{replay.id} continues in the background; stop it: braid dlq cancel {replay.id}"
+            )
     if format in (Format.TABLE, Format.WIDE):
         session.terminal.print(f"replay/{replay.id} {end_text(replay.status)}")
     return 0 if replay.status.state == replay_pb2.REPLAY_STATE_DONE else EXIT_REFUSED

@@ -64,17 +64,17 @@ def _dlq() -> None:
 
 
 def _replay(
-    stream: Annotated[str, typer.Option(metavar="NAME", help="Whose dead letters.", show_default=False)],
-    where: Annotated[str, typer.Option(metavar="FILTER", help="Which of them; all when left out.")] = "",
+    stream: Annotated[str, typer.Option(metavar="NAME", help="The stream with the dead letters.", show_default=False)],
+    where: Annotated[str, typer.Option(metavar="FILTER", help="A filter for them; default: all.")] = "",
     rate: Annotated[
-        float, typer.Option(metavar="N", min=0, show_default=False, help="Records a second at most.")
+        float, typer.Option(metavar="N", min=0, show_default=False, help="At most this many records a second.")
     ] = 0.0,
     to: Annotated[str, typer.Option(metavar="STREAM[/LANE]", help="Where to, instead of where each came from.")] = "",
     broadcast: Annotated[
-        bool, typer.Option("--broadcast", help="For every group, not for the one that gave it up alone.")
+        bool, typer.Option("--broadcast", help="For every group, not only for the one that gave the record up.")
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Count what would be sent; send nothing.")] = False,
-    wait: Annotated[bool, typer.Option("--wait", help="Follow it to its end.")] = False,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait until it ends.")] = False,
     output: OutputOption = "table",
     endpoint: EndpointOption = "",
     context: ContextOption = "",
@@ -91,14 +91,17 @@ def _replay(
 
 def _promote(
     group: Annotated[str, typer.Argument(metavar="GROUP", show_default=False)],
-    stream: Annotated[str, typer.Option(metavar="NAME", help="Of one stream alone.")] = "",
+    stream: Annotated[str, typer.Option(metavar="NAME", help="Only of this stream.")] = "",
     names: Annotated[
         list[str] | None, typer.Option("--range", metavar="LEASE@FIRST-LAST", help="This one; may be repeated.")
     ] = None,
     most: Annotated[
-        int, typer.Option("--max", min=1, max=CLI_REJECTED_FETCHED_MAX, metavar="N", help="Refused if there are more.")
+        int,
+        typer.Option(
+            "--max", min=1, max=CLI_REJECTED_FETCHED_MAX, metavar="N", help="Refuse to continue if there are more."
+        ),
     ] = 1_000,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Tell what would be copied; copy nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be copied; copy nothing.")] = False,
     endpoint: EndpointOption = "",
     context: ContextOption = "",
 ) -> None:

@@ -31,18 +31,18 @@ the exit code is 4 then. What is older than an archive reaches back is not missi
 
 def register(app: typer.Typer) -> None:
     """Adds the verb."""
-    archive = typer.Typer(rich_markup_mode=None, no_args_is_help=True, help="Check what is archived of histories.")
+    archive = typer.Typer(rich_markup_mode=None, no_args_is_help=True, help="Check the archived histories.")
     archive.callback()(_archive)
     archive.command("verify", help=_VERIFY)(_verify)
     app.add_typer(archive, name="archive")
 
 
 def _archive() -> None:
-    """Check what is archived of histories."""
+    """Check the archived histories."""
 
 
 def _verify(
-    for_: Annotated[str, typer.Option("--for", metavar="TYPE/NAME", help="One history: stream/logs.")] = "",
+    for_: Annotated[str, typer.Option("--for", metavar="TYPE/NAME", help="Only this history: stream/logs.")] = "",
     endpoint: EndpointOption = "",
     context: ContextOption = "",
 ) -> None:

@@ -56,8 +56,8 @@ _CLEAN: Final = """Remove streams and groups that drills left behind when they w
 \b
   braid drill clean
 """
-_Stream = Annotated[str, typer.Option("--stream", metavar="NAME", help="The stream it is rehearsed for.")]
-_For = Annotated[str, typer.Option("--for", metavar="TIME", help="How long records are sent: 60s, 5m.")]
+_Stream = Annotated[str, typer.Option("--stream", metavar="NAME", help="The stream to rehearse the failure for.")]
+_For = Annotated[str, typer.Option("--for", metavar="TIME", help="How long to send records: 60s, 5m.")]
 _Rate = Annotated[int, typer.Option(min=1, max=DRILL_RATE_MAX, metavar="N", help="Records a second, of 100 bytes.")]
 _Output = Annotated[str, typer.Option("-o", "--output", metavar="FORMAT", help="table or json.")]
 _Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
@@ -95,7 +95,7 @@ def _rehearse(kind: str) -> Callable[..., None]:
 
 def _broker_loss(
     stream: _Stream,
-    broker: Annotated[int, typer.Option(min=0, metavar="ID", help="The broker of its cluster that goes.")],
+    broker: Annotated[int, typer.Option(min=0, metavar="ID", help="The number of the broker to lose.")],
     for_: _For = "60s",
     rate: _Rate = 100,
     yes: _Yes = False,

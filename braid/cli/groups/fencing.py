@@ -27,7 +27,7 @@ async def set_fencing(session: "Session", name: str, fencing: str) -> int:
     from braid.cli.core.session import missing
 
     if fencing not in FENCINGS:
-        raise Invalid(f"{fencing!r} is none of the choices", field="FENCING", remedy=f"use {' or '.join(FENCINGS)}")
+        raise Invalid(f"{fencing!r} is not one of the choices", field="FENCING", remedy=f"use {' or '.join(FENCINGS)}")
     wanted = group_pb2.GroupSpec(fencing=group_pb2.Fencing.Value(f"FENCING_{fencing.upper()}"))
     request = api.UpdateGroupRequest(name=name, spec=wanted)
     try:

@@ -31,8 +31,10 @@ _OFF: Final = "off"
 
 _Group = Annotated[str, typer.Argument(metavar="GROUP", show_default=False)]
 _Basis = Annotated[str, typer.Argument(metavar="POLICY", show_default=False)]
-_Above = Annotated[float, typer.Option("--above", metavar="PART", help="Move what is so far above the mean load.")]
-_Below = Annotated[float, typer.Option("--below", metavar="PART", help="Or so far below it.")]
+_Above = Annotated[
+    float, typer.Option("--above", metavar="PART", help="Move leases of members this far above the mean load.")
+]
+_Below = Annotated[float, typer.Option("--below", metavar="PART", help="Or this far below it.")]
 
 
 def register(settings: typer.Typer) -> None:

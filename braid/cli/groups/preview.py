@@ -40,13 +40,15 @@ def _preview(
     type_: Annotated[str, typer.Argument(metavar="TYPE", show_default=False)],
     name: Annotated[str, typer.Argument(metavar="NAME", show_default=False)],
     without: Annotated[
-        list[str] | None, typer.Option("--without", metavar="MEMBER", help="This one left; may be repeated.")
+        list[str] | None, typer.Option("--without", metavar="MEMBER", help="A member that left; may be repeated.")
     ] = None,
     without_cluster: Annotated[
-        list[str] | None, typer.Option("--without-cluster", metavar="CLUSTER", help="It died; may be repeated.")
+        list[str] | None,
+        typer.Option("--without-cluster", metavar="CLUSTER", help="A cluster that died; may be repeated."),
     ] = None,
     capacity: Annotated[
-        list[str] | None, typer.Option("--capacity", metavar="MEMBER=N", help="It bears so much; may be repeated.")
+        list[str] | None,
+        typer.Option("--capacity", metavar="MEMBER=N", help="A member has this capacity; may be repeated."),
     ] = None,
     policy: Annotated[str, typer.Option("--policy", metavar="POLICY", help="Placed by load or count.")] = "",
     above: Annotated[float, typer.Option("--above", metavar="PART", help="With --policy load.")] = 0.0,

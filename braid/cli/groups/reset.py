@@ -40,14 +40,14 @@ def register(app: typer.Typer) -> None:
 def _reset(
     type_: Annotated[str, typer.Argument(metavar="TYPE", show_default=False)],
     name: Annotated[str, typer.Argument(metavar="NAME", show_default=False)],
-    stream: Annotated[str, typer.Option(metavar="NAME", help="Of this stream alone.")] = "",
-    lane: Annotated[str, typer.Option(metavar="NAME", help="Of this lane alone.")] = "",
+    stream: Annotated[str, typer.Option(metavar="NAME", help="Only of this stream.")] = "",
+    lane: Annotated[str, typer.Option(metavar="NAME", help="Only of this lane.")] = "",
     to: Annotated[str, typer.Option("--to", metavar="earliest|latest|TIME", help="Where to.")] = "",
     offset: Annotated[
-        list[str] | None, typer.Option("--offset", metavar="LEASE=N", help="One lease's; may be repeated.")
+        list[str] | None, typer.Option("--offset", metavar="LEASE=N", help="Set one lease's offset; may be repeated.")
     ] = None,
     reason: Annotated[str, typer.Option(metavar="TEXT", help="Kept in the group's history.")] = "",
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Tell what would change; change nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would change; change nothing.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     output: Annotated[str, typer.Option("-o", "--output", metavar="FORMAT", help="table, json or yaml.")] = "table",
     endpoint: EndpointOption = "",
@@ -58,7 +58,9 @@ def _reset(
     parse_kind(type_, "reset", (GROUP,))
     format = parse_format(output, (Format.TABLE, Format.JSON, Format.YAML))
     if bool(to) == bool(offset):
-        raise Invalid("say where to, in one way", field="--to", remedy="use --to earliest|latest|TIME, or --offset")
+        raise Invalid(
+            "give exactly one of the destinations", field="--to", remedy="use --to earliest|latest|TIME, or --offset"
+        )
     if to and not stream:
         raise Invalid("say of which stream", field="--stream", remedy="--stream NAME")
     from braid.api.assigner.v1 import group_pb2

@@ -35,7 +35,7 @@ def _resume(
     type_: Annotated[str, typer.Argument(metavar="TYPE", show_default=False)],
     name: Annotated[str, typer.Argument(metavar="NAME", show_default=False)],
     lane: Annotated[str, typer.Option(metavar="NAME", help="Which lane.", show_default=False)],
-    member: Annotated[str, typer.Option(metavar="MEMBER", help="One member; all that stopped when left out.")] = "",
+    member: Annotated[str, typer.Option(metavar="MEMBER", help="Only this member; default: all that stopped.")] = "",
     endpoint: EndpointOption = "",
     context: ContextOption = "",
 ) -> None:

@@ -37,10 +37,10 @@ def register(app: typer.Typer) -> None:
 def _split(
     group: Annotated[str, typer.Argument(metavar="GROUP", show_default=False)],
     stream: Annotated[str, typer.Argument(metavar="STREAM", show_default=False)],
-    lane: Annotated[str, typer.Option(metavar="NAME", help="Of this lane alone.")] = "",
-    partition: Annotated[int | None, typer.Option(min=0, metavar="N", help="Of this partition alone.")] = None,
-    share: Annotated[float, typer.Option(metavar="PART", help="What the backlog may have, above 0, below 1.")] = _SHARE,
-    relaxed: Annotated[bool, typer.Option("--relaxed", help="Keep the order of a key within each part alone.")] = False,
+    lane: Annotated[str, typer.Option(metavar="NAME", help="Only of this lane.")] = "",
+    partition: Annotated[int | None, typer.Option(min=0, metavar="N", help="Only of this partition.")] = None,
+    share: Annotated[float, typer.Option(metavar="PART", help="The backlog's share, above 0 and below 1.")] = _SHARE,
+    relaxed: Annotated[bool, typer.Option("--relaxed", help="Keep the order of a key only within each part.")] = False,
     endpoint: EndpointOption = "",
     context: ContextOption = "",
 ) -> None:

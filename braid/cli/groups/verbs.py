@@ -53,7 +53,7 @@ _UNBAN: Final = """Lift a ban.
   braid unban member web-1 --from logs/bulk
   braid unban member web-1 --from-cluster east
 """
-_FREEZE: Final = """Stop all moves of a group. What a lost member held still goes to the others at once.
+_FREEZE: Final = """Stop all moves of a group. Leases of a lost member still go to the others at once.
 
 \b
   braid freeze group indexer --reason release
@@ -64,7 +64,7 @@ _UNFREEZE: Final = """Let a group move leases again.
 \b
   braid unfreeze group indexer
 """
-_SET: Final = """Set what a member bears, how a group is placed or keeps to zones and hosts, or who fences it.
+_SET: Final = """Set a member's capacity, or how a group is placed, uses zones and hosts, or is fenced.
 
 \b
   braid set capacity web-1 4.0
@@ -74,26 +74,26 @@ _SET: Final = """Set what a member bears, how a group is placed or keeps to zone
   braid set shadow indexer count
   braid set policy indexer load --above 0.3
 """
-_SET_CAPACITY: Final = """Say how much a member bears, in busy seconds a second, instead of what it declares.
+_SET_CAPACITY: Final = """Set a member's capacity, in busy seconds a second, instead of the one that it declares.
 
 \b
   braid set capacity web-1 4.0
   braid set capacity web-1 --unset
 """
-_SET_ZONES: Final = """Say whether members are to consume from clusters of their own zone: any, prefer or strict.
+_SET_ZONES: Final = """Set whether members consume from clusters in their own zone: any, prefer or strict.
 
 \b
-  braid set zones indexer prefer           where somebody of the zone can
-  braid set zones indexer strict           nobody else ever
+  braid set zones indexer prefer           if a member of the zone can
+  braid set zones indexer strict           only members of the zone
   braid set zones indexer any
 """
-_SET_HOSTS: Final = """Say whether partitions of one lane are kept apart over hosts, as far as there are hosts.
+_SET_HOSTS: Final = """Set whether the partitions of a lane are spread over as many hosts as there are.
 
 \b
   braid set hosts indexer apart
   braid set hosts indexer any
 """
-_SET_FENCING: Final = """Say who refuses the commits of a frozen former holder: its cluster (generation), or none.
+_SET_FENCING: Final = """Set whether clusters refuse commits of a frozen former holder: generation, or none.
 
 The group must have no members; its progress is kept.
 
@@ -108,11 +108,11 @@ _Type = Annotated[str, typer.Argument(metavar="TYPE", show_default=False)]
 _Name = Annotated[str, typer.Argument(metavar="NAME", show_default=False)]
 _Member = Annotated[str, typer.Argument(metavar="MEMBER", show_default=False)]
 _Group = Annotated[str, typer.Argument(metavar="GROUP", show_default=False)]
-_InGroup = Annotated[str, typer.Option("--group", metavar="NAME", help="Which, when several have it.")]
+_InGroup = Annotated[str, typer.Option("--group", metavar="NAME", help="The group, if several have this lease.")]
 _Reason = Annotated[str, typer.Option(metavar="TEXT", help="Kept in the group's history.")]
-_Absent = Annotated[bool, typer.Option("--absent", help="The member is not there yet: let the rule wait for it.")]
+_Absent = Annotated[bool, typer.Option("--absent", help="Accept a member that has not joined yet.")]
 _From = Annotated[str, typer.Option("--from", metavar="PATH", help="STREAM[/LANE[/GENERATION[/PARTITION]]].")]
-_FromCluster = Annotated[str, typer.Option("--from-cluster", metavar="NAME", help="All that lies on a cluster.")]
+_FromCluster = Annotated[str, typer.Option("--from-cluster", metavar="NAME", help="Everything on a cluster.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -137,7 +137,7 @@ def register(app: typer.Typer) -> None:
 
 
 def _set() -> None:
-    """Set what a member bears, how a group keeps to zones and hosts, who fences it, or how a cluster is judged."""
+    """Set a member's capacity, how a group uses zones and hosts or is fenced, or how a cluster is judged."""
 
 
 def _drain(
@@ -163,8 +163,10 @@ def _undrain(
 def _pin(
     type_: _Type,
     name: _Name,
-    to: Annotated[str, typer.Option(metavar="MEMBER", help="Client id, or id.", show_default=False)],
-    strict: Annotated[bool, typer.Option("--strict", help="To nobody else, also while it is away.")] = False,
+    to: Annotated[str, typer.Option(metavar="MEMBER", help="The member's client id, or its id.", show_default=False)],
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Let no other member hold it, even while this one is away.")
+    ] = False,
     group: _InGroup = "",
     absent: _Absent = False,
     endpoint: EndpointOption = "",
@@ -227,7 +229,7 @@ def _unfreeze(type_: _Type, name: _Name, endpoint: EndpointOption = "", context:
 def _set_capacity(
     member: _Member,
     capacity: Annotated[float | None, typer.Argument(metavar="NUMBER", show_default=False)] = None,
-    unset: Annotated[bool, typer.Option("--unset", help="Go by what it declares again.")] = False,
+    unset: Annotated[bool, typer.Option("--unset", help="Use the capacity that the member declares.")] = False,
     group: _InGroup = "",
     absent: _Absent = False,
     endpoint: EndpointOption = "",
@@ -262,7 +264,7 @@ def _check_part(path: str, cluster: str) -> None:
 
 def _check_choice(rule: str, choices: tuple[str, ...]) -> None:
     if rule not in choices:
-        raise Invalid(f"{rule!r} is none of the choices", field="RULE", remedy=f"use {' or '.join(choices)}")
+        raise Invalid(f"{rule!r} is not one of the choices", field="RULE", remedy=f"use {' or '.join(choices)}")
 
 
 async def _set_drain(session: "Session", member: str, group: str, drained: bool, reason: str, absent: bool) -> int:
@@ -301,7 +303,7 @@ async def _set_freeze(session: "Session", group: str, frozen: bool, reason: str)
 
     request = FreezeGroupRequest(group=group, frozen=frozen, reason=reason)
     told = await change(session, "FreezeGroup", request, f"freezing {group}", "")
-    return say(session, told, f"group/{group} {'frozen: nothing that is held moves' if frozen else 'moves again'}")
+    return say(session, told, f"group/{group} {'frozen: no held lease moves' if frozen else 'moves again'}")
 
 
 async def _change_capacity(session: "Session", member: str, group: str, capacity: float | None, absent: bool) -> int:
@@ -311,8 +313,8 @@ async def _change_capacity(session: "Session", member: str, group: str, capacity
     if capacity is not None:
         request.capacity = capacity
     told = await change(session, "SetCapacity", request, f"setting the capacity of {member}", member)
-    said = "what it declares" if capacity is None else f"{capacity:g} busy seconds a second"
-    return say(session, told, f"member/{member} bears {said}")
+    said = "that it declares" if capacity is None else f"of {capacity:g} busy seconds a second"
+    return say(session, told, f"member/{member} has the capacity {said}")
 
 
 async def _change_spreading(session: "Session", group: str, zones: int, hosts: bool | None) -> int:

@@ -33,10 +33,12 @@ def register(app: typer.Typer) -> None:
 
 def _events(
     for_: Annotated[
-        str, typer.Option("--for", metavar="TYPE/NAME", help="Of one stream, cluster, group or replay.")
+        str, typer.Option("--for", metavar="TYPE/NAME", help="Only events of this stream, cluster, group or replay.")
     ] = "",
     at: Annotated[str, typer.Option(metavar="TIME", help="Up to then: 2026-11-21T14:03:00Z, 14:03, 10m (ago).")] = "",
-    watch: Annotated[bool, typer.Option("-w", "--watch", help="Go on, printing events as they happen.")] = False,
+    watch: Annotated[
+        bool, typer.Option("-w", "--watch", help="Keep running, and print events as they happen.")
+    ] = False,
     most: Annotated[int, typer.Option("--max", min=0, metavar="N", help="The latest N; 0 for all.")] = MOST_DEFAULT,
     output: OutputOption = "table",
     endpoint: EndpointOption = "",
@@ -52,7 +54,7 @@ def show_events(for_: str, at: str, watch: bool, most: int, format: Format, endp
         Invalid: `for_` or `at` is out of form, or what cannot go together is asked for.
     """
     if watch and at:
-        raise Invalid("what is to come has no past", field="--at", remedy="leave out -w or --at")
+        raise Invalid("a watch shows the future, and --at the past", field="--at", remedy="leave out -w or --at")
     until_ms = to_ms(parse_time(at, datetime.now().astimezone(), "--at")) if at else 0
     from braid.cli.history.feed import parse_subject
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from braid.api.assigner.v1.assigner_service_pb2 import ExplainLeaseResponse
     from braid.cli.core.session import Session
 
-_WHY: Final = """Tell why a lease is where it is, step by step, from the histories.
+_WHY: Final = """Explain why a member holds a lease, step by step, from the histories.
 
 \b
   braid why lease logs/live/1/3
@@ -35,8 +35,10 @@ def register(app: typer.Typer) -> None:
 def _why(
     type_: Annotated[str, typer.Argument(metavar="TYPE", show_default=False)],
     name: Annotated[str, typer.Argument(metavar="NAME", show_default=False)],
-    group: Annotated[str, typer.Option(metavar="NAME", help="Whose lease.")] = "",
-    at: Annotated[str, typer.Option(metavar="TIME", help="As of then: 2026-11-21T14:03:00Z, 14:03, 10m (ago).")] = "",
+    group: Annotated[str, typer.Option(metavar="NAME", help="The group of the lease.")] = "",
+    at: Annotated[
+        str, typer.Option(metavar="TIME", help="At a past moment: 2026-11-21T14:03:00Z, 14:03, 10m (ago).")
+    ] = "",
     output: Annotated[str, typer.Option("-o", "--output", metavar="FORMAT", help="table, json or yaml.")] = "table",
     endpoint: EndpointOption = "",
     context: ContextOption = "",

@@ -54,7 +54,7 @@ def read_text(text: str, source: str) -> list[Declared]:
     try:
         documents = list(yaml.load_all(text, _Loader))  # a safe loader, see below
     except yaml.YAMLError as error:
-        raise Invalid(f"this is no YAML: {' '.join(str(error).split())}", field=source) from error
+        raise Invalid(f"this is not YAML: {' '.join(str(error).split())}", field=source) from error
     except RecursionError as error:
         raise Invalid("it is nested too deeply", field=source) from error
     many = len(documents) > 1

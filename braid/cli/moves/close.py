@@ -62,7 +62,7 @@ def _close(
     type_: _Type,
     name: _Name,
     accept_loss: Annotated[
-        str, typer.Option(metavar="PARTITION:FIRST-LAST,…", help="What is given up, in full.", show_default=False)
+        str, typer.Option(metavar="PARTITION:FIRST-LAST,…", help="The exact ranges to give up.", show_default=False)
     ] = "",
     reason: _Reason = "",
     dry_run: DryRunOption = False,

@@ -74,24 +74,25 @@ def _move(
     name: _Name,
     to: Annotated[str, typer.Option(metavar="CLUSTER", help="Where to.", show_default=False)] = "",
     away_from: Annotated[
-        str, typer.Option(metavar="CLUSTER", help="Off this cluster, to the best other one.", show_default=False)
+        str, typer.Option(metavar="CLUSTER", help="Leave this cluster for the best other one.", show_default=False)
     ] = "",
     percent: Annotated[
-        float | None, typer.Option(metavar="N", show_default=False, help="Of the records; the rest stays.")
+        float | None,
+        typer.Option(metavar="N", show_default=False, help="Move this share of the records; the rest stays."),
     ] = None,
-    spread: Annotated[str, typer.Option(metavar="CLUSTER=WEIGHT,…", help="On these clusters, and no others.")] = "",
+    spread: Annotated[str, typer.Option(metavar="CLUSTER=WEIGHT,…", help="Use exactly these clusters.")] = "",
     lane: Annotated[
         list[str] | None, typer.Option("--lane", metavar="NAME", help="Only this lane; may be repeated.")
     ] = None,
     partitions: Annotated[
-        int, typer.Option(metavar="N", show_default=False, help="Another number of them, for the lanes named.")
+        int, typer.Option(metavar="N", show_default=False, help="The new number of partitions of the named lanes.")
     ] = 0,
     reason: Annotated[str, typer.Option(metavar="TEXT", help="Kept in the stream's history.")] = "",
     wait: Annotated[
-        bool, typer.Option("--wait", help="Until the old channels are drained, saying what they wait for.")
+        bool, typer.Option("--wait", help="Wait until the old channels are drained, and print what they wait for.")
     ] = False,
     timeout: Annotated[
-        float, typer.Option(metavar="SECONDS", help="Wait at most so long.")
+        float, typer.Option(metavar="SECONDS", help="Wait at most this long.")
     ] = DECOMMISSION_WAIT_SECONDS,
     dry_run: DryRunOption = False,
     output: Annotated[str, typer.Option("-o", "--output", metavar="FORMAT", help="table, json or yaml.")] = "table",
@@ -149,14 +150,18 @@ def _uncordon(type_: _Type, name: _Name, endpoint: EndpointOption = "", context:
 def _decommission(
     type_: _Type,
     name: _Name,
-    cancel: Annotated[bool, typer.Option("--cancel", help="Take it back; what has left stays where it is.")] = False,
+    cancel: Annotated[
+        bool, typer.Option("--cancel", help="Cancel the decommission; streams that have left stay where they are.")
+    ] = False,
     discard_drained: Annotated[
         bool, typer.Option("--discard-drained", help="Delete drained topics now, not after their retention.")
     ] = False,
     reason: Annotated[str, typer.Option(metavar="TEXT", help="Kept in the cluster's history.")] = "",
-    wait: Annotated[bool, typer.Option("--wait", help="Until it is empty, saying how far it is.")] = False,
+    wait: Annotated[
+        bool, typer.Option("--wait", help="Wait until the cluster is empty, and print the progress.")
+    ] = False,
     timeout: Annotated[
-        float, typer.Option(metavar="SECONDS", help="Wait at most so long.")
+        float, typer.Option(metavar="SECONDS", help="Wait at most this long.")
     ] = DECOMMISSION_WAIT_SECONDS,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     dry_run: DryRunOption = False,
@@ -167,7 +172,9 @@ def _decommission(
     parse_kind(type_, "decommission", (CLUSTER,))
     format = parse_format(output, (Format.TABLE, Format.JSON, Format.YAML))
     if cancel and (discard_drained or wait):
-        raise Invalid("what is taken back is neither waited for nor discarded", field="--cancel", remedy="use it alone")
+        raise Invalid(
+            "--cancel goes with neither --wait nor --discard-drained", field="--cancel", remedy="use it alone"
+        )
     if not cancel and not dry_run:
         confirm_decommission(name, discard_drained, yes)
     from braid.api.registry.v1.registry_service_pb2 import DecommissionClusterRequest

@@ -16,12 +16,14 @@ from braid.cli.resources.cluster_loads import load_lines
 from braid.cli.resources.decommission_progress import progress_lines
 from braid.cli.resources.get import not_found
 from braid.cli.resources.group_rules import rule_lines
+from braid.cli.resources.group_streams import DELETED_STREAMS, deleted_lines
 from braid.cli.resources.listing import COLUMNS, channel_item, cluster_item, list_items
 from braid.cli.resources.past_items import read_past
 
 _EVENTS_SHOWN: Final = 10
 _LABEL_COLUMNS: Final = 26
 _RANGE_FIELDS: Final = {"partition", "first", "last"}
+_NOT_FIELDS: Final = ("apiVersion", "kind", "metadata", "name", DELETED_STREAMS)
 _SHOWN_APART: Final = ("channels", "topic_id", "decommission", "evidence", "load")
 
 
@@ -47,6 +49,8 @@ async def describe_item(session: Session, kind: Kind, name: str, format: Format,
     parts = [_fields(session, item), *(_table(session, each, items) for each, items in related.items())]
     if isinstance(rules := item.document.get("rules"), dict):
         parts.insert(1, "\n".join(rule_lines(rules, session.now_ms)))
+    if told := "\n".join(deleted_lines(item.document)):
+        parts.insert(1, told)
     if told := _decommission(session, item):
         parts.insert(1, told)
     if told := _load(session, item):
@@ -101,7 +105,7 @@ def _document(item: Item, related: Mapping[Kind, Sequence[Item]], events: Sequen
 def _fields(session: Session, item: Item) -> str:
     shown: Document = {"name": item.name}
     for name, value in item.document.items():
-        if name in ("apiVersion", "kind", "metadata", "name") or (name == "rules" and isinstance(value, dict)):
+        if name in _NOT_FIELDS or (name == "rules" and isinstance(value, dict)):
             continue
         if name in ("spec", "status") and isinstance(value, dict):
             shown |= {each: inner for each, inner in value.items() if each not in _SHOWN_APART}

@@ -16,7 +16,7 @@ def rule_lines(rules: Document, now_ms: int) -> list[str]:
     for each in _each(rules, "bans"):
         lines.append(f"  ban       {each['member']} from {each['path'] or 'cluster ' + str(each['cluster'])}")
     capacities = cast("Mapping[str, float]", rules.get("capacities") or {})
-    lines += [f"  capacity  {member} bears {capacity:g}" for member, capacity in sorted(capacities.items())]
+    lines += [f"  capacity  {member}: {capacity:g}" for member, capacity in sorted(capacities.items())]
     if rules.get("zones") in ("prefer", "strict"):
         lines.append(f"  zones     {rules['zones']}")
     if rules.get("spread_hosts"):
@@ -51,7 +51,7 @@ def _freeze(rules: Document, now_ms: int) -> list[str]:
     if not isinstance(freeze, dict):
         return []
     since = age_text(cast("int", freeze["since_ms"]), now_ms)
-    return [f"  frozen    for {since}: nothing that is held moves{_because(freeze)}"]
+    return [f"  frozen    for {since}: no held lease moves{_because(freeze)}"]
 
 
 def _drained(drain: Document, now_ms: int) -> str:

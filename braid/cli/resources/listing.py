@@ -1,6 +1,6 @@
 """What the mesh has, as items to show: one function per type reads it, one makes its row. Changes nothing."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Final
 
 from google.protobuf.message import Message
@@ -8,7 +8,7 @@ from google.protobuf.message import Message
 from braid.api.assigner.v1 import assigner_service_pb2 as assigner_api
 from braid.api.assigner.v1 import group_pb2, rules_pb2
 from braid.api.registry.v1 import cluster_pb2, stream_pb2
-from braid.cli.core.documents import Document, enum_text, to_document
+from braid.cli.core.documents import Document, Value, enum_text, to_document
 from braid.cli.core.kinds import CHANNEL, CLUSTER, DEADLETTER, GROUP, LEASE, MEMBER, REPLAY, STREAM, Kind, Scope
 from braid.cli.core.lists import all_channels, all_clusters, all_groups, all_streams
 from braid.cli.core.output import API_VERSION, Column, Columns, Item
@@ -16,6 +16,7 @@ from braid.cli.core.session import Session
 from braid.cli.core.text import offsets_text
 from braid.cli.resources import dead_letters, replays
 from braid.cli.resources.cluster_loads import bytes_text, free_text, taken_text
+from braid.cli.resources.group_streams import DELETED_STREAMS, deleted_streams
 from braid.kernel.ids import epoch_text
 from braid.kernel.limits.names import PAGE_SIZE_MAX
 
@@ -227,21 +228,35 @@ def cluster_item(cluster: cluster_pb2.Cluster) -> Item:
     return Item(cluster.name, f"cluster/{cluster.name}", cells, cluster.create_time_ms, manifest("Cluster", cluster))
 
 
-def group_item(group: group_pb2.Group) -> Item:
-    """A group's row."""
+def group_item(group: group_pb2.Group, deleted: Collection[str] | None = None) -> Item:
+    """A group's row. `deleted` holds the deleted streams of all groups; None where they are not known."""
     status = group.status
-    idle = "EXPIRED" if status.idle_expired else "IDLE"
+    gone: list[Value] = [stream for stream in group.spec.streams if stream in (deleted or ())]
     cells = (
         ",".join(group.spec.streams),
         str(status.members),
         str(status.leases),
         str(status.free_leases),
-        "FROZEN" if group.rules.HasField("freeze") else "LIVE" if status.members else idle,
+        _group_state(group, without_stream=bool(gone) and len(gone) == len(group.spec.streams)),
         ",".join(f"{name}={share}" for name, share in sorted(group.spec.lanes.items())) or "all",
         enum_text(group_pb2.Ownership.DESCRIPTOR, group.spec.ownership),
         f"{group.spec.lease_ms}ms",
     )
-    return Item(group.name, f"group/{group.name}", cells, group.create_time_ms, _document("Group", group))
+    document = _document("Group", group)
+    if deleted is not None:
+        document[DELETED_STREAMS] = gone
+    return Item(group.name, f"group/{group.name}", cells, group.create_time_ms, document)
+
+
+def _group_state(group: group_pb2.Group, *, without_stream: bool) -> str:
+    """A group in one word: what needs attention most."""
+    if without_stream:
+        return "NO STREAM"
+    if group.rules.HasField("freeze"):
+        return "FROZEN"
+    if group.status.members:
+        return "LIVE"
+    return "EXPIRED" if group.status.idle_expired else "IDLE"
 
 
 def member_item(member: group_pb2.Member) -> Item:
@@ -319,7 +334,8 @@ async def _clusters(session: Session, scope: Scope) -> Sequence[Item]:
 
 async def _groups(session: Session, scope: Scope) -> Sequence[Item]:
     groups = await all_groups(session)
-    return [group_item(each) for each in groups if not scope.stream or scope.stream in each.spec.streams]
+    deleted = await deleted_streams(session, groups)
+    return [group_item(each, deleted) for each in groups if not scope.stream or scope.stream in each.spec.streams]
 
 
 async def _members(session: Session, scope: Scope) -> Sequence[Item]:

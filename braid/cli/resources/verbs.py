@@ -128,10 +128,10 @@ def _get(
     type_: _Type,
     name: _OptionalName = "",
     output: OutputOption = "table",
-    watch: Annotated[bool, typer.Option("-w", "--watch", help="Go on, printing what changes.")] = False,
-    group: Annotated[str, typer.Option(metavar="NAME", help="Members, leases or lag of one group.")] = "",
-    stream: Annotated[str, typer.Option(metavar="NAME", help="What belongs to one stream.")] = "",
-    where: Annotated[str, typer.Option(metavar="FILTER", help="Dead letters that match: error=ValueError.")] = "",
+    watch: Annotated[bool, typer.Option("-w", "--watch", help="Keep running, and print what changes.")] = False,
+    group: Annotated[str, typer.Option(metavar="NAME", help="Only members, leases or lag of this group.")] = "",
+    stream: Annotated[str, typer.Option(metavar="NAME", help="Only what belongs to this stream.")] = "",
+    where: Annotated[str, typer.Option(metavar="FILTER", help="Only dead letters that match: error=ValueError.")] = "",
     detail: Annotated[str, typer.Option(metavar="HOW", help="Lag by lane, channel or partition.")] = "",
     most: Annotated[
         int, typer.Option("--max", min=-1, metavar="N", show_default=False, help="The newest N dead letters; 0: all.")
@@ -139,11 +139,15 @@ def _get(
     fetch: Annotated[
         int,
         typer.Option(
-            min=0, max=CLI_REJECTED_FETCHED_MAX, metavar="N", show_default=False, help="The first N records rejected."
+            min=0,
+            max=CLI_REJECTED_FETCHED_MAX,
+            metavar="N",
+            show_default=False,
+            help="Print the first N rejected records.",
         ),
     ] = 0,
     for_: Annotated[str, typer.Option("--for", metavar="TYPE/NAME", help="Events of one thing.")] = "",
-    status: Annotated[bool, typer.Option("--status", help="With -o json or yaml: also what the mesh adds.")] = False,
+    status: Annotated[bool, typer.Option("--status", help="With -o json or yaml: add what the mesh reports.")] = False,
     endpoint: EndpointOption = "",
     context: ContextOption = "",
 ) -> None:
@@ -187,7 +191,7 @@ def _get_rejected(
     group: str, stream: str, fetch: int, format: Format, watch: bool, endpoint: str, context: str
 ) -> None:
     if watch:
-        raise Invalid("what was rejected cannot be watched", field="--watch", remedy="leave it out")
+        raise Invalid("rejected records cannot be watched", field="--watch", remedy="leave it out")
     from braid.cli.resources.rejected import get_rejected
 
     execute(endpoint, context, lambda session: get_rejected(session, group, stream, fetch, format))
@@ -199,7 +203,7 @@ def _describe(
     at: Annotated[
         str,
         typer.Option(
-            metavar="TIME", help="A stream, cluster or group as of then: 2026-11-21T14:03:00Z, 14:03, 10m (ago)."
+            metavar="TIME", help="Show a stream, cluster or group as it was: 2026-11-21T14:03:00Z, 14:03, 10m (ago)."
         ),
     ] = "",
     output: Annotated[str, typer.Option("-o", "--output", metavar="FORMAT", help="table, json or yaml.")] = "table",
@@ -249,18 +253,28 @@ def _create_stream(
     lane: Annotated[
         list[str] | None, typer.Option("--lane", metavar="NAME=PARTITIONS", help="A lane; repeat it for several.")
     ] = None,
-    clusters: Annotated[str, typer.Option(metavar="NAMES", help="May carry it, best first; all when left out.")] = "",
+    clusters: Annotated[
+        str, typer.Option(metavar="NAMES", help="Clusters that may carry the stream, best first; default: all.")
+    ] = "",
     replication_factor: Annotated[
         int | None,
-        typer.Option(metavar="N", show_default=False, help="Copies; three where a cluster has so many brokers."),
+        typer.Option(
+            metavar="N",
+            show_default=False,
+            help="Copies of each partition; by default three, if there are three brokers.",
+        ),
     ] = None,
     retention_hours: Annotated[
         int, typer.Option(metavar="HOURS", show_default=False, help="How long records are kept.")
     ] = 0,
-    max_record_bytes: Annotated[int, typer.Option(metavar="BYTES", show_default=False, help="The largest record.")] = 0,
-    failover: Annotated[str, typer.Option(metavar="MODE", help="automatic, propose or off.")] = "",
+    max_record_bytes: Annotated[
+        int, typer.Option(metavar="BYTES", show_default=False, help="Size of the largest record, in bytes.")
+    ] = 0,
+    failover: Annotated[
+        str, typer.Option(metavar="MODE", help="What to do when its cluster dies: automatic, propose or off.")
+    ] = "",
     ordered: Annotated[
-        bool, typer.Option("--ordered", help="Consume a new channel only once the old one is drained.")
+        bool, typer.Option("--ordered", help="Consume a new channel only after the old one is drained.")
     ] = False,
     ride_out_seconds: Annotated[
         float | None,
@@ -268,7 +282,7 @@ def _create_stream(
             "--ride-out",
             metavar="SECONDS",
             show_default=False,
-            help="How long appends may hang because brokers died, until traffic leaves; the cluster's own time.",
+            help="How long appends may hang after brokers died before traffic leaves; default: the cluster's.",
         ),
     ] = None,
     config: Annotated[
@@ -298,23 +312,29 @@ def _copies(declared: int | None) -> int:
     """As a specification has it, where 0 is the default. Raises `Invalid` when somebody asks for none."""
     if declared == 0:
         remedy = "declare 1 or more, or leave it out for three where a cluster has so many brokers"
-        raise Invalid("no copies keep no records", field="--replication-factor", remedy=remedy)
+        raise Invalid("a stream needs at least one copy", field="--replication-factor", remedy=remedy)
     return declared or 0
 
 
 def _create_cluster(
     name: _Name,
-    bootstrap: Annotated[str, typer.Option(metavar="HOST:PORT,…", help="Where its brokers are.")],
-    zone: Annotated[str, typer.Option(metavar="ZONE", help="Where it stands.")] = "",
-    capacity: Annotated[int, typer.Option(metavar="PARTITIONS", show_default=False, help="The most it may carry.")] = 0,
-    security_profile: Annotated[str, typer.Option(metavar="NAME", help="Names credentials; none are sent.")] = "",
-    topic_prefix: Annotated[str, typer.Option(metavar="PREFIX", help="Of Braid's topics: `braid.`.")] = "",
+    bootstrap: Annotated[str, typer.Option(metavar="HOST:PORT,…", help="Addresses of its brokers.")],
+    zone: Annotated[str, typer.Option(metavar="ZONE", help="The zone the cluster is in.")] = "",
+    capacity: Annotated[
+        int, typer.Option(metavar="PARTITIONS", show_default=False, help="The most partitions the cluster may carry.")
+    ] = 0,
+    security_profile: Annotated[
+        str, typer.Option(metavar="NAME", help="The name of local credentials; credentials are never sent.")
+    ] = "",
+    topic_prefix: Annotated[
+        str, typer.Option(metavar="PREFIX", help="Prefix of Braid's topics; default `braid.`.")
+    ] = "",
     allow_auto_create_topics: Annotated[
-        bool, typer.Option("--allow-auto-create-topics", help="Although deleted topics may rise again there.")
+        bool, typer.Option("--allow-auto-create-topics", help="Accept that Kafka may create deleted topics again.")
     ] = False,
     health: Annotated[
         list[str] | None,
-        typer.Option("--health", metavar="THRESHOLD=NUMBER", help="By which it is judged: `braid set health --help`."),
+        typer.Option("--health", metavar="THRESHOLD=NUMBER", help="A health threshold: `braid set health --help`."),
     ] = None,
     take_over: Annotated[
         str, typer.Option(metavar="MESH", help="From the mesh with this id, which is gone for good; or `unmarked`.")

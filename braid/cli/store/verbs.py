@@ -65,7 +65,7 @@ def _restore(
     file: Annotated[Path | None, typer.Argument(metavar="[FILE]", show_default=False)] = None,
     store: _StoreOption = "",
     in_place: Annotated[
-        bool, typer.Option("--in-place", help="The store was put back by other means: only begin a new incarnation.")
+        bool, typer.Option("--in-place", help="Only begin a new incarnation; the store was restored by other means.")
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Check everything; change nothing.")] = False,

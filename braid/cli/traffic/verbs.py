@@ -41,12 +41,12 @@ def register(app: typer.Typer) -> None:
 
 def _produce(
     stream: _Stream,
-    lane: Annotated[str, typer.Option(metavar="NAME", help="`live`, or the only lane there is.")] = "",
+    lane: Annotated[str, typer.Option(metavar="NAME", help="The lane; default: `live`, or the only lane.")] = "",
     key_delimiter: Annotated[
-        str, typer.Option(metavar="TEXT", help="What stands before it is the key; every line needs it then.")
+        str, typer.Option(metavar="TEXT", help="The text before it is the key; every line must contain it.")
     ] = "",
     timeout: Annotated[
-        float, typer.Option(metavar="SECONDS", min=0.1, help="For the acknowledgement of one record.")
+        float, typer.Option(metavar="SECONDS", min=0.1, help="How long to wait for a record's acknowledgement.")
     ] = DELIVERY_TIMEOUT_SECONDS,
     endpoint: EndpointOption = "",
     context: ContextOption = "",
@@ -66,7 +66,10 @@ def _consume(
     stream: _Stream,
     group: Annotated[str, typer.Option(metavar="NAME", help="Consume as a member of this group.")] = "",
     from_: Annotated[
-        str, typer.Option("--from", metavar="WHERE", help="earliest, latest or a time; for a group only at its first.")
+        str,
+        typer.Option(
+            "--from", metavar="WHERE", help="earliest, latest or a time; for a group, only at its first start."
+        ),
     ] = "earliest",
     lane: Annotated[
         list[str] | None, typer.Option("--lane", metavar="NAME", help="Only this lane; may be repeated.")
@@ -75,10 +78,11 @@ def _consume(
         int, typer.Option(metavar="N", show_default=False, help="Only this partition of each channel.")
     ] = -1,
     most: Annotated[
-        int, typer.Option("--max", min=0, metavar="N", show_default=False, help="End after so many records.")
+        int, typer.Option("--max", min=0, metavar="N", show_default=False, help="End after this number of records.")
     ] = 0,
     timeout: Annotated[
-        float, typer.Option(metavar="SECONDS", min=0, show_default=False, help="End when none came for so long.")
+        float,
+        typer.Option(metavar="SECONDS", min=0, show_default=False, help="End when no record has come for this long."),
     ] = 0.0,
     output: Annotated[str, typer.Option("-o", "--output", metavar="FORMAT", help="table or json.")] = "table",
     endpoint: EndpointOption = "",

@@ -51,7 +51,7 @@ def destination_of(spec: ReplaySpec) -> Destination:
     if "/" in spec.destination:
         check_name(lane, "spec.destination")
     if lane == DLQ_LANE:
-        raise Invalid("a dlq lane takes dead letters alone", field="spec.destination", remedy="name another lane")
+        raise Invalid("a replay cannot go to a dlq lane", field="spec.destination", remedy="name another lane")
     return Destination(stream, lane, origin=False)
 
 

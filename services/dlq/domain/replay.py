@@ -159,7 +159,11 @@ def _create(state: Replay, command: CreateReplay) -> Sequence[Event]:
     if state.spec is not None:
         raise AlreadyExists(f"there is a replay {state.id}", field="id")
     if not 0 <= command.spec.rate_per_s < float("inf"):
-        raise Invalid(f"a rate of {command.spec.rate_per_s}", field="spec.rate_per_s", remedy="use 0 for no cap")
+        raise Invalid(
+            f"a replay cannot send {command.spec.rate_per_s} records a second",
+            field="spec.rate_per_s",
+            remedy="use 0 for no cap",
+        )
     return [ReplayCreated(command.spec, command.matched, tuple(sorted(command.through)))]
 
 

@@ -66,7 +66,9 @@ class Letters:
     ) -> api.ListDeadLettersResponse:
         """Dead letters newest first. Raises `Invalid`."""
         if request.page_size < 0:
-            raise Invalid(f"a page of {request.page_size} items", field="page_size", remedy="use 0 for the default")
+            raise Invalid(
+                f"a page cannot have {request.page_size} items", field="page_size", remedy="use 0 for the default"
+            )
         filter = parse_filter(request.filter, "filter")
         size = min(request.page_size or PAGE_SIZE_DEFAULT, PAGE_SIZE_MAX)
         token = _read_token(request.page_token)
@@ -170,4 +172,6 @@ def _read_token(text: str) -> _Token:
     try:
         return _Token(NewestFirst(int(time_ms), LetterPlace.parse(place)), int(before))
     except (ValueError, Invalid):
-        raise Invalid("is none of ours", field="page_token", remedy="use the one of the page before") from None
+        raise Invalid(
+            "not a token of this method", field="page_token", remedy="pass next_page_token of the last page"
+        ) from None

@@ -99,7 +99,9 @@ class Replays:
     async def list_replays(self, request: api.ListReplaysRequest, caller: Caller) -> api.ListReplaysResponse:
         """Jobs, newest first. Raises `Invalid`."""
         if request.page_size < 0:
-            raise Invalid(f"a page of {request.page_size} items", field="page_size", remedy="use 0 for the default")
+            raise Invalid(
+                f"a page cannot have {request.page_size} items", field="page_size", remedy="use 0 for the default"
+            )
         size = min(request.page_size or PAGE_SIZE_DEFAULT, PAGE_SIZE_MAX)
         found = [
             state

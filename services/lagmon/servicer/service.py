@@ -75,7 +75,9 @@ class Reads:
         """One page of rows. Raises `Invalid`."""
         detail, last = read_detail(request.detail), read_page_token(request.page_token)
         if request.page_size < 0:
-            raise Invalid(f"a page of {request.page_size} rows", field="page_size", remedy="use 0 for the default")
+            raise Invalid(
+                f"a page cannot have {request.page_size} rows", field="page_size", remedy="use 0 for the default"
+            )
         size = min(request.page_size or PAGE_SIZE_DEFAULT, PAGE_SIZE_MAX)
         table = await self._clusters.table()
         page, behind = after(_wanted(table, read_filter(request.filter), detail), last, size)

@@ -1,10 +1,12 @@
 """Snippets of pages: which run, and that a page which is not true turns red."""
 
+import os
+import sys
 from pathlib import Path
 
 import pytest
 
-from tests.support.snippets import Snippet, first_missing, run_page, run_snippet, snippets, stretched
+from tests.support.snippets import Snippet, first_difference, first_missing, run_page, run_snippet, snippets, stretched
 
 PAGE = """# A page
 
@@ -86,3 +88,51 @@ def test_a_page_tells_all_that_is_wrong(tmp_path: Path) -> None:
     with pytest.raises(AssertionError, match=r"(?s)^ended with 1: p:2.*never printed '1': p:3"):
         run_page(page, tmp_path, 10.0)
     run_page(page[:1], tmp_path, 10.0)
+
+
+@pytest.mark.parametrize(
+    ("shown", "printed", "different"),
+    [
+        ("NAME  STATE   AGE\nlogs  OK      3s", "NAME STATE AGE\nlogs OK 2h14m\n", ""),
+        ("east on 127.0.0.1:19192", "east on 127.0.0.1:40001", ""),
+        ("1 record acknowledged in 0.4 s: live on east 1", "1 record acknowledged in 11.9 s: live on east 1", ""),
+        (
+            "1 record acknowledged in 0.4 s: live on east 1",
+            "1 record acknowledged in 0.4 s: live on west 1",
+            "1 record",
+        ),
+        ("east is dead (process 11, SIGKILL)", "east is dead (process 4711, SIGKILL)", ""),
+        ("east is DOWN: no answer; to west", "east is DOWN: refused; 1 of 1 hosts; to west", ""),
+        ("east is DOWN: no answer; to west", "east is DOWN: refused; to north", "east is DOWN"),
+        ("a\nc", "a\nb\nc", "c"),
+        ("a", "a\nb", "b"),
+        ("a\nb", "a", "b"),
+        ("a\nb", "b\na", "a"),
+        ("logs 3 OK", "logs 4 OK", "logs 3 OK"),
+    ],
+)
+def test_whole_output_differs_in_nothing_but_values_of_a_kind(shown: str, printed: str, different: str) -> None:
+    found = first_difference(shown, printed)
+    assert found.startswith(different) and bool(found) is bool(different)
+
+
+def test_a_line_that_a_whole_page_does_not_show_turns_it_red(tmp_path: Path) -> None:
+    page = [Snippet("p:1", "bash", "echo one; echo two", "one")]
+    run_page(page, tmp_path, 10.0)
+    with pytest.raises(AssertionError, match="never printed 'two': p:1"):
+        run_page(page, tmp_path, 10.0, whole=True)
+    run_page([Snippet("p:1", "bash", "echo one", "")], tmp_path, 10.0, whole=True)
+
+
+def test_a_block_that_only_looks_is_run_again_until_it_prints_what_a_whole_page_shows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = tmp_path / "braid"
+    command.write_text('#!/bin/sh\necho again >> looks\nwc -l < looks | tr -d " "\n')
+    command.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))  # a block finds commands beside the interpreter
+    look = Snippet("p:1", "bash", "braid get channels logs\n", "3\n")
+    assert run_snippet(look, tmp_path, 10.0, whole=True) == "3\n"
+    with pytest.raises(AssertionError, match="never printed '5'"):
+        run_snippet(Snippet("p:1", "bash", "braid produce logs\n", "5\n"), tmp_path, 10.0, whole=True)

@@ -29,6 +29,13 @@ def test_a_command_is_recorded_in_a_terminal_and_drawn_again_from_what_was_saved
     assert again.read_text() == picture.read_text()
 
 
+def test_the_picture_of_the_demo_has_the_colours_of_a_terminal_and_is_drawn_from_what_is_saved_beside_it() -> None:
+    pictures = Path(__file__).resolve().parents[3] / "docs" / "pictures"
+    saved, picture = (pictures / "demo.txt").read_text(), (pictures / "demo.svg").read_text()
+    assert "\x1b[32m✓\x1b[0m" in saved and "\x1b[33m✗" in saved
+    assert picture == record.draw(saved, "make demo", record.WIDTH)
+
+
 def test_a_command_that_fails_leaves_no_picture(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert record.main([str(tmp_path / "run.svg"), sys.executable, "-c", "raise SystemExit(3)"]) == 3
     assert "ended with 3: no picture was drawn" in capsys.readouterr().err

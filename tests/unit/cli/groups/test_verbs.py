@@ -89,7 +89,7 @@ async def test_a_pin_moves_a_lease_and_stands_in_the_wide_table() -> None:
 async def test_a_ban_a_freeze_a_capacity_and_what_groups_keep_to() -> None:
     async with with_members("web-1", "web-2") as shell:
         assert (await shell.braid("freeze", "group", "indexer", "--reason", "release")).out == (
-            "group/indexer frozen: nothing that is held moves\n"
+            "group/indexer frozen: no held lease moves\n"
         )
         assert " FROZEN " in (await shell.braid("get", "groups")).out
         before = await held(shell, "web-1")
@@ -103,13 +103,13 @@ async def test_a_ban_a_freeze_a_capacity_and_what_groups_keep_to() -> None:
         await shell.braid("set", "capacity", "web-1", "3.5")
         assert (await shell.braid("set", "zones", "indexer", "prefer")).out.startswith("group/indexer zones: prefer")
         described = (await shell.braid("describe", "group", "indexer")).out
-        for line in ("  ban       web-1 from logs/bulk", "  capacity  web-1 bears 3.5", "  zones     prefer"):
+        for line in ("  ban       web-1 from logs/bulk", "  capacity  web-1: 3.5", "  zones     prefer"):
             assert f"\n{line}\n" in described
         assert (await shell.braid("unban", "member", "web-1", "--from", "logs/bulk")).out == (
             "member/web-1 may hold logs/bulk\n"
         )
         told = await shell.braid("set", "capacity", "web-1", "--unset")
-        assert told.out == "member/web-1 bears what it declares\n"
+        assert told.out == "member/web-1 has the capacity that it declares\n"
 
 
 @virtual

@@ -104,7 +104,7 @@ def test_what_the_mesh_refuses_names_the_file(tmp_path: Path) -> None:
         (STREAM + "  clusters: [west]\n", "clusters stands there twice"),
         (f"{STREAM}---{STREAM}", "Stream logs is declared twice"),
         (f"{CLUSTER}---\nkind: 1\n", "a.yaml#2: apiVersion"),
-        ("{", "this is no YAML"),
+        ("{", "this is not YAML"),
         ("[" * 2_000, "nested too deeply"),
         ("just text", "this is no manifest"),
         ("", "there is no manifest in it"),

@@ -245,7 +245,7 @@ async def test_names_nobody_has() -> None:
         ("get streams --group g", 2, "it goes with members or leases"),
         ("get strems", 2, "did you mean `braid get streams`?"),
         ("describe lease a/b/1/0", 4, "there is no lease a/b/1/0"),
-        ("delete stream taken", 2, "--yes: nobody can be asked here"),
+        ("delete stream taken", 2, "--yes: this is no terminal, so nobody can confirm"),
         ("delete stream takne --yes", 4, "did you mean taken?"),
         ("delete member x --yes", 2, "knows no type 'member'"),
         ("delete cluster east --yes", 4, "is still on cluster east"),

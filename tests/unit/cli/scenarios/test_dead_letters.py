@@ -274,7 +274,7 @@ async def test_waiting_shows_a_bar_on_a_terminal() -> None:
 async def test_who_stops_waiting_stops_nothing() -> None:
     shell = await with_letters(letter(9))
     result = await shell.braid("dlq", "replay", "--stream", "logs", "--wait", seconds=3.0)
-    assert result.err == "braid: replay/01REPLAY0 goes on without you; stop it: braid dlq cancel 01REPLAY0\n"
+    assert result.err == "braid: replay/01REPLAY0 continues in the background; stop it: braid dlq cancel 01REPLAY0\n"
 
 
 @virtual

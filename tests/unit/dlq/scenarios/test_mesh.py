@@ -25,11 +25,12 @@ from braid.kernel.decider import Context
 from braid.kernel.errors import ClusterUnavailable, DeadlineExceeded, NotFound, Refused
 from braid.kernel.limits.dlq import REPLAY_BATCH_LETTERS_MAX
 from braid.kernel.ports import FetchedRecords, TopicPartition
+from braid.runtime.aggregates import Aggregates
+from braid.runtime.kinds import Kind, Outcome
 from services.dlq.domain.replay import Replay as State
 from services.dlq.domain.replay import ReplayDecider
 from services.dlq.index.tail import ClusterTail
 from services.dlq.model.events import Advance, BeginBatch, Command, Event
-from services.dlq.reconciler.replay import ReplayRun
 from tests.support.virtual_time import run_virtual
 from tests.unit.dlq.mesh import Mesh
 
@@ -269,18 +270,20 @@ def test_a_job_that_forgets_its_open_batch_is_caught(tmp_path: Path, monkeypatch
 
 
 def test_a_batch_sent_before_its_intent_is_recorded_is_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    honest = ReplayRun._execute
-    begun: dict[ReplayRun, Command] = {}
+    honest = Aggregates.execute
+    begun: dict[str, Command] = {}
 
-    async def late(self: ReplayRun, command: Command) -> None:
+    async def late(
+        self: Aggregates, kind: Kind[State, Command, Event], id: str, command: Command, **who: str
+    ) -> Outcome[State] | None:
         if isinstance(command, BeginBatch):
-            begun[self] = command
-            return
+            begun[id] = command
+            return None
         if isinstance(command, Advance):
-            await honest(self, begun[self])
-        await honest(self, command)
+            await honest(self, kind, id, begun[id], **who)
+        return await honest(self, kind, id, command, **who)
 
-    monkeypatch.setattr(ReplayRun, "_execute", late)
+    monkeypatch.setattr(Aggregates, "execute", late)
     with pytest.raises(AssertionError, match=r"assert \d+ <= 0"):
         play(tmp_path, killed_within_a_batch)
 
