@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from braid.client.consumer_settings import Backlog, Circuit, DeadLetterLimits, Retry, RetryBudget
     from braid.client.consuming.consumer import Consumer
-    from braid.client.consuming.explain import Explained, Lease
+    from braid.client.consuming.explanations import Explained, Lease
     from braid.client.mesh import Mesh, connect
     from braid.client.producing.lane_rules import LaneRule, Late
     from braid.client.producing.producer import Producer
@@ -100,7 +100,7 @@ __all__ = [
 _HOMES = {
     "braid.client.records.batch": ("Batch",),
     "braid.client.consuming.consumer": ("Consumer",),
-    "braid.client.consuming.explain": ("Explained", "Lease"),
+    "braid.client.consuming.explanations": ("Explained", "Lease"),
     "braid.client.producing.lane_rules": ("LaneRule", "Late"),
     "braid.client.mesh": (
         "Mesh",

@@ -22,8 +22,8 @@ from braid.runtime.clocks.waits import Waits
 from braid.runtime.directory import StoreDirectory
 from braid.runtime.kinds import Leadership
 from braid.runtime.retry import Backoff
+from braid.runtime.rpc_service import build_rpc_service
 from braid.runtime.service import Service
-from braid.runtime.serving import build_rpc_service
 from braid.runtime.telemetry import Metrics, logger, make_metrics
 
 T = TypeVar("T")

@@ -3,7 +3,7 @@
 import sys
 
 from braid.kafka.cluster import AioKafka
-from braid.runtime.serve import serve
+from braid.runtime.process import serve
 from braid.runtime.settings import settings_or_exit
 from services.assigner.config import AssignerSettings
 from services.assigner.servicer.service import Assigner

@@ -4,7 +4,7 @@ import sys
 
 from braid.kafka.cluster import AioKafka
 from braid.kernel.ports import Host
-from braid.runtime.serve import serve
+from braid.runtime.process import serve
 from braid.runtime.settings import settings_or_exit
 from services.dlq.config import DlqSettings
 from services.dlq.servicer.service import Dlq

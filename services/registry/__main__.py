@@ -3,7 +3,7 @@
 import sys
 
 from braid.kafka.cluster import AioKafka
-from braid.runtime.serve import serve
+from braid.runtime.process import serve
 from braid.runtime.settings import settings_or_exit
 from services.registry.config import RegistrySettings
 from services.registry.service import RegistryService

@@ -28,7 +28,7 @@ from braid.api.mesh.v1.endpoint_pb2 import ListEndpointsRequest, ListEndpointsRe
 from braid.host.system import system_host
 from braid.runtime.kinds import RecordedEvent
 from braid.runtime.opening import open_store
-from braid.runtime.serving import event_record
+from braid.runtime.rpc_service import event_record
 from devmesh.processes.guard import spawn_guarded
 from services.assigner.reconciler.group_loop import GROUPS
 from testbed.brokers import free_port

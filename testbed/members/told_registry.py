@@ -20,8 +20,8 @@ from braid.kernel.limits.registry import WATCH_ALIVE_SECONDS
 from braid.kernel.ports import Caller, RpcService
 from braid.rpc.methods import method_path, server_stream, unary
 from braid.runtime.kinds import AnyKind
+from braid.runtime.process import serve
 from braid.runtime.replica import Replica
-from braid.runtime.serve import serve
 from braid.runtime.settings import Settings
 
 STATES = {name.removeprefix("CHANNEL_STATE_"): number for name, number in stream_pb2.ChannelState.items()}

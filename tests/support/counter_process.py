@@ -2,7 +2,7 @@
 
 import sys
 
-from braid.runtime.serve import serve
+from braid.runtime.process import serve
 from braid.runtime.settings import Settings
 from tests.support.counters import CounterService
 

@@ -16,18 +16,18 @@ from braid.client.consumer_settings import ConsumerSettings
 from braid.client.consuming.background import Background
 from braid.client.consuming.cluster_session import ClusterSession
 from braid.client.consuming.consumer_context import ConsumerContext
-from braid.client.consuming.explain import Explained, Lease, view
 from braid.client.consuming.explainer import Explainer
+from braid.client.consuming.explanations import Explained, Lease, view
 from braid.client.consuming.lane_control import LaneControl
 from braid.client.consuming.leases import LeaseWorks, OpenLeases
 from braid.client.delivery.fetch_pauses import FetchPauses
 from braid.client.delivery.handler_lanes import HandlerPlace
 from braid.client.delivery.memory_bound import MemoryBound
 from braid.client.delivery.ready_queue import ReadyQueue
+from braid.client.handling.consumer_runners import Runners
 from braid.client.handling.dead_letters import DeadLetters
 from braid.client.handling.retries import Retries
 from braid.client.handling.runner import HandlerRunner, Supply
-from braid.client.handling.runners import Runners
 from braid.client.handling.threads import InThreads, open_threads
 from braid.client.producing.producer import Producer
 from braid.client.records.handled import Tell, ThreadRecord, X

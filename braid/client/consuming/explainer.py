@@ -1,11 +1,11 @@
-"""Looks up what the leases of a consumer do now, and what keeps them from doing more; `explain` has the words."""
+"""Looks up what the leases of a consumer do now, and what keeps them from doing more; `explanations` has the words."""
 
 from braid.client.consuming.consumer_context import ConsumerContext
-from braid.client.consuming.explain import Explained, Sight, behind_waits, explained, out_of_turn, sight, silent
+from braid.client.consuming.explanations import Explained, Sight, behind_waits, explained, out_of_turn, sight, silent
 from braid.client.consuming.leases import LeaseWorks
 from braid.client.delivery.lane_states import LaneStates
 from braid.client.delivery.lease_work import LeaseWork
-from braid.client.handling.runners import Runners
+from braid.client.handling.consumer_runners import Runners
 
 
 class Explainer:

@@ -17,7 +17,7 @@ from braid.client.consuming.consumer_context import ConsumerContext
 from braid.client.delivery.key_order import KeyOrder
 from braid.client.delivery.lease_work import LeaseWork
 from braid.client.delivery.stages import Stage
-from braid.client.handling.runners import Runners
+from braid.client.handling.consumer_runners import Runners
 from braid.client.membership.lease_protocol import LeaseKeeper, LeaseListener
 from braid.client.records.delivery import OwnedLease
 from braid.client.telemetry.consumer_observer import observer

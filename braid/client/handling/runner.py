@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, cast
 
 from braid.client.consumer_settings import ConsumerSettings
-from braid.client.handling.verdicts import ErrorVerdict, Verdicts
+from braid.client.handling.error_kinds import ErrorKind, ErrorKinds
 from braid.client.records.handled import Handled, X
 from braid.client.records.record import Record
 from braid.client.tasks import Run
@@ -91,7 +91,7 @@ class HandlerRunner(Generic[X]):
         self._elapsed = host.clock.elapsed
         self._supplies = supplies
         self._retry = settings.retry
-        self._verdicts = Verdicts(settings.retry)
+        self._error_kinds = ErrorKinds(settings.retry)
         self._timeout_seconds = settings.handler_timeout_seconds
         self._grace_seconds = 0.0 if in_threads else HANDLER_CANCEL_SECONDS
         self._in_threads = in_threads
@@ -325,22 +325,22 @@ class HandlerRunner(Generic[X]):
             raise cancelled
 
     def _failed(self, item: X, error: BaseException) -> None:
-        verdict = self._verdicts.of(error)
+        kind = self._error_kinds.of(error)
         for record in _unsettled(item):
-            self._record_failed(record, error, verdict)
+            self._record_failed(record, error, kind)
         if self._probes:  # whoever finds fault with a record was able to look at it
-            self._trouble.ended(item, well=verdict in (ErrorVerdict.PERMANENT, ErrorVerdict.REJECTED))
+            self._trouble.ended(item, well=kind in (ErrorKind.PERMANENT, ErrorKind.REJECTED))
 
-    def _record_failed(self, record: Record, error: BaseException, verdict: ErrorVerdict) -> None:
+    def _record_failed(self, record: Record, error: BaseException, kind: ErrorKind) -> None:
         attempt = record.attempt
-        self._trouble.failed(record.lane, error, retryable=verdict is ErrorVerdict.NOT_ITS_FAULT)
-        if verdict is ErrorVerdict.REJECTED:
+        self._trouble.failed(record.lane, error, retryable=kind is ErrorKind.NOT_ITS_FAULT)
+        if kind is ErrorKind.REJECTED:
             record.reject(text_of(error))
             return
         times = record.work.failed(record.offset, self._host.clock.now_ms()).times
-        if verdict is ErrorVerdict.NOT_ITS_FAULT:
+        if kind is ErrorKind.NOT_ITS_FAULT:
             self._again(record, self._wait_seconds(times, error), counts=False)
-        elif verdict is ErrorVerdict.ANOTHER_ATTEMPT and attempt < self._retry.max_attempts:
+        elif kind is ErrorKind.ANOTHER_ATTEMPT and attempt < self._retry.max_attempts:
             self._again(record, self._wait_seconds(attempt, error), counts=True)
         else:
             record.dead_letter(error)

@@ -6,8 +6,8 @@ from braid.client.consumer_settings import Retry
 from braid.kernel.errors import Reject, Retryable
 
 
-class ErrorVerdict(Enum):
-    """What becomes of the record."""
+class ErrorKind(Enum):
+    """What an error means for its record."""
 
     ANOTHER_ATTEMPT = auto()  # as long as it has some left, then it is dead-lettered
     NOT_ITS_FAULT = auto()  # tried again however often
@@ -15,21 +15,21 @@ class ErrorVerdict(Enum):
     REJECTED = auto()  # skipped in place
 
 
-class Verdicts:
+class ErrorKinds:
     """By class of error: of all classes that were named, the nearest to the error's own counts (its method resolution
     order), so that an exception to a rule may be named beside the rule, whichever of the two is which.
     """
 
     def __init__(self, retry: Retry) -> None:
         """`Retryable` and `Reject` are named already; `retry` may name them anew."""
-        self._named: dict[type[BaseException], ErrorVerdict] = {
-            Retryable: ErrorVerdict.NOT_ITS_FAULT,
-            Reject: ErrorVerdict.REJECTED,
-            **dict.fromkeys(retry.permanent, ErrorVerdict.PERMANENT),
-            **dict.fromkeys(retry.retryable, ErrorVerdict.NOT_ITS_FAULT),
+        self._named: dict[type[BaseException], ErrorKind] = {
+            Retryable: ErrorKind.NOT_ITS_FAULT,
+            Reject: ErrorKind.REJECTED,
+            **dict.fromkeys(retry.permanent, ErrorKind.PERMANENT),
+            **dict.fromkeys(retry.retryable, ErrorKind.NOT_ITS_FAULT),
         }
 
-    def of(self, error: BaseException) -> ErrorVerdict:
-        """The verdict on an error."""
+    def of(self, error: BaseException) -> ErrorKind:
+        """The kind of an error."""
         named = self._named
-        return next((named[each] for each in type(error).__mro__ if each in named), ErrorVerdict.ANOTHER_ATTEMPT)
+        return next((named[each] for each in type(error).__mro__ if each in named), ErrorKind.ANOTHER_ATTEMPT)

@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 
 from braid.client.consumer_settings import Retry
-from braid.client.handling.verdicts import ErrorVerdict, Verdicts
+from braid.client.handling.error_kinds import ErrorKind, ErrorKinds
 from braid.client.records.batch import Batch
 from braid.client.records.record import Record
 from braid.kernel.errors import Invalid, Reject, Retryable, Unavailable
@@ -19,34 +19,34 @@ QUICK = (0.1, 0.2)
 
 
 @pytest.mark.parametrize(
-    ("error", "verdict"),
+    ("error", "kind"),
     [
-        (ValueError("bad"), ErrorVerdict.ANOTHER_ATTEMPT),
-        (asyncio.CancelledError(), ErrorVerdict.ANOTHER_ATTEMPT),
-        (Reject("not ours"), ErrorVerdict.REJECTED),
-        (Retryable("away"), ErrorVerdict.NOT_ITS_FAULT),
-        (Unavailable("away"), ErrorVerdict.ANOTHER_ATTEMPT),
+        (ValueError("bad"), ErrorKind.ANOTHER_ATTEMPT),
+        (asyncio.CancelledError(), ErrorKind.ANOTHER_ATTEMPT),
+        (Reject("not ours"), ErrorKind.REJECTED),
+        (Retryable("away"), ErrorKind.NOT_ITS_FAULT),
+        (Unavailable("away"), ErrorKind.ANOTHER_ATTEMPT),
     ],
 )
-def test_without_any_named_class(error: BaseException, verdict: ErrorVerdict) -> None:
-    assert Verdicts(Retry()).of(error) is verdict
+def test_without_any_named_class(error: BaseException, kind: ErrorKind) -> None:
+    assert ErrorKinds(Retry()).of(error) is kind
 
 
 def test_the_nearest_named_class_counts_whichever_list_it_is_in() -> None:
-    verdicts = Verdicts(Retry(permanent=(FileNotFoundError, LookupError), retryable=(OSError, KeyError)))
-    assert verdicts.of(ConnectionResetError()) is ErrorVerdict.NOT_ITS_FAULT
-    assert verdicts.of(FileNotFoundError()) is ErrorVerdict.PERMANENT
-    assert verdicts.of(IndexError()) is ErrorVerdict.PERMANENT
-    assert verdicts.of(KeyError()) is ErrorVerdict.NOT_ITS_FAULT
-    assert verdicts.of(ValueError()) is ErrorVerdict.ANOTHER_ATTEMPT
+    kinds = ErrorKinds(Retry(permanent=(FileNotFoundError, LookupError), retryable=(OSError, KeyError)))
+    assert kinds.of(ConnectionResetError()) is ErrorKind.NOT_ITS_FAULT
+    assert kinds.of(FileNotFoundError()) is ErrorKind.PERMANENT
+    assert kinds.of(IndexError()) is ErrorKind.PERMANENT
+    assert kinds.of(KeyError()) is ErrorKind.NOT_ITS_FAULT
+    assert kinds.of(ValueError()) is ErrorKind.ANOTHER_ATTEMPT
 
 
 def test_a_rule_for_everything_leaves_what_braid_names_itself() -> None:
-    verdicts = Verdicts(Retry(permanent=(Exception,)))
-    assert verdicts.of(ValueError()) is ErrorVerdict.PERMANENT
-    assert verdicts.of(Retryable("away")) is ErrorVerdict.NOT_ITS_FAULT
-    assert verdicts.of(Reject("not ours")) is ErrorVerdict.REJECTED
-    assert Verdicts(Retry(permanent=(Retryable,))).of(Retryable("away")) is ErrorVerdict.PERMANENT
+    kinds = ErrorKinds(Retry(permanent=(Exception,)))
+    assert kinds.of(ValueError()) is ErrorKind.PERMANENT
+    assert kinds.of(Retryable("away")) is ErrorKind.NOT_ITS_FAULT
+    assert kinds.of(Reject("not ours")) is ErrorKind.REJECTED
+    assert ErrorKinds(Retry(permanent=(Retryable,))).of(Retryable("away")) is ErrorKind.PERMANENT
 
 
 @pytest.mark.parametrize(
