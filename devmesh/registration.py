@@ -13,8 +13,9 @@ from braid.api.registry.v1.registry_service_pb2 import (
 from braid.host.system import system_host
 from braid.kernel.errors import Conflict, Unavailable
 from braid.kernel.limits.names import PAGE_SIZE_MAX
+from braid.rpc.directory import Directory
 from braid.rpc.grpc_transport import GrpcTransport
-from braid.rpc.mesh_client import Directory, ServiceClient
+from braid.rpc.mesh_client import ServiceClient
 from devmesh.limits import DEV_POLL_SECONDS, DEV_STEP_SECONDS
 
 PRINCIPAL = "braid-dev"

@@ -1,238 +1,19 @@
-"""Clients of the services: which replicas exist, who leads, following redirects, trying again within a deadline.
+"""Clients of the services: following redirects to who leads, trying again within a deadline.
 
 Knows endpoints and errors, not what the calls mean.
 """
 
-import asyncio
-from collections import Counter, defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from typing import Final, NamedTuple, TypeVar
+from collections.abc import AsyncIterator, Callable
+from typing import TypeVar
 
-from braid.api.mesh.v1.endpoint_pb2 import ListEndpointsRequest, ListEndpointsResponse
-from braid.kernel.errors import BraidError, ClusterUnavailable, DeadlineExceeded, NotLeader, Unavailable, Unsupported
-from braid.kernel.limits.rpc import (
-    CHANNELS_KEPT_MAX,
-    LEADER_PROBE_SECONDS,
-    LEADER_WAIT_SECONDS,
-    LIST_ENDPOINTS_SECONDS,
-    REDIRECT_WAIT_SECONDS,
-    REDIRECTS_MAX,
-    UNARY_DEADLINE_SECONDS,
-)
-from braid.kernel.ports import CallOptions, DuplexCall, Host, RpcChannel, RpcTransport
+from braid.kernel.errors import BraidError, ClusterUnavailable, DeadlineExceeded, NotLeader, Unavailable
+from braid.kernel.limits.rpc import UNARY_DEADLINE_SECONDS
+from braid.kernel.ports import CallOptions, DuplexCall, Host
+from braid.rpc.attempts import Attempts
+from braid.rpc.directory import Directory
 from braid.rpc.methods import method_path
 
 T = TypeVar("T")
-
-SERVICES: Final = ("registry", "assigner", "lagmon", "dlq")
-
-
-class KnownEndpoint(NamedTuple):
-    """A replica as the directory last described it."""
-
-    service: str
-    instance: str
-    address: str
-    leader: bool
-
-
-Source = Callable[[], Awaitable[Sequence[KnownEndpoint]]]
-
-
-class Directory:
-    """What one process knows of the mesh's replicas: shared by its clients of all services, one channel per address.
-
-    Seeds may be replicas of any service. What was learned stays usable while nothing answers.
-    """
-
-    def __init__(
-        self, transport: RpcTransport, host: Host, seeds: Sequence[str] = (), source: Source | None = None
-    ) -> None:
-        """Asks `source` for endpoints (a replica reads its store), or else `ListEndpoints` of any replica known."""
-        self._transport = transport
-        self._host = host
-        self._seeds = tuple(seeds)
-        self._source: Callable[[str], Awaitable[Sequence[KnownEndpoint]]] = self._ask_replicas
-        if source is not None:
-            self._source = lambda leader_of: source()
-        self._endpoints: tuple[KnownEndpoint, ...] = ()
-        self._store_trouble = ""
-        self._channels: dict[str, RpcChannel] = {}
-        self._heard_at: dict[str, float] = {}
-        self._silent: set[str] = set()  # asked last: they did not answer, or led and were not heard any more
-        self._stale: set[str] = set()  # asked after others: the store did not answer them when they were last asked
-        self._refreshing: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)  # by whose leader is looked for
-        self._refreshes: Counter[str] = Counter()
-
-    @property
-    def endpoints(self) -> Sequence[KnownEndpoint]:
-        """All replicas known."""
-        return self._endpoints
-
-    @property
-    def store_trouble(self) -> str:
-        """Why the replica that answered last has no session on the event store, and cannot lead; empty if it has."""
-        return self._store_trouble
-
-    def leader(self, service: str) -> str:
-        """The address of a service's leader as far as known, or ''."""
-        return next((known.address for known in self._endpoints if known.service == service and known.leader), "")
-
-    def replicas(self, service: str) -> Sequence[str]:
-        """Addresses of a service's replicas as far as known, the leader's after the others: reads should not burden it.
-
-        Those that fell silent come last.
-        """
-        found = [known for known in self._endpoints if known.service == service]
-        found.sort(key=lambda known: (known.address in self._silent, known.leader, known.address))
-        return [known.address for known in found]
-
-    def learn_leader(self, service: str, address: str) -> None:
-        """Notes who leads, from a redirect; '' notes that nobody known does, and whoever did is not to be relied on."""
-        if not address and (leader := self.leader(service)):
-            self._silent.add(leader)
-        self._endpoints = tuple(
-            known._replace(leader=known.address == address) if known.service == service else known
-            for known in self._endpoints
-        )
-        if address and address not in self.replicas(service):
-            self._endpoints += (KnownEndpoint(service, "", address, True),)
-
-    def forget(self, address: str) -> None:
-        """Drops a replica that did not answer a read; the next refresh brings it back if it still serves."""
-        self._silent.add(address)
-        self._endpoints = tuple(known for known in self._endpoints if known.address != address)
-
-    def heard(self, address: str) -> None:
-        """Notes a sign of life: something came on a stream from there."""
-        self._heard_at[address] = self._host.clock.elapsed()
-
-    def heard_at(self, address: str) -> float:
-        """When the last sign of life came from there (`Clock.elapsed`)."""
-        return self._heard_at.get(address, float("-inf"))
-
-    def channel(self, address: str) -> RpcChannel:
-        """The process's one connection to an address."""
-        if address not in self._channels:
-            self._channels[address] = self._transport.channel(address)
-        return self._channels[address]
-
-    async def refresh(self, leader_of: str = "") -> None:
-        """Reads the directory again; callers that wait for a refresh under way, for the same leader, share its result.
-
-        Args:
-            leader_of: Whoever is asked answers once this service has a leader that is not known as silent, or after
-                `LEADER_WAIT_SECONDS`.
-
-        Raises:
-            Unavailable: no replica known answers.
-        """
-        before = self._refreshes[leader_of]
-        async with self._refreshing[leader_of]:
-            if self._refreshes[leader_of] == before:
-                found = await self._doubted(await self._source(leader_of))
-                self._endpoints = found or self._endpoints
-                self._refreshes[leader_of] += 1
-                await self._forget_channels()
-
-    async def open(self, timeout_seconds: float) -> None:
-        """Reads the directory for the first time: whoever is asked may be starting, or its store without a leader.
-
-        Raises:
-            Unavailable: no replica answered within the timeout.
-        """
-        attempts = _Attempts(self._host, self._host.clock.elapsed() + timeout_seconds)
-        while True:
-            try:
-                await self.refresh()
-            except Unavailable as error:
-                await attempts.next(error)
-            else:
-                return
-
-    async def close(self) -> None:
-        """Closes all connections."""
-        channels, self._channels = list(self._channels.values()), {}
-        for channel in channels:
-            await channel.close()
-
-    async def _forget_channels(self) -> None:
-        """Closes connections to addresses gone from the directory, once there are many: replicas move between ports."""
-        known = {*self._seeds, *(endpoint.address for endpoint in self._endpoints)}
-        gone = [address for address in self._channels if address not in known]
-        for address in gone[: max(0, len(self._channels) - CHANNELS_KEPT_MAX)]:
-            self._heard_at.pop(address, None)
-            await self._channels.pop(address).close()
-
-    async def _ask_replicas(self, leader_of: str) -> Sequence[KnownEndpoint]:
-        wait_ms = round(LEADER_WAIT_SECONDS * 1000) if leader_of else 0
-        request = ListEndpointsRequest(leader_of=leader_of, silent=sorted(self._silent), wait_ms=wait_ms)
-        outdated: dict[str, Sequence[KnownEndpoint]] = {}
-        failures: dict[str, str] = {}
-        known_stale = frozenset(self._stale)
-        for service, address in self._askable():
-            if address in failures or address in outdated:  # under the name of another service
-                continue
-            if outdated and address in known_stale:  # one of those tells as much as all
-                continue
-            try:
-                response = await self._list_endpoints(service, address, request)
-            except Unsupported:  # an address of unknown service: the next path may be its
-                continue
-            except (Unavailable, DeadlineExceeded) as error:
-                self._silent.add(address)
-                failures[address] = f"{address}: {error.message.removeprefix(f'{address}: ')}"
-                continue
-            found = [
-                KnownEndpoint(each.service, each.instance, each.address, each.leader) for each in response.endpoints
-            ]
-            self._silent &= {each.address for each in found} - {address}
-            if not response.stale:
-                self._stale.discard(address)
-                return found
-            self._stale.add(address)
-            outdated[address] = found
-        if outdated:
-            return next(iter(outdated.values()))
-        tried = "; ".join(failures.values()) or "no address known"
-        raise Unavailable(f"no replica of the mesh answers ({tried})", remedy="check the endpoint and that it runs")
-
-    async def _doubted(self, found: Sequence[KnownEndpoint]) -> tuple[KnownEndpoint, ...]:
-        """Whoever fell silent may still be named as leader, until its session ends: it must answer before it counts."""
-        doubtful = [known for known in found if known.leader and known.address in self._silent]
-        answers = await asyncio.gather(*map(self._answers, doubtful))
-        mute = {known.address for known, answered in zip(doubtful, answers, strict=True) if not answered}
-        return tuple(known._replace(leader=known.leader and known.address not in mute) for known in found)
-
-    async def _answers(self, known: KnownEndpoint) -> bool:
-        """Whether a replica that fell silent answers again."""
-        try:
-            await self._list_endpoints(known.service, known.address, seconds=LEADER_PROBE_SECONDS)
-        except (Unavailable, DeadlineExceeded):
-            return False
-        self._silent.discard(known.address)
-        return True
-
-    def _askable(self) -> Sequence[tuple[str, str]]:
-        """Whom to ask: another one first each time; last who did not answer, before them whom the store did not."""
-        known = [(endpoint.service, endpoint.address) for endpoint in self._endpoints]
-        turn = self._refreshes.total() % max(1, len(known))
-        turned = [*known[turn:], *known[:turn], *((service, seed) for seed in self._seeds for service in SERVICES)]
-        return sorted(dict.fromkeys(turned), key=lambda each: (each[1] in self._silent, each[1] in self._stale))
-
-    async def _list_endpoints(
-        self,
-        service: str,
-        address: str,
-        request: ListEndpointsRequest | None = None,
-        *,
-        seconds: float = LIST_ENDPOINTS_SECONDS,
-    ) -> ListEndpointsResponse:
-        path, asked = method_path(service, "ListEndpoints"), request or ListEndpointsRequest()
-        options = CallOptions(seconds + asked.wait_ms / 1000)
-        response = await self.channel(address).unary(path, asked, ListEndpointsResponse, options)
-        self._store_trouble = response.store_trouble
-        return response
 
 
 class ServiceClient:
@@ -269,7 +50,7 @@ class ServiceClient:
         path = method_path(self._service, method)
         request_id = request_id or self._host.ids.ulid()
         deadline = self._host.clock.elapsed() + timeout_seconds
-        attempts = _Attempts(self._host, deadline)
+        attempts = Attempts(self._host, deadline)
         while True:
             options = CallOptions(attempts.left(), request_id, self._tenant, self._principal)
             address = ""
@@ -356,32 +137,6 @@ class ServiceClient:
             self._directory.learn_leader(self._service, "")
         if any_replica and address and not isinstance(error, NotLeader):
             self._directory.forget(address)
-
-
-class _Attempts:
-    """Counts attempts and waits between them, within a deadline."""
-
-    def __init__(self, host: Host, deadline: float) -> None:
-        self._host = host
-        self._deadline = deadline
-        self.count = 0
-        self._redirects = 0
-
-    def left(self) -> float:
-        return self._deadline - self._host.clock.elapsed()
-
-    async def next(self, error: BraidError) -> None:
-        """Returns when the next attempt may start; raises the error when no time is left for one."""
-        self.count += 1
-        if isinstance(error, NotLeader) and error.leader and self._redirects < REDIRECTS_MAX:
-            self._redirects += 1
-            return
-        low, high = REDIRECT_WAIT_SECONDS
-        longest = min(high, low * 2.0 ** min(self.count, 10))
-        wait = self._host.randomness.uniform(longest / 2, longest)
-        if wait >= self.left():
-            raise error
-        await self._host.clock.sleep(wait)
 
 
 class _LearningCall:

@@ -10,7 +10,7 @@ from braid.kernel.errors import Unavailable
 from braid.kernel.limits.runtime import DIRECTORY_CACHE_SECONDS, DIRECTORY_READ_SECONDS
 from braid.kernel.limits.store import STORE_CALL_SECONDS
 from braid.kernel.ports import Clock, EventStore
-from braid.rpc.mesh_client import KnownEndpoint
+from braid.rpc.directory import KnownEndpoint
 
 
 class StoreDirectory:

@@ -13,7 +13,8 @@ from braid.kernel.ids import make_epoch
 from braid.kernel.limits.runtime import DRAIN_SECONDS
 from braid.kernel.limits.store import SESSION_TTL_SECONDS, STORE_CALL_SECONDS
 from braid.kernel.ports import Endpoint, EventStore, Host, Leader, RpcServer, RpcTransport, Session
-from braid.rpc.mesh_client import Directory, KnownEndpoint, ServiceClient
+from braid.rpc.directory import Directory, KnownEndpoint
+from braid.rpc.mesh_client import ServiceClient
 from braid.runtime.aggregates import Aggregates
 from braid.runtime.archive.serving import Archive, ArchiveHandlers, PeerArchives
 from braid.runtime.archive.shelf import Shelf

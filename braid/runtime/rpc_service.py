@@ -28,7 +28,7 @@ from braid.kernel.ports import (
     StreamHandler,
     UnaryHandler,
 )
-from braid.rpc.mesh_client import KnownEndpoint
+from braid.rpc.directory import KnownEndpoint
 from braid.rpc.methods import method_path, server_stream, service_path, unary
 from braid.runtime.archive.log import SERVICE, type_name
 from braid.runtime.archive.serving import gap_message

@@ -16,8 +16,9 @@ from braid.host.system import system_host
 from braid.kafka.cluster import AioKafka
 from braid.kernel.errors import AlreadyExists, BraidError, ClusterUnavailable, Invalid, TopicSealed
 from braid.kernel.ports import KafkaAdmin, TopicPartition
+from braid.rpc.directory import Directory
 from braid.rpc.grpc_transport import GrpcTransport
-from braid.rpc.mesh_client import Directory, ServiceClient
+from braid.rpc.mesh_client import ServiceClient
 from devmesh.processes.brokers import KafkaBroker
 from testbed.brokers import running_broker
 from testbed.patience import in_time, until

@@ -19,9 +19,10 @@ from braid.client.mesh import Mesh
 from braid.kafka.memory import MemoryProcess
 from braid.kernel.errors import BraidError
 from braid.kernel.ports import HistoryId
+from braid.rpc.directory import Directory
 from braid.rpc.memory_network import MemoryNetwork
 from braid.rpc.memory_transport import MemoryTransport
-from braid.rpc.mesh_client import Directory, ServiceClient
+from braid.rpc.mesh_client import ServiceClient
 from braid.runtime.archive.serving import Archive
 from braid.runtime.kinds import AnyKind, Change, Reloaded
 from braid.runtime.replica import Replica

@@ -15,8 +15,9 @@ from braid.client.records.delivery import OwnedLease
 from braid.host.system import system_host
 from braid.kernel.errors import BraidError
 from braid.kernel.ports import Generation, Host
+from braid.rpc.directory import Directory
 from braid.rpc.grpc_transport import GrpcTransport
-from braid.rpc.mesh_client import Directory, ServiceClient
+from braid.rpc.mesh_client import ServiceClient
 
 
 class Log:

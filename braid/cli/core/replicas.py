@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from braid.cli.core.session import Session
 from braid.kernel.ports import CallOptions
-from braid.rpc.mesh_client import KnownEndpoint
+from braid.rpc.directory import KnownEndpoint
 from braid.rpc.methods import method_path
 
 T = TypeVar("T")

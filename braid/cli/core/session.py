@@ -15,7 +15,8 @@ from braid.client.mesh import Mesh, Ports, system_ports
 from braid.host.endpoints import Endpoint
 from braid.kernel.errors import BraidError, ClusterUnavailable, DeadlineExceeded, Exhausted, NotFound, Unavailable
 from braid.kernel.limits.rpc import CLI_CHANGE_SECONDS
-from braid.rpc.mesh_client import KnownEndpoint, ServiceClient
+from braid.rpc.directory import KnownEndpoint
+from braid.rpc.mesh_client import ServiceClient
 
 T = TypeVar("T")
 R = TypeVar("R", bound="Page")

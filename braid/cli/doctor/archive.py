@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from braid.api.mesh.v1.archive_pb2 import VerifyArchiveResponse
     from braid.cli.core.session import Session
     from braid.cli.doctor.archive_findings import ArchiveFacts
-    from braid.rpc.mesh_client import KnownEndpoint
+    from braid.rpc.directory import KnownEndpoint
 
 SERVICES: Final = ("registry", "assigner", "dlq", "lagmon")
 _VERIFY: Final = """Check every archived event against its hash.

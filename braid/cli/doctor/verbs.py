@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from braid.cli.core.session import Session
     from braid.cli.doctor.cluster_findings import ClusterFacts
     from braid.cli.doctor.findings import Finding, ReplicaFacts
-    from braid.rpc.mesh_client import KnownEndpoint
+    from braid.rpc.directory import KnownEndpoint
 
 _DOCTOR: Final = """Check the mesh: services, clocks, clusters, their settings, standbys, idle groups, lag, archives.
 

@@ -35,7 +35,7 @@ from braid.kernel.ports import (
     RpcChannel,
     RpcTransport,
 )
-from braid.rpc.mesh_client import KnownEndpoint
+from braid.rpc.directory import KnownEndpoint
 from braid.rpc.methods import method_path
 from braid.runtime.archive.line import Gap
 from braid.runtime.archive.log import ArchiveLog

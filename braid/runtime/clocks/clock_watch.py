@@ -8,7 +8,7 @@ from braid.api.mesh.v1.endpoint_pb2 import ListEndpointsRequest, ListEndpointsRe
 from braid.kernel.errors import BraidError
 from braid.kernel.limits.runtime import CLOCK_ASK_SECONDS
 from braid.kernel.ports import CallOptions, RpcChannel
-from braid.rpc.mesh_client import KnownEndpoint
+from braid.rpc.directory import KnownEndpoint
 from braid.rpc.methods import method_path
 from braid.runtime.clocks.led_time import ClockOffset, apart
 

@@ -16,9 +16,10 @@ from braid.kernel.limits.rpc import LEADER_WAIT_SECONDS, LIST_ENDPOINTS_SECONDS
 from braid.kernel.limits.runtime import DIRECTORY_CACHE_SECONDS, DIRECTORY_READ_SECONDS
 from braid.kernel.limits.store import SESSION_TTL_SECONDS
 from braid.kernel.ports import CallOptions, HistoryId
+from braid.rpc.directory import Directory
 from braid.rpc.memory_network import MemoryNetwork
 from braid.rpc.memory_transport import MemoryTransport
-from braid.rpc.mesh_client import Directory, ServiceClient
+from braid.rpc.mesh_client import ServiceClient
 from braid.rpc.methods import method_path
 from braid.runtime.replica import Replica
 from braid.stores.memory import MemoryStore
