@@ -11,7 +11,7 @@ from braid.api.mesh.v1.endpoint_pb2 import Endpoint, ListEndpointsRequest, ListE
 from braid.kernel.errors import ClusterUnavailable, DeadlineExceeded, Invalid, NotLeader, Unavailable
 from braid.kernel.limits.rpc import LEADER_PROBE_SECONDS, LIST_ENDPOINTS_SECONDS
 from braid.kernel.ports import Caller, CallOptions, DuplexServing, RpcService
-from braid.rpc import mesh_client
+from braid.rpc import directory
 from braid.rpc.directory import Directory
 from braid.rpc.memory_network import MemoryNetwork
 from braid.rpc.memory_transport import MemoryTransport
@@ -336,7 +336,7 @@ def test_connections_to_vanished_replicas_are_bounded(monkeypatch: pytest.Monkey
             await first.unary("/x/Y", StringValue(), StringValue, CallOptions(1.0))
         assert await world.do()
 
-    monkeypatch.setattr(mesh_client, "CHANNELS_KEPT_MAX", 3)
+    monkeypatch.setattr(directory, "CHANNELS_KEPT_MAX", 3)
     run(scenario())
 
 
