@@ -11,7 +11,7 @@ from typing import Any, Final
 from unittest.mock import patch
 
 from braid.api.registry.v1 import stream_pb2
-from braid.client.commits import claims, committer, restore, spill
+from braid.client.commits import claims, committer, encoder, restore, spill
 from braid.client.consuming import cluster
 from braid.client.delivery.cursor import Cursor
 from braid.client.handling import circuit_breaker, dead_letters, runner
@@ -308,14 +308,14 @@ MUTANTS: Final = (
         ("sink-away", "kill-member"),
         {"send_interval_seconds": 0.05},
     ),
-    Mutant("gaps claimed", "I3", [(committer, "encode", _claim_gaps)], changes={"handling_seconds": 0.4}),
+    Mutant("gaps claimed", "I3", [(encoder, "encode", _claim_gaps)], changes={"handling_seconds": 0.4}),
     Mutant(
         "gaps forgotten on a hand-over",
         "I3",
         [(restore, "tracker", without_gaps)],
         changes={"handling_seconds": 0.4, "send_interval_seconds": 0.05},
     ),
-    Mutant("metadata beside another offset", "I10", [(committer, "encode", _other_offset)]),
+    Mutant("metadata beside another offset", "I10", [(encoder, "encode", _other_offset)]),
     Mutant(
         "a start at the log's end",
         "I3",
@@ -430,6 +430,7 @@ MUTANTS: Final = (
         "I14",
         [(homing, "homeward", take_home_again)],
         ("slow-appends", "pause-service"),
-        {"exclusive": True, "lease_seconds": 1.0, "fault_interval_seconds": 1.5, "mates": 1, "mated": 1},
+        {"exclusive": True, "lease_seconds": 1.0, "fault_interval_seconds": 1.0, "mates": 1, "mated": 1},
+        shown_by=2,
     ),
 )
