@@ -2,7 +2,7 @@
 
 .DEFAULT_GOAL := help
 CHECKS := check-types check-format check-lint check-layering check-protos check-compose check-reference check-site
-.PHONY: help demo test test-all setup check $(CHECKS) quick quick-unit quick-mesh protos protos-release reference site docs sim chaos soak bench up down clean hooks lock etcd
+.PHONY: help demo test test-all setup check $(CHECKS) quick test-for slow-tests protos protos-release reference site docs sim chaos soak bench up down clean hooks lock etcd
 
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 python; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
@@ -34,14 +34,14 @@ test-all: setup etcd check ## `make test` and the tests that run for hours
 	@$(RUN) -m devmesh.archives.spark
 	@$(RUN) -m tools.suite --extended $(TIERS)
 
-quick: setup ## unit, contract on memory, simulation smoke (under a minute)
-	@$(MAKE) --no-print-directory --keep-going --jobs=2 --output-sync=target quick-unit quick-mesh
+quick: setup ## unit and contract tests that are quick, simulation smoke (under a minute)
+	@$(RUN) -m pytest -q --numprocesses=auto --dist=worksteal $(QUICKLY) tests/unit tests/contract tests/simulation
 
-quick-unit:
-	@$(RUN) -m pytest -q $(QUICKLY) tests/unit
+test-for: setup ## run unit and contract tests of PATHS="…", or of what differs from HEAD
+	@$(RUN) -m tools.touched $(PATHS)
 
-quick-mesh:
-	@$(RUN) -m pytest -q $(QUICKLY) tests/contract tests/simulation
+slow-tests: setup ## measure which tests are too slow for `make quick`, and print the slowest
+	@$(RUN) -m tools.slow_tests
 
 check: setup ## format, lint, types, layering, protos, reference pages, site; no tests
 	@$(MAKE) --no-print-directory --keep-going --jobs=2 --output-sync=target $(CHECKS) && \

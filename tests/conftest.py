@@ -14,6 +14,7 @@ from xdist.scheduler import LoadFileScheduling
 from devmesh.archives.spark import short_lived_options
 from tests.support import judging
 from tests.support.parallel import LoadGroundScheduling
+from tools import slow_tests
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 
@@ -43,8 +44,11 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFil
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Gives each test its tier's timeout, refuses tests outside a tier, and leaves extended ones to `--extended`."""
+    """Gives each test its tier's timeout, marks slow ones, refuses those outside a tier, leaves out extended ones."""
+    slow = slow_tests.read(slow_tests.LIST.read_text(encoding="utf-8").splitlines())
     for item in items:
+        if item.nodeid.partition("[")[0] in slow:
+            item.add_marker(pytest.mark.slow)
         tier = item.path.relative_to(ROOT / "tests").parts[0]
         if tier not in TIER_TIMEOUT_SECONDS:
             raise pytest.UsageError(f"{item.nodeid} is in no tier: tests live in {', '.join(TIER_TIMEOUT_SECONDS)}")
