@@ -3,16 +3,17 @@
 import os
 import ssl
 import tomllib
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from braid.kernel.errors import Invalid
+from braid.kafka.allowed_hosts import AllowedHost, parse_allowed_host
+from braid.kernel.errors import ClusterAccessDenied, Invalid
 
 _PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
-_KEYS: Final = frozenset(
+_TEXTS: Final = frozenset(
     {
         "security_protocol",
         "sasl_mechanism",
@@ -24,17 +25,44 @@ _KEYS: Final = frozenset(
         "key_file",
     }
 )
+_HOSTS: Final = "hosts"
+_EXAMPLE: Final = f'{_HOSTS} = ["kafka.example.com:9093"]'
+_KEYS: Final = _TEXTS | {_HOSTS}
 
 
 @dataclass(frozen=True, slots=True)
 class Security:
-    """Settings of one profile, as aiokafka's connections take them."""
+    """Settings of one profile, as aiokafka's connections take them, and the addresses it may be sent to.
+
+    Clients connect wherever the registry, or a broker's metadata, tells them to. `hosts` bounds that: each address is
+    compared before a connection is opened, so an address elsewhere receives no byte.
+
+    What this defends against: whoever may register or update clusters and names an address of his own; a broker or a
+    registry that advertises addresses elsewhere.
+
+    What it does not defend against: whoever controls an allowed name in DNS, or the network on the way to it (only TLS
+    does, which checks the broker's certificate against that name); whoever controls an allowed broker, which is sent
+    the password with mechanism PLAIN, and an exchange from which a weak password can be guessed with SCRAM.
+
+    Attributes:
+        protocol: Kafka's `security.protocol`.
+        mechanism: Kafka's `sasl.mechanism`.
+        username: For SASL.
+        password: For SASL; never part of the text of this value.
+        ssl_context: For TLS: it checks the broker's certificate and name.
+        profile: The profile's name; '' for plain text.
+        hosts: Addresses it may be sent to; empty for any.
+        warnings: What is allowed and not safe, for people.
+    """
 
     protocol: str = "PLAINTEXT"
     mechanism: str = "PLAIN"
     username: str | None = None
-    password: str | None = None
+    password: str | None = field(default=None, repr=False)
     ssl_context: ssl.SSLContext | None = None
+    profile: str = ""
+    hosts: tuple[AllowedHost, ...] = ()
+    warnings: tuple[str, ...] = field(default=(), compare=False)
 
     def client_settings(self) -> dict[str, object]:
         """Keyword arguments of aiokafka's clients and connections."""
@@ -46,6 +74,24 @@ class Security:
             "ssl_context": self.ssl_context,
         }
 
+    def denial(self, host: str, port: int) -> ClusterAccessDenied | None:
+        """Why nothing may be sent to an address with this profile; None where it may."""
+        if not self.hosts or any(each.matches(host, port) for each in self.hosts):
+            return None
+        address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        allowed = ", ".join(map(str, self.hosts))
+        return ClusterAccessDenied(
+            f"security profile {self.profile!r} may not be sent to {address}: its hosts are {allowed}",
+            remedy=f"if that broker is yours, add {address!r} to {_HOSTS} in the profile; else correct the address",
+            metadata={"access": "withheld"},
+        )
+
+    def check_addresses(self, addresses: Sequence[tuple[str, int]]) -> None:
+        """Checks addresses that somebody declares. Raises `Invalid`, with the field `bootstrap`."""
+        for host, port in addresses:
+            if (denial := self.denial(host, port)) is not None:
+                raise Invalid(denial.message, field="bootstrap", remedy=denial.remedy)
+
 
 Profiles = Callable[[str], Security]
 
@@ -55,7 +101,8 @@ def read_profile(name: str) -> Security:
 
     '' means plain text. Any other name is a TOML file: the path in `BRAID_KAFKA_PROFILE_<NAME>` (upper case, `_` for
     `-`), else `<name>.toml` in the directory `BRAID_KAFKA_PROFILES`. Its keys: `security_protocol`, `sasl_mechanism`,
-    `username`, `password` or `password_file`, `ca_file`, `certificate_file`, `key_file`.
+    `username`, `password` or `password_file`, `ca_file`, `certificate_file`, `key_file`; `hosts`, a list of addresses
+    that it may be sent to.
 
     Raises:
         Invalid: there is no such profile, or it does not make sense; names it, never its secrets.
@@ -66,8 +113,7 @@ def read_profile(name: str) -> Security:
     if path is None or not path.is_file():
         raise _invalid(name, "is unknown", f"write its settings to a file and name it in {_variable(name)}")
     try:
-        settings = tomllib.loads(path.read_text(encoding="utf-8"))
-        return _security(name, settings)
+        return _security(name, tomllib.loads(path.read_text(encoding="utf-8")))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, ssl.SSLError) as error:
         raise _invalid(name, f"cannot be read: {type(error).__name__}", f"look at {path}") from error
 
@@ -87,27 +133,58 @@ def _security(name: str, settings: Mapping[str, object]) -> Security:
     unknown = sorted(set(settings) - _KEYS)
     if unknown:
         raise _invalid(name, f"has unknown settings: {', '.join(unknown)}", "check their spelling")
-    values = {key: str(value) for key, value in settings.items()}
+    values = {key: str(value) for key, value in settings.items() if key in _TEXTS}
     protocol = values.get("security_protocol", "SASL_SSL" if "username" in values else "SSL")
     mechanism = values.get("sasl_mechanism", "PLAIN")
     if protocol not in _PROTOCOLS:
         raise _invalid(name, f"has security_protocol {protocol!r}", f"use one of {', '.join(_PROTOCOLS)}")
     if mechanism not in _MECHANISMS:
         raise _invalid(name, f"has sasl_mechanism {mechanism!r}", f"use one of {', '.join(_MECHANISMS)}")
-    password = values.get("password")
-    if "password_file" in values:
-        password = Path(values["password_file"]).read_text(encoding="utf-8").strip()
+    password = _password(values)
     if protocol.startswith("SASL") and (not values.get("username") or password is None):
         raise _invalid(name, "lacks username or password", "SASL needs both")
+    hosts = _hosts(name, settings)
     context = _ssl_context(values) if protocol.endswith("SSL") else None
-    return Security(protocol, mechanism, values.get("username"), password, context)
+    has_secret = protocol.startswith("SASL") or (context is not None and "certificate_file" in values)
+    warnings = _warnings(name, unbounded=has_secret and not hosts)
+    return Security(protocol, mechanism, values.get("username"), password, context, name, hosts, warnings)
+
+
+def _password(values: Mapping[str, str]) -> str | None:
+    if "password_file" not in values:
+        return values.get("password")
+    return Path(values["password_file"]).read_text(encoding="utf-8").strip()
+
+
+def _hosts(name: str, settings: Mapping[str, object]) -> tuple[AllowedHost, ...]:
+    found = settings.get(_HOSTS)
+    if found is None:
+        return ()
+    if not isinstance(found, list) or not found or not all(isinstance(each, str) for each in found):
+        raise _invalid(name, f"has {_HOSTS} that are no list of addresses", f"write {_EXAMPLE}")
+    try:
+        return tuple(parse_allowed_host(each) for each in found)
+    except ValueError as error:
+        problem, _, remedy = str(error).partition("; ")
+        raise _invalid(name, f"has {_HOSTS} in which {problem}", remedy) from error
 
 
 def _ssl_context(values: Mapping[str, str]) -> ssl.SSLContext:
+    """Checks the broker's certificate by `ca_file`, or else by the system's authorities."""
     context = ssl.create_default_context(cafile=values.get("ca_file"))
     if "certificate_file" in values:
         context.load_cert_chain(values["certificate_file"], values.get("key_file"))
     return context
+
+
+def _warnings(name: str, *, unbounded: bool) -> tuple[str, ...]:
+    found = []
+    if unbounded:
+        found.append(
+            f"security profile {name!r} carries a secret and names no {_HOSTS}: whoever may register clusters can have "
+            f"it sent anywhere; write {_EXAMPLE} into it"
+        )
+    return tuple(found)
 
 
 def _invalid(name: str, problem: str, remedy: str) -> Invalid:
