@@ -27,7 +27,8 @@ _TEXTS: Final = frozenset(
 )
 _HOSTS: Final = "hosts"
 _EXAMPLE: Final = f'{_HOSTS} = ["kafka.example.com:9093"]'
-_KEYS: Final = _TEXTS | {_HOSTS}
+_PLAINTEXT_PASSWORD: Final = "plaintext_password"
+_KEYS: Final = _TEXTS | {_HOSTS, _PLAINTEXT_PASSWORD}
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +103,7 @@ def read_profile(name: str) -> Security:
     '' means plain text. Any other name is a TOML file: the path in `BRAID_KAFKA_PROFILE_<NAME>` (upper case, `_` for
     `-`), else `<name>.toml` in the directory `BRAID_KAFKA_PROFILES`. Its keys: `security_protocol`, `sasl_mechanism`,
     `username`, `password` or `password_file`, `ca_file`, `certificate_file`, `key_file`; `hosts`, a list of addresses
-    that it may be sent to.
+    that it may be sent to; `plaintext_password`, true to send a password without TLS.
 
     Raises:
         Invalid: there is no such profile, or it does not make sense; names it, never its secrets.
@@ -140,14 +141,28 @@ def _security(name: str, settings: Mapping[str, object]) -> Security:
         raise _invalid(name, f"has security_protocol {protocol!r}", f"use one of {', '.join(_PROTOCOLS)}")
     if mechanism not in _MECHANISMS:
         raise _invalid(name, f"has sasl_mechanism {mechanism!r}", f"use one of {', '.join(_MECHANISMS)}")
+    plaintext_password = _sends_plaintext(name, settings)
+    if (protocol, mechanism) == ("SASL_PLAINTEXT", "PLAIN") and not plaintext_password:
+        raise _invalid(
+            name,
+            "would send its password readable to everybody on the way (SASL_PLAINTEXT with mechanism PLAIN)",
+            f"use SASL_SSL, with ca_file for a private authority; to send it so: {_PLAINTEXT_PASSWORD} = true",
+        )
     password = _password(values)
     if protocol.startswith("SASL") and (not values.get("username") or password is None):
         raise _invalid(name, "lacks username or password", "SASL needs both")
     hosts = _hosts(name, settings)
     context = _ssl_context(values) if protocol.endswith("SSL") else None
     has_secret = protocol.startswith("SASL") or (context is not None and "certificate_file" in values)
-    warnings = _warnings(name, unbounded=has_secret and not hosts)
+    warnings = _warnings(name, protocol, mechanism, unbounded=has_secret and not hosts)
     return Security(protocol, mechanism, values.get("username"), password, context, name, hosts, warnings)
+
+
+def _sends_plaintext(name: str, settings: Mapping[str, object]) -> bool:
+    found = settings.get(_PLAINTEXT_PASSWORD, False)
+    if not isinstance(found, bool):
+        raise _invalid(name, f"has {_PLAINTEXT_PASSWORD} = {found!r}", "write true or false, without quotes")
+    return found
 
 
 def _password(values: Mapping[str, str]) -> str | None:
@@ -177,12 +192,19 @@ def _ssl_context(values: Mapping[str, str]) -> ssl.SSLContext:
     return context
 
 
-def _warnings(name: str, *, unbounded: bool) -> tuple[str, ...]:
+def _warnings(name: str, protocol: str, mechanism: str, *, unbounded: bool) -> tuple[str, ...]:
     found = []
     if unbounded:
         found.append(
             f"security profile {name!r} carries a secret and names no {_HOSTS}: whoever may register clusters can have "
             f"it sent anywhere; write {_EXAMPLE} into it"
+        )
+    if protocol == "SASL_PLAINTEXT" and mechanism == "PLAIN":
+        found.append(f"security profile {name!r} sends its password without TLS: everybody on the way can read it")
+    elif protocol == "SASL_PLAINTEXT":
+        found.append(
+            f"security profile {name!r} uses {mechanism} without TLS: who listens on the way can guess the password, "
+            "and read and change all records; use SASL_SSL"
         )
     return tuple(found)
 

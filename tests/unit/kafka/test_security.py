@@ -14,7 +14,7 @@ from braid.kernel.errors import BraidError, ClusterAccessDenied, Invalid
 from braid.kernel.ports import Isolation, KafkaCluster, TopicPartition
 from testbed.patience import until
 
-PLAIN = 'security_protocol = "SASL_PLAINTEXT"\nusername = "braid"\npassword = "hunter2"\n'
+PLAIN = 'security_protocol = "SASL_PLAINTEXT"\nusername = "braid"\npassword = "hunter2"\nplaintext_password = true\n'
 
 
 def profile(directory: Path, monkeypatch: pytest.MonkeyPatch, text: str, mode: int = 0o600) -> Path:
@@ -85,6 +85,35 @@ def test_an_unknown_profile_and_a_bad_address_are_refused(monkeypatch: pytest.Mo
             kafka.cluster(bootstrap, "")
         assert refused.value.field == "bootstrap"
     kafka.cluster("localhost:9092,[::1]:9093", "")
+
+
+# --- a password without TLS
+
+
+def test_a_password_would_travel_without_tls_and_the_profile_is_refused_unless_it_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    profile(tmp_path, monkeypatch, PLAIN.replace("plaintext_password = true\n", ""))
+    assert "readable to everybody" in refusal().message and "plaintext_password = true" in refusal().remedy
+    profile(tmp_path, monkeypatch, PLAIN.replace("true", "false"))
+    assert "readable to everybody" in refusal().message
+    profile(tmp_path, monkeypatch, PLAIN.replace("true", '"true"'))
+    assert "plaintext_password = 'true'" in refusal().message
+    profile(tmp_path, monkeypatch, PLAIN)
+    allowed = read_profile("prod")
+    assert allowed.password == "hunter2"
+    assert any("without TLS" in each for each in allowed.warnings)
+
+
+def test_scram_is_used_without_tls_and_the_profile_is_warned_about(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = PLAIN.replace("plaintext_password = true", 'sasl_mechanism = "SCRAM-SHA-256"\nhosts = ["a:1"]')
+    profile(tmp_path, monkeypatch, text)
+    [warning] = read_profile("prod").warnings
+    assert "SCRAM-SHA-256 without TLS" in warning and "'prod'" in warning
+    profile(tmp_path, monkeypatch, text.replace("SASL_PLAINTEXT", "SASL_SSL"))
+    assert read_profile("prod").warnings == ()
 
 
 # --- where a profile may be sent
