@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from braid.kafka import secret_files
 from braid.kafka.allowed_hosts import AllowedHost, parse_allowed_host
 from braid.kernel.errors import ClusterAccessDenied, Invalid
 
@@ -105,6 +106,9 @@ def read_profile(name: str) -> Security:
     `username`, `password` or `password_file`, `ca_file`, `certificate_file`, `key_file`; `hosts`, a list of addresses
     that it may be sent to; `plaintext_password`, true to send a password without TLS.
 
+    Files that hold a secret must be closed to other users: the profile itself when it has a `password`, else
+    `password_file`, and the file with the private key.
+
     Raises:
         Invalid: there is no such profile, or it does not make sense; names it, never its secrets.
     """
@@ -114,9 +118,17 @@ def read_profile(name: str) -> Security:
     if path is None or not path.is_file():
         raise _invalid(name, "is unknown", f"write its settings to a file and name it in {_variable(name)}")
     try:
-        return _security(name, tomllib.loads(path.read_text(encoding="utf-8")))
+        return _security(name, _read_settings(name, path))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, ssl.SSLError) as error:
         raise _invalid(name, f"cannot be read: {type(error).__name__}", f"look at {path}") from error
+
+
+def _read_settings(name: str, path: Path) -> Mapping[str, object]:
+    content, exposure = secret_files.read_bytes(path)
+    settings = tomllib.loads(content.decode("utf-8"))
+    if exposure and "password" in settings:
+        raise _exposed(name, path, exposure)
+    return settings
 
 
 def _variable(name: str) -> str:
@@ -148,11 +160,11 @@ def _security(name: str, settings: Mapping[str, object]) -> Security:
             "would send its password readable to everybody on the way (SASL_PLAINTEXT with mechanism PLAIN)",
             f"use SASL_SSL, with ca_file for a private authority; to send it so: {_PLAINTEXT_PASSWORD} = true",
         )
-    password = _password(values)
+    password = _password(name, values)
     if protocol.startswith("SASL") and (not values.get("username") or password is None):
         raise _invalid(name, "lacks username or password", "SASL needs both")
     hosts = _hosts(name, settings)
-    context = _ssl_context(values) if protocol.endswith("SSL") else None
+    context = _ssl_context(name, values) if protocol.endswith("SSL") else None
     has_secret = protocol.startswith("SASL") or (context is not None and "certificate_file" in values)
     warnings = _warnings(name, protocol, mechanism, unbounded=has_secret and not hosts)
     return Security(protocol, mechanism, values.get("username"), password, context, name, hosts, warnings)
@@ -165,10 +177,14 @@ def _sends_plaintext(name: str, settings: Mapping[str, object]) -> bool:
     return found
 
 
-def _password(values: Mapping[str, str]) -> str | None:
+def _password(name: str, values: Mapping[str, str]) -> str | None:
     if "password_file" not in values:
         return values.get("password")
-    return Path(values["password_file"]).read_text(encoding="utf-8").strip()
+    path = Path(values["password_file"])
+    content, exposure = secret_files.read_bytes(path)
+    if exposure:
+        raise _exposed(name, path, exposure)
+    return content.decode("utf-8").strip()
 
 
 def _hosts(name: str, settings: Mapping[str, object]) -> tuple[AllowedHost, ...]:
@@ -184,10 +200,13 @@ def _hosts(name: str, settings: Mapping[str, object]) -> tuple[AllowedHost, ...]
         raise _invalid(name, f"has {_HOSTS} in which {problem}", remedy) from error
 
 
-def _ssl_context(values: Mapping[str, str]) -> ssl.SSLContext:
+def _ssl_context(name: str, values: Mapping[str, str]) -> ssl.SSLContext:
     """Checks the broker's certificate by `ca_file`, or else by the system's authorities."""
     context = ssl.create_default_context(cafile=values.get("ca_file"))
     if "certificate_file" in values:
+        key = Path(values.get("key_file", values["certificate_file"]))
+        if exposure := secret_files.exposure(key):
+            raise _exposed(name, key, exposure)
         context.load_cert_chain(values["certificate_file"], values.get("key_file"))
     return context
 
@@ -207,6 +226,10 @@ def _warnings(name: str, protocol: str, mechanism: str, *, unbounded: bool) -> t
             "and read and change all records; use SASL_SSL"
         )
     return tuple(found)
+
+
+def _exposed(name: str, path: Path, exposure: str) -> Invalid:
+    return _invalid(name, f"has a secret in {path}, which {exposure}", f"chmod 600 {path}")
 
 
 def _invalid(name: str, problem: str, remedy: str) -> Invalid:

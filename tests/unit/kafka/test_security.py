@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from braid.kafka import secret_files
 from braid.kafka.allowed_hosts import parse_allowed_host
 from braid.kafka.cluster import AioKafka
 from braid.kafka.security import Security, read_profile
@@ -114,6 +115,54 @@ def test_scram_is_used_without_tls_and_the_profile_is_warned_about(
     assert "SCRAM-SHA-256 without TLS" in warning and "'prod'" in warning
     profile(tmp_path, monkeypatch, text.replace("SASL_PLAINTEXT", "SASL_SSL"))
     assert read_profile("prod").warnings == ()
+
+
+# --- files with secrets
+
+
+@pytest.mark.parametrize("mode", [0o640, 0o604, 0o644, 0o620, 0o660])
+def test_files_with_secrets_are_open_to_others_and_the_profile_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: int
+) -> None:
+    path = profile(tmp_path, monkeypatch, PLAIN, mode)
+    assert f"{path}, which is open to other users (its mode is {mode:04o})" in refusal().message
+    assert refusal().remedy == f"chmod 600 {path}"
+    secret = tmp_path / "secret"
+    secret.write_text("hunter2")
+    secret.chmod(mode)
+    text = PLAIN.replace('password = "hunter2"', f'password_file = "{secret}"')
+    profile(tmp_path, monkeypatch, text, 0o644)  # which holds no secret itself
+    assert str(secret) in refusal().message
+    secret.chmod(0o400)
+    assert read_profile("prod").password == "hunter2"
+
+
+def test_a_private_key_is_open_to_others_and_the_profile_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    certificate, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    for each in (certificate, key):
+        each.write_text("hunter2")
+        each.chmod(0o644)
+    text = f'security_protocol = "SSL"\ncertificate_file = "{certificate}"\n'
+    profile(tmp_path, monkeypatch, text)
+    assert f"{certificate}, which is open" in refusal().message  # it holds the key, too
+    profile(tmp_path, monkeypatch, text + f'key_file = "{key}"\n')
+    assert f"{key}, which is open" in refusal().message
+    key.chmod(0o600)
+    assert "cannot be read: SSLError" in refusal().message  # it comes to be loaded
+
+
+def test_a_mounted_secret_of_another_user_is_read_by_its_group_and_by_nobody_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "secret"
+    path.write_text("hunter2")
+    owner = path.stat().st_uid
+    monkeypatch.setattr("os.geteuid", lambda: owner + 1)
+    for mode, problem in ((0o440, False), (0o640, False), (0o660, True), (0o444, True)):
+        path.chmod(mode)
+        assert bool(secret_files.exposure(path)) is problem, f"{mode:04o}"
 
 
 # --- where a profile may be sent
