@@ -75,7 +75,7 @@ def _normal(host: str) -> str | None:
         return str(ipaddress.ip_address(bare))
     except ValueError:
         name = host.lower().removesuffix(".")
-        return name if _NAME.fullmatch(name) else None
+        return name if host.isascii() and _NAME.fullmatch(name) else None
 
 
 def _is_ip(normal: str) -> bool:

@@ -29,6 +29,7 @@ def test_an_address_is_compared_and_what_the_entry_names_matches(entry: str, hos
         ("kafka.example.com:9093", "kafka.example.com", 9092),
         ("kafka.example.com:9093", "kafka.example.com.evil.org", 9093),
         ("kafka.example.com:*", "xkafka.example.com", 9093),
+        ("kafka.example.com:*", "\u212aafka.example.com", 9093),  # the sign of the kelvin, which is k in lower case
         ("*.example.com:9093", "example.com", 9093),
         ("*.example.com:9093", ".example.com", 9093),
         ("*.example.com:9093", "a.b1.example.com", 9093),
