@@ -1,6 +1,7 @@
 """Real Kafka clusters behind the Kafka port. What clients share is decided here; each opens its own connections."""
 
 import logging
+from collections.abc import Sequence
 
 from braid.kafka.admin import AioAdmin
 from braid.kafka.fetching.fetcher import AioFetcher
@@ -42,6 +43,12 @@ class AioKafka:
         """See `Kafka.cluster`. Raises `Invalid` for a malformed address or an unknown profile."""
         parse_bootstrap(bootstrap)
         return AioCluster(bootstrap, self._client_id, self._profiles(security_profile))
+
+    def check_profile(self, bootstrap: str, security_profile: str) -> Sequence[str]:
+        """See `Kafka.check_profile`."""
+        security = self._profiles(security_profile)
+        security.check_addresses(parse_bootstrap(bootstrap))
+        return security.warnings
 
 
 class AioCluster:

@@ -188,7 +188,8 @@ class ClusterAccessDenied(ClusterUnavailable):
     """A Kafka cluster answers this client and refuses it: its password, its certificate, or what it may do there.
 
     It says nothing about the cluster: nobody reports it as unreachable for this. `metadata['access']` is
-    `authentication` or `authorization`.
+    `authentication` or `authorization`, or `withheld`: this client's security profile does not allow the address, so
+    nothing was sent there.
     """
 
     code = Code.PERMISSION_DENIED
@@ -198,6 +199,11 @@ class ClusterAccessDenied(ClusterUnavailable):
     def authenticated(self) -> bool:
         """Whether the cluster knows who asks, and does not allow it."""
         return self.metadata.get("access") == "authorization"
+
+    @property
+    def withheld(self) -> bool:
+        """Whether this client sent nothing, because its security profile does not allow the address."""
+        return self.metadata.get("access") == "withheld"
 
 
 class DeliveryUnknown(BraidError):

@@ -11,6 +11,7 @@ from braid.cli.core.documents import to_document
 from braid.cli.core.output import Format, render_document
 from braid.cli.core.session import Session
 from braid.cli.errors import EXIT_DIFFERENT
+from braid.cli.manifests.cluster_warnings import cluster_warnings
 from braid.cli.manifests.declarations import Declared
 from braid.cli.manifests.stream_warnings import stream_warnings
 from braid.kernel.errors import BraidError, Conflict, NotFound
@@ -131,7 +132,11 @@ async def _write(
         request = api.CreateClusterRequest(name=declared.name, spec=declared.spec, dry_run=dry_run)
     else:
         request = api.UpdateClusterRequest(name=declared.name, spec=declared.spec, etag=etag, dry_run=dry_run)
-    return (await session.change("registry", method, request, Cluster, doing)).spec
+    answer = await session.change("registry", method, request, Cluster, doing)
+    if create or dry_run:  # a change is asked about first: it is warned of once
+        for warning in cluster_warnings(declared.name, answer):
+            session.terminal.note(warning)
+    return answer.spec
 
 
 def _lines(spec: StreamSpec | ClusterSpec) -> list[str]:

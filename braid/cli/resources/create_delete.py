@@ -12,6 +12,7 @@ from braid.cli.core.kinds import CLUSTER, GROUP, STREAM, Kind, Scope
 from braid.cli.core.lists import all_streams
 from braid.cli.core.output import Format, Item, render_document
 from braid.cli.core.session import Session, missing
+from braid.cli.manifests.cluster_warnings import cluster_warnings
 from braid.cli.manifests.stream_warnings import stream_warnings
 from braid.cli.resources.listing import cluster_item, list_items, stream_item
 from braid.cli.resources.stream_losses import stream_losses
@@ -62,6 +63,8 @@ async def create_cluster(
     """Registers a cluster that answers; `take_over` names the mesh it belonged to, which is gone for good."""
     request = registry_api.CreateClusterRequest(name=name, spec=spec, dry_run=dry_run, take_over=take_over)
     made = await session.change("registry", "CreateCluster", request, cluster_pb2.Cluster, f"asking cluster {name}")
+    for warning in cluster_warnings(name, made):
+        session.terminal.note(warning)
     return _told(session, CLUSTER, cluster_item(made), "created", dry_run, format)
 
 

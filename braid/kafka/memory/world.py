@@ -1,6 +1,6 @@
 """All clusters there are, and how each process sees them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from braid.kafka.memory.clients import MemoryAdmin, MemoryMembership, MemoryOffsets
 from braid.kafka.memory.cluster import MemoryCluster
@@ -69,6 +69,10 @@ class MemoryKafka:
         """See `Kafka.cluster`."""
         return self._anybody.cluster(bootstrap, security_profile)
 
+    def check_profile(self, bootstrap: str, security_profile: str) -> Sequence[str]:
+        """See `Kafka.check_profile`."""
+        return self._anybody.check_profile(bootstrap, security_profile)
+
 
 class MemoryProcess:
     """`Kafka` as one process sees it."""
@@ -81,9 +85,14 @@ class MemoryProcess:
 
     def cluster(self, bootstrap: str, security_profile: str) -> KafkaCluster:
         """See `Kafka.cluster`. Memory has no profile but ''."""
+        self.check_profile(bootstrap, security_profile)
+        return _ClusterInMemory(self._link(bootstrap))
+
+    def check_profile(self, bootstrap: str, security_profile: str) -> Sequence[str]:
+        """See `Kafka.check_profile`."""
         if security_profile:
             raise Invalid(f"security profile {security_profile!r} is unknown", field="security_profile")
-        return _ClusterInMemory(self._link(bootstrap))
+        return ()
 
     def cut(self, name: str) -> None:
         """Cuts this process off from a cluster: nothing it sends arrives, nothing comes back."""

@@ -15,13 +15,15 @@ from aiokafka.client import AIOKafkaClient, ConnectionGroup
 from aiokafka.conn import AIOKafkaConnection
 from aiokafka.errors import BrokerResponseError, KafkaError, ProducerClosed
 from aiokafka.producer.message_accumulator import BatchBuilder, MessageBatch
+from aiokafka.protocol.api import Request, Response
 from aiokafka.protocol.metadata import MetadataRequest
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from aiokafka.structs import RecordMetadata
 from aiokafka.structs import TopicPartition as AioTopicPartition
 
 from braid.kafka.protocol.wire import hang_up
-from braid.kernel.errors import BraidError, Withdrawn
+from braid.kafka.security import Security
+from braid.kernel.errors import BraidError, ClusterAccessDenied, Withdrawn
 from braid.kernel.limits.kafka import KAFKA_METADATA_PACE_SECONDS, KAFKA_REQUEST_MS, TOPIC_GONE_SECONDS
 from braid.kernel.ports import SendableT, TopicPartition, Written
 from braid.kernel.resumptions import SEQUENCES
@@ -39,8 +41,14 @@ class BatchIdentity(NamedTuple):
 NO_IDENTITY: Final = BatchIdentity(-1, -1)
 
 
+class CredentialsWithheld(KafkaError):
+    """A broker was sent nothing, because its address is none of the security profile's; the cause says which."""
+
+    invalid_metadata = True  # its address may have been told wrong
+
+
 class QuietClient(AIOKafkaClient):
-    """A client whose questions never create a topic, and that asks no oftener than it should.
+    """A client whose questions never create a topic, that asks no oftener than it should, and only whom it may.
 
     A topic that is gone makes aiokafka's sender ask without pause. Brokers are asked in turn: one that learns late who
     leads (it has just started, or is about to stop) would be believed again and again, one that is frozen waited for.
@@ -50,6 +58,35 @@ class QuietClient(AIOKafkaClient):
     turn = 0  # how many questions were asked: each begins with the next broker
     on_silence: Callable[[], None] | None = None  # hears that no broker answered, for whatever reason
     cluster_id = ""  # as metadata last told it: aiokafka does not keep it
+    security = Security()  # its `hosts` are compared before each connection
+
+    @property
+    def hosts(self) -> list[tuple[str, int, int]]:
+        """The bootstrap addresses that the security profile may be sent to."""
+        return [each for each in super().hosts if self.security.denial(each[0], each[1]) is None]
+
+    async def bootstrap(self) -> None:
+        """As aiokafka does. Raises `CredentialsWithheld` when the cluster has no broker that may be connected to."""
+        await super().bootstrap()
+        denials = [self._denial(broker.nodeId) for broker in self.cluster.brokers()]
+        if denials and None not in denials:
+            raise CredentialsWithheld() from denials[0]
+
+    async def send(
+        self, node_id: int, request: Request, *, group: ConnectionGroup = ConnectionGroup.DEFAULT
+    ) -> Response:
+        """As aiokafka does. Raises `CredentialsWithheld`, which is not tried again."""
+        if (denial := self._denial(node_id)) is not None:
+            raise CredentialsWithheld() from denial
+        return await super().send(node_id, request, group=group)
+
+    async def _get_conn(self, node_id: Any, **options: Any) -> AIOKafkaConnection | None:
+        """Nothing is awaited between the comparison and where aiokafka reads the same address."""
+        return None if self._denial(node_id) is not None else await super()._get_conn(node_id, **options)
+
+    def _denial(self, node_id: Any) -> ClusterAccessDenied | None:
+        broker = self.cluster.broker_metadata(node_id)
+        return None if broker is None else self.security.denial(broker.host, broker.port)
 
     async def _metadata_update(self, cluster_metadata: Any, topics: Sequence[str] | None) -> bool:
         """Asks any broker for the topics (no topics: none, a producer never needs all)."""
@@ -120,14 +157,17 @@ def prepare(
     on_topics_missing: Callable[[Sequence[str]], None],
     on_ended: Callable[[AioTopicPartition, asyncio.Future[RecordMetadata], Sequence[Taken], bool, BatchIdentity], None],
     on_silence: Callable[[], None] | None = None,
+    security: Security | None = None,
 ) -> None:
     """Makes a producer that is not started ours.
 
     `on_silence` hears when no broker answers a question about metadata. `on_ended` is told of each batch once, with
-    what `offer` put in it, whether it was sent more than once, and as what brokers know it.
+    what `offer` put in it, whether it was sent more than once, and as what brokers know it. `security` bounds the
+    addresses that it connects to.
     """
     producer.client.__class__ = QuietClient
     producer.client.on_silence = on_silence
+    producer.client.security = security or Security()
     producer.client.cluster.add_listener(_MissingTopics(producer, on_topics_missing))
     accumulator = producer._message_accumulator
     # Without a leader a batch of an idempotent producer must wait, not fail: failing leaves a gap in its sequence.
@@ -341,7 +381,7 @@ def _take_back_sequence(producer: AIOKafkaProducer, batch: MessageBatch, done: a
     After a second attempt the first may have been written, and its numbers must never be used again.
     """
     error = None if done.cancelled() else done.exception()
-    if isinstance(error, BrokerResponseError) and not error.retriable and batch.retry_count == 1:
+    if isinstance(error, BrokerResponseError | CredentialsWithheld) and not error.retriable and batch.retry_count == 1:
         _advance(producer, batch.tp, -batch.record_count)
 
 

@@ -70,6 +70,7 @@ class AioProducer:
                 f"compression {compression!r} is unknown", field="compression", remedy="use gzip, lz4, snappy or zstd"
             )
         self._admin = admin
+        self._security = security
         self._max_record_bytes = max_batch_bytes + KAFKA_RECORD_OVERHEAD_BYTES
         self._settings: dict[str, Any] = {
             "bootstrap_servers": bootstrap,
@@ -96,7 +97,9 @@ class AioProducer:
         """See `KafkaProducer.start`."""
         while not self._ended.is_set():
             producer = AIOKafkaProducer(**self._settings)
-            aiokafka_internals.prepare(producer, self._on_topics_missing, self._outcomes.settle, self._on_silence)
+            aiokafka_internals.prepare(
+                producer, self._on_topics_missing, self._outcomes.settle, self._on_silence, self._security
+            )
             try:
                 await producer.start()
             except FAILURES as error:

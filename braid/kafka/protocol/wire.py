@@ -236,6 +236,8 @@ class Wire:
         self._connections[address] = connection
 
     async def _open(self, address: Address) -> AIOKafkaConnection:
+        if (denial := self._security.denial(*address)) is not None:
+            raise self._silence(address, denial)
         try:
             async with asyncio.timeout(self._request_seconds):
                 return await create_conn(

@@ -1,6 +1,8 @@
 """Clients of Kafka clusters for one term: one admin and one offsets client each, made when first used. No rules."""
 
-from braid.kernel.errors import ClusterUnavailable
+from collections.abc import Iterable, Sequence
+
+from braid.kernel.errors import ClusterUnavailable, Invalid
 from braid.kernel.ports import ClusterDescription, Kafka, KafkaAdmin, KafkaCluster, KafkaOffsets
 from services.registry.model.cluster_specs import ClusterSpec
 from services.registry.model.clusters import Cluster
@@ -40,6 +42,27 @@ class Access:
         if key not in self._offsets:
             self._offsets[key] = self._open(cluster.spec).offsets()
         return self._offsets[key]
+
+    def check_profile(self, spec: ClusterSpec, advertised: Iterable[str] = ()) -> Sequence[str]:
+        """Checks that a declared cluster may be sent its security profile, without connecting.
+
+        Args:
+            spec: The declaration.
+            advertised: Addresses that its brokers tell; those of the declaration are checked where there are none.
+
+        Returns:
+            Warnings about the profile, for people.
+
+        Raises:
+            Invalid: there is no such profile (`spec.security_profile`), or it names other hosts (`spec.bootstrap`).
+        """
+        addresses = ",".join(advertised) or spec.bootstrap
+        try:
+            return self._kafka.check_profile(addresses, spec.security_profile)
+        except Invalid as error:
+            told = addresses != spec.bootstrap and error.field == "bootstrap"
+            message = f"{spec.bootstrap} leads to other brokers: {error.message}" if told else error.message
+            raise Invalid(message, field=f"spec.{error.field}", remedy=error.remedy) from error
 
     def once(self, spec: ClusterSpec) -> KafkaAdmin:
         """An admin client for a cluster that is not registered; the caller closes it. Raises `Invalid`."""

@@ -1,6 +1,6 @@
 """RPCs on clusters ⇄ commands. A cluster is really asked before it is recorded."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Final
@@ -12,6 +12,7 @@ from braid.kernel.errors import (
     ClusterAccessDenied,
     ClusterAutoCreatesTopics,
     ClusterUnavailable,
+    Invalid,
     Refused,
 )
 from braid.kernel.ids import check_name
@@ -73,6 +74,7 @@ class ClusterRequests:
         """Registers a cluster that answers, once it is known which Kafka cluster it is.
 
         Raises:
+            Invalid: its security profile may not be sent there: nothing was.
             ClusterUnavailable: it does not answer; the field is `spec.bootstrap`.
             ClusterAutoCreatesTopics: deleted topics could rise again there.
             Refused: it belongs to another mesh.
@@ -86,24 +88,32 @@ class ClusterRequests:
             return await self._take_over(term, known, request, caller)
         if known.exists and (request.dry_run or not caller.request_id or known.spec != spec):
             raise AlreadyExists(f"cluster {request.name} exists already", field="name")
+        warnings = term.access.check_profile(spec)
         found = await self._examine(term, request, spec)
         command = RegisterCluster(spec, found.cluster_id, tuple(sorted(found.brokers)))
         if request.dry_run:
-            return self._message(self._desk.preview(CLUSTERS, request.name, command, caller))
+            return self._message(self._desk.preview(CLUSTERS, request.name, command, caller), warnings)
         made = await self._desk.execute(CLUSTERS, request.name, command, caller)
-        return await self._listed(term, made) if request.take_over else self._message(made)
+        return self._message(await self._listed(term, made) if request.take_over else made, warnings)
 
-    async def _listed(self, term: Term, cluster: Cluster) -> cluster_pb2.Cluster:
+    async def _listed(self, term: Term, cluster: Cluster) -> Cluster:
         """A cluster that was taken over, with the topics and groups of the mesh before."""
         await term.restoration.attempt(cluster, taken_over=True)
-        return self._message(self._desk.cluster(cluster.name))
+        return self._desk.cluster(cluster.name)
 
     async def update(self, request: api.UpdateClusterRequest, caller: Caller) -> cluster_pb2.Cluster:
-        """Replaces a declaration; a new address must lead to the same Kafka cluster."""
+        """Replaces a declaration; a new address must lead to the same Kafka cluster.
+
+        Raises:
+            Invalid: its security profile may not be sent to the new address: nothing was.
+            Refused: another Kafka cluster answers there.
+        """
         term = self._desk.term()
+        warnings: Sequence[str] = ()
         known = self._desk.cluster(request.name)
         spec = check_cluster_spec(read_cluster_spec(request.spec))
         if (spec.bootstrap, spec.security_profile) != (known.spec.bootstrap, known.spec.security_profile):
+            warnings = term.access.check_profile(spec)
             async with self._asked(term, request.name, spec) as (_, found):
                 self._check_examined(request.name, spec, found)
             if found.cluster_id != known.kafka_cluster_id:
@@ -111,8 +121,8 @@ class ClusterRequests:
                 raise Refused(message, field="spec.bootstrap", remedy="register it under a name of its own")
         command = UpdateCluster(spec, request.etag)
         if request.dry_run:
-            return self._message(self._desk.preview(CLUSTERS, request.name, command, caller))
-        return self._message(await self._desk.execute(CLUSTERS, request.name, command, caller))
+            return self._message(self._desk.preview(CLUSTERS, request.name, command, caller), warnings)
+        return self._message(await self._desk.execute(CLUSTERS, request.name, command, caller), warnings)
 
     async def delete(self, request: api.DeleteClusterRequest, caller: Caller) -> cluster_pb2.Cluster:
         """Forgets a cluster nothing uses any more, and answers with what it was.
@@ -179,7 +189,7 @@ class ClusterRequests:
         if request.dry_run:
             return self._message(cluster)
         marked = await self._desk.execute(CLUSTERS, cluster.name, RecordMark(term.marks.mesh), caller)
-        return await self._listed(term, marked)
+        return self._message(await self._listed(term, marked))
 
     async def _examine(self, term: Term, request: api.CreateClusterRequest, spec: ClusterSpec) -> ClusterDescription:
         """Asks a new cluster who it is, marks it as this mesh's, and prepares what probes need there."""
@@ -198,8 +208,13 @@ class ClusterRequests:
         """A client of a cluster at an address, and what the cluster says of itself."""
         admin = term.access.once(spec)
         try:
-            yield admin, await admin.describe_cluster()
+            found = await admin.describe_cluster()
+            term.access.check_profile(spec, found.brokers.values())
+            yield admin, found
         except ClusterAccessDenied as error:
+            if error.withheld:  # by this registry, from a broker that the cluster told of
+                message = f"{spec.bootstrap} leads to other brokers: {error.message}"
+                raise Invalid(message, field="spec.bootstrap", remedy=error.remedy) from error
             message = f"cluster {name} at {spec.bootstrap} refuses the registry: {error.message}"
             field = "spec.bootstrap" if error.authenticated else "spec.security_profile"
             raise ClusterAccessDenied(message, field=field, remedy=_ACCESS, metadata=error.metadata) from error
@@ -221,5 +236,7 @@ class ClusterRequests:
                 remedy="switch it off on the brokers, or allow it here",
             )
 
-    def _message(self, cluster: Cluster) -> cluster_pb2.Cluster:
-        return cluster_message(cluster, self._desk.world())
+    def _message(self, cluster: Cluster, warnings: Sequence[str] = ()) -> cluster_pb2.Cluster:
+        message = cluster_message(cluster, self._desk.world())
+        message.warnings.extend(warnings)
+        return message

@@ -2,16 +2,19 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 import pytest
 from aiokafka.protocol.admin import CreateAclsRequest
 
+from braid.kafka.allowed_hosts import parse_allowed_host
 from braid.kafka.cluster import AioKafka
 from braid.kafka.protocol.wire import ANY_BROKER, Wire
 from braid.kafka.security import Security
-from braid.kernel.errors import ClusterAccessDenied
+from braid.kernel.errors import ClusterAccessDenied, ClusterUnavailable
 from braid.kernel.ports import Committed, Isolation, KafkaCluster, KafkaFetcher, TopicPartition
 from devmesh.processes.brokers import KafkaBroker
 from testbed.brokers import READY_SECONDS, free_port, new_broker
@@ -38,9 +41,10 @@ class Guarded:
         self.bootstrap = bootstrap
         self._broker = broker
 
-    def seen_by(self, user: str, password: str = "") -> KafkaCluster:
-        """The cluster for a user; with the right password where none is given."""
-        return AioKafka("test", lambda _: self.security(user, password)).cluster(self.bootstrap, "guarded")
+    def seen_by(self, user: str, password: str = "", hosts: Sequence[str] = ()) -> KafkaCluster:
+        """The cluster for a user; with the right password where none is given, and sent to these hosts alone."""
+        security = replace(self.security(user, password), profile="prod", hosts=tuple(map(parse_allowed_host, hosts)))
+        return AioKafka("test", lambda _: security).cluster(self.bootstrap, "prod")
 
     def restart(self, **passwords: str) -> None:
         """Begins anew, with other passwords."""
@@ -62,16 +66,14 @@ class Guarded:
         await wire.close()
 
 
-@pytest.fixture(scope="module")
-def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
-    """A broker of one listener without a password, for itself, and one for everybody else."""
-    port = free_port()
-    broker = new_broker("guarded", tmp_path_factory.mktemp("guarded"))
-    own = f"PLAINTEXT://{broker.bootstrap},SASL_PLAINTEXT://127.0.0.1:{port}"
+def guarded_broker(directory: Path, port: int, advertised: int) -> KafkaBroker:
+    """A broker of one listener without a password, for itself, and one for everybody else, which it tells of."""
+    broker = new_broker("guarded", directory)
+    own = f"PLAINTEXT://{broker.bootstrap}"
     controller = f"CONTROLLER://127.0.0.1:{broker._controller_port}"
     broker._settings |= {
-        "listeners": f"{own},{controller}",
-        "advertised.listeners": own,
+        "listeners": f"{own},SASL_PLAINTEXT://127.0.0.1:{port},{controller}",
+        "advertised.listeners": f"{own},SASL_PLAINTEXT://127.0.0.1:{advertised}",
         "listener.security.protocol.map": ",".join(f"{each}:{each}" for each in ("PLAINTEXT", "SASL_PLAINTEXT"))
         + ",CONTROLLER:PLAINTEXT",
         "sasl.enabled.mechanisms": "PLAIN",
@@ -79,6 +81,14 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "super.users": "User:ANONYMOUS;User:admin",
     }
+    return broker
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
+    """A broker that serves whoever has a password."""
+    port = free_port()
+    broker = guarded_broker(tmp_path_factory.mktemp("guarded"), port, port)
     try:
         broker.start()
         broker.wait_ready(READY_SECONDS)
@@ -189,4 +199,53 @@ async def test_a_password_that_is_changed_under_a_producer_is_told_and_not_taken
         except ClusterAccessDenied:
             assert time.monotonic() < deadline, "let in, and refused all the same"
             await asyncio.sleep(0.2)
+    await producer.abandon()
+
+
+async def test_a_cluster_tells_of_brokers_elsewhere_and_only_the_hosts_of_the_profile_are_sent_anything(
+    tmp_path: Path,
+) -> None:
+    """The broker advertises a listener of our own, as one would that an attacker owns."""
+    received: list[bytes] = []
+
+    async def take(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        received.append(await reader.read(1_000))
+        writer.close()
+
+    port = free_port()
+    server = await asyncio.start_server(take, "127.0.0.1", 0)
+    elsewhere = server.sockets[0].getsockname()[1]
+    broker = guarded_broker(tmp_path, port, elsewhere)
+    try:
+        await asyncio.to_thread(broker.start)
+        await asyncio.to_thread(broker.wait_ready, READY_SECONDS)
+        misled = Guarded(broker, f"127.0.0.1:{port}")
+        unbounded = misled.seen_by("admin").admin()
+        with pytest.raises(ClusterUnavailable):
+            await unbounded.describe_cluster()
+        await unbounded.close()
+        assert received, "a profile without hosts follows whatever is advertised"
+        received.clear()
+        bounded = misled.seen_by("admin", hosts=[f"127.0.0.1:{port}"])
+        admin = bounded.admin()
+        with pytest.raises(ClusterAccessDenied, match=rf"'prod' may not be sent to 127\.0\.0\.1:{elsewhere}"):
+            await admin.describe_cluster()
+        await admin.close()
+        refused, seconds = await outcome(bounded, TopicPartition("lies", 0))
+        print(f"a producer hears after {seconds:.2f} s: {refused}")
+        assert refused.withheld and str(elsewhere) in refused.message
+        assert received == []
+    finally:
+        broker.kill()
+        server.close()
+        await server.wait_closed()
+
+
+async def test_a_profile_names_the_brokers_and_clients_work(guarded: Guarded, topic: TopicPartition) -> None:
+    await guarded.permit(topic.topic, WRITE, ALLOW)
+    producer = guarded.seen_by("app", hosts=["127.0.0.1:*"]).producer(
+        linger_ms=0, compression=None, max_batch_bytes=10_000
+    )
+    await producer.start()
+    assert (await (await producer.send(topic, b"taken", None, [], 1))).offset == 0
     await producer.abandon()

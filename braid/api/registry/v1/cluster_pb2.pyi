@@ -145,6 +145,7 @@ class Cluster(_message.Message):
     STATUS_FIELD_NUMBER: _builtins.int
     ETAG_FIELD_NUMBER: _builtins.int
     CREATE_TIME_MS_FIELD_NUMBER: _builtins.int
+    WARNINGS_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     etag: _builtins.str
     """Changes with every change; guards updates."""
@@ -153,6 +154,10 @@ class Cluster(_message.Message):
     def spec(self) -> Global___ClusterSpec: ...
     @_builtins.property
     def status(self) -> Global___ClusterStatus: ...
+    @_builtins.property
+    def warnings(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Of an answer to CreateCluster or UpdateCluster: what is accepted and not safe, for people."""
+
     def __init__(
         self,
         *,
@@ -161,10 +166,11 @@ class Cluster(_message.Message):
         status: Global___ClusterStatus | None = ...,
         etag: _builtins.str = ...,
         create_time_ms: _builtins.int = ...,
+        warnings: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["spec", b"spec", "status", b"status"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["create_time_ms", b"create_time_ms", "etag", b"etag", "name", b"name", "spec", b"spec", "status", b"status"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["create_time_ms", b"create_time_ms", "etag", b"etag", "name", b"name", "spec", b"spec", "status", b"status", "warnings", b"warnings"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -229,3 +229,13 @@ class Kafka(Protocol):
     def cluster(self, bootstrap: str, security_profile: str) -> KafkaCluster:
         """Names a cluster by its bootstrap servers and the profile that holds its credentials ('' for plain text)."""
         ...
+
+    def check_profile(self, bootstrap: str, security_profile: str) -> Sequence[str]:
+        """Checks, without connecting, that a profile may be sent to addresses; returns warnings about it, for people.
+
+        A cluster that is used all the same answers with `ClusterAccessDenied`, and is sent nothing.
+
+        Raises:
+            Invalid: there is no such profile (field `security_profile`), or it names other hosts (`bootstrap`).
+        """
+        ...

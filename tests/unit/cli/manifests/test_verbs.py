@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from braid.cli.manifests.declarations import read_text
+from braid.kafka.memory.world import MemoryProcess
 from braid.kernel.errors import Invalid
 from tests.unit.cli.mesh import Result, Shell, virtual
 
@@ -176,3 +177,19 @@ def test_a_list_without_manifests_in_it_is_refused_with_its_place() -> None:
         with pytest.raises(Invalid) as refused:
             read_text(text, "mesh.yaml")
         assert refused.value.field == field
+
+
+def test_a_profile_is_not_safe_and_create_and_apply_say_so_once(tmp_path: Path) -> None:
+    @virtual
+    async def scenario() -> None:
+        shell = await mesh({"mesh.yaml": CLUSTER}, tmp_path)
+        note = "braid: warning: cluster {}: it is not safe\n"
+        with unittest.mock.patch.object(MemoryProcess, "check_profile", return_value=["it is not safe"]):
+            path = str(tmp_path / "mesh.yaml")
+            assert await shell.braid("apply", "-f", path) == Result(0, "cluster/east created\n", note.format("east"))
+            assert (await shell.braid("apply", "-f", path)).err == ""  # its address is as it was
+            shell.kafka.add_cluster("west")
+            made = await shell.braid("create", "cluster", "west", "--bootstrap", "west:9092")
+            assert made.code == 0 and made.err == note.format("west")
+
+    scenario()

@@ -15,7 +15,10 @@ from aiokafka.protocol.metadata import MetadataRequest, MetadataRequest_v5, Meta
 from aiokafka.structs import RecordMetadata
 from aiokafka.structs import TopicPartition as AioTopicPartition
 
+from braid.kafka.allowed_hosts import parse_allowed_host
+from braid.kafka.errors import access_error
 from braid.kafka.producing import aiokafka_internals
+from braid.kafka.security import Security
 from braid.kernel.errors import ClusterUnavailable
 from braid.kernel.ports import TopicPartition
 
@@ -110,6 +113,53 @@ async def test_each_question_about_metadata_begins_with_another_broker(monkeypat
         assert await client._metadata_update(client.cluster, ["logs"])
     assert asked == [first, away, third, third]
     monkeypatch.undo()
+    await producer.stop()
+
+
+async def test_a_broker_is_told_of_elsewhere_and_the_producer_neither_connects_nor_tries_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A connection that is open already counts no more either: it led to another address."""
+    producer = await _producer()
+    client, connected = producer.client, list[tuple[str, int]]()
+
+    async def create_conn(host: str, port: int, **settings: object) -> None:
+        connected.append((host, port))
+        raise OSError("nobody listens")
+
+    monkeypatch.setattr("aiokafka.client.create_conn", create_conn)
+    client.security = Security(profile="prod", hosts=(parse_allowed_host("127.0.0.1:1"),))
+    leaders = [(0, number, 1 + number, [1], [1]) for number in range(2)]
+    told = MetadataResponse_v1([(1, "127.0.0.1", 1, None), (2, "evil.org", 1, None)], 1, [(0, "logs", False, leaders)])
+    client.cluster.update_metadata(told)
+    assert not await client.ready(1) and not await client.ready(2)
+    assert connected == [("127.0.0.1", 1)]
+    with pytest.raises(aiokafka_internals.CredentialsWithheld) as withheld:
+        await client.send(2, MetadataRequest([]))
+    assert not withheld.value.retriable and withheld.value.invalid_metadata
+    denial = access_error(withheld.value, "topic logs")
+    assert denial is not None and denial.withheld and "evil.org:1" in denial.message
+    assert connected == [("127.0.0.1", 1)]
+    await producer.stop()
+
+
+async def test_bootstrap_addresses_are_elsewhere_and_the_producer_leaves_them_out() -> None:
+    producer = await _producer()
+    assert [each[:2] for each in producer.client.hosts] == [("127.0.0.1", 1)]
+    producer.client.security = Security(profile="prod", hosts=(parse_allowed_host("127.0.0.1:2"),))
+    assert producer.client.hosts == []
+    await producer.stop()
+
+
+async def test_a_batch_is_withheld_at_its_first_attempt_and_the_next_has_its_place_in_the_sequence() -> None:
+    producer = await _producer()
+    future = await _append(producer, b"x")
+    batch = producer._message_accumulator._pop_batch(PARTITION)
+    assert producer._txn_manager.sequence_number(PARTITION) == 1
+    batch.failure(aiokafka_internals.CredentialsWithheld())
+    with pytest.raises(aiokafka_internals.CredentialsWithheld):
+        await future
+    assert producer._txn_manager.sequence_number(PARTITION) == 0
     await producer.stop()
 
 
