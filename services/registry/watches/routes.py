@@ -33,6 +33,7 @@ from services.registry.health.rehearsals import Rehearsals
 from services.registry.histories import CLUSTERS, STREAMS, read_world
 from services.registry.liveness.own_lateness import Lateness
 from services.registry.liveness.producer_sessions import ProducerSession, Sessions
+from services.registry.liveness.receipts import check_offsets
 from services.registry.liveness.witnesses import Witnesses
 from services.registry.model.channels import CONSUMABLE, SPARE, Channel, ChannelState
 from services.registry.model.streams import Stream
@@ -80,12 +81,16 @@ class Producers:
             NotLeader: the term is over.
             NotFound: the stream does not exist, or not any more.
             Refused: another stream of the producer took over, or it owed an acknowledgement for too long.
-            Invalid: it sent what is no message.
+            Invalid: it sent what is no message, or offsets that no log can have.
         """
         hello = await _read_hello(call)
-        stream = self._stream(hello.stream)
+        stream, clock = self._stream(hello.stream), self._replica.host.clock
+        for left in hello.left:
+            self._check_told(stream, left, "hello.left")
+        for resumed in hello.resumed:
+            self._check_told(stream, resumed, "hello.resumed")
         session = self._sessions.open(
-            stream.name, hello.producer_id, hello.revision, stream.route_revision, self._replica.host.clock.elapsed()
+            stream.name, hello.producer_id, hello.revision, stream.route_revision, clock.elapsed()
         )
         drill, knows_denials = stream.spec.drill is not None, KNOWS_DENIALS in hello.capabilities
         session.introduce(_host(hello, call.caller.peer), hello.lanes, drill=drill, knows_denials=knows_denials)
@@ -98,8 +103,7 @@ class Producers:
             reading.cancel()
             await reading.ended()
             if not stream_of.ended_well:
-                now = self._replica.host.clock.elapsed()
-                self._sessions.disconnected(session, stream_of.number, now)
+                self._sessions.disconnected(session, stream_of.number, clock.elapsed())
 
     def routes_changed(self, stream: Stream) -> None:
         """A stream's history moved on: note who owes an acknowledgement. Called at once, in the order of events."""
@@ -183,8 +187,10 @@ class Producers:
                 self._on_acknowledged()
             case "channel_left" | "log_resumed":
                 told = message.channel_left if message.HasField("channel_left") else message.log_resumed
+                stream = self._replica.aggregates.state(STREAMS, session.stream)
+                self._check_told(stream, told, message.WhichOneof("message") or "")
                 connection.unplaced = [*connection.unplaced[-UNPLACED_MAX:], told]
-                self._place(self._replica.aggregates.state(STREAMS, session.stream), connection)
+                self._place(stream, connection)
             case "send_errors" if self._replica.aggregates.state(CLUSTERS, message.send_errors.cluster).exists:
                 at, credible = self._lateness.attentive(now), session.knows_denials
                 self._witnesses.complains(message.send_errors.cluster, session.host, at, credible=credible)
@@ -204,6 +210,15 @@ class Producers:
             at = now - answer.acknowledged_ms_ago / 1_000
             self._witnesses.reached(answer.cluster, session.host, at)
 
+    def _check_told(self, stream: Stream, told: ChannelLeft | LogResumed, field: str) -> None:
+        """Raises `Invalid` for offsets that no log of the stream can have reached."""
+        age_seconds = (self._replica.host.clock.now_ms() - stream.create_time_ms) / 1_000
+        if isinstance(told, ChannelLeft):
+            check_offsets(told.next_offsets.values(), age_seconds, told.channel, f"{field}.next_offsets")
+        else:
+            offsets = (max(each.next_offset, each.resumed_offset) for each in told.resumptions)
+            check_offsets(offsets, age_seconds, told.channel, f"{field}.resumptions")
+
     def _place(self, stream: Stream, connection: "_Connection") -> None:
         """Takes what a producer tells of channels.
 
@@ -214,6 +229,8 @@ class Producers:
         for told in waiting:
             if (channel := _channel_of(stream, told)) is None:
                 connection.unplaced.append(told)
+            elif connection.session.lanes and channel.ref.lane not in connection.session.lanes:
+                pass  # it said that it never writes there
             elif isinstance(told, ChannelLeft):
                 self._take_receipts(stream, channel, told)
             else:
