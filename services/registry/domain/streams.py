@@ -48,7 +48,7 @@ from services.registry.model.stream_events import (
     StreamUpdated,
     TrafficMoved,
 )
-from services.registry.model.streams import Stream, check_order, check_partitions, check_stream_spec
+from services.registry.model.streams import Stream, check_order, check_partitions, check_size, check_stream_spec
 
 
 class StreamDecider:
@@ -104,7 +104,9 @@ def _create(state: Stream, command: CreateStream) -> Sequence[StreamEvent]:
     check_name(state.name, "name")
     if state.exists:
         raise AlreadyExists(f"stream {state.name} exists already", field="name")
-    return begin(state.name, check_stream_spec(command.spec))
+    spec = check_stream_spec(command.spec)
+    check_size(spec.lanes, {}, "spec.lanes")
+    return begin(state.name, spec)
 
 
 def _update(state: Stream, command: UpdateStream) -> Sequence[StreamEvent]:
@@ -118,6 +120,7 @@ def _update(state: Stream, command: UpdateStream) -> Sequence[StreamEvent]:
             move = f"braid move stream {state.name} --lane {lane} --partitions {spec.lanes[lane]}"
             message = f"the partitions of lane {lane} change only by a move, so that nothing is lost or reordered"
             raise Invalid(message, field=f"spec.lanes.{lane}.partitions", remedy=move)
+    check_size(spec.lanes, state.spec.lanes, "spec.lanes")
     if spec.max_record_bytes != state.spec.max_record_bytes:
         message = "the size limit of a stream in use cannot change: it is what seals its topics"
         raise Invalid(message, field="spec.max_record_bytes", remedy=f"keep {state.spec.max_record_bytes}")

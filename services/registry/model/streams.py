@@ -9,7 +9,7 @@ from braid.kernel.errors import Invalid, NotFound, Refused
 from braid.kernel.ids import check_name
 from braid.kernel.limits.client import RECORD_BYTES_MAX_DEFAULT
 from braid.kernel.limits.health import RIDE_OUT_SECONDS_MAX
-from braid.kernel.limits.names import LANES_MAX, PARTITIONS_MAX
+from braid.kernel.limits.names import LANES_MAX, PARTITIONS_MAX, STREAM_PARTITIONS_MAX
 from braid.kernel.limits.registry import (
     RECORD_BYTES_MAX,
     RECORD_BYTES_MIN,
@@ -161,6 +161,18 @@ def check_order(stream: Stream, lane: str, active: int, field: str) -> None:
 def check_partitions(partitions: int, field: str) -> None:
     """Raises `Invalid` for no partitions or too many."""
     _within(partitions, 1, PARTITIONS_MAX, field)
+
+
+def check_size(lanes: Mapping[str, int], present: Mapping[str, int], field: str) -> None:
+    """Raises `Invalid` for more partitions of all lanes than a stream may have.
+
+    One that has more already, from before there was a bound, keeps them and gets no further ones.
+    """
+    wanted = sum(lanes.values())
+    if wanted <= max(STREAM_PARTITIONS_MAX, sum(present.values())):
+        return
+    message = f"{wanted} partitions of all lanes together are more than {STREAM_PARTITIONS_MAX}"
+    raise Invalid(message, field=field, remedy="use fewer partitions a lane, or several streams")
 
 
 def _checked_lanes(lanes: Mapping[str, int]) -> Mapping[str, int]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from braid.kernel.errors import FailoverBlocked, Invalid, NotFound, Refused
 from services.registry.model.channels import Channel, ChannelRef, ChannelState, ChannelWeight
 from services.registry.model.stream_commands import MoveTraffic
-from services.registry.model.streams import Stream, check_partitions
+from services.registry.model.streams import Stream, check_partitions, check_size
 from services.registry.policy.reasons import CARRIES_TOO, STANDBY, Choice, chosen
 from services.registry.policy.world import Room, Wanted, World, find_target, rank, why_no_target
 
@@ -93,8 +93,7 @@ def _check(world: World, stream: Stream, order: MoveOrder) -> None:
     if bool(order.to_cluster) == bool(order.away_from_cluster):
         raise Invalid("exactly one of to_cluster and away_from_cluster is needed", field="to_cluster")
     check_lanes(stream, order)
-    if order.partitions:
-        check_partitions(order.partitions, "partitions")
+    check_resized(stream, order)
     field = "to_cluster" if order.to_cluster else "away_from_cluster"
     name = order.to_cluster or order.away_from_cluster
     check_exists(world, name, field)
@@ -108,6 +107,14 @@ def check_lanes(stream: Stream, order: MoveOrder) -> None:
         if lane not in stream.spec.lanes:
             known = ", ".join(stream.spec.lanes)
             raise Invalid(f"stream {stream.name} has no lane {lane}", field="lanes", remedy=f"it has {known}")
+
+
+def check_resized(stream: Stream, order: MoveOrder) -> None:
+    """Raises `Invalid` for no partitions or too many, of one lane or of all together."""
+    if order.partitions:
+        check_partitions(order.partitions, "partitions")
+        resized = dict.fromkeys(order.lanes or stream.spec.lanes, order.partitions)
+        check_size({**stream.spec.lanes, **resized}, stream.spec.lanes, "partitions")
 
 
 def check_exists(world: World, name: str, field: str) -> None:

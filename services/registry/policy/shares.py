@@ -10,8 +10,16 @@ from collections.abc import Sequence
 
 from braid.kernel.errors import FailoverBlocked, Invalid, Refused
 from services.registry.model.channels import Channel
-from services.registry.model.streams import Stream, check_order, check_partitions
-from services.registry.policy.moves import LaneMove, MoveOrder, check_exists, check_lanes, check_target, standby_on
+from services.registry.model.streams import Stream, check_order
+from services.registry.policy.moves import (
+    LaneMove,
+    MoveOrder,
+    check_exists,
+    check_lanes,
+    check_resized,
+    check_target,
+    standby_on,
+)
 from services.registry.policy.world import Room, World, why_no_target
 
 _WEIGHT_MAX = 1e6
@@ -52,9 +60,8 @@ def _check(world: World, stream: Stream, order: MoveOrder) -> None:
         raise Invalid("a spread names all clusters itself", field="spread", remedy="leave to_cluster and percent out")
     if not order.spread and (not order.to_cluster or order.away_from_cluster):
         raise Invalid("a percentage is of a cluster", field="to_cluster", remedy="name it, and no other")
-    if order.partitions:
-        check_partitions(order.partitions, "partitions")
     check_lanes(stream, order)
+    check_resized(stream, order)
     if order.percent is not None:
         if not 0.0 <= order.percent <= 100.0:
             raise Invalid(f"{order.percent:g} is not between 0 and 100", field="percent")

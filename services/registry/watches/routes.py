@@ -33,6 +33,7 @@ from services.registry.health.rehearsals import Rehearsals
 from services.registry.histories import CLUSTERS, STREAMS, read_world
 from services.registry.liveness.own_lateness import Lateness
 from services.registry.liveness.producer_sessions import ProducerSession, Sessions
+from services.registry.liveness.receipts import check_offsets
 from services.registry.liveness.witnesses import Witnesses
 from services.registry.model.channels import CONSUMABLE, SPARE, Channel, ChannelState
 from services.registry.model.streams import Stream
@@ -80,15 +81,21 @@ class Producers:
             NotLeader: the term is over.
             NotFound: the stream does not exist, or not any more.
             Refused: another stream of the producer took over, or it owed an acknowledgement for too long.
-            Invalid: it sent what is no message.
+            Invalid: it sent what is no message, or offsets that no log can have.
         """
         hello = await _read_hello(call)
-        stream = self._stream(hello.stream)
+        stream, clock = self._stream(hello.stream), self._replica.host.clock
+        for left in hello.left:
+            self._check_told(stream, left, "hello.left")
+        for resumed in hello.resumed:
+            self._check_told(stream, resumed, "hello.resumed")
         session = self._sessions.open(
-            stream.name, hello.producer_id, hello.revision, stream.route_revision, self._replica.host.clock.elapsed()
+            stream.name, hello.producer_id, hello.revision, stream.route_revision, clock.elapsed()
         )
         drill, knows_denials = stream.spec.drill is not None, KNOWS_DENIALS in hello.capabilities
-        session.introduce(_host(hello, call.caller.peer), hello.lanes, drill=drill, knows_denials=knows_denials)
+        peer = call.caller.peer or hello.producer_id
+        host = self._witnesses.names.enter(peer, _host(hello, call.caller.peer), clock.elapsed())
+        session.introduce(host, hello.lanes, drill=drill, knows_denials=knows_denials)
         stream_of = _Connection(session, session.connection, [*hello.left, *hello.resumed])
         self._place(stream, stream_of)
         reading = self._replica.host.tasks.spawn(self._read(call, stream_of), f"producer {session.id}")
@@ -96,10 +103,10 @@ class Producers:
             await self._push(call, stream_of)
         finally:
             reading.cancel()
+            self._witnesses.names.leave(peer, clock.elapsed())
             await reading.ended()
             if not stream_of.ended_well:
-                now = self._replica.host.clock.elapsed()
-                self._sessions.disconnected(session, stream_of.number, now)
+                self._sessions.disconnected(session, stream_of.number, clock.elapsed())
 
     def routes_changed(self, stream: Stream) -> None:
         """A stream's history moved on: note who owes an acknowledgement. Called at once, in the order of events."""
@@ -183,15 +190,24 @@ class Producers:
                 self._on_acknowledged()
             case "channel_left" | "log_resumed":
                 told = message.channel_left if message.HasField("channel_left") else message.log_resumed
+                stream = self._replica.aggregates.state(STREAMS, session.stream)
+                self._check_told(stream, told, message.WhichOneof("message") or "")
                 connection.unplaced = [*connection.unplaced[-UNPLACED_MAX:], told]
-                self._place(self._replica.aggregates.state(STREAMS, session.stream), connection)
-            case "send_errors" if self._replica.aggregates.state(CLUSTERS, message.send_errors.cluster).exists:
+                self._place(stream, connection)
+            case "send_errors" if self._may_speak(session, message.send_errors.cluster):
                 at, credible = self._lateness.attentive(now), session.knows_denials
                 self._witnesses.complains(message.send_errors.cluster, session.host, at, credible=credible)
-            case "reach" if self._replica.aggregates.state(CLUSTERS, message.reach.cluster).exists:
+            case "reach" if self._may_speak(session, message.reach.cluster):
                 self._hear(message.reach, session, self._lateness.attentive(now))
             case _:
-                pass  # a second hello, errors of a cluster nobody registered, or a message of a later release
+                pass  # a second hello, a cluster that it does not write to, or a message of a later release
+
+    def _may_speak(self, session: ProducerSession, cluster: str) -> bool:
+        """Whether a registered cluster is meant that carries the session's stream, or still drains of it."""
+        if not self._replica.aggregates.state(CLUSTERS, cluster).exists:
+            return False
+        channels = self._replica.aggregates.state(STREAMS, session.stream).channels
+        return any(each.cluster == cluster and each.state in CONSUMABLE for each in channels)
 
     def _hear_drill(self, message: WatchRoutesRequest, session: ProducerSession, now: float) -> None:
         """Never a word about a cluster's health: whatever a drill's client says is about its own stream."""
@@ -204,6 +220,15 @@ class Producers:
             at = now - answer.acknowledged_ms_ago / 1_000
             self._witnesses.reached(answer.cluster, session.host, at)
 
+    def _check_told(self, stream: Stream, told: ChannelLeft | LogResumed, field: str) -> None:
+        """Raises `Invalid` for offsets that no log of the stream can have reached."""
+        age_seconds = (self._replica.host.clock.now_ms() - stream.create_time_ms) / 1_000
+        if isinstance(told, ChannelLeft):
+            check_offsets(told.next_offsets.values(), age_seconds, told.channel, f"{field}.next_offsets")
+        else:
+            offsets = (max(each.next_offset, each.resumed_offset) for each in told.resumptions)
+            check_offsets(offsets, age_seconds, told.channel, f"{field}.resumptions")
+
     def _place(self, stream: Stream, connection: "_Connection") -> None:
         """Takes what a producer tells of channels.
 
@@ -214,6 +239,8 @@ class Producers:
         for told in waiting:
             if (channel := _channel_of(stream, told)) is None:
                 connection.unplaced.append(told)
+            elif connection.session.lanes and channel.ref.lane not in connection.session.lanes:
+                pass  # it said that it never writes there
             elif isinstance(told, ChannelLeft):
                 self._take_receipts(stream, channel, told)
             else:

@@ -238,6 +238,32 @@ def test_a_proposal_is_made_once_and_withdrawn() -> None:
     assert history.run(UnblockFailover("east")) == [] and not history.state.proposed
 
 
+def large(lanes: int) -> StreamSpec:
+    """A stream with so many lanes of ten thousand partitions."""
+    return replace(LOGS, lanes={f"l{number:02}": 10_000 for number in range(lanes)})
+
+
+def test_a_stream_of_more_partitions_in_all_than_the_bound_is_not_created() -> None:
+    for lanes in (15, 2):  # the largest declaration that passes by lane; two, and the lane of dead letters
+        with pytest.raises(Invalid) as refused:
+            StreamHistory().run(CreateStream(large(lanes)))
+        assert refused.value.field == "spec.lanes" and refused.value.remedy
+    assert StreamHistory().run(CreateStream(large(1)))
+
+
+def test_an_update_beyond_the_bound_of_partitions_is_refused_and_a_larger_stream_of_before_keeps_what_it_has() -> None:
+    history = StreamHistory()
+    history.run(CreateStream(large(1)))
+    with pytest.raises(Invalid) as refused:
+        history.run(UpdateStream(large(2)))
+    assert refused.value.field == "spec.lanes"
+    before = replace(large(3), lanes={"dlq": 1, **large(3).lanes})
+    history.state = replace(history.state, spec=before)
+    assert history.run(UpdateStream(replace(before, retention_hours=9)))
+    with pytest.raises(Invalid):
+        history.run(UpdateStream(replace(before, lanes={**before.lanes, "late": 1})))
+
+
 def test_an_update_changes_what_may_change() -> None:
     history = created()
     spec = history.state.spec

@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from braid.kernel.errors import Invalid
-from services.registry.model.streams import StreamSpec, check_stream_spec
+from braid.kernel.limits.names import STREAM_PARTITIONS_MAX
+from services.registry.model.streams import StreamSpec, check_size, check_stream_spec
 
 GOOD = StreamSpec({"live": 4})
 
@@ -44,3 +45,20 @@ def test_defaults_are_filled_in() -> None:
 
 def test_the_dead_letter_lane_may_be_sized() -> None:
     assert check_stream_spec(StreamSpec({"live": 4, "dlq": 2})).lanes["dlq"] == 2
+
+
+def test_more_partitions_of_all_lanes_together_than_the_bound_are_refused() -> None:
+    most = {"live": 10_000, "bulk": 9_999, "dlq": 1}
+    assert sum(most.values()) == STREAM_PARTITIONS_MAX
+    check_size(most, {}, "spec.lanes")
+    with pytest.raises(Invalid) as refused:
+        check_size({**most, "late": 1}, {}, "spec.lanes")
+    assert refused.value.field == "spec.lanes" and "20001" in refused.value.message and refused.value.remedy
+
+
+def test_a_stream_beyond_the_bound_keeps_its_partitions_or_gets_fewer_and_no_further_ones() -> None:
+    large = {"live": 10_000, "bulk": 10_000, "slow": 10_000}
+    check_size(large, large, "spec.lanes")
+    check_size({**large, "slow": 9_000}, large, "spec.lanes")
+    with pytest.raises(Invalid):
+        check_size({**large, "late": 1}, large, "spec.lanes")

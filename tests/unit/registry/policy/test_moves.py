@@ -10,7 +10,7 @@ from services.registry.model.clusters import Cluster
 from services.registry.model.health import Health
 from services.registry.policy.moves import MoveOrder, as_command, plan_move
 from services.registry.policy.world import World
-from tests.unit.registry.histories import StreamHistory, cluster, created, down, provision
+from tests.unit.registry.histories import LOGS, StreamHistory, cluster, created, down, provision
 
 
 def world(history: StreamHistory, *clusters: Cluster) -> World:
@@ -43,6 +43,19 @@ def test_a_move_that_cannot_be_names_why(
     with pytest.raises(error) as refused:
         plan_move(world(history, *clusters), history.state, order)
     assert refused.value.field == field
+
+
+def test_a_move_to_more_partitions_in_all_than_the_bound_is_refused_and_to_fewer_is_not() -> None:
+    history = created(replace(LOGS, lanes={"live": 4, "bulk": 10_000}))
+    now = world(history, *BOTH)
+    for lanes in (("live",), ()):
+        with pytest.raises(Invalid) as refused:
+            plan_move(now, history.state, MoveOrder(lanes, to_cluster="west", partitions=10_000))
+        assert refused.value.field == "partitions" and refused.value.remedy
+    assert plan_move(now, history.state, MoveOrder(("live",), to_cluster="west", partitions=9_999))
+    large = replace(history.state, spec=replace(history.state.spec, lanes={"dlq": 1, "live": 10_000, "bulk": 10_000}))
+    assert plan_move(now, large, MoveOrder(("live",), to_cluster="west", partitions=9_000))
+    assert plan_move(now, large, MoveOrder(to_cluster="west"))
 
 
 def test_a_move_takes_the_standby_that_waits() -> None:

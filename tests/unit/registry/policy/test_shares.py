@@ -179,6 +179,13 @@ def test_what_cannot_be_names_why(
     assert refused.value.field == field
 
 
+def test_a_spread_to_more_partitions_in_all_than_the_bound_is_refused() -> None:
+    history = created(replace(LOGS, lanes={"live": 4, "bulk": 10_000}))
+    with pytest.raises(Invalid) as refused:
+        plan_shares(world(history, *BOTH), history.state, replace(spread(east=1, west=1), partitions=10_000))
+    assert refused.value.field == "partitions" and refused.value.remedy
+
+
 # --- by a whole registry
 
 
