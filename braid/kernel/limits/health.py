@@ -55,7 +55,6 @@ WITNESSES_ASKED_MAX: Final = 64  # producers, and processes of consumers, asked 
 WITNESSES_KEPT_MAX: Final = 20_000  # hosts heard of a cluster: one a session at most
 READERS_MAX: Final = 20_000  # streams of consumers' processes at one registry; further ones are refused
 CLUSTERS_READ_MAX: Final = 1_000  # clusters named by one of them; the rest is not heard
-CARRYING_LOOK_SECONDS: Final = 1.0  # between two looks which clusters carry a stream; only there is a consumer heard
 CONTACT_LOOK_SECONDS: Final = 0.25  # how often a process of consumers looks whether its clusters answer
 COMPLAIN_AGAIN_SECONDS: Final = (1.0, 16.0)  # unasked, doubled each time: thousands of processes lose a cluster at once
 UNKNOWN_CALL_TRIES: Final = 6  # an RPC unknown so often in a row, the leader asked for anew each time: it has none

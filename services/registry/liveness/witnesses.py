@@ -1,11 +1,11 @@
 """What others say of clusters: hosts whose producers and consumers reach them, or do not. No I/O.
 
-A host is one witness, however many of its processes speak: what ails one of them, or its network, ails it alone. A
-connection speaks for one host, whatever names it gives (`host_names.py`). The last word counts, and only for a while. A
-complaint of an SDK that takes a cluster which refuses it for one that is away counts only where the host was seen to
-reach the cluster: else its password may be wrong. A host has two words, one of those who write there and one of those
-who read: an answer to a fetch proves less than one to an append, so where its producers said anything, that is what it
-says. Times are on the clock that stands while the registry is late (`lateness.py`).
+A host is one witness, however many of its processes speak: what ails one of them, or its network, ails it alone. The
+last word counts, and only for a while. A complaint of an SDK that takes a cluster which refuses it for one that is away
+counts only where the host was seen to reach the cluster: else its password may be wrong. A host has two words, one of
+those who write there and one of those who read: an answer to a fetch proves less than one to an append, so where its
+producers said anything, that is what it says. Times are on the clock that stands while the registry is late
+(`lateness.py`).
 """
 
 from collections.abc import Mapping
@@ -21,7 +21,6 @@ from braid.kernel.limits.health import (
     SEND_REPORTERS_SHARE,
     WITNESSES_KEPT_MAX,
 )
-from services.registry.liveness.host_names import HostNames
 
 
 class Use(Enum):
@@ -137,13 +136,8 @@ SILENCE = Heard(NOBODY, NOBODY)
 
 @dataclass(slots=True)
 class Witnesses:
-    """All that hosts said in a term of leadership.
+    """All that hosts said in a term of leadership."""
 
-    Attributes:
-        names: For which host each connection speaks.
-    """
-
-    names: HostNames = field(default_factory=HostNames)
     _words: dict[str, dict[str, dict[Use, Word]]] = field(default_factory=dict)
 
     def complains(self, cluster: str, host: str, now: float, use: Use = Use.WRITES, *, credible: bool = True) -> None:

@@ -7,7 +7,6 @@ whether it says anything or not. While no cluster is in doubt nothing is sent, a
 import asyncio
 from collections.abc import Collection, Sequence
 from collections.abc import Set as AbstractSet
-from math import inf
 
 from braid.api.registry.v1.route_pb2 import ReachQuestion
 from braid.api.registry.v1.witness_pb2 import (
@@ -18,18 +17,12 @@ from braid.api.registry.v1.witness_pb2 import (
 )
 from braid.kernel.capabilities import KNOWS_DENIALS
 from braid.kernel.errors import BraidError, Exhausted, Invalid, Unavailable, Unsupported
-from braid.kernel.limits.health import (
-    CARRYING_LOOK_SECONDS,
-    CLUSTERS_READ_MAX,
-    READERS_MAX,
-    WITNESSES_ASKED_MAX,
-)
+from braid.kernel.limits.health import CLUSTERS_READ_MAX, READERS_MAX, WITNESSES_ASKED_MAX
 from braid.kernel.ports import DuplexServing
 from braid.runtime.replica import Replica
-from services.registry.histories import CLUSTERS, STREAMS
+from services.registry.histories import CLUSTERS
 from services.registry.liveness.own_lateness import Lateness
 from services.registry.liveness.witnesses import Use, Witnesses
-from services.registry.model.channels import SPARE
 
 PROTOCOL_VERSION = 1
 
@@ -44,8 +37,6 @@ class Readers:
         self._lateness = lateness
         self._connections: dict[_Connection, None] = {}
         self._reading: dict[str, dict[_Connection, None]] = {}
-        self._carry: AbstractSet[str] = frozenset()
-        self._looked_up_at = -inf
         self._opened = 0
         self._over = False
 
@@ -63,8 +54,6 @@ class Readers:
             raise Exhausted(f"the registry serves {READERS_MAX} processes of consumers already")
         self._opened += 1
         host = hello.host or call.caller.peer.rpartition(":")[0] or f"reader {self._opened}"
-        clock, peer = self._replica.host.clock, call.caller.peer or host
-        host = self._witnesses.names.enter(peer, host, clock.elapsed())
         connection = _Connection(host, knows_denials=KNOWS_DENIALS in hello.capabilities)
         self._connections[connection] = None
         self._reads(connection, hello.clusters.names)
@@ -75,7 +64,6 @@ class Readers:
             await self._push(call, connection)
         finally:
             reading.cancel()
-            self._witnesses.names.leave(peer, clock.elapsed())
             await reading.ended()
             self._reads(connection, ())
             del self._connections[connection]
@@ -138,23 +126,11 @@ class Readers:
                     at = now - message.reach.acknowledged_ms_ago / 1_000
                     self._witnesses.reached(message.reach.cluster, connection.host, at, Use.READS)
             case _:
-                pass  # a second hello, a cluster that it does not or cannot read, or a message of a later release
+                pass  # a second hello, a cluster that it does not read, or a message of a later release
 
     def _may_speak(self, connection: "_Connection", cluster: str) -> bool:
         """Whether a registered cluster is meant that it reads: nobody is heard who is not counted."""
-        if cluster not in connection.clusters or not self._replica.aggregates.state(CLUSTERS, cluster).exists:
-            return False
-        return cluster in self._carrying()
-
-    def _carrying(self) -> AbstractSet[str]:
-        """Clusters with records of any stream: on others nothing can be read. Looked up at most once a second."""
-        now = self._replica.host.clock.elapsed()
-        if now - self._looked_up_at >= CARRYING_LOOK_SECONDS:
-            streams = self._replica.aggregates.states(STREAMS).values()
-            channels = (each for stream in streams for each in stream.channels)
-            self._carry = {each.cluster for each in channels if each.live and each.state not in SPARE}
-            self._looked_up_at = now
-        return self._carry
+        return cluster in connection.clusters and self._replica.aggregates.state(CLUSTERS, cluster).exists
 
     def _reads(self, connection: "_Connection", clusters: Sequence[str]) -> None:
         """From now on its process reads these, and no others."""

@@ -93,9 +93,7 @@ class Producers:
             stream.name, hello.producer_id, hello.revision, stream.route_revision, clock.elapsed()
         )
         drill, knows_denials = stream.spec.drill is not None, KNOWS_DENIALS in hello.capabilities
-        peer = call.caller.peer or hello.producer_id
-        host = self._witnesses.names.enter(peer, _host(hello, call.caller.peer), clock.elapsed())
-        session.introduce(host, hello.lanes, drill=drill, knows_denials=knows_denials)
+        session.introduce(_host(hello, call.caller.peer), hello.lanes, drill=drill, knows_denials=knows_denials)
         stream_of = _Connection(session, session.connection, [*hello.left, *hello.resumed])
         self._place(stream, stream_of)
         reading = self._replica.host.tasks.spawn(self._read(call, stream_of), f"producer {session.id}")
@@ -103,7 +101,6 @@ class Producers:
             await self._push(call, stream_of)
         finally:
             reading.cancel()
-            self._witnesses.names.leave(peer, clock.elapsed())
             await reading.ended()
             if not stream_of.ended_well:
                 self._sessions.disconnected(session, stream_of.number, clock.elapsed())
@@ -194,20 +191,13 @@ class Producers:
                 self._check_told(stream, told, message.WhichOneof("message") or "")
                 connection.unplaced = [*connection.unplaced[-UNPLACED_MAX:], told]
                 self._place(stream, connection)
-            case "send_errors" if self._may_speak(session, message.send_errors.cluster):
+            case "send_errors" if self._replica.aggregates.state(CLUSTERS, message.send_errors.cluster).exists:
                 at, credible = self._lateness.attentive(now), session.knows_denials
                 self._witnesses.complains(message.send_errors.cluster, session.host, at, credible=credible)
-            case "reach" if self._may_speak(session, message.reach.cluster):
+            case "reach" if self._replica.aggregates.state(CLUSTERS, message.reach.cluster).exists:
                 self._hear(message.reach, session, self._lateness.attentive(now))
             case _:
-                pass  # a second hello, a cluster that it does not write to, or a message of a later release
-
-    def _may_speak(self, session: ProducerSession, cluster: str) -> bool:
-        """Whether a registered cluster is meant that carries the session's stream, or still drains of it."""
-        if not self._replica.aggregates.state(CLUSTERS, cluster).exists:
-            return False
-        channels = self._replica.aggregates.state(STREAMS, session.stream).channels
-        return any(each.cluster == cluster and each.state in CONSUMABLE for each in channels)
+                pass  # a second hello, errors of a cluster nobody registered, or a message of a later release
 
     def _hear_drill(self, message: WatchRoutesRequest, session: ProducerSession, now: float) -> None:
         """Never a word about a cluster's health: whatever a drill's client says is about its own stream."""

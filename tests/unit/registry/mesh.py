@@ -285,8 +285,8 @@ async def open_producer(
     lanes: Sequence[str] = (),
     process: str = "",
 ) -> Producer:
-    """Says hello and collects what comes, over the connection of its process (`MemoryNetwork.kill`), or its host's."""
-    client = mesh.client_of(process or host) if process or host else mesh.client
+    """Says hello and collects what comes; in a process of its own where that has a name (`MemoryNetwork.kill`)."""
+    client = mesh.client_of(process) if process else mesh.client
     call = await client.duplex("WatchRoutes", route_pb2.WatchRoutesResponse)
     hello = route_pb2.ProducerHello(
         protocol_version=1,

@@ -64,9 +64,9 @@ class Reader:
         self.ended = True
 
 
-async def open_reader(mesh: Mesh, host: str, *clusters: str, version: int = 1, process: str = "") -> Reader:
-    """Says hello, over the connection of its process, or of its host."""
-    call = await mesh.client_of(process or host).duplex("WatchClusters", witness_pb2.WatchClustersResponse)
+async def open_reader(mesh: Mesh, host: str, *clusters: str, version: int = 1) -> Reader:
+    """Says hello."""
+    call = await mesh.client.duplex("WatchClusters", witness_pb2.WatchClustersResponse)
     read = witness_pb2.ClustersRead(names=clusters)
     hello = witness_pb2.WitnessHello(protocol_version=version, capabilities=[KNOWS_DENIALS], host=host, clusters=read)
     await call.send(witness_pb2.WatchClustersRequest(hello=hello))
