@@ -8,7 +8,7 @@ from braid.kafka.memory import link
 from braid.kernel.errors import ClusterUnavailable
 from services.registry.health import evidence, judge
 from services.registry.health.evidence import Evidence, Look
-from services.registry.liveness import host_names, own_lateness, witnesses
+from services.registry.liveness import own_lateness, witnesses
 from services.registry.model.streams import Stream
 from services.registry.model.thresholds import Thresholds
 from services.registry.policy import failover, plan
@@ -24,14 +24,6 @@ def _heedless(self: own_lateness.Lateness, now: float) -> float:
 
 def _host_of_its_own(hello: route_pb2.ProducerHello, peer: str) -> str:
     return hello.producer_id
-
-
-_enter: Final = host_names.HostNames.enter
-
-
-def _each_name_counts(self: host_names.HostNames, connection: str, host: str, now: float) -> str:
-    _enter(self, connection, host, now)
-    return host
 
 
 def _any_complaint(self: witnesses.Hearsay) -> bool:
@@ -88,7 +80,7 @@ HEALTH_MUTANTS: Final = (
     Mutant(
         "producers counted as hosts",
         "health",
-        [(routes, "_host", _host_of_its_own), (host_names.HostNames, "enter", _each_name_counts)],
+        [(routes, "_host", _host_of_its_own)],
         ("cut-voices",),
         _AILING,
     ),
