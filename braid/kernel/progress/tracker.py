@@ -160,7 +160,7 @@ class Progress:
         offsets = np.asarray(offsets, np.int64)
         newly = self._delivered.finish_many(offsets, mask)
         if newly and self._attempts:
-            self._forget_attempts(offsets.tolist())
+            self._forget_attempts(offsets)
         return newly
 
     def reject(self, offset: int) -> bool:
@@ -327,10 +327,10 @@ class Progress:
             self._rejected_before = _newest(self._rejected_before.union(passed))
         self._expired = self._expired.subtract(stated.expired.clip(0, stated.base))
 
-    def _forget_attempts(self, finished: Sequence[int]) -> None:
+    def _forget_attempts(self, finished: Sequence[int] | NDArray[np.int64]) -> None:
         """Drops the attempts of what is done, of which some just became so."""
         several = finished if len(finished) < len(self._attempts) else list(self._attempts)
-        for offset in several:
+        for offset in map(int, several):
             if offset in self._attempts and self.is_done(offset):
                 del self._attempts[offset]
 
