@@ -28,12 +28,22 @@ class Outcomes:
         if not self._outbox.remove(record) or record.future.done():
             return
         channel = sender.channel
-        self._measure(channel.topic, channel.cluster, record, result)
+        if self._instruments is not None:  # every record passes here
+            self._measure(channel.topic, channel.cluster, record, result)
         if isinstance(result, BraidError):
             record.future.set_exception(result)
             return
-        where = (channel.cluster, result.topic, result.partition, result.offset)
-        record.future.set_result(Receipt(*where, record.id, channel.id, result.timestamp_ms))
+        record.future.set_result(
+            Receipt(
+                channel.cluster,
+                result.topic,
+                result.partition,
+                result.offset,
+                record.id,
+                channel.id,
+                result.timestamp_ms,
+            )
+        )
 
     async def submit(self, record: Pending, submit: Callable[[Pending], Awaitable[None]]) -> None:
         """Lets `submit` hand a record to its channel. Whatever holds it up there ends when the record is given up."""
@@ -64,7 +74,8 @@ class Outcomes:
     def _give_up(self, record: Pending, why: str) -> None:
         self._outbox.remove(record)
         if not record.future.done():
-            self._measure(self._stream, "", record, None)
+            if self._instruments is not None:
+                self._measure(self._stream, "", record, None)
             record.future.set_exception(
                 DeliveryUnknown(
                     f"the fate of record {record.id} is unknown: {why}",
@@ -76,9 +87,8 @@ class Outcomes:
                 self._submitting[record.sequence].cancel()
 
     def _measure(self, topic: str, cluster: str, record: Pending, result: Written | BraidError | None) -> None:
-        """Counts one record whose fate is known, or given up (None), where anybody measures."""
-        if self._instruments is None:
-            return
+        """Counts one record whose fate is known, or given up (None)."""
+        assert self._instruments is not None, "somebody measures"
         error = "" if isinstance(result, Written) else type(result).__name__ if result else DeliveryUnknown.__name__
         attributes = operation("send", "send", topic, cluster, error=error)
         seconds = self._clock.elapsed() - (record.deadline - self._timeout_seconds)

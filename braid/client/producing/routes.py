@@ -188,9 +188,10 @@ class Placement:
         if key is not None:
             channel = rendezvous(channels, key)
             return channel, partition_of(key, channel.partitions)
-        if lane not in self._sticky:
-            self._sticky[lane] = StickyChoice(int(self._randomness.uniform(0, 1 << 16)), self._zone)
-        return self._sticky[lane].choose(channels, self._gone)
+        sticky = self._sticky.get(lane)
+        if sticky is None:
+            sticky = self._sticky[lane] = StickyChoice(int(self._randomness.uniform(0, 1 << 16)), self._zone)
+        return sticky.choose(channels, self._gone)
 
     def went(self, lane: str, size: int) -> None:
         """A record of `size` bytes without a key went where it was chosen to go."""
