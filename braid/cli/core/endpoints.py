@@ -8,7 +8,7 @@ from braid.host.endpoints import Endpoint, resolve
 
 
 def typed(endpoint: str, context: str) -> Choice:
-    """What was typed; a flag that is empty was not."""
+    """The flags that were typed; an empty one counts as not typed."""
     return Choice(endpoint or None, context)
 
 

@@ -28,7 +28,7 @@ async def deleted_streams(session: Session, groups: Sequence[group_pb2.Group]) -
 
 
 def deleted_lines(group: Document) -> list[str]:
-    """What an operator should know of a group that lost streams; nothing when it has all of them."""
+    """Says which streams of a group were deleted and what to do; empty when none was."""
     gone, spec = group.get(DELETED_STREAMS), group.get("spec")
     if not isinstance(gone, list) or not gone or not isinstance(spec, dict) or not isinstance(spec["streams"], list):
         return []

@@ -154,7 +154,7 @@ def lag_item(lag: lag_pb2.Lag) -> Item:
 
 
 def state_text(lag: lag_pb2.Lag) -> str:
-    """What a reader must know of a row; `OK` when there is nothing.
+    """The state of a row; `OK` when nothing is wrong.
 
     A group has `NO MEMBER` when records wait and it has none; otherwise it is `BEHIND` from a minute on.
     """

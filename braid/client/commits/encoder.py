@@ -1,4 +1,4 @@
-"""What commits state of the progress of one group's leases on one cluster: as much as the cluster takes.
+"""Encodes the progress of a group's leases on one cluster into commits: as much as the cluster takes.
 
 What does not fit a commit goes to a record beside it; what fits neither is stated nowhere, and will be repeated.
 """
