@@ -12,10 +12,12 @@ from braid.api.registry.v1 import registry_service_pb2 as registry_api
 from braid.api.registry.v1 import route_pb2, stream_pb2
 from braid.kernel.errors import NotFound
 from braid.kernel.ids import DLQ_LANE
+from braid.kernel.limits.rpc import UNARY_DEADLINE_SECONDS
 from braid.kernel.ports import Host
 from braid.rpc.mesh_client import ServiceClient
 from braid.runtime.channel_stream import follow_channels
 from services.dlq.model.channels import ChannelView, ClusterPlace, DlqChannel, Presence
+from services.dlq.model.group_standing import GroupStanding
 
 _PRESENCES = {
     stream_pb2.CHANNEL_STATE_ACTIVE: Presence.READABLE,
@@ -71,21 +73,24 @@ class Streams:
         """
         return frozenset({*(await self._get(stream, field)).lanes, DLQ_LANE})
 
-    async def retention_hours(self, stream: str, field: str) -> int:
+    async def retention_hours(self, stream: str, field: str, timeout_seconds: float = UNARY_DEADLINE_SECONDS) -> int:
         """How long the stream keeps its records. Raises like `lanes`."""
-        return (await self._get(stream, field)).retention_hours
+        return (await self._get(stream, field, timeout_seconds)).retention_hours
 
-    async def _get(self, stream: str, field: str) -> stream_pb2.StreamSpec:
+    async def _get(
+        self, stream: str, field: str, timeout_seconds: float = UNARY_DEADLINE_SECONDS
+    ) -> stream_pb2.StreamSpec:
         request = registry_api.GetStreamRequest(name=stream)
         try:
-            return (await self._registry.unary("GetStream", request, stream_pb2.Stream)).spec
+            found = await self._registry.unary("GetStream", request, stream_pb2.Stream, timeout_seconds=timeout_seconds)
         except NotFound as error:
             remedy = "list them: braid get streams"
             raise NotFound(f"there is no stream {stream!r}", field=field, remedy=remedy) from error
+        return found.spec
 
 
 class Groups:
-    """The service's own groups at the assigner."""
+    """Groups at the assigner: the service's own, and those that gave letters up."""
 
     def __init__(self, assigner: ServiceClient) -> None:
         self._assigner = assigner
@@ -105,6 +110,20 @@ class Groups:
         spec = group_pb2.GroupSpec(streams=streams)
         request = assigner_api.UpdateGroupRequest(name=group, spec=spec)
         await self._assigner.unary("UpdateGroup", request, group_pb2.Group)
+
+    async def standing(self, group: str, timeout_seconds: float) -> GroupStanding | None:
+        """A group as the assigner's leader knows it; None for one that is not registered.
+
+        Raises:
+            BraidError: the assigner does not answer.
+        """
+        request = assigner_api.GetGroupRequest(name=group)
+        try:
+            found = await self._assigner.unary("GetGroup", request, group_pb2.Group, timeout_seconds=timeout_seconds)
+        except NotFound:
+            return None
+        fenced = found.spec.fencing == group_pb2.FENCING_GENERATION
+        return GroupStanding(fenced, found.status.resets, found.create_time_ms)
 
 
 def _channel(channel: stream_pb2.Channel) -> DlqChannel:

@@ -188,6 +188,25 @@ async def test_dead_letters_are_listed_read_and_replayed_for_their_group(local: 
             assert not [name for name in headers if name.startswith("braid-dl-")]
         after = await letters(mesh, "orders", "error=ValueError")
         assert {tuple(each.replayed_by) for each in after} == {(made[0].replay.id,)}
+        assert {each.state for each in after} == {dead_letter_pb2.DEAD_LETTER_STATE_REPLAYED}
+        await handle(mesh, "orders", 10, group="indexer")
+        await until(lambda: _are_handled(mesh, "orders", "error=ValueError"), "those replayed are handled", poll=0.2)
+        left = await letters(mesh, "orders", "error=KeyError")
+        assert {each.state for each in left} == {dead_letter_pb2.DEAD_LETTER_STATE_PARKED}
+
+
+async def handle(mesh: Mesh, stream: str, count: int, group: str) -> None:
+    """A member handles so many records."""
+    async with mesh.consumer([stream], group=group) as consumer:
+        while count > 0:
+            for record in await consumer.take_many(500, 60.0):
+                record.ack()
+                count -= 1
+
+
+async def _are_handled(mesh: Mesh, stream: str, filter: str) -> bool:
+    states = {each.state for each in await letters(mesh, stream, filter)}
+    return states == {dead_letter_pb2.DEAD_LETTER_STATE_HANDLED}
 
 
 async def bad_input_is_named(mesh: Mesh) -> None:

@@ -20,12 +20,24 @@ DLQ_UNREADABLE_SECONDS: Final = 30.0  # a copy that does not come for so long fr
 DLQ_MEMBER_RETRY_SECONDS: Final = 1.0  # before the group is joined again
 DLQ_INDEX_POLL_SECONDS: Final = 0.05  # between two looks whether the index holds a record
 DLQ_BUSY_SECONDS: Final = 5.0  # waiting for another process's write to the same index
+DLQ_PROOF_SECONDS: Final = 3.0  # to find out which letters of a page were handled; the others stay replayed
+DLQ_PROOF_CALL_SECONDS: Final = 1.0  # of that, for the answer of the registry, the assigner or one cluster
+DLQ_RETENTION_KEPT_SECONDS: Final = (
+    5.0  # a stream's retention is asked for again: the registry answers, so routes are known
+)
+DLQ_CAUGHT_UP_SECONDS: Final = 0.5  # waiting until the index holds what lies in the dlq lane when commits were read
+DLQ_EVENTS_READ: Final = 100  # events of a job read at once, of up to `REPLAY_BATCH_LETTERS_MAX` letters each
+DLQ_EVENTS_WAITING_MAX: Final = (
+    64  # events of all jobs waiting for the index; beyond, they are read from the store again
+)
 FILTER_CHARACTERS_MAX: Final = 4_096  # of a filter
 FILTER_TERMS_MAX: Final = 256  # comparisons in one filter
 FILTER_DEPTH_MAX: Final = 32  # parentheses and `not` within one another
 REPLAY_BATCH_LETTERS_MAX: Final = 500  # what a crash can repeat
 REPLAY_BATCH_BYTES_MAX: Final = 16 << 20  # records of one batch in memory
 REPLAY_BATCH_SECONDS: Final = 0.5  # of a capped replay; so soon it pauses
+REPLAY_LOOK_SECONDS: Final = 10.0  # between two looks at the logs and groups that a job sends to
+REPLAY_LOOK_WAIT_SECONDS: Final = 1.0  # for such a look; letters sent to a cluster that does not answer stay replayed
 REPLAY_RATE_MAX: Final = 1_000_000.0  # records a second; more is no cap
 REPLAY_RETRY_SECONDS: Final = 1.0  # before what was not acknowledged is sent again
 REPLAYS_OF_ONE_RECORD_MAX: Final = 5  # then it stays where it is: its handler does not get better by itself

@@ -8,6 +8,7 @@ from braid.kernel.decider import Context
 from braid.runtime.event_messages import EventMessages, conversion
 from braid.runtime.kinds import Kind
 from services.dlq.codec import snapshots
+from services.dlq.codec.sent_letters import read_sent_letters, sent_letters_message
 from services.dlq.domain.replay import Replay, ReplayDecider
 from services.dlq.model.events import Command, Event, Position, ReplaySpec, Skips
 from services.dlq.model.letters import Cursor
@@ -85,5 +86,6 @@ _EVENTS: Final = EventMessages(
         "LetterPosition": conversion(_position_message, _read_position),
         "LetterCursor": conversion(_cursor_message, _read_cursor),
         "SkippedLetters": conversion(_skips_message, _read_skips),
+        "SentLetters": conversion(sent_letters_message, read_sent_letters),
     },
 )

@@ -108,10 +108,11 @@ class LetterState(Enum):
     REPLAYING = 2
     REPLAYED = 3
     PARKED_AGAIN = 4
+    HANDLED = 5
 
 
 def state_of(letter: Letter, replays: Iterable[Replay]) -> LetterState:
-    """What became of a letter, as the histories of all jobs tell.
+    """What became of a letter, as the histories of all jobs tell; they cannot tell whether it was handled.
 
     A job that is not over and has yet to send it counts before those that sent it. A replayed record that fails again
     is another letter.

@@ -184,7 +184,8 @@ def _advance(state: Replay, command: Advance) -> Sequence[Event]:
     if command.sent + skipped != state.open.letters:
         raise Invalid(f"{command.sent} sent and {skipped} skipped of {state.open.letters}", field="sent")
     repeated = command.sent if state.open_again else min(command.sent_again, command.sent)
-    return [ReplayAdvanced(state.open.end, command.sent, repeated, tuple(sorted(command.skipped)))]
+    sent_letters = tuple(sorted(command.sent_letters))
+    return [ReplayAdvanced(state.open.end, command.sent, repeated, tuple(sorted(command.skipped)), sent_letters)]
 
 
 def _pause(state: Replay) -> Sequence[Event]:

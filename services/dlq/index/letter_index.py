@@ -9,11 +9,11 @@ passed over.
 import json
 import sqlite3
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 from braid.kernel.errors import Unavailable
 from braid.kernel.limits.dlq import DLQ_BUSY_SECONDS, DLQ_COUNTS_KEPT
@@ -21,7 +21,8 @@ from services.dlq.index.conditions import ANYTHING, Condition
 from services.dlq.model.events import Position
 from services.dlq.model.letters import Cursor, Letter, LetterPlace, Origin
 
-_FORMAT: Final = "4"
+T = TypeVar("T")
+_FORMAT: Final = "5"
 _SCHEMA: Final = """
 CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE positions (
@@ -37,6 +38,18 @@ CREATE TABLE letters (
     identity TEXT NOT NULL, log TEXT NOT NULL, body TEXT NOT NULL,
     PRIMARY KEY (stream, generation, partition, offset)
 ) WITHOUT ROWID;
+CREATE TABLE jobs (id TEXT PRIMARY KEY, sequence INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE targets (
+    number INTEGER PRIMARY KEY, cluster TEXT NOT NULL, topic TEXT NOT NULL, partition INTEGER NOT NULL,
+    topic_id BLOB NOT NULL, leader_epoch INTEGER NOT NULL, owner TEXT NOT NULL, resets INTEGER NOT NULL,
+    UNIQUE (cluster, topic, partition, topic_id, leader_epoch, owner, resets)
+);
+CREATE TABLE sent (
+    stream TEXT NOT NULL, generation INTEGER NOT NULL, partition INTEGER NOT NULL, offset INTEGER NOT NULL,
+    mark INTEGER NOT NULL, target INTEGER NOT NULL, sent_offset INTEGER NOT NULL, time_ms INTEGER NOT NULL,
+    PRIMARY KEY (stream, generation, partition, offset)
+) WITHOUT ROWID;
+CREATE INDEX letters_by_record ON letters (stream, id);
 CREATE INDEX letters_by_time ON letters (time_ms, stream, generation, partition, offset);
 CREATE INDEX letters_of_stream_by_time ON letters (stream, time_ms, generation, partition, offset);
 CREATE INDEX letters_by_identity ON letters (stream, identity, generation, partition, offset, log);
@@ -48,6 +61,7 @@ _LETTER_FIELDS: Final = tuple(
 _INSERT: Final = f"INSERT OR REPLACE INTO letters VALUES ({', '.join('?' * 15)})"
 _IN_USE: Final = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 _NO_ROOM: Final = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_SHMSIZE)  # for the file, or for what is shared of its log
+_BEFORE: Final = "stream = ? AND generation = ? AND partition = ? AND offset < ?"
 _PLACE: Final = "(generation, partition, offset)"
 _EARLIER: Final = """SELECT 1 FROM letters e WHERE e.stream = l.stream AND e.identity = l.identity
     AND (e.generation, e.partition, e.offset) < (l.generation, l.partition, l.offset)"""
@@ -150,7 +164,7 @@ class LetterIndex:
         nothing has changed.
         """
         rows = [_row(letter) for letter in letters]
-        with self._changing() as cursor:
+        with self.changing() as cursor:
             cursor.execute(
                 "UPDATE positions SET next_offset = ?, leader_epoch = MAX(leader_epoch, ?)"
                 " WHERE stream = ? AND generation = ? AND partition = ?",
@@ -160,23 +174,25 @@ class LetterIndex:
                 cursor.executemany(_INSERT, rows)
 
     def begin(self, part: DlqPartition, reading: Reading) -> None:
-        """Reads a partition from a place on; rows from before, of whatever topic, are dropped."""
-        with self._changing() as cursor:
+        """Reads a partition from a place on; rows from before, of whatever topic, are dropped.
+
+        Where letters from that place on were sent is kept: each says which letter it was.
+        """
+        with self.changing() as cursor:
             cursor.execute("DELETE FROM letters WHERE stream = ? AND generation = ? AND partition = ?", part)
             cursor.execute("INSERT OR REPLACE INTO positions VALUES (?, ?, ?, ?, ?, ?, ?, ?)", (*part, *reading))
+            cursor.execute(f"DELETE FROM sent WHERE {_BEFORE}", (*part, reading.next_offset))
 
     def trim(self, part: DlqPartition, start: int) -> None:
         """Drops rows whose copies left the log, which begins at `start`."""
-        with self._changing() as cursor:
-            cursor.execute(
-                "DELETE FROM letters WHERE stream = ? AND generation = ? AND partition = ? AND offset < ?",
-                (*part, start),
-            )
+        with self.changing() as cursor:
+            for table in ("letters", "sent"):
+                cursor.execute(f"DELETE FROM {table} WHERE {_BEFORE}", (*part, start))
 
     def drop(self, stream: str, generation: int) -> None:
         """Forgets a channel whose topic is gone."""
-        with self._changing() as cursor:
-            for table in ("letters", "positions"):
+        with self.changing() as cursor:
+            for table in ("letters", "positions", "sent"):
                 cursor.execute(f"DELETE FROM {table} WHERE stream = ? AND generation = ?", (stream, generation))
 
     # --- reading
@@ -198,7 +214,7 @@ class LetterIndex:
         """Letters of a stream ('' for all), newest first, after a place in that order."""
         span, arguments, order = _span(stream, before)
         query = f"SELECT l.body FROM letters l WHERE {_FIRST} AND {span} ORDER BY {order} LIMIT ?"
-        return [_letter(row[0]) for row in self._all(query, *arguments, limit)]
+        return self.found(letter_of, query, *arguments, limit)
 
     def scan(self, stream: str, before: NewestFirst | None, rows: int, wanted: Condition) -> Scanned:
         """Looks through the next so many rows as `newest` orders them, for letters that meet a condition."""
@@ -213,7 +229,7 @@ class LetterIndex:
         where = f"{span} {down_to} AND {wanted.sql} AND {_FIRST}"
         query = f"SELECT l.body FROM letters l WHERE {where} ORDER BY {order}"
         letters = self._all(query, *arguments, *ending, *wanted.arguments)
-        return Scanned([_letter(row[0]) for row in letters], end)
+        return Scanned([letter_of(row[0]) for row in letters], end)
 
     def following(
         self, stream: str, cursor: Cursor | None, limit: int, wanted: Condition = ANYTHING
@@ -224,7 +240,7 @@ class LetterIndex:
         order = "l.generation, l.partition, l.offset"
         query = f"SELECT l.body, {_FIRST} FROM letters l WHERE {where} ORDER BY {order} LIMIT ?"
         found = self._all(query, stream, *after, *wanted.arguments, limit)
-        return [Following(_letter(body), bool(first)) for body, first in found]
+        return [Following(letter_of(body), bool(first)) for body, first in found]
 
     def earlier_copies(self, letter: Letter) -> Sequence[EarlierCopy]:
         """Letters of the same identity that lie before this one."""
@@ -239,7 +255,7 @@ class LetterIndex:
         """One letter."""
         query = "SELECT body FROM letters WHERE stream = ? AND generation = ? AND partition = ? AND offset = ?"
         found = self._all(query, *place)
-        return _letter(found[0][0]) if found else None
+        return letter_of(found[0][0]) if found else None
 
     def count(self, stream: str) -> int:
         """How many letters a stream has ('' for all)."""
@@ -279,7 +295,8 @@ class LetterIndex:
     # --- the connection
 
     @contextmanager
-    def _changing(self) -> Iterator[sqlite3.Cursor]:
+    def changing(self) -> Iterator[sqlite3.Cursor]:
+        """One transaction. Raises `Unavailable` while the disk is full; then nothing has changed."""
         with self._lock, closing(self._connection.cursor()) as cursor:
             try:
                 cursor.execute("BEGIN IMMEDIATE")
@@ -290,6 +307,10 @@ class LetterIndex:
                 if isinstance(error, sqlite3.Error) and _is_full(error):
                     raise _full(self._path) from error
                 raise
+
+    def found(self, made: Callable[..., T], query: str, *arguments: object) -> list[T]:
+        """What a query finds, each made of a row's columns."""
+        return [made(*row) for row in self._all(query, *arguments)]
 
     def _all(self, query: str, *arguments: object) -> list[tuple[Any, ...]]:
         with self._lock, closing(self._connection.execute(query, arguments)) as found:
@@ -358,7 +379,8 @@ def _row(letter: Letter) -> tuple[object, ...]:
     return (*letter.place, letter.time_ms, *compared, *numbers, letter.identity, letter.log, text)
 
 
-def _letter(body: str) -> Letter:
+def letter_of(body: str) -> Letter:
+    """The letter of a row, by its column `body`."""
     place, origin, key, headers, *rest = json.loads(body)
     return Letter(
         place=LetterPlace(*place),

@@ -1,10 +1,11 @@
 """Events and commands of a replay job. Values only."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from services.dlq.model.letters import Cursor
+from services.dlq.model.sent_letters import SentLetter
 
 
 class Position(NamedTuple):
@@ -55,12 +56,17 @@ class BatchBegun:
 
 @dataclass(frozen=True, slots=True)
 class ReplayAdvanced:
-    """The result: the open batch is acknowledged; `repeated` of those sent may have been sent before."""
+    """The result: the open batch is acknowledged; `repeated` of those sent may have been sent before.
+
+    `sent_letters`, sorted, are those of which can be proved later whether their group has handled them. No state of a
+    job holds them: replicas keep them in their indexes.
+    """
 
     cursor: Cursor
     sent: int
     repeated: int
     skipped: tuple[Skips, ...] = ()
+    sent_letters: tuple[SentLetter, ...] = field(default=(), repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +135,7 @@ class Advance:
     sent: int
     sent_again: int
     skipped: Sequence[Skips]
+    sent_letters: Sequence[SentLetter] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,8 +40,11 @@ from services.dlq.model.channels import ClusterPlace
 from services.dlq.model.events import Advance, BeginBatch, Command, FailReplay, FinishReplay, ReplaySpec, Skips
 from services.dlq.model.filter import Filter, parse_filter
 from services.dlq.model.letters import Letter, LetterPlace, original_headers, replay_headers
-from services.dlq.peers import ChannelFollower, Streams
+from services.dlq.model.sent_letters import SentLetter
+from services.dlq.peers import ChannelFollower, Groups, Streams
+from services.dlq.reconciler.cluster_clients import ClusterClients
 from services.dlq.reconciler.copies import Copies
+from services.dlq.reconciler.sent_places import SentPlaces
 
 
 class Tools(NamedTuple):
@@ -52,16 +55,19 @@ class Tools(NamedTuple):
     tail: Tail
     follower: ChannelFollower
     copies: Copies
+    clients: ClusterClients
     streams: Streams
+    groups: Groups
     mesh: MeshOfStreams
     metrics: DlqMetrics
 
 
 class _Batch(NamedTuple):
-    """Records that are read and ready, and how many are left out, by reason."""
+    """Records that are read and ready, how many are left out, by reason, and where those sent lie, as far as known."""
 
     ready: Sequence[tuple[Letter, Copy]]
     skipped: Counter[str]
+    sent: list[SentLetter]
 
 
 class _Over(Exception):
@@ -87,6 +93,9 @@ class ReplayRun:
         self._batch_letters = policy.batch_letters(spec.rate_per_s)
         self._bucket = policy.TokenBucket(spec.rate_per_s, 2.0 * self._batch_letters, at=self._host.clock.elapsed())
         self._tracer = tracer()
+        self._places = SentPlaces(
+            self._host.clock, tools.clients, tools.follower, tools.groups, self._destination.stream
+        )
 
     async def run(self) -> None:
         """Works until the job is over or not running, or this replica leads no longer."""
@@ -140,10 +149,12 @@ class ReplayRun:
             batch.skipped[policy.COPY_GONE] += count - len(letters)
         await self._turn(len(batch.ready))
         self.waits_for = ""
+        if groups := {self._group(letter) for letter, _ in batch.ready} - {""}:
+            await self._places.look(groups)  # before anything of the batch is written
         await self._execute(BeginBatch(end, count))
         again = await self._send(producer, batch)
         skips = [Skips(reason, letters) for reason, letters in sorted(batch.skipped.items())]
-        await self._execute(Advance(count - batch.skipped.total(), again, skips))
+        await self._execute(Advance(count - batch.skipped.total(), again, skips, batch.sent))
 
     async def _turn(self, count: int) -> None:
         """Waits for the rate cap, looking for a pause now and then."""
@@ -174,7 +185,7 @@ class ReplayRun:
             original = record.headers if letter.cut else original_headers(record.headers)
             headers = replay_headers(letter, original, self._group(letter))
             ready.append((letter, Copy(record.value, record.key, lane, headers)))
-        return _Batch(ready, skipped)
+        return _Batch(ready, skipped, [])
 
     def _group(self, letter: Letter) -> str:
         return letter.group if self._destination.origin and not self._spec.broadcast else ""
@@ -234,6 +245,8 @@ class ReplayRun:
             for (letter, copy), outcome in zip(left, outcomes, strict=True):
                 if isinstance(outcome, Receipt):
                     self._tools.metrics.replay_sent.inc()
+                    if self._group(letter) and (sent := self._places.sent(letter, outcome)) is not None:
+                        batch.sent.append(sent)
                 elif isinstance(outcome, RecordTooLarge | BatchTooLarge):
                     batch.skipped[policy.TOO_LARGE] += 1
                 elif isinstance(outcome, NotFound) and not producer.refused:

@@ -15,6 +15,7 @@ from services.dlq.domain.replay import State
 from services.dlq.index.letter_index import LetterIndex
 from services.dlq.index.tail import Tail
 from services.dlq.peers import ChannelFollower, Groups, Streams
+from services.dlq.reconciler.cluster_clients import ClusterClients
 from services.dlq.reconciler.copies import Copies
 from services.dlq.reconciler.member import Membership
 from services.dlq.reconciler.replay import ReplayRun, Tools
@@ -51,22 +52,25 @@ class Term:
         """Leads until cancelled."""
         replica = self._replica
         unsubscribe = replica.aggregates.subscribe(self._on_change)
-        copies = Copies(replica.host, self._kafka)
+        copies, clients = Copies(replica.host, self._kafka), ClusterClients(self._kafka)
         # Any replica tells of all others, this one too, wherever they move meanwhile.
         mesh = Mesh(replica.host, self._kafka, replica.transport, [replica.address], replica.instance, "")
         try:
             await _enter(mesh, replica)
+            groups = Groups(replica.client("assigner"))
             tools = Tools(
                 replica,
                 self._index,
                 self._tail,
                 self._follower,
                 copies,
+                clients,
                 Streams(replica.client("registry")),
+                groups,
                 mesh,
                 self._metrics,
             )
-            member = Membership(replica, mesh, self._tail, self._follower, Groups(replica.client("assigner")))
+            member = Membership(replica, mesh, self._tail, self._follower, groups)
             self._tasks["member"] = replica.host.tasks.spawn(member.run(), f"{replica.instance} membership")
             while True:
                 self._changed.clear()
@@ -79,6 +83,7 @@ class Term:
             for task in list(self._tasks.values()):
                 await task.ended()
             await copies.close()
+            await clients.close()
             await mesh.__aexit__(None, None, None)
 
     def _on_change(self, change: Change | Reloaded) -> None:

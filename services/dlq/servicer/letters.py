@@ -12,9 +12,7 @@ from braid.kernel.limits.names import PAGE_SIZE_MAX
 from braid.kernel.limits.runtime import PAGE_SIZE_DEFAULT
 from braid.kernel.ports import Caller, TopicPartition
 from braid.runtime.replica import Replica
-from services.dlq.codec.events import REPLAYS
-from services.dlq.codec.letters import content_message, letter_message
-from services.dlq.domain.policy import sent_by, state_of
+from services.dlq.codec.letters import content_message
 from services.dlq.index.conditions import condition_of
 from services.dlq.index.letter_index import LetterIndex, NewestFirst
 from services.dlq.index.tail import Tail
@@ -22,6 +20,7 @@ from services.dlq.model.filter import EVERYTHING, Filter, matches, parse_filter
 from services.dlq.model.letters import Letter, LetterPlace
 from services.dlq.peers import ChannelFollower, Streams
 from services.dlq.reconciler.copies import Copies
+from services.dlq.servicer.letter_states import LetterStates
 
 _NO_VIEW = "registry"  # told as catching up while not even the channels are known
 
@@ -53,6 +52,7 @@ class Letters:
         follower: ChannelFollower,
         copies: Copies,
         streams: Streams,
+        states: LetterStates,
     ) -> None:
         self._replica = replica
         self._index = index
@@ -60,6 +60,7 @@ class Letters:
         self._follower = follower
         self._copies = copies
         self._streams = streams
+        self._states = states
 
     async def list_dead_letters(
         self, request: api.ListDeadLettersRequest, caller: Caller
@@ -77,7 +78,7 @@ class Letters:
         else:
             page = await self._scan(request.stream, filter, token, size)
         return api.ListDeadLettersResponse(
-            letters=[self._message(letter) for letter in page.letters],
+            letters=await self._states.messages(page.letters),
             next_page_token=_token(page.token) if page.token else "",
             total=page.total,
             total_incomplete=page.incomplete,
@@ -109,7 +110,8 @@ class Letters:
             ) from error
         if record is None:
             raise await self._missing(place)
-        return content_message(self._message(letter), record)
+        (message,) = await self._states.messages([letter])
+        return content_message(message, record)
 
     async def _missing(self, place: LetterPlace) -> NotFound:
         """Why a letter cannot be found. Itself raises `NotFound` when even its stream is not there."""
@@ -149,10 +151,6 @@ class Letters:
         elif at is not None:
             more = _Token(at, token.before + len(found))
         return _Page(found[:size], more, token.before + matching, incomplete=at is not None)
-
-    def _message(self, letter: Letter) -> dead_letter_pb2.DeadLetter:
-        replays = self._replica.aggregates.states(REPLAYS).values()
-        return letter_message(letter, sent_by(letter, replays), state_of(letter, replays))
 
 
 def _order(letter: Letter) -> NewestFirst:

@@ -15,8 +15,8 @@ from braid.kernel.limits.runtime import PAGE_SIZE_DEFAULT
 from braid.kernel.ports import Caller
 from braid.runtime.replica import Replica
 from services.dlq.codec.events import REPLAYS, decode_spec
-from services.dlq.codec.letters import letter_message, preview_message, replay_message
-from services.dlq.domain.policy import destination_of, sent_by, state_of
+from services.dlq.codec.letters import preview_message, replay_message
+from services.dlq.domain.policy import destination_of
 from services.dlq.domain.replay import Replay, created_spec
 from services.dlq.index.letter_index import LetterIndex
 from services.dlq.index.selection import select_page
@@ -33,6 +33,7 @@ from services.dlq.model.events import (
 from services.dlq.model.filter import Filter, parse_filter
 from services.dlq.model.letters import Letter
 from services.dlq.peers import Streams
+from services.dlq.servicer.letter_states import LetterStates
 
 
 class _Match(NamedTuple):
@@ -52,6 +53,7 @@ class Replays:
         index: LetterIndex,
         tail: Tail,
         streams: Streams,
+        states: LetterStates,
         waits_for: Callable[[str], str],
     ) -> None:
         """`waits_for` tells why a job that runs here stands still."""
@@ -59,6 +61,7 @@ class Replays:
         self._index = index
         self._tail = tail
         self._streams = streams
+        self._states = states
         self._waits_for = waits_for
         self._creating = asyncio.Lock()
 
@@ -81,9 +84,7 @@ class Replays:
             self._require_indexed(spec.stream)
             match = await self._match(spec, filter)
             others = list(self._replica.aggregates.states(REPLAYS).values())
-            examples = [
-                letter_message(letter, sent_by(letter, others), state_of(letter, others)) for letter in match.examples
-            ]
+            examples = await self._states.messages(match.examples)
             if request.dry_run:
                 return api.CreateReplayResponse(replay=preview_message(spec, match.matched), examples=examples)
             if sum(not each.ended for each in others) >= REPLAYS_OPEN_MAX:

@@ -15,10 +15,15 @@ from braid.runtime.replica import Replica
 from braid.runtime.telemetry import DlqMetrics, make_dlq_metrics
 from services.dlq.codec.events import REPLAYS
 from services.dlq.index.letter_index import LetterIndex
+from services.dlq.index.sent_letters import SentLetters
 from services.dlq.index.tail import Tail
-from services.dlq.peers import ChannelFollower, Streams
+from services.dlq.peers import ChannelFollower, Groups, Streams
+from services.dlq.reconciler.cluster_clients import ClusterClients
 from services.dlq.reconciler.copies import Copies
+from services.dlq.reconciler.group_commits import GroupCommits
+from services.dlq.reconciler.job_histories import JobHistories
 from services.dlq.reconciler.term import Term
+from services.dlq.servicer.letter_states import LetterStates
 from services.dlq.servicer.letters import Letters
 from services.dlq.servicer.replays import Replays
 
@@ -36,6 +41,8 @@ class Dlq:
         self._follower: ChannelFollower | None = None
         self._tail: Tail | None = None
         self._copies: Copies | None = None
+        self._clients: ClusterClients | None = None
+        self._histories: JobHistories | None = None
         self._metrics: DlqMetrics | None = None
         self._term: Term | None = None
 
@@ -46,9 +53,14 @@ class Dlq:
         tail = self._tail = Tail(replica.host, self._kafka, self._index, follower)
         copies = self._copies = Copies(replica.host, self._kafka)
         self._metrics = make_dlq_metrics(replica.metrics)
-        letters = Letters(replica, self._index, tail, follower, copies, streams)
+        clients = self._clients = ClusterClients(self._kafka)
+        sent = SentLetters(self._index)
+        self._histories = JobHistories(replica, sent, follower)
+        groups, commits = Groups(replica.client("assigner")), GroupCommits(clients, follower)
+        states = LetterStates(replica, sent, tail, commits, groups, streams)
+        letters = Letters(replica, self._index, tail, follower, copies, streams, states)
         replays = Replays(
-            replica, self._index, tail, streams, lambda id: self._term.waits_for(id) if self._term else ""
+            replica, self._index, tail, streams, states, lambda id: self._term.waits_for(id) if self._term else ""
         )
         return RpcService(
             name=service_path(self.name),
@@ -78,10 +90,12 @@ class Dlq:
     async def follow(self, replica: Replica) -> None:
         """Keeps the index, leading or not."""
         assert self._tail and self._follower and self._copies, "rpc() comes first"
+        assert self._clients and self._histories, "rpc() comes first"
         spawn = replica.host.tasks.spawn
         tasks = [
             spawn(self._follower.run(), f"{replica.instance} channels"),
             spawn(self._tail.run(), f"{replica.instance} index"),
+            spawn(self._histories.run(), f"{replica.instance} replays"),
         ]
         try:
             await self._count(replica)
@@ -91,6 +105,7 @@ class Dlq:
             for task in tasks:
                 await task.ended()
             await self._copies.close()
+            await self._clients.close()
             with contextlib.suppress(asyncio.CancelledError):
                 await replica.host.tasks.run_blocking(self._index.close)
 

@@ -133,6 +133,11 @@ class Mesh:
         answer = await self.dlq.unary("CreateReplay", request, api.CreateReplayResponse, request_id=request_id)
         return answer.replay
 
+    async def examples(self) -> list[dead_letter_pb2.DeadLetter]:
+        """What a dry run about stream `logs` shows."""
+        request = api.CreateReplayRequest(spec=ReplaySpec(stream="logs"), dry_run=True)
+        return list((await self.dlq.unary("CreateReplay", request, api.CreateReplayResponse)).examples)
+
     async def job(self, id: str) -> Replay:
         """A job as it is now."""
         return await self.dlq.unary("GetReplay", api.GetReplayRequest(id=id), Replay)

@@ -34,9 +34,15 @@ class _DeadLetterStateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_DeadL
     """A job sent it again. A record that fails once more is another letter, parked again."""
     DEAD_LETTER_STATE_PARKED_AGAIN: _DeadLetterState.ValueType  # 4
     """Its record was replayed before, failed again, and waits for a person."""
+    DEAD_LETTER_STATE_HANDLED: _DeadLetterState.ValueType  # 5
+    """A job sent it to the group that gave it up, and that group is done with the record: its commits cover it, and it is
+    no dead letter again. Stated only while that can be proved. Otherwise the letter stays replayed: a replay with
+    `broadcast` or to another destination, a group that is not fenced or not registered, progress that was reset since,
+    a cluster or service that does not answer, a log that was cut since, or a replay older than the stream's retention.
+    """
 
 class DeadLetterState(_DeadLetterState, metaclass=_DeadLetterStateEnumTypeWrapper):
-    """What became of a dead letter, as far as replay jobs record it."""
+    """What became of a dead letter: what replay jobs record, and whether the group has handled what they sent."""
 
 DEAD_LETTER_STATE_UNSPECIFIED: DeadLetterState.ValueType  # 0
 DEAD_LETTER_STATE_PARKED: DeadLetterState.ValueType  # 1
@@ -47,6 +53,12 @@ DEAD_LETTER_STATE_REPLAYED: DeadLetterState.ValueType  # 3
 """A job sent it again. A record that fails once more is another letter, parked again."""
 DEAD_LETTER_STATE_PARKED_AGAIN: DeadLetterState.ValueType  # 4
 """Its record was replayed before, failed again, and waits for a person."""
+DEAD_LETTER_STATE_HANDLED: DeadLetterState.ValueType  # 5
+"""A job sent it to the group that gave it up, and that group is done with the record: its commits cover it, and it is
+no dead letter again. Stated only while that can be proved. Otherwise the letter stays replayed: a replay with
+`broadcast` or to another destination, a group that is not fenced or not registered, progress that was reset since,
+a cluster or service that does not answer, a log that was cut since, or a replay older than the stream's retention.
+"""
 Global___DeadLetterState: _TypeAlias = DeadLetterState  # noqa: Y015
 
 @_typing.final

@@ -26,7 +26,7 @@ from braid.api.dlq.v1 import replay_pb2 as braid_dot_api_dot_dlq_dot_v1_dot_repl
 from braid.api.mesh.v1 import event_pb2 as braid_dot_api_dot_mesh_dot_v1_dot_event__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1d\x62raid/api/dlq/v1/events.proto\x12\x10\x62raid.api.dlq.v1\x1a\x1d\x62raid/api/dlq/v1/replay.proto\x1a\x1d\x62raid/api/mesh/v1/event.proto\"\x9d\x04\n\x08\x44lqEvent\x12\x32\n\x08metadata\x18\x01 \x01(\x0b\x32 .braid.api.mesh.v1.EventMetadata\x12\x39\n\x0ereplay_created\x18\n \x01(\x0b\x32\x1f.braid.api.dlq.v1.ReplayCreatedH\x00\x12\x33\n\x0b\x62\x61tch_begun\x18\x0b \x01(\x0b\x32\x1c.braid.api.dlq.v1.BatchBegunH\x00\x12;\n\x0freplay_advanced\x18\x0c \x01(\x0b\x32 .braid.api.dlq.v1.ReplayAdvancedH\x00\x12\x37\n\rreplay_paused\x18\r \x01(\x0b\x32\x1e.braid.api.dlq.v1.ReplayPausedH\x00\x12\x39\n\x0ereplay_resumed\x18\x0e \x01(\x0b\x32\x1f.braid.api.dlq.v1.ReplayResumedH\x00\x12=\n\x10replay_cancelled\x18\x0f \x01(\x0b\x32!.braid.api.dlq.v1.ReplayCancelledH\x00\x12;\n\x0freplay_finished\x18\x10 \x01(\x0b\x32 .braid.api.dlq.v1.ReplayFinishedH\x00\x12\x37\n\rreplay_failed\x18\x11 \x01(\x0b\x32\x1e.braid.api.dlq.v1.ReplayFailedH\x00\x42\x07\n\x05\x65vent\"\x7f\n\rReplayCreated\x12*\n\x04spec\x18\x01 \x01(\x0b\x32\x1c.braid.api.dlq.v1.ReplaySpec\x12\x0f\n\x07matched\x18\x02 \x01(\x03\x12\x31\n\x07through\x18\x03 \x03(\x0b\x32 .braid.api.dlq.v1.LetterPosition\"L\n\x0eLetterPosition\x12\x12\n\ngeneration\x18\x01 \x01(\x03\x12\x11\n\tpartition\x18\x02 \x01(\x05\x12\x13\n\x0bnext_offset\x18\x03 \x01(\x03\"E\n\x0cLetterCursor\x12\x12\n\ngeneration\x18\x01 \x01(\x03\x12\x11\n\tpartition\x18\x02 \x01(\x05\x12\x0e\n\x06offset\x18\x03 \x01(\x03\"J\n\nBatchBegun\x12+\n\x03\x65nd\x18\x01 \x01(\x0b\x32\x1e.braid.api.dlq.v1.LetterCursor\x12\x0f\n\x07letters\x18\x02 \x01(\x05\"\x93\x01\n\x0eReplayAdvanced\x12.\n\x06\x63ursor\x18\x01 \x01(\x0b\x32\x1e.braid.api.dlq.v1.LetterCursor\x12\x0c\n\x04sent\x18\x02 \x01(\x05\x12\x10\n\x08repeated\x18\x03 \x01(\x05\x12\x31\n\x07skipped\x18\x04 \x03(\x0b\x32 .braid.api.dlq.v1.SkippedLetters\"1\n\x0eSkippedLetters\x12\x0e\n\x06reason\x18\x01 \x01(\t\x12\x0f\n\x07letters\x18\x02 \x01(\x05\"\x0e\n\x0cReplayPaused\"\x0f\n\rReplayResumed\"\x11\n\x0fReplayCancelled\"\x10\n\x0eReplayFinished\"\x1e\n\x0cReplayFailed\x12\x0e\n\x06reason\x18\x01 \x01(\tb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1d\x62raid/api/dlq/v1/events.proto\x12\x10\x62raid.api.dlq.v1\x1a\x1d\x62raid/api/dlq/v1/replay.proto\x1a\x1d\x62raid/api/mesh/v1/event.proto\"\x9d\x04\n\x08\x44lqEvent\x12\x32\n\x08metadata\x18\x01 \x01(\x0b\x32 .braid.api.mesh.v1.EventMetadata\x12\x39\n\x0ereplay_created\x18\n \x01(\x0b\x32\x1f.braid.api.dlq.v1.ReplayCreatedH\x00\x12\x33\n\x0b\x62\x61tch_begun\x18\x0b \x01(\x0b\x32\x1c.braid.api.dlq.v1.BatchBegunH\x00\x12;\n\x0freplay_advanced\x18\x0c \x01(\x0b\x32 .braid.api.dlq.v1.ReplayAdvancedH\x00\x12\x37\n\rreplay_paused\x18\r \x01(\x0b\x32\x1e.braid.api.dlq.v1.ReplayPausedH\x00\x12\x39\n\x0ereplay_resumed\x18\x0e \x01(\x0b\x32\x1f.braid.api.dlq.v1.ReplayResumedH\x00\x12=\n\x10replay_cancelled\x18\x0f \x01(\x0b\x32!.braid.api.dlq.v1.ReplayCancelledH\x00\x12;\n\x0freplay_finished\x18\x10 \x01(\x0b\x32 .braid.api.dlq.v1.ReplayFinishedH\x00\x12\x37\n\rreplay_failed\x18\x11 \x01(\x0b\x32\x1e.braid.api.dlq.v1.ReplayFailedH\x00\x42\x07\n\x05\x65vent\"\x7f\n\rReplayCreated\x12*\n\x04spec\x18\x01 \x01(\x0b\x32\x1c.braid.api.dlq.v1.ReplaySpec\x12\x0f\n\x07matched\x18\x02 \x01(\x03\x12\x31\n\x07through\x18\x03 \x03(\x0b\x32 .braid.api.dlq.v1.LetterPosition\"L\n\x0eLetterPosition\x12\x12\n\ngeneration\x18\x01 \x01(\x03\x12\x11\n\tpartition\x18\x02 \x01(\x05\x12\x13\n\x0bnext_offset\x18\x03 \x01(\x03\"E\n\x0cLetterCursor\x12\x12\n\ngeneration\x18\x01 \x01(\x03\x12\x11\n\tpartition\x18\x02 \x01(\x05\x12\x0e\n\x06offset\x18\x03 \x01(\x03\"J\n\nBatchBegun\x12+\n\x03\x65nd\x18\x01 \x01(\x0b\x32\x1e.braid.api.dlq.v1.LetterCursor\x12\x0f\n\x07letters\x18\x02 \x01(\x05\"\xc8\x01\n\x0eReplayAdvanced\x12.\n\x06\x63ursor\x18\x01 \x01(\x0b\x32\x1e.braid.api.dlq.v1.LetterCursor\x12\x0c\n\x04sent\x18\x02 \x01(\x05\x12\x10\n\x08repeated\x18\x03 \x01(\x05\x12\x31\n\x07skipped\x18\x04 \x03(\x0b\x32 .braid.api.dlq.v1.SkippedLetters\x12\x33\n\x0csent_letters\x18\x05 \x01(\x0b\x32\x1d.braid.api.dlq.v1.SentLetters\"\xb0\x01\n\x0bSentLetters\x12\'\n\x04runs\x18\x01 \x03(\x0b\x32\x19.braid.api.dlq.v1.SentRun\x12-\n\x07targets\x18\x02 \x03(\x0b\x32\x1c.braid.api.dlq.v1.SentTarget\x12\x14\n\x0cletter_steps\x18\x03 \x03(\x03\x12\x0e\n\x06target\x18\x04 \x03(\x05\x12\x14\n\x0coffset_steps\x18\x05 \x03(\x12\x12\r\n\x05marks\x18\x06 \x03(\x07\"A\n\x07SentRun\x12\x12\n\ngeneration\x18\x01 \x01(\x03\x12\x11\n\tpartition\x18\x02 \x01(\x05\x12\x0f\n\x07letters\x18\x03 \x01(\x05\"\x86\x01\n\nSentTarget\x12\x0f\n\x07\x63luster\x18\x01 \x01(\t\x12\r\n\x05topic\x18\x02 \x01(\t\x12\x11\n\tpartition\x18\x03 \x01(\x05\x12\x10\n\x08topic_id\x18\x04 \x01(\x0c\x12\x14\n\x0cleader_epoch\x18\x05 \x01(\x05\x12\r\n\x05group\x18\x06 \x01(\t\x12\x0e\n\x06resets\x18\x07 \x01(\x03\"1\n\x0eSkippedLetters\x12\x0e\n\x06reason\x18\x01 \x01(\t\x12\x0f\n\x07letters\x18\x02 \x01(\x05\"\x0e\n\x0cReplayPaused\"\x0f\n\rReplayResumed\"\x11\n\x0fReplayCancelled\"\x10\n\x0eReplayFinished\"\x1e\n\x0cReplayFailed\x12\x0e\n\x06reason\x18\x01 \x01(\tb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -44,17 +44,23 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_BATCHBEGUN']._serialized_start=935
   _globals['_BATCHBEGUN']._serialized_end=1009
   _globals['_REPLAYADVANCED']._serialized_start=1012
-  _globals['_REPLAYADVANCED']._serialized_end=1159
-  _globals['_SKIPPEDLETTERS']._serialized_start=1161
-  _globals['_SKIPPEDLETTERS']._serialized_end=1210
-  _globals['_REPLAYPAUSED']._serialized_start=1212
-  _globals['_REPLAYPAUSED']._serialized_end=1226
-  _globals['_REPLAYRESUMED']._serialized_start=1228
-  _globals['_REPLAYRESUMED']._serialized_end=1243
-  _globals['_REPLAYCANCELLED']._serialized_start=1245
-  _globals['_REPLAYCANCELLED']._serialized_end=1262
-  _globals['_REPLAYFINISHED']._serialized_start=1264
-  _globals['_REPLAYFINISHED']._serialized_end=1280
-  _globals['_REPLAYFAILED']._serialized_start=1282
-  _globals['_REPLAYFAILED']._serialized_end=1312
+  _globals['_REPLAYADVANCED']._serialized_end=1212
+  _globals['_SENTLETTERS']._serialized_start=1215
+  _globals['_SENTLETTERS']._serialized_end=1391
+  _globals['_SENTRUN']._serialized_start=1393
+  _globals['_SENTRUN']._serialized_end=1458
+  _globals['_SENTTARGET']._serialized_start=1461
+  _globals['_SENTTARGET']._serialized_end=1595
+  _globals['_SKIPPEDLETTERS']._serialized_start=1597
+  _globals['_SKIPPEDLETTERS']._serialized_end=1646
+  _globals['_REPLAYPAUSED']._serialized_start=1648
+  _globals['_REPLAYPAUSED']._serialized_end=1662
+  _globals['_REPLAYRESUMED']._serialized_start=1664
+  _globals['_REPLAYRESUMED']._serialized_end=1679
+  _globals['_REPLAYCANCELLED']._serialized_start=1681
+  _globals['_REPLAYCANCELLED']._serialized_end=1698
+  _globals['_REPLAYFINISHED']._serialized_start=1700
+  _globals['_REPLAYFINISHED']._serialized_end=1716
+  _globals['_REPLAYFAILED']._serialized_start=1718
+  _globals['_REPLAYFAILED']._serialized_end=1748
 # @@protoc_insertion_point(module_scope)

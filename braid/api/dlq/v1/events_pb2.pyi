@@ -192,6 +192,7 @@ class ReplayAdvanced(_message.Message):
     SENT_FIELD_NUMBER: _builtins.int
     REPEATED_FIELD_NUMBER: _builtins.int
     SKIPPED_FIELD_NUMBER: _builtins.int
+    SENT_LETTERS_FIELD_NUMBER: _builtins.int
     sent: _builtins.int
     repeated: _builtins.int
     """Of those sent: how many may have been sent before, by a leader that was lost or because no answer came."""
@@ -199,6 +200,12 @@ class ReplayAdvanced(_message.Message):
     def cursor(self) -> Global___LetterCursor: ...
     @_builtins.property
     def skipped(self) -> _containers.RepeatedCompositeFieldContainer[Global___SkippedLetters]: ...
+    @_builtins.property
+    def sent_letters(self) -> Global___SentLetters:
+        """Where letters sent to the group that gave them up lie now, so that its commits can tell whether it handled them.
+        Without letters of which that could not be proved later. Earlier releases record none.
+        """
+
     def __init__(
         self,
         *,
@@ -206,14 +213,132 @@ class ReplayAdvanced(_message.Message):
         sent: _builtins.int = ...,
         repeated: _builtins.int = ...,
         skipped: _abc.Iterable[Global___SkippedLetters] | None = ...,
+        sent_letters: Global___SentLetters | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["cursor", b"cursor"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["cursor", b"cursor", "sent_letters", b"sent_letters"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cursor", b"cursor", "repeated", b"repeated", "sent", b"sent", "skipped", b"skipped"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cursor", b"cursor", "repeated", b"repeated", "sent", b"sent", "sent_letters", b"sent_letters", "skipped", b"skipped"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ReplayAdvanced: _TypeAlias = ReplayAdvanced  # noqa: Y015
+
+@_typing.final
+class SentLetters(_message.Message):
+    """Letters of one batch by place, as columns: `letter_steps`, `target`, `offset_steps` and `marks` have one number each."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RUNS_FIELD_NUMBER: _builtins.int
+    TARGETS_FIELD_NUMBER: _builtins.int
+    LETTER_STEPS_FIELD_NUMBER: _builtins.int
+    TARGET_FIELD_NUMBER: _builtins.int
+    OFFSET_STEPS_FIELD_NUMBER: _builtins.int
+    MARKS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def runs(self) -> _containers.RepeatedCompositeFieldContainer[Global___SentRun]: ...
+    @_builtins.property
+    def targets(self) -> _containers.RepeatedCompositeFieldContainer[Global___SentTarget]: ...
+    @_builtins.property
+    def letter_steps(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """Offset of the letter less that of the letter before it in its run; of a run's first, the offset."""
+
+    @_builtins.property
+    def target(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """Which of `targets`, counted from 0."""
+
+    @_builtins.property
+    def offset_steps(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """Offset of the sent record less that of the one before it of the same target; of a target's first, the offset."""
+
+    @_builtins.property
+    def marks(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """CRC-32 of what tells the letter from another at its place."""
+
+    def __init__(
+        self,
+        *,
+        runs: _abc.Iterable[Global___SentRun] | None = ...,
+        targets: _abc.Iterable[Global___SentTarget] | None = ...,
+        letter_steps: _abc.Iterable[_builtins.int] | None = ...,
+        target: _abc.Iterable[_builtins.int] | None = ...,
+        offset_steps: _abc.Iterable[_builtins.int] | None = ...,
+        marks: _abc.Iterable[_builtins.int] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["letter_steps", b"letter_steps", "marks", b"marks", "offset_steps", b"offset_steps", "runs", b"runs", "target", b"target", "targets", b"targets"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SentLetters: _TypeAlias = SentLetters  # noqa: Y015
+
+@_typing.final
+class SentRun(_message.Message):
+    """The next so many letters lie in one partition of a dlq channel."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    GENERATION_FIELD_NUMBER: _builtins.int
+    PARTITION_FIELD_NUMBER: _builtins.int
+    LETTERS_FIELD_NUMBER: _builtins.int
+    generation: _builtins.int
+    partition: _builtins.int
+    letters: _builtins.int
+    def __init__(
+        self,
+        *,
+        generation: _builtins.int = ...,
+        partition: _builtins.int = ...,
+        letters: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["generation", b"generation", "letters", b"letters", "partition", b"partition"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SentRun: _TypeAlias = SentRun  # noqa: Y015
+
+@_typing.final
+class SentTarget(_message.Message):
+    """A partition that letters of one group were sent to, as it was just before."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CLUSTER_FIELD_NUMBER: _builtins.int
+    TOPIC_FIELD_NUMBER: _builtins.int
+    PARTITION_FIELD_NUMBER: _builtins.int
+    TOPIC_ID_FIELD_NUMBER: _builtins.int
+    LEADER_EPOCH_FIELD_NUMBER: _builtins.int
+    GROUP_FIELD_NUMBER: _builtins.int
+    RESETS_FIELD_NUMBER: _builtins.int
+    cluster: _builtins.str
+    topic: _builtins.str
+    partition: _builtins.int
+    topic_id: _builtins.bytes
+    leader_epoch: _builtins.int
+    group: _builtins.str
+    resets: _builtins.int
+    """How many resets of the group's progress were recorded."""
+    def __init__(
+        self,
+        *,
+        cluster: _builtins.str = ...,
+        topic: _builtins.str = ...,
+        partition: _builtins.int = ...,
+        topic_id: _builtins.bytes = ...,
+        leader_epoch: _builtins.int = ...,
+        group: _builtins.str = ...,
+        resets: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cluster", b"cluster", "group", b"group", "leader_epoch", b"leader_epoch", "partition", b"partition", "resets", b"resets", "topic", b"topic", "topic_id", b"topic_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SentTarget: _TypeAlias = SentTarget  # noqa: Y015
 
 @_typing.final
 class SkippedLetters(_message.Message):

@@ -76,16 +76,18 @@ async def test_tables_are_golden() -> None:
 @virtual
 async def test_letters_are_listed_with_their_states_and_counted_by_them() -> None:
     pb = dead_letter_pb2
-    states = (pb.DEAD_LETTER_STATE_REPLAYED, pb.DEAD_LETTER_STATE_PARKED_AGAIN, pb.DEAD_LETTER_STATE_REPLAYED)
+    states = (pb.DEAD_LETTER_STATE_REPLAYED, pb.DEAD_LETTER_STATE_PARKED_AGAIN, pb.DEAD_LETTER_STATE_HANDLED)
     shell = await with_letters(*(letter(9 - at, state=state) for at, state in enumerate(states)), letter(1))
     listed = await shell.braid("get", "deadletters")
     assert [line.split()[3:5] for line in listed.out.splitlines()[1:3]] == [
         ["REPLAYED", "ValueError"],
         ["PARKED", "AGAIN"],
     ]
-    assert listed.err == "braid: of those shown: 1 parked, 1 parked again, 2 replayed\n"
+    assert listed.err == "braid: of those shown: 1 handled, 1 parked, 1 parked again, 1 replayed\n"
     told = (await shell.braid("describe", "deadletter", "logs/1/0/8")).out
     assert told.startswith("name:             logs/1/0/8\nstate:            parked again\n")
+    handled = await shell.braid("get", "deadletter", "logs/1/0/7", "-o", "json")
+    assert json.loads(handled.out)["state"] == "handled"
 
 
 @virtual

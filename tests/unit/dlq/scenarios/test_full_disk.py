@@ -16,7 +16,7 @@ from tests.unit.dlq.scenarios.test_mesh import over, play
 @contextmanager
 def full_disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """No index takes anything."""
-    changing = LetterIndex._changing
+    changing = LetterIndex.changing
 
     @contextmanager
     def full(index: LetterIndex) -> Iterator[sqlite3.Cursor]:
@@ -27,7 +27,7 @@ def full_disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
             raise error
 
     with monkeypatch.context() as patched:
-        patched.setattr(LetterIndex, "_changing", full)
+        patched.setattr(LetterIndex, "changing", full)
         yield
 
 
