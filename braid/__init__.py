@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from braid.client.records.where import Where
     from braid.client.telemetry.zone_bytes import ZoneBytes, zone_bytes
     from braid.host.endpoints import find_endpoint
+    from braid.host.tls import Tls
     from braid.kernel.errors import (
         AlreadyExists,
         BatchTooLarge,
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
         Reject,
         Retryable,
         TopicSealed,
+        Unauthenticated,
         Unavailable,
         Unsupported,
     )
@@ -87,7 +89,9 @@ __all__ = [
     "Retry",
     "RetryBudget",
     "Retryable",
+    "Tls",
     "TopicSealed",
+    "Unauthenticated",
     "Unavailable",
     "Unsupported",
     "Where",
@@ -113,6 +117,7 @@ _HOMES = {
     "braid.client.records.where": ("Where",),
     "braid.client.telemetry.zone_bytes": ("ZoneBytes", "zone_bytes"),
     "braid.host.endpoints": ("find_endpoint",),
+    "braid.host.tls": ("Tls",),
     "braid.kernel.errors": (
         "AlreadyExists",
         "BatchTooLarge",
@@ -136,6 +141,7 @@ _HOMES = {
         "Reject",
         "Retryable",
         "TopicSealed",
+        "Unauthenticated",
         "Unavailable",
         "Unsupported",
     ),

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from braid.kafka import secret_files
+from braid.host import secret_files
 from braid.kafka.allowed_hosts import AllowedHost, parse_allowed_host
 from braid.kernel.errors import ClusterAccessDenied, Invalid
 

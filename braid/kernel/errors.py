@@ -28,6 +28,7 @@ class Code(Enum):
     INTERNAL = 13
     UNAVAILABLE = 14
     DATA_LOSS = 15
+    UNAUTHENTICATED = 16
 
 
 class BraidError(Exception):
@@ -75,6 +76,13 @@ class BatchTooLarge(Invalid):
     """A batch exceeds the bound on uncompressed bytes."""
 
     reason = "BATCH_TOO_LARGE"
+
+
+class Unauthenticated(BraidError):
+    """The caller did not prove who it is: its certificate names nobody, or it claims to be somebody else."""
+
+    code = Code.UNAUTHENTICATED
+    reason = "UNAUTHENTICATED"
 
 
 class NotFound(BraidError):

@@ -19,6 +19,7 @@ from braid.kernel.errors import (
     Invalid,
     NotFound,
     Refused,
+    Unauthenticated,
     Unavailable,
     Unsupported,
 )
@@ -41,6 +42,7 @@ _BY_CODE: Final[Mapping[int, type[BraidError]]] = {
     Code.UNIMPLEMENTED.value: Unsupported,
     Code.UNAVAILABLE.value: Unavailable,
     Code.DATA_LOSS.value: CorruptHistory,
+    Code.UNAUTHENTICATED.value: Unauthenticated,
 }
 
 

@@ -6,9 +6,9 @@ The environment wins. Services extend `Settings` in their `config.py`.
 import os
 import sys
 from pathlib import Path
-from typing import TypeVar
+from typing import Literal, Self, TypeVar
 
-from pydantic import Field, ValidationError, field_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
@@ -16,9 +16,11 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
+from braid.host.tls import CA_VARIABLE, CERTIFICATE_VARIABLE, KEY_VARIABLE, Tls, tls_of_files
 from braid.kernel.errors import Invalid
 from braid.kernel.ids import check_name
 from braid.kernel.limits.archive import ARCHIVE_RETENTION_DAYS
+from braid.kernel.limits.rpc import TLS_RELOAD_SECONDS
 from braid.kernel.limits.store import SESSION_TTL_SECONDS
 
 CONFIG_VARIABLE = "BRAID_CONFIG"
@@ -41,6 +43,18 @@ class Settings(BaseSettings):
         archive: Where events go before snapshots take them from the store: `file:///path/of/directory`, of this replica
             alone, or `s3://bucket/prefix`, which all replicas share. Without one they are gone.
         archive_days: How long they are kept there.
+        tls_mode: `off` serves plaintext; `permissive` serves plaintext at `listen` and mutual TLS at `tls_listen`, for
+            the time in which a running mesh and its clients change over; `required` serves mutual TLS alone. By default
+            `required` where a certificate is named, else `off`.
+        tls_certificate: The certificate of this replica and the intermediate ones, a PEM file.
+        tls_key: Its private key, a PEM file that nobody else may read.
+        tls_ca: The authorities that sign the certificates of clients and other replicas, a PEM file.
+        tls_reload_seconds: The three files are looked at again after so long.
+        tls_listen: Where mutual TLS is served in the mode `permissive`, `host:port`; by default any port at the host of
+            `listen`.
+        tls_advertise: How others reach that, `host:port`; by default the host of `advertise` and the port of
+            `tls_listen`.
+        health_listen: Where health checks need no client certificate in the mode `required`, `host:port`.
         clock_offset_file: For fault tests: a file with the milliseconds that this process's wall clock is to be off.
     """
 
@@ -57,6 +71,14 @@ class Settings(BaseSettings):
     log_level: str = "info"
     archive: str = ""
     archive_days: float = Field(default=ARCHIVE_RETENTION_DAYS, gt=0)
+    tls_mode: Literal["off", "permissive", "required"] | None = None
+    tls_certificate: Path | None = None
+    tls_key: Path | None = None
+    tls_ca: Path | None = None
+    tls_reload_seconds: float = Field(default=TLS_RELOAD_SECONDS, gt=0, allow_inf_nan=False)
+    tls_listen: str = ""
+    tls_advertise: str = ""
+    health_listen: str = "127.0.0.1:0"
     clock_offset_file: Path | None = None
 
     @classmethod
@@ -81,7 +103,35 @@ class Settings(BaseSettings):
         except Invalid as error:
             raise ValueError(str(error)) from error
 
-    @field_validator("listen", "metrics", "advertise")
+    @field_validator("tls_certificate", "tls_key", "tls_ca", "tls_mode", mode="before")
+    @classmethod
+    def _empty_is_none(cls, value: object) -> object:
+        return value or None  # a variable that is set to nothing names no file
+
+    @model_validator(mode="after")
+    def _tls_is_whole(self) -> Self:
+        try:
+            named = self.tls is not None
+        except Invalid as error:
+            raise ValueError(str(error)) from error
+        if self.tls_mode in ("permissive", "required") and not named:
+            raise ValueError(f"BRAID_TLS_CERTIFICATE: is not set, though BRAID_TLS_MODE is {self.tls_mode}")
+        return self
+
+    @property
+    def tls(self) -> Tls | None:
+        """The files of mutual TLS; None where none is named, or the mode is `off`."""
+        paths = [str(path or "") for path in (self.tls_certificate, self.tls_key, self.tls_ca)]
+        names = (CERTIFICATE_VARIABLE, KEY_VARIABLE, CA_VARIABLE)
+        found = tls_of_files(*paths, names=names, reload_seconds=self.tls_reload_seconds)
+        return None if self.tls_mode == "off" else found
+
+    @property
+    def permissive(self) -> bool:
+        """Whether plaintext is served beside mutual TLS."""
+        return self.tls_mode == "permissive"
+
+    @field_validator("listen", "metrics", "advertise", "tls_listen", "tls_advertise", "health_listen")
     @classmethod
     def _is_an_address(cls, value: str) -> str:
         host, _, port = value.rpartition(":")
@@ -107,8 +157,8 @@ def settings_or_exit(kind: type[S]) -> S:
     except ValidationError as error:
         for problem in error.errors():
             name = "_".join(str(part) for part in problem["loc"])
-            what = "is not set" if problem["type"] == "missing" else problem["msg"]
-            print(f"BRAID_{name.upper()}: {what}", file=sys.stderr)
+            what = "is not set" if problem["type"] == "missing" else problem["msg"].removeprefix("Value error, ")
+            print(f"BRAID_{name.upper()}: {what}" if name else what, file=sys.stderr)
         print(f"set it in the environment, or as `{name}` in the file {CONFIG_VARIABLE} names", file=sys.stderr)
         sys.exit(_WRONG_USAGE)
 

@@ -7,3 +7,4 @@ PARTITIONS_MAX: Final = 10_000  # a channel; beyond this one topic is the wrong 
 STREAM_PARTITIONS_MAX: Final = 20_000  # a stream, over all lanes; each is a log on its cluster and on every spare's
 LANES_MAX: Final = 16  # a stream; lanes are qualities of service, not keys
 PAGE_SIZE_MAX: Final = 1_000  # items in one List answer
+SPIFFE_ID_BYTES_MAX: Final = 2_048  # of a SPIFFE id (SPIFFE-ID, section 2.3)

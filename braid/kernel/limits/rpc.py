@@ -27,5 +27,9 @@ KEEPALIVE_TIMEOUT_SECONDS: Final = 5.0  # an unanswered ping ends the connection
 RECONNECT_BACKOFF_SECONDS: Final = (0.05, 0.5)  # first and longest wait between attempts to connect
 STREAM_CLOSE_SECONDS: Final = 2.0  # a client waits so long for the server to end a stream it closed
 
+# --- mutual TLS
+TLS_RELOAD_SECONDS: Final = 10.0  # between two looks at the files: certificates are rotated hours before they end
+TLS_FILE_BYTES_MAX: Final = 1 << 20  # one PEM file; a bundle of hundreds of authorities fits
+
 # --- the command line
 CLI_CHANGE_SECONDS: Final = 20.0  # a change, waiting for topics included

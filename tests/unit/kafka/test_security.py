@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from braid.kafka import secret_files
+from braid.host import secret_files
 from braid.kafka.allowed_hosts import parse_allowed_host
 from braid.kafka.cluster import AioKafka
 from braid.kafka.security import Security, read_profile

@@ -6,6 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from braid.host.system import system_host
+from braid.host.tls import Tls
 from braid.kernel.errors import Invalid
 from braid.runtime.opening import open_store
 from braid.runtime.settings import Settings, split_address
@@ -56,3 +57,32 @@ async def test_a_file_is_opened(tmp_path: Path) -> None:
     store = open_store(f"sqlite://{tmp_path}/store.db", system_host())
     assert await store.incarnation() == 1
     await store.close()
+
+
+FILES = {"tls_certificate": "/a.crt", "tls_key": "/a.key", "tls_ca": "/ca.crt"}
+BASE = {"store": "sqlite:///x", "instance": "registry-0"}
+
+
+def test_a_certificate_makes_mutual_tls_required() -> None:
+    settings = Settings.model_validate({**BASE, **FILES, "tls_reload_seconds": 3})
+    assert settings.tls == Tls(Path("/a.crt"), Path("/a.key"), Path("/ca.crt"), 3)
+    assert not settings.permissive
+    assert Settings.model_validate({**BASE, **FILES, "tls_mode": "permissive"}).permissive
+
+
+def test_without_a_certificate_plaintext_is_served() -> None:
+    assert Settings.model_validate({**BASE, "tls_certificate": "", "tls_mode": ""}).tls is None
+    assert Settings.model_validate({**BASE, **FILES, "tls_mode": "off"}).tls is None
+
+
+@pytest.mark.parametrize("missing", FILES)
+def test_some_tls_files_without_others_are_refused(missing: str) -> None:
+    some = {name: path for name, path in FILES.items() if name != missing}
+    with pytest.raises(ValidationError, match=f"BRAID_{missing.upper()}: is not set, though BRAID_TLS_"):
+        Settings.model_validate({**BASE, **some})
+
+
+@pytest.mark.parametrize("mode", ["permissive", "required"])
+def test_a_mode_with_tls_needs_a_certificate(mode: str) -> None:
+    with pytest.raises(ValidationError, match=f"BRAID_TLS_CERTIFICATE: is not set, though BRAID_TLS_MODE is {mode}"):
+        Settings.model_validate({**BASE, "tls_mode": mode})

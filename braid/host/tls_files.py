@@ -1,0 +1,196 @@
+"""Reads and checks the PEM files of mutual TLS, and reads them again when they change.
+
+A file that cannot be used leaves what was read before in use: a rotation that goes wrong breaks no connection.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from braid.host import secret_files
+from braid.host.tls import Tls
+from braid.kernel.errors import Invalid
+from braid.kernel.limits.rpc import TLS_FILE_BYTES_MAX
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
+    from cryptography.x509 import Certificate
+
+_log: Final = logging.getLogger("braid.tls")
+
+
+@dataclass(frozen=True, slots=True)
+class TlsMaterial:
+    """The contents of the files, checked.
+
+    Attributes:
+        certificate: PEM of the certificate and the intermediate ones.
+        key: PEM of the private key.
+        ca: PEM of the trusted authorities.
+        expires_at: When the certificate ends, seconds since the epoch.
+    """
+
+    certificate: bytes
+    key: bytes
+    ca: bytes
+    expires_at: float
+
+    def __repr__(self) -> str:
+        return f"TlsMaterial(expires_at={self.expires_at})"  # never the key
+
+
+def read_tls(tls: Tls) -> TlsMaterial:
+    """Reads the three files and checks them.
+
+    Raises:
+        Invalid: a file is missing, unreadable, too large, not PEM or out of its time; the key is open to others,
+            encrypted, or not the certificate's. The field is `tls.certificate`, `tls.key` or `tls.ca`.
+    """
+    certificate, key, ca = _read(tls.certificate, "certificate"), _read_key(tls.key), _read(tls.ca, "ca")
+    leaf = _certificates(certificate, tls.certificate, "certificate")[0]
+    _certificates(ca, tls.ca, "ca")
+    _check_pair(leaf, _private_key(key, tls.key), tls)
+    _check_time(leaf, tls.certificate)
+    return TlsMaterial(certificate, key, ca, leaf.not_valid_after_utc.timestamp())
+
+
+class TlsFiles:
+    """The files of a `Tls` as they were last read well. Safe to ask from any thread."""
+
+    def __init__(self, tls: Tls, on_unusable: Callable[[], None] | None = None) -> None:
+        """Reads the files. Raises `Invalid` as `read_tls` does.
+
+        Args:
+            tls: The files.
+            on_unusable: Called once for each change that leaves them unusable.
+        """
+        self._tls = tls
+        self._on_unusable = on_unusable
+        self._looking = threading.Lock()
+        self._seen = _signature(tls)
+        self._material = read_tls(tls)
+        self._look_at = time.monotonic() + tls.reload_seconds
+
+    @property
+    def tls(self) -> Tls:
+        """Where the files are."""
+        return self._tls
+
+    def current(self) -> TlsMaterial:
+        """The contents to use now; looks at the files again once `reload_seconds` have passed since it did last."""
+        if time.monotonic() >= self._look_at and self._looking.acquire(blocking=False):
+            try:
+                self._look()
+            finally:
+                self._looking.release()
+        return self._material
+
+    def _look(self) -> None:
+        self._look_at = time.monotonic() + self._tls.reload_seconds
+        found = _signature(self._tls)
+        if found == self._seen:
+            return
+        self._seen = found
+        try:
+            self._material = read_tls(self._tls)
+        except Invalid as error:
+            _log.warning("the TLS files changed and cannot be used: those read before stay in use: %s", error)
+            if self._on_unusable is not None:
+                self._on_unusable()
+        else:
+            _log.info("the TLS files were read anew; the certificate ends at %s", _text(self._material.expires_at))
+
+
+def _signature(tls: Tls) -> tuple[object, ...]:
+    """What changes when a file is written or replaced, a link to it included."""
+    found: list[object] = []
+    for path in (tls.certificate, tls.key, tls.ca):
+        try:
+            stat = path.stat()
+        except OSError:
+            found.append(None)
+        else:
+            found.append((stat.st_mtime_ns, stat.st_size, stat.st_ino, stat.st_mode))
+    return tuple(found)
+
+
+def _read(path: Path, name: str) -> bytes:
+    return _bounded(_content(path, name)[0], path, name)
+
+
+def _read_key(path: Path) -> bytes:
+    content, exposure = _content(path, "key")
+    if exposure:
+        raise _wrong(path, "key", exposure, f"chmod 600 {path}")
+    return _bounded(content, path, "key")
+
+
+def _content(path: Path, name: str) -> tuple[bytes, str]:
+    try:
+        return secret_files.read_bytes(path)
+    except FileNotFoundError:
+        raise _wrong(path, name, "does not exist", "check the path") from None
+    except OSError as error:
+        reason = (error.strerror or type(error).__name__).lower()
+        raise _wrong(path, name, f"cannot be read ({reason})", "let this process's user read it") from None
+
+
+def _bounded(content: bytes, path: Path, name: str) -> bytes:
+    if len(content) > TLS_FILE_BYTES_MAX:
+        raise _wrong(path, name, f"has {len(content)} bytes, more than {TLS_FILE_BYTES_MAX}", "is it the right file?")
+    return content
+
+
+def _certificates(content: bytes, path: Path, name: str) -> "list[Certificate]":
+    # Lazy: most programs that import Braid open no TLS connection.
+    from cryptography.x509 import load_pem_x509_certificates
+
+    try:
+        return load_pem_x509_certificates(content)
+    except ValueError:
+        raise _wrong(path, name, "holds no PEM certificate", "it begins with -----BEGIN CERTIFICATE-----") from None
+
+
+def _private_key(content: bytes, path: Path) -> "PrivateKeyTypes":
+    from cryptography.exceptions import UnsupportedAlgorithm
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+    try:
+        return load_pem_private_key(content, None)
+    except TypeError:
+        raise _wrong(path, "key", "is encrypted", "write the key without a password") from None
+    except (ValueError, UnsupportedAlgorithm):
+        remedy = "it begins with -----BEGIN PRIVATE KEY-----"
+        raise _wrong(path, "key", "holds no PEM private key", remedy) from None
+
+
+def _check_pair(leaf: "Certificate", key: "PrivateKeyTypes", tls: Tls) -> None:
+    from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+    form = Encoding.DER, PublicFormat.SubjectPublicKeyInfo
+    if leaf.public_key().public_bytes(*form) != key.public_key().public_bytes(*form):
+        remedy = "name the key that the certificate was issued for"
+        raise _wrong(tls.key, "key", f"is not the key of {tls.certificate}", remedy)
+
+
+def _check_time(leaf: "Certificate", path: Path) -> None:
+    now = datetime.now(UTC)
+    if now >= leaf.not_valid_after_utc:
+        until = _text(leaf.not_valid_after_utc.timestamp())
+        raise _wrong(path, "certificate", f"expired at {until}", "issue a new one")
+    if now < leaf.not_valid_before_utc:
+        since = _text(leaf.not_valid_before_utc.timestamp())
+        raise _wrong(path, "certificate", f"is not valid before {since}", "check this machine's clock")
+
+
+def _text(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _wrong(path: Path, name: str, what: str, remedy: str) -> Invalid:
+    return Invalid(f"{path} {what}", field=f"tls.{name}", remedy=remedy)

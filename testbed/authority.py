@@ -1,0 +1,120 @@
+"""A certificate authority for tests: it signs certificates for services, people and applications."""
+
+import ipaddress
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Self
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, EllipticCurvePrivateKey, generate_private_key
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from braid.host.tls import Tls
+
+SERVICE = "spiffe://test.local/service/registry-0"
+ALICE = "spiffe://test.local/user/alice"
+_DAY = timedelta(days=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Authority:
+    """A self-signed authority."""
+
+    key: EllipticCurvePrivateKey
+    certificate: x509.Certificate
+
+    @classmethod
+    def make(cls, name: str = "Test CA") -> Self:
+        """A new one."""
+        key = generate_private_key(SECP256R1())
+        subject = _name(name)
+        builder = _builder(subject, subject, key, _DAY * 365)
+        builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        usage = x509.KeyUsage(
+            *(True, False, False, False, False, True, True, False, False)  # signs data, certificates, revocations
+        )
+        return cls(key, builder.add_extension(usage, critical=True).sign(key, hashes.SHA256()))
+
+    @property
+    def pem(self) -> bytes:
+        """Its certificate."""
+        return self.certificate.public_bytes(Encoding.PEM)
+
+    def issue(
+        self,
+        *,
+        uris: Sequence[str] = (),
+        dns: Sequence[str] = (),
+        ips: Sequence[str] = (),
+        name: str = "test",
+        lifetime: timedelta = _DAY * 30,
+    ) -> tuple[bytes, bytes]:
+        """PEM of a certificate for both sides of a connection, and of its key. A negative lifetime is over."""
+        key = generate_private_key(SECP256R1())
+        names: list[x509.GeneralName] = [x509.UniformResourceIdentifier(uri) for uri in uris]
+        names += [x509.DNSName(each) for each in dns]
+        names += [x509.IPAddress(ipaddress.ip_address(each)) for each in ips]
+        builder = _builder(_name(name), self.certificate.subject, key, lifetime)
+        usages = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH])
+        builder = builder.add_extension(usages, critical=False)
+        if names:
+            builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
+        pem = builder.sign(self.key, hashes.SHA256()).public_bytes(Encoding.PEM)
+        return pem, key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+
+    def service(self, directory: Path, uri: str = SERVICE, *, reload_seconds: float = 10.0) -> Tls:
+        """Files of a replica on this machine."""
+        return self.write(directory, uris=[uri], dns=["localhost"], ips=["127.0.0.1"], reload_seconds=reload_seconds)
+
+    def client(self, directory: Path, uri: str = ALICE, *, reload_seconds: float = 10.0) -> Tls:
+        """Files of a client."""
+        return self.write(directory, uris=[uri], reload_seconds=reload_seconds)
+
+    def write(
+        self,
+        directory: Path,
+        *,
+        uris: Sequence[str] = (),
+        dns: Sequence[str] = (),
+        ips: Sequence[str] = (),
+        name: str = "test",
+        lifetime: timedelta = _DAY * 30,
+        reload_seconds: float = 10.0,
+    ) -> Tls:
+        """Issues a certificate and writes it, its key and this authority into a directory, made when missing."""
+        certificate, key = self.issue(uris=uris, dns=dns, ips=ips, name=name, lifetime=lifetime)
+        return write_files(directory, certificate, key, self.pem, reload_seconds=reload_seconds)
+
+
+def write_files(directory: Path, certificate: bytes, key: bytes, ca: bytes, *, reload_seconds: float = 10.0) -> Tls:
+    """Writes the three files, each whole or not at all."""
+    directory.mkdir(parents=True, exist_ok=True)
+    for name, content in (("tls.crt", certificate), ("tls.key", key), ("ca.crt", ca)):
+        part = directory / f".{name}"
+        part.touch(mode=0o600)
+        part.write_bytes(content)
+        part.replace(directory / name)
+    return Tls(directory / "tls.crt", directory / "tls.key", directory / "ca.crt", reload_seconds)
+
+
+def _name(name: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+
+
+def _builder(
+    subject: x509.Name, issuer: x509.Name, key: EllipticCurvePrivateKey, lifetime: timedelta
+) -> x509.CertificateBuilder:
+    now = datetime.now(UTC)
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=400))
+        .not_valid_after(now + lifetime)
+    )
