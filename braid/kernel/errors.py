@@ -174,6 +174,12 @@ class Unavailable(BraidError):
     reason = "UNAVAILABLE"
 
 
+class StreamExpired(Unavailable):
+    """A stream lasted as long as the server lets one last, so that its caller proves anew who it is. Open it again."""
+
+    reason = "STREAM_EXPIRED"
+
+
 class OutcomeUnknown(Unavailable):
     """A write was sent and its answer never came: it may or may not have happened. Read back, never retry blindly."""
 

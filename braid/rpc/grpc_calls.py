@@ -2,26 +2,33 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from contextlib import ExitStack
 from typing import TypeVar
 
 import grpc
 
+from braid.host.tls_files import TlsFiles
 from braid.kernel.errors import BraidError, Unavailable
 from braid.kernel.limits.rpc import STREAM_CLOSE_SECONDS
 from braid.kernel.ports import CallOptions
-from braid.rpc.grpc_wire import CLIENT_OPTIONS, END_MARK, END_MARK_KEY, call_metadata, error_of
+from braid.rpc.grpc_connections import Connections
+from braid.rpc.grpc_wire import END_MARK, END_MARK_KEY, call_metadata
 from braid.rpc.inbox import Inbox
 from braid.rpc.messages import parser, serialize
+from braid.rpc.tls_failures import HandshakeFailures
 
 T = TypeVar("T")
 
 
 class GrpcChannel:
-    """One HTTP/2 connection to one replica."""
+    """The way to one replica: one HTTP/2 connection, and over mutual TLS another one once the certificate changes."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, files: TlsFiles | None = None) -> None:
+        """In plaintext, or over mutual TLS with `files`."""
         self._address = address
-        self._channel = grpc.aio.insecure_channel(address, options=CLIENT_OPTIONS)
+        self._authenticated = files is not None
+        self._connections = Connections(address, files)
+        self._failures = HandshakeFailures(address, files)
 
     async def unary(self, method: str, request: object, response_type: type[T], options: CallOptions) -> T:
         """One request, one response.
@@ -30,57 +37,66 @@ class GrpcChannel:
             Unavailable: the replica cannot be reached, or the connection was closed.
             BraidError: what the server answered.
         """
-        call = self._channel.unary_unary(method, serialize, bytes)
-        try:
-            timeout = max(0.0, options.timeout_seconds)
-            response = await call(request, timeout=timeout, metadata=call_metadata(options))
-        except grpc.aio.AioRpcError as error:
-            raise error_of(error, self._address) from error
-        except grpc.aio.UsageError as error:
-            raise self._closed() from error
-        except asyncio.CancelledError as error:
-            if _cancelled_here():
-                raise
-            raise self._closed() from error
+        metadata = call_metadata(options, claim=not self._authenticated)
+        with self._connections.newest() as channel:
+            call = channel.unary_unary(method, serialize, bytes)
+            try:
+                response = await call(request, timeout=max(0.0, options.timeout_seconds), metadata=metadata)
+            except grpc.aio.AioRpcError as error:
+                raise await self._failures.error_of(error) from error
+            except grpc.aio.UsageError as error:
+                raise self._closed() from error
+            except asyncio.CancelledError as error:
+                if _cancelled_here():
+                    raise
+                raise self._closed() from error
+        self._failures.answered()
         return parser(response_type)(response)
 
     async def server_stream(
         self, method: str, request: object, response_type: type[T], options: CallOptions
     ) -> AsyncIterator[T]:
         """One request, many responses; the timeout of `options` does not apply. Raises as `unary` does."""
-        make = self._channel.unary_stream(method, serialize, bytes)
+        metadata = call_metadata(options, claim=not self._authenticated)
         parse = parser(response_type)
-        try:
-            call = make(request, metadata=call_metadata(options))
-        except grpc.aio.UsageError as error:
-            raise self._closed() from error
-        try:
-            while True:
-                message = await call.read()
-                if not isinstance(message, bytes):  # grpc.aio.EOF
-                    return
-                yield parse(message)
-        except grpc.aio.AioRpcError as error:
-            raise error_of(error, self._address) from error
-        except asyncio.CancelledError as error:
-            if _cancelled_here():
-                raise
-            raise self._closed() from error
-        finally:
-            call.cancel()
+        with self._connections.newest() as channel:
+            make = channel.unary_stream(method, serialize, bytes)
+            try:
+                call = make(request, metadata=metadata)
+            except grpc.aio.UsageError as error:
+                raise self._closed() from error
+            try:
+                while True:
+                    message = await call.read()
+                    if not isinstance(message, bytes):  # grpc.aio.EOF
+                        return
+                    self._failures.answered()
+                    yield parse(message)
+            except grpc.aio.AioRpcError as error:
+                raise await self._failures.error_of(error) from error
+            except asyncio.CancelledError as error:
+                if _cancelled_here():
+                    raise
+                raise self._closed() from error
+            finally:
+                call.cancel()
 
     def duplex(self, method: str, response_type: type[T], options: CallOptions) -> "GrpcDuplexCall":
         """Opens a bidirectional stream; the timeout of `options` does not apply. Raises `Unavailable` when closed."""
-        make = self._channel.stream_stream(method, _as_is, bytes)
-        metadata = (*call_metadata(options), (END_MARK_KEY, "1"))
-        try:
-            return GrpcDuplexCall(make(metadata=metadata), parser(response_type), self._address)
-        except grpc.aio.UsageError as error:
-            raise self._closed() from error
+        metadata = (*call_metadata(options, claim=not self._authenticated), (END_MARK_KEY, "1"))
+        with ExitStack() as using:
+            channel = using.enter_context(self._connections.newest())
+            make = channel.stream_stream(method, _as_is, bytes)
+            try:
+                call = GrpcDuplexCall(make(metadata=metadata), parser(response_type), self._address, self._failures)
+            except grpc.aio.UsageError as error:
+                raise self._closed() from error
+            call.on_end(using.pop_all().close)
+        return call
 
     async def close(self) -> None:
-        """Closes the connection; what is under way on it ends with `Unavailable`."""
-        await self._channel.close()
+        """Closes all connections; what is under way on them ends with `Unavailable`."""
+        await self._connections.close()
 
     def _closed(self) -> Unavailable:
         return Unavailable(f"{self._address}: the connection was closed here")
@@ -90,14 +106,23 @@ class GrpcDuplexCall:
     """The client's end of a bidirectional stream."""
 
     def __init__(
-        self, call: "grpc.aio.StreamStreamCall[bytes, bytes]", parse: Callable[[bytes], object], address: str
+        self,
+        call: "grpc.aio.StreamStreamCall[bytes, bytes]",
+        parse: Callable[[bytes], object],
+        address: str,
+        failures: HandshakeFailures,
     ) -> None:
         self._call = call
+        self._failures = failures
         self._parse = parse
         self._address = address
         self._inbox = Inbox()
         self._writing = asyncio.Lock()  # grpc refuses a second write while one is under way, and is of no use then
         self._pump = asyncio.get_running_loop().create_task(self._read(), name=f"stream of {address}")
+
+    def on_end(self, then: Callable[[], None]) -> None:
+        """Calls `then` when nothing more will be received."""
+        self._pump.add_done_callback(lambda _: then())
 
     async def send(self, message: object) -> None:
         """Sends a message, after those that others send. A send that is cancelled breaks the stream.
@@ -140,10 +165,11 @@ class GrpcDuplexCall:
     async def _read(self) -> None:
         try:
             while isinstance(message := await self._call.read(), bytes):  # else grpc.aio.EOF
+                self._failures.answered()
                 await self._inbox.put(self._parse(message))
             self._inbox.end()
         except grpc.aio.AioRpcError as error:
-            self._inbox.fail(error_of(error, self._address))
+            self._inbox.fail(await self._failures.error_of(error))
         except BraidError as error:  # a message that does not parse
             self._inbox.fail(error)
             self._call.cancel()

@@ -1,63 +1,91 @@
-"""The serving end of control RPCs over grpc.aio: any `RpcService` by method path, health checks, reflection."""
+"""The serving end of control RPCs over grpc.aio: its ports (plaintext, mutual TLS), health checks, reflection.
+
+How calls reach an `RpcService` is in `grpc_handlers`.
+"""
 
 import asyncio
-import logging
-from collections.abc import Awaitable, Callable
-from contextlib import aclosing
-from typing import Final, TypeAlias, cast
+from typing import cast
 
 import grpc
 
-from braid.kernel.errors import BraidError, DeadlineExceeded, Invalid, Unavailable
-from braid.kernel.limits.rpc import (
-    BROKEN_STREAM_NOTICE_SECONDS,
-    BROKEN_STREAM_NOTICES_MAX,
-    MESSAGE_BYTES_MAX,
-    UNARY_DEADLINE_SECONDS,
-)
-from braid.kernel.ports import Caller, DuplexHandler, RpcService, StreamHandler, UnaryHandler
-from braid.rpc.grpc_wire import END_MARK, SERVER_OPTIONS, caller_of, marks_its_end, trailers_of
-from braid.rpc.inbox import Inbox
-from braid.rpc.messages import parser, serialize
-
-Context: TypeAlias = "grpc.aio.ServicerContext[bytes, bytes]"
-MethodHandler: TypeAlias = "grpc.RpcMethodHandler[bytes, bytes]"
-Parse: TypeAlias = Callable[[bytes], object]
-
-_log: Final = logging.getLogger("braid.rpc")
+from braid.host.tls_files import TlsFiles
+from braid.kernel.errors import Invalid, Unavailable
+from braid.kernel.ports import RpcService
+from braid.rpc.grpc_handlers import Streams, handlers_of
+from braid.rpc.grpc_wire import SERVER_OPTIONS
+from braid.rpc.tls import TlsServing, connection_options, server_credentials
 
 
-async def serve_grpc(address: str, service: RpcService) -> "GrpcServer":
+async def serve_grpc(
+    address: str, service: RpcService, files: TlsFiles | None = None, serving: TlsServing | None = None
+) -> "GrpcServer":
     """Starts serving; see `GrpcTransport.serve`."""
-    host, _, port = address.rpartition(":")
-    if not host or not port.isdecimal():
-        raise Invalid(f"{address!r} is not host:port", field="address")
     # Lazy: applications that only call have no need for the packages of the `mesh` extra.
     from grpc_health.v1 import health, health_pb2_grpc
     from grpc_reflection.v1alpha import reflection
 
-    server = grpc.aio.server(options=SERVER_OPTIONS)
-    streams = _Streams()
-    server.add_generic_rpc_handlers(_handlers(service, streams))
+    serving = serving or TlsServing()
+    aging = () if files is None else connection_options(serving.connection_seconds)
+    server = grpc.aio.server(options=(*SERVER_OPTIONS, *aging))
+    streams = Streams(serving.connection_seconds)
+    server.add_generic_rpc_handlers(handlers_of(service, streams))
     checks = health.aio.HealthServicer()
     health_pb2_grpc.add_HealthServicer_to_server(checks, server)
     reflection.enable_server_reflection((service.name, health.SERVICE_NAME, reflection.SERVICE_NAME), server)
+    bound, tls_bound = _listen(server, address, files, serving)
+    servers, health_bound = [server], bound
+    if bound == tls_bound:
+        checking = grpc.aio.server(options=SERVER_OPTIONS)
+        health_pb2_grpc.add_HealthServicer_to_server(checks, checking)
+        health_bound = _add_port(checking, serving.health_listen, None)
+        servers.append(checking)
+    running = GrpcServer(servers, bound, tls_bound, health_bound, streams, _Health(checks, service.name))
+    running.set_serving(False)
+    for each in servers:
+        await each.start()
+    return running
+
+
+def _listen(server: grpc.aio.Server, address: str, files: TlsFiles | None, serving: TlsServing) -> tuple[str, str]:
+    """Where the server listens now, and where it does so over mutual TLS: empty, the same address, or a second one."""
+    if files is None:
+        return _add_port(server, address, None), ""
+    if serving.permissive_listen:
+        return _add_port(server, address, None), _add_port(server, serving.permissive_listen, files)
+    bound = _add_port(server, address, files)
+    return bound, bound
+
+
+def _add_port(server: grpc.aio.Server, address: str, files: TlsFiles | None) -> str:
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdecimal():
+        raise Invalid(f"{address!r} is not host:port", field="address")
     try:
-        bound = server.add_insecure_port(address)
+        if files is None:
+            bound = server.add_insecure_port(address)
+        else:
+            bound = server.add_secure_port(address, server_credentials(files))
     except RuntimeError as error:
         raise Unavailable(f"cannot listen on {address}", remedy="is the port in use?") from error
-    serving = GrpcServer(server, f"{host}:{bound}", streams, _Health(checks, service.name))
-    serving.set_serving(False)
-    await server.start()
-    return serving
+    return f"{host}:{bound}"
 
 
 class GrpcServer:
     """A serving replica."""
 
-    def __init__(self, server: grpc.aio.Server, address: str, streams: "_Streams", health: "_Health") -> None:
-        self._server = server
+    def __init__(
+        self,
+        servers: list[grpc.aio.Server],
+        address: str,
+        tls_address: str,
+        health_address: str,
+        streams: Streams,
+        health: "_Health",
+    ) -> None:
+        self._servers = servers
         self._address = address
+        self._tls_address = tls_address
+        self._health_address = health_address
         self._streams = streams
         self._health = health
 
@@ -65,6 +93,16 @@ class GrpcServer:
     def address(self) -> str:
         """Where it listens, `host:port`."""
         return self._address
+
+    @property
+    def tls_address(self) -> str:
+        """Where it listens for mutual TLS, which may be the same; empty when it serves none."""
+        return self._tls_address
+
+    @property
+    def health_address(self) -> str:
+        """Where it answers health checks to callers without a certificate."""
+        return self._health_address
 
     def set_serving(self, serving: bool) -> None:
         """What health checks answer from now on."""
@@ -74,7 +112,7 @@ class GrpcServer:
         """Ends streams with `Unavailable` at once, lets unary calls finish for the grace period."""
         self._health.set(False)
         self._streams.stop()
-        await self._server.stop(grace_seconds)
+        await asyncio.gather(*(server.stop(grace_seconds) for server in self._servers))
         await self._streams.ended()
         await self._health.settled()
 
@@ -103,268 +141,3 @@ class _Health:
         checks = cast("health.aio.HealthServicer", self._checks)
         await checks.set("", status)
         await checks.set(self._service, status)
-
-
-class _Streams:
-    """The streams being served, so that a stopping server can end them."""
-
-    def __init__(self) -> None:
-        self._inboxes: set[Inbox] = set()
-        self._responding: set[asyncio.Task[None]] = set()
-        self._handling: set[asyncio.Task[None]] = set()
-        self._stopping = False
-
-    def stop(self) -> None:
-        self._stopping = True
-        for inbox in tuple(self._inboxes):
-            inbox.fail(_stopping())
-        for task in tuple(self._responding):
-            task.cancel()
-
-    async def ended(self) -> None:
-        """Ends what handlers of broken streams still do."""
-        if not self._handling:
-            return
-        for task in self._handling:
-            task.cancel()
-        await asyncio.wait(tuple(self._handling))
-
-    async def respond(self, writing: Callable[[], Awaitable[None]]) -> None:
-        """Runs the handler of a server stream as a task of its own, so that stopping is told from a broken call."""
-        responding = asyncio.ensure_future(writing())
-        self._responding.add(responding)
-        try:
-            await asyncio.wait((responding,))
-        finally:
-            self._responding.discard(responding)
-            responding.cancel()
-        if responding.cancelled():
-            raise _stopping()
-        responding.result()
-
-    def open(self, inbox: Inbox) -> None:
-        if self._stopping:
-            inbox.fail(_stopping())
-        self._inboxes.add(inbox)
-
-    def handle(self, handling: asyncio.Task[None], inbox: Inbox) -> None:
-        self._handling.add(handling)
-
-        def ended(task: asyncio.Task[None]) -> None:
-            self._handling.discard(task)
-            self._inboxes.discard(inbox)
-            error = None if task.cancelled() else task.exception()
-            if error is not None and not isinstance(error, BraidError):
-                _log.error("the handler of a stream failed", exc_info=error)
-
-        handling.add_done_callback(ended)
-
-
-def _stopping() -> Unavailable:
-    return Unavailable("the replica is stopping", remedy="ask another replica")
-
-
-def _handlers(service: RpcService, streams: _Streams) -> list[grpc.GenericRpcHandler]:
-    """The service's methods, grouped by the gRPC service their paths name."""
-    grouped: dict[str, dict[str, MethodHandler]] = {}
-
-    def add(path: str, handler: MethodHandler) -> None:
-        name, _, method = path.removeprefix("/").partition("/")
-        grouped.setdefault(name, {})[method] = handler
-
-    for path, (request, unary) in service.unary.items():
-        add(path, grpc.unary_unary_rpc_method_handler(_serve_unary(unary, parser(request))))
-    for path, (request, stream) in service.server_stream.items():
-        add(path, grpc.unary_stream_rpc_method_handler(_serve_stream(stream, parser(request), streams)))
-    for path, (request, duplex) in service.duplex.items():
-        parse: Parse = parser(request, service.bytes_max.get(path, MESSAGE_BYTES_MAX))
-        add(path, grpc.stream_stream_rpc_method_handler(_serve_duplex(duplex, parse, streams)))
-    return [grpc.method_handlers_generic_handler(name, methods) for name, methods in grouped.items()]
-
-
-async def _abort(context: Context, error: BraidError) -> None:
-    """Ends a call with an error. A caller that is gone by now is told nothing: there is no call to end any more."""
-    try:
-        await context.abort(*trailers_of(error))
-    except grpc.aio.AbortError:
-        raise
-    except grpc.aio.BaseError as gone:  # ExecuteBatchError, which grpc would log as a failure of ours
-        raise asyncio.CancelledError from gone
-
-
-async def _write(context: Context, caller: Caller, message: bytes) -> None:
-    """Sends a message.
-
-    Its peer is not asked of the context: of a connection that is gone, grpc reads the name through a null pointer.
-
-    Raises:
-        Unavailable: the call was over before grpc said so, which it may do much later on a loop that runs late.
-    """
-    try:
-        await context.write(message)
-    except (grpc.aio.BaseError, asyncio.InvalidStateError) as error:
-        raise Unavailable(f"the connection to {caller.peer} is gone") from error
-
-
-def _caller(context: Context) -> Caller:
-    return caller_of(context.invocation_metadata(), context.peer())
-
-
-def _serve_unary(handler: UnaryHandler, parse: Parse) -> Callable[[bytes, Context], Awaitable[bytes]]:
-    async def serve(request: bytes, context: Context) -> bytes:
-        try:
-            # grpc itself ends a call at the caller's deadline; this one is for callers that set none.
-            async with asyncio.timeout(None if _has_deadline(context) else UNARY_DEADLINE_SECONDS):
-                return serialize(await handler(parse(request), _caller(context)))
-        except BraidError as error:
-            await _abort(context, error)
-        except TimeoutError:
-            await _abort(context, DeadlineExceeded(f"no answer within {UNARY_DEADLINE_SECONDS} s"))
-        return b""
-
-    return serve
-
-
-def _has_deadline(context: Context) -> bool:
-    remaining = cast("float | None", context.time_remaining())
-    return remaining is not None and remaining != float("inf")
-
-
-def _serve_stream(
-    handler: StreamHandler, parse: Parse, streams: _Streams
-) -> Callable[[bytes, Context], Awaitable[None]]:
-    async def serve(request: bytes, context: Context) -> None:
-        async def write() -> None:
-            caller = _caller(context)
-            responses = handler(parse(request), caller)
-            async with aclosing(responses):  # type: ignore[type-var]  # handlers are async generators
-                async for response in responses:
-                    await _write(context, caller, serialize(response))
-
-        try:
-            await streams.respond(write)
-        except BraidError as error:
-            await _abort(context, error)
-
-    return serve
-
-
-def _serve_duplex(
-    handler: DuplexHandler, parse: Parse, streams: _Streams
-) -> Callable[[object, Context], Awaitable[None]]:
-    """The call's own task waits for the handler, which is a task of its own.
-
-    When grpc cancels the former because the connection broke, the latter is told by `Unavailable` and tidies up.
-    """
-
-    async def serve(_: object, context: Context) -> None:
-        stream = GrpcDuplexServing(context, parse)
-        streams.open(stream.inbox)
-        handling = asyncio.get_running_loop().create_task(_awaited(handler(stream)), name="stream handler")
-        streams.handle(handling, stream.inbox)
-        pump = asyncio.get_running_loop().create_task(stream.pump(), name="stream reader")
-        try:
-            await asyncio.wait((handling,))
-        except asyncio.CancelledError:
-            stream.broke()
-            raise
-        finally:
-            pump.cancel()
-        try:
-            handling.result()
-        except BraidError as error:
-            await _abort(context, error)
-
-    return serve
-
-
-async def _awaited(awaitable: Awaitable[None]) -> None:
-    await awaitable
-
-
-class GrpcDuplexServing:
-    """The server's end of a bidirectional stream."""
-
-    def __init__(self, context: Context, parse: Parse) -> None:
-        self.inbox = Inbox()
-        self._context = context
-        self._parse = parse
-        self._caller = _caller(context)
-        self._marks_its_end = marks_its_end(context.invocation_metadata())
-        self._broken = asyncio.Event()
-        self._writing = asyncio.Lock()  # as in `GrpcDuplexCall`
-
-    @property
-    def caller(self) -> Caller:
-        """Who opened it."""
-        return self._caller
-
-    @property
-    def over(self) -> bool:
-        """Whether the client ended it, or is known to be gone; what it sent before may still be unread."""
-        return self.inbox.over()
-
-    async def send(self, message: object) -> None:
-        """Sends a message, after those that others send; waits for flow control.
-
-        A send that is cancelled breaks the stream.
-
-        Raises:
-            Unavailable: the peer is gone.
-        """
-        if self._broken.is_set():
-            raise self._gone()
-        try:
-            async with self._writing:
-                await _write(self._context, self._caller, serialize(message))
-        except asyncio.CancelledError:
-            self.broke()
-            raise
-
-    async def receive(self) -> object | None:
-        """The next message; None when the client ended the stream well. Safe to cancel.
-
-        Raises:
-            Unavailable: the connection broke, or the replica is stopping.
-        """
-        return await self.inbox.get()
-
-    def broke(self) -> None:
-        """The connection is gone."""
-        self._broken.set()
-        self.inbox.fail(self._gone())
-
-    async def pump(self) -> None:
-        """Reads until the client ends, or its connection does."""
-        try:
-            while isinstance(message := await self._context.read(), bytes):  # else grpc.aio.EOF
-                if message == END_MARK:
-                    self.inbox.end()
-                else:
-                    await self.inbox.put(self._parse(message))
-        except (grpc.aio.BaseError, asyncio.InvalidStateError):
-            self.broke()
-        except BraidError as error:  # a message that does not parse
-            self.inbox.fail(error)
-        if self.inbox.over():
-            return
-        if self._marks_its_end or await self._breaks():
-            self.broke()
-        else:
-            self.inbox.end()
-
-    async def _breaks(self) -> bool:
-        """Whether an end without a mark is a break: grpc cancels the call soon, later on a loop that runs late."""
-        loop = asyncio.get_running_loop()
-        for _ in range(BROKEN_STREAM_NOTICES_MAX):
-            begun = loop.time()
-            try:
-                async with asyncio.timeout(BROKEN_STREAM_NOTICE_SECONDS):
-                    await self._broken.wait()
-            except TimeoutError:
-                if loop.time() - begun < 1.5 * BROKEN_STREAM_NOTICE_SECONDS:
-                    break
-        return self._broken.is_set()
-
-    def _gone(self) -> Unavailable:
-        return Unavailable(f"the connection to {self._caller.peer} is gone")

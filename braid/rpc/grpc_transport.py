@@ -1,16 +1,31 @@
 """Control RPCs over grpc.aio: the transport. Calls are in `grpc_calls`, serving in `grpc_server`."""
 
+from braid.host.tls_files import TlsFiles
 from braid.kernel.ports import RpcChannel, RpcServer, RpcService
 from braid.rpc.grpc_calls import GrpcChannel
 from braid.rpc.grpc_server import serve_grpc
+from braid.rpc.tls import TlsServing
 
 
 class GrpcTransport:
     """Opens connections and serves over HTTP/2. Needs a running loop; no instance may exist in a process that forks."""
 
-    def channel(self, address: str) -> RpcChannel:
+    def __init__(self, files: TlsFiles | None = None, serving: TlsServing | None = None) -> None:
+        """Without `files` all is plaintext; with them both ends of each connection show a certificate.
+
+        Args:
+            files: This process's certificate and whom it trusts.
+            serving: How it serves with them. Where it serves plaintext as well, others may not have changed over yet:
+                then it calls in plaintext whoever does not say that it serves mutual TLS.
+        """
+        self._files = files
+        self._serving = serving or TlsServing()
+
+    def channel(self, address: str, tls_address: str = "") -> RpcChannel:
         """A connection to `host:port`; connects when used, and again by itself."""
-        return GrpcChannel(address)
+        if self._files is None or (self._serving.permissive_listen and not tls_address):
+            return GrpcChannel(address)
+        return GrpcChannel(tls_address or address, self._files)
 
     async def serve(self, address: str, service: RpcService) -> RpcServer:
         """Serves at `host:port` (port 0 chooses one), with health checks (not serving yet) and reflection.
@@ -19,4 +34,4 @@ class GrpcTransport:
             Invalid: `address` is not `host:port`.
             Unavailable: the address is taken or not this machine's.
         """
-        return await serve_grpc(address, service)
+        return await serve_grpc(address, service, self._files, self._serving)

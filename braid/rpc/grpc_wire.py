@@ -8,7 +8,7 @@ from typing import Final
 import grpc
 from google.rpc.status_pb2 import Status
 
-from braid.kernel.errors import BraidError, Invalid, Unavailable
+from braid.kernel.errors import BraidError, Invalid, Unauthenticated, Unavailable
 from braid.kernel.limits.rpc import (
     CALLS_PENDING_MAX,
     KEEPALIVE_INTERVAL_SECONDS,
@@ -65,9 +65,13 @@ SERVER_OPTIONS: Final = (
 )
 
 
-def call_metadata(options: CallOptions) -> Sequence[tuple[str, str]]:
-    """What travels beside a request. Raises `Invalid` for text that headers cannot carry."""
-    pairs = ((REQUEST_ID_KEY, options.request_id), (TENANT_KEY, options.tenant), (PRINCIPAL_KEY, options.principal))
+def call_metadata(options: CallOptions, *, claim: bool = True) -> Sequence[tuple[str, str]]:
+    """What travels beside a request. Raises `Invalid` for text that headers cannot carry.
+
+    Without `claim` it says nothing of who calls: a certificate does.
+    """
+    principal = options.principal if claim else ""
+    pairs = ((REQUEST_ID_KEY, options.request_id), (TENANT_KEY, options.tenant), (PRINCIPAL_KEY, principal))
     for key, value in pairs:
         if not (value.isascii() and (value.isprintable() or not value)):
             raise Invalid(f"{value!r} is not printable ASCII", field=key.removeprefix("braid-").replace("-", "_"))
@@ -79,11 +83,26 @@ def marks_its_end(metadata: Iterable[tuple[str, str | bytes]] | None) -> bool:
     return any(key == END_MARK_KEY for key, _ in metadata or ())
 
 
-def caller_of(metadata: Iterable[tuple[str, str | bytes]] | None, peer: str) -> Caller:
-    """Who called, from a request's metadata."""
+def caller_of(metadata: Iterable[tuple[str, str | bytes]] | None, peer: str, verified: str = "") -> Caller:
+    """Who called, from a request's metadata and, where there is one, the principal of its verified certificate.
+
+    Raises:
+        Unauthenticated: it claims to be somebody else than its certificate says.
+    """
     texts = {key: value for key, value in metadata or () if isinstance(value, str)}
     principal, tenant = texts.get(PRINCIPAL_KEY, ""), texts.get(TENANT_KEY, "default")
-    return Caller(principal, tenant, texts.get(REQUEST_ID_KEY, ""), peer)
+    if verified:
+        check_claim(principal, verified)
+    return Caller(verified or principal, tenant, texts.get(REQUEST_ID_KEY, ""), peer, bool(verified))
+
+
+def check_claim(claimed: str, verified: str) -> None:
+    """Raises `Unauthenticated` where a principal is claimed that is not the verified one."""
+    if claimed and claimed != verified:
+        raise Unauthenticated(
+            f"the call claims to come from {claimed!r}, but its certificate is that of {verified}",
+            remedy=f"send no {PRINCIPAL_KEY}: over TLS the certificate says who calls",
+        )
 
 
 def trailers_of(error: BraidError) -> tuple[grpc.StatusCode, str, Sequence[tuple[str, bytes]]]:

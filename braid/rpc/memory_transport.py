@@ -31,13 +31,15 @@ T = TypeVar("T")
 class MemoryTransport:
     """The control RPCs of one process on a `MemoryNetwork`."""
 
-    def __init__(self, network: MemoryNetwork, process: str) -> None:
+    def __init__(self, network: MemoryNetwork, process: str, identity: str = "") -> None:
+        """Of a process with a certificate that names `identity` as its principal, or without one."""
         self._network = network
         self._process = process
+        self._identity = identity
 
-    def channel(self, address: str) -> RpcChannel:
+    def channel(self, address: str, tls_address: str = "") -> RpcChannel:
         """A connection to an address; connects when used."""
-        return MemoryChannel(self._network, self._process, address)
+        return MemoryChannel(self._network, self._process, address, self._identity)
 
     async def serve(self, address: str, service: RpcService) -> RpcServer:
         """Serves at an address (port 0 chooses one). Raises `Unavailable` when it is taken."""
@@ -56,6 +58,16 @@ class MemoryServer:
 
     @property
     def address(self) -> str:
+        """Where it can be reached."""
+        return self._address
+
+    @property
+    def tls_address(self) -> str:
+        """Empty: callers with and without certificates reach it at one address."""
+        return ""
+
+    @property
+    def health_address(self) -> str:
         """Where it can be reached."""
         return self._address
 
@@ -82,10 +94,11 @@ class MemoryServer:
 class MemoryChannel:
     """A connection to one replica."""
 
-    def __init__(self, network: MemoryNetwork, process: str, address: str) -> None:
+    def __init__(self, network: MemoryNetwork, process: str, address: str, identity: str = "") -> None:
         self._network = network
         self._process = process
         self._address = address
+        self._identity = identity
         self._calls: dict[int, Call] = {}
         self._closed = False
 
@@ -128,7 +141,8 @@ class MemoryChannel:
     def _open(self, method: str, options: CallOptions) -> Call:
         if self._closed:
             raise Unavailable(f"{self._address}: the connection was closed here")
-        caller = Caller(options.principal, options.tenant, options.request_id, self._process)
+        principal = self._identity or options.principal
+        caller = Caller(principal, options.tenant, options.request_id, self._process, bool(self._identity))
         call = self._network.open(self._process, self._address, method, caller)
         self._calls = {number: each for number, each in self._calls.items() if not each.to_client.inbox.over()}
         self._calls[call.number] = call

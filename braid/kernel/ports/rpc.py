@@ -61,8 +61,11 @@ class RpcChannel(Protocol):
 class RpcTransport(Protocol):
     """Opens connections to replicas and serves; grpc.aio in processes, a wire in memory in simulation."""
 
-    def channel(self, address: str) -> RpcChannel:
-        """A connection to `host:port`; connects when used."""
+    def channel(self, address: str, tls_address: str = "") -> RpcChannel:
+        """A connection to `host:port`; connects when used.
+
+        `tls_address` is where the replica serves mutual TLS, if it said so; a transport with a certificate prefers it.
+        """
         ...
 
     async def serve(self, address: str, service: "RpcService") -> "RpcServer":
@@ -72,12 +75,21 @@ class RpcTransport(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who called, and what travelled beside the request."""
+    """Who called, and what travelled beside the request.
+
+    Attributes:
+        principal: Who it is: of a certificate that was verified, else what the caller says, or empty.
+        tenant: Whose data it works on, as the caller says.
+        request_id: Names the request over all its attempts.
+        peer: Where it comes from, as the transport names it.
+        authenticated: Whether a certificate proves the principal.
+    """
 
     principal: str
     tenant: str
     request_id: str
     peer: str
+    authenticated: bool = False
 
 
 class DuplexServing(Protocol):
@@ -98,7 +110,12 @@ class DuplexServing(Protocol):
         ...
 
     async def receive(self) -> object | None:
-        """The next message; None when the client ended the stream well. Raises `Unavailable` when it broke."""
+        """The next message; None when the client ended the stream well.
+
+        Raises:
+            StreamExpired: the stream lasted as long as one may; its client opens it again.
+            Unavailable: it broke.
+        """
         ...
 
 
@@ -128,6 +145,16 @@ class RpcServer(Protocol):
     @property
     def address(self) -> str:
         """Where it can be reached."""
+        ...
+
+    @property
+    def tls_address(self) -> str:
+        """Where it can be reached over mutual TLS, which may be the same; empty when it serves none."""
+        ...
+
+    @property
+    def health_address(self) -> str:
+        """Where health checks are answered to callers without a certificate."""
         ...
 
     def set_serving(self, serving: bool) -> None:

@@ -1,7 +1,7 @@
 """The port to the event store: histories, snapshots, sessions, election, directory."""
 
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 
@@ -92,11 +92,19 @@ class Session(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """A service replica in the directory."""
+    """A service replica in the directory.
+
+    Attributes:
+        service: The service's name.
+        instance: Its own (`registry-0`).
+        address: Where it is reached, `host:port`.
+        tls_address: Where it is reached over mutual TLS; empty when it serves none. It tells no replica from another.
+    """
 
     service: str
     instance: str
     address: str
+    tls_address: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,13 +1,15 @@
-"""Both transports, behind one fixture: what the suite says holds for either."""
+"""The transports, with certificates and without, behind one fixture: what the suite says holds for each."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 from google.protobuf.wrappers_pb2 import StringValue
 
 from braid.host.system import system_host
+from braid.host.tls_files import TlsFiles
 from braid.kernel.ports import (
     Caller,
     CallOptions,
@@ -22,6 +24,7 @@ from braid.rpc.grpc_transport import GrpcTransport
 from braid.rpc.memory_network import MemoryNetwork
 from braid.rpc.memory_transport import MemoryTransport
 from braid.rpc.methods import duplex, server_stream, unary
+from testbed.authority import ALICE, Authority
 
 OPTIONS = CallOptions(60.0, "request-1", "acme", "alice")
 
@@ -51,8 +54,13 @@ class Mesh:
 
     server_transport: RpcTransport
     client_transport: RpcTransport
+    identity: str = ""  # of the client's certificate
     servers: list[RpcServer] = field(default_factory=list)
     channels: list[RpcChannel] = field(default_factory=list)
+
+    def principal(self, claimed: str = OPTIONS.principal) -> str:
+        """Whom a server takes the client for that says it is somebody: a certificate says more."""
+        return self.identity or claimed
 
     async def serve(
         self,
@@ -92,15 +100,37 @@ class Mesh:
             await server.stop(0.0)
 
 
-@pytest.fixture(params=["grpc", "memory"])
-async def mesh(request: pytest.FixtureRequest) -> AsyncIterator[Mesh]:
-    """Either transport."""
-    if request.param == "grpc":
-        made = Mesh(GrpcTransport(), GrpcTransport())
-    else:
-        host = system_host()
-        network = MemoryNetwork(host.clock, host.randomness)
-        made = Mesh(MemoryTransport(network, "server"), MemoryTransport(network, "client"))
+@pytest.fixture(scope="session")
+def authority() -> Authority:
+    """Signs all certificates of a run."""
+    return Authority.make()
+
+
+def grpc_mesh(authority: Authority, directory: Path) -> Mesh:
+    """Mutual TLS."""
+    server, client = authority.service(directory / "server"), authority.client(directory / "client")
+    return Mesh(GrpcTransport(TlsFiles(server)), GrpcTransport(TlsFiles(client)), ALICE)
+
+
+def memory_mesh(identity: str = "") -> Mesh:
+    """A wire in memory, for a client with an identity or without one."""
+    host = system_host()
+    network = MemoryNetwork(host.clock, host.randomness)
+    return Mesh(MemoryTransport(network, "server"), MemoryTransport(network, "client", identity), identity)
+
+
+@pytest.fixture(params=["grpc", "grpc-mtls", "memory", "memory-identity"])
+async def mesh(request: pytest.FixtureRequest, authority: Authority, tmp_path: Path) -> AsyncIterator[Mesh]:
+    """Each transport."""
+    match request.param:
+        case "grpc":
+            made = Mesh(GrpcTransport(), GrpcTransport())
+        case "grpc-mtls":
+            made = grpc_mesh(authority, tmp_path)
+        case "memory":
+            made = memory_mesh()
+        case _:
+            made = memory_mesh(ALICE)
     async with asyncio.timeout(30):
         yield made
         await made.close()

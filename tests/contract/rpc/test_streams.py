@@ -131,7 +131,7 @@ async def test_many_tasks_may_send_at_once_on_either_end(mesh: Mesh, length: int
 async def test_the_opener_is_known(mesh: Mesh) -> None:
     call = mesh.channel((await mesh.serve(duplexes={"Echo": _echo})).address).duplex(path("Echo"), StringValue, OPTIONS)
     await call.send(say("hello"))
-    assert text(await call.receive()) == "hello to alice"
+    assert text(await call.receive()) == f"hello to {mesh.principal()}"
 
 
 async def test_the_server_can_end_a_stream_well(mesh: Mesh) -> None:

@@ -26,13 +26,25 @@ async def _echo(request: StringValue, caller: Caller) -> StringValue:
 async def test_request_and_what_travels_beside_it_arrive(mesh: Mesh) -> None:
     server = await mesh.serve(unaries={"Echo": _echo})
     answer = await mesh.channel(server.address).unary(path("Echo"), say("hello"), StringValue, OPTIONS)
-    assert answer.value == "hello from alice of acme as request-1"
+    assert answer.value == f"hello from {mesh.principal()} of acme as request-1"
+
+
+async def test_only_a_certificate_authenticates_a_caller(mesh: Mesh) -> None:
+    callers: list[Caller] = []
+
+    async def who(request: StringValue, caller: Caller) -> StringValue:
+        callers.append(caller)
+        return request
+
+    server = await mesh.serve(unaries={"Who": who})
+    await mesh.channel(server.address).unary(path("Who"), say("me"), StringValue, OPTIONS)
+    assert [caller.authenticated for caller in callers] == [bool(mesh.identity)]
 
 
 async def test_absent_identity_has_defaults(mesh: Mesh) -> None:
     server = await mesh.serve(unaries={"Echo": _echo})
     answer = await mesh.channel(server.address).unary(path("Echo"), say("hello"), StringValue, CallOptions(5.0))
-    assert answer.value == "hello from  of default as "
+    assert answer.value == f"hello from {mesh.principal('')} of default as "
 
 
 async def test_errors_arrive_as_raised(mesh: Mesh) -> None:

@@ -9,7 +9,7 @@ import pytest
 from google.protobuf.wrappers_pb2 import StringValue
 
 from braid.kernel.errors import Exhausted, Unavailable
-from braid.rpc.grpc_server import Context, _abort, _awaited, _serve_stream, _Streams
+from braid.rpc.grpc_handlers import Context, Streams, _abort, _awaited, _serve_stream
 from braid.rpc.grpc_wire import error_of
 
 
@@ -63,6 +63,10 @@ class Gone(Aborting):
         """None."""
         return ()
 
+    def auth_context(self) -> dict[str, list[bytes]]:
+        """That of plaintext."""
+        return {}
+
 
 async def endless(_: object, caller: object) -> AsyncIterator[StringValue]:
     """A handler of a server stream."""
@@ -72,7 +76,7 @@ async def endless(_: object, caller: object) -> AsyncIterator[StringValue]:
 
 def test_a_server_stream_ends_quietly_when_its_caller_is_gone_before_grpc_says_so() -> None:
     context = Gone(BatchFailedError("the call is over"))
-    serve = _serve_stream(endless, StringValue.FromString, _Streams())
+    serve = _serve_stream(endless, StringValue.FromString, Streams())
     with pytest.raises(asyncio.CancelledError):
         asyncio.run(_awaited(serve(b"", cast("Context", context))))
     assert context.code is grpc.StatusCode.UNAVAILABLE
