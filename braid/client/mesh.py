@@ -25,6 +25,8 @@ from braid.client.producing.settings import ProducerSettings
 from braid.client.records.where import Where
 from braid.host.endpoints import Endpoint, resolve_here, unreachable
 from braid.host.system import system_host
+from braid.host.tls import Tls
+from braid.host.tls_files import TlsFiles
 from braid.kafka.cluster import AioKafka
 from braid.kernel.capabilities import KNOWS_DENIALS
 from braid.kernel.errors import BraidError, Invalid, Unavailable
@@ -262,7 +264,7 @@ class Mesh(MeshOfStreams):
         )
 
 
-def connect(endpoint: str | None = None, *, client_id: str = "", zone: str = "") -> Mesh:
+def connect(endpoint: str | None = None, *, client_id: str = "", zone: str = "", tls: Tls | None = None) -> Mesh:
     """Names a mesh by any replica of any of its services; the rest is found from there.
 
     Args:
@@ -271,16 +273,20 @@ def connect(endpoint: str | None = None, *, client_id: str = "", zone: str = "")
         client_id: Who connects, as people will see it, and rules name it; it stays over restarts, so that what a member
             held goes back to it. One a process. Empty for a name that no other process has, until this one ends.
         zone: Where this process runs; nearer clusters are preferred.
+        tls: This process's certificate and whom it trusts. Without it, those of BRAID_TLS_CERTIFICATE, BRAID_TLS_KEY
+            and BRAID_TLS_CA, or what stands beside the endpoint that is found; else plaintext.
 
     Raises:
-        Invalid: the endpoint is not of that form, or none is given and nothing names a mesh.
+        Invalid: the endpoint is not of that form, or none is given and nothing names a mesh; or a file of mutual TLS
+            cannot be used.
         Unavailable: (on entering the context) no replica answered in 15 s; says where the endpoint is from.
     """
-    found = resolve_here(endpoint)
+    found = resolve_here(endpoint, tls)
     if found.note:
         _log.info("%s", found.note)
     kafka = AioKafka(client_id or "braid")
-    return Mesh(system_host(), kafka, GrpcTransport(), found.addresses, client_id, zone, found=found)
+    transport = GrpcTransport(TlsFiles(found.tls) if found.tls else None)
+    return Mesh(system_host(), kafka, transport, found.addresses, client_id, zone, found=found)
 
 
 def own_client_id(kind: str, host: Host) -> str:
@@ -321,6 +327,6 @@ class Ports:
     transport: RpcTransport
 
 
-def system_ports(client_id: str) -> Ports:
-    """The real ones. Brokers know the process as `client_id`."""
-    return Ports(system_host(), AioKafka(client_id), GrpcTransport())
+def system_ports(client_id: str, tls: Tls | None = None) -> Ports:
+    """The real ones. Brokers know the process as `client_id`. Raises `Invalid` for files that cannot be used."""
+    return Ports(system_host(), AioKafka(client_id), GrpcTransport(TlsFiles(tls) if tls else None))

@@ -7,7 +7,9 @@ from braid.client.mesh import Mesh
 from braid.drill.arguments import ProcessSpec
 from braid.drill.gate import GatedLoop, parse_addresses
 from braid.drill.orders import Refuse, read_orders
+from braid.host.endpoints import resolve_here
 from braid.host.system import system_host
+from braid.host.tls_files import TlsFiles
 from braid.kafka.cluster import AioKafka
 from braid.rpc.grpc_transport import GrpcTransport
 
@@ -17,8 +19,9 @@ class DrillMesh(Mesh):
 
     def __init__(self, spec: ProcessSpec) -> None:
         """Reaches the mesh as the process that `spec` names."""
-        endpoints = spec.endpoint.split(",")
-        super().__init__(system_host(), AioKafka(spec.name), GrpcTransport(), endpoints, spec.name, "")
+        found = resolve_here(spec.endpoint)
+        transport = GrpcTransport(TlsFiles(found.tls) if found.tls else None)
+        super().__init__(system_host(), AioKafka(spec.name), transport, found.addresses, spec.name, "")
         self._cluster_watch = None
 
 

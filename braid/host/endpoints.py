@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from braid.host.tls import Tls, tls_of_environment, tls_of_files
 from braid.kernel.errors import Invalid, Unavailable
 
 READY_FILE: Final = Path(".braid", "ready.json")
@@ -18,22 +19,34 @@ _EXAMPLE: Final = "for example 127.0.0.1:7401"
 
 
 class Choice(NamedTuple):
-    """What was named: at most one of the two. An `endpoint` of None was not given; an empty one is refused."""
+    """What was named: at most one of the first two. An `endpoint` of None was not given; an empty one is refused."""
 
     endpoint: str | None = None
     context: str = ""
+    tls: Tls | None = None
 
 
 class Endpoint(NamedTuple):
-    """A mesh to talk to. `origin` says where the address comes from; `note` is shown when nobody asked for it."""
+    """A mesh to talk to.
+
+    Attributes:
+        addresses: Of replicas, `host:port`.
+        origin: Where the addresses come from.
+        note: Shown when nobody asked for this mesh.
+        tls: The files of mutual TLS; None for plaintext.
+    """
 
     addresses: tuple[str, ...]
     origin: str
     note: str = ""
+    tls: Tls | None = None
 
 
 def resolve(choice: Choice, environment: Mapping[str, str], directory: Path, *, flags: bool = False) -> Endpoint:
     """Resolves an endpoint: what was named, BRAID_ENDPOINT, the contexts file, then a running `braid dev` nearby.
+
+    So are the files of mutual TLS: what was named, BRAID_TLS_CERTIFICATE and its like, then what stands beside the
+    address in the contexts file or the mesh nearby.
 
     Args:
         choice: What was named.
@@ -44,6 +57,11 @@ def resolve(choice: Choice, environment: Mapping[str, str], directory: Path, *, 
     Raises:
         Invalid: nothing names a mesh, or what names it is out of form.
     """
+    found = _resolve_address(choice, environment, directory, flags=flags)
+    return found._replace(tls=choice.tls or tls_of_environment(environment) or found.tls)
+
+
+def _resolve_address(choice: Choice, environment: Mapping[str, str], directory: Path, *, flags: bool) -> Endpoint:
     dashes = "--" if flags else ""
     if choice.endpoint is not None:
         return Endpoint(_addresses(choice.endpoint, f"{dashes}endpoint"), "--endpoint" if flags else "connect()")
@@ -66,9 +84,9 @@ def resolve(choice: Choice, environment: Mapping[str, str], directory: Path, *, 
     )
 
 
-def resolve_here(endpoint: str | None = None) -> Endpoint:
+def resolve_here(endpoint: str | None = None, tls: Tls | None = None) -> Endpoint:
     """Resolves an endpoint with this process's environment and working directory. Raises `Invalid` as `resolve`."""
-    return resolve(Choice(endpoint), os.environ, Path.cwd())
+    return resolve(Choice(endpoint, tls=tls), os.environ, Path.cwd())
 
 
 def find_endpoint() -> str:
@@ -111,11 +129,12 @@ def _from_contexts(path: Path, named: str, field: str) -> Endpoint | None:
         known = f"did you mean {close}?" if close else f"{path} has {', '.join(contexts) or 'none'}"
         raise Invalid(f"there is no context {name!r}", field=field, remedy=known)
     origin = f"context {name} of {path}"
-    return Endpoint(_addresses(contexts[name], origin), origin)
+    endpoint, tls = contexts[name]
+    return Endpoint(_addresses(endpoint, origin), origin, tls=_tls(tls, f"contexts.{name}.tls", path.parent))
 
 
-def _read_contexts(path: Path) -> tuple[dict[str, str], str]:
-    """Endpoints by context, and the current one's name."""
+def _read_contexts(path: Path) -> tuple[dict[str, tuple[str, object]], str]:
+    """Endpoint and, as it stands there, `tls` by context; and the current one's name."""
     import yaml
 
     if not path.exists():
@@ -123,7 +142,9 @@ def _read_contexts(path: Path) -> tuple[dict[str, str], str]:
     remedy = "write  current: home  and  contexts: {home: {endpoint: 127.0.0.1:7401}}"
     try:
         document = yaml.safe_load(path.read_text()) or {}
-        contexts = {str(name): str(each["endpoint"]) for name, each in document.get("contexts", {}).items()}
+        contexts = {
+            str(name): (str(each["endpoint"]), each.get("tls")) for name, each in document.get("contexts", {}).items()
+        }
         return contexts, str(document.get("current", ""))
     except (OSError, yaml.YAMLError, AttributeError, KeyError, TypeError) as error:
         raise Invalid(f"{path} is no contexts file: {error}", remedy=remedy) from error
@@ -133,13 +154,27 @@ def _from_ready_file(path: Path, field: str) -> Endpoint:
     """The endpoint of a local mesh, then its other replicas: any of them will do while the first is down."""
     try:
         document = json.loads(path.read_text())
-        endpoint = str(document["endpoint"])
+        endpoint, tls = str(document["endpoint"]), document.get("tls")
         others = [str(each["address"]) for each in document.get("services", {}).values()]
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         remedy = f"restart `braid dev`, or give {field}"
         raise Invalid(f"{READY_FILE} cannot be understood: {error}", remedy=remedy) from error
     addresses = _addresses(",".join(dict.fromkeys([endpoint, *others])), str(READY_FILE))
-    return Endpoint(addresses, str(READY_FILE), f"using the mesh of ./.braid at {endpoint}")
+    note = f"using the mesh of ./.braid at {endpoint}"
+    return Endpoint(addresses, str(READY_FILE), note, _tls(tls, f"tls of {READY_FILE}", path.parent))
+
+
+def _tls(entry: object, field: str, directory: Path) -> Tls | None:
+    """`{ca: …, certificate: …, key: …}` as files; paths that are not absolute are those of the file it stands in."""
+    if entry is None:
+        return None
+    keys = ("certificate", "key", "ca")
+    if not isinstance(entry, dict) or (strange := sorted(map(str, entry.keys() - set(keys)))):
+        what = f"has no {strange[0]!r}" if isinstance(entry, dict) else "is no mapping"
+        raise Invalid(what, field=field, remedy="write  tls: {certificate: PATH, key: PATH, ca: PATH}")
+    paths = [str(directory / Path(str(entry[key])).expanduser()) if entry.get(key) else "" for key in keys]
+    names = (f"{field}.certificate", f"{field}.key", f"{field}.ca")
+    return tls_of_files(*paths, names=names)
 
 
 def _addresses(text: str, origin: str) -> tuple[str, ...]:

@@ -21,12 +21,13 @@ SERVICES: Final = ("registry", "assigner", "lagmon", "dlq")
 
 
 class KnownEndpoint(NamedTuple):
-    """A replica as the directory last described it."""
+    """A replica as the directory last described it; `tls_address` is where it serves mutual TLS, if it does."""
 
     service: str
     instance: str
     address: str
     leader: bool
+    tls_address: str = ""
 
 
 Source = Callable[[], Awaitable[Sequence[KnownEndpoint]]]
@@ -50,7 +51,8 @@ class Directory:
             self._source = lambda leader_of: source()
         self._endpoints: tuple[KnownEndpoint, ...] = ()
         self._store_trouble = ""
-        self._channels: dict[str, RpcChannel] = {}
+        self._channels: dict[tuple[str, str], RpcChannel] = {}  # by address and TLS address
+        self._tls_addresses: dict[str, str] = {}  # by address, of replicas that said so when last listed
         self._heard_at: dict[str, float] = {}
         self._silent: set[str] = set()  # asked last: they did not answer, or led and were not heard any more
         self._stale: set[str] = set()  # asked after others: the store did not answer them when they were last asked
@@ -106,9 +108,10 @@ class Directory:
 
     def channel(self, address: str) -> RpcChannel:
         """The process's one connection to an address."""
-        if address not in self._channels:
-            self._channels[address] = self._transport.channel(address)
-        return self._channels[address]
+        way = (address, self._tls_addresses.get(address, ""))
+        if way not in self._channels:
+            self._channels[way] = self._transport.channel(*way)
+        return self._channels[way]
 
     async def refresh(self, leader_of: str = "") -> None:
         """Reads the directory again; callers that wait for a refresh under way, for the same leader, share its result.
@@ -125,6 +128,7 @@ class Directory:
             if self._refreshes[leader_of] == before:
                 found = await self._doubted(await self._source(leader_of))
                 self._endpoints = found or self._endpoints
+                self._learn_tls(found)
                 self._refreshes[leader_of] += 1
                 await self._forget_channels()
 
@@ -152,10 +156,16 @@ class Directory:
     async def _forget_channels(self) -> None:
         """Closes connections to addresses gone from the directory, once there are many: replicas move between ports."""
         known = {*self._seeds, *(endpoint.address for endpoint in self._endpoints)}
-        gone = [address for address in self._channels if address not in known]
-        for address in gone[: max(0, len(self._channels) - CHANNELS_KEPT_MAX)]:
-            self._heard_at.pop(address, None)
-            await self._channels.pop(address).close()
+        gone = [way for way in self._channels if way[0] not in known]
+        for way in gone[: max(0, len(self._channels) - CHANNELS_KEPT_MAX)]:
+            self._heard_at.pop(way[0], None)
+            await self._channels.pop(way).close()
+
+    def _learn_tls(self, found: Sequence[KnownEndpoint]) -> None:
+        """Remembers where replicas serve mutual TLS, for those too that are not listed for a while."""
+        if len(self._tls_addresses) > CHANNELS_KEPT_MAX:
+            self._tls_addresses.clear()
+        self._tls_addresses.update({known.address: known.tls_address for known in found})
 
     async def _ask_replicas(self, leader_of: str) -> Sequence[KnownEndpoint]:
         wait_ms = round(LEADER_WAIT_SECONDS * 1000) if leader_of else 0
@@ -177,7 +187,8 @@ class Directory:
                 failures[address] = f"{address}: {error.message.removeprefix(f'{address}: ')}"
                 continue
             found = [
-                KnownEndpoint(each.service, each.instance, each.address, each.leader) for each in response.endpoints
+                KnownEndpoint(each.service, each.instance, each.address, each.leader, each.tls_address)
+                for each in response.endpoints
             ]
             self._silent &= {each.address for each in found} - {address}
             if not response.stale:

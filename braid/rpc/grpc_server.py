@@ -4,7 +4,7 @@ How calls reach an `RpcService` is in `grpc_handlers`.
 """
 
 import asyncio
-from typing import cast
+from typing import Final, cast
 
 import grpc
 
@@ -14,6 +14,8 @@ from braid.kernel.ports import RpcService
 from braid.rpc.grpc_handlers import Streams, handlers_of
 from braid.rpc.grpc_wire import SERVER_OPTIONS
 from braid.rpc.tls import TlsServing, connection_options, server_credentials
+
+_ANY_LOCAL_PORT: Final = "127.0.0.1:0"
 
 
 async def serve_grpc(
@@ -34,10 +36,10 @@ async def serve_grpc(
     reflection.enable_server_reflection((service.name, health.SERVICE_NAME, reflection.SERVICE_NAME), server)
     bound, tls_bound = _listen(server, address, files, serving)
     servers, health_bound = [server], bound
-    if bound == tls_bound:
+    if serving.health_listen or bound == tls_bound:
         checking = grpc.aio.server(options=SERVER_OPTIONS)
         health_pb2_grpc.add_HealthServicer_to_server(checks, checking)
-        health_bound = _add_port(checking, serving.health_listen, None)
+        health_bound = _add_port(checking, serving.health_listen or _ANY_LOCAL_PORT, None)
         servers.append(checking)
     running = GrpcServer(servers, bound, tls_bound, health_bound, streams, _Health(checks, service.name))
     running.set_serving(False)

@@ -6,7 +6,14 @@ Knows endpoints and errors, not what the calls mean.
 from collections.abc import AsyncIterator, Callable
 from typing import TypeVar
 
-from braid.kernel.errors import BraidError, ClusterUnavailable, DeadlineExceeded, NotLeader, Unavailable
+from braid.kernel.errors import (
+    BraidError,
+    ClusterUnavailable,
+    DeadlineExceeded,
+    NotLeader,
+    StreamExpired,
+    Unavailable,
+)
 from braid.kernel.limits.rpc import UNARY_DEADLINE_SECONDS
 from braid.kernel.ports import CallOptions, DuplexCall, Host
 from braid.rpc.attempts import Attempts
@@ -131,6 +138,8 @@ class ServiceClient:
         return self._directory.leader(self._service)
 
     def _learn(self, address: str, error: BraidError, any_replica: bool = False) -> None:
+        if isinstance(error, StreamExpired):  # nothing is wrong with who said so
+            return
         if isinstance(error, NotLeader):
             self._directory.learn_leader(self._service, error.leader if error.leader != address else "")
         elif address and self._directory.leader(self._service) == address:

@@ -21,13 +21,14 @@ class TlsServing:
     Attributes:
         permissive_listen: Where mutual TLS is served beside plaintext at the server's own address, `host:port`; empty
             for mutual TLS alone.
-        health_listen: Where health checks need no certificate when mutual TLS is served alone.
+        health_listen: Where health checks need no certificate, `host:port`. Empty for any port of 127.0.0.1 where TLS
+            is served alone, and for none beside plaintext, which answers them itself.
         connection_seconds: A connection takes no new calls after about so long, and its streams end within as long
             again: then the authority that signed its certificate may be trusted no more.
     """
 
     permissive_listen: str = ""
-    health_listen: str = "127.0.0.1:0"
+    health_listen: str = ""
     connection_seconds: float = TLS_CONNECTION_SECONDS
 
 

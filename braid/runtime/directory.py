@@ -58,6 +58,7 @@ class StoreDirectory:
         self._stale = False
         leading = {leader.endpoint for leader in leaders.values() if leader}
         self._endpoints = tuple(
-            KnownEndpoint(each.service, each.instance, each.address, each in leading) for each in found
+            KnownEndpoint(each.service, each.instance, each.address, each in leading, each.tls_address)
+            for each in found
         )
         self._fresh_until = self._clock.elapsed() + DIRECTORY_CACHE_SECONDS

@@ -1,12 +1,14 @@
 """Asks a service process how it is: `python -m braid.runtime.health [HOST:PORT]`, for container health checks.
 
-Speaks `grpc.health.v1`, which every service serves; without an address it asks where the process of this environment
-listens.
+Speaks `grpc.health.v1`, which every service serves; without an address it asks the process of this environment where
+that answers without a certificate: as its ready file says, else where it listens.
 """
 
+import json
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Final
 
 import grpc
@@ -15,6 +17,8 @@ from grpc_health.v1.health_pb2_grpc import HealthStub
 
 from braid.kernel.limits.runtime import HEALTH_PROBE_SECONDS
 
+READY_VARIABLE: Final = "BRAID_READY_FILE"
+HEALTH_VARIABLE: Final = "BRAID_HEALTH_LISTEN"
 LISTEN_VARIABLE: Final = "BRAID_LISTEN"
 _ANYWHERE: Final = ("0.0.0.0", "::", "[::]")  # addresses to listen on, not to connect to
 
@@ -32,11 +36,31 @@ def complaint(address: str) -> str:
 
 
 def address_of(arguments: Sequence[str], environment: Mapping[str, str]) -> str:
-    """Whom to ask: the argument, else where `BRAID_LISTEN` says; empty when neither is `host:port`."""
-    host, _, port = (arguments[0] if arguments else environment.get(LISTEN_VARIABLE, "")).rpartition(":")
-    if not host or not port.isdecimal():
+    """Whom to ask: the argument, the ready file, `BRAID_HEALTH_LISTEN`, `BRAID_LISTEN`; '' when none is `host:port`."""
+    if arguments:
+        return _connectable(arguments[0])
+    named = (
+        _of_ready_file(environment.get(READY_VARIABLE, "")),
+        environment.get(HEALTH_VARIABLE, ""),
+        environment.get(LISTEN_VARIABLE, ""),
+    )
+    return next(filter(None, map(_connectable, named)), "")
+
+
+def _connectable(address: str) -> str:
+    """An address to connect to; '' for what is none, or for port 0, which stands for any."""
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdecimal() or int(port) == 0:
         return ""
     return f"{'127.0.0.1' if host in _ANYWHERE else host}:{port}"
+
+
+def _of_ready_file(path: str) -> str:
+    """Where the process of a ready file answers health checks; '' before it is written."""
+    try:
+        return str(json.loads(Path(path).read_text()).get("health", "")) if path else ""
+    except (OSError, ValueError, AttributeError):
+        return ""
 
 
 def main(arguments: Sequence[str]) -> int:

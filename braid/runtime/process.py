@@ -5,6 +5,7 @@ import json
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,16 +13,18 @@ import uvloop
 from prometheus_client import start_http_server
 
 from braid.host.system import system_host
+from braid.host.tls_files import TlsFiles
 from braid.kernel.errors import BraidError, Unavailable
 from braid.kernel.limits.runtime import DRAIN_SECONDS, LOOP_LAG_INTERVAL_SECONDS, PARENT_POLL_SECONDS, SHUTDOWN_SECONDS
 from braid.kernel.limits.store import STORE_CALL_SECONDS
 from braid.kernel.ports import Host
 from braid.rpc.grpc_transport import GrpcTransport
+from braid.rpc.tls import TlsServing
 from braid.runtime.opening import open_archive, open_store
 from braid.runtime.replica import Replica
 from braid.runtime.service import Service
 from braid.runtime.settings import Settings, split_address
-from braid.runtime.telemetry import Metrics, configure_logs, make_metrics
+from braid.runtime.telemetry import Metrics, configure_logs, make_metrics, make_tls_metrics
 
 
 def serve(service: Service | Callable[[Host], Service], settings: Settings) -> int:
@@ -66,10 +69,11 @@ class _Process:
             service,
             host,
             store,
-            GrpcTransport(),
+            make_transport(settings, metrics),
             address=settings.listen,
             instance=settings.instance,
             advertise=settings.advertise,
+            tls_advertise=settings.tls_advertise,
             session_ttl_seconds=settings.session_ttl_seconds,
             metrics=metrics,
             archive=archive,
@@ -117,7 +121,13 @@ class _Process:
         await replica.ready()
         replica.log.info("serving", address=replica.address, metrics=metrics_url)
         if self._settings.ready_file is not None:
-            ready = {"address": replica.address, "metrics": metrics_url, "pid": os.getpid()}
+            ready = {
+                "address": replica.address,
+                "tls_address": replica.endpoint.tls_address,
+                "health": replica.health_address,
+                "metrics": metrics_url,
+                "pid": os.getpid(),
+            }
             _write_whole(self._settings.ready_file, json.dumps(ready))
 
     async def _watch_parent(self, replica: Replica, host: Host) -> None:
@@ -128,6 +138,23 @@ class _Process:
             replica.log.warning("the parent process is gone", parent=parent)
             replica.stop()
             self._ending.set()
+
+
+def make_transport(settings: Settings, metrics: Metrics) -> GrpcTransport:
+    """The way control RPCs come and go: in plaintext, over mutual TLS, or both. Raises `Invalid` for unusable files."""
+    if settings.tls is None:
+        return GrpcTransport(serving=TlsServing(health_listen=settings.health_listen))
+    tls_metrics = make_tls_metrics(metrics)
+    files = TlsFiles(settings.tls, tls_metrics.unusable_files.inc)
+    # Each scrape looks at the files, so that a broken one is counted where nobody connects.
+    tls_metrics.expiry_seconds.set_function(lambda: files.current().expires_at - time.time())
+    permissive_listen = settings.tls_listen or f"{split_address(settings.listen)[0]}:0"
+    serving = TlsServing(
+        permissive_listen=permissive_listen if settings.permissive else "",
+        health_listen=settings.health_listen,
+        connection_seconds=settings.tls_connection_seconds,
+    )
+    return GrpcTransport(files, serving)
 
 
 def _serve_metrics(address: str, metrics: Metrics) -> str:

@@ -56,12 +56,14 @@ class Replica:
         address: str,
         instance: str,
         advertise: str = "",
+        tls_advertise: str = "",
         session_ttl_seconds: float = SESSION_TTL_SECONDS,
         metrics: Metrics | None = None,
         archive: Archive | None = None,
     ) -> None:
         """Prepares a replica that listens at `address` and is reached at `advertise` (by default where it listens).
 
+        Where its transport serves mutual TLS at a second address, that is reached at `tls_advertise`.
         Without an `archive`, what snapshots take from the event store is gone.
         """
         self.instance = instance
@@ -84,6 +86,7 @@ class Replica:
         self._service = service
         self._listen = address
         self._advertise = advertise
+        self._tls_advertise = tls_advertise
         self._ttl_seconds = session_ttl_seconds
         self._directory = Directory(transport, host, source=self._store_directory.endpoints)
         self._server: RpcServer | None = None
@@ -106,6 +109,26 @@ class Replica:
     def address(self) -> str:
         """Where it is reached; '' before it serves."""
         return self._advertise or (self._server.address if self._server else "")
+
+    @property
+    def endpoint(self) -> Endpoint:
+        """How it stands in the directory."""
+        return Endpoint(self.name, self.instance, self.address, self._tls_address)
+
+    @property
+    def health_address(self) -> str:
+        """Where it answers health checks to callers without a certificate; '' before it serves."""
+        return self._server.health_address if self._server else ""
+
+    @property
+    def _tls_address(self) -> str:
+        """Where it is reached over mutual TLS; '' where it serves none."""
+        if self._server is None or not self._server.tls_address:
+            return ""
+        if self._server.tls_address == self._server.address:
+            return self.address
+        host, port = self.address.rpartition(":")[0], self._server.tls_address.rpartition(":")[2]
+        return self._tls_advertise or f"{host}:{port}"
 
     @property
     def store_trouble(self) -> str:
@@ -231,7 +254,7 @@ class Replica:
         watches = [self._set_after(session.lost, over), self._set_after(self._stopping.wait, over)]
         watching = [self.host.tasks.spawn(watch, f"{self.instance} session") for watch in watches]
         try:
-            await self.store.publish(Endpoint(self.name, self.instance, self.address), session)
+            await self.store.publish(self.endpoint, session)
             self._store_trouble = ""
             backoff.reset()
             while not over.is_set():
@@ -248,8 +271,7 @@ class Replica:
         if self.aggregates.corrupt is not None:
             await over.wait()
             return
-        endpoint = Endpoint(self.name, self.instance, self.address)
-        leader = await self._unless(over, self.store.campaign(endpoint, session))
+        leader = await self._unless(over, self.store.campaign(self.endpoint, session))
         if leader is None:
             return
         try:

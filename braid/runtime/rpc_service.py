@@ -95,7 +95,13 @@ class _Events:
             found = await self._led(request, found)
         return ListEndpointsResponse(
             endpoints=[
-                Endpoint(service=each.service, instance=each.instance, address=each.address, leader=each.leader)
+                Endpoint(
+                    service=each.service,
+                    instance=each.instance,
+                    address=each.address,
+                    leader=each.leader,
+                    tls_address=each.tls_address,
+                )
                 for each in found
             ],
             time_ms=self._replica.host.clock.now_ms(),

@@ -20,7 +20,7 @@ from braid.host.tls import CA_VARIABLE, CERTIFICATE_VARIABLE, KEY_VARIABLE, Tls,
 from braid.kernel.errors import Invalid
 from braid.kernel.ids import check_name
 from braid.kernel.limits.archive import ARCHIVE_RETENTION_DAYS
-from braid.kernel.limits.rpc import TLS_RELOAD_SECONDS
+from braid.kernel.limits.rpc import TLS_CONNECTION_SECONDS, TLS_RELOAD_SECONDS
 from braid.kernel.limits.store import SESSION_TTL_SECONDS
 
 CONFIG_VARIABLE = "BRAID_CONFIG"
@@ -50,11 +50,14 @@ class Settings(BaseSettings):
         tls_key: Its private key, a PEM file that nobody else may read.
         tls_ca: The authorities that sign the certificates of clients and other replicas, a PEM file.
         tls_reload_seconds: The three files are looked at again after so long.
+        tls_connection_seconds: A connection over mutual TLS takes no new calls after about so long, and its streams end
+            within as long again: an authority that was removed is gone by then.
         tls_listen: Where mutual TLS is served in the mode `permissive`, `host:port`; by default any port at the host of
             `listen`.
         tls_advertise: How others reach that, `host:port`; by default the host of `advertise` and the port of
             `tls_listen`.
-        health_listen: Where health checks need no client certificate in the mode `required`, `host:port`.
+        health_listen: Where health checks alone are answered, without a client certificate, `host:port`. By default any
+            port of 127.0.0.1 in the mode `required`, and none in the others: `listen` answers them there.
         clock_offset_file: For fault tests: a file with the milliseconds that this process's wall clock is to be off.
     """
 
@@ -76,9 +79,10 @@ class Settings(BaseSettings):
     tls_key: Path | None = None
     tls_ca: Path | None = None
     tls_reload_seconds: float = Field(default=TLS_RELOAD_SECONDS, gt=0, allow_inf_nan=False)
+    tls_connection_seconds: float = Field(default=TLS_CONNECTION_SECONDS, ge=1, allow_inf_nan=False)
     tls_listen: str = ""
     tls_advertise: str = ""
-    health_listen: str = "127.0.0.1:0"
+    health_listen: str = ""
     clock_offset_file: Path | None = None
 
     @classmethod

@@ -77,6 +77,29 @@ def make_metrics(service: str, instance: str) -> Metrics:
 
 
 @dataclass(frozen=True, slots=True)
+class TlsMetrics:
+    """What a replica with a certificate tells beside the runtime's metrics."""
+
+    expiry_seconds: Gauge
+    unusable_files: Counter
+
+
+def make_tls_metrics(metrics: Metrics) -> TlsMetrics:
+    """The instruments of mutual TLS; a replica without a certificate has none, so that none seems to expire."""
+    registry = metrics.registry
+    return TlsMetrics(
+        expiry_seconds=Gauge(
+            "braid_tls_certificate_expiry_seconds", "Time until this replica's certificate ends", registry=registry
+        ),
+        unusable_files=Counter(
+            "braid_tls_files_unusable",
+            "Times the TLS files changed and could not be used, so that those read before stayed in use",
+            registry=registry,
+        ),
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class DlqMetrics:
     """The dlq service's own instruments."""
 

@@ -59,7 +59,8 @@ async def batch_ranges(options: ReadOptions) -> list[LogRange]:
         OffsetOutOfRange: offsets below a log's start, and `failOnDataLoss` is true.
         Unavailable: no registry answers, or a cluster was away for `clusterWaitSeconds`.
     """
-    async with connect(options.mesh.endpoint, client_id=options.mesh.client_id, zone=options.mesh.zone) as mesh:
+    wanted = options.mesh
+    async with connect(wanted.endpoint, client_id=wanted.client_id, zone=wanted.zone, tls=wanted.tls) as mesh:
         found = await channel_places(mesh.service("registry"), options.mesh.stream, options.lanes)
     places = {
         LeaseId(ChannelId.parse(place.channel), number): place for place in found for number in range(place.partitions)

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from braid.client.records.where import Where
+from braid.host.tls import Tls, tls_of_files
 from braid.kernel.errors import Invalid, Unsupported
 from braid.kernel.ids import LeaseId, check_name
 from braid.kernel.limits.client import DELIVERY_TIMEOUT_SECONDS
@@ -23,7 +24,8 @@ LATEST: Final = "latest"
 UNNAMED: Final = "braid-spark"  # the client id of who gives none
 Position = str | datetime | Mapping[LeaseId, int]
 
-_MESH: Final = ("endpoint", "stream", "clientId", "zone")
+_TLS: Final = ("tls.certificate", "tls.key", "tls.ca")
+_MESH: Final = ("endpoint", "stream", "clientId", "zone", *_TLS)
 _READ: Final = (
     *("lanes", "where", "failOnDataLoss", "includeHeaders", "minPartitions", "clusterWaitSeconds"),
     *("startingOffsets", "startingTimestamp"),
@@ -50,12 +52,14 @@ class MeshOptions:
         stream: The stream read or written.
         client_id: Who connects, as people will see it.
         zone: Where Spark runs; nearer clusters are preferred.
+        tls: Paths of the files of mutual TLS on every machine that Spark runs on; None for those of the environment.
     """
 
     endpoint: str
     stream: str
     client_id: str = UNNAMED
     zone: str = ""
+    tls: Tls | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +194,7 @@ def _mesh(given: "_Given") -> MeshOptions:
         stream=given.name("stream", "the stream's name"),
         client_id=given.text("clientId", given.text("kafka.client.id", UNNAMED)),
         zone=given.text("zone", given.text("kafka.client.rack", "")),
+        tls=tls_of_files(*(given.text(name, "") for name in _TLS), names=_TLS),
     )
 
 

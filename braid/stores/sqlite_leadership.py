@@ -5,7 +5,7 @@ machine share.
 """
 
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from braid.kernel.ports import Endpoint, Fence, Leader
@@ -13,6 +13,14 @@ from braid.stores.session import session_over
 from braid.stores.sqlite_histories import next_revision
 from braid.stores.sqlite_process import ProcessIdentity, is_dead
 
+_TLS_TABLE: Final = """
+CREATE TABLE IF NOT EXISTS endpoint_tls (
+    service TEXT NOT NULL, instance TEXT NOT NULL,
+    tls_address TEXT NOT NULL,
+    session TEXT NOT NULL REFERENCES session ON DELETE CASCADE,
+    PRIMARY KEY (service, instance)
+) STRICT
+"""
 _HOLDER: Final = "session.expires, session.boot, session.namespace, session.pid, session.started"
 
 
@@ -82,6 +90,12 @@ def publish(connection: sqlite3.Connection, endpoint: Endpoint, session: str, no
     _check_session(connection, session)
     row = (endpoint.service, endpoint.instance, endpoint.address, session)
     connection.execute("INSERT OR REPLACE INTO endpoint VALUES (?, ?, ?, ?)", row)
+    # Made here and not with the other tables: stores of earlier releases lack it, and those go on without it.
+    connection.execute(_TLS_TABLE)
+    connection.execute(
+        "INSERT OR REPLACE INTO endpoint_tls VALUES (?, ?, ?, ?)",
+        (endpoint.service, endpoint.instance, endpoint.tls_address, session),
+    )
     next_revision(connection)
 
 
@@ -90,8 +104,22 @@ def read_directory(connection: sqlite3.Connection, now: float) -> Sequence[Endpo
     rows = connection.execute(
         f"SELECT service, instance, address, {_HOLDER} FROM endpoint"
         " JOIN session ON session.id = endpoint.session ORDER BY service, instance"
+    ).fetchall()
+    tls = _tls_addresses(connection)
+    live = [row[:3] for row in rows if not _is_over(row[3:], now)]
+    return [
+        Endpoint(service, instance, address, tls.get((service, instance), "")) for service, instance, address in live
+    ]
+
+
+def _tls_addresses(connection: sqlite3.Connection) -> Mapping[tuple[str, str], str]:
+    """Where replicas serve mutual TLS, by service and instance, as their present sessions published it."""
+    if connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'endpoint_tls'").fetchone() is None:
+        return {}
+    rows = connection.execute(
+        "SELECT service, instance, tls_address FROM endpoint_tls JOIN endpoint USING (service, instance, session)"
     )
-    return [Endpoint(*row[:3]) for row in rows if not _is_over(row[3:], now)]
+    return {(service, instance): address for service, instance, address in rows}
 
 
 def _leader(service: str, revision: int, instance: str, address: str) -> Leader:

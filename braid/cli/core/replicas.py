@@ -17,7 +17,7 @@ class ReplicaConnection:
 
     def __init__(self, session: Session, known: KnownEndpoint) -> None:
         self._service = known.service
-        self._channel = session.ports.transport.channel(known.address)
+        self._channel = session.ports.transport.channel(known.address, known.tls_address)
 
     async def ask(self, method: str, request: object, response_type: type[T], seconds: float) -> T:
         """Calls a method within so many seconds. Raises what it answers."""

@@ -80,7 +80,10 @@ class Session:
             except BraidError as error:
                 failure = error
                 continue
-            return [KnownEndpoint(each.service, each.instance, each.address, each.leader) for each in answer.endpoints]
+            return [
+                KnownEndpoint(each.service, each.instance, each.address, each.leader, each.tls_address)
+                for each in answer.endpoints
+            ]
         raise failure
 
     async def read(self, service: str, method: str, request: object, response_type: type[T]) -> T:
@@ -152,7 +155,7 @@ async def open_session(endpoint: Endpoint, terminal: Terminal) -> AsyncIterator[
     if endpoint.note and terminal.interactive:
         terminal.note(endpoint.note)
     client_id = f"{_user()}@braid"
-    ports = system_ports(client_id)
+    ports = system_ports(client_id, endpoint.tls)
     # Asked once: whoever sits at a terminal would rather know at once that nobody is there.
     mesh = Mesh(
         ports.host, ports.kafka, ports.transport, endpoint.addresses, client_id, "", open_seconds=0.0, found=endpoint

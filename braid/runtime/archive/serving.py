@@ -169,10 +169,11 @@ class PeerArchive:
 
     shared = False
 
-    def __init__(self, transport: RpcTransport, service: str, address: str) -> None:
+    def __init__(self, transport: RpcTransport, service: str, address: str, tls_address: str = "") -> None:
         self._transport = transport
         self._service = service
         self._address = address
+        self._tls_address = tls_address
         self._channel: RpcChannel | None = None
 
     async def list(self, prefix: str) -> Sequence[ArchivedObject]:
@@ -212,7 +213,7 @@ class PeerArchive:
 
     async def _call(self, method: str, request: object, response_type: type[T]) -> T:
         if self._channel is None:
-            self._channel = self._transport.channel(self._address)
+            self._channel = self._transport.channel(self._address, self._tls_address)
         options = CallOptions(ARCHIVE_CALL_SECONDS, principal=self._service)
         return await self._channel.unary(method_path(self._service, method), request, response_type, options)
 
@@ -240,11 +241,13 @@ class PeerArchives:
         except Unavailable:
             return ()
         own = self._own_address()
-        addresses = [each.address for each in found if each.service == self._service and each.address != own]
-        for gone in self._archives.keys() - set(addresses):
+        peers = {
+            each.address: each.tls_address for each in found if each.service == self._service and each.address != own
+        }
+        for gone in self._archives.keys() - peers.keys():
             await self._archives.pop(gone).close()
-        for address in addresses:
-            self._archives.setdefault(address, PeerArchive(self._transport, self._service, address))
+        for way in peers.items():
+            self._archives.setdefault(way[0], PeerArchive(self._transport, self._service, *way))
         return list(self._archives.values())
 
     async def close(self) -> None:

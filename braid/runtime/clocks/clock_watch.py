@@ -46,7 +46,8 @@ class ClockWatch:
         """The replica's clock ahead of this one's; None when it does not answer."""
         channel = self._channels.get(endpoint.address)
         if channel is None:
-            channel = self._channels[endpoint.address] = self._replica.transport.channel(endpoint.address)
+            channel = self._replica.transport.channel(endpoint.address, endpoint.tls_address)
+            self._channels[endpoint.address] = channel
         clock, path = self._replica.host.clock, method_path(endpoint.service, "ListEndpoints")
         try:
             asked, asked_ms = clock.elapsed(), clock.now_ms()

@@ -72,14 +72,18 @@ async def find_leader(client: EtcdClient, service: str) -> Leader | None:
 
 def store_endpoint(endpoint: Endpoint) -> bytes:
     """An endpoint as a value."""
-    message = stored.StoredEndpoint(service=endpoint.service, instance=endpoint.instance, address=endpoint.address)
-    return message.SerializeToString()
+    return stored.StoredEndpoint(
+        service=endpoint.service,
+        instance=endpoint.instance,
+        address=endpoint.address,
+        tls_address=endpoint.tls_address,
+    ).SerializeToString()
 
 
 def read_endpoint(kv: wire.KeyValue) -> Endpoint:
     """The endpoint in a value."""
     message = stored.StoredEndpoint.FromString(kv.value)
-    return Endpoint(message.service, message.instance, message.address)
+    return Endpoint(message.service, message.instance, message.address, message.tls_address)
 
 
 def read_leader(kv: wire.KeyValue) -> Leader:

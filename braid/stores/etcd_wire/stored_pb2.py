@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n#braid/stores/etcd_wire/stored.proto\x12\x16\x62raid.stores.etcd_wire\"\x1e\n\nStoredHead\x12\x10\n\x08sequence\x18\x01 \x01(\x03\"?\n\x0bStoredBatch\x12\x11\n\tappend_id\x18\x01 \x01(\t\x12\r\n\x05\x66irst\x18\x02 \x01(\x03\x12\x0e\n\x06\x65vents\x18\x03 \x03(\x0c\"e\n\x0eStoredManifest\x12\x10\n\x08sequence\x18\x01 \x01(\x03\x12\x0e\n\x06upload\x18\x02 \x01(\t\x12\x0e\n\x06\x63hunks\x18\x03 \x01(\x05\x12\x12\n\nsize_bytes\x18\x04 \x01(\x03\x12\r\n\x05\x63rc32\x18\x05 \x01(\r\"D\n\x0eStoredEndpoint\x12\x0f\n\x07service\x18\x01 \x01(\t\x12\x10\n\x08instance\x18\x02 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x03 \x01(\tb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n#braid/stores/etcd_wire/stored.proto\x12\x16\x62raid.stores.etcd_wire\"\x1e\n\nStoredHead\x12\x10\n\x08sequence\x18\x01 \x01(\x03\"?\n\x0bStoredBatch\x12\x11\n\tappend_id\x18\x01 \x01(\t\x12\r\n\x05\x66irst\x18\x02 \x01(\x03\x12\x0e\n\x06\x65vents\x18\x03 \x03(\x0c\"e\n\x0eStoredManifest\x12\x10\n\x08sequence\x18\x01 \x01(\x03\x12\x0e\n\x06upload\x18\x02 \x01(\t\x12\x0e\n\x06\x63hunks\x18\x03 \x01(\x05\x12\x12\n\nsize_bytes\x18\x04 \x01(\x03\x12\r\n\x05\x63rc32\x18\x05 \x01(\r\"Y\n\x0eStoredEndpoint\x12\x0f\n\x07service\x18\x01 \x01(\t\x12\x10\n\x08instance\x18\x02 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x03 \x01(\t\x12\x13\n\x0btls_address\x18\x04 \x01(\tb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -38,5 +38,5 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_STOREDMANIFEST']._serialized_start=160
   _globals['_STOREDMANIFEST']._serialized_end=261
   _globals['_STOREDENDPOINT']._serialized_start=263
-  _globals['_STOREDENDPOINT']._serialized_end=331
+  _globals['_STOREDENDPOINT']._serialized_end=352
 # @@protoc_insertion_point(module_scope)

@@ -117,19 +117,22 @@ class StoredEndpoint(_message.Message):
     SERVICE_FIELD_NUMBER: _builtins.int
     INSTANCE_FIELD_NUMBER: _builtins.int
     ADDRESS_FIELD_NUMBER: _builtins.int
+    TLS_ADDRESS_FIELD_NUMBER: _builtins.int
     service: _builtins.str
     instance: _builtins.str
     address: _builtins.str
+    tls_address: _builtins.str
     def __init__(
         self,
         *,
         service: _builtins.str = ...,
         instance: _builtins.str = ...,
         address: _builtins.str = ...,
+        tls_address: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "instance", b"instance", "service", b"service"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "instance", b"instance", "service", b"service", "tls_address", b"tls_address"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

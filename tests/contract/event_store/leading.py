@@ -1,6 +1,7 @@
 """The contract of sessions, election and directory."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
@@ -192,5 +193,8 @@ async def the_directory_lists_live_replicas_in_order(harness: EventStoreHarness)
     moved = Endpoint("registry", "a", "elsewhere:1")
     await store.publish(moved, mine)
     assert await _published(other) == [replica("a", "assigner"), moved, replica("b")]
+    assert [each.tls_address for each in await _published(other)] == ["", "", ""]
+    await store.publish(replace(moved, tls_address="elsewhere:2"), mine)
+    assert [each.tls_address for each in await _published(other)] == ["", "elsewhere:2", ""]
     await mine.close()
     assert await _published(other) == [replica("b")]

@@ -204,6 +204,15 @@ async def test_a_permissive_server_serves_both(authority: Authority, tmp_path: P
         assert await asked(permissive, server.address) == "alice False"  # who tells no other address
 
 
+async def test_a_plaintext_server_may_answer_health_checks_elsewhere() -> None:
+    async with serving(GrpcTransport(serving=TlsServing(health_listen="127.0.0.1:0"))) as server:
+        assert not server.tls_address
+        async with grpc.aio.insecure_channel(server.health_address) as channel:
+            answer = await HealthStub(channel).Check(HealthCheckRequest())
+    assert server.health_address != server.address
+    assert answer.status == HealthCheckResponse.NOT_SERVING
+
+
 async def test_health_is_told_without_a_certificate(server: RpcServer) -> None:
     assert server.tls_address == server.address != server.health_address
     server.set_serving(True)

@@ -8,6 +8,7 @@ import braid
 import braid.sync
 from braid.client.mesh import Mesh, system_ports
 from braid.host.endpoints import Choice, Endpoint, contexts_path, resolve
+from braid.host.tls import Tls
 from braid.kernel.errors import Invalid, Unavailable
 
 CONTEXTS = "current: home\ncontexts:\n  home: {endpoint: 'home:1'}\n  work: {endpoint: 'a:1,b:2'}\n"
@@ -122,3 +123,59 @@ async def how_it_fails(found: Endpoint) -> Unavailable:
     with pytest.raises(Unavailable) as failed:
         await mesh.__aenter__()
     return failed.value
+
+
+FILES = {"BRAID_TLS_CERTIFICATE": "/e.crt", "BRAID_TLS_KEY": "/e.key", "BRAID_TLS_CA": "/e-ca.crt"}
+TLS_CONTEXT = """
+current: home
+contexts:
+  home: {endpoint: "home:1", tls: {certificate: alice.crt, key: /keys/alice.key, ca: ../ca.crt}}
+"""
+
+
+def test_files_of_mutual_tls_stand_beside_a_contexts_endpoint(tmp_path: Path) -> None:
+    path = tmp_path / "contexts.yaml"
+    path.write_text(TLS_CONTEXT)
+    found = resolve(Choice(), {"BRAID_CONTEXTS": str(path)}, tmp_path)
+    assert found.tls == Tls(tmp_path / "alice.crt", Path("/keys/alice.key"), tmp_path / ".." / "ca.crt")
+
+
+def test_files_of_mutual_tls_stand_beside_a_local_meshs_endpoint(tmp_path: Path) -> None:
+    ready(tmp_path, '{"endpoint": "a:1", "tls": {"certificate": "me.crt", "key": "me.key", "ca": "ca.crt"}}')
+    home = tmp_path / ".braid"
+    found = resolve(Choice(), {"HOME": str(tmp_path)}, tmp_path)
+    assert found.tls == Tls(home / "me.crt", home / "me.key", home / "ca.crt")
+
+
+def test_named_files_come_before_the_environment_before_a_context(tmp_path: Path) -> None:
+    path = tmp_path / "contexts.yaml"
+    path.write_text(TLS_CONTEXT)
+    environment = {"BRAID_CONTEXTS": str(path), **FILES}
+    of_environment = Tls(Path("/e.crt"), Path("/e.key"), Path("/e-ca.crt"))
+    named = Tls(Path("/n.crt"), Path("/n.key"), Path("/n-ca.crt"))
+    assert resolve(Choice(), environment, tmp_path).tls == of_environment
+    assert resolve(Choice(tls=named), environment, tmp_path).tls == named
+    assert resolve(Choice("here:1"), {"BRAID_CONTEXTS": str(path)}, tmp_path).tls is None
+
+
+@pytest.mark.parametrize(
+    ("entry", "field", "said"),
+    [
+        ("{certificate: a, key: b}", "contexts.home.tls.ca", "is not set, though contexts.home.tls.certificate is"),
+        ("{cert: a, key: b, ca: c}", "contexts.home.tls", "has no 'cert'"),
+        ("a.pem", "contexts.home.tls", "is no mapping"),
+    ],
+)
+def test_files_of_mutual_tls_out_of_form_are_refused(entry: str, field: str, said: str, tmp_path: Path) -> None:
+    path = tmp_path / "contexts.yaml"
+    path.write_text(f"current: home\ncontexts: {{home: {{endpoint: 'home:1', tls: {entry}}}}}")
+    with pytest.raises(Invalid, match=said) as error:
+        resolve(Choice(), {"BRAID_CONTEXTS": str(path)}, tmp_path)
+    assert error.value.field == field
+
+
+def test_connecting_refuses_files_that_cannot_be_used(tmp_path: Path) -> None:
+    missing = Tls(tmp_path / "tls.crt", tmp_path / "tls.key", tmp_path / "ca.crt")
+    with pytest.raises(Invalid, match="does not exist") as error:
+        braid.connect("here:1", tls=missing)
+    assert error.value.field == "tls.certificate"

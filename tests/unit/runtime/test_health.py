@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import grpc
 import pytest
@@ -71,6 +72,24 @@ def test_one_that_is_gone_is_not(serving: Serving, capsys: pytest.CaptureFixture
 )
 def test_whom_it_asks(arguments: list[str], listen: str, address: str) -> None:
     assert address_of(arguments, {LISTEN_VARIABLE: listen}) == address
+
+
+@pytest.mark.parametrize(
+    ("ready", "environment", "address"),
+    [
+        ('{"address": "a:1", "health": "127.0.0.1:3"}', {"BRAID_HEALTH_LISTEN": "b:4"}, "127.0.0.1:3"),
+        ('{"address": "a:1"}', {"BRAID_HEALTH_LISTEN": "0.0.0.0:4", "BRAID_LISTEN": "a:1"}, "127.0.0.1:4"),
+        ("{", {"BRAID_LISTEN": "a:1"}, "a:1"),
+        ("", {"BRAID_HEALTH_LISTEN": "127.0.0.1:0", "BRAID_LISTEN": "a:1"}, "a:1"),
+    ],
+)
+def test_it_asks_where_no_certificate_is_wanted(
+    ready: str, environment: dict[str, str], address: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "ready.json"
+    if ready:
+        file.write_text(ready)
+    assert address_of([], {"BRAID_READY_FILE": str(file), **environment}) == address
 
 
 def test_nobody_to_ask_is_wrong_usage(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

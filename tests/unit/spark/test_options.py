@@ -1,10 +1,13 @@
 """Options: what is taken, and for everything else an error that names the option and what to do."""
 
+import pickle
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 
 from braid.client.records.where import Where
+from braid.host.tls import Tls
 from braid.kernel.errors import BraidError, Invalid
 from braid.kernel.ids import LeaseId
 from braid.spark.options import batch_options, stream_options, write_options
@@ -28,6 +31,17 @@ def test_keys_arrive_lower_cased_and_values_as_text() -> None:
     assert (options.group, options.max_offsets_per_trigger, options.min_partitions) == ("events", 500, 6)
     assert (options.include_headers, options.fail_on_data_loss) == (True, False)
     assert (options.lanes, options.mesh.zone) == (("live", "bulk"), "a")
+
+
+def test_files_of_mutual_tls_travel_as_paths() -> None:
+    files = {"tls.certificate": "/a.crt", "tls.key": "/a.key", "tls.ca": "/ca.crt"}
+    wanted = Tls(Path("/a.crt"), Path("/a.key"), Path("/ca.crt"))
+    assert batch_options({**MESH, **files}).mesh.tls == wanted
+    assert pickle.loads(pickle.dumps(write_options({**MESH, **files}))).mesh.tls == wanted
+    assert stream_options(GROUP).mesh.tls is None
+    with pytest.raises(Invalid, match="is not set") as error:
+        batch_options({**MESH, "tls.ca": "/ca.crt"})
+    assert error.value.field == "tls.certificate"
 
 
 def test_a_read_begins_at_the_start_unless_told_otherwise() -> None:

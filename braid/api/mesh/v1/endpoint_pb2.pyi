@@ -28,6 +28,7 @@ class Endpoint(_message.Message):
     INSTANCE_FIELD_NUMBER: _builtins.int
     ADDRESS_FIELD_NUMBER: _builtins.int
     LEADER_FIELD_NUMBER: _builtins.int
+    TLS_ADDRESS_FIELD_NUMBER: _builtins.int
     service: _builtins.str
     instance: _builtins.str
     """`registry-0`."""
@@ -35,6 +36,8 @@ class Endpoint(_message.Message):
     """`host:port`, as applications reach it."""
     leader: _builtins.bool
     """Whether it leads its service, as far as the answering replica knows."""
+    tls_address: _builtins.str
+    """Where it serves mutual TLS, which may be `address`; empty where it serves plaintext alone, or is of an older release."""
     def __init__(
         self,
         *,
@@ -42,10 +45,11 @@ class Endpoint(_message.Message):
         instance: _builtins.str = ...,
         address: _builtins.str = ...,
         leader: _builtins.bool = ...,
+        tls_address: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "instance", b"instance", "leader", b"leader", "service", b"service"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "instance", b"instance", "leader", b"leader", "service", b"service", "tls_address", b"tls_address"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
