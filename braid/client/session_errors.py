@@ -4,7 +4,7 @@ from typing import Final
 
 from braid.kernel.errors import BraidError, Code, GroupOccupied
 
-_FINAL: Final = (Code.NOT_FOUND, Code.INVALID_ARGUMENT, Code.PERMISSION_DENIED)
+_FINAL: Final = (Code.NOT_FOUND, Code.INVALID_ARGUMENT, Code.PERMISSION_DENIED, Code.UNAUTHENTICATED)
 
 
 def is_final(error: BraidError) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextvars import Context
 from typing import Final
 
-from braid.kernel.errors import BraidError, Unavailable
+from braid.kernel.errors import BraidError, StreamExpired, Unavailable
 from braid.kernel.limits.rpc import KEEPALIVE_INTERVAL_SECONDS, KEEPALIVE_TIMEOUT_SECONDS, STREAM_INBOX_MESSAGES_MAX
 from braid.kernel.ports import Caller, Clock, Randomness, RpcService
 from braid.rpc.inbox import Inbox
@@ -55,6 +55,13 @@ class MemoryNetwork:
             self._cuts.pop(link, None)
         for call in tuple(self._calls.values()):
             call.resume()
+
+    def expire(self, process: str) -> None:
+        """A process's streams have lasted as long as their servers let them."""
+        expired = StreamExpired("the stream lasted as long as one may", remedy="open it again")
+        for call in tuple(self._calls.values()):
+            if call.client == process and call.streams:
+                call.break_stream(expired)
 
     def kill(self, process: str) -> None:
         """The process is gone: its addresses are free, its handlers end, its peers' kernels break their calls."""
@@ -270,6 +277,11 @@ class Call:
         """An attempt to connect does not last for ever."""
         if not self._arrived:
             self._lost_at_client(Unavailable(f"{self.address}: cannot connect"))
+
+    @property
+    def streams(self) -> bool:
+        """Whether it is served, and no call of one request and one response."""
+        return self._listener is not None and self.method not in self._listener.service.unary
 
     def break_stream(self, error: BraidError) -> None:
         """The serving replica ends the call from its side: a stream's handler is told, a response stream is cut off."""

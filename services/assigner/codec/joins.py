@@ -42,6 +42,7 @@ def hello_of(message: join_pb2.MemberHello, member: str, caller: Caller, held: t
         tuple(message.capabilities),
         caller.peer,
         held,
+        caller.principal if caller.authenticated else "",
     )
 
 

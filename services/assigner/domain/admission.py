@@ -5,7 +5,7 @@ Every refusal names the field at fault, as the request spells it (`spec.streams`
 
 from typing import Final
 
-from braid.kernel.errors import Conflict, Exhausted, Invalid, NotFound, Refused, Unsupported
+from braid.kernel.errors import Conflict, Exhausted, Invalid, NotFound, Refused, Unauthenticated, Unsupported
 from braid.kernel.ids import ChannelId, check_name
 from braid.kernel.limits.leases import GROUP_MEMBERS_MAX, GROUP_STREAMS_MAX, HELLO_TEXT_MAX, LEASE_MS_MAX, LEASE_MS_MIN
 from braid.kernel.limits.names import LANES_MAX
@@ -61,6 +61,24 @@ def check_known(spec: GroupSpec, view: ChannelView) -> None:
             raise NotFound(
                 f"no stream of the group has a lane {lane!r}", field=f"spec.lanes.{lane}", remedy=f"use {known}"
             )
+
+
+def check_owner(state: Group, member: str, principal: str) -> None:
+    """Raises `Unauthenticated` when a member that joined with a certificate comes back without it, or with another's.
+
+    Args:
+        state: The group.
+        member: The id of who comes back.
+        principal: That of its certificate; empty where it shows none.
+    """
+    known = state.members.get(member)
+    if known is not None and known.principal and known.principal != principal:
+        other = principal or "a caller without TLS"
+        raise Unauthenticated(
+            f"member {member} of {state.name} joined as {known.principal}, not as {other}",
+            field="hello.member_id",
+            remedy="leave the member id out, and join as a new member",
+        )
 
 
 def check_hello(hello: Hello) -> None:

@@ -196,6 +196,7 @@ def _join(state: Group, command: JoinMember, context: Context) -> Sequence[Event
     """A known member keeps what it still holds; what it does not name it has dropped, so that is free again."""
     hello = command.hello
     admission.check_hello(hello)
+    admission.check_owner(state, hello.member, hello.principal)
     events: list[Event] = []
     if state.spec is None:
         if command.view is None:
@@ -221,8 +222,8 @@ def _join(state: Group, command: JoinMember, context: Context) -> Sequence[Event
 def _joins_anew(state: Group, hello: Hello) -> bool:
     member = state.members.get(hello.member)
     return member is None or (
-        (member.client_id, member.zone, member.capacity, member.protocol_version, member.capabilities)
-        != (hello.client_id, hello.zone, hello.capacity, hello.protocol_version, hello.capabilities)
+        (member.client_id, member.zone, member.capacity, member.protocol_version, member.capabilities, member.principal)
+        != (hello.client_id, hello.zone, hello.capacity, hello.protocol_version, hello.capabilities, hello.principal)
     )
 
 
@@ -235,6 +236,7 @@ def _joined(hello: Hello) -> Event:
         hello.protocol_version,
         hello.capabilities,
         hello.peer,
+        hello.principal,
     )
 
 

@@ -99,6 +99,7 @@ def _joined(state: Group, event: MemberJoined, context: Context) -> Group:
         event.capabilities,
         event.peer,
         context.now_ms if known is None else known.joined_at_ms,
+        event.principal,
     )
     return replace(state.with_member(member), idle_since_ms=0, idle_expired=False, idle_alerted=False)
 

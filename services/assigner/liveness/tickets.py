@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 class Origin(NamedTuple):
-    """Whose streams belong together: one connection of one principal."""
+    """Whose streams belong together: one connection of one principal, or all of a principal with a certificate."""
 
     peer: str
     tenant: str
@@ -22,8 +22,8 @@ class Origin(NamedTuple):
 
 
 def origin_of(caller: Caller) -> Origin:
-    """Where a stream comes from."""
-    return Origin(caller.peer, caller.tenant, caller.principal)
+    """Where a stream comes from. Whoever has a certificate opens connections anew when it is rotated."""
+    return Origin("" if caller.authenticated else caller.peer, caller.tenant, caller.principal)
 
 
 class Tickets(Generic[T]):

@@ -15,7 +15,12 @@ from services.assigner.model.stopped_lanes import StopCommand
 
 @dataclass(frozen=True, slots=True)
 class Hello:
-    """How a member introduces itself; `held` are the (lease, epoch) pairs it still holds after a reconnect."""
+    """How a member introduces itself.
+
+    Attributes:
+        held: The (lease, epoch) pairs it still holds after a reconnect.
+        principal: That of its certificate; empty where it shows none.
+    """
 
     member: str
     client_id: str
@@ -25,6 +30,7 @@ class Hello:
     capabilities: tuple[str, ...]
     peer: str
     held: tuple[tuple[str, int], ...] = ()
+    principal: str = ""
 
 
 @dataclass(frozen=True, slots=True)

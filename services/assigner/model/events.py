@@ -59,7 +59,7 @@ class StartFixed:
 
 @dataclass(frozen=True, slots=True)
 class MemberJoined:
-    """A process joined, or came back with other properties."""
+    """A process joined, or came back with other properties. `principal` is a certificate's; empty where it has none."""
 
     member: str
     client_id: str
@@ -68,6 +68,7 @@ class MemberJoined:
     protocol_version: int
     capabilities: tuple[str, ...]
     peer: str
+    principal: str = ""
 
 
 class GoneReason(Enum):

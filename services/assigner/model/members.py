@@ -15,7 +15,7 @@ _CHANGES_MAX: Final = 256  # put into columns together; those of more are made a
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One process of the group."""
+    """One process of the group. `principal` is that of the certificate it joined with; empty where it showed none."""
 
     id: str
     client_id: str
@@ -25,6 +25,7 @@ class Member:
     capabilities: tuple[str, ...]
     peer: str
     joined_at_ms: int
+    principal: str = ""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

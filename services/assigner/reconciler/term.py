@@ -205,8 +205,11 @@ class Term:
                 unheard.append(ticket)
         return unheard
 
-    def detach(self, key: MemberKey, stream: MemberStream, *, left: bool) -> None:
-        """The stream is over. An exclusive member that did not leave keeps its leases until its deadline."""
+    def detach(self, key: MemberKey, stream: MemberStream, *, left: bool, returns: bool = False) -> None:
+        """The stream is over. A member keeps its leases until its deadline where it is exclusive and did not leave.
+
+        So does one that `returns`, because its stream was ended from here: nothing is wrong with it.
+        """
         if self._streams.get(key) is not stream:
             return
         self._streams.pop(key)
@@ -215,6 +218,8 @@ class Term:
         keeper = self.keeper(key.group)
         if left:
             keeper.remove(key.member, GoneReason.LEFT, f"{key.member} left")
+        elif returns:
+            return
         elif self._ownership(key.group) is not Ownership.EXCLUSIVE and not self._newcomers.joining(key):
             keeper.remove(key.member, GoneReason.DISCONNECTED, f"stream of {key.member} broke")
         else:

@@ -27,7 +27,7 @@ class Beats:
         self._replica = replica
         self._tickets = tickets
         self._term = term
-        self._open: Counter[Origin] = Counter()
+        self._open: Counter[str] = Counter()  # by connection
 
     async def serve(self, stream: DuplexServing) -> None:
         """Serves one stream until the client ends it, or this replica's term is over.
@@ -36,15 +36,16 @@ class Beats:
             BraidError: why it was ended from here.
         """
         term, origin = self._term(), origin_of(stream.caller)
-        if self._open[origin] >= BEAT_STREAMS_MAX:
+        connection = stream.caller.peer
+        if self._open[connection] >= BEAT_STREAMS_MAX:
             raise Exhausted(f"{BEAT_STREAMS_MAX} Beat streams are open on this connection", remedy="end one first")
-        self._open[origin] += 1
+        self._open[connection] += 1
         try:
             await self._answer(term, origin, stream)
         finally:
-            self._open[origin] -= 1
-            if not self._open[origin]:
-                del self._open[origin]
+            self._open[connection] -= 1
+            if not self._open[connection]:
+                del self._open[connection]
 
     async def _answer(self, term: Term, origin: Origin, stream: DuplexServing) -> None:
         clock, number = self._replica.host.clock, 0

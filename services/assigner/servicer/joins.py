@@ -13,7 +13,7 @@ from braid.kernel.limits.leases import (
     QUEUE_NOTICE_SECONDS,
     REGISTRATIONS_AT_ONCE,
 )
-from braid.kernel.ports import DuplexServing
+from braid.kernel.ports import Caller, DuplexServing
 from braid.runtime.kinds import Asked
 from braid.runtime.replica import Replica
 from services.assigner.codec.joins import hello_of, read_findings, read_splits
@@ -21,6 +21,7 @@ from services.assigner.domain.admission import (
     BEATS,
     GENERATIONS,
     QUEUED,
+    check_owner,
     check_spec,
 )
 from services.assigner.domain.decide import registered_spec
@@ -72,6 +73,7 @@ class Joins:
         message = await self._hello(stream)
         name = check_name(message.group, "hello.group")
         key = MemberKey(name, message.member_id or self._replica.host.ids.ulid())
+        self._check_owner(key, stream.caller)
         term.greet(key)
         try:
             kept = await self._join(term, key, message, stream)
@@ -83,8 +85,13 @@ class Joins:
         finally:
             self._tickets.void(origin_of(stream.caller), session.ticket)
             self._namesakes.leave(message.client_id, session)
-            term.detach(key, session, left=session.left)
+            term.detach(key, session, left=session.left, returns=session.returns)
             await session.written()
+
+    def _check_owner(self, key: MemberKey, caller: Caller) -> None:
+        """Raises `Unauthenticated` for a stranger, before its hello keeps the member's leases alive."""
+        state = self._replica.aggregates.state(GROUPS, key.group)
+        check_owner(state, key.member, caller.principal if caller.authenticated else "")
 
     async def _hello(self, stream: DuplexServing) -> join_pb2.MemberHello:
         try:

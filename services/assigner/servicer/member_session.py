@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from braid.api.assigner.v1 import beat_pb2, join_pb2
 from braid.api.mesh.v1.endpoint_pb2 import ClusterAddress
-from braid.kernel.errors import BraidError, Exhausted, Invalid, NotLeader, Unavailable
+from braid.kernel.errors import BraidError, Exhausted, Invalid, NotLeader, StreamExpired, Unavailable
 from braid.kernel.limits.leases import (
     DELTA_LEASES_MAX,
     HEARTBEAT_MS_MAX,
@@ -53,6 +53,7 @@ class MemberSession:
         stream: DuplexServing,
     ) -> None:
         self.left = False
+        self.returns = False  # its stream lasted as long as one may, and another follows
         self.key = key
         self.lease_seconds = spec.lease_ms / 1000
         self.ticket = 0
@@ -288,6 +289,8 @@ class MemberSession:
             while (message := await self._stream.receive()) is not None:
                 if isinstance(message, join_pb2.JoinRequest):
                     self._take(message)
+        except StreamExpired:
+            self.returns = True
         except Unavailable:
             pass  # the connection broke: the end says all
         except BraidError as error:

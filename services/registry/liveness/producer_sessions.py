@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 
-from braid.kernel.errors import Exhausted
+from braid.kernel.errors import Exhausted, Unauthenticated
 from braid.kernel.limits.health import RESUMPTIONS_TOLD_MAX
 from braid.kernel.limits.registry import OFFSET_MAX, PRODUCER_SESSIONS_MAX
 from braid.kernel.resumptions import Resumption
@@ -31,6 +31,7 @@ class ProducerSession:
         owing_since: When it began to owe an acknowledgement; None while it owes none.
         gone_since: When its stream broke; None while connected.
         waived: Drains up to this revision do not wait for it any more.
+        principal: That of the certificate it was opened with: nobody else may open it again. Empty where it has none.
         host: Where it runs, as it says.
         lanes: The only lanes it writes to; all of them when empty.
         knows_denials: Whether it never complains of a cluster that refuses it; older SDKs do.
@@ -45,6 +46,7 @@ class ProducerSession:
     owing_since: float | None = None
     gone_since: float | None = None
     waived: int = 0
+    principal: str = ""
     host: str = ""
     lanes: frozenset[str] = frozenset()
     knows_denials: bool = True
@@ -92,17 +94,25 @@ class Sessions:
     _looked_at: dict[tuple[str, ChannelRef], dict[Resumption, None]] = field(default_factory=dict)
     _forgotten: dict[tuple[str, str], float] = field(default_factory=dict)  # by stream and lane ('': all): when
 
-    def open(self, stream: str, producer: str, acknowledged: int, current: int, now: float) -> ProducerSession:
-        """A producer said hello, for the first time or again.
+    def open(
+        self, stream: str, producer: str, acknowledged: int, current: int, now: float, principal: str = ""
+    ) -> ProducerSession:
+        """A producer said hello, for the first time or again; `principal` is that of its certificate.
 
         One that owed an acknowledgement for too long (it was stopped, or cut off) gets a new period: what it owed stays
         waived for drains that did not wait for it, and only by a new route can it acknowledge anything.
 
         Raises:
             Exhausted: too many producers.
+            Unauthenticated: it was opened with a certificate, and comes back without it or with another's.
         """
         key = (stream, producer)
         session = self._sessions.get(key)
+        if session is not None and session.principal and session.principal != principal:
+            other = principal or "a caller without TLS"
+            raise Unauthenticated(
+                f"producer {producer} of {stream} is {session.principal}'s, not {other}'s", field="hello.producer_id"
+            )
         if session is None:
             if len(self._sessions) >= PRODUCER_SESSIONS_MAX:
                 self._forget_gone(now)
@@ -114,6 +124,7 @@ class Sessions:
         if self.overdue(session, now):  # drains go on without it; the route it is about to get is a new debt
             session.waived = max(session.waived, current)
             session.owing_since = None
+        session.principal = principal
         session.connection += 1
         session.gone_since = None
         self.acknowledge(session, acknowledged, current, now)

@@ -82,6 +82,7 @@ class Producers:
             NotFound: the stream does not exist, or not any more.
             Refused: another stream of the producer took over, or it owed an acknowledgement for too long.
             Invalid: it sent what is no message, or offsets that no log can have.
+            Unauthenticated: the producer is another principal's.
         """
         hello = await _read_hello(call)
         stream, clock = self._stream(hello.stream), self._replica.host.clock
@@ -89,8 +90,9 @@ class Producers:
             self._check_told(stream, left, "hello.left")
         for resumed in hello.resumed:
             self._check_told(stream, resumed, "hello.resumed")
+        principal = call.caller.principal if call.caller.authenticated else ""
         session = self._sessions.open(
-            stream.name, hello.producer_id, hello.revision, stream.route_revision, clock.elapsed()
+            stream.name, hello.producer_id, hello.revision, stream.route_revision, clock.elapsed(), principal
         )
         drill, knows_denials = stream.spec.drill is not None, KNOWS_DENIALS in hello.capabilities
         session.introduce(_host(hello, call.caller.peer), hello.lanes, drill=drill, knows_denials=knows_denials)

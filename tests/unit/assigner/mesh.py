@@ -110,11 +110,10 @@ class Mesh:
                         return replica
                 await self.host.clock.sleep(0.005)
 
-    def client(self, process: str, service: str = "assigner") -> ServiceClient:
-        """A client of the assigners in a process of that name."""
-        directory = Directory(
-            MemoryTransport(self.network, process), self.host, [f"{name}:1" for name in self.replicas]
-        )
+    def client(self, process: str, service: str = "assigner", identity: str = "") -> ServiceClient:
+        """A client of the assigners in a process of that name, with a certificate for an identity or without one."""
+        transport = MemoryTransport(self.network, process, identity)
+        directory = Directory(transport, self.host, [f"{name}:1" for name in self.replicas])
         return ServiceClient(directory, service, self.host)
 
     def state(self, group: str = "indexer") -> Group:
@@ -190,6 +189,7 @@ class Participant:
         fenced: bool = False,
         beside: "Participant | None" = None,
         process: str = "",
+        identity: str = "",
     ) -> None:
         """`beside` names one whose process this member shares; else its process is called `process`, or as it is."""
         self.mesh = mesh
@@ -209,7 +209,7 @@ class Participant:
         self.unreachable: list[str] = []
         self.loads: list[join_pb2.LeaseLoad] = []
         if beside is None:
-            self._begin(mesh, process or client_id)
+            self._begin(mesh, process or client_id, identity)
         else:
             self.process, self.assigner, self.heartbeats = beside.process, beside.assigner, beside.heartbeats
         self.session = LeaseSession(
@@ -225,12 +225,12 @@ class Participant:
         self.process.tasks.spawn(self.session.guard(), "guard")
         mesh.participants.append(self)
 
-    def _begin(self, mesh: Mesh, name: str) -> None:
+    def _begin(self, mesh: Mesh, name: str, identity: str) -> None:
         """A process of its own."""
         self.process = VirtualProcess(running_loop(), name, mesh.seed, on_failure=mesh.failures.append)
         self.process.on_kill(lambda: mesh.network.kill(name))
         seeds = [f"{replica}:1" for replica in mesh.replicas]
-        directory = Directory(MemoryTransport(mesh.network, name), self.process.host, seeds)
+        directory = Directory(MemoryTransport(mesh.network, name, identity), self.process.host, seeds)
         self.assigner = ServiceClient(directory, "assigner", self.process.host)
         self.heartbeats = Heartbeats(self.process.host, self.assigner)
 
@@ -296,9 +296,9 @@ class Participant:
 class Wire:
     """A bare Join stream."""
 
-    def __init__(self, mesh: Mesh, process: str = "wire") -> None:
+    def __init__(self, mesh: Mesh, process: str = "wire", identity: str = "") -> None:
         self.mesh = mesh
-        self.client = mesh.client(process)
+        self.client = mesh.client(process, identity=identity)
         self.call: DuplexCall | None = None
         self.sequence = 0
 

@@ -32,6 +32,12 @@ def test_who_looks_at_the_holders_of_a_connection_cannot_change_them() -> None:
     assert tickets.of(HERE) == {mine: "mine"}
 
 
+def test_connections_with_one_certificate_belong_together() -> None:
+    here, there = (Caller("spiffe://a/b", "x", "id", peer, True) for peer in ("host:1", "host:2"))
+    assert origin_of(here) == origin_of(there)
+    assert origin_of(here) != origin_of(Caller("spiffe://a/b", "x", "id", "host:1"))
+
+
 def test_a_connection_belongs_to_one_principal_of_one_tenant() -> None:
     callers = [Caller(principal, tenant, "id", "host:1") for principal in ("a", "b") for tenant in ("x", "y")]
     assert len({origin_of(caller) for caller in callers}) == 4

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from braid.kernel.errors import Exhausted
+from braid.kernel.errors import Exhausted, Unauthenticated
 from braid.kernel.limits.registry import PRODUCER_SESSIONS_MAX
 from services.registry.liveness.producer_sessions import Sessions
 from services.registry.model.channels import Channel, ChannelRef
@@ -29,6 +29,25 @@ def test_a_producer_holds_until_it_acknowledges_the_route() -> None:
     assert holders(found, 3.0) == ["p"]
     found.acknowledge(session, 5, 5, 4.0)
     assert holders(found, 5.0) == [] and not found.overdue(session, 100.0)
+
+
+@pytest.mark.parametrize("stranger", ["spiffe://a/bob", ""], ids=["another", "none"])
+def test_a_producer_is_opened_again_by_its_own_principal_alone(stranger: str) -> None:
+    found = sessions()
+    session = found.open("logs", "p", 4, 4, 1.0, "spiffe://a/alice")
+    with pytest.raises(Unauthenticated, match="producer p of logs is spiffe://a/alice's") as refused:
+        found.open("logs", "p", 4, 4, 2.0, stranger)
+    assert refused.value.field == "hello.producer_id"
+    assert session.connection == 1
+    assert found.open("logs", "p", 4, 4, 3.0, "spiffe://a/alice") is session
+
+
+def test_a_producer_without_a_certificate_may_come_back_with_one() -> None:
+    found = sessions()
+    session = found.open("logs", "p", 4, 4, 1.0)
+    assert found.open("logs", "p", 4, 4, 2.0, "spiffe://a/alice") is session
+    with pytest.raises(Unauthenticated):
+        found.open("logs", "p", 4, 4, 3.0)
 
 
 def test_nobody_can_acknowledge_the_future() -> None:

@@ -1,0 +1,92 @@
+"""Members with certificates: nobody else comes back as them, and streams that end in time move nothing."""
+
+import pytest
+
+from braid.kernel.errors import Unauthenticated
+from services.assigner.model.events import LeasesReleased, MemberGone, RevokesStarted
+from tests.unit.assigner.mesh import Mesh, Participant, Wire, granted
+from tests.unit.assigner.servicer.test_service import run
+
+ALICE, BOB = "spiffe://test.local/app/alice", "spiffe://test.local/app/bob"
+
+
+@pytest.mark.parametrize("stranger", [BOB, ""], ids=["another", "none"])
+def test_a_member_is_resumed_by_its_own_principal_alone(stranger: str) -> None:
+    async def scenario() -> None:
+        mesh = await Mesh().start()
+        alice = Wire(mesh, "alice", ALICE)
+        welcome = await alice.hello()
+        held = granted(await alice.next("delta"))
+        assert mesh.state().members[welcome.member_id].principal == ALICE
+        with pytest.raises(Unauthenticated, match=f"joined as {ALICE}") as refused:
+            await Wire(mesh, "stranger", stranger).hello(member_id=welcome.member_id)
+        assert refused.value.field == "hello.member_id"
+        await alice.beat()
+        await alice.next("heartbeat")
+        again = await Wire(mesh, "alice-2", ALICE).hello(member_id=welcome.member_id)
+        assert again.member_id == welcome.member_id
+        assert len(held) == 4
+
+    run(scenario())
+
+
+def test_a_strangers_hello_does_not_keep_a_member_alive() -> None:
+    async def scenario() -> None:
+        mesh = await Mesh().start()
+        alice = Wire(mesh, "alice", ALICE)
+        welcome = await alice.hello()
+        joined_at, refused = mesh.host.clock.elapsed(), 0
+        while welcome.member_id in mesh.state().members:
+            assert mesh.host.clock.elapsed() < joined_at + 4.0, "the member outlived its lease time"
+            with pytest.raises(Unauthenticated):
+                await Wire(mesh, "bob", BOB).hello(member_id=welcome.member_id)
+            refused += 1
+            await mesh.host.clock.sleep(0.7)
+        assert refused > 3
+
+    run(scenario())
+
+
+def test_a_member_without_a_certificate_may_come_back_with_one() -> None:
+    """So a mesh and its clients change over to mutual TLS while they run."""
+
+    async def scenario() -> None:
+        mesh = await Mesh().start()
+        welcome = await Wire(mesh, "plain").hello()
+        again = await Wire(mesh, "alice", ALICE).hello(member_id=welcome.member_id)
+        assert again.member_id == welcome.member_id
+        assert mesh.state().members[again.member_id].principal == ALICE
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("exclusive", [False, True], ids=["at_least_once", "exclusive"])
+def test_streams_that_end_in_time_move_no_lease(exclusive: bool) -> None:
+    async def scenario() -> None:
+        mesh = await Mesh().start()
+        members = [
+            Participant(mesh, f"web-{number}", lease_ms=3_000, exclusive=exclusive, identity=ALICE) for number in (1, 2)
+        ]
+        await mesh.settled(2)
+        held, before = [dict(each.holds) for each in members], len(await mesh.events())
+        for _ in range(3):
+            for each in members:
+                mesh.network.expire(each.client_id)
+            await mesh.host.clock.sleep(4.0)  # longer than a lease
+        assert [each.holds for each in members] == held
+        moved = [each for each in (await mesh.events())[before:] if isinstance(each, LeasesReleased | RevokesStarted)]
+        assert not moved
+
+    run(scenario())
+
+
+def test_a_member_that_does_not_open_its_stream_again_expires() -> None:
+    async def scenario() -> None:
+        mesh = await Mesh().start()
+        alice = Wire(mesh, "alice", ALICE)
+        welcome = await alice.hello()
+        mesh.network.expire("alice")
+        await mesh.until(lambda: welcome.member_id not in mesh.state().members, 10.0)
+        assert any(isinstance(each, MemberGone) for each in await mesh.events())
+
+    run(scenario())
