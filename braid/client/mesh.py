@@ -320,13 +320,14 @@ def _start(start: Start) -> group_pb2.StartPosition:
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """A process's clock and dice, its way to Kafka, its way to services."""
+    """A process's clock and dice, its way to Kafka, its way to services, and the certificate it shows these."""
 
     host: Host
     kafka: Kafka
     transport: RpcTransport
+    tls: Tls | None = None
 
 
 def system_ports(client_id: str, tls: Tls | None = None) -> Ports:
     """The real ones. Brokers know the process as `client_id`. Raises `Invalid` for files that cannot be used."""
-    return Ports(system_host(), AioKafka(client_id), GrpcTransport(TlsFiles(tls) if tls else None))
+    return Ports(system_host(), AioKafka(client_id), GrpcTransport(TlsFiles(tls) if tls else None), tls)

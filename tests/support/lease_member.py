@@ -5,6 +5,7 @@ It appends a JSON line to LOG for everything it is told, with the machine's boot
 
 import asyncio
 import json
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,6 +14,8 @@ from braid.api.assigner.v1 import group_pb2, join_pb2
 from braid.client.membership.lease_session import LeaseSession
 from braid.client.records.delivery import OwnedLease
 from braid.host.system import system_host
+from braid.host.tls import tls_of_environment
+from braid.host.tls_files import TlsFiles
 from braid.kernel.errors import BraidError
 from braid.kernel.ports import Generation, Host
 from braid.rpc.directory import Directory
@@ -69,7 +72,9 @@ class Log:
 async def main(endpoint: str, client_id: str, log: str) -> None:
     """Is a member until killed."""
     host = system_host()
-    assigner = ServiceClient(Directory(GrpcTransport(), host, [endpoint]), "assigner", host)
+    tls = tls_of_environment(os.environ)
+    transport = GrpcTransport(TlsFiles(tls) if tls else None)
+    assigner = ServiceClient(Directory(transport, host, [endpoint]), "assigner", host)
     spec = group_pb2.GroupSpec(streams=["logs"], lease_ms=1_000, ownership=group_pb2.OWNERSHIP_AT_LEAST_ONCE)
     hello = join_pb2.MemberHello(protocol_version=1, group="indexer", client_id=client_id, spec=spec)
     listener = Log(host, Path(log))

@@ -14,6 +14,8 @@ CLI_BATCH_RECORDS: Final = 1_000  # lines sent side by side by `produce`
 CLI_READ_BYTES: Final = 1 << 20  # read from stdin at once
 CLI_PROBE_SECONDS: Final = 3.0  # `doctor` waits so long for one replica or cluster
 CLI_CLOCK_SKEW_SECONDS: Final = 1.0  # a larger difference of wall clocks falsifies lags and retention
+CLI_CERTIFICATE_WARN_DAYS: Final = 30.0  # a certificate that ends sooner is told: people issue some by hand
+CLI_CERTIFICATE_FAIL_DAYS: Final = 2.0  # one that ends sooner is wrong: whatever renews it should have done so
 CLI_SPINNER_AFTER_SECONDS: Final = 0.3  # shorter waits need no sign of life
 CLI_SPINNER_SECONDS: Final = 0.1  # between two signs of life
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from braid.cli.doctor.findings import Finding, ReplicaFacts
     from braid.rpc.directory import KnownEndpoint
 
-_DOCTOR: Final = """Check the mesh: services, clocks, clusters, their settings, standbys, idle groups, lag, archives.
+_DOCTOR: Final = """Check the mesh: services, clocks, certificates, clusters, standbys, idle groups, lag, archives.
 
 \b
   braid doctor
@@ -66,6 +66,8 @@ async def all_findings(session: "Session") -> list["Finding"]:
     from braid.cli.doctor.archive import ask_archives
     from braid.cli.doctor.archive_findings import check_archive
     from braid.cli.doctor.asking import ask_cluster
+    from braid.cli.doctor.certificate_findings import check_certificate
+    from braid.cli.doctor.certificates import ask_certificates
     from braid.cli.doctor.cluster_findings import check_cluster, check_versions
 
     endpoints = await session.endpoints()
@@ -73,6 +75,11 @@ async def all_findings(session: "Session") -> list["Finding"]:
     found = [*findings.check_services(replicas), *findings.check_clocks(replicas)]
     found += [
         finding for each in await ask_archives(session, endpoints) for finding in check_archive(each, session.now_ms)
+    ]
+    found += [
+        finding
+        for each in await ask_certificates(session, endpoints)
+        for finding in check_certificate(each, session.now_ms / 1_000)
     ]
     if any(each.service == "lagmon" and each.error is None for each in replicas):
         found += await _ask_lag(session)

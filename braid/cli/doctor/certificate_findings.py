@@ -1,0 +1,50 @@
+"""What `doctor` finds of certificates: those that end soon, and replicas that serve plaintext beside TLS. Pure."""
+
+from typing import Final, NamedTuple
+
+from braid.cli.core.limits import CLI_CERTIFICATE_FAIL_DAYS, CLI_CERTIFICATE_WARN_DAYS
+from braid.cli.core.times import age_text
+from braid.cli.doctor.findings import Finding, Level
+
+_DAY_SECONDS: Final = 86_400
+_REPLACE: Final = "issue another one and put it in the place of its files: it is read without a restart"
+
+
+class CertificateFacts(NamedTuple):
+    """Whose certificate ends when.
+
+    Attributes:
+        name: Of a replica, or of this side.
+        expires_at: Seconds since the epoch; 0 where that is not known.
+        error: Why it is not known, or what is wrong with the certificate; empty where all is well.
+        plaintext: Where it serves plaintext as well; empty where it does not.
+    """
+
+    name: str
+    expires_at: float = 0.0
+    error: str = ""
+    plaintext: str = ""
+
+
+def check_certificate(facts: CertificateFacts, now_seconds: float) -> list[Finding]:
+    """One side's certificate, and whether it is needed at all."""
+    found = [_end(facts, now_seconds)] if facts.expires_at or facts.error else []
+    if facts.plaintext:
+        message = f"it serves plaintext too, at {facts.plaintext}: callers there are who they say they are"
+        remedy = "set BRAID_TLS_MODE=required once every client has a certificate"
+        found.append(Finding(facts.name, "plaintext", Level.WARN, message, remedy))
+    return found
+
+
+def _end(facts: CertificateFacts, now_seconds: float) -> Finding:
+    if facts.error:
+        return Finding(facts.name, "certificate", Level.FAIL, facts.error, _REPLACE)
+    left = facts.expires_at - now_seconds
+    if left <= 0:
+        return Finding(facts.name, "certificate", Level.FAIL, "its certificate has expired", _REPLACE)
+    message = f"its certificate ends in {age_text(1, 1 + round(left * 1_000))}"
+    if left < CLI_CERTIFICATE_FAIL_DAYS * _DAY_SECONDS:
+        return Finding(facts.name, "certificate", Level.FAIL, message, _REPLACE)
+    if left < CLI_CERTIFICATE_WARN_DAYS * _DAY_SECONDS:
+        return Finding(facts.name, "certificate", Level.WARN, message, _REPLACE)
+    return Finding(facts.name, "certificate", Level.OK, message)
