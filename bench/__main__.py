@@ -36,6 +36,7 @@ BENCHMARKS: Final = (
     "steady",
     "healthy",
     "heartbeats",
+    "mutual_tls",
 )
 
 
