@@ -14,12 +14,11 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Final
 
-from google.protobuf.wrappers_pb2 import BytesValue
-
 from bench.harness.arguments import asked
 from bench.harness.contest import play
 from bench.harness.rounds import rows, verdict
 from bench.harness.tables import Table, made_with
+from braid.api.mesh.v1.event_pb2 import EventRecord
 from braid.host.tls_files import TlsFiles
 from braid.kernel.ports import Caller, CallOptions, DuplexServing, RpcChannel, RpcService
 from braid.rpc.grpc_transport import GrpcTransport
@@ -31,11 +30,11 @@ AGAIN: Final = "plaintext, again"
 MUTUAL: Final = "mutual TLS"
 OPTIONS: Final = CallOptions(30.0, "", "default", "")
 SERVICE: Final = "braid.bench.v1.EchoService"
-MESSAGE: Final = BytesValue(value=b"x" * 64)
+MESSAGE: Final = EventRecord(data=b"x" * 64)
 CONNECTIONS: Final = 20  # opened one after the other, for the fact beside the tables
 
 
-async def _echo(request: BytesValue, caller: Caller) -> BytesValue:
+async def _echo(request: EventRecord, caller: Caller) -> EventRecord:
     return request
 
 
@@ -47,20 +46,20 @@ async def _beat(stream: DuplexServing) -> None:
 def service() -> RpcService:
     """What both sides serve."""
     return RpcService(
-        SERVICE, {f"/{SERVICE}/Echo": unary(BytesValue, _echo)}, {}, {f"/{SERVICE}/Beat": duplex(BytesValue, _beat)}
+        SERVICE, {f"/{SERVICE}/Echo": unary(EventRecord, _echo)}, {}, {f"/{SERVICE}/Beat": duplex(EventRecord, _beat)}
     )
 
 
 async def calls(channel: RpcChannel, units: int) -> int:
     """Unary calls, one after the other."""
     for _ in range(units):
-        await channel.unary(f"/{SERVICE}/Echo", MESSAGE, BytesValue, OPTIONS)
+        await channel.unary(f"/{SERVICE}/Echo", MESSAGE, EventRecord, OPTIONS)
     return units
 
 
 async def beats(channel: RpcChannel, units: int) -> int:
     """Heartbeats on one stream, each answered before the next."""
-    stream = channel.duplex(f"/{SERVICE}/Beat", BytesValue, OPTIONS)
+    stream = channel.duplex(f"/{SERVICE}/Beat", EventRecord, OPTIONS)
     for _ in range(units):
         await stream.send(MESSAGE)
         await stream.receive()
@@ -73,7 +72,7 @@ async def connecting_ms(transport: GrpcTransport, address: str) -> float:
     begun = time.perf_counter()
     for _ in range(CONNECTIONS):
         channel = transport.channel(address)
-        await channel.unary(f"/{SERVICE}/Echo", MESSAGE, BytesValue, OPTIONS)
+        await channel.unary(f"/{SERVICE}/Echo", MESSAGE, EventRecord, OPTIONS)
         await channel.close()
     return (time.perf_counter() - begun) * 1_000 / CONNECTIONS
 

@@ -1,6 +1,7 @@
 """One process of a service: its loop, signals, logs, metrics endpoint, ready file, and how it ends."""
 
 import asyncio
+import ipaddress
 import json
 import os
 import signal
@@ -120,6 +121,8 @@ class _Process:
     async def _announce(self, replica: Replica, metrics_url: str) -> None:
         await replica.ready()
         replica.log.info("serving", address=replica.address, metrics=metrics_url)
+        if serves_plaintext_beyond_this_machine(self._settings):
+            replica.log.warning("plaintext is served: callers are who they say they are", listen=self._settings.listen)
         if self._settings.ready_file is not None:
             ready = {
                 "address": replica.address,
@@ -138,6 +141,17 @@ class _Process:
             replica.log.warning("the parent process is gone", parent=parent)
             replica.stop()
             self._ending.set()
+
+
+def serves_plaintext_beyond_this_machine(settings: Settings) -> bool:
+    """Whether callers on other machines may reach this replica without a certificate."""
+    if settings.tls is not None and not settings.permissive:
+        return False
+    host = split_address(settings.listen)[0].strip("[]")
+    try:
+        return not ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host != "localhost"
 
 
 def make_transport(settings: Settings, metrics: Metrics) -> GrpcTransport:
