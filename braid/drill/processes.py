@@ -2,11 +2,13 @@
 
 import asyncio
 import contextlib
+import os
 import sys
 from pathlib import Path
 
 from braid.drill.arguments import ProcessSpec
 from braid.drill.orders import Refuse
+from braid.host.tls import Tls, environment_of
 from braid.kernel.limits.drill import DRILL_END_SECONDS
 
 
@@ -18,14 +20,18 @@ class DrillProcess:
         self._process = process
 
     @classmethod
-    async def start(cls, module: str, spec: ProcessSpec) -> "DrillProcess":
-        """Runs a module. Ctrl-C at the terminal reaches the drill alone, which ends its processes in order."""
+    async def start(cls, module: str, spec: ProcessSpec, tls: Tls | None = None) -> "DrillProcess":
+        """Runs a module. Ctrl-C at the terminal reaches the drill alone, which ends its processes in order.
+
+        It reaches the mesh with the files of `tls`, else with those of this process's environment.
+        """
         with log_of(spec).open("ab") as log:
             process = await asyncio.create_subprocess_exec(
                 sys.executable,
                 "-m",
                 module,
                 *spec.arguments(),
+                env={**os.environ, **environment_of(tls)},
                 stdin=asyncio.subprocess.PIPE,
                 stdout=log,
                 stderr=log,

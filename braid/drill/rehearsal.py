@@ -13,6 +13,7 @@ from braid.drill.orders import Refuse
 from braid.drill.plan import DrillKind, Plan
 from braid.drill.processes import DrillProcess
 from braid.drill.verdict import DrillInstants, DrillVerdict
+from braid.host.tls import Tls
 from braid.kernel.errors import BraidError, DeadlineExceeded, FailoverBlocked, Unavailable
 from braid.kernel.limits.drill import (
     DRILL_ASK_SECONDS,
@@ -35,14 +36,22 @@ class Rehearsal:
         endpoint: Of the mesh, for the drill's processes.
         directory: For the ledger, the sinks and logs; outlives the drill.
         say: Hears how far it is.
+        tls: The files of mutual TLS, for the drill's processes.
     """
 
     def __init__(
-        self, control: Control, plan: Plan, endpoint: str, directory: Path, say: Callable[[str], None]
+        self,
+        control: Control,
+        plan: Plan,
+        endpoint: str,
+        directory: Path,
+        say: Callable[[str], None],
+        tls: Tls | None = None,
     ) -> None:
         self._control = control
         self._plan = plan
         self._endpoint = endpoint
+        self._tls = tls
         self._directory = directory
         self._say = say
         self._evidence = Evidence()
@@ -90,7 +99,7 @@ class Rehearsal:
         for number in range(plan.members):
             await self._start_member(f"{plan.name}-member-{number}")
         spec = self._spec(f"{plan.name}-producer", plan.lanes, plan.order.rate_per_s)
-        self._producer = await DrillProcess.start("braid.drill.producer", spec)
+        self._producer = await DrillProcess.start("braid.drill.producer", spec, self._tls)
         await self._until(self._warm, DRILL_READY_SECONDS, "records flow")
 
     async def _untrusted(self) -> str:
@@ -108,7 +117,7 @@ class Rehearsal:
         return misplaced(self._plan, await self._control.channels(self._plan.name))
 
     async def _start_member(self, name: str) -> None:
-        self._members.append(await DrillProcess.start("braid.drill.member", self._spec(name)))
+        self._members.append(await DrillProcess.start("braid.drill.member", self._spec(name), self._tls))
 
     def _spec(self, name: str, lanes: Sequence[str] = (), rate_per_s: int = 0) -> ProcessSpec:
         file = self._directory / f"{name}.lines"

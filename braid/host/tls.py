@@ -75,6 +75,18 @@ def tls_of_environment(environment: Mapping[str, str]) -> Tls | None:
     return tls_of_files(certificate, key, ca, names=names, reload_seconds=_reload_seconds(environment))
 
 
+def environment_of(tls: Tls | None) -> Mapping[str, str]:
+    """Variables that name the files, for a process of its own; `tls_of_environment` reads them. None without files."""
+    if tls is None:
+        return {}
+    return {
+        CERTIFICATE_VARIABLE: str(tls.certificate),
+        KEY_VARIABLE: str(tls.key),
+        CA_VARIABLE: str(tls.ca),
+        RELOAD_VARIABLE: str(tls.reload_seconds),
+    }
+
+
 def _reload_seconds(environment: Mapping[str, str]) -> float:
     text = environment.get(RELOAD_VARIABLE, "")
     try:

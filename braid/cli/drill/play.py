@@ -42,7 +42,7 @@ async def rehearse(session: Session, order: Order, addresses: str, yes: bool, fo
         ask("Play it?", "the drill was not played")
     await _remove(session, control, await find_remains(control, session.now_ms))
     directory = Path(tempfile.mkdtemp(prefix=f"braid-{plan.name}-"))
-    rehearsal = Rehearsal(control, plan, addresses, directory, session.terminal.note)
+    rehearsal = Rehearsal(control, plan, addresses, directory, session.terminal.note, session.ports.tls)
     verdict = None
     try:
         verdict = await rehearsal.play()

@@ -32,7 +32,7 @@ TLS_RELOAD_SECONDS: Final = 10.0  # between two looks at the files: certificates
 TLS_CONNECTION_SECONDS: Final = 1_800.0  # then a connection takes no new calls; its streams end within as long again
 TLS_JITTER: Final = 0.1  # of that, either way, so that clients that came together do not come back together
 TLS_GRACE_SECONDS: Final = 60.0  # for streams whose handlers do not hear that their time is over
-TLS_CONNECTIONS_RETIRED_MAX: Final = 8  # of one client to one replica, kept for the streams on them
+TLS_CONNECTIONS_RETIRED_MAX: Final = 64  # of one client to one replica, kept for the streams on them: one a rotation
 TLS_PROBE_SECONDS: Final = 1.0  # to ask a server that closed a connection why; once in a row of failures
 TLS_FILE_BYTES_MAX: Final = 1 << 20  # one PEM file; a bundle of hundreds of authorities fits
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from braid.host.tls import Tls, tls_of_environment
+from braid.host.tls import Tls, environment_of, tls_of_environment
 from braid.kernel.errors import Invalid
 
 FILES = {"BRAID_TLS_CERTIFICATE": "/a.crt", "BRAID_TLS_KEY": "/a.key", "BRAID_TLS_CA": "/ca.crt"}
@@ -19,6 +19,12 @@ def test_an_environment_names_three_files() -> None:
     named = tls_of_environment({**FILES, "BRAID_TLS_RELOAD_SECONDS": "0.5"})
     assert named is not None
     assert named.reload_seconds == 0.5
+
+
+def test_an_environment_that_was_made_is_read_again() -> None:
+    tls = Tls(Path("/a.crt"), Path("/a.key"), Path("/ca.crt"), 2.5)
+    assert tls_of_environment(environment_of(tls)) == tls
+    assert environment_of(None) == {}
 
 
 @pytest.mark.parametrize("missing", FILES)
