@@ -301,6 +301,6 @@ class Mesh:
             await self._mesh.__aenter__()
 
 
-def connect(endpoint: str | None = None, *, client_id: str = "", zone: str = "") -> Mesh:
+def connect(endpoint: str | None = None, *, client_id: str = "", zone: str = "", tls: braid.Tls | None = None) -> Mesh:
     """See `braid.connect`; entering the context raises what that does."""
-    return Mesh(lambda: braid.connect(endpoint, client_id=client_id, zone=zone))
+    return Mesh(lambda: braid.connect(endpoint, client_id=client_id, zone=zone, tls=tls))
