@@ -15,13 +15,13 @@ from braid.kernel.limits.store import SESSION_TTL_SECONDS, STORE_CALL_SECONDS
 from braid.kernel.ports import Endpoint, EventStore, Host, Leader, RpcServer, RpcTransport, Session
 from braid.rpc.directory import Directory, KnownEndpoint
 from braid.rpc.mesh_client import ServiceClient
-from braid.runtime.aggregates import Aggregates
 from braid.runtime.archive.serving import Archive, ArchiveHandlers, PeerArchives
 from braid.runtime.archive.shelf import Shelf
 from braid.runtime.archive.sweeper import Sweeper
 from braid.runtime.clocks.waits import Waits
 from braid.runtime.directory import StoreDirectory
-from braid.runtime.kinds import Leadership
+from braid.runtime.histories.aggregates import Aggregates
+from braid.runtime.histories.kinds import Leadership
 from braid.runtime.retry import Backoff
 from braid.runtime.rpc_service import build_rpc_service
 from braid.runtime.service import Service

@@ -32,8 +32,8 @@ from braid.rpc.directory import KnownEndpoint
 from braid.rpc.methods import method_path, server_stream, service_path, unary
 from braid.runtime.archive.log import SERVICE, type_name
 from braid.runtime.archive.serving import gap_message
-from braid.runtime.event_metadata import metadata_message
-from braid.runtime.kinds import RecordedEvent
+from braid.runtime.histories.event_metadata import metadata_message
+from braid.runtime.histories.kinds import RecordedEvent
 from braid.runtime.service import Service
 
 if TYPE_CHECKING:

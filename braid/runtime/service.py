@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Protocol
 
 from braid.kernel.ports import RpcService
-from braid.runtime.kinds import AnyKind
+from braid.runtime.histories.kinds import AnyKind
 
 if TYPE_CHECKING:
     from braid.runtime.replica import Replica

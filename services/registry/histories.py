@@ -3,9 +3,9 @@
 from dataclasses import replace
 from typing import Final
 
-from braid.runtime.aggregates import Aggregates
 from braid.runtime.clocks.waits import Waits
-from braid.runtime.kinds import Kind
+from braid.runtime.histories.aggregates import Aggregates
+from braid.runtime.histories.kinds import Kind
 from services.registry.codec.events import CLUSTER_CODEC, STREAM_CODEC
 from services.registry.domain.clusters import ClusterDecider
 from services.registry.domain.streams import StreamDecider

@@ -6,7 +6,7 @@ from braid.kernel.errors import NotLeader, Unavailable
 from braid.kernel.limits.health import PROBE_INTERVAL_SECONDS, PROBE_TIMEOUT_SECONDS
 from braid.kernel.limits.leases import PRODUCER_SESSION_SECONDS
 from braid.kernel.ports import Kafka, RpcService
-from braid.runtime.kinds import AnyKind
+from braid.runtime.histories.kinds import AnyKind
 from braid.runtime.replica import Replica
 from services.registry.histories import CLUSTERS, STREAMS
 from services.registry.peers import AssignerPeers

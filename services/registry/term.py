@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from braid.kernel.ports import Kafka
-from braid.runtime.kinds import Change, Reloaded
+from braid.runtime.histories.kinds import Change, Reloaded
 from braid.runtime.replica import Replica
 from services.registry.health.rehearsals import Rehearsals
 from services.registry.histories import STREAMS

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from braid.kernel.ports import HistoryId
-from braid.runtime.kinds import AnyKind, Kind
+from braid.runtime.histories.kinds import AnyKind, Kind
 from testbed.checkers.facts import BatchAppended, Fact, Folded, StoreBackedUp, StoreRestored
 
 

@@ -10,7 +10,7 @@ from typing import Final
 
 from braid.kernel.errors import ArchiveDamaged, HistoryHole
 from braid.kernel.ports import HistoryId
-from braid.runtime.kinds import AnyKind
+from braid.runtime.histories.kinds import AnyKind
 from testbed.checkers.checking import Instant
 from testbed.checkers.facts import BatchAppended, Fact, StoreBackedUp, StoreRestored
 

@@ -13,7 +13,7 @@ from braid.api.mesh.v1.event_pb2 import EventRecord, ListEventsRequest, ListEven
 from braid.api.registry.v1.events_pb2 import ChannelPlanned, ChannelRef, RegistryEvent
 from braid.kernel.ports import HistoryId
 from braid.rpc.mesh_client import ServiceClient
-from braid.runtime.kinds import AnyKind
+from braid.runtime.histories.kinds import AnyKind
 from services.assigner.reconciler.group_loop import GROUPS
 from services.registry.codec.events import read_ranges
 from services.registry.histories import CLUSTERS, STREAMS

@@ -26,7 +26,7 @@ import braid
 from braid.api.assigner.v1.events_pb2 import AssignerEvent
 from braid.api.mesh.v1.endpoint_pb2 import ListEndpointsRequest, ListEndpointsResponse
 from braid.host.system import system_host
-from braid.runtime.kinds import RecordedEvent
+from braid.runtime.histories.kinds import RecordedEvent
 from braid.runtime.opening import open_store
 from braid.runtime.rpc_service import event_record
 from devmesh.processes.guard import spawn_guarded

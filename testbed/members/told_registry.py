@@ -19,7 +19,7 @@ from braid.kernel.ids import ChannelId
 from braid.kernel.limits.registry import WATCH_ALIVE_SECONDS
 from braid.kernel.ports import Caller, RpcService
 from braid.rpc.methods import method_path, server_stream, unary
-from braid.runtime.kinds import AnyKind
+from braid.runtime.histories.kinds import AnyKind
 from braid.runtime.process import serve
 from braid.runtime.replica import Replica
 from braid.runtime.settings import Settings

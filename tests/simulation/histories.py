@@ -9,7 +9,7 @@ from braid.kernel.ids import ChannelId
 from braid.kernel.ports import HistoryId
 from braid.runtime.clocks.led_time import HISTORIES
 from braid.runtime.clocks.led_time_codec import CLOCK
-from braid.runtime.kinds import AnyKind
+from braid.runtime.histories.kinds import AnyKind
 from services.assigner.model.events import GroupRegistered, LeasesGranted
 from services.assigner.model.group import GroupSpec
 from services.assigner.model.progress_resets import ResetIntended

@@ -10,8 +10,8 @@ from braid.runtime.archive import writer
 from braid.runtime.archive.kept import Kept
 from braid.runtime.archive.shelf import Index, Shelf
 from braid.runtime.archive.writer import SnapshotWriter
-from braid.runtime.fold import Fold, PinnedState
-from braid.runtime.past import PastReader
+from braid.runtime.histories.fold import Fold, PinnedState
+from braid.runtime.histories.past import PastReader
 from tests.simulation.histories import KINDS
 from tests.simulation.mutants import Mutant
 from tests.simulation.remembering import ARCHIVE_FAULTS

@@ -24,7 +24,7 @@ from braid.rpc.memory_network import MemoryNetwork
 from braid.rpc.memory_transport import MemoryTransport
 from braid.rpc.mesh_client import ServiceClient
 from braid.runtime.archive.serving import Archive
-from braid.runtime.kinds import AnyKind, Change, Reloaded
+from braid.runtime.histories.kinds import AnyKind, Change, Reloaded
 from braid.runtime.replica import Replica
 from braid.runtime.service import Service
 from services.assigner.servicer.service import Assigner

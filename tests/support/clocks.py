@@ -4,7 +4,7 @@ from braid.host.system import system_host
 from braid.kernel.ports import HistoryId
 from braid.runtime.clocks.led_time import HISTORIES, ClockState
 from braid.runtime.clocks.led_time_codec import CLOCK
-from braid.runtime.fold import Fold
+from braid.runtime.histories.fold import Fold
 from braid.runtime.opening import open_store
 
 

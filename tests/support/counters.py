@@ -11,7 +11,7 @@ from braid.kernel.decider import Context
 from braid.kernel.errors import CorruptHistory, Invalid
 from braid.kernel.ports import Caller, RpcService
 from braid.rpc.methods import method_path, unary
-from braid.runtime.kinds import AnyKind, Kind
+from braid.runtime.histories.kinds import AnyKind, Kind
 from braid.runtime.replica import Replica
 
 

@@ -15,8 +15,8 @@ from braid.kernel.errors import Conflict, CorruptHistory
 from braid.kernel.limits.archive import ARCHIVE_LOG_EVENTS_MAX
 from braid.kernel.ports import Clock, EventStore, HistoryId
 from braid.runtime.archive.line import Gap, Hole
-from braid.runtime.event_metadata import metadata_message
-from braid.runtime.kinds import Leadership
+from braid.runtime.histories.event_metadata import metadata_message
+from braid.runtime.histories.kinds import Leadership
 
 SERVICE: Final = "archive"
 _Fact = ArchivingFailed | ArchivingResumed | EventsNotArchived

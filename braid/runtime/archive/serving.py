@@ -42,7 +42,7 @@ from braid.runtime.archive.log import ArchiveLog
 from braid.runtime.archive.shelf import Shelf
 
 if TYPE_CHECKING:
-    from braid.runtime.past import Verified
+    from braid.runtime.histories.past import Verified
 
 T = TypeVar("T")
 

@@ -15,7 +15,7 @@ from braid.archive.segment import Segment
 from braid.kernel.errors import ArchiveDamaged, BraidError, CorruptHistory, NotFound
 from braid.kernel.limits.archive import ARCHIVE_OPEN_SEGMENTS, ARCHIVE_PEERS_AGAIN_SECONDS, ARCHIVE_RETENTION_DAYS
 from braid.kernel.ports import ArchiveStore, Clock, HistoryId, Snapshot
-from braid.runtime.fold import open_frame
+from braid.runtime.histories.fold import open_frame
 
 N = TypeVar("N", SegmentName, BaseName)
 

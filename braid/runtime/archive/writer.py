@@ -19,8 +19,8 @@ from braid.kernel.ports import EventStore, HistoryId, Host, Loaded, Snapshot
 from braid.runtime.archive.line import Gap, Hole, trace
 from braid.runtime.archive.log import ArchiveLog
 from braid.runtime.archive.shelf import Index, Shelf, frame_mark
-from braid.runtime.fold import PinnedState
-from braid.runtime.kinds import Kind, Leadership
+from braid.runtime.histories.fold import PinnedState
+from braid.runtime.histories.kinds import Kind, Leadership
 from braid.runtime.telemetry import Metrics, logger
 
 _REASON_MAX: Final = 500

@@ -18,8 +18,8 @@ from braid.runtime.clocks.led_time import (
     Wait,
     WaitsChanged,
 )
-from braid.runtime.event_metadata import metadata_message, read_context
-from braid.runtime.kinds import Kind
+from braid.runtime.histories.event_metadata import metadata_message, read_context
+from braid.runtime.histories.kinds import Kind
 
 
 class ClockCodec:

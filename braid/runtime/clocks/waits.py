@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 from braid.kernel.errors import BraidError, NotLeader
 from braid.kernel.limits.runtime import CLOCKS_COMPARE_SECONDS, LED_COUNT_SECONDS, LED_LOOK_SECONDS
-from braid.runtime.aggregates import Aggregates
 from braid.runtime.clocks.clock_watch import ClockWatch
 from braid.runtime.clocks.led_time import HISTORIES, ClockState, Command, CountTime, KeepWaits, LedTime, TellClocks
 from braid.runtime.clocks.led_time_codec import CLOCK
-from braid.runtime.kinds import Leadership
+from braid.runtime.histories.aggregates import Aggregates
+from braid.runtime.histories.kinds import Leadership
 from braid.runtime.retry import Backoff
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import Final, cast, get_args
 from braid.api.assigner.v1 import events_pb2 as pb
 from braid.kernel.decider import Context
 from braid.kernel.offset_ranges import OffsetRange
-from braid.runtime.event_messages import EventMessages, conversion
+from braid.runtime.histories.event_messages import EventMessages, conversion
 from services.assigner.codec import snapshots
 from services.assigner.codec.rules import policy_message, read_policy
 from services.assigner.codec.specs import decode_spec, spec_message

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from braid.kernel.errors import BraidError, CorruptHistory, NotLeader
 from braid.kernel.limits.leases import SIGNALS_PER_DECISION_MAX, STARTS_AT_ONCE
 from braid.kernel.ports import Generation, Kafka, Task
-from braid.runtime.kinds import Kind
+from braid.runtime.histories.kinds import Kind
 from braid.runtime.replica import Replica
 from braid.runtime.retry import Backoff
 from services.assigner.codec.events import GroupCodec

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from braid.kernel.errors import BraidError, Unavailable
 from braid.kernel.limits.leases import JOINS_AT_ONCE
-from braid.runtime.kinds import Asked
+from braid.runtime.histories.kinds import Asked
 from braid.runtime.replica import Replica
 from services.assigner.model.commands import Command
 from services.assigner.reconciler.group_loop import GROUPS

@@ -19,7 +19,7 @@ from braid.kernel.limits.leases import (
 )
 from braid.kernel.limits.placement import BALANCE_LOOK_SECONDS
 from braid.kernel.ports import Kafka, Task
-from braid.runtime.kinds import Change, Reloaded
+from braid.runtime.histories.kinds import Change, Reloaded
 from braid.runtime.replica import Replica
 from braid.runtime.telemetry import AssignerMetrics
 from services.assigner.liveness.deadlines import Deadlines

@@ -14,7 +14,7 @@ from braid.kernel.limits.leases import (
     REGISTRATIONS_AT_ONCE,
 )
 from braid.kernel.ports import Caller, DuplexServing
-from braid.runtime.kinds import Asked
+from braid.runtime.histories.kinds import Asked
 from braid.runtime.replica import Replica
 from services.assigner.codec.joins import hello_of, read_findings, read_splits
 from services.assigner.domain.admission import (

@@ -11,7 +11,7 @@ from braid.kernel.limits.names import PAGE_SIZE_MAX
 from braid.kernel.limits.runtime import PAGE_SIZE_DEFAULT
 from braid.kernel.offset_ranges import ranges_text
 from braid.kernel.ports import Caller
-from braid.runtime.event_metadata import metadata_message
+from braid.runtime.histories.event_metadata import metadata_message
 from braid.runtime.replica import Replica
 from services.assigner.codec.rules import rules_message
 from services.assigner.codec.specs import spec_message

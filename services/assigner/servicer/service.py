@@ -10,7 +10,7 @@ from braid.kernel.ids import check_name
 from braid.kernel.limits.leases import GROUP_IDLE_EXPIRY_SECONDS, LEASE_MESSAGE_BYTES_MAX
 from braid.kernel.ports import Caller, Kafka, RpcService
 from braid.rpc.methods import duplex, method_path, service_path, unary
-from braid.runtime.kinds import AnyKind, Outcome
+from braid.runtime.histories.kinds import AnyKind, Outcome
 from braid.runtime.replica import Replica
 from braid.runtime.telemetry import AssignerMetrics, make_assigner_metrics
 from services.assigner.codec.specs import spec_message

@@ -5,8 +5,8 @@ from typing import Final, cast, get_args
 from braid.api.dlq.v1 import events_pb2 as pb
 from braid.api.dlq.v1 import replay_pb2
 from braid.kernel.decider import Context
-from braid.runtime.event_messages import EventMessages, conversion
-from braid.runtime.kinds import Kind
+from braid.runtime.histories.event_messages import EventMessages, conversion
+from braid.runtime.histories.kinds import Kind
 from services.dlq.codec import snapshots
 from services.dlq.codec.sent_letters import read_sent_letters, sent_letters_message
 from services.dlq.domain.replay import Replay, ReplayDecider

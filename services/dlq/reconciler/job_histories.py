@@ -12,7 +12,7 @@ from braid.kernel.errors import BraidError, Unavailable
 from braid.kernel.limits.client import RESTORE_RETRY_SECONDS
 from braid.kernel.limits.dlq import DLQ_EVENTS_READ, DLQ_EVENTS_WAITING_MAX
 from braid.kernel.ports import HistoryId
-from braid.runtime.kinds import Change, RecordedEvent, Reloaded
+from braid.runtime.histories.kinds import Change, RecordedEvent, Reloaded
 from braid.runtime.replica import Replica
 from services.dlq.codec.events import REPLAYS
 from services.dlq.index.sent_letters import SentLetters

@@ -6,7 +6,7 @@ from braid.client.mesh import Mesh
 from braid.kernel.errors import Unavailable
 from braid.kernel.limits.dlq import DLQ_LOOK_SECONDS, REPLAYS_RUNNING_MAX
 from braid.kernel.ports import Kafka, Task
-from braid.runtime.kinds import Change, Reloaded
+from braid.runtime.histories.kinds import Change, Reloaded
 from braid.runtime.replica import Replica
 from braid.runtime.retry import Backoff
 from braid.runtime.telemetry import DlqMetrics

@@ -10,7 +10,7 @@ from braid.api.dlq.v1 import dlq_service_pb2 as api
 from braid.kernel.limits.dlq import DLQ_COUNT_SECONDS
 from braid.kernel.ports import Kafka, RpcService
 from braid.rpc.methods import method_path, service_path, unary
-from braid.runtime.kinds import AnyKind
+from braid.runtime.histories.kinds import AnyKind
 from braid.runtime.replica import Replica
 from braid.runtime.telemetry import DlqMetrics, make_dlq_metrics
 from services.dlq.codec.events import REPLAYS

@@ -12,7 +12,7 @@ from braid.kernel.limits.registry import WATCH_ALIVE_SECONDS
 from braid.kernel.limits.runtime import PAGE_SIZE_DEFAULT
 from braid.kernel.ports import Caller, Kafka, RpcService
 from braid.rpc.methods import method_path, server_stream, service_path, unary
-from braid.runtime.kinds import AnyKind
+from braid.runtime.histories.kinds import AnyKind
 from braid.runtime.replica import Replica
 from services.lagmon.codec import gone_message, lag_message, page_token, read_detail, read_filter, read_page_token
 from services.lagmon.model.lag import Detail, Filter, LagRow, RowKey, after, changes, summed

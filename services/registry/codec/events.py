@@ -11,7 +11,7 @@ from braid.api.registry.v1 import cluster_pb2, stream_pb2
 from braid.api.registry.v1 import events_pb2 as pb
 from braid.kernel.decider import Context
 from braid.kernel.offset_ranges import OffsetRange, OffsetRanges
-from braid.runtime.event_messages import EventMessages, conversion
+from braid.runtime.histories.event_messages import EventMessages, conversion
 from services.registry.codec import snapshots
 from services.registry.codec.specs import (
     cluster_spec_message,

@@ -8,7 +8,7 @@ from braid.api.registry.v1 import registry_service_pb2 as api
 from braid.kernel.errors import Invalid, NotFound
 from braid.kernel.ids import check_name
 from braid.kernel.ports import Caller
-from braid.runtime.kinds import Kind
+from braid.runtime.histories.kinds import Kind
 from braid.runtime.replica import Replica
 from services.registry.codec.views import NOTHING_KNOWN, channel_message, cluster_message, stream_message
 from services.registry.histories import CLUSTERS, STREAMS

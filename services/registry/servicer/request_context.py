@@ -10,7 +10,7 @@ from braid.kernel.ids import check_name
 from braid.kernel.limits.names import PAGE_SIZE_MAX
 from braid.kernel.limits.runtime import PAGE_SIZE_DEFAULT
 from braid.kernel.ports import Caller
-from braid.runtime.kinds import Kind
+from braid.runtime.histories.kinds import Kind
 from braid.runtime.replica import Replica
 from services.registry.histories import CLUSTERS, STREAMS, read_world
 from services.registry.model.cluster_loads import MeasuredLoad

@@ -15,7 +15,7 @@ from braid.api.registry.v1.stream_pb2 import ChannelState
 from braid.host.system import system_host
 from braid.kernel.errors import Refused, Unavailable
 from braid.kernel.ports import EventStore, HistoryId
-from braid.runtime.event_metadata import metadata_message
+from braid.runtime.histories.event_metadata import metadata_message
 from braid.runtime.opening import open_store
 from testbed.ground.field import Field, now_ms
 from testbed.ground.histories import KINDS, Histories

@@ -19,7 +19,7 @@ from braid.api.registry.v1.stream_pb2 import ChannelState, LaneSpec, Stream, Str
 from braid.host.system import system_host
 from braid.kernel.errors import BraidError
 from braid.kernel.ports import EventStore, HistoryId
-from braid.runtime.fold import Fold
+from braid.runtime.histories.fold import Fold
 from braid.runtime.opening import open_store
 from devmesh.mesh import DevMesh
 from testbed.checkers import Violation, facts

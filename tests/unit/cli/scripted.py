@@ -12,7 +12,7 @@ from braid.api.lagmon.v1 import lagmon_service_pb2 as lagmon_api
 from braid.kernel.errors import BraidError, Invalid, NotFound, Refused
 from braid.kernel.ports import Caller, RpcService
 from braid.rpc.methods import method_path, server_stream, service_path, unary
-from braid.runtime.kinds import AnyKind
+from braid.runtime.histories.kinds import AnyKind
 from braid.runtime.replica import Replica
 
 FIRST_MS: Final = 1_790_000_000_000

@@ -22,7 +22,7 @@ from braid.kernel.progress.fields import EnvelopeFields
 from braid.rpc.memory_network import MemoryNetwork
 from braid.rpc.memory_transport import MemoryTransport
 from braid.rpc.methods import method_path, service_path, unary
-from braid.runtime.kinds import AnyKind
+from braid.runtime.histories.kinds import AnyKind
 from braid.runtime.replica import Replica
 from braid.runtime.service import Service
 from braid.stores.memory import MemoryStore

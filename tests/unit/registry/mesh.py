@@ -18,7 +18,7 @@ from braid.rpc.memory_network import MemoryNetwork
 from braid.rpc.memory_transport import MemoryTransport
 from braid.rpc.mesh_client import ServiceClient
 from braid.rpc.methods import method_path, service_path, unary
-from braid.runtime.kinds import AnyKind
+from braid.runtime.histories.kinds import AnyKind
 from braid.runtime.replica import Replica
 from braid.stores.memory import MemoryStore
 from braid.stores.memory_server import MEMORY_MESH, MemoryStoreServer

@@ -10,7 +10,7 @@ import pytest
 from braid.api.registry.v1 import registry_service_pb2 as api
 from braid.api.registry.v1 import stream_pb2
 from braid.kernel.errors import BraidError, TopicSealed
-from braid.runtime.kinds import Change, Reloaded
+from braid.runtime.histories.kinds import Change, Reloaded
 from services.registry.model.topics import HOUR_MS
 from tests.support.virtual_time import run_virtual
 from tests.unit.registry.mesh import ACTIVE, DRAINED, DRAINING, STANDBY, Mesh, open_producer, two_clusters

@@ -2,13 +2,13 @@
 
 from braid.archive.memory import MemoryArchive
 from braid.kernel.ports import ArchiveStore, HistoryId
-from braid.runtime.aggregates import Aggregates
 from braid.runtime.archive.shelf import Shelf
+from braid.runtime.histories.aggregates import Aggregates
 from braid.runtime.telemetry import make_metrics
 from braid.stores.memory_server import MemoryStoreServer
 from testbed.checkers.past import PastAnswers
 from tests.support.counters import COUNTERS, CounterService
-from tests.unit.runtime.test_aggregates import Seat
+from tests.unit.runtime.histories.test_aggregates import Seat
 
 STEP = 8
 TOTAL = HistoryId("registry", "counter", "total")

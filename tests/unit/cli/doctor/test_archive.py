@@ -45,7 +45,7 @@ def test_an_archive_that_fails_lags_or_has_holes_is_told_with_what_to_do() -> No
 @pytest.fixture
 def short_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
     """Snapshots every eight events, so that few commands fill an archive."""
-    monkeypatch.setattr("braid.runtime.fold.SNAPSHOT_EVERY_EVENTS", 8)
+    monkeypatch.setattr("braid.runtime.histories.fold.SNAPSHOT_EVERY_EVENTS", 8)
 
 
 async def grown() -> tuple[Shell, MemoryArchive]:

@@ -25,8 +25,8 @@ from braid.kernel.decider import Context
 from braid.kernel.errors import ClusterUnavailable, DeadlineExceeded, NotFound, Refused
 from braid.kernel.limits.dlq import REPLAY_BATCH_LETTERS_MAX
 from braid.kernel.ports import FetchedRecords, TopicPartition
-from braid.runtime.aggregates import Aggregates
-from braid.runtime.kinds import Kind, Outcome
+from braid.runtime.histories.aggregates import Aggregates
+from braid.runtime.histories.kinds import Kind, Outcome
 from services.dlq.domain.replay import Replay as State
 from services.dlq.domain.replay import ReplayDecider
 from services.dlq.index.tail import ClusterTail

@@ -10,7 +10,7 @@ import pytest
 from braid.api.registry.v1 import cluster_pb2, stream_pb2
 from braid.api.registry.v1 import registry_service_pb2 as api
 from braid.kernel.errors import BraidError, FailoverBlocked, NotFound, Refused, TopicSealed
-from braid.runtime.kinds import Change, Reloaded
+from braid.runtime.histories.kinds import Change, Reloaded
 from braid.runtime.replica import Replica
 from services.registry.model.cluster_events import ClusterEmptied
 from services.registry.model.stream_commands import PlanChannel

@@ -9,7 +9,7 @@ import pytest
 
 from braid.api.registry.v1 import cluster_pb2
 from braid.api.registry.v1 import registry_service_pb2 as api
-from braid.runtime.kinds import Change, Reloaded
+from braid.runtime.histories.kinds import Change, Reloaded
 from services.registry.histories import STREAMS
 from services.registry.model.cluster_events import ClusterHealthChanged
 from services.registry.model.health import Health

@@ -12,8 +12,8 @@ from braid.kernel.errors import BraidError, Conflict, CorruptHistory, Fenced, In
 from braid.kernel.limits.runtime import REQUESTS_REMEMBERED_MAX
 from braid.kernel.limits.store import APPEND_EVENTS_MAX, SNAPSHOT_EVERY_EVENTS
 from braid.kernel.ports import Endpoint, HistoryId, Host
-from braid.runtime.aggregates import Aggregates
-from braid.runtime.kinds import Asked, Change, Leadership, Reloaded
+from braid.runtime.histories.aggregates import Aggregates
+from braid.runtime.histories.kinds import Asked, Change, Leadership, Reloaded
 from braid.runtime.telemetry import make_metrics
 from braid.stores.memory import Fate, MemoryStore
 from braid.stores.memory_server import MemoryStoreServer

@@ -14,7 +14,7 @@ from braid.kernel.errors import Compacted, CorruptHistory
 from braid.kernel.limits.runtime import REQUESTS_REMEMBERED_MAX
 from braid.kernel.limits.store import SNAPSHOT_EVERY_EVENTS
 from braid.kernel.ports import HistoryId, Loaded, Snapshot
-from braid.runtime.kinds import Kind, RecordedEvent
+from braid.runtime.histories.kinds import Kind, RecordedEvent
 
 _FRAME = struct.Struct(">4sII")  # magic, CRC-32 of the rest, length of the request ids
 _MAGIC = b"BSN1"

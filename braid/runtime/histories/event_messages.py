@@ -18,7 +18,7 @@ from google.protobuf.message_factory import GetMessageClass
 
 from braid.kernel.decider import Context
 from braid.kernel.errors import CorruptHistory, Invalid
-from braid.runtime.event_metadata import metadata_message, read_context
+from braid.runtime.histories.event_metadata import metadata_message, read_context
 
 V = TypeVar("V")
 M = TypeVar("M")

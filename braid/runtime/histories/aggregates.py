@@ -20,10 +20,20 @@ from braid.kernel.ports import EventBatch, EventStore, HistoryId, Host, Loaded
 from braid.runtime.archive.log import ArchiveLog
 from braid.runtime.archive.shelf import Shelf
 from braid.runtime.archive.writer import SnapshotWriter
-from braid.runtime.decisions import decide_all, encoded_batches
-from braid.runtime.fold import Fold, state_hash
-from braid.runtime.kinds import AnyKind, Asked, Authority, Change, Kind, Leadership, Outcome, RecordedEvent, Reloaded
-from braid.runtime.past import Listed, Past, PastReader, Verified
+from braid.runtime.histories.decisions import decide_all, encoded_batches
+from braid.runtime.histories.fold import Fold, state_hash
+from braid.runtime.histories.kinds import (
+    AnyKind,
+    Asked,
+    Authority,
+    Change,
+    Kind,
+    Leadership,
+    Outcome,
+    RecordedEvent,
+    Reloaded,
+)
+from braid.runtime.histories.past import Listed, Past, PastReader, Verified
 from braid.runtime.retry import Backoff
 from braid.runtime.telemetry import Metrics, logger
 

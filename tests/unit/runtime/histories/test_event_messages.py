@@ -12,7 +12,7 @@ from google.protobuf.message_factory import GetMessageClass
 
 from braid.kernel.decider import Context
 from braid.kernel.errors import CorruptHistory
-from braid.runtime.event_messages import Conversion, EventMessages, conversion
+from braid.runtime.histories.event_messages import Conversion, EventMessages, conversion
 
 CONTEXT: Final = Context(1, "ada", "acme", "request-1", "why", 7)
 _TEXT, _NUMBER, _MESSAGE = (

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from braid.kernel.decider import Context
 from braid.kernel.errors import Compacted, CorruptHistory
 from braid.kernel.ports import HistoryId, Loaded, Snapshot
-from braid.runtime.fold import Fold, state_hash
+from braid.runtime.histories.fold import Fold, state_hash
 from tests.support.counters import COUNTERS, Added, Counter
 
 HISTORY = HistoryId("registry", "counter", "total")

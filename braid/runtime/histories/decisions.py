@@ -10,8 +10,8 @@ from typing import Final, NamedTuple, TypeVar, cast
 from braid.kernel.decider import Context
 from braid.kernel.errors import BraidError
 from braid.kernel.limits.store import APPEND_BYTES_MAX, APPEND_EVENTS_MAX
-from braid.runtime.fold import Fold
-from braid.runtime.kinds import Asked, Outcome, RecordedEvent
+from braid.runtime.histories.fold import Fold
+from braid.runtime.histories.kinds import Asked, Outcome, RecordedEvent
 
 S = TypeVar("S")
 C = TypeVar("C")

@@ -19,8 +19,8 @@ from braid.runtime.archive.kept import Kept
 from braid.runtime.archive.line import Gap, SegmentPart, trace
 from braid.runtime.archive.log import ArchiveLog
 from braid.runtime.archive.shelf import Shelf, frame_mark
-from braid.runtime.fold import Fold
-from braid.runtime.kinds import AnyKind, Kind, RecordedEvent
+from braid.runtime.histories.fold import Fold
+from braid.runtime.histories.kinds import AnyKind, Kind, RecordedEvent
 
 S = TypeVar("S")
 C = TypeVar("C")

@@ -8,7 +8,7 @@ import pytest
 from braid.kernel.limits.archive import ARCHIVE_SEGMENT_EVENTS
 from braid.kernel.limits.store import SNAPSHOT_EVERY_EVENTS
 from braid.kernel.ports import HistoryId, Loaded
-from braid.runtime.past import Listed
+from braid.runtime.histories.past import Listed
 from testbed.checkers.past import PastAnswers
 from tests.support.counters import CounterCodec
 from tests.support.virtual_time import run_virtual
