@@ -29,7 +29,6 @@ from bench.peers.assignors import (
     kafka_python_sticky,
     solved,
 )
-from services.assigner.policy.by_load import Placement
 from services.assigner.policy.by_number import Measured, Movable, place
 
 PEER: Final = "aiokafka sticky"
@@ -83,22 +82,24 @@ def weights(partitions: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
 
 
 def deaths(members: int, partitions: int, dying: int, times: int) -> str:
-    """Lets members die, `dying` at once, each time from a whole group; tells how long it took and how even it is."""
-    whole = Placement(weights(partitions), np.full(partitions, -1), np.ones(members))
-    whole.deal(np.arange(partitions))
+    """Lets members die, `dying` at once, each time from a whole group; tells how long placing what they held took.
+
+    It is placed as a decision does, from the columns of who holds what. Tells how even it ends, too.
+    """
+    costs, all_live = weights(partitions), np.ones(members)
+    free = np.full(partitions, -1)
+    whole = place(free, free, members, movable=Movable.ALL, measured=Measured(costs, all_live, 0))
     chance, took, evenness = np.random.default_rng(11), [], []
-    placement = whole
-    for number in range(times):
-        if dying > 1 or not number:
-            placement = Placement(whole.weights, whole.holders, np.ones(members))
-            placement.held_by(0)
-        live = np.flatnonzero(np.isfinite(placement.relative))
-        dead = chance.choice(live, dying, replace=False).tolist()
+    for _ in range(times):
+        dead = chance.choice(members, dying, replace=False)
+        holders, capacities = np.where(np.isin(whole, dead), -1, whole), all_live.copy()
+        capacities[dead] = 0.0
+        measured = Measured(costs, capacities, 0)
         began = time.perf_counter()
-        placement.remove(dead)
+        target = place(free, holders, members, movable=Movable.NONE, measured=measured)
         took.append(time.perf_counter() - began)
-        left = placement.relative[np.isfinite(placement.relative)]
-        evenness.append(float(left.max() / left.mean()))
+        loads = np.delete(np.bincount(target, costs, members), dead)
+        evenness.append(float(loads.max() / loads.mean()))
     return f"{_spread(took)}; max/mean {max(evenness):.3f} at worst"
 
 

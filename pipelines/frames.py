@@ -52,7 +52,7 @@ def merge_frame(frame: DataFrame, writer: TableWriter, tasks: int) -> Merged:
 
 
 def identified(frame: DataFrame, buckets: int) -> DataFrame:
-    """The columns of the table and `bucket`: `table.identity` as Spark says it."""
+    """The columns of the table and `bucket`; `table.identity` says what identifies a record."""
     in_form = f.col("id").rlike(ID_FORM)
     place = f.concat_ws("/", "cluster", "topic", f.col("partition").cast("string"))
     by_id = f.substr(f.col("id"), f.lit(PRODUCER_LETTERS + 2)).cast("bigint")
@@ -72,5 +72,6 @@ def grouped(rows: DataFrame, tasks: int) -> DataFrame:
 
 
 def _bucket(buckets: int) -> Column:
+    """A chunk of a producer's sequences lies in one bucket, the next in the next: one busy producer keeps all busy."""
     chunk = f.shiftright("sequence", CHUNK_BITS)
     return f.pmod(f.crc32(f.col("producer").cast("binary")) + chunk, f.lit(buckets)).cast("int")

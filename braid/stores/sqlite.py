@@ -1,7 +1,7 @@
 """The event store in one SQLite file: the embedded default, for any number of processes of one machine.
 
 Transactions live in `sqlite_histories` and `sqlite_leadership`, files and threads in `sqlite_database`; here they
-become the port. `bump_incarnation` and `compact` are for operators and tests.
+become the port.
 """
 
 import contextlib
@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from braid.kernel.errors import CorruptHistory, OutcomeUnknown, StoreUnavailable
-from braid.kernel.limits.registry import RESTORE_REVISION_GAP
-from braid.kernel.limits.store import SQLITE_CAMPAIGN_POLL_SECONDS, STORE_CALL_SECONDS
+from braid.kernel.limits.store import SQLITE_CAMPAIGN_POLL_SECONDS
 from braid.kernel.ports import Appended, Endpoint, EventBatch, Fence, HistoryId, Host, Leader, Loaded, Session, Snapshot
 from braid.stores import sqlite_histories as histories
 from braid.stores import sqlite_leadership as leadership
@@ -21,7 +20,6 @@ from braid.stores.session import KeptSession, session_over
 from braid.stores.sqlite_database import Connect, SqliteDatabase, connect_file
 from braid.stores.sqlite_polling import VersionPoll
 from braid.stores.sqlite_process import this_process
-from braid.stores.sqlite_schema import explained, prepare, recognise
 
 T = TypeVar("T")
 
@@ -196,43 +194,3 @@ class SqliteStore:
             return await self._database.write(lambda connection: transaction(connection, self._host.clock.elapsed()))
         except OutcomeUnknown as doubt:
             raise StoreUnavailable(doubt.message, remedy="try again") from doubt
-
-
-def compact(path: Path) -> None:
-    """Forgets what only watches from before now would need; histories stay whole. Raises as `SqliteStore`."""
-    _maintain(path, histories.compact)
-
-
-def bump_incarnation(path: Path) -> None:
-    """To be called on a file that was restored from a backup, before any service opens it.
-
-    The incarnation rises by one and revisions go on beyond all that were handed out since the backup, so that every
-    watch of old starts anew; sessions, and what hung on them, are gone. Raises as `SqliteStore`.
-    """
-    _maintain(path, _bump_incarnation)
-
-
-def _maintain(path: Path, transaction: Callable[[sqlite3.Connection], None]) -> None:
-    if not path.exists():
-        raise StoreUnavailable(f"there is no store {path}")
-    connection = connect_file(path)
-    try:
-        connection.execute(f"PRAGMA busy_timeout = {STORE_CALL_SECONDS * 1000:.0f}")
-        if not recognise(connection, path):
-            raise StoreUnavailable(f"the store {path} is empty")
-        prepare(connection)
-        connection.execute("BEGIN IMMEDIATE")
-        transaction(connection)
-        connection.execute("COMMIT")
-    except sqlite3.Error as error:
-        raise explained(error, path) from error
-    finally:
-        connection.close()
-
-
-def _bump_incarnation(connection: sqlite3.Connection) -> None:
-    connection.execute(
-        "UPDATE store SET incarnation = incarnation + 1, revision = revision + ?, compacted = revision + ?",
-        (RESTORE_REVISION_GAP, RESTORE_REVISION_GAP),
-    )
-    connection.execute("DELETE FROM session")

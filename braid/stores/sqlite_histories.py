@@ -147,15 +147,6 @@ def batches_after(connection: sqlite3.Connection, service: str, revision: int) -
     return page, page[-1].revision if len(page) == WATCH_PAGE_BATCHES else int(current)
 
 
-def compact(connection: sqlite3.Connection) -> None:
-    """Forgets what only watches from before now would need; histories stay whole."""
-    connection.execute(
-        "DELETE FROM batch WHERE EXISTS (SELECT 1 FROM snapshot WHERE snapshot.service = batch.service"
-        " AND snapshot.kind = batch.kind AND snapshot.id = batch.id AND first + count - 1 <= snapshot.sequence)"
-    )
-    connection.execute("UPDATE store SET compacted = revision")
-
-
 def check_fence(connection: sqlite3.Connection, fence: Fence, now: float) -> None:
     """Raises `Fenced` unless the fence's leadership is held, by a session that lives."""
     row = connection.execute(

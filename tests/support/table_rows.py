@@ -5,11 +5,11 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from pipelines.table.identity import bucket_of, identity_of
 from pipelines.table.manifest import Staged
 from pipelines.table.merging import BUCKET, MergeJob, merge_rows
 from pipelines.table.rows import SCHEMA
 from pipelines.table.writer import TableWriter
+from tests.support.record_identity import bucket_of, identity_of
 
 PRODUCERS = ("01K0000000000000000000000A", "01K0000000000000000000000B")
 

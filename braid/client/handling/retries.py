@@ -66,10 +66,6 @@ class Retries:
     def __len__(self) -> int:
         return len(self._parked)
 
-    def parked(self, lane: str) -> int:
-        """How many records of a lane are parked."""
-        return self._counts[lane]
-
     def works(self) -> list[Delivery]:
         """The work of each record that is parked."""
         return [record.work for record in self._parked.values()]

@@ -87,14 +87,6 @@ class Slice(Generic[W]):
             self._back.extendleft(reversed(rows))
 
     @property
-    def first_offset(self) -> int:
-        """Of those that were not taken."""
-        if self._rows is not None:
-            return self._rows[self.index].offset
-        assert self.columns is not None, "a slice has columns or rows"
-        return int(self.columns.offsets[self.index])
-
-    @property
     def times(self) -> NDArray[np.int64]:
         """Ingestion times (ms) of those that were not taken."""
         return self._times[self.index :]

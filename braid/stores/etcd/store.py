@@ -48,17 +48,6 @@ class EtcdStore:
         found = (await self._client.read(requests.get(keys.MESH))).one(0)
         return found.value.decode() if found is not None else await self._make_mesh(self._host.ids.ulid())
 
-    async def raise_incarnation(self) -> int:
-        """Begins the next incarnation and returns it; for whoever restored etcd from a backup, before services start.
-
-        Restore with etcd's own `--bump-revision` and `--mark-compacted` too, so that no revision is given out twice.
-        """
-        now = await self.incarnation()
-        request = wire.TxnRequest(success=[requests.put(keys.INCARNATION, str(now + 1).encode())])
-        with settled_by_next_read():
-            await self._client.transact(request)
-        return await self.incarnation()
-
     async def load(self, history: HistoryId) -> Loaded:
         """See `EventStore`."""
         try:

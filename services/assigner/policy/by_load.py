@@ -1,7 +1,7 @@
-"""A placement by load that is kept, and changed by little: who holds what, and how loaded that makes everybody. Pure.
+"""A placement by load: which member holds which partition, and how loaded that makes each member. Pure.
 
-What a change costs depends on what it touches: a dead member's partitions, and one pass over the members. As many
-changes as there are partitions cost one pass over these, too.
+Building one costs a pass over the partitions; dealing out free partitions then costs what is free and a pass over the
+members.
 
 A bound, for members of capacities c and partitions of weights w where nothing is excluded (properties hold it):
 
@@ -24,7 +24,6 @@ import numpy as np
 
 from braid.kernel.limits.placement import PLACEMENT_DESTINATIONS_TRIED
 from services.assigner.policy.arrays import Floats, Indices, Mask
-from services.assigner.policy.holdings import Holdings
 from services.assigner.policy.placement_rules import HostRoom, Rules
 
 _BATCH_PART: Final = 8  # of the members get something before loads are compared again
@@ -65,30 +64,18 @@ class Placement:
         self._live = len(live)
         self._capacity_max = float(live.max()) if len(live) else 0.0
         self._alike = not len(live) or bool(live.min() == self._capacity_max)
-        self._holdings: Holdings | None = None
         self._lists: dict[int, list[int]] = {}
         self._room = HostRoom(rules, self.holders, members) if rules and rules.apart is not None else None
 
     def _of(self, member: int) -> list[int]:
         """The partitions of one member, to be changed; found by a look at all where nobody was asked for before."""
         if member not in self._lists:
-            known = self._holdings
-            found = np.flatnonzero(self.holders == member) if known is None else known.of(member, self.holders)
-            self._lists[member] = found.tolist()
+            self._lists[member] = np.flatnonzero(self.holders == member).tolist()
         return self._lists[member]
 
     def listed(self, member: int) -> Indices:
         """The partitions a member holds, in the order in which it got them: for who asks for the same few again."""
         return np.array(self._of(member), np.int64)
-
-    def held_by(self, member: int) -> Sequence[int]:
-        """The partitions a member holds; sorts those of all by member when first asked."""
-        return self._held().of(member, self.holders).tolist()  # type: ignore[no-any-return]
-
-    def _held(self) -> Holdings:
-        if self._holdings is None or self._holdings.outgrown:
-            self._holdings = Holdings(self.holders, len(self.loads))
-        return self._holdings
 
     @property
     def mean(self) -> float:
@@ -97,24 +84,6 @@ class Placement:
         return float(self.loads[self.capacities > 0].sum()) / capacity if capacity else 0.0
 
     # --- changes
-
-    def remove(self, members: Sequence[int]) -> Indices:
-        """Members are gone: what they held is dealt out. Costs what they held plus one pass over the members.
-
-        Returns:
-            What they held; `holders` tells where it is now.
-        """
-        held = self._held()
-        free = np.concatenate([np.zeros(0, np.int64), *(held.of(member, self.holders) for member in members)])
-        gone = np.array(members, np.int64)
-        self._live -= int(np.count_nonzero(self.capacities[gone]))
-        self.loads[gone] = self.capacities[gone] = 0.0
-        self.inverse[gone] = self.relative[gone] = np.inf
-        if self._room:
-            self._room.change(free, self.holders[free], -1)
-        self.holders[free] = -1
-        self.deal(free)
-        return free
 
     def deal(self, free: Indices) -> None:
         """Gives partitions that nobody holds to members, those few may hold first. What nobody may hold stays free."""
@@ -158,8 +127,6 @@ class Placement:
     def _hand_over(self, partitions: Indices, takers: Indices) -> None:
         self.holders[partitions] = takers
         self._lists.clear()
-        if self._holdings is not None:
-            self._holdings.add(partitions, takers)
 
     def _least_loaded(self, count: int) -> Indices:
         if count < len(self.relative):
@@ -224,7 +191,7 @@ class Placement:
         """One to plan on."""
         twin = copy(self)
         twin.holders, twin.loads, twin.relative = self.holders.copy(), self.loads.copy(), self.relative.copy()
-        twin._holdings, twin._lists = None, {}
+        twin._lists = {}
         if self._rules and self._room:
             twin._room = HostRoom(self._rules, self.holders, len(self.loads))
         return twin
@@ -249,8 +216,6 @@ class Placement:
         self._of(move.source).remove(move.partition)
         self._of(move.target).append(move.partition)
         self.holders[move.partition] = move.target
-        if self._holdings is not None:
-            self._holdings.add(np.array([move.partition]), np.array([move.target]))
 
     # --- rules
 

@@ -3,13 +3,15 @@
 import asyncio
 import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 from braid.host.system import system_host
 from braid.kernel.errors import StoreUnavailable
 from braid.kernel.ports import Clock, EventStore, HistoryId
-from braid.stores.sqlite import SqliteStore, bump_incarnation, compact
+from braid.stores.sqlite import SqliteStore
+from braid.stores.sqlite_backup import begin_incarnation
 from tests.contract.event_store.harness import Body
 
 
@@ -54,6 +56,16 @@ def _input_output_error() -> sqlite3.OperationalError:
     return error
 
 
+def _compact(path: Path) -> None:
+    """Forgets what snapshots hold, at once; a replica does it when it writes one."""
+    with closing(sqlite3.connect(path, timeout=5.0)) as connection, connection:
+        connection.execute(
+            "DELETE FROM batch WHERE EXISTS (SELECT 1 FROM snapshot WHERE snapshot.service = batch.service"
+            " AND snapshot.kind = batch.kind AND snapshot.id = batch.id AND first + count - 1 <= snapshot.sequence)"
+        )
+        connection.execute("UPDATE store SET compacted = revision")
+
+
 class SqliteHarness:
     """See `EventStoreHarness`."""
 
@@ -74,10 +86,10 @@ class SqliteHarness:
         return store
 
     async def compact(self) -> None:
-        await asyncio.to_thread(compact, self._path)
+        await asyncio.to_thread(_compact, self._path)
 
     async def restore(self) -> None:
-        await asyncio.to_thread(bump_incarnation, self._path)
+        await asyncio.to_thread(begin_incarnation, self._path, 0, self.clock.elapsed())
 
     async def silence(self, store: EventStore) -> None:
         async def unanswered(session: str) -> bool:

@@ -6,6 +6,8 @@ from typing import Final
 from braid.host.system import SystemClock, system_host
 from braid.kernel.ports import Clock, EventStore, HistoryId
 from braid.stores.etcd import EtcdStore, keys, requests
+from braid.stores.etcd.client import EtcdClient
+from braid.stores.etcd_wire import etcd_pb2 as wire
 from testbed.etcd_process import EtcdCluster
 from tests.support.etcd_proxy import EtcdProxy, Trap, etcd_proxy
 
@@ -46,8 +48,11 @@ class EtcdHarness:
         self.cluster.nodes[0].start(self.cluster.nodes)
         await self.cluster.serving()
         operator = EtcdStore(self.cluster.endpoints, system_host())
-        await operator.raise_incarnation()
+        next_one = str(await operator.incarnation() + 1).encode()
         await operator.close()
+        client = EtcdClient(self.cluster.endpoints, self.clock, None)
+        await client.transact(wire.TxnRequest(success=[requests.put(keys.INCARNATION, next_one)]))
+        await client.close()
 
     async def silence(self, store: EventStore) -> None:
         """Cuts the client off for good."""

@@ -12,7 +12,8 @@ import pytest
 from braid.host.system import system_host
 from braid.kernel.errors import Compacted, CorruptHistory, OutcomeUnknown, StoreUnavailable
 from braid.kernel.ports import Endpoint, HistoryId, Leader, Snapshot
-from braid.stores.sqlite import SqliteStore, bump_incarnation, compact
+from braid.stores.sqlite import SqliteStore
+from braid.stores.sqlite_backup import begin_incarnation
 
 LOGS = HistoryId("registry", "stream", "logs")
 REPLICA = Endpoint("registry", "a", "a:1")
@@ -148,7 +149,7 @@ async def test_a_file_put_in_its_place_is_read_and_written(store: SqliteStore, t
     await store.append(LOGS, [b"old"], 0, leader.fence)
     revision = (await store.load(LOGS)).revision
     await _fill(tmp_path / "backup.db", 3)
-    bump_incarnation(tmp_path / "backup.db")
+    begin_incarnation(tmp_path / "backup.db", 0, system_host().clock.elapsed())
     (tmp_path / "s.db-wal").unlink()
     (tmp_path / "s.db-shm").unlink()
     (tmp_path / "backup.db").replace(tmp_path / "s.db")
@@ -194,17 +195,6 @@ async def test_a_commit_that_found_no_room_names_the_disk(tmp_path: Path, monkey
 async def test_a_watch_from_beyond_the_store_is_refused(store: SqliteStore) -> None:
     with pytest.raises(Compacted):
         await anext(store.watch("registry", 1_000))
-
-
-async def test_maintenance_makes_no_store(tmp_path: Path) -> None:
-    with pytest.raises(StoreUnavailable, match="there is no store"):
-        bump_incarnation(tmp_path / "s.db")
-    (tmp_path / "empty.db").touch()
-    with pytest.raises(StoreUnavailable, match="is empty"):
-        compact(tmp_path / "empty.db")
-    (tmp_path / "diary.db").write_bytes(b"Dear diary, " * 100)
-    with pytest.raises(CorruptHistory, match=r"diary\.db"):
-        compact(tmp_path / "diary.db")
 
 
 async def test_a_copy_of_the_file_is_a_backup(tmp_path: Path) -> None:

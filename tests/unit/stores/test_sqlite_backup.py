@@ -107,6 +107,18 @@ async def test_nothing_is_restored_while_services_run(tmp_path: Path) -> None:
     assert begin_incarnation(path, NOW_MS, system_host().clock.elapsed()).incarnation == NOW_MS // TEN_MINUTES_MS
 
 
+def test_no_incarnation_begins_where_there_is_no_store(tmp_path: Path) -> None:
+    elapsed = system_host().clock.elapsed()
+    (tmp_path / "empty.db").touch()
+    for name in ("missing.db", "empty.db"):
+        with pytest.raises(StoreUnavailable, match="there is no store"):
+            begin_incarnation(tmp_path / name, NOW_MS, elapsed)
+    assert not (tmp_path / "missing.db").exists()
+    (tmp_path / "diary.db").write_bytes(b"Dear diary, " * 100)
+    with pytest.raises(CorruptHistory, match=r"diary\.db"):
+        begin_incarnation(tmp_path / "diary.db", NOW_MS, elapsed)
+
+
 async def test_a_file_put_back_twice_gets_another_incarnation_each_time(tmp_path: Path) -> None:
     path, copy = tmp_path / "store.db", tmp_path / "copy"
     mesh = await append(path, b"1")

@@ -2,7 +2,8 @@
 
 import pytest
 
-from pipelines.table.identity import CHUNK_SEQUENCES, Identity, bucket_of, identity_of
+from pipelines.table.identity import CHUNK_SEQUENCES
+from tests.support.record_identity import Identity, bucket_of, identity_of
 
 ULID = "01K0000000000000000000000A"
 

@@ -17,12 +17,13 @@ from hypothesis import strategies as st
 from braid.kernel.errors import Fenced, Refused
 from pipelines.limits import TABLE_RUN_BYTES
 from pipelines.table import directory, manifest, seen
-from pipelines.table.identity import CHUNK_BITS, CHUNK_SEQUENCES, Identity, identity_of
+from pipelines.table.identity import CHUNK_BITS, CHUNK_SEQUENCES
 from pipelines.table.manifest import Manifest
 from pipelines.table.merging import MergeJob, merge_rows
 from pipelines.table.reading import open_table
 from pipelines.table.rows import out_of_order
 from pipelines.table.writer import TableWriter
+from tests.support.record_identity import Identity, identity_of
 from tests.support.table_rows import PRODUCERS, Copy, merge, staged_by_tasks, task_batches
 
 COPIES = st.builds(
