@@ -4,11 +4,11 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 
 from braid.api.registry.v1 import route_pb2
+from braid.kernel.backoff import Backoff
 from braid.kernel.errors import BraidError
 from braid.kernel.limits.registry import WATCH_SILENCE_SECONDS
 from braid.kernel.ports import Host
 from braid.rpc.mesh_client import ServiceClient
-from braid.runtime.retry import Backoff
 
 _PROTOCOL_VERSION = 1
 Take = Callable[[route_pb2.WatchChannelsResponse], None]

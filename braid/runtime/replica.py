@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
+from braid.kernel.backoff import Backoff
 from braid.kernel.errors import CorruptHistory, Fenced, NotLeader, Unavailable
 from braid.kernel.ids import make_epoch
 from braid.kernel.limits.runtime import DRAIN_SECONDS
@@ -22,7 +23,6 @@ from braid.runtime.clocks.waits import Waits
 from braid.runtime.directory import StoreDirectory
 from braid.runtime.histories.aggregates import Aggregates
 from braid.runtime.histories.kinds import Leadership
-from braid.runtime.retry import Backoff
 from braid.runtime.rpc_service import build_rpc_service
 from braid.runtime.service import Service
 from braid.runtime.telemetry import Metrics, logger, make_metrics

@@ -17,12 +17,12 @@ from braid.api.registry.v1 import route_pb2
 from braid.api.registry.v1 import witness_pb2 as wire
 from braid.client.session_errors import is_final, is_strange
 from braid.client.tasks import hanging_up, race
+from braid.kernel.backoff import Backoff
 from braid.kernel.capabilities import KNOWS_DENIALS
 from braid.kernel.errors import BraidError, Unavailable
 from braid.kernel.limits.client import (
     PRODUCER_LATE_SECONDS,
-    RECONNECT_SECONDS_MAX,
-    RECONNECT_SECONDS_MIN,
+    RECONNECT_SECONDS,
     SEND_ERRORS_AFTER_SECONDS,
 )
 from braid.kernel.limits.health import COMPLAIN_AGAIN_SECONDS, CONTACT_LOOK_SECONDS, UNKNOWN_CALL_TRIES
@@ -108,7 +108,7 @@ class ClusterSession:
 
     async def _connect(self) -> None:
         """Keeps a stream open until cancelled, or until the registry is known to have none."""
-        backoff_seconds, unknown = RECONNECT_SECONDS_MIN, 0
+        backoff, unknown = Backoff(self._host, RECONNECT_SECONDS), 0
         while True:
             self._welcomed = False
             try:
@@ -121,9 +121,8 @@ class ClusterSession:
                 if unknown:
                     self._registry.forget_leader()
             if self._welcomed:
-                backoff_seconds = RECONNECT_SECONDS_MIN
-            await self._host.clock.sleep(backoff_seconds * self._host.randomness.uniform(0.5, 1.0))
-            backoff_seconds = min(backoff_seconds * 2, RECONNECT_SECONDS_MAX)
+                backoff.reset()
+            await backoff.wait()
 
     async def _session(self) -> None:
         call = await self._registry.duplex("WatchClusters", wire.WatchClustersResponse)

@@ -19,8 +19,9 @@ from typing import NamedTuple
 
 from braid.api.assigner.v1 import beat_pb2, join_pb2
 from braid.client.tasks import happens, race
+from braid.kernel.backoff import Backoff
 from braid.kernel.errors import BraidError, Unavailable
-from braid.kernel.limits.client import RECONNECT_SECONDS_MAX, RECONNECT_SECONDS_MIN
+from braid.kernel.limits.client import RECONNECT_SECONDS
 from braid.kernel.limits.leases import (
     BEAT_MEMBERS_MAX,
     BEAT_NEWS_BYTES,
@@ -122,13 +123,12 @@ class Heartbeats:
 
     async def _run(self) -> None:
         """Keeps a stream open while there is something to share."""
-        backoff_seconds = RECONNECT_SECONDS_MIN
+        backoff = Backoff(self._host, RECONNECT_SECONDS)
         try:
             while len(self._seats) > 1:
                 if await self._stream():
-                    backoff_seconds = RECONNECT_SECONDS_MIN
-                await self._host.clock.sleep(backoff_seconds * self._host.randomness.uniform(0.5, 1.0))
-                backoff_seconds = min(backoff_seconds * 2, RECONNECT_SECONDS_MAX)
+                    backoff.reset()
+                await backoff.wait()
         finally:
             self._running = None
 

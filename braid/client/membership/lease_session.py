@@ -18,8 +18,7 @@ from braid.kernel.ids import LeaseId
 from braid.kernel.limits.client import (
     DETACHED_SECONDS_MAX,
     JOIN_SILENCE_SECONDS_MIN,
-    RECONNECT_SECONDS_MAX,
-    RECONNECT_SECONDS_MIN,
+    RECONNECT_SECONDS,
 )
 from braid.kernel.limits.leases import WELCOME_SECONDS_MAX
 from braid.kernel.ports import DuplexCall, Generation, Host
@@ -97,11 +96,12 @@ class LeaseSession:
 
     async def run(self) -> None:
         """Keeps the membership until cancelled or refused."""
-        backoff_seconds = RECONNECT_SECONDS_MIN
+        first_seconds, longest_seconds = RECONNECT_SECONDS
+        backoff_seconds = first_seconds
         while not self._left:
             try:
                 if await self._session():
-                    backoff_seconds = RECONNECT_SECONDS_MIN
+                    backoff_seconds = first_seconds
             except TimeoutError:
                 self._assigner.forget_leader()  # silent, hence perhaps frozen: another may lead by now
                 if self._welcome_seconds > self._held.lease_seconds:  # again: were it a crowd, it is to come spread out
@@ -114,10 +114,10 @@ class LeaseSession:
                 if is_strange(error):
                     self._assigner.forget_leader()
             self._call = None
-            least = 0.5 if backoff_seconds <= RECONNECT_SECONDS_MAX else 0.0
+            least = 0.5 if backoff_seconds <= longest_seconds else 0.0
             pause_seconds = backoff_seconds * self._host.randomness.uniform(least, 1.0)
-            await self._host.clock.sleep(max(pause_seconds - self._sought_seconds, RECONNECT_SECONDS_MIN / 2))
-            backoff_seconds = min(backoff_seconds * 2, RECONNECT_SECONDS_MAX)
+            await self._host.clock.sleep(max(pause_seconds - self._sought_seconds, first_seconds / 2))
+            backoff_seconds = min(backoff_seconds * 2, longest_seconds)
 
     async def guard(self) -> None:
         """Gives everything up in time: see `HeldLeases.guard`."""

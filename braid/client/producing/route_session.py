@@ -12,8 +12,9 @@ from braid.api.registry.v1 import route_pb2 as wire
 from braid.client.producing.routes import ActiveChannel, RouteTable
 from braid.client.session_errors import is_final, is_strange
 from braid.client.tasks import hanging_up, race
+from braid.kernel.backoff import Backoff
 from braid.kernel.errors import BraidError, Unavailable
-from braid.kernel.limits.client import RECEIPTS_CHANNELS_MAX, RECONNECT_SECONDS_MAX, RECONNECT_SECONDS_MIN
+from braid.kernel.limits.client import RECEIPTS_CHANNELS_MAX, RECONNECT_SECONDS
 from braid.kernel.limits.health import RESUMPTIONS_BYTES_MAX, RESUMPTIONS_MAX
 from braid.kernel.limits.registry import WATCH_SILENCE_SECONDS
 from braid.kernel.limits.rpc import OUTBOX_MESSAGES_MAX
@@ -90,11 +91,11 @@ class RouteSession:
 
     async def run(self) -> None:
         """Keeps the session until cancelled."""
-        backoff_seconds = RECONNECT_SECONDS_MIN
+        backoff = Backoff(self._host, RECONNECT_SECONDS)
         while True:
             try:
                 await self._session()
-                backoff_seconds = RECONNECT_SECONDS_MIN
+                backoff.reset()
             except TimeoutError:
                 self._registry.forget_leader()  # silent, hence perhaps frozen: another may lead by now
             except BraidError as error:
@@ -103,8 +104,7 @@ class RouteSession:
                     return
                 if is_strange(error):
                     self._registry.forget_leader()
-            await self._host.clock.sleep(backoff_seconds * self._host.randomness.uniform(0.5, 1.0))
-            backoff_seconds = min(backoff_seconds * 2, RECONNECT_SECONDS_MAX)
+            await backoff.wait()
 
     def asks(self, reach: Callable[[str], Reach]) -> None:
         """See `RouteSource.asks`."""

@@ -7,6 +7,7 @@ runs `follow` while it lives and `lead` while it leads.
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from braid.kernel.backoff import Backoff
 from braid.kernel.errors import BraidError, NotLeader
 from braid.kernel.limits.runtime import CLOCKS_COMPARE_SECONDS, LED_COUNT_SECONDS, LED_LOOK_SECONDS
 from braid.runtime.clocks.clock_watch import ClockWatch
@@ -14,7 +15,6 @@ from braid.runtime.clocks.led_time import HISTORIES, ClockState, Command, CountT
 from braid.runtime.clocks.led_time_codec import CLOCK
 from braid.runtime.histories.aggregates import Aggregates
 from braid.runtime.histories.kinds import Leadership
-from braid.runtime.retry import Backoff
 
 if TYPE_CHECKING:
     from braid.runtime.replica import Replica

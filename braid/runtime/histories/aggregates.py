@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from itertools import islice
 from typing import TypeVar, cast
 
+from braid.kernel.backoff import Backoff
 from braid.kernel.decider import Context
 from braid.kernel.errors import BraidError, Compacted, Conflict, CorruptHistory, Fenced, NotLeader, Unavailable
 from braid.kernel.limits.rpc import DECIDE_RETRIES_MAX
@@ -34,7 +35,6 @@ from braid.runtime.histories.kinds import (
     Reloaded,
 )
 from braid.runtime.histories.past import Listed, Past, PastReader, Verified
-from braid.runtime.retry import Backoff
 from braid.runtime.telemetry import Metrics, logger
 
 S = TypeVar("S")

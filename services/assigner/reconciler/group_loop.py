@@ -7,12 +7,12 @@ takes them all, and always ends with a balance step.
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from braid.kernel.backoff import Backoff
 from braid.kernel.errors import BraidError, CorruptHistory, NotLeader
 from braid.kernel.limits.leases import SIGNALS_PER_DECISION_MAX, STARTS_AT_ONCE
 from braid.kernel.ports import Generation, Kafka, Task
 from braid.runtime.histories.kinds import Kind
 from braid.runtime.replica import Replica
-from braid.runtime.retry import Backoff
 from services.assigner.codec.events import GroupCodec
 from services.assigner.domain import unfencing
 from services.assigner.domain.decide import GroupDecider

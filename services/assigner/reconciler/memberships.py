@@ -11,6 +11,7 @@ import contextlib
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Final
 
+from braid.kernel.backoff import Backoff
 from braid.kernel.errors import BraidError, ClusterUnavailable, CorruptHistory, Fenced, GroupOccupied, NotLeader
 from braid.kernel.limits.leases import (
     CLUSTER_REACHED_SECONDS,
@@ -21,7 +22,6 @@ from braid.kernel.limits.leases import (
 )
 from braid.kernel.ports import Generation, Kafka, KafkaMembership, Task
 from braid.runtime.replica import Replica
-from braid.runtime.retry import Backoff
 from braid.runtime.telemetry import AssignerMetrics
 from services.assigner.model import generations
 from services.assigner.model.commands import (

@@ -3,12 +3,12 @@
 import asyncio
 
 from braid.client.mesh import Mesh
+from braid.kernel.backoff import Backoff
 from braid.kernel.errors import Unavailable
 from braid.kernel.limits.dlq import DLQ_LOOK_SECONDS, REPLAYS_RUNNING_MAX
 from braid.kernel.ports import Kafka, Task
 from braid.runtime.histories.kinds import Change, Reloaded
 from braid.runtime.replica import Replica
-from braid.runtime.retry import Backoff
 from braid.runtime.telemetry import DlqMetrics
 from services.dlq.codec.events import REPLAYS
 from services.dlq.domain.replay import State

@@ -11,6 +11,7 @@ from structlog.stdlib import BoundLogger
 
 from braid.kafka.offset_log.records import OFFSETS_TOPIC
 from braid.kafka.offset_log.table import Damage, OffsetTable
+from braid.kernel.backoff import Backoff
 from braid.kernel.errors import BraidError, ClusterUnavailable, OffsetOutOfRange
 from braid.kernel.limits.client import FETCH_WAIT_SECONDS
 from braid.kernel.limits.lagmon import LAG_FETCH_BYTES, LAG_FETCH_RECORDS, LAG_QUIET_SECONDS, LAG_TOPICS_SECONDS
@@ -25,7 +26,6 @@ from braid.kernel.ports import (
     TopicDescription,
     TopicPartition,
 )
-from braid.runtime.retry import Backoff
 from services.lagmon.domain import ClusterModel
 from services.lagmon.policy import LONG_AGO
 
