@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Final
 
 import braid
+from braid.drill.journal import Journal
 from demo.shipper import STREAM
-from demo.sink import Sink
 
 RETRY: Final = braid.Retry(max_attempts=3, backoff_seconds=(0.05, 0.2))
 CONCURRENCY: Final = 256
@@ -30,7 +30,7 @@ class Member:
         sink: Gets a line for each record.
     """
 
-    def __init__(self, sink: Sink) -> None:
+    def __init__(self, sink: Journal) -> None:
         self._sink = sink
         self._mended = False
 
@@ -56,7 +56,7 @@ async def consume(options: argparse.Namespace) -> None:
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGTERM, ending.set)
     lanes = {name: int(share) for name, _, share in (lane.partition("=") for lane in options.lane)}
-    async with Sink(options.sink) as sink, braid.connect(options.endpoint, client_id=options.sink.stem) as mesh:
+    async with Journal(options.sink) as sink, braid.connect(options.endpoint, client_id=options.sink.stem) as mesh:
         member = Member(sink)
         consuming = mesh.consumer(
             [STREAM],

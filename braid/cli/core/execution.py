@@ -28,6 +28,8 @@ ContextOption = Annotated[
     str, typer.Option("--context", metavar="NAME", help="A mesh named in the contexts file. [env: BRAID_CONTEXT]")
 ]
 OutputOption = Annotated[str, typer.Option("-o", "--output", metavar="FORMAT", help="table, wide, json, yaml or name.")]
+DocumentOption = Annotated[str, typer.Option("-o", "--output", metavar="FORMAT", help="table, json or yaml.")]
+YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Let the mesh check the command; change nothing.")]
 
 

@@ -3,11 +3,11 @@
 import asyncio
 import textwrap
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Final
 
 import typer
 
-from braid.cli.core.execution import ContextOption, EndpointOption, execute
+from braid.cli.core.execution import ContextOption, DocumentOption, EndpointOption, execute
 from braid.cli.core.limits import CLI_PROBE_SECONDS
 from braid.cli.core.output import API_VERSION, TABLE_COLUMNS_MAX, Format, parse_format, render_document
 from braid.cli.errors import EXIT_REFUSED
@@ -39,7 +39,7 @@ def register(app: typer.Typer) -> None:
 
 
 def _doctor(
-    output: Annotated[str, typer.Option("-o", "--output", metavar="FORMAT", help="table, json or yaml.")] = "table",
+    output: DocumentOption = "table",
     endpoint: EndpointOption = "",
     context: ContextOption = "",
 ) -> None:

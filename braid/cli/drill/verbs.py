@@ -9,7 +9,7 @@ import typer
 
 from braid.cli.core.asking import require_terminal
 from braid.cli.core.endpoints import Choice, find_endpoint, typed
-from braid.cli.core.execution import ContextOption, EndpointOption, execute
+from braid.cli.core.execution import ContextOption, EndpointOption, YesOption, execute
 from braid.cli.core.output import Format, parse_format
 from braid.kernel.errors import Invalid
 from braid.kernel.limits.drill import DRILL_RATE_MAX
@@ -60,7 +60,6 @@ _Stream = Annotated[str, typer.Option("--stream", metavar="NAME", help="The stre
 _For = Annotated[str, typer.Option("--for", metavar="TIME", help="How long to send records: 60s, 5m.")]
 _Rate = Annotated[int, typer.Option(min=1, max=DRILL_RATE_MAX, metavar="N", help="Records a second, of 100 bytes.")]
 _Output = Annotated[str, typer.Option("-o", "--output", metavar="FORMAT", help="table or json.")]
-_Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 _SECONDS: Final = {"s": 1, "m": 60, "h": 3_600}
 
 
@@ -83,7 +82,7 @@ def _rehearse(kind: str) -> Callable[..., None]:
         stream: _Stream,
         for_: _For = "60s",
         rate: _Rate = 100,
-        yes: _Yes = False,
+        yes: YesOption = False,
         output: _Output = "table",
         endpoint: EndpointOption = "",
         context: ContextOption = "",
@@ -98,7 +97,7 @@ def _broker_loss(
     broker: Annotated[int, typer.Option(min=0, metavar="ID", help="The number of the broker to lose.")],
     for_: _For = "60s",
     rate: _Rate = 100,
-    yes: _Yes = False,
+    yes: YesOption = False,
     output: _Output = "table",
     endpoint: EndpointOption = "",
     context: ContextOption = "",
@@ -118,7 +117,7 @@ def _play(kind: str, stream: str, for_: str, broker: int, rate: int, yes: bool, 
     execute(choice.endpoint or "", choice.context, lambda session: rehearse(session, order, addresses, yes, format))
 
 
-def _clean(yes: _Yes = False, endpoint: EndpointOption = "", context: ContextOption = "") -> None:
+def _clean(yes: YesOption = False, endpoint: EndpointOption = "", context: ContextOption = "") -> None:
     require_terminal(yes, "remove them")
     from braid.cli.drill.play import clean
 

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from braid.cli.core.execution import ContextOption, EndpointOption, execute
+from braid.cli.core.execution import ContextOption, DocumentOption, EndpointOption, execute
 from braid.cli.core.kinds import GROUP, parse_kind
 from braid.cli.core.output import Format, parse_format, render_document
 from braid.cli.core.times import age_text
@@ -53,7 +53,7 @@ def _preview(
     policy: Annotated[str, typer.Option("--policy", metavar="POLICY", help="Placed by load or count.")] = "",
     above: Annotated[float, typer.Option("--above", metavar="PART", help="With --policy load.")] = 0.0,
     below: Annotated[float, typer.Option("--below", metavar="PART", help="With --policy load.")] = 0.0,
-    output: Annotated[str, typer.Option("-o", "--output", metavar="FORMAT", help="table, json or yaml.")] = "table",
+    output: DocumentOption = "table",
     endpoint: EndpointOption = "",
     context: ContextOption = "",
 ) -> None:

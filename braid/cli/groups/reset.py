@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from braid.cli.core.asking import confirm
-from braid.cli.core.execution import ContextOption, EndpointOption, execute
+from braid.cli.core.execution import ContextOption, DocumentOption, EndpointOption, YesOption, execute
 from braid.cli.core.limits import CLI_WATCH_SECONDS
 from braid.cli.core.output import Format, parse_format, render_document
 from braid.cli.core.times import parse_time, to_ms
@@ -48,8 +48,8 @@ def _reset(
     ] = None,
     reason: Annotated[str, typer.Option(metavar="TEXT", help="Kept in the group's history.")] = "",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would change; change nothing.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
-    output: Annotated[str, typer.Option("-o", "--output", metavar="FORMAT", help="table, json or yaml.")] = "table",
+    yes: YesOption = False,
+    output: DocumentOption = "table",
     endpoint: EndpointOption = "",
     context: ContextOption = "",
 ) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from braid.cli.core.execution import ContextOption, EndpointOption, execute
+from braid.cli.core.execution import ContextOption, DocumentOption, EndpointOption, execute
 from braid.cli.core.kinds import LEASE, parse_kind
 from braid.cli.core.output import Format, parse_format, render_document
 from braid.cli.core.times import age_text, clock_text, parse_time, to_ms
@@ -39,7 +39,7 @@ def _why(
     at: Annotated[
         str, typer.Option(metavar="TIME", help="At a past moment: 2026-11-21T14:03:00Z, 14:03, 10m (ago).")
     ] = "",
-    output: Annotated[str, typer.Option("-o", "--output", metavar="FORMAT", help="table, json or yaml.")] = "table",
+    output: DocumentOption = "table",
     endpoint: EndpointOption = "",
     context: ContextOption = "",
 ) -> None:

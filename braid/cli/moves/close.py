@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 
 import typer
 
-from braid.cli.core.execution import ContextOption, DryRunOption, EndpointOption, execute
+from braid.cli.core.execution import ContextOption, DocumentOption, DryRunOption, EndpointOption, execute
 from braid.cli.core.kinds import CHANNEL, parse_kind
 from braid.cli.core.output import Format, parse_format, render_document
 from braid.kernel.errors import NotFound
@@ -48,7 +48,6 @@ No record is given up, but their order: what is left of the older channels is ha
 _Type = Annotated[str, typer.Argument(metavar="TYPE", show_default=False)]
 _Name = Annotated[str, typer.Argument(metavar="STREAM/LANE/N", show_default=False)]
 _Reason = Annotated[str, typer.Option(metavar="TEXT", help="Kept in the stream's history.")]
-_Output = Annotated[str, typer.Option("-o", "--output", metavar="FORMAT", help="table, json or yaml.")]
 _FORMATS: Final = (Format.TABLE, Format.JSON, Format.YAML)
 
 
@@ -66,7 +65,7 @@ def _close(
     ] = "",
     reason: _Reason = "",
     dry_run: DryRunOption = False,
-    output: _Output = "table",
+    output: DocumentOption = "table",
     endpoint: EndpointOption = "",
     context: ContextOption = "",
 ) -> None:
@@ -85,7 +84,7 @@ def _release(
     type_: _Type,
     name: _Name,
     reason: _Reason = "",
-    output: _Output = "table",
+    output: DocumentOption = "table",
     endpoint: EndpointOption = "",
     context: ContextOption = "",
 ) -> None:

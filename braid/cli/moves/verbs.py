@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from braid.cli.core.asking import confirm
-from braid.cli.core.execution import ContextOption, DryRunOption, EndpointOption, execute
+from braid.cli.core.execution import ContextOption, DocumentOption, DryRunOption, EndpointOption, YesOption, execute
 from braid.cli.core.kinds import CLUSTER, STREAM, parse_kind
 from braid.cli.core.output import Format, parse_format, render_document
 from braid.kernel.errors import Invalid, NotFound
@@ -95,7 +95,7 @@ def _move(
         float, typer.Option(metavar="SECONDS", help="Wait at most this long.")
     ] = DECOMMISSION_WAIT_SECONDS,
     dry_run: DryRunOption = False,
-    output: Annotated[str, typer.Option("-o", "--output", metavar="FORMAT", help="table, json or yaml.")] = "table",
+    output: DocumentOption = "table",
     endpoint: EndpointOption = "",
     context: ContextOption = "",
 ) -> None:
@@ -163,9 +163,9 @@ def _decommission(
     timeout: Annotated[
         float, typer.Option(metavar="SECONDS", help="Wait at most this long.")
     ] = DECOMMISSION_WAIT_SECONDS,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: YesOption = False,
     dry_run: DryRunOption = False,
-    output: Annotated[str, typer.Option("-o", "--output", metavar="FORMAT", help="table, json or yaml.")] = "table",
+    output: DocumentOption = "table",
     endpoint: EndpointOption = "",
     context: ContextOption = "",
 ) -> None:

@@ -8,7 +8,15 @@ import typer
 
 from braid.cli.core import kinds
 from braid.cli.core.asking import confirm, require_terminal
-from braid.cli.core.execution import ContextOption, DryRunOption, EndpointOption, OutputOption, execute
+from braid.cli.core.execution import (
+    ContextOption,
+    DocumentOption,
+    DryRunOption,
+    EndpointOption,
+    OutputOption,
+    YesOption,
+    execute,
+)
 from braid.cli.core.kinds import parse_kind
 from braid.cli.core.limits import CLI_LETTERS_SHOWN
 from braid.cli.core.output import Format, parse_format
@@ -206,7 +214,7 @@ def _describe(
             metavar="TIME", help="Show a stream, cluster or group as it was: 2026-11-21T14:03:00Z, 14:03, 10m (ago)."
         ),
     ] = "",
-    output: Annotated[str, typer.Option("-o", "--output", metavar="FORMAT", help="table, json or yaml.")] = "table",
+    output: DocumentOption = "table",
     endpoint: EndpointOption = "",
     context: ContextOption = "",
 ) -> None:
@@ -233,7 +241,7 @@ def _describe(
 def _delete(
     type_: _Type,
     name: _Name,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: YesOption = False,
     endpoint: EndpointOption = "",
     context: ContextOption = "",
 ) -> None:
