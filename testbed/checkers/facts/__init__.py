@@ -1,0 +1,158 @@
+"""Facts of a run, as a journal holds them in the order they happened. Values only.
+
+A fact is what somebody trustworthy saw (a sink, a broker, the event store), never what the code under test claims.
+"""
+
+from testbed.checkers.facts.channels import (
+    DrainRecorded,
+    EndsRecorded,
+    GivenUp,
+    LossRecorded,
+    ReplayEnded,
+    ReplayMade,
+    ReplayMoved,
+    ResetAsked,
+    SealRecorded,
+    Subscribed,
+    TakenOver,
+    Topic,
+    TopicCreated,
+    TopicDeleted,
+)
+from testbed.checkers.facts.leases import EventDecided, LeaseDropped, LeaseFreed, LeaseGranted, LeaseTold, Steady
+from testbed.checkers.facts.processes import (
+    Ailing,
+    CutOff,
+    Failed,
+    Flooded,
+    HandlerEnded,
+    HandlerStarted,
+    Killed,
+    Paused,
+    ReplayAsked,
+    Troubled,
+)
+from testbed.checkers.facts.records import (
+    Acknowledged,
+    Appended,
+    Committed,
+    DeadLettered,
+    Destroyed,
+    Expired,
+    Indexed,
+    Processed,
+    Rejected,
+    Replayed,
+    Sent,
+)
+from testbed.checkers.facts.stores import (
+    AppendAnswered,
+    BatchAppended,
+    BatchWatched,
+    Folded,
+    StoreBackedUp,
+    StoreRestored,
+)
+from testbed.checkers.places import LogId, Place
+
+__all__ = [
+    "Acknowledged",
+    "Ailing",
+    "AppendAnswered",
+    "Appended",
+    "BatchAppended",
+    "BatchWatched",
+    "Committed",
+    "CutOff",
+    "DeadLettered",
+    "Destroyed",
+    "DrainRecorded",
+    "EndsRecorded",
+    "EventDecided",
+    "Expired",
+    "Fact",
+    "Failed",
+    "Flooded",
+    "Folded",
+    "GivenUp",
+    "HandlerEnded",
+    "HandlerStarted",
+    "Indexed",
+    "Killed",
+    "LeaseDropped",
+    "LeaseFreed",
+    "LeaseGranted",
+    "LeaseTold",
+    "LogId",
+    "LossRecorded",
+    "Paused",
+    "Place",
+    "Processed",
+    "Rejected",
+    "ReplayAsked",
+    "ReplayEnded",
+    "ReplayMade",
+    "ReplayMoved",
+    "Replayed",
+    "ResetAsked",
+    "SealRecorded",
+    "Sent",
+    "Steady",
+    "StoreBackedUp",
+    "StoreRestored",
+    "Subscribed",
+    "TakenOver",
+    "Topic",
+    "TopicCreated",
+    "TopicDeleted",
+    "Troubled",
+]
+
+Fact = (
+    Sent
+    | Acknowledged
+    | Appended
+    | Processed
+    | Rejected
+    | DeadLettered
+    | Indexed
+    | Replayed
+    | Expired
+    | Destroyed
+    | Committed
+    | HandlerStarted
+    | HandlerEnded
+    | Failed
+    | Troubled
+    | Flooded
+    | ReplayAsked
+    | Paused
+    | Killed
+    | CutOff
+    | LeaseTold
+    | LeaseDropped
+    | Steady
+    | BatchAppended
+    | Ailing
+    | Folded
+    | BatchWatched
+    | AppendAnswered
+    | StoreBackedUp
+    | StoreRestored
+    | EventDecided
+    | LeaseGranted
+    | LeaseFreed
+    | ReplayMade
+    | ReplayMoved
+    | ReplayEnded
+    | Subscribed
+    | SealRecorded
+    | EndsRecorded
+    | DrainRecorded
+    | ResetAsked
+    | LossRecorded
+    | GivenUp
+    | TopicCreated
+    | TakenOver
+    | TopicDeleted
+)

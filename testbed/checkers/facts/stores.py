@@ -1,0 +1,56 @@
+"""What the event store wrote, delivered and answered, and what replicas made of it."""
+
+from dataclasses import dataclass
+
+from braid.kernel.ports import HistoryId
+
+
+@dataclass(frozen=True, slots=True)
+class BatchAppended:
+    """The event store wrote events."""
+
+    history: HistoryId
+    first: int
+    events: tuple[bytes, ...]
+    revision: int
+
+
+@dataclass(frozen=True, slots=True)
+class Folded:
+    """A replica's live state of a history after an event, as its codec writes it."""
+
+    instance: str
+    history: HistoryId
+    sequence: int
+    state: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class BatchWatched:
+    """A watch delivered a batch."""
+
+    watch: int
+    service: str
+    after_revision: int
+    revision: int
+    history: HistoryId
+    first: int
+
+
+@dataclass(frozen=True, slots=True)
+class AppendAnswered:
+    """A client's append ended: how it was reported (`appended`, `refused`, `unknown`), how often it was carried out."""
+
+    history: HistoryId
+    reported: str
+    carried_out: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoreBackedUp:
+    """Somebody copied the event store."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoreRestored:
+    """The event store is what its newest copy holds: what it wrote since is forgotten, and no cluster knows of that."""
