@@ -9,6 +9,8 @@ from collections.abc import Coroutine
 from pathlib import Path
 from typing import Final
 
+from demo.plan import Plan
+
 RECORDS: Final = 200_000
 RATE_PER_S: Final = 3_000
 INTERRUPTED: Final = 130
@@ -58,7 +60,7 @@ def main() -> int:
     """Plays the story; returns the exit code: 0 when the verdict is ok, 1 when not, 130 when interrupted."""
     try:
         options = parse(sys.argv[1:])
-        from demo.story import Plan, play  # takes a second: Ctrl-C during it must not print a traceback
+        from demo.run import play  # takes a second: Ctrl-C during it must not print a traceback
 
         plan = Plan(
             options.directory.absolute(),

@@ -1,13 +1,9 @@
 """The acts of the demo, in order. Faults are triggered by how far the telemetry has come, never by time."""
 
 import asyncio
-import json
 import os
 import signal
-import sys
 import time
-from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -16,19 +12,17 @@ import braid
 from braid.api.dlq.v1.dead_letter_pb2 import DeadLetter
 from braid.api.dlq.v1.replay_pb2 import ReplayState
 from braid.api.lagmon.v1.lag_pb2 import Lag
-from braid.kernel.errors import BraidError, Unavailable
+from braid.kernel.errors import Unavailable
 from demo.control import LANES, Control, active_cluster, serving, undrained
-from demo.display import Display
 from demo.evidence import Evidence
 from demo.lag import LagWatch, worded
 from demo.member import PAUSED_LANE
-from demo.memory import watching_memory
+from demo.plan import BACKLOG, BACKLOG_MIN, CLUSTER_DIES_AT, CLUSTER_RETURNS_AFTER, MEMBER_DIES_AT, POISON_AT, Plan
 from demo.shipper import STREAM
 from demo.stage import Bar, DemoFailed, Stage
 from demo.table import compare, rows_in
-from demo.verdict import Scenes, Verdict
+from demo.verdict import Scenes
 from devmesh.documents import Ready
-from devmesh.files import DirectoryLock, MeshFiles
 from devmesh.mesh import DevMesh
 from devmesh.toolchain.jars import KAFKA_VERSION
 
@@ -37,14 +31,6 @@ MEMBERS: Final = ("member-1", "member-2", "member-3")
 GROUP: Final = "indexer"
 EVENT_STORE: Final = "event-store"
 SHARES: Final = {"live": 8, "bulk": 2}
-
-# Parts of the wanted observations after which things happen.
-POISON_AT: Final = 0.05
-MEMBER_DIES_AT: Final = 0.15
-CLUSTER_DIES_AT: Final = 0.35
-BACKLOG: Final = 0.03  # waits on the cluster when it dies,
-BACKLOG_MIN: Final = 6_000  # but more than members have fetched already
-CLUSTER_RETURNS_AFTER: Final = 0.10  # sent to the other cluster meanwhile
 
 # They end a story that hangs. A machine whose host withholds its cores for a minute only takes longer; a process that
 # ended is noticed at once.
@@ -65,70 +51,6 @@ _REGISTRY_LOG: Final = "mesh/services/registry-0/service.log"
 _ASSIGNER_LOG: Final = "mesh/services/assigner-0/service.log"
 _LAGMON_LOG: Final = "mesh/services/lagmon-0/service.log"
 _DLQ_LOG: Final = "mesh/services/dlq-0/service.log"
-
-
-@dataclass(frozen=True)
-class Plan:
-    """What is played.
-
-    Attributes:
-        directory: Of everything the run leaves behind.
-        records: Observations to be acknowledged at least.
-        rate_per_s: Of observations.
-        keep: Whether the mesh stays.
-        event_store: Whether a Spark job keeps the stream as a table.
-        store: Where the mesh keeps its histories: `sqlite` or `etcd`.
-    """
-
-    directory: Path
-    records: int
-    rate_per_s: int
-    keep: bool
-    event_store: bool = True
-    store: str = ""
-
-
-async def play(plan: Plan) -> int:
-    """Plays everything and prints the verdict; returns the exit code. Whatever happens, no process is left running."""
-    display = Display()
-    display.title("Braid: a stream survives the death of a Kafka cluster")
-    scenes = Scenes(plan.records, kafka=KAFKA_VERSION, event_store=plan.event_store)
-    stage = Stage(plan.directory, display)
-    left: Ready | None = None
-    try:
-        left = await _perform(plan, stage, scenes)
-    except DemoFailed as failure:
-        scenes.failure, scenes.look = str(failure), failure.look
-    except BraidError as error:
-        scenes.failure, scenes.look = _worded(error), "mesh/dev.log"
-    scenes.seconds = display.seconds
-    status = _judge(stage, scenes)
-    if left is not None:
-        _tell_how_to_go_on(display, left)
-    return status
-
-
-async def _perform(plan: Plan, stage: Stage, scenes: Scenes) -> Ready | None:
-    """From the first process to the last; returns the mesh when it is left running."""
-    _refuse_a_second_mesh(stage.path("mesh"))
-    stage.prepare()
-    stage.display.act("two Kafka clusters, two registries, two assigners, lagmon and dlq start")
-    mesh = DevMesh(stage.path("mesh"), clusters=CLUSTERS, store=plan.store, lagmons=1, dlqs=1, outlive=plan.keep)
-    ready = await mesh.up()
-    kept = False
-    try:
-        async with watching_memory(scenes.held):
-            await Story(plan, stage, scenes, mesh, ready).tell()
-        kept = plan.keep
-    except asyncio.CancelledError:
-        stage.display.act("interrupted; everything is ended")
-        raise
-    finally:
-        stage.close()
-        if not kept:
-            with suppress(Unavailable):  # it is gone already
-                await mesh.down()
-    return ready if kept else None
 
 
 class Story:
@@ -396,9 +318,7 @@ class Story:
 
     async def _flow(self, part: float) -> None:
         """Waits until this part of the wanted observations is acknowledged."""
-        goal = (
-            min(self._plan.records, round(self._plan.records * part)) if part <= 1 else round(self._plan.records * part)
-        )
+        goal = round(self._plan.records * part)
         await self._stage.until(
             f"{goal:,} acknowledged records",
             _FLOW_SECONDS + (goal - self._acked()) / _SLOWEST_PER_S,
@@ -455,45 +375,3 @@ class Story:
         """The cluster that acknowledged most just now."""
         carriers = self._evidence.carriers(time.monotonic_ns() - _BUSY_NS)
         return carriers.most_common(1)[0][0] if carriers else None
-
-
-def _judge(stage: Stage, scenes: Scenes) -> int:
-    """Writes `verdict.json`, prints the table and where to look; returns the exit code."""
-    stage.look()
-    verdict = Verdict(scenes, stage.evidence)
-    stage.directory.mkdir(parents=True, exist_ok=True)
-    path = stage.path("verdict.json")
-    path.write_text(json.dumps(verdict.document(), indent=2) + "\n")
-    display = stage.display
-    if stage.evidence.acked:
-        display.table(verdict.rows())
-        kinds = ", ".join(f"{count:,} {kind}" for kind, count in stage.evidence.kinds.most_common())
-        display.note(f"observations: {kinds}")
-    complaints = list(verdict.complaints())
-    for what, look in complaints[:1] if scenes.failure else complaints:  # the others follow from an early end
-        display.complaint(what, _shown(stage.path(look)) if look else "")
-    display.verdict(verdict.ok, f"after {scenes.seconds:.1f} s; {_shown(path)}")
-    return 0 if verdict.ok else 1
-
-
-def _refuse_a_second_mesh(directory: Path) -> None:
-    """A mesh that an earlier run was asked to keep is not swept away."""
-    if DirectoryLock(MeshFiles(directory)).holder() is not None:
-        remedy = f"{_shown(Path(sys.executable).with_name('braid'))} dev down --dir {_shown(directory)}"
-        raise DemoFailed(f"the mesh of an earlier run is still there; end it: {remedy}")
-
-
-def _tell_how_to_go_on(display: Display, ready: Ready) -> None:
-    display.act(f"the mesh stays: endpoint {ready.endpoint}")
-    braid_command = _shown(Path(sys.executable).with_name("braid"))
-    display.note(f"look around:  BRAID_ENDPOINT={ready.endpoint} {braid_command} describe stream {STREAM}")
-    display.note(f"end it:       {braid_command} dev down --dir {_shown(Path(ready.dir))}")
-
-
-def _shown(path: Path) -> str:
-    """A path as people would type it here."""
-    return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
-
-
-def _worded(error: BraidError) -> str:
-    return f"{error.message}; {error.remedy}" if error.remedy else error.message
