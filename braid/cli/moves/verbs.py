@@ -59,6 +59,7 @@ _DECOMMISSION: Final = """Empty a cluster: it takes no new traffic, and every st
 """
 _Type = Annotated[str, typer.Argument(metavar="TYPE", show_default=False)]
 _Name = Annotated[str, typer.Argument(metavar="NAME", show_default=False)]
+_Timeout = Annotated[float, typer.Option(metavar="SECONDS", help="Wait at most this long.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -91,9 +92,7 @@ def _move(
     wait: Annotated[
         bool, typer.Option("--wait", help="Wait until the old channels are drained, and print what they wait for.")
     ] = False,
-    timeout: Annotated[
-        float, typer.Option(metavar="SECONDS", help="Wait at most this long.")
-    ] = DECOMMISSION_WAIT_SECONDS,
+    timeout: _Timeout = DECOMMISSION_WAIT_SECONDS,
     dry_run: DryRunOption = False,
     output: DocumentOption = "table",
     endpoint: EndpointOption = "",
@@ -160,9 +159,7 @@ def _decommission(
     wait: Annotated[
         bool, typer.Option("--wait", help="Wait until the cluster is empty, and print the progress.")
     ] = False,
-    timeout: Annotated[
-        float, typer.Option(metavar="SECONDS", help="Wait at most this long.")
-    ] = DECOMMISSION_WAIT_SECONDS,
+    timeout: _Timeout = DECOMMISSION_WAIT_SECONDS,
     yes: YesOption = False,
     dry_run: DryRunOption = False,
     output: DocumentOption = "table",

@@ -112,6 +112,27 @@ _TAKERS: Final[Mapping[str, Sequence[kinds.Kind]]] = {
 _Type = Annotated[str, typer.Argument(metavar="TYPE", show_default=False)]
 _Name = Annotated[str, typer.Argument(metavar="NAME", show_default=False)]
 _OptionalName = Annotated[str, typer.Argument(metavar="NAME", show_default=False)]
+_Fetch = Annotated[
+    int,
+    typer.Option(
+        min=0, max=CLI_REJECTED_FETCHED_MAX, metavar="N", show_default=False, help="Print the first N rejected records."
+    ),
+]
+_ReplicationFactor = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N", show_default=False, help="Copies of each partition; by default three, if there are three brokers."
+    ),
+]
+_RideOut = Annotated[
+    float | None,
+    typer.Option(
+        "--ride-out",
+        metavar="SECONDS",
+        show_default=False,
+        help="How long appends may hang after brokers died before traffic leaves; default: the cluster's.",
+    ),
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -144,16 +165,7 @@ def _get(
     most: Annotated[
         int, typer.Option("--max", min=-1, metavar="N", show_default=False, help="The newest N dead letters; 0: all.")
     ] = -1,
-    fetch: Annotated[
-        int,
-        typer.Option(
-            min=0,
-            max=CLI_REJECTED_FETCHED_MAX,
-            metavar="N",
-            show_default=False,
-            help="Print the first N rejected records.",
-        ),
-    ] = 0,
+    fetch: _Fetch = 0,
     for_: Annotated[str, typer.Option("--for", metavar="TYPE/NAME", help="Events of one thing.")] = "",
     status: Annotated[bool, typer.Option("--status", help="With -o json or yaml: add what the mesh reports.")] = False,
     endpoint: EndpointOption = "",
@@ -264,14 +276,7 @@ def _create_stream(
     clusters: Annotated[
         str, typer.Option(metavar="NAMES", help="Clusters that may carry the stream, best first; default: all.")
     ] = "",
-    replication_factor: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N",
-            show_default=False,
-            help="Copies of each partition; by default three, if there are three brokers.",
-        ),
-    ] = None,
+    replication_factor: _ReplicationFactor = None,
     retention_hours: Annotated[
         int, typer.Option(metavar="HOURS", show_default=False, help="How long records are kept.")
     ] = 0,
@@ -284,15 +289,7 @@ def _create_stream(
     ordered: Annotated[
         bool, typer.Option("--ordered", help="Consume a new channel only after the old one is drained.")
     ] = False,
-    ride_out_seconds: Annotated[
-        float | None,
-        typer.Option(
-            "--ride-out",
-            metavar="SECONDS",
-            show_default=False,
-            help="How long appends may hang after brokers died before traffic leaves; default: the cluster's.",
-        ),
-    ] = None,
+    ride_out_seconds: _RideOut = None,
     config: Annotated[
         list[str] | None, typer.Option("--config", metavar="NAME=VALUE", help="Topic configuration.")
     ] = None,

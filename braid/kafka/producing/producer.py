@@ -65,10 +65,7 @@ class AioProducer:
         Raises:
             Invalid: an unknown compression.
         """
-        if compression not in _COMPRESSIONS:
-            raise Invalid(
-                f"compression {compression!r} is unknown", field="compression", remedy="use gzip, lz4, snappy or zstd"
-            )
+        _check_compression(compression)
         self._admin = admin
         self._security = security
         self._max_record_bytes = max_batch_bytes + KAFKA_RECORD_OVERHEAD_BYTES
@@ -317,6 +314,12 @@ def _settle_future(record: _Sent, outcome: Written | BraidError) -> None:
         record.result.exception()
     else:
         record.result.set_result(outcome)
+
+
+def _check_compression(name: str | None) -> None:
+    if name not in _COMPRESSIONS:
+        remedy = "use gzip, lz4, snappy or zstd"
+        raise Invalid(f"compression {name!r} is unknown", field="compression", remedy=remedy)
 
 
 def _not_found(partition: TopicPartition) -> NotFound:

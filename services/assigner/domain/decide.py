@@ -101,12 +101,8 @@ class GroupDecider:
                 return _release(state, command)
             case TakeOverdue(leases):
                 return _take(state, leases)
-            case Balance(live, loads):
-                bumps = generations.after_restore(state, context)
-                for event in bumps:
-                    state = evolve(state, event, context)
-                moves = balance(state, live, context, self.assign, loads)
-                return [*bumps, *moves, *operator_rules.finished(state), *generations.intents(state)]
+            case Balance():
+                return self._balance(state, command, context)
             case IntendBump() | RecordBump() | WaiveFencing():
                 return generations.decide(state, command)
             case RecordAside() | EndMembership():
@@ -133,6 +129,13 @@ class GroupDecider:
     def evolve(self, state: Group, event: Event, context: Context) -> Group:
         """Returns the state after the event."""
         return evolve(state, event, context)
+
+    def _balance(self, state: Group, command: Balance, context: Context) -> Sequence[Event]:
+        bumps = generations.after_restore(state, context)
+        for event in bumps:
+            state = evolve(state, event, context)
+        moves = balance(state, command.live, context, self.assign, command.loads)
+        return [*bumps, *moves, *operator_rules.finished(state), *generations.intents(state)]
 
     def _decide_all(self, state: Group, commands: Iterable[Command], context: Context) -> Sequence[Event]:
         events: list[Event] = []

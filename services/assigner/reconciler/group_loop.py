@@ -86,30 +86,16 @@ class GroupKeeper:
         self._signal = asyncio.Event()
         self._decided = asyncio.Event()
         self._starts: dict[str, Task] = {}
+        state, execute = self._state, self._execute_now
         self._generations = GenerationKeeper(
-            replica,
-            registry,
-            memberships,
-            name,
-            state=self._state,
-            execute=self._execute_now,
-            ask=self._ask,
-            reached=reached,
+            replica, registry, memberships, name, state=state, execute=execute, ask=self._ask, reached=reached
         )
-        self._endings = MembershipEnder(
-            replica,
-            kafka,
-            registry,
-            memberships,
-            name,
-            state=self._state,
-            execute=self._execute_now,
-        )
-        self._drained = DrainedReads(replica, kafka, registry, name, state=self._state, execute=self._execute_now)
+        self._endings = MembershipEnder(replica, kafka, registry, memberships, name, state=state, execute=execute)
+        self._drained = DrainedReads(replica, kafka, registry, name, state=state, execute=execute)
         self._deleted = DeletedStreams(
-            replica, registry, state=self._state, present=lambda: bool(live()), end_members=end_members
+            replica, registry, state=state, present=lambda: bool(live()), end_members=end_members
         )
-        self._shadow = ShadowKeeper(replica, memberships.metrics, name, state=self._state, loads=self.loads)
+        self._shadow = ShadowKeeper(replica, memberships.metrics, name, state=state, loads=self.loads)
         self._seen: tuple[GroupSpec | None, RegistryView | None] = (None, None)  # by the last decision
         self._loads = GroupLoads(replica.host.clock.elapsed())
 
