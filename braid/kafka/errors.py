@@ -5,6 +5,7 @@ from typing import Final, NoReturn
 
 from aiokafka.errors import AuthenticationFailedError, AuthenticationMethodNotSupported, BrokerResponseError
 
+from braid.kafka.permissions import Need
 from braid.kernel.errors import (
     AlreadyExists,
     BatchTooLarge,
@@ -70,16 +71,17 @@ _CAUSES_MAX: Final = 8
 _INVALID: Final = frozenset({17, 24, INVALID_SESSION_TIMEOUT, 28, 37, 38, 39, 40, 42, 44})
 
 
-def error_for(code: int, subject: str) -> BraidError:
+def error_for(code: int, subject: str, need: Need | None = None) -> BraidError:
     """The error a broker's code stands for.
 
     Args:
         code: Not 0.
         subject: What it is about, for the message (`topic braid.logs.live.1`).
+        need: What the request needs, to name the ACL that is missing.
     """
     said = f"Kafka answered error {code} for {subject}"
     if code in ACCESS_DENIED:
-        return _denied(code, subject)
+        return _denied(code, subject, need)
     if code in FENCED:
         text = f"{said}: the generation or member is not the group's current one"
         return Fenced(text, metadata={"unknown_member": "true"} if code == UNKNOWN_MEMBER_ID else None)
@@ -108,19 +110,20 @@ def error_for(code: int, subject: str) -> BraidError:
     return ClusterUnavailable(said)
 
 
-def access_error(error: BaseException, subject: str) -> ClusterAccessDenied | None:
+def access_error(error: BaseException, subject: str, need: Need | None = None) -> ClusterAccessDenied | None:
     """What a client library's error says of access, where it does; it may be the cause of a vaguer one.
 
     Args:
         error: Of connecting or asking.
         subject: What was asked, for the message (`broker east:9092`).
+        need: What the request needs, to name the ACL that is missing.
     """
     cause: BaseException | None = error
     for _ in range(_CAUSES_MAX):
         if isinstance(cause, ClusterAccessDenied):
             return cause
         if isinstance(cause, BrokerResponseError) and cause.errno in ACCESS_DENIED:
-            return _denied(cause.errno, subject)
+            return _denied(cause.errno, subject, need)
         if isinstance(cause, AuthenticationFailedError | AuthenticationMethodNotSupported):
             return _unauthenticated(subject, str(cause) or type(cause).__name__)
         if isinstance(cause, ssl.SSLError) and not isinstance(cause, _BROKEN_OFF):
@@ -131,9 +134,15 @@ def access_error(error: BaseException, subject: str) -> ClusterAccessDenied | No
     return None
 
 
-def _denied(code: int, subject: str) -> ClusterAccessDenied:
+def _denied(code: int, subject: str, need: Need | None) -> ClusterAccessDenied:
     if code in _UNAUTHENTICATED:
         return _unauthenticated(subject, _UNAUTHENTICATED[code])
+    if (missing := need.missing(code) if need is not None else None) is not None:
+        return ClusterAccessDenied(
+            f"Kafka refuses this client for {subject}: it lacks {missing} (error {code})",
+            remedy=missing.remedy,
+            metadata={"access": "authorization", **missing.metadata},
+        )
     return ClusterAccessDenied(
         f"Kafka refuses this client for {subject}: {_UNAUTHORIZED[code]} (error {code})",
         remedy="allow it on the cluster: kafka-acls.sh --add --allow-principal …",
@@ -149,15 +158,15 @@ def _unauthenticated(subject: str, why: str) -> ClusterAccessDenied:
     )
 
 
-def check(code: int, subject: str, message: str | None = None) -> None:
+def check(code: int, subject: str, message: str | None = None, *, need: Need | None = None) -> None:
     """Raises what `code` stands for, with the broker's own words when it sent some; 0 passes."""
     if code:
-        raise_error(code, subject, message)
+        raise_error(code, subject, message, need=need)
 
 
-def raise_error(code: int, subject: str, message: str | None = None) -> NoReturn:
+def raise_error(code: int, subject: str, message: str | None = None, *, need: Need | None = None) -> NoReturn:
     """Raises what `code` stands for."""
-    error = error_for(code, subject)
+    error = error_for(code, subject, need)
     if message:
         raise type(error)(
             f"{error.message}: {message}", remedy=error.remedy, field=error.field, metadata=error.metadata
