@@ -117,6 +117,11 @@ def read_profile(name: str) -> Security:
     path = _profile_path(name)
     if path is None or not path.is_file():
         raise _invalid(name, "is unknown", f"write its settings to a file and name it in {_variable(name)}")
+    return read_profile_file(name, path)
+
+
+def read_profile_file(name: str, path: Path) -> Security:
+    """Reads the profile of a name from a file. Raises as `read_profile`."""
     try:
         return _security(name, _read_settings(name, path))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, ssl.SSLError) as error:
