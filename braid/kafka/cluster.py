@@ -9,6 +9,7 @@ from braid.kafka.groups.membership import AioMembership
 from braid.kafka.groups.offsets import AioOffsets
 from braid.kafka.producing.producer import AioProducer
 from braid.kafka.protocol.wire import Wire, parse_bootstrap
+from braid.kafka.refusals import Refusals
 from braid.kafka.security import Profiles, Security, read_profile
 from braid.kernel.limits.kafka import KAFKA_CALL_SECONDS, KAFKA_REQUEST_MS
 from braid.kernel.ports import (
@@ -58,6 +59,7 @@ class AioCluster:
         self._bootstrap = bootstrap
         self._client_id = client_id
         self._security = security
+        self._refusals = Refusals()
 
     def producer(self, *, linger_ms: int, compression: str | None, max_batch_bytes: int) -> KafkaProducer:
         """See `KafkaCluster.producer`."""
@@ -98,4 +100,4 @@ class AioCluster:
         return AioMembership(self._wire(KAFKA_CALL_SECONDS))
 
     def _wire(self, request_seconds: float) -> Wire:
-        return Wire(self._bootstrap, self._client_id, self._security, request_seconds)
+        return Wire(self._bootstrap, self._client_id, self._security, request_seconds, self._refusals)

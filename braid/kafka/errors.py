@@ -6,6 +6,7 @@ from typing import Final, NoReturn
 from aiokafka.errors import AuthenticationFailedError, AuthenticationMethodNotSupported, BrokerResponseError
 
 from braid.kafka.permissions import Need
+from braid.kafka.tls_errors import Problem, handshake_problem
 from braid.kernel.errors import (
     AlreadyExists,
     BatchTooLarge,
@@ -49,11 +50,12 @@ LEADER_RETRY: Final = frozenset({UNKNOWN_TOPIC, 5, 6, 9, 56, 74, 75, 76, 78, 100
 # A newer holder of the group exists: generation, member, instance or member epoch is stale.
 FENCED: Final = frozenset({ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, 82, 110, 113})
 # Who asks is not known there: SASL mechanism, SASL state, name or password, delegation token.
+_MECHANISM: Final = "let security_protocol and sasl_mechanism of the security profile be what the listener takes"
 _UNAUTHENTICATED: Final = {
-    33: "it does not support the SASL mechanism",
-    34: "it does not expect SASL now",
-    58: "name or password are wrong",
-    61: "it takes no delegation tokens",
+    33: Problem("mechanism", "it does not support the SASL mechanism", _MECHANISM),
+    34: Problem("mechanism", "it does not expect SASL now", _MECHANISM),
+    58: Problem("credentials", "name or password are wrong", "look at username and password of the security profile"),
+    61: Problem("credentials", "it takes no delegation tokens", _MECHANISM),
 }
 # Who asks is known, and may not do this.
 _UNAUTHORIZED: Final = {
@@ -63,6 +65,7 @@ _UNAUTHORIZED: Final = {
     53: "no permission on the transactional id",
     65: "no permission on the delegation token",
 }
+_PROFILE: Final = "look at the security profile of this client: name, password, mechanism, certificates"
 ACCESS_DENIED: Final = frozenset({*_UNAUTHENTICATED, *_UNAUTHORIZED})
 # A handshake that ended because the broker did: it refused nobody.
 _BROKEN_OFF: Final = (ssl.SSLEOFError, ssl.SSLZeroReturnError, ssl.SSLSyscallError)
@@ -125,9 +128,9 @@ def access_error(error: BaseException, subject: str, need: Need | None = None) -
         if isinstance(cause, BrokerResponseError) and cause.errno in ACCESS_DENIED:
             return _denied(cause.errno, subject, need)
         if isinstance(cause, AuthenticationFailedError | AuthenticationMethodNotSupported):
-            return _unauthenticated(subject, str(cause) or type(cause).__name__)
+            return _unauthenticated(subject, Problem("credentials", str(cause) or type(cause).__name__, _PROFILE))
         if isinstance(cause, ssl.SSLError) and not isinstance(cause, _BROKEN_OFF):
-            return _unauthenticated(subject, f"the TLS handshake failed: {cause.reason or cause}")
+            return _unauthenticated(subject, handshake_problem(cause))
         if cause is None:
             return None
         cause = cause.__cause__
@@ -150,11 +153,11 @@ def _denied(code: int, subject: str, need: Need | None) -> ClusterAccessDenied:
     )
 
 
-def _unauthenticated(subject: str, why: str) -> ClusterAccessDenied:
+def _unauthenticated(subject: str, problem: Problem) -> ClusterAccessDenied:
     return ClusterAccessDenied(
-        f"Kafka refuses this client for {subject}: {why}",
-        remedy="look at the security profile of this client: name, password, mechanism, certificates",
-        metadata={"access": "authentication"},
+        f"Kafka refuses this client for {subject}: {problem.text}",
+        remedy=problem.remedy,
+        metadata={"access": "authentication", "problem": problem.kind},
     )
 
 

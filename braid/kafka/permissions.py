@@ -53,4 +53,5 @@ class MissingAcl(NamedTuple):
     @property
     def metadata(self) -> Mapping[str, str]:
         """For programs."""
-        return {"operation": self.operation, "resource_type": self.kind, "resource": self.name}
+        named = {"operation": self.operation, "resource_type": self.kind, "resource": self.name}
+        return {"problem": "idempotent_write" if self.operation == "IdempotentWrite" else self.kind, **named}

@@ -5,11 +5,13 @@ import ssl
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
 from braid.host import secret_files
 from braid.kafka.allowed_hosts import AllowedHost, parse_allowed_host
+from braid.kafka.certificates import expiry_of
 from braid.kernel.errors import ClusterAccessDenied, Invalid
 
 _PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
@@ -55,6 +57,7 @@ class Security:
         profile: The profile's name; '' for plain text.
         hosts: Addresses it may be sent to; empty for any.
         warnings: What is allowed and not safe, for people.
+        certificate_file: Of the client, to say why brokers refuse it.
     """
 
     protocol: str = "PLAINTEXT"
@@ -65,6 +68,7 @@ class Security:
     profile: str = ""
     hosts: tuple[AllowedHost, ...] = ()
     warnings: tuple[str, ...] = field(default=(), compare=False)
+    certificate_file: Path | None = field(default=None, compare=False)
 
     def client_settings(self) -> dict[str, object]:
         """Keyword arguments of aiokafka's clients and connections."""
@@ -86,6 +90,19 @@ class Security:
             f"security profile {self.profile!r} may not be sent to {address}: its hosts are {allowed}",
             remedy=f"if that broker is yours, add {address!r} to {_HOSTS} in the profile; else correct the address",
             metadata={"access": "withheld"},
+        )
+
+    def explained(self, denied: ClusterAccessDenied) -> ClusterAccessDenied:
+        """A broker's refusal with what this client knows of its own certificate, which TLS does not tell."""
+        if denied.problem != "client_certificate" or self.certificate_file is None:
+            return denied
+        expiry = expiry_of(self.certificate_file)
+        if expiry is None or expiry > datetime.now(UTC):
+            return denied
+        return ClusterAccessDenied(
+            f"{denied.message}: {self.certificate_file} expired on {expiry:%Y-%m-%d %H:%M} UTC",
+            remedy=f"put a new certificate into {self.certificate_file}",
+            metadata={**denied.metadata, "problem": "client_certificate_expired"},
         )
 
     def check_addresses(self, addresses: Sequence[tuple[str, int]]) -> None:
@@ -172,7 +189,8 @@ def _security(name: str, settings: Mapping[str, object]) -> Security:
     context = _ssl_context(name, values) if protocol.endswith("SSL") else None
     has_secret = protocol.startswith("SASL") or (context is not None and "certificate_file" in values)
     warnings = _warnings(name, protocol, mechanism, unbounded=has_secret and not hosts)
-    return Security(protocol, mechanism, values.get("username"), password, context, name, hosts, warnings)
+    own = Path(values["certificate_file"]) if context is not None and "certificate_file" in values else None
+    return Security(protocol, mechanism, values.get("username"), password, context, name, hosts, warnings, own)
 
 
 def _sends_plaintext(name: str, settings: Mapping[str, object]) -> bool:

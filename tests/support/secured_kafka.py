@@ -9,7 +9,8 @@ from braid.kafka.cluster import AioKafka
 from braid.kafka.security import Security, read_profile_file
 from braid.kernel.ports import Acl, KafkaCluster
 from testbed.brokers import READY_SECONDS, free_port, new_broker
-from tests.support.tls_files import Authority
+from tests.support.connection_counter import ConnectionCounter
+from tests.support.tls_files import Authority, CertificateFiles
 
 ADMIN: Final = "admin"
 _PASSWORD: Final = "-secret"  # behind a user's name
@@ -24,21 +25,26 @@ class SecuredKafka:
         authority: Signs its certificate, and those of clients.
         bootstrap: For users with passwords.
         mutual: For users with client certificates.
+        counters: Of the connections to these two.
     """
 
     def __init__(self, directory: Path, users: Sequence[str], settings: Mapping[str, str] | None = None) -> None:
         """Describes one that is not started. `admin` is a user beside those named, and may do anything."""
         self.authority = Authority(directory / "tls")
         self._directory = directory
-        passwords, mutual = free_port(), free_port()
-        self.bootstrap, self.mutual = f"127.0.0.1:{passwords}", f"127.0.0.1:{mutual}"
+        ports = free_port(), free_port()
+        self.counters = tuple(ConnectionCounter(port) for port in ports)
+        for counter in self.counters:
+            counter.start()
+        self.bootstrap, self.mutual = (f"127.0.0.1:{counter.port}" for counter in self.counters)
         self.broker = new_broker("secured", directory / "broker")
         own = f"PLAINTEXT://{self.broker.bootstrap}"
+        bound = "SASL_SSL://127.0.0.1:{},SSL://127.0.0.1:{}".format(*ports)
         offered = f"SASL_SSL://{self.bootstrap},SSL://{self.mutual}"
         known = " ".join(f'user_{name}="{name}{_PASSWORD}"' for name in (ADMIN, *users))
         plain = "org.apache.kafka.common.security.plain.PlainLoginModule"
         self.broker._settings |= {
-            "listeners": f"{own},{offered},CONTROLLER://127.0.0.1:{self.broker._controller_port}",
+            "listeners": f"{own},{bound},CONTROLLER://127.0.0.1:{self.broker._controller_port}",
             "advertised.listeners": f"{own},{offered}",
             "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SASL_SSL:SASL_SSL,SSL:SSL",
             "sasl.enabled.mechanisms": "PLAIN",
@@ -61,6 +67,13 @@ class SecuredKafka:
             f'ca_file = "{self.authority.ca_file}"\nhosts = ["127.0.0.1:*"]\n'
         )
 
+    def mutual_text(self, files: CertificateFiles) -> str:
+        """The profile of a user with a client certificate."""
+        return (
+            f'security_protocol = "SSL"\nca_file = "{self.authority.ca_file}"\nhosts = ["127.0.0.1:*"]\n'
+            f'certificate_file = "{files.certificate}"\nkey_file = "{files.key}"\n'
+        )
+
     def write_profile(self, directory: Path, name: str, text: str) -> Path:
         """Writes a profile into a directory of profiles."""
         directory.mkdir(parents=True, exist_ok=True)
@@ -78,6 +91,11 @@ class SecuredKafka:
         """The cluster for a user; with the right password where none is given."""
         security = self.security(user, password)
         return AioKafka("test", lambda _: security).cluster(self.bootstrap, user)
+
+    def seen_with(self, text: str) -> KafkaCluster:
+        """The cluster for whoever has a profile, at the listener for client certificates."""
+        path = self.write_profile(self._directory / "profiles", "mutual", text)
+        return AioKafka("test", lambda _: read_profile_file("mutual", path)).cluster(self.mutual, "mutual")
 
     async def give(self, user: str, acls: Sequence[Acl]) -> None:
         """Gives a user ACLs."""
@@ -100,3 +118,5 @@ def secured_kafka(
         yield made
     finally:
         made.broker.kill()
+        for counter in made.counters:
+            counter.stop()

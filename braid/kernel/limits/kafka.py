@@ -40,6 +40,7 @@ COLUMN_NAME_BYTES_MAX: Final = 128  # of a header's name
 
 # --- clients that a Kafka cluster refuses
 KAFKA_ACCESS_SECONDS: Final = 1.0  # to ask a cluster that does not answer a producer whether it refuses this client
+KAFKA_REFUSALS_MAX: Final = 1_000  # addresses of a cluster that refused a login: no cluster has so many brokers
 KAFKA_DENIED_SECONDS: Final = 2.0  # between attempts of a refused client: brokers count failed logins, and log them
 DENIED_AGAIN_SECONDS: Final = 60.0  # a refusal that lasts is logged so often
 
