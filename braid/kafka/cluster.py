@@ -8,9 +8,10 @@ from braid.kafka.fetching.fetcher import AioFetcher
 from braid.kafka.groups.membership import AioMembership
 from braid.kafka.groups.offsets import AioOffsets
 from braid.kafka.producing.producer import AioProducer
+from braid.kafka.profiles.reading import ProfileReader
 from braid.kafka.protocol.wire import Wire, parse_bootstrap
 from braid.kafka.refusals import Refusals
-from braid.kafka.security import Profiles, Security, read_profile
+from braid.kafka.security import Profiles, Security
 from braid.kernel.limits.kafka import KAFKA_CALL_SECONDS, KAFKA_REQUEST_MS
 from braid.kernel.ports import (
     Isolation,
@@ -34,7 +35,7 @@ class AioKafka:
             profiles: Reads a security profile by name; from environment and files by default.
         """
         self._client_id = client_id
-        self._profiles = profiles or read_profile
+        self._profiles = profiles or ProfileReader()
         # It tells of every attempt while a cluster is away; Braid says it once. Whoever wants to hear sets a level.
         logger = logging.getLogger("aiokafka")
         if logger.level == logging.NOTSET:

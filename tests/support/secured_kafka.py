@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Final
 
 from braid.kafka.cluster import AioKafka
-from braid.kafka.security import Security, read_profile_file
+from braid.kafka.profiles.reading import read_profile_file
+from braid.kafka.security import Security
 from braid.kernel.ports import Acl, KafkaCluster
 from testbed.brokers import READY_SECONDS, free_port, new_broker
 from tests.support.connection_counter import ConnectionCounter
@@ -28,7 +29,13 @@ class SecuredKafka:
         counters: Of the connections to these two.
     """
 
-    def __init__(self, directory: Path, users: Sequence[str], settings: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        users: Sequence[str],
+        settings: Mapping[str, str] | None = None,
+        jvm_options: Sequence[str] | None = None,
+    ) -> None:
         """Describes one that is not started. `admin` is a user beside those named, and may do anything."""
         self.authority = Authority(directory / "tls")
         self._directory = directory
@@ -37,7 +44,7 @@ class SecuredKafka:
         for counter in self.counters:
             counter.start()
         self.bootstrap, self.mutual = (f"127.0.0.1:{counter.port}" for counter in self.counters)
-        self.broker = new_broker("secured", directory / "broker")
+        self.broker = new_broker("secured", directory / "broker", jvm_options=jvm_options)
         own = f"PLAINTEXT://{self.broker.bootstrap}"
         bound = "SASL_SSL://127.0.0.1:{},SSL://127.0.0.1:{}".format(*ports)
         offered = f"SASL_SSL://{self.bootstrap},SSL://{self.mutual}"
@@ -93,9 +100,11 @@ class SecuredKafka:
         return AioKafka("test", lambda _: security).cluster(self.bootstrap, user)
 
     def seen_with(self, text: str) -> KafkaCluster:
-        """The cluster for whoever has a profile, at the listener for client certificates."""
-        path = self.write_profile(self._directory / "profiles", "mutual", text)
-        return AioKafka("test", lambda _: read_profile_file("mutual", path)).cluster(self.mutual, "mutual")
+        """The cluster for whoever has a profile, at the listener that it is for."""
+        path = self.write_profile(self._directory / "profiles", "other", text)
+        security = read_profile_file("other", path)
+        bootstrap = self.mutual if security.protocol == "SSL" else self.bootstrap
+        return AioKafka("test", lambda _: security).cluster(bootstrap, "other")
 
     async def give(self, user: str, acls: Sequence[Acl]) -> None:
         """Gives a user ACLs."""
@@ -108,10 +117,13 @@ class SecuredKafka:
 
 @contextlib.contextmanager
 def secured_kafka(
-    directory: Path, users: Sequence[str], settings: Mapping[str, str] | None = None
+    directory: Path,
+    users: Sequence[str],
+    settings: Mapping[str, str] | None = None,
+    jvm_options: Sequence[str] | None = None,
 ) -> Iterator[SecuredKafka]:
     """One that serves; killed at the end."""
-    made = SecuredKafka(directory, users, settings)
+    made = SecuredKafka(directory, users, settings, jvm_options)
     try:
         made.broker.start()
         made.broker.wait_ready(READY_SECONDS)

@@ -246,22 +246,24 @@ class Wire:
         self._connections[address] = connection
 
     async def _open(self, address: Address) -> AIOKafkaConnection:
-        denial = self._security.denial(*address) or self._refusals.standing(address)
+        security = self._security.current()
+        denial = security.denial(*address) or self._refusals.standing(address)
         if denial is not None:
             raise self._silence(address, denial)
         try:
             async with asyncio.timeout(self._request_seconds):
+                await security.prepare()
                 return await create_conn(
                     address[0],
                     address[1],
                     client_id=self._client_id,
                     request_timeout_ms=int(self._request_seconds * 1_000),
-                    **self._security.client_settings(),
+                    **security.client_settings(),
                 )
         except FAILURES as error:
             failure = self._silence(address, error)
             if isinstance(failure, ClusterAccessDenied):
-                failure = self._security.explained(failure)
+                failure = security.explained(failure)
                 self._refusals.note(address, failure)
             raise failure from error
 

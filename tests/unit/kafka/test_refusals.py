@@ -29,7 +29,7 @@ def test_a_refusal_stands_for_its_time_and_for_its_address() -> None:
     run_virtual(scene())
 
 
-def test_a_missing_permission_and_a_withheld_profile_stand_for_nothing() -> None:
+def test_missing_permissions_and_withheld_profiles_do_not_stand() -> None:
     async def scene() -> None:
         refusals = Refusals()
         for access in ("authorization", "withheld"):

@@ -57,7 +57,7 @@ def test_a_brokers_certificate_is_refused_and_the_reason_is_told(tmp_path: Path)
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
-def test_a_broker_takes_no_certificate_and_the_client_is_at_fault(tmp_path: Path, version: ssl.TLSVersion) -> None:
+def test_a_broker_takes_no_certificate_and_the_client_hears_it(tmp_path: Path, version: ssl.TLSVersion) -> None:
     authority = Authority(tmp_path / "a")
     client, server = contexts(authority, authority.issue("broker"))
     client.maximum_version = version
