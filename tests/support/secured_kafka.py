@@ -1,7 +1,7 @@
 """A real broker behind TLS, SASL and an authorizer that allows nothing by default, and its users' profiles."""
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -9,6 +9,7 @@ from braid.kafka.cluster import AioKafka
 from braid.kafka.profiles.reading import read_profile_file
 from braid.kafka.security import Security
 from braid.kernel.ports import Acl, KafkaCluster
+from devmesh.processes.brokers import KafkaBroker
 from testbed.brokers import READY_SECONDS, free_port, new_broker
 from tests.support.connection_counter import ConnectionCounter
 from tests.support.tls_files import Authority, CertificateFiles
@@ -67,6 +68,20 @@ class SecuredKafka:
             **(settings or {}),
         }
 
+    @contextlib.contextmanager
+    def running(self, prepare: Callable[[KafkaBroker], None] | None = None) -> Iterator[None]:
+        """Serves within; `prepare` gets the broker before its first start."""
+        try:
+            if prepare is not None:
+                prepare(self.broker)
+            self.broker.start()
+            self.broker.wait_ready(READY_SECONDS)
+            yield
+        finally:
+            self.broker.kill()
+            for counter in self.counters:
+                counter.stop()
+
     def profile_text(self, user: str, password: str = "") -> str:
         """The profile of a user, as a file says it; with the right password where none is given."""
         return (
@@ -124,11 +139,5 @@ def secured_kafka(
 ) -> Iterator[SecuredKafka]:
     """One that serves; killed at the end."""
     made = SecuredKafka(directory, users, settings, jvm_options)
-    try:
-        made.broker.start()
-        made.broker.wait_ready(READY_SECONDS)
+    with made.running():
         yield made
-    finally:
-        made.broker.kill()
-        for counter in made.counters:
-            counter.stop()
