@@ -19,6 +19,7 @@ from braid.client.mesh import Mesh
 from braid.host.system import system_host
 from braid.kafka.cluster import AioKafka
 from braid.kernel.acls import AclScope, acls_of
+from braid.kernel.limits.kafka import KAFKA_DENIED_SECONDS
 from braid.rpc.grpc_transport import GrpcTransport
 from devmesh.mesh import DevMesh
 from testbed.mesh import running_mesh
@@ -31,6 +32,8 @@ STREAM: Final = "orders"
 GROUP: Final = "billing"
 SENT: Final = 50
 PROFILE: Final = "guarded"
+WATCHED_SECONDS: Final = 8.0
+ATTEMPTS_MAX: Final = 6 * (1 + WATCHED_SECONDS / KAFKA_DENIED_SECONDS)
 
 
 class Ground(NamedTuple):
@@ -39,9 +42,9 @@ class Ground(NamedTuple):
     mesh: DevMesh
     secured: SecuredKafka
 
-    def seen_by(self, user: str) -> Mesh:
-        """The mesh, for an application that is a Kafka user."""
-        kafka = AioKafka(user, lambda name: self.secured.security(user))
+    def seen_by(self, user: str, password: str = "") -> Mesh:
+        """The mesh, for an application that is a Kafka user; with the right password where none is given."""
+        kafka = AioKafka(user, lambda name: self.secured.security(user, password))
         return Mesh(system_host(), kafka, GrpcTransport(), [self.mesh.ready.endpoint], user, "")
 
 
@@ -100,6 +103,22 @@ async def test_each_part_has_its_acls_alone_and_the_whole_mesh_works(ground: Gro
         await send(shop)
         assert len(await handle(billing, SENT)) == SENT
         await until(lambda: drained(shop), "the old channel is sealed, read by all and drained", 120.0, poll=0.5)
+
+
+async def test_an_application_with_a_wrong_password_storms_no_broker(ground: Ground) -> None:
+    """A consumer and a producer of the SDK, as they are: each of their clients tries again for itself."""
+    async with (
+        ground.seen_by("billing", "another word") as mesh,
+        mesh.producer(STREAM) as producer,
+        mesh.consumer([STREAM], group=GROUP) as consumer,
+    ):
+        before = sum(counter.count for counter in ground.secured.counters)
+        with pytest.raises(braid.BraidError, match="name or password are wrong"):
+            await producer.send(b"refused", key=b"k")
+        assert await consumer.take(WATCHED_SECONDS) is None
+        attempts = sum(counter.count for counter in ground.secured.counters) - before
+    print(f"{attempts} connections in {WATCHED_SECONDS} s")
+    assert 0 < attempts <= ATTEMPTS_MAX
 
 
 async def send(mesh: Mesh) -> None:
