@@ -65,6 +65,7 @@ VERBS: Final[Mapping[str, Verb]] = {
     "reset": Verb("braid.cli.groups.reset", "Move a group's progress to a time, an offset, or an end of the log"),
     "dlq": Verb("braid.cli.dlq.verbs", "Replay dead letters; pause, resume or cancel a replay"),
     "drill": Verb("braid.cli.drill.verbs", "Rehearse a failure on this mesh, and print a verdict"),
+    "acls": Verb("braid.cli.acls.verbs", "Print the Kafka ACLs that a role needs, or give them"),
     "archive": Verb("braid.cli.doctor.archive", "Check the archived histories"),
     "store": Verb("braid.cli.store.verbs", "Back up the event store, and restore it"),
     "completion": Verb("braid.cli.completion", "Print a completion script for bash, zsh or fish"),

@@ -24,6 +24,8 @@ from braid.kafka.errors import (
     check,
     raise_error,
 )
+from braid.kafka.permissions import Need
+from braid.kafka.protocol.acls import SECURITY_DISABLED, create_acl_request
 from braid.kafka.protocol.admin_schemas import (
     DescribeLogDirsRequest,
     FeaturesRequest,
@@ -43,6 +45,7 @@ from braid.kafka.protocol.wire import ANY_BROKER, ClusterMetadata, TopicMetadata
 from braid.kernel.errors import ClusterUnavailable, RecordTooLarge, Refused, TopicSealed
 from braid.kernel.limits.kafka import KAFKA_ANSWER_BACKOFF_SECONDS, KAFKA_CALL_SECONDS
 from braid.kernel.ports import (
+    Acl,
     BatchHead,
     BrokerDescription,
     ClusterDescription,
@@ -59,6 +62,7 @@ from braid.kernel.ports import (
 MAX_MESSAGE_BYTES: Final = "max.message.bytes"
 _ACKS_ALL: Final = -1
 _ALL_BROKERS: Final = ""  # as a resource: what holds where a broker has no setting of its own
+_AUTHORIZER: Final = "set authorizer.class.name on its brokers and controllers"
 _CONSUMER: Final = -1
 _READ_UNCOMMITTED: Final = 0
 
@@ -102,7 +106,7 @@ class AioAdmin:
             raise Refused(
                 f"broker {broker} does not tell us of its disks", remedy="allow our principal to describe the cluster"
             )
-        check(told.error_code, f"the disks of broker {broker}")
+        check(told.error_code, f"the disks of broker {broker}", need=Need("Describe"))
         return [LogDir(each.total_bytes, each.usable_bytes, each.sizes) for each in told.dirs if not each.error_code]
 
     async def describe_topics(self, topics: Sequence[str]) -> Mapping[str, TopicDescription]:
@@ -149,7 +153,7 @@ class AioAdmin:
             request = DeleteTopicsRequest([topic], int(KAFKA_CALL_SECONDS * 1_000))
             for _, code in (await self._wire.ask(ANY_BROKER, request)).topic_error_codes:
                 if code != UNKNOWN_TOPIC:
-                    check(code, f"topic {topic}")
+                    check(code, f"topic {topic}", need=Need("Delete", topic))
             self._topics.forget()
             while True:
                 if (await self._wire.metadata([topic])).topics[topic].error_code == UNKNOWN_TOPIC:
@@ -169,7 +173,7 @@ class AioAdmin:
         found: dict[str, Mapping[str, str]] = {}
         for code, message, _, topic, entries in answer.resources:
             if code != UNKNOWN_TOPIC:
-                check(code, f"topic {topic}", message)
+                check(code, f"topic {topic}", message, need=Need("DescribeConfigs", topic))
                 found[topic] = {key: value for key, value, *_ in entries if value is not None}
         return found
 
@@ -191,7 +195,7 @@ class AioAdmin:
         async with bounded(KAFKA_CALL_SECONDS, f"reassigning topic {topic}"):
             answer = await self._wire.ask(ANY_BROKER, reassign_request(topic, replicas, KAFKA_CALL_SECONDS))
         self._topics.forget()
-        check(answer.error_code, f"reassigning topic {topic}", answer.error_message)
+        check(answer.error_code, f"reassigning topic {topic}", answer.error_message, need=Need("Alter"))
         for number, code, message in refusals_of(answer.responses):
             check(code, f"{topic} partition {number}", message)
 
@@ -199,8 +203,18 @@ class AioAdmin:
         """See `KafkaAdmin.reassignments`."""
         async with bounded(KAFKA_CALL_SECONDS, f"listing reassignments of topic {topic}"):
             answer = await self._wire.ask(ANY_BROKER, reassignments_request(topic, partitions, KAFKA_CALL_SECONDS))
-        check(answer.error_code, f"reassignments of topic {topic}", answer.error_message)
+        check(answer.error_code, f"reassignments of topic {topic}", answer.error_message, need=Need("Describe"))
         return told_reassignments(answer.topics)
+
+    async def create_acls(self, principal: str, acls: Sequence[Acl]) -> None:
+        """See `KafkaAdmin.create_acls`."""
+        async with bounded(KAFKA_CALL_SECONDS, f"giving permissions to {principal}"):
+            for acl in acls:
+                answer = await self._wire.ask(ANY_BROKER, create_acl_request(principal, acl))
+                for code, message in answer.creation_responses:
+                    if code == SECURITY_DISABLED:
+                        raise Refused("the cluster keeps no ACLs: it has no authorizer", remedy=_AUTHORIZER)
+                    check(code, f"an ACL of {principal}", message, need=Need("Alter"))
 
     async def offsets_at(self, at: Mapping[TopicPartition, OffsetAt | int]) -> Mapping[TopicPartition, int]:
         """See `KafkaAdmin.offsets_at`."""
@@ -233,7 +247,7 @@ class AioAdmin:
                 if code in (MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE):
                     await self._raise_too_large(partition.topic, len(batch))
                 if code not in LEADER_RETRY:
-                    raise_error(code, subject)
+                    raise_error(code, subject, need=Need("Write", partition.topic))
                 await asyncio.sleep(KAFKA_ANSWER_BACKOFF_SECONDS)
 
     async def fingerprint(self, partition: TopicPartition, offset: int) -> Fingerprint | None:
@@ -264,7 +278,7 @@ class AioAdmin:
                 await asyncio.sleep(KAFKA_ANSWER_BACKOFF_SECONDS)
             if code == OFFSET_OUT_OF_RANGE:
                 return b"", found
-            check(code, f"{partition.topic} partition {partition.partition}")
+            check(code, f"{partition.topic} partition {partition.partition}", need=Need("Read", partition.topic))
         return bytes(data or b""), found
 
     async def epoch_ends(self, at: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
@@ -278,7 +292,7 @@ class AioAdmin:
                     for topic, told in (await self._wire.ask(leader, EpochEndsRequest(epochs))).topics:
                         for code, number, _, end in told:
                             if code not in LEADER_RETRY:
-                                check(code, f"{topic} partition {number}")
+                                check(code, f"{topic} partition {number}", need=Need("Describe", topic))
                                 result[TopicPartition(topic, number)] = end
                 if len(result) < len(at):
                     self._topics.forget()
@@ -292,20 +306,21 @@ class AioAdmin:
     async def _ask_for_topic(self, spec: tuple[object, ...], *, validate_only: bool = False) -> None:
         request = CreateTopicsRequest([spec], int(KAFKA_CALL_SECONDS * 1_000), validate_only)
         for topic, code, message in (await self._wire.ask(ANY_BROKER, request)).topic_errors:
-            check(code, f"topic {topic}", message)
+            check(code, f"topic {topic}", message, need=Need("Create", topic))
 
     async def _alter_config(self, kind: int, name: str, changes: Mapping[str, str | None], subject: str) -> None:
         async with bounded(KAFKA_CALL_SECONDS, f"altering {subject}"):
             answer = await self._wire.ask(ANY_BROKER, AlterConfigRequest(kind, name, changes))
         for code, message, *_ in answer.resources:
-            check(code, subject, message)
+            check(code, subject, message, need=Need("AlterConfigs", name))
 
     async def _config(self, kind: int, name: str, broker: int) -> dict[str, str]:
         request = DescribeConfigsRequest([(kind, name, None)])
         asking = self._wire.ask_any(request) if broker == ANY_BROKER else self._wire.ask(broker, request)
         (told,) = (await asking).resources
         code, message, _, _, entries = told
-        check(code, f"{'topic' if kind == RESOURCE_TOPIC else 'broker'} {name}", message)
+        subject = f"{'topic' if kind == RESOURCE_TOPIC else 'broker'} {name}"
+        check(code, subject, message, need=Need("DescribeConfigs", name))
         return {key: value for key, value, *_ in entries if value is not None}
 
     async def _list_offsets(self, at: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
@@ -319,7 +334,7 @@ class AioAdmin:
                     for number, code, _, offset in partitions:
                         if code in LEADER_RETRY:
                             continue
-                        check(code, f"{topic} partition {number}")
+                        check(code, f"{topic} partition {number}", need=Need("Describe", topic))
                         result[TopicPartition(topic, number)] = offset
             if len(result) < len(at):
                 await asyncio.sleep(KAFKA_ANSWER_BACKOFF_SECONDS)
@@ -337,7 +352,7 @@ def _described(found: ClusterMetadata) -> dict[str, TopicDescription]:
     """Topics that are there. Raises `ClusterAccessDenied` for one that may not be seen: it is not gone."""
     for name, told in sorted(found.topics.items()):
         if told.error_code in ACCESS_DENIED:
-            raise_error(told.error_code, f"topic {name}")
+            raise_error(told.error_code, f"topic {name}", need=Need("Describe", name))
     return {
         name: TopicDescription(
             name,

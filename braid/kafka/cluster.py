@@ -8,8 +8,10 @@ from braid.kafka.fetching.fetcher import AioFetcher
 from braid.kafka.groups.membership import AioMembership
 from braid.kafka.groups.offsets import AioOffsets
 from braid.kafka.producing.producer import AioProducer
+from braid.kafka.profiles.reading import ProfileReader
 from braid.kafka.protocol.wire import Wire, parse_bootstrap
-from braid.kafka.security import Profiles, Security, read_profile
+from braid.kafka.refusals import Refusals
+from braid.kafka.security import Profiles, Security
 from braid.kernel.limits.kafka import KAFKA_CALL_SECONDS, KAFKA_REQUEST_MS
 from braid.kernel.ports import (
     Isolation,
@@ -33,7 +35,7 @@ class AioKafka:
             profiles: Reads a security profile by name; from environment and files by default.
         """
         self._client_id = client_id
-        self._profiles = profiles or read_profile
+        self._profiles = profiles or ProfileReader()
         # It tells of every attempt while a cluster is away; Braid says it once. Whoever wants to hear sets a level.
         logger = logging.getLogger("aiokafka")
         if logger.level == logging.NOTSET:
@@ -58,6 +60,7 @@ class AioCluster:
         self._bootstrap = bootstrap
         self._client_id = client_id
         self._security = security
+        self._refusals = Refusals()
 
     def producer(self, *, linger_ms: int, compression: str | None, max_batch_bytes: int) -> KafkaProducer:
         """See `KafkaCluster.producer`."""
@@ -98,4 +101,4 @@ class AioCluster:
         return AioMembership(self._wire(KAFKA_CALL_SECONDS))
 
     def _wire(self, request_seconds: float) -> Wire:
-        return Wire(self._bootstrap, self._client_id, self._security, request_seconds)
+        return Wire(self._bootstrap, self._client_id, self._security, request_seconds, self._refusals)

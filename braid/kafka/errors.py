@@ -5,6 +5,8 @@ from typing import Final, NoReturn
 
 from aiokafka.errors import AuthenticationFailedError, AuthenticationMethodNotSupported, BrokerResponseError
 
+from braid.kafka.permissions import Need
+from braid.kafka.tls_errors import Problem, handshake_problem
 from braid.kernel.errors import (
     AlreadyExists,
     BatchTooLarge,
@@ -48,11 +50,12 @@ LEADER_RETRY: Final = frozenset({UNKNOWN_TOPIC, 5, 6, 9, 56, 74, 75, 76, 78, 100
 # A newer holder of the group exists: generation, member, instance or member epoch is stale.
 FENCED: Final = frozenset({ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, 82, 110, 113})
 # Who asks is not known there: SASL mechanism, SASL state, name or password, delegation token.
+_MECHANISM: Final = "let security_protocol and sasl_mechanism of the security profile be what the listener takes"
 _UNAUTHENTICATED: Final = {
-    33: "it does not support the SASL mechanism",
-    34: "it does not expect SASL now",
-    58: "name or password are wrong",
-    61: "it takes no delegation tokens",
+    33: Problem("mechanism", "it does not support the SASL mechanism", _MECHANISM),
+    34: Problem("mechanism", "it does not expect SASL now", _MECHANISM),
+    58: Problem("credentials", "name or password are wrong", "look at username and password of the security profile"),
+    61: Problem("credentials", "it takes no delegation tokens", _MECHANISM),
 }
 # Who asks is known, and may not do this.
 _UNAUTHORIZED: Final = {
@@ -62,6 +65,7 @@ _UNAUTHORIZED: Final = {
     53: "no permission on the transactional id",
     65: "no permission on the delegation token",
 }
+_PROFILE: Final = "look at the security profile of this client: name, password, mechanism, certificates"
 ACCESS_DENIED: Final = frozenset({*_UNAUTHENTICATED, *_UNAUTHORIZED})
 # A handshake that ended because the broker did: it refused nobody.
 _BROKEN_OFF: Final = (ssl.SSLEOFError, ssl.SSLZeroReturnError, ssl.SSLSyscallError)
@@ -70,16 +74,17 @@ _CAUSES_MAX: Final = 8
 _INVALID: Final = frozenset({17, 24, INVALID_SESSION_TIMEOUT, 28, 37, 38, 39, 40, 42, 44})
 
 
-def error_for(code: int, subject: str) -> BraidError:
+def error_for(code: int, subject: str, need: Need | None = None) -> BraidError:
     """The error a broker's code stands for.
 
     Args:
         code: Not 0.
         subject: What it is about, for the message (`topic braid.logs.live.1`).
+        need: What the request needs, to name the ACL that is missing.
     """
     said = f"Kafka answered error {code} for {subject}"
     if code in ACCESS_DENIED:
-        return _denied(code, subject)
+        return _denied(code, subject, need)
     if code in FENCED:
         text = f"{said}: the generation or member is not the group's current one"
         return Fenced(text, metadata={"unknown_member": "true"} if code == UNKNOWN_MEMBER_ID else None)
@@ -108,32 +113,39 @@ def error_for(code: int, subject: str) -> BraidError:
     return ClusterUnavailable(said)
 
 
-def access_error(error: BaseException, subject: str) -> ClusterAccessDenied | None:
+def access_error(error: BaseException, subject: str, need: Need | None = None) -> ClusterAccessDenied | None:
     """What a client library's error says of access, where it does; it may be the cause of a vaguer one.
 
     Args:
         error: Of connecting or asking.
         subject: What was asked, for the message (`broker east:9092`).
+        need: What the request needs, to name the ACL that is missing.
     """
     cause: BaseException | None = error
     for _ in range(_CAUSES_MAX):
         if isinstance(cause, ClusterAccessDenied):
             return cause
         if isinstance(cause, BrokerResponseError) and cause.errno in ACCESS_DENIED:
-            return _denied(cause.errno, subject)
+            return _denied(cause.errno, subject, need)
         if isinstance(cause, AuthenticationFailedError | AuthenticationMethodNotSupported):
-            return _unauthenticated(subject, str(cause) or type(cause).__name__)
+            return _unauthenticated(subject, Problem("credentials", str(cause) or type(cause).__name__, _PROFILE))
         if isinstance(cause, ssl.SSLError) and not isinstance(cause, _BROKEN_OFF):
-            return _unauthenticated(subject, f"the TLS handshake failed: {cause.reason or cause}")
+            return _unauthenticated(subject, handshake_problem(cause))
         if cause is None:
             return None
         cause = cause.__cause__
     return None
 
 
-def _denied(code: int, subject: str) -> ClusterAccessDenied:
+def _denied(code: int, subject: str, need: Need | None) -> ClusterAccessDenied:
     if code in _UNAUTHENTICATED:
         return _unauthenticated(subject, _UNAUTHENTICATED[code])
+    if (missing := need.missing(code) if need is not None else None) is not None:
+        return ClusterAccessDenied(
+            f"Kafka refuses this client for {subject}: it lacks {missing} (error {code})",
+            remedy=missing.remedy,
+            metadata={"access": "authorization", **missing.metadata},
+        )
     return ClusterAccessDenied(
         f"Kafka refuses this client for {subject}: {_UNAUTHORIZED[code]} (error {code})",
         remedy="allow it on the cluster: kafka-acls.sh --add --allow-principal …",
@@ -141,23 +153,23 @@ def _denied(code: int, subject: str) -> ClusterAccessDenied:
     )
 
 
-def _unauthenticated(subject: str, why: str) -> ClusterAccessDenied:
+def _unauthenticated(subject: str, problem: Problem) -> ClusterAccessDenied:
     return ClusterAccessDenied(
-        f"Kafka refuses this client for {subject}: {why}",
-        remedy="look at the security profile of this client: name, password, mechanism, certificates",
-        metadata={"access": "authentication"},
+        f"Kafka refuses this client for {subject}: {problem.text}",
+        remedy=problem.remedy,
+        metadata={"access": "authentication", "problem": problem.kind},
     )
 
 
-def check(code: int, subject: str, message: str | None = None) -> None:
+def check(code: int, subject: str, message: str | None = None, *, need: Need | None = None) -> None:
     """Raises what `code` stands for, with the broker's own words when it sent some; 0 passes."""
     if code:
-        raise_error(code, subject, message)
+        raise_error(code, subject, message, need=need)
 
 
-def raise_error(code: int, subject: str, message: str | None = None) -> NoReturn:
+def raise_error(code: int, subject: str, message: str | None = None, *, need: Need | None = None) -> NoReturn:
     """Raises what `code` stands for."""
-    error = error_for(code, subject)
+    error = error_for(code, subject, need)
     if message:
         raise type(error)(
             f"{error.message}: {message}", remedy=error.remedy, field=error.field, metadata=error.metadata

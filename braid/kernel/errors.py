@@ -203,7 +203,10 @@ class ClusterAccessDenied(ClusterUnavailable):
 
     It says nothing about the cluster: nobody reports it as unreachable for this. `metadata['access']` is
     `authentication` or `authorization`, or `withheld`: this client's security profile does not allow the address, so
-    nothing was sent there.
+    nothing was sent there. `metadata['problem']` says more, where it is known: `credentials`, `mechanism`, `token`,
+    `client_certificate`, `client_certificate_expired`, `broker_certificate`, `broker_certificate_expired`, `tls`; or
+    what a permission is missing on: `topic`, `group`, `cluster`, `idempotent_write`. Then `operation`,
+    `resource_type` and `resource` name the ACL.
     """
 
     code = Code.PERMISSION_DENIED
@@ -213,6 +216,11 @@ class ClusterAccessDenied(ClusterUnavailable):
     def authenticated(self) -> bool:
         """Whether the cluster knows who asks, and does not allow it."""
         return self.metadata.get("access") == "authorization"
+
+    @property
+    def problem(self) -> str:
+        """What is wrong, for programs: see above; empty where nobody knows."""
+        return self.metadata.get("problem", "")
 
     @property
     def withheld(self) -> bool:

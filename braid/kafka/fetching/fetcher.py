@@ -26,6 +26,7 @@ from braid.kafka.fetching.lane_turns import FetchTurns
 from braid.kafka.fetching.large_openings import LargeOpenings
 from braid.kafka.fetching.leaders import AGE_SECONDS, BACKOFF_SECONDS, Leaders
 from braid.kafka.fetching.request_line import RequestLine
+from braid.kafka.permissions import Need
 from braid.kafka.protocol.epochs import by_topic
 from braid.kafka.protocol.wire import Wire
 from braid.kernel.errors import ClusterAccessDenied, ClusterUnavailable
@@ -371,7 +372,8 @@ class AioFetcher:
             self._arrived.set()
         elif code:
             if code in ACCESS_DENIED:
-                self._owing.refused(error_for(code, f"topic {partition.topic}").message)
+                denied = error_for(code, f"topic {partition.topic}", Need("Read", partition.topic))
+                self._owing.refused(denied.message)
             # Most often a leader that moved, or a topic that is gone: look again, soon but not at once.
             self._leaders.forget([partition], ask=False)
             state.not_before = self._now() + BACKOFF_SECONDS

@@ -11,6 +11,7 @@ from typing import Final
 
 from braid.kafka.errors import ACCESS_DENIED, error_for
 from braid.kafka.fetching.contact import Owing
+from braid.kafka.permissions import Need
 from braid.kafka.protocol.wire import ClusterMetadata, Wire
 from braid.kernel.errors import ClusterAccessDenied, ClusterUnavailable
 from braid.kernel.limits.kafka import KAFKA_BACKOFF_MS, KAFKA_METADATA_AGE_MS
@@ -112,7 +113,7 @@ class Leaders:
         self._known_at = self._now()
         for topic, told in found.topics.items():
             if told.error_code in ACCESS_DENIED:
-                self._owing.refused(error_for(told.error_code, f"topic {topic}").message)
+                self._owing.refused(error_for(told.error_code, f"topic {topic}", Need("Read", topic)).message)
         self._leaders = {
             TopicPartition(topic, number): leader
             for topic, told in found.topics.items()

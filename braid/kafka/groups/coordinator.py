@@ -7,11 +7,13 @@ from aiokafka.protocol.api import Request, Response
 from aiokafka.protocol.coordination import FindCoordinatorRequest
 
 from braid.kafka.errors import COORDINATOR_RETRY, check
+from braid.kafka.permissions import Need
 from braid.kafka.protocol.wire import Wire, bounded
 from braid.kernel.errors import ClusterUnavailable
 from braid.kernel.limits.kafka import KAFKA_ANSWER_BACKOFF_SECONDS, KAFKA_CALL_SECONDS
 
 _GROUP_COORDINATOR = 0
+_OPERATIONS = {"read": "Describe", "describe": "Describe", "list": "Describe", "delete": "Delete"}  # else Read
 
 
 class Coordinators:
@@ -36,7 +38,7 @@ class Coordinators:
         """
         async with bounded(KAFKA_CALL_SECONDS, f"{verb} of group {group}"):
             while True:
-                coordinator = await self._coordinator(group)
+                coordinator = await self._coordinator(group, Need(_OPERATIONS.get(verb, "Read"), group=group))
                 try:
                     answer = await self._wire.ask(coordinator, request)
                 except ClusterUnavailable:
@@ -51,12 +53,12 @@ class Coordinators:
         """Frees connections."""
         await self._wire.close()
 
-    async def _coordinator(self, group: str) -> int:
+    async def _coordinator(self, group: str, need: Need) -> int:
         while group not in self._known:
             answer = await self._wire.ask_any(FindCoordinatorRequest(group, _GROUP_COORDINATOR))
             if answer.error_code in COORDINATOR_RETRY:
                 await asyncio.sleep(KAFKA_ANSWER_BACKOFF_SECONDS)
                 continue
-            check(answer.error_code, f"the coordinator of group {group}")
+            check(answer.error_code, f"the coordinator of group {group}", need=need)
             self._known[group] = answer.coordinator_id
         return self._known[group]

@@ -22,6 +22,7 @@ from braid.kafka.errors import (
 )
 from braid.kafka.groups.coordinator import Coordinators
 from braid.kafka.groups.offsets import AioOffsets
+from braid.kafka.permissions import Need
 from braid.kafka.protocol.wire import Wire
 from braid.kernel.errors import ClusterUnavailable, GroupOccupied
 from braid.kernel.limits.leases import MEMBERSHIP_REBALANCE_MS, MEMBERSHIP_RESERVED_MS, MEMBERSHIP_SESSION_MS
@@ -71,7 +72,7 @@ class AioMembership:
         request = await self._join_request(group, "")
         answer = await self._coordinators.ask(group, request, _code, "join")
         if answer.error_code != MEMBER_ID_REQUIRED:
-            raise_error(answer.error_code, f"group {group}")
+            raise_error(answer.error_code, f"group {group}", need=Need("Read", group=group))
         return str(answer.member_id)
 
     async def join(self, group: str, member_id: str) -> Generation:
@@ -85,14 +86,14 @@ class AioMembership:
         joined, synced = await asyncio.gather(
             self._coordinators.ask(group, request, _code, "join", _MOVED), self._synced_early(group, next_one)
         )
-        check(joined.error_code, f"group {group}")
+        check(joined.error_code, f"group {group}", need=Need("Read", group=group))
         generation = Generation(joined.generation_id, joined.member_id)
         if [member for member, *_ in joined.members] != [member_id]:
             raise GroupOccupied(
                 f"group {group} has other members beside Braid's", field="group", remedy="use another group's name"
             )
         if generation != next_one or not synced:
-            check(await self._sync(group, generation), f"group {group}")
+            check(await self._sync(group, generation), f"group {group}", need=Need("Read", group=group))
         self._made[group] = generation
         return generation
 
@@ -109,13 +110,14 @@ class AioMembership:
         """See `KafkaMembership.renew`."""
         heartbeat = HeartbeatRequest(group, generation.generation, generation.member_id)
         answer = await self._coordinators.ask(group, heartbeat, _code, "heartbeat", _MOVED)
-        check(UNKNOWN_MEMBER_ID if answer.error_code == GROUP_NOT_FOUND else answer.error_code, f"group {group}")
+        code = UNKNOWN_MEMBER_ID if answer.error_code == GROUP_NOT_FOUND else answer.error_code
+        check(code, f"group {group}", need=Need("Read", group=group))
 
     async def leave(self, group: str, member_id: str) -> None:
         """See `KafkaMembership.leave`."""
         answer = await self._coordinators.ask(group, LeaveGroupRequest(group, member_id), _code, "leave")
         if answer.error_code not in (UNKNOWN_MEMBER_ID, GROUP_NOT_FOUND):
-            check(answer.error_code, f"group {group}")
+            check(answer.error_code, f"group {group}", need=Need("Read", group=group))
 
     async def close(self) -> None:
         """Frees connections."""
@@ -151,7 +153,7 @@ class AioMembership:
         )
         code, _, state, _, protocol, members, *_ = answer.groups[0]
         if code not in (0, GROUP_NOT_FOUND):
-            raise_error(code, f"group {group}")
+            raise_error(code, f"group {group}", need=Need("Describe", group=group))
         if code or state == "Dead":  # or of a newer protocol, which only a list tells
             return _Described(await self._offsets.group_state(group), "", ())
         if state.endswith("Rebalance"):

@@ -7,6 +7,7 @@ from aiokafka.protocol.api import Response
 
 from braid.kafka.errors import FENCED, GROUP_NOT_FOUND, UNKNOWN_TOPIC, check, raise_error
 from braid.kafka.groups.coordinator import Coordinators
+from braid.kafka.permissions import Need
 from braid.kafka.protocol.epochs import CommitRequest, CommittedRequest
 from braid.kafka.protocol.schemas import ListGroupStatesRequest
 from braid.kafka.protocol.wire import Wire, bounded
@@ -42,7 +43,7 @@ class AioOffsets:
             (topic, partition), code = min(failed.items(), key=lambda item: item[1] not in FENCED)
             if code == GROUP_NOT_FOUND:
                 raise Fenced(f"group {group} has no member {member!r} of generation {number}")
-            raise_error(code, f"group {group}, {topic} partition {partition}")
+            raise_error(code, f"group {group}, {topic} partition {partition}", need=Need("Read", topic, group))
 
     async def committed(
         self, group: str, partitions: Sequence[TopicPartition] | None
@@ -51,12 +52,12 @@ class AioOffsets:
         if partitions is not None and not partitions:
             return {}
         answer = await self._coordinators.ask(group, CommittedRequest(group, partitions), _fetch_codes, "read")
-        check(answer.error_code, f"group {group}")
+        check(answer.error_code, f"group {group}", need=Need("Describe", group=group))
         result = dict.fromkeys(partitions or (), _NOT_COMMITTED)
         for topic, found in answer.topics:
             for number, offset, leader_epoch, metadata, code in found:
                 if code != UNKNOWN_TOPIC:
-                    check(code, f"group {group}, {topic} partition {number}")
+                    check(code, f"group {group}, {topic} partition {number}", need=Need("Describe", topic, group))
                     result[TopicPartition(topic, number)] = Committed(offset, metadata or "", leader_epoch)
         return result
 
@@ -66,7 +67,7 @@ class AioOffsets:
         async with bounded(KAFKA_CALL_SECONDS, "listing groups"):
             for broker in (await self._wire.metadata([])).brokers:
                 listed = await self._wire.ask(broker, ListGroupStatesRequest())
-                check(listed.error_code, "groups")
+                check(listed.error_code, "groups", need=Need("Describe"))
                 found.update(str(name) for name, *_ in listed.groups)
         return sorted(found)
 
@@ -77,12 +78,12 @@ class AioOffsets:
         )
         code, _, state, *_ = answer.groups[0]
         if code not in (0, GROUP_NOT_FOUND):
-            raise_error(code, f"group {group}")
+            raise_error(code, f"group {group}", need=Need("Describe", group=group))
         if code == 0 and state != "Dead":
             return str(state)
         # Groups of newer protocols (KIP-848, share groups) are dead to DescribeGroups, and only listed.
         listed = await self._coordinators.ask(group, ListGroupStatesRequest(), lambda told: [told.error_code], "list")
-        check(listed.error_code, "groups")
+        check(listed.error_code, "groups", need=Need("Describe"))
         return next((str(state) for name, _, state, *_ in listed.groups if name == group), "Dead")
 
     async def delete_group(self, group: str) -> None:
@@ -92,7 +93,7 @@ class AioOffsets:
         )
         for _, code in answer.results:
             if code != GROUP_NOT_FOUND:
-                check(code, f"group {group}")
+                check(code, f"group {group}", need=Need("Delete", group=group))
 
     async def close(self) -> None:
         """Frees connections."""

@@ -4,7 +4,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 from braid.kafka.memory.link import Link
 from braid.kafka.memory.log import NewRecord
+from braid.kernel.errors import Refused
 from braid.kernel.ports import (
+    Acl,
     BatchHead,
     BrokerDescription,
     ClusterDescription,
@@ -95,6 +97,10 @@ class MemoryAdmin:
     async def reassignments(self, topic: str, partitions: int) -> Mapping[int, Reassignment]:
         """See `KafkaAdmin.reassignments`."""
         return await self._link.call(lambda: self._cluster.reassignments(topic), controlled=True)
+
+    async def create_acls(self, principal: str, acls: Sequence[Acl]) -> None:
+        """See `KafkaAdmin.create_acls`. A twin's cluster has no authorizer."""
+        await self._controlled(_refuse_acls)
 
     async def offsets_at(self, at: Mapping[TopicPartition, OffsetAt | int]) -> Mapping[TopicPartition, int]:
         """See `KafkaAdmin.offsets_at`."""
@@ -202,3 +208,7 @@ class MemoryMembership:
 
     async def close(self) -> None:
         """Nothing to free."""
+
+
+def _refuse_acls() -> None:
+    raise Refused("the cluster keeps no ACLs: it has no authorizer")

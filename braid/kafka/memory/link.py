@@ -47,7 +47,7 @@ class Link:
         return ClusterAccessDenied(
             f"cluster {self.cluster.name} refuses this client: name or password are wrong",
             remedy="look at the security profile of this client",
-            metadata={"access": "authentication"},
+            metadata={"access": "authentication", "problem": "credentials"},
         )
 
     def cut(self) -> None:

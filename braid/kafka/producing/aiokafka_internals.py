@@ -65,8 +65,16 @@ class QuietClient(AIOKafkaClient):
         """The bootstrap addresses that the security profile may be sent to."""
         return [each for each in super().hosts if self.security.denial(each[0], each[1]) is None]
 
+    async def _renew(self) -> None:
+        """What the next connection proves itself by, as the profile's files say it now. Raises `KafkaError`."""
+        self.security = self.security.current()
+        for name, value in self.security.client_settings().items():
+            setattr(self, f"_{name}", value)
+        await self.security.prepare()
+
     async def bootstrap(self) -> None:
         """As aiokafka does. Raises `CredentialsWithheld` when the cluster has no broker that may be connected to."""
+        await self._renew()
         await super().bootstrap()
         denials = [self._denial(broker.nodeId) for broker in self.cluster.brokers()]
         if denials and None not in denials:
@@ -82,6 +90,12 @@ class QuietClient(AIOKafkaClient):
 
     async def _get_conn(self, node_id: Any, **options: Any) -> AIOKafkaConnection | None:
         """Nothing is awaited between the comparison and where aiokafka reads the same address."""
+        open_one = self._conns.get((node_id, options.get("group", ConnectionGroup.DEFAULT)))
+        if open_one is None or not open_one.connected():  # every request passes here
+            try:
+                await self._renew()
+            except KafkaError:  # who asks why hears of it
+                return None
         return None if self._denial(node_id) is not None else await super()._get_conn(node_id, **options)
 
     def _denial(self, node_id: Any) -> ClusterAccessDenied | None:

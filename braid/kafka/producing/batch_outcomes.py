@@ -10,6 +10,7 @@ from aiokafka.structs import TopicPartition as AioTopicPartition
 
 from braid.kafka.admin import MAX_MESSAGE_BYTES, AioAdmin
 from braid.kafka.errors import access_error
+from braid.kafka.permissions import Need
 from braid.kafka.producing.aiokafka_internals import BatchIdentity, Taken, record_size
 from braid.kernel.errors import BatchTooLarge, BraidError, ClusterUnavailable, RecordTooLarge, TopicSealed
 from braid.kernel.ports import Written
@@ -134,7 +135,7 @@ def _refusal(size: int, batch_bytes: int, limit: int, topic: str) -> BraidError:
 
 
 def _outcome_of(error: BaseException, partition: AioTopicPartition) -> BraidError:
-    denial = access_error(error, f"topic {partition.topic}")
+    denial = access_error(error, f"topic {partition.topic}", Need("Write", partition.topic))
     if denial is not None:
         return denial
     return ClusterUnavailable(f"{partition.topic} partition {partition.partition} took no record: {error!r}")

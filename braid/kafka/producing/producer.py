@@ -16,6 +16,7 @@ from aiokafka.structs import TopicPartition as AioTopicPartition
 
 from braid.kafka.admin import AioAdmin
 from braid.kafka.errors import TOPIC_DENIED, access_error, error_for
+from braid.kafka.permissions import Need
 from braid.kafka.producing import aiokafka_internals
 from braid.kafka.producing.batch_outcomes import BatchOutcomes, record_too_large
 from braid.kafka.protocol.wire import FAILURES
@@ -34,6 +35,7 @@ from braid.kernel.limits.kafka import (
 from braid.kernel.ports import SendableT, TopicPartition, Written
 
 _BACKOFF_SECONDS: Final = KAFKA_BACKOFF_MS / 1_000
+_PRODUCER_ID: Final = Need("IdempotentWrite", instead="Write on any topic")  # KIP-679
 _COMPRESSIONS: Final = (None, "gzip", "lz4", "snappy", "zstd")
 
 
@@ -101,7 +103,7 @@ class AioProducer:
                 await producer.start()
             except FAILURES as error:
                 try:
-                    denial = access_error(error, "its producer") or await self._why()
+                    denial = access_error(error, "its producer", _PRODUCER_ID) or await self._why()
                 finally:  # also when it is cancelled while it asks
                     await self._end(producer)
                 if denial is not None:
@@ -211,7 +213,7 @@ class AioProducer:
             now = asyncio.get_running_loop().time()
             if await self._refresh(producer, partition.topic):
                 if aiokafka_internals.is_denied(producer, partition.topic):
-                    raise error_for(TOPIC_DENIED, f"topic {partition.topic}")
+                    raise _unseen(partition.topic)
                 missing_since = missing_since if missing_since is not None else now
                 if not aiokafka_internals.knows(producer, partition) and now - missing_since > TOPIC_GONE_SECONDS:
                     raise _not_found(partition)
@@ -239,7 +241,7 @@ class AioProducer:
             for topic in topics:
                 denied = aiokafka_internals.is_denied(self._producer, topic)
                 gone = NotFound(f"topic {topic} does not exist")
-                error = error_for(TOPIC_DENIED, f"topic {topic}") if denied else gone
+                error = _unseen(topic) if denied else gone
                 aiokafka_internals.fail_topic(self._producer, topic, error)
 
     # --- a cluster that refuses this client
@@ -320,6 +322,11 @@ def _check_compression(name: str | None) -> None:
     if name not in _COMPRESSIONS:
         remedy = "use gzip, lz4, snappy or zstd"
         raise Invalid(f"compression {name!r} is unknown", field="compression", remedy=remedy)
+
+
+def _unseen(topic: str) -> BraidError:
+    """Metadata refuses to tell of a topic that one may send to: Write implies that it may be seen."""
+    return error_for(TOPIC_DENIED, f"topic {topic}", Need("Write", topic))
 
 
 def _not_found(partition: TopicPartition) -> NotFound:

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Sequence
 
 from braid.kafka.errors import LEADER_RETRY, UNKNOWN_TOPIC, check
+from braid.kafka.permissions import Need
 from braid.kafka.protocol.wire import ClusterMetadata, Wire
 from braid.kernel.errors import NotFound
 from braid.kernel.limits.kafka import KAFKA_ANSWER_BACKOFF_SECONDS, KAFKA_LEADERS_SECONDS, TOPIC_GONE_SECONDS
@@ -64,7 +65,7 @@ class TopicLookup:
             if not unknown:
                 for name, told in found.topics.items():
                     if told.error_code not in LEADER_RETRY:
-                        check(told.error_code, f"topic {name}")
+                        check(told.error_code, f"topic {name}", need=Need("Describe", name))
                 return found
             if asyncio.get_running_loop().time() > deadline:
                 raise NotFound(f"topic {unknown[0]} does not exist")

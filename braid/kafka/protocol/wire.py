@@ -20,6 +20,7 @@ from aiokafka.protocol.api import Request, Response
 
 from braid.kafka.errors import access_error
 from braid.kafka.protocol.schemas import DescribeTopicsRequest
+from braid.kafka.refusals import Refusals
 from braid.kafka.security import Security
 from braid.kernel.errors import ClusterAccessDenied, ClusterUnavailable, Invalid
 from braid.kernel.limits.kafka import ANY_BROKER_SECONDS, KAFKA_CLOSE_SECONDS
@@ -80,8 +81,17 @@ def parse_bootstrap(bootstrap: str) -> list[Address]:
 class Wire:
     """Connections to the brokers of one cluster, shared by one client's calls."""
 
-    def __init__(self, bootstrap: str, client_id: str, security: Security, request_seconds: float) -> None:
-        self._settings = (bootstrap, client_id, security, request_seconds)
+    def __init__(
+        self,
+        bootstrap: str,
+        client_id: str,
+        security: Security,
+        request_seconds: float,
+        refusals: Refusals | None = None,
+    ) -> None:
+        """Connects to nobody yet. `refusals` are those of the cluster's other clients with the same credentials."""
+        self._refusals = refusals or Refusals()
+        self._settings = (bootstrap, client_id, security, request_seconds, self._refusals)
         self._bootstrap = parse_bootstrap(bootstrap)
         self._client_id = client_id
         self._security = security
@@ -236,19 +246,26 @@ class Wire:
         self._connections[address] = connection
 
     async def _open(self, address: Address) -> AIOKafkaConnection:
-        if (denial := self._security.denial(*address)) is not None:
+        security = self._security.current()
+        denial = security.denial(*address) or self._refusals.standing(address)
+        if denial is not None:
             raise self._silence(address, denial)
         try:
             async with asyncio.timeout(self._request_seconds):
+                await security.prepare()
                 return await create_conn(
                     address[0],
                     address[1],
                     client_id=self._client_id,
                     request_timeout_ms=int(self._request_seconds * 1_000),
-                    **self._security.client_settings(),
+                    **security.client_settings(),
                 )
         except FAILURES as error:
-            raise self._silence(address, error) from error
+            failure = self._silence(address, error)
+            if isinstance(failure, ClusterAccessDenied):
+                failure = security.explained(failure)
+                self._refusals.note(address, failure)
+            raise failure from error
 
     def _silence(self, address: Address, error: BaseException) -> ClusterUnavailable:
         """It does not answer: whoever asks any broker asks all others first from now on."""

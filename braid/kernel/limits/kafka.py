@@ -40,6 +40,13 @@ COLUMN_NAME_BYTES_MAX: Final = 128  # of a header's name
 
 # --- clients that a Kafka cluster refuses
 KAFKA_ACCESS_SECONDS: Final = 1.0  # to ask a cluster that does not answer a producer whether it refuses this client
+KAFKA_PROFILES_MAX: Final = 1_000  # security profiles that a process remembers: it would read all of them anew
+KAFKA_TOKEN_SECONDS: Final = 10.0  # for a token endpoint to connect, and to send each part of its answer
+KAFKA_TOKEN_WAIT_SECONDS: Final = 1.0  # for a token, of the time in which a connection is opened
+KAFKA_TOKEN_ANSWER_BYTES: Final = 1 << 16  # of a token endpoint: large tokens have a few thousand
+TOKEN_LIFETIME_SECONDS: Final = 300.0  # of a token of which the endpoint does not say how long it is good
+TOKEN_REFRESH_SHARE: Final = 0.8  # of a token's lifetime: then the next one is fetched
+KAFKA_REFUSALS_MAX: Final = 1_000  # addresses of a cluster that refused a login: no cluster has so many brokers
 KAFKA_DENIED_SECONDS: Final = 2.0  # between attempts of a refused client: brokers count failed logins, and log them
 DENIED_AGAIN_SECONDS: Final = 60.0  # a refusal that lasts is logged so often
 

@@ -16,6 +16,7 @@ from braid.kernel.ports.host import (
     Tasks,
     Threads,
 )
+from braid.kernel.ports.kafka.acls import Acl
 from braid.kernel.ports.kafka.admin import (
     BrokerDescription,
     ClusterDescription,
@@ -79,6 +80,7 @@ from braid.kernel.ports.store import (
 __all__ = [
     "NO_LANES",
     "UNKNOWN_LOGS",
+    "Acl",
     "Appended",
     "ArchiveStore",
     "ArchivedObject",

@@ -37,6 +37,8 @@ from services.registry.model.cluster_specs import (
 from services.registry.model.clusters import Cluster
 from services.registry.model.etags import check_etag
 from services.registry.ownership.adoption import adopt, give_up
+from services.registry.ownership.identity import require_mark, require_same_log
+from services.registry.ownership.mark_log import MarkLogs
 from services.registry.policy.decommission import departures, left_on
 from services.registry.servicer.request_context import Desk, page_of
 from services.registry.term import Term
@@ -102,11 +104,11 @@ class ClusterRequests:
         return self._desk.cluster(cluster.name)
 
     async def update(self, request: api.UpdateClusterRequest, caller: Caller) -> cluster_pb2.Cluster:
-        """Replaces a declaration; a new address must lead to the same Kafka cluster.
+        """Replaces a declaration; a new address must lead to the same Kafka cluster, which is proved.
 
         Raises:
             Invalid: its security profile may not be sent to the new address: nothing was.
-            Refused: another Kafka cluster answers there.
+            Refused: another Kafka cluster answers there, or one that does not prove to be the registered one.
         """
         term = self._desk.term()
         warnings: Sequence[str] = ()
@@ -114,11 +116,11 @@ class ClusterRequests:
         spec = check_cluster_spec(read_cluster_spec(request.spec))
         if (spec.bootstrap, spec.security_profile) != (known.spec.bootstrap, known.spec.security_profile):
             warnings = term.access.check_profile(spec)
-            async with self._asked(term, request.name, spec) as (_, found):
+            async with self._asked(term, request.name, spec) as (admin, found):
                 self._check_examined(request.name, spec, found)
-            if found.cluster_id != known.kafka_cluster_id:
-                message = f"another Kafka cluster answers there: {found.cluster_id}, not {known.kafka_cluster_id}"
-                raise Refused(message, field="spec.bootstrap", remedy="register it under a name of its own")
+                _check_id(known, found)
+                if spec.bootstrap != known.spec.bootstrap:
+                    await self._prove(term, known, spec, admin, dry_run=request.dry_run)
         command = UpdateCluster(spec, request.etag)
         if request.dry_run:
             return self._message(self._desk.preview(CLUSTERS, request.name, command, caller), warnings)
@@ -201,6 +203,13 @@ class ClusterRequests:
                 await prepare_canary(admin, prefix)
         return found
 
+    async def _prove(self, term: Term, known: Cluster, spec: ClusterSpec, admin: KafkaAdmin, *, dry_run: bool) -> None:
+        """Lets the cluster at a new address prove that it is the registered one. Raises `Refused`."""
+        reader, host = term.access.reader(spec), self._desk.replica.host
+        await require_mark(MarkLogs(term.marks.mesh, host.clock), admin, reader, known)
+        if not dry_run:
+            await require_same_log(term.access.admin(known), admin, reader, known, host.ids)
+
     @asynccontextmanager
     async def _asked(
         self, term: Term, name: str, spec: ClusterSpec
@@ -240,3 +249,9 @@ class ClusterRequests:
         message = cluster_message(cluster, self._desk.world())
         message.warnings.extend(warnings)
         return message
+
+
+def _check_id(known: Cluster, found: ClusterDescription) -> None:
+    if found.cluster_id != known.kafka_cluster_id:
+        message = f"another Kafka cluster answers there: {found.cluster_id}, not {known.kafka_cluster_id}"
+        raise Refused(message, field="spec.bootstrap", remedy="register it under a name of its own")

@@ -6,7 +6,16 @@ from typing import Final
 
 import pytest
 
-from braid.kernel.errors import AlreadyExists, ClusterUnavailable, Invalid, NotFound, RecordTooLarge, TopicSealed
+from braid.kernel.acls import AclScope, acls_of
+from braid.kernel.errors import (
+    AlreadyExists,
+    ClusterUnavailable,
+    Invalid,
+    NotFound,
+    RecordTooLarge,
+    Refused,
+    TopicSealed,
+)
 from braid.kernel.ports import LogDir, OffsetAt, TopicPartition
 from tests.contract.kafka.rig import (
     CANARY,
@@ -235,6 +244,11 @@ async def heads_of_batches_tell_whose_records_they_hold(rig: Rig) -> None:
     assert await rig.admin.batch_head(partition, 6) is None
 
 
+async def acls_are_refused_where_nobody_keeps_them(rig: Rig) -> None:
+    with pytest.raises(Refused, match="no authorizer"):
+        await rig.admin.create_acls("User:shop", acls_of("producer", AclScope()))
+
+
 BODIES: Final[list[Body]] = [
     a_cluster_describes_itself,
     a_broker_describes_itself,
@@ -251,4 +265,5 @@ BODIES: Final[list[Body]] = [
     a_sealed_topic_refuses_and_an_unsealed_takes_again,
     fingerprints_tell_logs_apart,
     heads_of_batches_tell_whose_records_they_hold,
+    acls_are_refused_where_nobody_keeps_them,
 ]

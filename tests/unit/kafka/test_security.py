@@ -10,7 +10,8 @@ import pytest
 from braid.host import secret_files
 from braid.kafka.allowed_hosts import parse_allowed_host
 from braid.kafka.cluster import AioKafka
-from braid.kafka.security import Security, read_profile
+from braid.kafka.profiles.reading import read_profile
+from braid.kafka.security import Security
 from braid.kernel.errors import BraidError, ClusterAccessDenied, Invalid
 from braid.kernel.ports import Isolation, KafkaCluster, TopicPartition
 from testbed.patience import until
@@ -113,7 +114,7 @@ def test_scram_is_used_without_tls_and_the_profile_is_warned_about(
     profile(tmp_path, monkeypatch, text)
     [warning] = read_profile("prod").warnings
     assert "SCRAM-SHA-256 without TLS" in warning and "'prod'" in warning
-    profile(tmp_path, monkeypatch, text.replace("SASL_PLAINTEXT", "SASL_SSL"))
+    profile(tmp_path, monkeypatch, text.replace("SASL_PLAINTEXT", "SASL_SSL") + "\nsystem_ca = true")
     assert read_profile("prod").warnings == ()
 
 
@@ -206,7 +207,7 @@ def test_an_address_is_checked_for_a_profile_and_one_elsewhere_is_refused(
 def test_a_profile_with_a_secret_names_no_hosts_and_is_used_with_a_warning(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    profile(tmp_path, monkeypatch, PLAIN.replace("SASL_PLAINTEXT", "SASL_SSL"))
+    profile(tmp_path, monkeypatch, PLAIN.replace("SASL_PLAINTEXT", "SASL_SSL") + "system_ca = true\n")
     [warning] = AioKafka("test").check_profile("anywhere:1", "prod")
     assert "'prod' carries a secret and names no hosts" in warning and "hosts = [" in warning
     profile(tmp_path, monkeypatch, 'security_protocol = "SSL"\n')

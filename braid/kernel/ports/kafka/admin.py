@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol
 
+from braid.kernel.ports.kafka.acls import Acl
 from braid.kernel.ports.kafka.records import BatchHead, Fingerprint, TopicPartition, Written
 
 
@@ -228,6 +229,14 @@ class KafkaAdmin(Protocol):
 
     async def reassignments(self, topic: str, partitions: int) -> Mapping[int, Reassignment]:
         """Partitions of a topic of so many whose copies are being reassigned."""
+        ...
+
+    async def create_acls(self, principal: str, acls: Sequence[Acl]) -> None:
+        """CreateAcls: lets a principal (`User:NAME`) do what is listed, from any host. What it may do already stays.
+
+        Raises:
+            Refused: the cluster has no authorizer, so it keeps no ACLs.
+        """
         ...
 
     async def offsets_at(self, at: Mapping[TopicPartition, OffsetAt | int]) -> Mapping[TopicPartition, int]:

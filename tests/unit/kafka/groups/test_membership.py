@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from braid.kafka.groups.membership import AioMembership, _Sessions
+from braid.kafka.profiles.reading import read_profile
 from braid.kafka.protocol.wire import Wire
-from braid.kafka.security import read_profile
 from braid.kernel.errors import Fenced
 from braid.kernel.ports import Generation
 

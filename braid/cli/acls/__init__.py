@@ -1,0 +1,1 @@
+"""The verb about Kafka's ACLs."""

@@ -1,0 +1,1 @@
+"""Security profiles: files that say how to connect to a cluster."""
