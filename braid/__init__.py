@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from braid.host.endpoints import find_endpoint
     from braid.host.tls import Tls
     from braid.kernel.errors import (
+        AccessDenied,
         AlreadyExists,
         BatchTooLarge,
         BraidError,
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "AccessDenied",
     "AlreadyExists",
     "Backlog",
     "Batch",
@@ -119,6 +121,7 @@ _HOMES = {
     "braid.host.endpoints": ("find_endpoint",),
     "braid.host.tls": ("Tls",),
     "braid.kernel.errors": (
+        "AccessDenied",
         "AlreadyExists",
         "BatchTooLarge",
         "BraidError",

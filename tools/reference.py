@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from tools.reference_access import access_page
 from tools.reference_cli import cli_page
 from tools.reference_code import errors_page, limits_page, metrics_page
 from tools.reference_docs import decisions_page, glossary_page
@@ -19,6 +20,7 @@ ROOT: Final = Path(__file__).resolve().parent.parent
 DIRECTORY: Final = Path("docs", "reference")
 PAGES: Final[Mapping[str, Callable[[Path], str]]] = {
     "grpc.md": grpc_page,
+    "access.md": access_page,
     "cli.md": cli_page,
     "settings.md": settings_page,
     "errors.md": errors_page,

@@ -64,6 +64,9 @@ VERBS: Final[Mapping[str, Verb]] = {
     "doctor": Verb("braid.cli.doctor.verbs", "Check the mesh, and say what to do"),
     "reset": Verb("braid.cli.groups.reset", "Move a group's progress to a time, an offset, or an end of the log"),
     "dlq": Verb("braid.cli.dlq.verbs", "Replay dead letters; pause, resume or cancel a replay"),
+    "grant": Verb("braid.cli.access.verbs", "Give a principal a role"),
+    "revoke": Verb("braid.cli.access.verbs", "Take a role back"),
+    "can-i": Verb("braid.cli.access.verbs", "Tell whether something is allowed, and why"),
     "drill": Verb("braid.cli.drill.verbs", "Rehearse a failure on this mesh, and print a verdict"),
     "acls": Verb("braid.cli.acls.verbs", "Print the Kafka ACLs that a role needs, or give them"),
     "archive": Verb("braid.cli.doctor.archive", "Check the archived histories"),
@@ -92,8 +95,8 @@ def run(arguments: Sequence[str]) -> int:
         arguments: Without the program's name.
 
     Returns:
-        0 done, 1 `diff` found differences or a drill did not pass, 2 wrong usage, 3 not reachable, 4 refused by the
-        mesh.
+        0 done, 1 `diff` found differences, a drill did not pass or `can-i` says no, 2 wrong usage, 3 not reachable,
+        4 refused by the mesh.
     """
     if not arguments or arguments[0] in ("--help", "-h", "help"):
         print(overview())

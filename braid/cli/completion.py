@@ -18,6 +18,7 @@ _COMPLETION: Final = """Print a script that completes commands in your shell.
   braid completion fish > ~/.config/fish/completions/braid.fish
 """
 _TYPES: Final = tuple(kind.plural for kind in KINDS if kind.built)
+ROLES: Final = ("viewer", "producer", "consumer", "operator", "stream-owner", "admin")
 _NAMES: Final = "@"  # names of the type typed before
 # What may stand after a verb, word by word: literal words, names of the type typed before, or names of a type.
 _WORDS: Final[Mapping[str, Sequence[Sequence[str]]]] = {
@@ -43,6 +44,9 @@ _WORDS: Final[Mapping[str, Sequence[Sequence[str]]]] = {
     "unfreeze": (("group",), (_NAMES,)),
     "set": (("capacity", "zones", "hosts", "fencing", "policy", "shadow", "health"),),
     "store": (("backup", "restore"),),
+    "grant": (ROLES,),
+    "revoke": (ROLES,),
+    "can-i": (("view", "produce", "consume", "operate", "change", "grant"), ("stream", "group", "cluster", "mesh")),
     "dlq": (("replay", "pause", "resume", "cancel"), ("@replays",)),
     "reset": (("group",), ("@groups",)),
     "dev": (("kill", "stop", "start", "pause", "resume", "status", "down"),),

@@ -228,6 +228,13 @@ class ClusterAccessDenied(ClusterUnavailable):
         return self.metadata.get("access") == "withheld"
 
 
+class AccessDenied(BraidError):
+    """The caller has no right to this; `metadata` names `principal`, `action`, `resource` and `method`."""
+
+    code = Code.PERMISSION_DENIED
+    reason = "ACCESS_DENIED"
+
+
 class DeliveryUnknown(BraidError):
     """A send ran into its delivery timeout: the record may have arrived, and may still arrive."""
 

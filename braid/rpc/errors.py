@@ -9,6 +9,7 @@ from google.rpc.error_details_pb2 import BadRequest, ErrorInfo, RetryInfo
 from google.rpc.status_pb2 import Status
 
 from braid.kernel.errors import (
+    AccessDenied,
     AlreadyExists,
     BraidError,
     Code,
@@ -36,6 +37,7 @@ _BY_CODE: Final[Mapping[int, type[BraidError]]] = {
     Code.DEADLINE_EXCEEDED.value: DeadlineExceeded,
     Code.NOT_FOUND.value: NotFound,
     Code.ALREADY_EXISTS.value: AlreadyExists,
+    Code.PERMISSION_DENIED.value: AccessDenied,
     Code.RESOURCE_EXHAUSTED.value: Exhausted,
     Code.FAILED_PRECONDITION.value: Refused,
     Code.ABORTED.value: Conflict,

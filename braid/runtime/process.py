@@ -78,6 +78,7 @@ class _Process:
             session_ttl_seconds=settings.session_ttl_seconds,
             metrics=metrics,
             archive=archive,
+            access=settings.access_settings(),
         )
         self._listen_to_signals(replica)
         running = asyncio.ensure_future(replica.run())

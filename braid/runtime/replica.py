@@ -16,6 +16,8 @@ from braid.kernel.limits.store import SESSION_TTL_SECONDS, STORE_CALL_SECONDS
 from braid.kernel.ports import Endpoint, EventStore, Host, Leader, RpcServer, RpcTransport, Session
 from braid.rpc.directory import Directory, KnownEndpoint
 from braid.rpc.mesh_client import ServiceClient
+from braid.runtime.access.control import AccessControl
+from braid.runtime.access.settings import AccessSettings
 from braid.runtime.archive.serving import Archive, ArchiveHandlers, PeerArchives
 from braid.runtime.archive.shelf import Shelf
 from braid.runtime.archive.sweeper import Sweeper
@@ -41,6 +43,7 @@ class Replica:
         mesh: The id of the mesh it belongs to; known while it leads.
         aggregates: The service's histories.
         archive: What it serves of its archive of them.
+        access: Who may call it, and the grants.
         waits: What it waits for, for days, before it deletes or expires something.
         metrics: Its instruments; `metrics.registry` takes the service's own.
         log: Its structured logger.
@@ -60,6 +63,7 @@ class Replica:
         session_ttl_seconds: float = SESSION_TTL_SECONDS,
         metrics: Metrics | None = None,
         archive: Archive | None = None,
+        access: AccessSettings | None = None,
     ) -> None:
         """Prepares a replica that listens at `address` and is reached at `advertise` (by default where it listens).
 
@@ -97,6 +101,7 @@ class Replica:
         self._stopping = asyncio.Event()
         self._ready = asyncio.Event()
         self.waits = Waits(self)
+        self.access = AccessControl(self, service, access or AccessSettings())
 
     # --- what services ask ---------------------------------------------------------------------------------------
 
@@ -218,6 +223,8 @@ class Replica:
         self._server = await self.transport.serve(self._listen, build_rpc_service(self._service, self))
         tasks = [spawn(self.aggregates.follow(), f"{self.instance} follow")]
         try:
+            if self.access.needs_grants:
+                tasks.append(spawn(self.access.run(), f"{self.instance} access"))
             await self._unless(self._stopping, self.aggregates.loaded())
             tasks.append(spawn(self._service.follow(self), f"{self.instance} service follow"))
             if self._sweeper is not None:

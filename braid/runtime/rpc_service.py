@@ -1,6 +1,7 @@
 """What every replica serves beside its own methods, and what surrounds every handler: durations and fresh redirects."""
 
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from braid.api.mesh.v1.archive_pb2 import (
@@ -30,8 +31,10 @@ from braid.kernel.ports import (
 )
 from braid.rpc.directory import KnownEndpoint
 from braid.rpc.methods import method_path, server_stream, service_path, unary
+from braid.runtime.access.authorized import authorized
 from braid.runtime.archive.log import SERVICE, type_name
 from braid.runtime.archive.serving import gap_message
+from braid.runtime.histories.aggregates import Aggregates
 from braid.runtime.histories.event_metadata import metadata_message
 from braid.runtime.histories.kinds import RecordedEvent
 from braid.runtime.service import Service
@@ -62,12 +65,15 @@ def build_rpc_service(service: Service, replica: "Replica") -> RpcService:
         **own.server_stream,
         method_path(service.name, "WatchEvents"): server_stream(WatchEventsRequest, events.watch_events),
     }
+    allowed = authorized(replace(own, unary=unaries, server_stream=streams), replica.access)
     return RpcService(
         name=service_path(service.name),
-        unary={path: (kind, _unary(replica, path, handler)) for path, (kind, handler) in unaries.items()},
-        server_stream={path: (kind, _stream(replica, path, handler)) for path, (kind, handler) in streams.items()},
-        duplex={path: (kind, _duplex(replica, path, handler)) for path, (kind, handler) in own.duplex.items()},
-        bytes_max=own.bytes_max,
+        unary={path: (kind, _unary(replica, path, handler)) for path, (kind, handler) in allowed.unary.items()},
+        server_stream={
+            path: (kind, _stream(replica, path, handler)) for path, (kind, handler) in allowed.server_stream.items()
+        },
+        duplex={path: (kind, _duplex(replica, path, handler)) for path, (kind, handler) in allowed.duplex.items()},
+        bytes_max=allowed.bytes_max,
     )
 
 
@@ -132,7 +138,7 @@ class _Events:
             raise Invalid("a page has at least one event", field="page_size")
         if request.latest < 0:
             raise Invalid("the latest events are some or, with 0, all", field="latest")
-        aggregates = self._replica.aggregates
+        aggregates = self._aggregates(request.history)
         start, sequence = _parse_token(request.page_token)
         page = ListEventsResponse(revision=aggregates.revision)
         weight = scanned = 0
@@ -156,6 +162,11 @@ class _Events:
                 weight += len(record.data)
         await self._add_notes(request, page, size, sequence if start == _NOTES_PLACE else 0)
         return page
+
+    def _aggregates(self, history: str) -> Aggregates:
+        """Where a history is followed: the service's own, or the grants where they are asked for by name."""
+        access = self._replica.access
+        return access.histories if access.needs_grants and access.owns(history) else self._replica.aggregates
 
     async def _add_notes(self, request: ListEventsRequest, page: ListEventsResponse, size: int, first: int) -> None:
         """Adds the service's notes about its archive, which lie under a service name of their own."""
@@ -182,7 +193,7 @@ class _Events:
             )
 
     async def watch_events(self, request: WatchEventsRequest, caller: Caller) -> AsyncIterator[EventRecord]:
-        aggregates = self._replica.aggregates
+        aggregates = self._aggregates(request.history)
         async for record in aggregates.watch_events(request.history, request.after_revision or aggregates.revision):
             yield event_record(record)
 

@@ -6,22 +6,27 @@ The environment wins. Services extend `Settings` in their `config.py`.
 import os
 import sys
 from pathlib import Path
-from typing import Literal, Self, TypeVar
+from typing import Annotated, Literal, Self, TypeVar
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 from pydantic_settings import (
     BaseSettings,
+    NoDecode,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
     TomlConfigSettingsSource,
 )
 
 from braid.host.tls import CA_VARIABLE, CERTIFICATE_VARIABLE, KEY_VARIABLE, Tls, tls_of_files
+from braid.host.tls_principal import own_principal
+from braid.kernel.access.grants import ServicePrincipals, check_principal
 from braid.kernel.errors import Invalid
 from braid.kernel.ids import check_name
 from braid.kernel.limits.archive import ARCHIVE_RETENTION_DAYS
 from braid.kernel.limits.rpc import TLS_CONNECTION_SECONDS, TLS_RELOAD_SECONDS
 from braid.kernel.limits.store import SESSION_TTL_SECONDS
+from braid.kernel.principals import trust_domain
+from braid.runtime.access.settings import AccessMode, AccessSettings, check_admins
 
 CONFIG_VARIABLE = "BRAID_CONFIG"
 _WRONG_USAGE = 2
@@ -58,6 +63,12 @@ class Settings(BaseSettings):
             `tls_listen`.
         health_listen: Where health checks alone are answered, without a client certificate, `host:port`. By default any
             port of 127.0.0.1 in the mode `required`, and none in the others: `listen` answers them there.
+        access: `open`: everybody may do everything but grant rights. `enforced`: what is not granted is refused; it
+            needs mutual TLS, by which callers prove who they are.
+        admins: Principals that are admins without a grant, separated by commas; they grant the first rights.
+        admins_file: A file that names more of them, one a line. It is read again while the process runs.
+        service_principals: Principals that count as services of the mesh beside `spiffe://TRUST-DOMAIN/service/…`,
+            separated by commas; one that ends with `*` is all that begin so.
         clock_offset_file: For fault tests: a file with the milliseconds that this process's wall clock is to be off.
     """
 
@@ -83,6 +94,10 @@ class Settings(BaseSettings):
     tls_listen: str = ""
     tls_advertise: str = ""
     health_listen: str = ""
+    access: Literal["open", "enforced"] = "open"
+    admins: Annotated[tuple[str, ...], NoDecode] = ()
+    admins_file: Path | None = None
+    service_principals: Annotated[tuple[str, ...], NoDecode] = ()
     clock_offset_file: Path | None = None
 
     @classmethod
@@ -142,6 +157,36 @@ class Settings(BaseSettings):
         if value and not (host and port.isdecimal() and int(port) < 1 << 16):
             raise ValueError(f"{value!r} is not host:port")
         return value
+
+    @field_validator("admins", "service_principals", mode="before")
+    @classmethod
+    def _is_a_list(cls, value: object) -> object:
+        return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
+
+    @model_validator(mode="after")
+    def _access_is_whole(self) -> Self:
+        try:
+            for principal in self.admins:
+                check_principal(principal, "admins")
+            for principal in self.service_principals:
+                check_principal(principal.removesuffix("*") + "x", "service_principals")
+            check_admins(self.admins, "admins")
+        except Invalid as error:
+            raise ValueError(f"BRAID_{error.field.upper()}: {error.message} ({error.remedy})") from error
+        if self.access == "enforced" and self.tls is None:
+            raise ValueError("BRAID_ACCESS: enforced needs mutual TLS: set BRAID_TLS_CERTIFICATE, _KEY and _CA")
+        return self
+
+    def access_settings(self) -> AccessSettings:
+        """How access is controlled. Services are those of the trust domain of the replica's own certificate.
+
+        Raises:
+            Invalid: the certificate cannot be read.
+            Unauthenticated: it names nobody.
+        """
+        domain = trust_domain(own_principal(self.tls)) if self.tls is not None else ""
+        services = ServicePrincipals(domain, self.service_principals)
+        return AccessSettings(AccessMode(self.access), self.admins, self.admins_file, services)
 
     @field_validator("log_level")
     @classmethod

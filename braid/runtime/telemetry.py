@@ -35,6 +35,7 @@ class Metrics:
     archive_holes: Counter
     archive_bytes: Gauge
     clock_ahead_seconds: Gauge
+    access_refusals: Counter
 
 
 def make_metrics(service: str, instance: str) -> Metrics:
@@ -71,6 +72,12 @@ def make_metrics(service: str, instance: str) -> Metrics:
             "braid_clock_ahead_seconds",
             "A replica's wall clock ahead of most replicas', as the leader saw it, where that was too far",
             ["replica"],
+            registry=registry,
+        ),
+        access_refusals=Counter(
+            "braid_access_refusals",
+            "Calls refused, and open streams ended, because their caller is unknown or has no right",
+            ["method", "reason"],
             registry=registry,
         ),
     )

@@ -39,7 +39,7 @@ def _one_queue(self: cursor.Cursor, *lease: Any, **how: Any) -> None:
     self.queue = "live"
 
 
-def _all_lent(*given: Any) -> Sequence[handler_lanes.Role]:
+def _all_lent(*given: Any) -> Sequence[handler_lanes.HandlerDuty]:
     """No lane keeps a handler."""
     return [each._replace(helps=True) for each in handler_lanes.roles(*given)]
 

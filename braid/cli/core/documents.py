@@ -130,8 +130,8 @@ def _scalar(field: FieldDescriptor, value: Value, path: str) -> bool | int | flo
 
 def _enum_number(descriptor: EnumDescriptor, value: Value, path: str) -> int:
     numbers = {enum_text(descriptor, each.number): each.number for each in descriptor.values if each.number}
-    if isinstance(value, str) and value.lower() in numbers:
-        return numbers[value.lower()]
+    if isinstance(value, str) and (text := value.lower().replace("-", "_")) in numbers:
+        return numbers[text]
     raise Invalid(f"{value!r} is unknown", field=path, remedy=f"use one of {', '.join(numbers)}")
 
 

@@ -35,6 +35,7 @@ LAG: Final = Kind("lag", "lag")
 DEADLETTER: Final = Kind("deadletter", "deadletters")
 REPLAY: Final = Kind("replay", "replays")
 REJECTED: Final = Kind("rejected", "rejected")
+GRANT: Final = Kind("grant", "grants")
 
 KINDS: Final = (
     STREAM,
@@ -48,6 +49,7 @@ KINDS: Final = (
     DEADLETTER,
     REPLAY,
     REJECTED,
+    GRANT,
     Kind("alert", "alerts", built=False),
 )
 _BY_NAME: Final = {name: kind for kind in KINDS for name in (kind.singular, kind.plural)}

@@ -33,6 +33,24 @@ def parse_time(text: str, now: datetime, field: str) -> datetime:
     return parsed if parsed.tzinfo is not None else parsed.replace(tzinfo=now.tzinfo)
 
 
+def parse_duration(text: str, field: str) -> int:
+    """Reads how long something lasts, `45s`, `30m`, `8h` or `7d`, as milliseconds. Raises `Invalid`."""
+    found = _AGO.fullmatch(text)
+    if found is None or not int(found[1]):
+        raise Invalid(f"{text!r} is not a time that something lasts", field=field, remedy="for example 30m, 8h or 7d")
+    return int(found[1]) * _SECONDS[found[2]] * 1_000
+
+
+def parse_end(text: str, now: datetime, field: str) -> datetime:
+    """Reads a time to come: ISO 8601, or `18:00`, which is today's or tomorrow's. Raises `Invalid`."""
+    if _AGO.fullmatch(text):
+        raise Invalid(f"{text!r} is a time that something lasts", field=field, remedy="write a moment: 18:00")
+    moment = parse_time(text, now, field)
+    if moment <= now and _CLOCK.fullmatch(text):
+        return moment + timedelta(days=1)
+    return moment
+
+
 def to_ms(moment: datetime) -> int:
     """Milliseconds since the epoch."""
     return round(moment.timestamp() * 1_000)

@@ -17,6 +17,7 @@ from braid.api.mesh.v1.event_pb2 import (
     WatchEventsRequest,
 )
 from braid.api.registry.v1.events_pb2 import RegistryEvent
+from braid.api.registry.v1.grant_pb2 import AccessEvent
 from braid.cli.core.documents import Document, to_document
 from braid.cli.core.limits import CLI_EVENTS_MAX, CLI_WATCH_SECONDS
 from braid.cli.core.output import API_VERSION, Column, Columns, Item
@@ -40,9 +41,15 @@ _MESSAGES: Final[Mapping[str, type[Message]]] = {
     "assigner": AssignerEvent,
     "dlq": DlqEvent,
 }
-_BODIES: Final[Mapping[str, type[Message]]] = {**_MESSAGES, "archive": ArchiveEvent}
+_BODIES: Final[Mapping[str, type[Message]]] = {**_MESSAGES, "archive": ArchiveEvent, "access": AccessEvent}
 _NEEDED: Final = ("registry", "assigner")  # a mesh may do without the others
-_OWNERS: Final = {"stream": "registry", "cluster": "registry", "group": "assigner", "replay": "dlq"}
+_OWNERS: Final = {
+    "stream": "registry",
+    "cluster": "registry",
+    "group": "assigner",
+    "replay": "dlq",
+    "grants": "registry",
+}
 _CHANNEL: Final = {"lane", "generation"}
 _LETTER: Final = {"generation", "partition", "offset"}
 _UNREAD: Final = {"topic", "topic_id", "kafka_cluster_id"}
@@ -58,7 +65,7 @@ class Subject(NamedTuple):
 
 
 def parse_subject(text: str) -> Subject:
-    """Reads `stream/logs`, `cluster/east`, `group/indexer` or `replay/ID`. Raises `Invalid`."""
+    """Reads `stream/logs`, `cluster/east`, `group/indexer`, `replay/ID` or `grants/mesh`. Raises `Invalid`."""
     if not text:
         return Subject()
     kind, _, name = text.partition("/")

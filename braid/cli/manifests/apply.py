@@ -4,17 +4,20 @@ import difflib
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from braid.api.registry.v1 import grant_pb2 as grant_api
 from braid.api.registry.v1 import registry_service_pb2 as api
-from braid.api.registry.v1.cluster_pb2 import Cluster, ClusterSpec
+from braid.api.registry.v1.cluster_pb2 import Cluster
+from braid.api.registry.v1.grant_pb2 import GrantSpec
 from braid.api.registry.v1.stream_pb2 import Stream, StreamSpec
 from braid.cli.core.documents import to_document
 from braid.cli.core.output import Format, render_document
 from braid.cli.core.session import Session
 from braid.cli.errors import EXIT_DIFFERENT
 from braid.cli.manifests.cluster_warnings import cluster_warnings
-from braid.cli.manifests.declarations import Declared
+from braid.cli.manifests.declarations import Declared, Spec
 from braid.cli.manifests.stream_warnings import stream_warnings
 from braid.kernel.errors import BraidError, Conflict, NotFound
+from braid.kernel.limits.names import PAGE_SIZE_MAX
 
 _ATTEMPTS: Final = 5  # a stream's etag changes whenever one of its channels moves on
 
@@ -23,8 +26,8 @@ class Outcome(NamedTuple):
     """What a declaration is, and would come to. `before` is None when it does not exist yet."""
 
     declared: Declared
-    before: StreamSpec | ClusterSpec | None
-    after: StreamSpec | ClusterSpec
+    before: Spec | None
+    after: Spec
     checked: bool = True
 
     @property
@@ -97,31 +100,49 @@ async def _apply_once(session: Session, declared: Declared, dry_run: bool, plann
             return Outcome(declared, None, declared.spec, checked=False)
         planned.add(declared.name)
         return Outcome(declared, None, await _write(session, declared, "", create=True, dry_run=dry_run))
+    if isinstance(before, GrantSpec) and before == declared.spec:  # also one that has ended
+        return Outcome(declared, before, before)
     after = await _write(session, declared, etag, create=False, dry_run=True)
     if not dry_run and after != before:
         after = await _write(session, declared, etag, create=False, dry_run=False)
     return Outcome(declared, before, after)
 
 
-async def _current(session: Session, declared: Declared) -> tuple[StreamSpec | ClusterSpec | None, str]:
+async def _current(session: Session, declared: Declared) -> tuple[Spec | None, str]:
     """The spec there is and its etag; None when there is none."""
     try:
         if declared.kind == "Stream":
             stream = await session.read("registry", "GetStream", api.GetStreamRequest(name=declared.name), Stream)
             return stream.spec, stream.etag
+        if isinstance(declared.spec, GrantSpec):
+            return await _current_grant(session, declared.spec), ""
         cluster = await session.read("registry", "GetCluster", api.GetClusterRequest(name=declared.name), Cluster)
     except NotFound:
         return None, ""
     return cluster.spec, cluster.etag
 
 
-async def _write(
-    session: Session, declared: Declared, etag: str, *, create: bool, dry_run: bool
-) -> StreamSpec | ClusterSpec:
+async def _current_grant(session: Session, spec: GrantSpec) -> GrantSpec | None:
+    """The grant of the same principal, role and resource; they name it."""
+    found = await session.pages(
+        "registry",
+        "ListGrants",
+        lambda token: grant_api.ListGrantsRequest(principal=spec.principal, page_size=PAGE_SIZE_MAX, page_token=token),
+        grant_api.ListGrantsResponse,
+        lambda page: page.grants,
+    )
+    same = [each.spec for each in found if (each.spec.role, each.spec.resource) == (spec.role, spec.resource)]
+    return same[0] if same else None
+
+
+async def _write(session: Session, declared: Declared, etag: str, *, create: bool, dry_run: bool) -> Spec:
     """Creates or updates, or asks what that would come to; returns the spec with the mesh's defaults filled in."""
     doing = f"{'checking' if dry_run else 'applying'} {declared.kind.lower()} {declared.name}"
     method = f"{'Create' if create else 'Update'}{declared.kind}"
     request: object
+    if isinstance(declared.spec, GrantSpec):
+        request = grant_api.GrantAccessRequest(spec=declared.spec, dry_run=dry_run)
+        return (await session.change("registry", "GrantAccess", request, grant_api.Grant, doing)).spec
     if isinstance(declared.spec, StreamSpec):
         if create:
             request = api.CreateStreamRequest(name=declared.name, spec=declared.spec, dry_run=dry_run)
@@ -139,6 +160,6 @@ async def _write(
     return answer.spec
 
 
-def _lines(spec: StreamSpec | ClusterSpec) -> list[str]:
+def _lines(spec: Spec) -> list[str]:
     text = render_document(Format.YAML, to_document(spec)).removeprefix("---\n")
     return [f"{line}\n" for line in text.splitlines()]

@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 import yaml
 
 from braid.api.registry.v1.cluster_pb2 import ClusterSpec
+from braid.api.registry.v1.grant_pb2 import GrantSpec
 from braid.api.registry.v1.stream_pb2 import StreamSpec
 from braid.cli.core.documents import Value, from_document, unknown_field
 from braid.cli.core.limits import CLI_MANIFEST_BYTES_MAX
@@ -23,12 +24,15 @@ _LIST_FIELDS: Final = ("apiVersion", "kind", "items")
 _METADATA: Final = ("name", "etag", "create_time_ms")
 
 
+Spec = StreamSpec | ClusterSpec | GrantSpec
+
+
 class Declared(NamedTuple):
     """One manifest. `where` says in which file and document it stands."""
 
     kind: str
     name: str
-    spec: StreamSpec | ClusterSpec
+    spec: Spec
     where: str
 
 
@@ -97,12 +101,14 @@ def _read_manifest(document: Value, where: str) -> Declared:
         message = f"{document.get('apiVersion')!r} is not known"
         raise Invalid(message, field="apiVersion", remedy=f"write {API_VERSION}")
     kind = document.get("kind")
-    specs: dict[str, type[StreamSpec] | type[ClusterSpec]] = {"Stream": StreamSpec, "Cluster": ClusterSpec}
+    specs: dict[str, type[Spec]] = {"Stream": StreamSpec, "Cluster": ClusterSpec, "Grant": GrantSpec}
     if not isinstance(kind, str) or kind not in specs:
         close = nearest(str(kind), [each.lower() for each in specs]).capitalize()
-        raise Invalid(f"{kind!r} is not known", field="kind", remedy=f"write {close or 'Stream or Cluster'}")
+        raise Invalid(f"{kind!r} is not known", field="kind", remedy=f"write {close or 'Stream, Cluster or Grant'}")
     spec = specs[kind]()
     from_document(document.get("spec") or {}, spec, "spec")
+    if isinstance(spec, GrantSpec) and spec.resource == "mesh":
+        spec.resource = ""  # as the mesh itself writes it
     return Declared(kind, _read_name(document.get("metadata")), spec, where)
 
 

@@ -81,8 +81,8 @@ def _print_changes(
 
 
 def _key(item: Item) -> str:
-    """Leases of one name exist in every group."""
-    return f"{item.document.get('group', '')}/{item.name}"
+    """Leases of one name exist in every group, and a principal may have several grants."""
+    return f"{item.document.get('group', '')}/{item.reference}"
 
 
 def _differs(one: Item, other: Item, format: Format) -> bool:

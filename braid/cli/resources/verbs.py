@@ -40,9 +40,10 @@ _GET: Final = """List what the mesh has.
   braid get rejected indexer               what a group skipped in place
   braid get rejected indexer --fetch 10    and the records themselves
   braid get events --for stream/logs
+  braid get grants                         who may do what; as manifests with -o yaml
 
 Types, in singular or plural: streams, channels, clusters, groups, members, leases, lag, deadletters, replays,
-rejected, events.
+rejected, events, grants.
 Lag is BEHIND from a minute on; NO MEMBER says that nobody consumes.
 A lag of `~3.1` seconds is an estimate (a group that is not the mesh's), `≥3.1` the least it can be.
 """
@@ -87,7 +88,9 @@ _CREATE: Final = """Create a stream, or register a cluster.
   braid create cluster east --bootstrap 10.0.0.1:9092 --zone a
 """
 _GETTABLE: Final = tuple(kind for kind in kinds.KINDS if kind.built)
-_DESCRIBABLE: Final = tuple(kind for kind in _GETTABLE if kind not in (kinds.EVENT, kinds.LAG, kinds.REJECTED))
+_DESCRIBABLE: Final = tuple(
+    kind for kind in _GETTABLE if kind not in (kinds.EVENT, kinds.LAG, kinds.REJECTED, kinds.GRANT)
+)
 _DELETABLE: Final = (kinds.STREAM, kinds.CLUSTER, kinds.GROUP)
 # Which types a flag of `get` goes with.
 _TAKERS: Final[Mapping[str, Sequence[kinds.Kind]]] = {
@@ -106,7 +109,7 @@ _TAKERS: Final[Mapping[str, Sequence[kinds.Kind]]] = {
     "--max": (kinds.DEADLETTER,),
     "--fetch": (kinds.REJECTED,),
     "--for": (kinds.EVENT,),
-    "--status": (kinds.STREAM, kinds.CLUSTER),
+    "--status": (kinds.STREAM, kinds.CLUSTER, kinds.GRANT),
 }
 
 _Type = Annotated[str, typer.Argument(metavar="TYPE", show_default=False)]

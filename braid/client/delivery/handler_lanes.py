@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from braid.client.delivery.ready_queue import ReadyQueue
 
 
-class Role(NamedTuple):
-    """Of one handler.
+class HandlerDuty(NamedTuple):
+    """What one handler works for.
 
     Attributes:
         lane: Whose records it takes first; empty: those of all in turns.
@@ -27,10 +27,10 @@ class Role(NamedTuple):
     helps: bool
 
 
-ANY = Role("", True)
+ANY = HandlerDuty("", True)
 
 
-def roles(handlers: int, shares: Mapping[str, int]) -> Sequence[Role]:
+def roles(handlers: int, shares: Mapping[str, int]) -> Sequence[HandlerDuty]:
     """Divides so many handlers between lanes, by their shares (1 at least). Pure.
 
     Where they are too few for every lane to keep one and lend another, all of them work for all lanes.
@@ -47,20 +47,20 @@ def roles(handlers: int, shares: Mapping[str, int]) -> Sequence[Role]:
         parts[max((lane for lane in parts if parts[lane] > 1), key=beyond)] -= 1
     while sum(parts.values()) < handlers:
         parts[min(parts, key=beyond)] += 1
-    return [Role(lane, helps=number > 0) for lane, part in parts.items() for number in range(part)]
+    return [HandlerDuty(lane, helps=number > 0) for lane, part in parts.items() for number in range(part)]
 
 
-def own_roles(handlers: Mapping[str, int]) -> Sequence[Role]:
+def own_roles(handlers: Mapping[str, int]) -> Sequence[HandlerDuty]:
     """So many of each lane, which work for no other. Pure."""
-    return [Role(lane, helps=False) for lane, count in handlers.items() for _ in range(count)]
+    return [HandlerDuty(lane, helps=False) for lane, count in handlers.items() for _ in range(count)]
 
 
 class HandlerPlace:
     """Where one handler takes what it handles.
 
     Attributes:
-        lane: See `Role`.
-        helps: See `Role`.
+        lane: See `HandlerDuty`.
+        helps: See `HandlerDuty`.
     """
 
     __slots__ = ("_next", "_ready", "_run", "helps", "lane")
@@ -71,7 +71,7 @@ class HandlerPlace:
         self._run, self._next = ready.run, ready.run.records
         self.lane, self.helps = ANY
 
-    def work_as(self, role: Role) -> None:
+    def work_as(self, role: HandlerDuty) -> None:
         """Takes so from now on."""
         self.lane, self.helps = role
 

@@ -1,10 +1,11 @@
 """The assigner as the runtime runs it: its table of methods, changes of groups, and when it leads or follows."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
 from braid.api.assigner.v1 import assigner_service_pb2 as api
 from braid.api.assigner.v1 import beat_pb2, group_pb2, join_pb2
+from braid.kernel.access.requests import Lookup
 from braid.kernel.errors import Invalid, Unavailable
 from braid.kernel.ids import check_name
 from braid.kernel.limits.leases import GROUP_IDLE_EXPIRY_SECONDS, LEASE_MESSAGE_BYTES_MAX
@@ -101,6 +102,10 @@ class Assigner:
             },
             bytes_max={_path("Join"): LEASE_MESSAGE_BYTES_MAX, _path("Beat"): LEASE_MESSAGE_BYTES_MAX},
         )
+
+    def resources(self, replica: Replica) -> Lookup:
+        """The streams of a registered group: see `KnowsResources`."""
+        return Lookup(streams_of_group=lambda group: _registered_streams(replica, group))
 
     async def lead(self, replica: Replica) -> None:
         """One term; cancelled the moment authority ends."""
@@ -199,3 +204,8 @@ class _Writes:
 
 def _path(rpc: str) -> str:
     return method_path("assigner", rpc)
+
+
+def _registered_streams(replica: Replica, group: str) -> Sequence[str]:
+    spec = replica.aggregates.state(GROUPS, group).spec
+    return () if spec is None else spec.streams

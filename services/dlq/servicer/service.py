@@ -7,6 +7,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from braid.api.dlq.v1 import dlq_service_pb2 as api
+from braid.kernel.access.requests import Lookup
 from braid.kernel.limits.dlq import DLQ_COUNT_SECONDS
 from braid.kernel.ports import Kafka, RpcService
 from braid.rpc.methods import method_path, service_path, unary
@@ -78,6 +79,10 @@ class Dlq:
             duplex={},
         )
 
+    def resources(self, replica: Replica) -> Lookup:
+        """The stream of a replay: see `KnowsResources`."""
+        return Lookup(stream_of_replay=lambda id: _stream_of_replay(replica, id))
+
     async def lead(self, replica: Replica) -> None:
         """One term; cancelled the moment authority ends."""
         assert self._tail and self._follower and self._metrics, "rpc() comes first"
@@ -129,3 +134,8 @@ class Dlq:
 
 def _path(rpc: str) -> str:
     return method_path("dlq", rpc)
+
+
+def _stream_of_replay(replica: Replica, id: str) -> str:
+    spec = replica.aggregates.state(REPLAYS, id).spec
+    return "" if spec is None else spec.stream

@@ -1,12 +1,13 @@
 """The registry's RPCs by name.
 
-What they do is in `cluster_requests.py`, `stream_requests.py`, `closing.py`, `watches/clusters.py`,
-`watches/routes.py` and `watches/channels.py`.
+What they do is in `cluster_requests.py`, `stream_requests.py`, `grant_requests.py`, `closing.py`, and in
+`watches/clusters.py`, `watches/routes.py` and `watches/channels.py`.
 """
 
 from collections.abc import AsyncIterator, Mapping
 from typing import Final
 
+from braid.api.registry.v1 import grant_pb2
 from braid.api.registry.v1 import registry_service_pb2 as api
 from braid.api.registry.v1.route_pb2 import WatchChannelsRequest, WatchChannelsResponse, WatchRoutesRequest
 from braid.api.registry.v1.witness_pb2 import WatchClustersRequest
@@ -16,6 +17,7 @@ from braid.rpc.methods import duplex, method_path, server_stream, service_path, 
 from services.registry.codec.views import NOTHING_KNOWN, LeaderKnowledge
 from services.registry.servicer.closing import ClosingRequests
 from services.registry.servicer.cluster_requests import ClusterRequests
+from services.registry.servicer.grant_requests import GrantRequests
 from services.registry.servicer.past import PastRequests
 from services.registry.servicer.request_context import Desk
 from services.registry.servicer.stream_requests import StreamRequests
@@ -44,7 +46,8 @@ def registry_rpc(desk: Desk) -> RpcService:
         "ReleaseChannel": unary(api.ReleaseChannelRequest, closing.release),
         "DescribePast": unary(api.DescribePastRequest, PastRequests(desk.replica).describe),
     }
-    unaries = {**_cluster_methods(ClusterRequests(desk)), **_stream_methods(streams), **channels}
+    clusters, grants = _cluster_methods(ClusterRequests(desk)), _grant_methods(GrantRequests(desk.replica))
+    unaries = {**clusters, **_stream_methods(streams), **channels, **grants}
     return RpcService(
         name=service_path(NAME),
         unary={method_path(NAME, name): entry for name, entry in unaries.items()},
@@ -54,6 +57,15 @@ def registry_rpc(desk: Desk) -> RpcService:
             method_path(NAME, "WatchClusters"): duplex(WatchClustersRequest, watch_clusters),
         },
     )
+
+
+def _grant_methods(grants: GrantRequests) -> Mapping[str, tuple[type, UnaryHandler]]:
+    return {
+        "GrantAccess": unary(grant_pb2.GrantAccessRequest, grants.grant),
+        "RevokeAccess": unary(grant_pb2.RevokeAccessRequest, grants.revoke),
+        "ListGrants": unary(grant_pb2.ListGrantsRequest, grants.list),
+        "CheckAccess": unary(grant_pb2.CheckAccessRequest, grants.check),
+    }
 
 
 def _cluster_methods(clusters: ClusterRequests) -> Mapping[str, tuple[type, UnaryHandler]]:

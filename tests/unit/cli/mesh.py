@@ -23,6 +23,7 @@ from braid.kafka.memory.world import MemoryKafka
 from braid.kernel.errors import BraidError
 from braid.rpc.memory_network import MemoryNetwork
 from braid.rpc.memory_transport import MemoryTransport
+from braid.runtime.access.settings import AccessSettings
 from braid.runtime.archive.serving import Archive
 from braid.runtime.replica import Replica
 from braid.runtime.service import Service
@@ -31,6 +32,7 @@ from braid.stores.memory_server import MemoryStoreServer
 from services.assigner.servicer.service import Assigner
 from services.registry.service import RegistryService
 from services.registry.term import Tuning
+from tests.support.authenticated import AuthenticatedTransport
 from tests.support.virtual_time import VirtualProcess, run_virtual, running_loop
 from tests.unit.cli.scripted import ScriptedDlq, ScriptedLagmon
 
@@ -74,6 +76,8 @@ class Shell:
         self.processes: dict[str, VirtualProcess] = {}
         self.replicas: dict[str, Replica] = {}
         self.archives: dict[str, MemoryArchive] = {}
+        self.access: AccessSettings | None = None
+        self.principals: dict[str, str] = {}  # by process, those that the wire verifies: "cli", "assigner-0"
         self.lagmon = ScriptedLagmon()
         self.dlq = ScriptedDlq()
 
@@ -93,7 +97,7 @@ class Shell:
     async def replica(self, instance: str, *, skew_ms: int = 0) -> None:
         """Starts a replica and waits until it serves."""
         process = VirtualProcess(running_loop(), instance, 1, skew_ms=skew_ms)
-        transport = MemoryTransport(self.network, instance)
+        transport = AuthenticatedTransport(self.network, instance, self.principals)
         store = MemoryStore(process.host, self.server)
         replica = Replica(
             self._service(instance),
@@ -103,6 +107,7 @@ class Shell:
             address=f"{instance}:1",
             instance=instance,
             archive=Archive(self.archives[instance], "memory") if instance in self.archives else None,
+            access=self.access,
         )
         self.processes[instance], self.replicas[instance] = process, replica
         process.tasks.spawn(replica.run(), "run")

@@ -1,0 +1,1 @@
+"""`braid grant`, `revoke`, `can-i`: who may do what."""

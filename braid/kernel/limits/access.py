@@ -1,0 +1,17 @@
+"""Bounds of access rights, each with its why. Seconds unless named."""
+
+from typing import Final
+
+# --- grants
+GRANTS_MAX: Final = 10_000  # of one mesh: every replica keeps all of them in memory, and finds one by its principal
+GRANTS_PER_PRINCIPAL_MAX: Final = 200  # each decision looks through those of its caller; patterns stand for many names
+GRANT_REASON_CHARS_MAX: Final = 1_000  # of a reason; it is for people
+GRANT_SECONDS_MAX: Final = 10 * 365 * 86_400.0  # a grant that ends; a longer one is meant to have no end
+
+# --- enforcement
+ACCESS_RECHECK_SECONDS: Final = 15.0  # between two looks at open streams, for grants that end by the clock
+ACCESS_RECHECK_STREAMS: Final = 500  # looked at in one go; then other work has its turn
+REFUSALS_REMEMBERED_MAX: Final = 1_000  # callers and methods whose refusals are logged once a minute, not each time
+REFUSAL_LOG_SECONDS: Final = 60.0  # between two lines in the log about the same caller and method
+ADMINS_MAX: Final = 100  # principals that are admins by settings
+ADMINS_FILE_BYTES_MAX: Final = 1 << 20  # a file of principals

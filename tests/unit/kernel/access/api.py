@@ -1,0 +1,44 @@
+"""The control APIs as their descriptors say: every method of every service."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from google.protobuf.descriptor import Descriptor, FileDescriptor
+from google.protobuf.message import Message
+from google.protobuf.message_factory import GetMessageClass
+
+from braid.api.assigner.v1 import assigner_service_pb2
+from braid.api.dlq.v1 import dlq_service_pb2
+from braid.api.lagmon.v1 import lagmon_service_pb2
+from braid.api.registry.v1 import registry_service_pb2
+
+FILES: Mapping[str, FileDescriptor] = {
+    "registry": registry_service_pb2.DESCRIPTOR,
+    "assigner": assigner_service_pb2.DESCRIPTOR,
+    "lagmon": lagmon_service_pb2.DESCRIPTOR,
+    "dlq": dlq_service_pb2.DESCRIPTOR,
+}
+
+
+class Method(NamedTuple):
+    """A method of a service, and the type of what it is asked with."""
+
+    service: str
+    name: str
+    request: Descriptor
+    response: Descriptor
+    client_streams: bool
+    server_streams: bool
+
+    def message(self) -> Message:
+        """An empty request."""
+        return GetMessageClass(self.request)()
+
+
+def methods() -> list[Method]:
+    """Every method of the four services, in the order of the protos."""
+    return [
+        Method(service, each.name, each.input_type, each.output_type, each.client_streaming, each.server_streaming)
+        for service, file in FILES.items()
+        for each in next(iter(file.services_by_name.values())).methods
+    ]
