@@ -10,6 +10,8 @@ BIN := .venv/bin
 RUN := $(BIN)/python
 SOURCES := $(wildcard braid services pipelines console devmesh demo testbed bench examples tools tests)
 QUICKLY := -m "not real and not slow" --sim-seeds 3
+# pytest keeps what it made of a test module, as Python does: else each of its processes makes all of it anew.
+export PYTHONDONTWRITEBYTECODE :=
 TIERS := $(wildcard tests/unit tests/contract tests/simulation tests/integration tests/e2e)
 
 # Says which part of Docker is missing, and what does without it.
