@@ -1,6 +1,6 @@
-"""Runs a Python module at idle priority: it gets the cores when nobody else wants them (sched(7), `SCHED_IDLE`).
+"""Runs a command at idle priority: it gets the cores when nobody else wants them (sched(7), `SCHED_IDLE`).
 
-`python -m tools.idly pytest tests/simulation`.
+`python -m tools.idly make check`. What the command starts has that priority, too.
 """
 
 import os
@@ -13,10 +13,10 @@ def can_idle() -> bool:
     return hasattr(os, "SCHED_IDLE")
 
 
-def main(arguments: Sequence[str]) -> None:
-    """Becomes that module's process."""
+def main(command: Sequence[str]) -> None:
+    """Becomes that command's process; it is looked for on `PATH`."""
     os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
-    os.execv(sys.executable, [sys.executable, "-m", *arguments])
+    os.execvp(command[0], [*command])
 
 
 if __name__ == "__main__":

@@ -1,10 +1,11 @@
 """Runs the test tiers; real-process tests that fail are looked at again, alone, and said to be flaky if they pass.
 
-`python -m tools.suite tests/unit …`. Unit and contract tests take every core. Then come tests of real processes: those
-that are marked `untimed` run three at a time, for much of what they do is wait; all others measure times, so they run
-alone, one after the other. Beside both, on what they leave of the cores, the simulation plays: its clock is virtual,
-and it runs at idle priority, where it keeps nobody from running. Where the system has no such priority it plays before
-them.
+`python -m tools.suite tests/unit …`. First come tests of real processes that are marked `untimed`, three at a time, for
+much of what they do is wait. Unit and contract tests run beside these at a lower priority, and fill the waits. Where
+both have ended, all other tests of real processes run: they measure times, so they run alone, one after the other.
+Beside everything the simulation plays, and with `--check` all checks run (`make check`): they measure no time, and run
+at idle priority, where they keep nobody from running. Where the system has no such priority they come first. What runs
+beside prints into `build/beside`; the suite shows it once it has ended.
 
 `--extended` adds the tests that run for long. Only tests of real processes get a second look, and only a few of them: a
 machine that stalls for a second fails them without any fault of ours. Where the machine's host withheld its cores
@@ -26,20 +27,25 @@ from tools.idly import can_idle
 ROOT: Final = Path(__file__).resolve().parent.parent
 REAL: Final = ("tests/integration", "tests/e2e")
 VIRTUAL: Final = ("tests/simulation",)
+CHECK: Final = "--check"
 SECOND_LOOKS_MAX: Final = 3  # more failures at once are no accident
 STARVED_LOOKS_MAX: Final = 20  # unless the machine stood still for much of the time
 STARVED_SHARE: Final = 0.9  # given less of its time than this, a machine is starved
 SLOWEST_SHOWN: Final = 20
 UNTIMED_AT_ONCE: Final = 3  # a mesh has five to ten processes, which wait for each other most of the time
+NICE: Final = "10"  # gets a tenth of a busy core: whoever waits for such a test still sees it end (nice(1), sched(7))
 CACHE: Final = ".pytest_cache"
-CACHE_BESIDE: Final = ".pytest_cache/beside"  # two runs of pytest must not write one file
+CACHE_PURE: Final = f"{CACHE}/pure"  # runs of pytest at the same time must not write one file
+CACHE_VIRTUAL: Final = f"{CACHE}/virtual"
+CACHES: Final = (CACHE, CACHE_PURE, CACHE_VIRTUAL)
 
 _FAILED: Final = 1  # pytest's exit codes: tests ran and some failed; there was none to run
 _NOTHING: Final = 5
+_CHECK_FAILED: Final = 2  # as make says it: no later look at tests can mend that
 
 
 class Beside(Protocol):
-    """A run of pytest that others do not wait for."""
+    """A run that others do not wait for."""
 
     def ended(self) -> int:
         """Waits for its end, shows what it printed, and returns its exit code."""
@@ -47,42 +53,76 @@ class Beside(Protocol):
 
 
 class Runner(Protocol):
-    """Runs pytest in a checkout."""
+    """Runs pytest and the checks in a checkout."""
 
     @property
     def root(self) -> Path:
         """The checkout."""
         ...
 
-    def run(self, *arguments: str) -> int:
-        """Runs it with these arguments, and returns its exit code."""
+    @property
+    def can_idle(self) -> bool:
+        """Whether the system has a priority at which nobody is kept from running."""
         ...
 
-    def beside(self, *arguments: str) -> Beside | None:
-        """Starts it at idle priority, with a cache of its own; None where the system has no such priority."""
+    def run(self, *arguments: str) -> int:
+        """Runs pytest with these arguments, and returns its exit code."""
+        ...
+
+    def check(self) -> int:
+        """Runs all checks, and returns their exit code."""
+        ...
+
+    def check_beside(self) -> Beside:
+        """Starts all checks at idle priority."""
+        ...
+
+    def pure_beside(self, *arguments: str) -> Beside:
+        """Starts pytest at a lower priority, with a cache of its own."""
+        ...
+
+    def virtual_beside(self, *arguments: str) -> Beside:
+        """Starts pytest at idle priority, with a cache of its own."""
         ...
 
 
 def main(arguments: Sequence[str], runner: Runner) -> int:
-    """Returns pytest's exit code; 0 when all that failed passed at a later look."""
-    codes, share = [], 1.0
-    pure, virtual, real = phases(arguments)
-    if pure:
-        codes.append(runner.run(*pure))
-    beside = runner.beside(*virtual) if virtual and real else None
-    for phase in real if beside or not virtual else [virtual, *real]:
+    """Returns pytest's exit code, 2 when a check failed; 0 when all that failed passed at a later look."""
+    plan = phases([argument for argument in arguments if argument != CHECK])
+    codes, idle = _begin(plan, runner, checks=CHECK in arguments)
+    share = 1.0
+    pure = runner.pure_beside(*plan.pure) if plan.pure and plan.real else None
+    for phase in plan.real:
         given = Deadline(0)
         codes.append(runner.run(*phase))
         share = min(share, given.share)
-    if beside:
-        codes.append(beside.ended())
+        if pure:  # the next tests measure times
+            codes.append(pure.ended())
+            pure = None
+    codes += [each.ended() for each in idle]
     print(f"suite: the machine gave {share:.0%} of the time that tests wanted", flush=True)
     code = max((code for code in codes if code != _NOTHING), default=_NOTHING)
-    failed = failures(runner.root) if code == _FAILED else []
-    doubted = failed
+    return _look_again(runner, share) if code == _FAILED else code
+
+
+def _begin(plan: "Phases", runner: Runner, *, checks: bool) -> tuple[list[int], list[Beside]]:
+    """Runs what comes first, and starts what runs at idle priority. Returns exit codes, and what runs."""
+    idle = bool(plan.real) and runner.can_idle
+    codes = [runner.check()] if checks and not idle else []
+    codes += [runner.run(*plan.pure)] if plan.pure and not plan.real else []
+    codes += [runner.run(*plan.virtual)] if plan.virtual and not idle else []
+    if not idle:
+        return codes, []
+    beside = [runner.check_beside()] if checks else []
+    return codes, [*beside, *([runner.virtual_beside(*plan.virtual)] if plan.virtual else [])]
+
+
+def _look_again(runner: Runner, share: float) -> int:
+    """Runs failed tests of real processes once more, alone. Returns 0 when they pass."""
+    doubted = failed = failures(runner.root)
     for look in ("second", "third") if share < STARVED_SHARE else ("second",):
         if not deserve_second_look(failed, share):
-            return code
+            return _FAILED
         print(f"\nsuite: a {look} look at {len(failed)} failed tests of real processes, alone", flush=True)
         code = runner.run(*failed)
         if code == 0:
@@ -96,8 +136,8 @@ class Phases(NamedTuple):
     """Arguments of the runs of pytest.
 
     Attributes:
-        pure: Of unit and contract tests, which take all cores; empty where none is asked for.
-        virtual: Of the simulation, which plays beside those of real processes; empty where it is not asked for.
+        pure: Of unit and contract tests, which run beside the first of `real`; empty where none is asked for.
+        virtual: Of the simulation, which plays beside all of `real`; empty where it is not asked for.
         real: Of each run of real processes, one after the other: some tests at a time, then one at a time.
     """
 
@@ -113,8 +153,8 @@ def phases(arguments: Sequence[str]) -> Phases:
     real = [tier for tier in tiers if tier.startswith(REAL)]
     virtual = [tier for tier in tiers if tier.startswith(VIRTUAL)]
     pure = [tier for tier in tiers if tier not in real and tier not in virtual]
-    all_cores = ["--numprocesses=auto", "--dist=worksteal", *options]
     slowest = f"--durations={SLOWEST_SHOWN}"
+    all_cores = ["--numprocesses=auto", "--dist=worksteal", slowest, *options]
     at_once = [f"--numprocesses={UNTIMED_AT_ONCE}", "--dist=loadfile", "-m", "untimed"]
     one_by_one = ["-m", "not untimed"]
     return Phases(
@@ -126,7 +166,7 @@ def phases(arguments: Sequence[str]) -> Phases:
 
 def failures(root: Path) -> list[str]:
     """What failed in the last runs, as pytest noted it."""
-    noted = [root / cache / "v" / "cache" / "lastfailed" for cache in (CACHE, CACHE_BESIDE)]
+    noted = [root / cache / "v" / "cache" / "lastfailed" for cache in CACHES]
     return sorted({test for each in noted if each.exists() for test in json.loads(each.read_text(encoding="utf-8"))})
 
 
@@ -143,42 +183,65 @@ def _tell(root: Path, failed: Sequence[str]) -> None:
     print("\nsuite: FLAKY, to be mended; failed in the whole run and passed alone:", *failed, sep="\n  ")
 
 
-class Pytest:
-    """Runs pytest in processes of its own, and forgets what failed in earlier suites."""
+class Processes:
+    """Runs pytest and the checks in processes of their own, and forgets what failed in earlier suites."""
+
+    can_idle = can_idle()
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        for cache in (CACHE, CACHE_BESIDE):
+        for cache in CACHES:
             (root / cache / "v" / "cache" / "lastfailed").unlink(missing_ok=True)
 
     def run(self, *arguments: str) -> int:
-        """Runs it with these arguments, and returns its exit code."""
-        return subprocess.run([sys.executable, "-m", "pytest", *arguments], cwd=self.root, check=False).returncode
+        """Runs pytest with these arguments, and returns its exit code."""
+        return subprocess.run([*_pytest(), *arguments], cwd=self.root, check=False).returncode
 
-    def beside(self, *arguments: str) -> "PytestBeside | None":
-        """Starts it at idle priority, with a cache of its own; None where the system has no such priority."""
-        if not can_idle():
-            return None
-        print("suite: the simulation plays beside tests of real processes; what it prints follows theirs", flush=True)
-        return PytestBeside(self.root, arguments)
+    def check(self) -> int:
+        """Runs all checks, and returns their exit code."""
+        return _CHECK_FAILED if subprocess.run(_MAKE_CHECK, cwd=self.root, check=False).returncode else 0
+
+    def check_beside(self) -> Beside:
+        """Starts all checks at idle priority."""
+        return ProcessBeside(self.root, "checks", [*_IDLY, *_MAKE_CHECK], failed=_CHECK_FAILED)
+
+    def pure_beside(self, *arguments: str) -> Beside:
+        """Starts pytest at a lower priority, with a cache of its own."""
+        command = ["nice", "-n", NICE, *_pytest(CACHE_PURE), *arguments]
+        return ProcessBeside(self.root, "unit and contract tests", command)
+
+    def virtual_beside(self, *arguments: str) -> Beside:
+        """Starts pytest at idle priority, with a cache of its own."""
+        return ProcessBeside(self.root, "simulation", [*_IDLY, *_pytest(CACHE_VIRTUAL), *arguments])
 
 
-class PytestBeside:
-    """Pytest at idle priority, which writes into a file until its end."""
+class ProcessBeside:
+    """A process that writes into a file until its end."""
 
-    def __init__(self, root: Path, arguments: Sequence[str]) -> None:
-        self._printed = root / "build" / "beside.log"
-        self._printed.parent.mkdir(exist_ok=True)
-        command = [sys.executable, "-m", "tools.idly", "pytest", "-o", f"cache_dir={CACHE_BESIDE}", *arguments]
+    def __init__(self, root: Path, what: str, command: Sequence[str], failed: int | None = None) -> None:
+        """Starts it; `failed` is the exit code to return for every one but 0."""
+        self._what = what
+        self._failed = failed
+        self._printed = root / "build" / "beside" / f"{what.replace(' ', '-')}.log"
+        self._printed.parent.mkdir(parents=True, exist_ok=True)
+        print(f"suite: {what} run beside tests of real processes, into {self._printed.relative_to(root)}", flush=True)
         with self._printed.open("w") as file:
             self._process = subprocess.Popen(command, cwd=root, stdout=file, stderr=subprocess.STDOUT)
 
     def ended(self) -> int:
         """Waits for its end, shows what it printed, and returns its exit code."""
         code = self._process.wait()
-        print(self._printed.read_text(), flush=True)
-        return code
+        print(f"\nsuite: {self._what}, beside:", self._printed.read_text(), sep="\n", flush=True)
+        return code if self._failed is None or not code else self._failed
+
+
+_MAKE_CHECK: Final = ("make", "--no-print-directory", "check")
+_IDLY: Final = (sys.executable, "-m", "tools.idly")
+
+
+def _pytest(cache: str = CACHE) -> Sequence[str]:
+    return (sys.executable, "-m", "pytest", "-o", f"cache_dir={cache}")
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:], Pytest(ROOT)))
+    sys.exit(main(sys.argv[1:], Processes(ROOT)))

@@ -26,7 +26,7 @@ from testbed.mesh import running_mesh
 from testbed.patience import until
 from tests.support.stuck_member import left_of
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.real, pytest.mark.untimed, pytest.mark.timeout(600)]
 ROOT: Final = Path(__file__).parents[2]
 UNITS: Final = 200  # that cluster north accepts beside an offset
 CALL_SECONDS: Final = 60.0  # by the wall

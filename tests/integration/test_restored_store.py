@@ -62,6 +62,8 @@ def store_of(local: DevMesh) -> str:
     return found[0].partition("=")[2]
 
 
+@pytest.mark.real
+@pytest.mark.untimed
 @pytest.mark.timeout(300)
 async def test_a_store_is_restored_by_the_guide(local: DevMesh, tmp_path: Path) -> None:
     store, file = store_of(local), tmp_path / "backup"

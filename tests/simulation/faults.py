@@ -4,7 +4,6 @@ Faults overlap; everything is healed at the end. What a fault does is in its met
 """
 
 import asyncio
-import random
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -19,6 +18,7 @@ from tests.simulation.observed import ObservedCluster
 from tests.simulation.operations import Operation, Operator, carry_out
 from tests.simulation.remembering import ArchiveBreaker
 from tests.simulation.restored import StoreOperator
+from tests.simulation.scripted import ScriptedDice, Step
 from tests.simulation.splitting import splitting
 from tests.simulation.world import DLQS, MEMBERS, PRODUCERS, SERVICES, Slowness, World
 
@@ -32,9 +32,10 @@ APART_SECONDS: Final = 6.0  # everybody has written everywhere again by then
 class Faults:
     """One run's schedule."""
 
-    def __init__(self, world: World, dice: random.Random) -> None:
+    def __init__(self, world: World, seed: str) -> None:
         self._world = world
-        self._dice = dice
+        self._dice = dice = ScriptedDice(seed)
+        self._lasts_seconds = 0.0  # as the step of a script says
         self._healing: dict[int, Callable[[], None]] = {}
         self._count = 0
         self._deaths = 0
@@ -52,20 +53,32 @@ class Faults:
         world, plan = self._world, self._world.plan
         ends = world.host.clock.elapsed() + plan.fault_seconds
         await world.host.clock.sleep(2.0)
-        if not plan.faults:
-            await world.host.clock.sleep(plan.fault_seconds - 2.0)
+        await self._play(plan.script)
+        if plan.script or not plan.faults:
+            await world.host.clock.sleep(ends - world.host.clock.elapsed())
         while world.host.clock.elapsed() < ends:
-            kind = self._dice.choice(plan.faults)
-            getattr(self, "_" + kind.replace("-", "_"))()
+            self._happen(self._dice.choice(plan.faults))
             await world.host.clock.sleep(self._dice.uniform(0.0, 2 * plan.fault_interval_seconds))
         while self._healing:  # some heal into another fault
             self._heal(next(iter(self._healing)))
 
     # --- the schedule
 
+    async def _play(self, script: Sequence[Step]) -> None:
+        clock = self._world.host.clock
+        began = clock.elapsed()
+        for step in script:
+            await clock.sleep(began + step.at_seconds - clock.elapsed())
+            self._lasts_seconds, self._dice.target = step.lasts_seconds, step.target
+            self._happen(step.kind)
+            self._lasts_seconds, self._dice.target = 0.0, ""
+
+    def _happen(self, kind: str) -> None:
+        getattr(self, "_" + kind.replace("-", "_"))()
+
     def _begin(self, text: str, seconds: float, heal: Callable[[], None]) -> None:
         self._count += 1
-        number = self._count
+        number, seconds = self._count, self._lasts_seconds or seconds
         self._world.journal.say(f"FAULT {number} {text} for {seconds:.3f} s")
         if not self._healing:
             self._world.journal.note(facts.Troubled(True))

@@ -16,6 +16,7 @@ from services.registry.policy.world import Room, World
 from services.registry.watches import routes
 from tests.simulation.mutants import Mutant
 from tests.simulation.plan import THREE_CLUSTERS
+from tests.simulation.scripted import Step
 
 
 def _heedless(self: own_lateness.Lateness, now: float) -> float:
@@ -68,6 +69,8 @@ _AILING: Final[dict[str, Any]] = {
     "fault_interval_seconds": 2.0,
     "settle_seconds": 120.0,
 }
+
+_ALL_SLOW: Final = [Step(10.0 + number, "slow-cluster", name, 30.0) for number, name in enumerate(THREE_CLUSTERS)]
 
 HEALTH_MUTANTS: Final = (
     Mutant(
@@ -131,6 +134,6 @@ HEALTH_MUTANTS: Final = (
         "traffic",
         [(plan, "covered", _any_spare), (failover, "covered", _any_spare)],
         ("slow-cluster",),
-        {**_AILING, "clusters": THREE_CLUSTERS, "fault_seconds": 120.0, "fault_interval_seconds": 8.0},
+        {**_AILING, "clusters": THREE_CLUSTERS, "fault_seconds": 50.0, "script": _ALL_SLOW},
     ),
 )

@@ -5,6 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from tests.simulation.scripted import Step
+
 TWO_CLUSTERS: Final = ("east", "west")
 THREE_CLUSTERS: Final = (*TWO_CLUSTERS, "north")
 FAULTS_ALL: Final = (
@@ -50,6 +52,7 @@ class Plan:
         handling_seconds: Longest time a handler takes.
         fault_interval_seconds: Mean time between two faults.
         faults: Kinds of faults, with repetition as weight.
+        script: Faults at set times, in order, instead of random ones: a schedule that shows one thing by construction.
         clusters: The stream may be on, the best first.
         cluster_deaths_max: The registry's flap guard leaves more to a person.
         mates: Further members in some member processes; their heartbeats travel together.
@@ -86,6 +89,7 @@ class Plan:
     handling_seconds: float = 0.05
     fault_interval_seconds: float = 2.5
     faults: Sequence[str] = FAULTS_ALL
+    script: Sequence[Step] = ()
     clusters: Sequence[str] = TWO_CLUSTERS
     cluster_deaths_max: int = 2
     losses: tuple[str, ...] = ("empties", "replaces", "cuts")

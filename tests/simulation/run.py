@@ -156,7 +156,7 @@ async def _play(
     if world.plan.latecomers:
         world.host.tasks.spawn(_come_late(world), "latecomers")
     other = _other_mesh(world) if world.plan.second_mesh else None
-    await Faults(world, random.Random(f"faults/{world.plan.seed}")).run()
+    await Faults(world, f"faults/{world.plan.seed}").run()
     if other is not None:
         other.cancel()
     journal.say("HEALED")

@@ -6,7 +6,7 @@ from typing import Final
 import pytest
 from _pytest.mark import ParameterSet
 
-QUICK: Final = 2  # seeds that `make quick` plays
+QUICK: Final = 1  # seeds that `make quick` plays
 USUAL: Final = 4  # seeds that `make test` plays
 
 

@@ -24,6 +24,7 @@ FAULTS = (
 KINDS = ("MemberDrainStarted", "MemberDrained", "MemberBanned", "LeasePinned", "GroupFrozen", "CapacitySet")
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_rules_are_kept_under_faults(enough: Enough) -> None:
     seen: set[str] = set()

@@ -41,6 +41,7 @@ def confirmed(result: Result) -> int:
     return int(line.partition("was: ")[2].split()[0])
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_the_past_is_told_as_it_was_though_archives_break() -> None:
     result = played(plan(2))
@@ -49,6 +50,7 @@ def test_the_past_is_told_as_it_was_though_archives_break() -> None:
     assert found == {*SEEN}, "else it proves less than it says"
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_a_restored_store_tells_no_forgotten_future() -> None:
     result = played(restored(3))

@@ -31,6 +31,7 @@ def seen(results: list[Result]) -> set[str]:
     return {word for word in SEEN if any(word in line for result in results for line in result.trace)}
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_a_store_of_yesterday_loses_nothing_and_deletes_nothing_unread() -> None:
     assert seen([played(seed) for seed in range(2, 2 + SEEDS)]) == {*SEEN}, "else it proves less than it says"

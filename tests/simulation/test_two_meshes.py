@@ -27,6 +27,7 @@ def played(seed: int) -> Result:
     return result
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_a_mesh_is_refused_a_cluster_of_another_and_deletes_nothing_of_it() -> None:
     played(1)

@@ -8,6 +8,7 @@ from tests.simulation.run import run
 from tests.simulation.seeds import Enough
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_a_reset_during_a_drain_is_never_swallowed(enough: Enough) -> None:
     pending = 0
@@ -20,6 +21,7 @@ def test_a_reset_during_a_drain_is_never_swallowed(enough: Enough) -> None:
     assert pending >= 4, "else it proves less than it says"
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_steps_of_wall_clocks_end_no_wait(enough: Enough) -> None:
     steps = drains = 0

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -15,7 +16,7 @@ from tools.idly import can_idle
 
 REAL = "tests/e2e/test_demo.py::test_the_story_ends_well"
 PURE = "tests/unit/kernel/progress/test_ranges.py::test_x"
-ALL_CORES = ("--numprocesses=auto", "--dist=worksteal")
+ALL_CORES = ("--numprocesses=auto", "--dist=worksteal", "--durations=20")
 AT_ONCE = (f"--numprocesses={suite.UNTIMED_AT_ONCE}", "--dist=loadfile", "-m", "untimed", "--durations=20")
 ALONE = ("-m", "not untimed", "--durations=20")
 
@@ -26,34 +27,61 @@ def calm(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Deadline, "share", 1.0)
 
 
+@pytest.fixture
+def never_idle(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine a process of idle priority may not run for minutes."""
+    monkeypatch.setattr(suite, "_IDLY", ("env",))
+
+
 class Played:
-    """A runner of pytest with exit codes from a list, then 0.
+    """A runner with exit codes from a list, then 0.
 
     Attributes:
         asked: What it was asked to run, and when what ran beside was waited for.
+        can_idle: Whether there is an idle priority.
     """
 
-    def __init__(self, root: Path, codes: Iterable[int] = (), *, beside: int | None = 0) -> None:
-        """`beside` is the exit code of what runs beside; None where nothing can."""
+    def __init__(
+        self, root: Path, codes: Iterable[int] = (), *, beside: dict[str, int] | None = None, can_idle: bool = True
+    ) -> None:
+        """`codes` are of what others wait for; `beside` has the exit codes of "checks", "pure" and "virtual"."""
         self.root = root
+        self.can_idle = can_idle
         self.asked: list[tuple[str, ...]] = []
         self._codes = iter(codes)
-        self._beside = beside
+        self._beside = beside or {}
 
     def run(self, *arguments: str) -> int:
         self.asked.append(arguments)
         return next(self._codes, 0)
 
-    def beside(self, *arguments: str) -> suite.Beside | None:
-        if self._beside is None:
-            return None
-        self.asked.append(("beside", *arguments))
-        return self
+    def check(self) -> int:
+        return self.run("checks")
+
+    def check_beside(self) -> suite.Beside:
+        return self._start("checks")
+
+    def pure_beside(self, *arguments: str) -> suite.Beside:
+        return self._start("pure", *arguments)
+
+    def virtual_beside(self, *arguments: str) -> suite.Beside:
+        return self._start("virtual", *arguments)
+
+    def _start(self, what: str, *arguments: str) -> suite.Beside:
+        self.asked.append((f"{what} beside", *arguments))
+        return Ended(what, self._beside.get(what, 0), self.asked)
+
+
+class Ended(NamedTuple):
+    """What runs beside, and is over when it is waited for."""
+
+    what: str
+    code: int
+    asked: list[tuple[str, ...]]
 
     def ended(self) -> int:
-        assert self._beside is not None
-        self.asked.append(("waited for",))
-        return self._beside
+        self.asked.append((f"{self.what} ended",))
+        return self.code
 
 
 def note(root: Path, failed: Sequence[str], cache: str = suite.CACHE) -> None:
@@ -71,45 +99,86 @@ def test_a_real_test_that_passes_alone_is_named_flaky(tmp_path: Path, capsys: py
     assert json.loads((tmp_path / "build" / "flaky.json").read_text()) == [REAL]
 
 
-def test_the_simulation_plays_beside_real_processes_and_everything_else_in_turn(tmp_path: Path) -> None:
+def test_tests_that_judge_times_start_when_pure_ones_have_ended(tmp_path: Path) -> None:
     played = Played(tmp_path)
-    assert suite.main(["tests/unit", "tests/integration", "tests/simulation", "tests/e2e"], played) == 0
+    tiers = ["tests/unit", "tests/integration", "tests/simulation", "tests/e2e"]
+    assert suite.main(["--check", *tiers], played) == 0
     assert played.asked == [
-        (*ALL_CORES, "tests/unit"),
-        ("beside", *ALL_CORES, "tests/simulation"),
+        ("checks beside",),
+        ("virtual beside", *ALL_CORES, "tests/simulation"),
+        ("pure beside", *ALL_CORES, "tests/unit"),
         (*AT_ONCE, "tests/integration", "tests/e2e"),
+        ("pure ended",),
         (*ALONE, "tests/integration", "tests/e2e"),
-        ("waited for",),
+        ("checks ended",),
+        ("virtual ended",),
     ]
 
 
-@pytest.mark.parametrize("tiers", [["tests/simulation", "tests/e2e"], ["tests/simulation"]])
-def test_where_nothing_can_run_beside_the_simulation_plays_first(tmp_path: Path, tiers: Sequence[str]) -> None:
-    played = Played(tmp_path, beside=None)
-    assert suite.main(tiers, played) == 0
-    assert played.asked[0] == (*ALL_CORES, "tests/simulation")
-    assert len(played.asked) == 1 + 2 * ("tests/e2e" in tiers)
+def test_without_idle_priority_checks_and_simulation_come_first(tmp_path: Path) -> None:
+    played = Played(tmp_path, can_idle=False)
+    assert suite.main(["--check", "tests/unit", "tests/simulation", "tests/e2e"], played) == 0
+    assert played.asked == [
+        ("checks",),
+        (*ALL_CORES, "tests/simulation"),
+        ("pure beside", *ALL_CORES, "tests/unit"),
+        (*AT_ONCE, "tests/e2e"),
+        ("pure ended",),
+        (*ALONE, "tests/e2e"),
+    ]
 
 
-def test_options_reach_every_run(tmp_path: Path) -> None:
+def test_without_real_processes_nothing_runs_beside(tmp_path: Path) -> None:
     played = Played(tmp_path)
-    suite.main(["--extended", "tests/unit", "tests/simulation", "tests/e2e"], played)
-    assert [each for each in played.asked if "--extended" not in each] == [("waited for",)]
+    assert suite.main(["--check", "tests/unit", "tests/simulation"], played) == 0
+    assert played.asked == [("checks",), (*ALL_CORES, "tests/unit"), (*ALL_CORES, "tests/simulation")]
 
 
-@pytest.mark.parametrize(("codes", "beside"), [([1], 0), ([0, 1], 0), ([0, 0, 1], 0), ([], 1), ([], 2)])
-def test_a_failure_in_any_run_fails(tmp_path: Path, codes: Sequence[int], beside: int) -> None:
+def test_options_reach_every_run_of_pytest(tmp_path: Path) -> None:
+    played = Played(tmp_path)
+    suite.main(["--check", "--extended", "tests/unit", "tests/simulation", "tests/e2e"], played)
+    assert len([each for each in played.asked if "--extended" in each]) == 4
+    assert not [each for each in played.asked if "--check" in each]
+
+
+@pytest.mark.parametrize(
+    ("codes", "beside", "expected"),
+    [
+        ([1], {}, 1),
+        ([0, 1], {}, 1),
+        ([], {"pure": 1}, 1),
+        ([], {"virtual": 1}, 1),
+        ([], {"checks": 2}, 2),
+        ([1], {"checks": 2}, 2),
+        ([], {"virtual": 2}, 2),
+    ],
+)
+def test_a_failure_in_any_run_fails(
+    tmp_path: Path, codes: Sequence[int], beside: dict[str, int], expected: int
+) -> None:
     note(tmp_path, [PURE])
     played = Played(tmp_path, codes, beside=beside)
-    assert suite.main(["tests/unit", "tests/simulation", "tests/e2e"], played) == max(1, beside)
+    assert suite.main(["--check", "tests/unit", "tests/simulation", "tests/e2e"], played) == expected
 
 
-def test_what_failed_beside_gets_no_second_look(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("what", "cache", "test"),
+    [
+        ("virtual", suite.CACHE_VIRTUAL, "tests/simulation/test_simulation.py::test_x"),
+        ("pure", suite.CACHE_PURE, PURE),
+    ],
+)
+def test_what_failed_beside_gets_no_second_look(tmp_path: Path, what: str, cache: str, test: str) -> None:
     note(tmp_path, [REAL])
-    note(tmp_path, ["tests/simulation/test_simulation.py::test_x"], suite.CACHE_BESIDE)
-    played = Played(tmp_path, [1, 0], beside=1)
-    assert suite.main(["tests/simulation", "tests/e2e"], played) == 1
+    note(tmp_path, [test], cache)
+    played = Played(tmp_path, [1, 0], beside={what: 1})
+    assert suite.main(["tests/unit", "tests/simulation", "tests/e2e"], played) == 1
     assert (REAL,) not in played.asked
+
+
+def test_a_failed_check_fails_though_tests_pass_alone(tmp_path: Path) -> None:
+    note(tmp_path, [REAL])
+    assert suite.main(["--check", "tests/e2e"], Played(tmp_path, [1, 0, 0], beside={"checks": 2})) == 2
 
 
 @pytest.mark.parametrize(
@@ -162,25 +231,42 @@ def test_what_fails_twice_has_failed(tmp_path: Path) -> None:
     assert not (tmp_path / "build").exists()
 
 
+@pytest.mark.usefixtures("never_idle")
 def test_each_run_of_pytest_notes_what_failed_for_itself(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    for name in ("first", "second"):
+    for name in ("first", "second", "third"):
         (tmp_path / f"test_{name}.py").write_text(f"def test_{name}():\n    assert False\n")
     (tmp_path / "tools").symlink_to(suite.ROOT / "tools")
     note(tmp_path, ["of an earlier suite"])
-    runner = suite.Pytest(tmp_path)
-    beside = runner.beside("-q", "test_second.py")
+    runner = suite.Processes(tmp_path)
+    beside = [runner.pure_beside("-q", "test_second.py")]
+    if runner.can_idle:
+        beside.append(runner.virtual_beside("-q", "test_third.py"))
     assert runner.run("-q", "test_first.py") == 1
-    if beside is None:
-        assert runner.run("-q", "test_second.py") == 1
-    else:
-        assert beside.ended() == 1
-    assert suite.failures(tmp_path) == ["test_first.py::test_first", "test_second.py::test_second"]
-    assert "test_second" in capfd.readouterr().out
+    assert {each.ended() for each in beside} == {1}
+    names = ("first", "second", "third")[: 1 + len(beside)]
+    assert suite.failures(tmp_path) == [f"test_{name}.py::test_{name}" for name in names]
+    printed = capfd.readouterr().out
+    assert all(f"def test_{name}" in printed for name in names)
+
+
+@pytest.mark.usefixtures("never_idle")
+@pytest.mark.parametrize(("line", "expected"), [("exit 0", 0), ("echo a fault; exit 1", 2)])
+def test_checks_run_beside_and_say_what_is_wrong(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], line: str, expected: int
+) -> None:
+    (tmp_path / "Makefile").write_text(f"check:\n\t@{line}\n")
+    (tmp_path / "tools").symlink_to(suite.ROOT / "tools")
+    runner = suite.Processes(tmp_path)
+    assert runner.check() == expected
+    if runner.can_idle:
+        capfd.readouterr()
+        assert runner.check_beside().ended() == expected
+    assert ("a fault" in capfd.readouterr().out) == (expected > 0)
 
 
 def test_what_runs_idly_has_that_priority_and_its_arguments(tmp_path: Path) -> None:
     (tmp_path / "told.py").write_text("import os, sys\nprint(os.sched_getscheduler(0), sys.argv[1:])\n")
-    command = [sys.executable, "-m", "tools.idly", "told", "a", "--b"]
+    command = [sys.executable, "-m", "tools.idly", sys.executable, "-m", "told", "a", "--b"]
     environment = {**os.environ, "PYTHONPATH": f"{suite.ROOT}:{tmp_path}"}
     told = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path, env=environment)
     assert told.stdout == (f"{os.SCHED_IDLE} ['a', '--b']\n" if can_idle() else "")
