@@ -47,7 +47,7 @@ _log: Final = logging.getLogger("braid.client")
 
 
 class MeshOfStreams:
-    """What every mesh offers, wherever its routes and leases come from."""
+    """The producers and consumers that every mesh offers, wherever its routes and leases come from."""
 
     _cluster_watch: ClusterSession | None = None  # where there is a registry to tell
 
@@ -60,7 +60,7 @@ class MeshOfStreams:
 
     @property
     def client_id(self) -> str:
-        """Who connects, as people see it: what was given, else a name that no other process has."""
+        """The client id that people see: the one given, else a name that no other process has."""
         return self._client_id
 
     def producer(
@@ -156,13 +156,13 @@ class MeshOfStreams:
         on_route: Callable[[RouteTable], None],
         on_refused: Callable[[BraidError], None],
     ) -> RouteSource:
-        """Where the routes come from of a new producer that writes to some lanes only; to all when it names none."""
+        """Opens the routes of a new producer that writes to some lanes only; to all when it names none."""
         raise NotImplementedError
 
     def _leases(
         self, settings: ConsumerSettings, listener: LeaseListener, loads: Callable[[], join_pb2.Heartbeat]
     ) -> LeaseKeeper:
-        """Where a new consumer's leases come from."""
+        """Opens the leases of a new consumer."""
         raise NotImplementedError
 
 
@@ -214,7 +214,7 @@ class Mesh(MeshOfStreams):
         await self._directory.close()
 
     def service(self, name: str) -> ServiceClient:
-        """A client of one service's control API (`registry`, `assigner`, …)."""
+        """Returns a client of one service's control API (`registry`, `assigner` and others)."""
         return ServiceClient(self._directory, name, self._host, principal=self._client_id)
 
     def _routes(
@@ -263,7 +263,7 @@ class Mesh(MeshOfStreams):
 
 
 def connect(endpoint: str | None = None, *, client_id: str = "", zone: str = "") -> Mesh:
-    """Names a mesh by any replica of any of its services; the rest is found from there.
+    """Connects to a mesh by any replica of any of its services, and finds the rest from there.
 
     Args:
         endpoint: `host:port`, or several separated by commas: one that answers is enough. Without it, the mesh is
@@ -314,7 +314,7 @@ def _start(start: Start) -> group_pb2.StartPosition:
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """A process's clock and dice, its way to Kafka, its way to services."""
+    """The ports of a process: its clock and randomness, its way to Kafka, and its way to services."""
 
     host: Host
     kafka: Kafka
@@ -322,5 +322,5 @@ class Ports:
 
 
 def system_ports(client_id: str) -> Ports:
-    """The real ones. Brokers know the process as `client_id`."""
+    """Returns the real ports. Brokers know the process as `client_id`."""
     return Ports(system_host(), AioKafka(client_id), GrpcTransport())

@@ -31,7 +31,7 @@ class Code(Enum):
 
 
 class BraidError(Exception):
-    """Root of every error Braid raises on purpose.
+    """Root of every error that Braid raises on purpose.
 
     Attributes:
         message: What happened, in one sentence.

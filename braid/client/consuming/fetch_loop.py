@@ -17,16 +17,16 @@ _log = logging.getLogger("braid.consumer")
 
 
 class FetchGate(Protocol):
-    """Says whether anything may be fetched."""
+    """Says whether fetching is stopped."""
 
     @property
     def stopped(self) -> bool:
-        """Whether nothing more is to be begun."""
+        """Whether no new work may begin."""
         ...
 
 
 class FetchLoop:
-    """The fetch loop of one cluster."""
+    """Fetches the leased partitions of one cluster."""
 
     def __init__(
         self,
@@ -81,11 +81,11 @@ class FetchLoop:
             await self._fetch()
 
     def contact(self) -> Contact:
-        """Whether the cluster answers fetches."""
+        """Says whether the cluster answers fetches."""
         return self._fetcher.contact()
 
     async def close(self) -> None:
-        """Stops the client."""
+        """Stops the loop's client."""
         await self._fetcher.close()
 
     async def _fetch(self) -> None:
@@ -129,7 +129,7 @@ class FetchLoop:
             self._stirred.set()
 
     def _restart(self, error: BraidError) -> None:
-        """A position left the log under our hands: retention was faster, or the log was truncated."""
+        """Reads progress again after a position left the log: retention was faster, or the log was cut."""
         _log.warning("fetch position outside the log: %s", error)
         partition = TopicPartition(error.metadata["topic"], int(error.metadata["partition"]))
         cursor = self._cursors.pop(partition, None)

@@ -1,8 +1,8 @@
-"""Which lane a handler works for: handlers are divided by the lanes' shares, and those with nothing to do are lent.
+"""Divides handlers between lanes by the lanes' shares, and lends idle ones to other lanes.
 
-A handler takes what its own lane has first. While that has nothing it works for the others, but one of each lane's
-never does: so no lane waits for a slow handler of another, and what was lent comes back as it ends. Nothing is lent
-where an application says how many each lane has.
+A handler takes records of its own lane first. While that lane has none it works for the others, but one handler of each
+lane never does. So no lane waits for another's slow handlers, and lent handlers return as they finish. If an
+application says how many handlers each lane has, nothing is lent.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Role(NamedTuple):
-    """Of one handler.
+    """The lane of one handler, and whether it may help others.
 
     Attributes:
         lane: Whose records it takes first; empty: those of all in turns.
@@ -33,7 +33,7 @@ ANY = Role("", True)
 def roles(handlers: int, shares: Mapping[str, int]) -> Sequence[Role]:
     """Divides so many handlers between lanes, by their shares (1 at least). Pure.
 
-    Where they are too few for every lane to keep one and lend another, all of them work for all lanes.
+    If they are too few for every lane to keep one and lend another, all of them work for all lanes.
     """
     if len(shares) < 2 or handlers < HANDLERS_PER_LANE_MIN * len(shares):
         return [ANY] * handlers
@@ -51,12 +51,12 @@ def roles(handlers: int, shares: Mapping[str, int]) -> Sequence[Role]:
 
 
 def own_roles(handlers: Mapping[str, int]) -> Sequence[Role]:
-    """So many of each lane, which work for no other. Pure."""
+    """Gives each lane so many handlers, which work for no other lane. Pure."""
     return [Role(lane, helps=False) for lane, count in handlers.items() for _ in range(count)]
 
 
 class HandlerPlace:
-    """Where one handler takes what it handles.
+    """The place from which one handler takes records.
 
     Attributes:
         lane: See `Role`.
@@ -66,17 +66,17 @@ class HandlerPlace:
     __slots__ = ("_next", "_ready", "_run", "helps", "lane")
 
     def __init__(self, ready: "ReadyQueue") -> None:
-        """Takes of all lanes in turns, until it is told otherwise."""
+        """Takes records of all lanes in turns, until `work_as` says otherwise."""
         self._ready = ready
         self._run, self._next = ready.run, ready.run.records
         self.lane, self.helps = ANY
 
     def work_as(self, role: Role) -> None:
-        """Takes so from now on."""
+        """Sets the lane from which the handler takes, and whether it helps others."""
         self.lane, self.helps = role
 
     def take_quickly(self) -> Record | None:
-        """The next record, or None when `ReadyQueue.take` has to see to it."""
+        """Returns the next record, or None if the caller must use `ReadyQueue.take`."""
         records = self._next
         if records and (self.helps or self._run.is_of_lane(self.lane)):
             return records.popleft()

@@ -1,4 +1,4 @@
-"""Bounds and timeouts of archives of histories, each with its why. Seconds unless named."""
+"""Bounds and timeouts of the archives of histories, each with its reason. Seconds unless a name says otherwise."""
 
 from typing import Final
 

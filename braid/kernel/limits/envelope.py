@@ -1,4 +1,4 @@
-"""Bounds and timeouts of progress, and what a commit has room for, each with its why. Seconds unless named."""
+"""Bounds of progress and of the room in a commit, each with its reason. Seconds unless a name says otherwise."""
 
 from typing import Final
 

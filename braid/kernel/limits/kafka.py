@@ -1,4 +1,7 @@
-"""Bounds and timeouts of what is asked of Kafka, and what comes back, each with its why. Seconds unless named."""
+"""Bounds and timeouts of requests to Kafka and their answers, each with its reason.
+
+Seconds unless a name says otherwise.
+"""
 
 from typing import Final
 

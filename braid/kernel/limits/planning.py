@@ -1,4 +1,4 @@
-"""Bounds and timeouts of plans of ranges, for batch jobs, each with its why. Seconds unless named."""
+"""Bounds and timeouts of planned ranges, for batch jobs, each with its reason. Seconds unless a name says otherwise."""
 
 from typing import Final
 

@@ -1,4 +1,7 @@
-"""Bounds and timeouts of streams, channels and clusters in the registry, each with its why. Seconds unless named."""
+"""Bounds and timeouts of streams, channels and clusters in the registry, each with its reason.
+
+Seconds unless a name says otherwise.
+"""
 
 from typing import Final
 

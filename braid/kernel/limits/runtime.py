@@ -1,4 +1,4 @@
-"""Bounds and timeouts of what every replica of a service does, each with its why. Seconds unless named."""
+"""Bounds and timeouts of every replica of a service, each with its reason. Seconds unless a name says otherwise."""
 
 from typing import Final
 
