@@ -1,6 +1,6 @@
 """Events of a group ⇄ protobuf at rest (`events.proto`); states ⇄ bytes for snapshots. No rules, no API messages.
 
-Events and messages have the same names and fields: the table below says what differs.
+No rules, no API messages. Events and messages have the same names and fields; the table below says what differs.
 """
 
 from collections.abc import Iterator

@@ -1,8 +1,8 @@
-"""Deadlines on the leader's own clock, judged so that the leader's own stalls never count against anybody. Pure.
+"""Deadlines on the leader's own clock; the leader's own stalls never count against a member. Pure.
 
-Whoever owns one looks at it in a steady beat. A look that comes late means the process itself stood still: everybody's
-deadline moves by as much. A deadline counts as missed only at the second look in a row that finds it passed, so
-that input which waited in a queue meanwhile was read before.
+The owner looks at its deadlines at a steady interval. A late look means that the process itself stood still, and moves
+every deadline by as much. A deadline is missed only at the second look in a row that finds it passed, so that input
+waiting in a queue is read first.
 """
 
 from collections.abc import Iterator
@@ -41,7 +41,7 @@ class Deadlines(Generic[K]):
         self._deadlines.pop(key, None)
 
     def look(self, now: float) -> list[K]:
-        """Returns the keys whose deadlines are missed, and forgets these."""
+        """Returns the keys whose deadlines are missed, and forgets them."""
         stall = now - self._looked_at - self._beat_seconds
         self._looked_at = now
         if stall > self._beat_seconds:

@@ -1,4 +1,4 @@
-"""Who holds what, by member, beside a column that says whose each partition is: the column alone is the truth. Pure."""
+"""The partitions that each member holds, beside a column of holders, which alone is the truth. Pure."""
 
 from typing import Final
 
@@ -20,7 +20,7 @@ class Holdings:
     """
 
     def __init__(self, holders: Indices, members: int) -> None:
-        """As of now; -1 is nobody."""
+        """Begins with the present holders; -1 means none."""
         order = np.argsort(holders, kind="stable")
         self._sorted = order[np.searchsorted(holders[order], 0) :]
         self._ends = np.cumsum(np.bincount(holders[self._sorted], minlength=members)).tolist()
@@ -33,7 +33,7 @@ class Holdings:
         return self._later > self._room
 
     def add(self, partitions: Indices, takers: Indices) -> None:
-        """Partitions were given to members."""
+        """Adds partitions that were given to members."""
         start, self._later = self._later, self._later + len(partitions)
         if self._later > len(self._takers):
             size = max(2 * self._later, _LATER_MIN)
@@ -42,7 +42,7 @@ class Holdings:
         self._takers[start : self._later] = takers
 
     def of(self, member: int, holders: Indices) -> Indices:
-        """What a member holds now, in order of partitions."""
+        """Returns what a member holds now, in order of partitions."""
         had = self._sorted[self._ends[member - 1] if member else 0 : self._ends[member]]
         given = self._partitions[: self._later][self._takers[: self._later] == member]
         if len(given):

@@ -23,7 +23,7 @@ class Beats:
     """Serves Beat streams."""
 
     def __init__(self, replica: Replica, tickets: Tickets[MemberSession], term: Callable[[], Term]) -> None:
-        """`term` gives the present term, or raises `NotLeader`."""
+        """`term` returns the present term, or raises `NotLeader`."""
         self._replica = replica
         self._tickets = tickets
         self._term = term
@@ -63,7 +63,7 @@ class Beats:
                 raise Exhausted("answers are not read", remedy="open the stream again") from None
 
     def _heard(self, term: Term, origin: Origin, request: beat_pb2.BeatRequest) -> list[int]:
-        """Lets the heartbeats count; returns the tickets that do not."""
+        """Counts the heartbeats; returns the tickets that count no more."""
         sessions = self._tickets.of(origin)
         unheard = term.heard_together((ticket, sessions.get(ticket)) for ticket in request.tickets)
         if request.news:
@@ -75,7 +75,7 @@ class Beats:
 
 
 def _check(request: beat_pb2.BeatRequest, number: int) -> None:
-    """Raises `Invalid` for what no client of ours sends."""
+    """Raises `Invalid` for a message that no client of ours sends."""
     if request.sequence != number:
         raise Invalid(f"message {number} has sequence {request.sequence}", field="sequence")
     if len(request.tickets) > BEAT_MEMBERS_MAX:
