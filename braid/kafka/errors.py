@@ -71,7 +71,7 @@ _INVALID: Final = frozenset({17, 24, INVALID_SESSION_TIMEOUT, 28, 37, 38, 39, 40
 
 
 def error_for(code: int, subject: str) -> BraidError:
-    """The error a broker's code stands for.
+    """Returns the error that a broker's code stands for.
 
     Args:
         code: Not 0.
@@ -109,7 +109,7 @@ def error_for(code: int, subject: str) -> BraidError:
 
 
 def access_error(error: BaseException, subject: str) -> ClusterAccessDenied | None:
-    """What a client library's error says of access, where it does; it may be the cause of a vaguer one.
+    """Returns the `ClusterAccessDenied` in a client library's error, if it is one; it may be the cause of a vaguer one.
 
     Args:
         error: Of connecting or asking.
@@ -156,7 +156,7 @@ def check(code: int, subject: str, message: str | None = None) -> None:
 
 
 def raise_error(code: int, subject: str, message: str | None = None) -> NoReturn:
-    """Raises what `code` stands for."""
+    """Raises the error that `code` stands for."""
     error = error_for(code, subject)
     if message:
         raise type(error)(

@@ -17,7 +17,7 @@ from braid.kernel.ports import TopicPartition
 
 
 class EpochChecks:
-    """The checks of one fetcher. A partition with a check to come hands out nothing."""
+    """The checks of one fetcher. A partition hands out nothing while its check is due."""
 
     def __init__(self, wire: Wire, leaders: Leaders, checked: Callable[[], None]) -> None:
         """`wire` has connections on which no fetch is held; `checked` is called after each answer."""
@@ -65,7 +65,7 @@ class EpochChecks:
 
 
 def compare(partition: TopicPartition, state: Assigned, end: int, seen_epoch: int) -> None:
-    """Judges a log by where leaders later than the known ones began to write.
+    """Compares a log with where leaders later than the known ones began to write.
 
     Args:
         partition: The log's.

@@ -1,4 +1,4 @@
-"""State of one partition in a fetcher."""
+"""The state of one partition in a fetcher."""
 
 from dataclasses import dataclass, field
 
@@ -35,11 +35,11 @@ class Assigned:
 
     @property
     def unchecked(self) -> bool:
-        """Whether a later leader showed than those under which what is known of the log was fetched, or compared."""
+        """Whether there is a later leader than those under which the known log was fetched, or compared."""
         return 0 <= self.leader_epoch < self.seen_epoch and self.checked_epoch < self.seen_epoch
 
     def fail(self, partition: TopicPartition, why: str) -> None:
-        """Makes the next fetch fail: the log cannot be read on from the position."""
+        """Makes the next fetch fail: the log cannot be read from the position on."""
         where = {"topic": partition.topic, "partition": str(partition.partition), "offset": str(self.position)}
         subject = f"offset {self.position} of {partition.topic} partition {partition.partition}"
         self.chunk = None

@@ -1,4 +1,4 @@
-"""The fetcher's twin."""
+"""The fetcher's twin in memory."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -129,7 +129,7 @@ class MemoryFetcher:
         return self._started and self._link.answers
 
     def _note(self) -> None:
-        """What the answers of a real broker, which holds no fetch for long, would show now."""
+        """Notes what the answers of a real broker, which holds no fetch for long, would show now."""
         now, wanted = asyncio.get_running_loop().time(), [at for at in self._positions if at not in self._paused]
         self._owing.wants(now, anything=self._starting or bool(wanted))
         if not self._link.answers:
@@ -140,7 +140,7 @@ class MemoryFetcher:
             self._owing.excused()
 
     def _answered(self, seen: int) -> bool:
-        """Whether, after more than so many changes, there is something for a caller.
+        """Whether, after more than so many changes, a caller could get a result.
 
         That is a position that is not its log's end, or one that has to be compared with the log of a later leader.
         """
@@ -177,7 +177,7 @@ class MemoryFetcher:
         return fetched
 
     def _read(self, partition: TopicPartition, limit: int, *, raises: bool) -> FetchedRecords | None:
-        """None of what nobody leads, and of a position outside its log, unless that `raises`."""
+        """Reads a partition; nothing if no broker leads it, or for a position outside its log unless that `raises`."""
         position = self._positions[partition]
         try:
             log = self._link.cluster.led_log(partition)

@@ -31,7 +31,7 @@ _REQUEST_SECONDS = KAFKA_REQUEST_MS / 1_000
 
 
 class _Pending(NamedTuple):
-    """A record, and whom to tell of its fate, with which words."""
+    """A pending record, and the function to call with its fate."""
 
     record: NewRecord
     sent: Any
@@ -40,7 +40,7 @@ class _Pending(NamedTuple):
 
 @dataclass(slots=True)
 class _Queue:
-    """What waits for one partition, and the task that writes it in order; the first `asked` are in a request."""
+    """The records that wait for one partition, and the task that writes them; the first `asked` are in a request."""
 
     pending: deque[_Pending] = field(default_factory=deque)
     asked: int = 0
