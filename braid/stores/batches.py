@@ -1,4 +1,4 @@
-"""Rules about batches that every adapter keeps alike: what an append may carry, and when a tail is whole. Pure."""
+"""Rules about batches that every adapter shares: what an append may contain, and when a tail is complete. Pure."""
 
 from collections.abc import Iterable, Sequence
 

@@ -83,7 +83,10 @@ class SqliteStore:
     async def _settle(
         self, history: HistoryId, events: Sequence[bytes], expected: int, revision: int, doubt: OutcomeUnknown
     ) -> Appended:
-        """Reads back. Absent is not final: a crash may still replay the log. So only presence settles."""
+        """Reads an append back.
+
+        Absence is not final, because a crash may still replay the log; only presence settles.
+        """
         try:
             found = await self._database.read(
                 lambda connection: histories.find_append(connection, history, events, expected, revision)
@@ -187,7 +190,7 @@ class SqliteStore:
     # --- writing
 
     async def _write(self, transaction: Callable[[sqlite3.Connection, float], T]) -> T:
-        """A transaction that may be repeated by its caller: a doubtful commit counts as not done.
+        """Runs a transaction that its caller may repeat: a doubtful commit counts as not done.
 
         Raises:
             StoreUnavailable: it was not done, or nobody knows.
@@ -204,7 +207,7 @@ def compact(path: Path) -> None:
 
 
 def bump_incarnation(path: Path) -> None:
-    """To be called on a file that was restored from a backup, before any service opens it.
+    """Begins a new incarnation of a file that was restored from a backup, before any service opens it.
 
     The incarnation rises by one and revisions go on beyond all that were handed out since the backup, so that every
     watch of old starts anew; sessions, and what hung on them, are gone. Raises as `SqliteStore`.
