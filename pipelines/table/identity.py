@@ -1,4 +1,4 @@
-"""Which record a row is. Pure.
+"""The identity of a row: which record it is. Pure.
 
 A `braid-id` is `<ULID of the producer instance>:<decimal sequence>`, and every copy of a record carries it. A record
 without one (a foreign producer's), or with one out of form, is where it lies: its producer is then
@@ -21,14 +21,14 @@ _ID: Final = re.compile(ID_FORM.replace("$", r"\Z"))
 
 
 class Identity(NamedTuple):
-    """What is the same in every copy of a record."""
+    """The part of a record that is the same in every copy."""
 
     producer: str
     sequence: int
 
 
 def identity_of(record_id: str | None, cluster: str, topic: str, partition: int, offset: int) -> Identity:
-    """The identity of a row of the `braid` source.
+    """Returns the identity of a row of the `braid` source.
 
     Args:
         record_id: Its `braid-id`, None where it has none.
@@ -43,7 +43,7 @@ def identity_of(record_id: str | None, cluster: str, topic: str, partition: int,
 
 
 def bucket_of(identity: Identity, buckets: int) -> int:
-    """The bucket whose seen set holds an identity.
+    """Returns the bucket whose seen set holds an identity.
 
     A chunk of a producer's sequences lies in one bucket; consecutive chunks lie in consecutive ones, so that one busy
     producer does not make one busy bucket.
