@@ -184,9 +184,7 @@ class Committer:
                 return
 
     async def _repeat_soon(self, error: ClusterUnavailable) -> None:
-        """Makes the next commit due after an interval, or sooner if that is long, because handlers may wait for the
-        answer.
-        """
+        """Makes the next commit due after an interval, or sooner if that is long: handlers may wait for the answer."""
         _log.debug("commit on hold: %s", error)
         self._note_denial(error)
         if self._awaiting and not self._told_full:
@@ -291,7 +289,9 @@ class Committer:
             self._resumed()
 
     def _wants_commit(self, work: LeaseWork) -> bool:
-        """Whether the lease is dirty, or was committed so long ago that the cluster would soon forget it; always while
-        an answer is due.
+        """Whether the lease must be committed.
+
+        It must if it is dirty, or was committed so long ago that the cluster would soon forget it, and always while an
+        answer is due.
         """
         return work.dirty or self._awaiting or self._host.clock.elapsed() - work.committed_at > self._recommit_seconds

@@ -211,9 +211,7 @@ async def _below(claims: EnvelopeFields, partition: TopicPartition, admin: Kafka
 
 
 async def _whole(seen: _Seen, spilled: Spilled | None) -> tuple[EnvelopeFields, list[RestoreFinding]]:
-    """Returns the whole of what a commit states, from its own fields or the record beside it, and what was wrong with
-    it.
-    """
+    """Returns all that a commit states, in its own fields or the record beside it, and what was wrong with it."""
     fields = seen.decoded.fields
     if fields.spill is None or spilled is None:
         return fields, []
@@ -291,9 +289,7 @@ def _doubts(seen: _Seen, topic_id: bytes) -> Iterator[RestoreFinding]:
 
 
 def _beside(seen: _Seen, found: EnvelopeFields | None) -> tuple[EnvelopeFields, list[RestoreFinding]]:
-    """Returns what the record beside a commit says, as far as the log supports it; without the record, the commit's own
-    claims.
-    """
+    """Returns what the record beside a commit says, as far as the log supports it; else the commit's own claims."""
     stated = seen.decoded.fields
     if found is None:
         assert stated.spill is not None, "a record was looked for"

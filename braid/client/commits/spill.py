@@ -118,8 +118,7 @@ class Spill:
         return record.at(partition, offset), record
 
     def acknowledged(self, lease: LeaseId, place: TopicPartition, stated: EnvelopeFields) -> None:
-        """Notes that a commit which states these fields is stored: records of earlier commits are not needed any more.
-        """
+        """Notes that a commit with these fields is stored: records of earlier commits are not needed any more."""
         needed = _Written(place, stated.epoch) if stated.spill is not None else None
         if stated.spill is not None:
             self._slots.setdefault((lease, stated.epoch), Slots()).acknowledged(stated.spill)
@@ -137,8 +136,7 @@ class Spill:
         self._writes.pop((lease, epoch), None)
 
     async def _forget(self, lease: LeaseId, needless: _Written, newest: int) -> None:
-        """Deletes records of an older epoch, or of a lease that fits its commits again, at the topic's next compaction.
-        """
+        """Deletes, at the next compaction, records of an older epoch or of a lease that fits its commits again."""
         try:
             async with asyncio.timeout(SPILL_SECONDS), self._writing:
                 for key in keys_of(self._group, needless.place, needless.epoch):

@@ -33,8 +33,7 @@ class Background:
         self._failed(error)
 
     def watched(self, run: Run, name: str) -> Task:
-        """Runs a task that the consumer cannot do without: when it dies of an error, the consumer refuses to continue.
-        """
+        """Runs a task that the consumer cannot do without: if it dies of an error, the consumer is refused."""
         return watched(self._host_tasks, run, name, self.refuse)
 
     def beside(self, run: Run, name: str) -> None:

@@ -281,8 +281,10 @@ class Consumer:
         self._lanes.resume(lane)
 
     def stopped(self) -> Mapping[str, str]:
-        """By lane, why no more of its records are handed out: too many of them would be dead-lettered, or nearly all
-        of them fail through no fault of their own (`Retry`).
+        """Returns, by lane, why no more of its records are handed out.
+
+        A lane stops if too many of its records would be dead-lettered, or nearly all fail through no fault of their own
+        (`Retry`).
         """
         return self._lanes.states.stopped()
 

@@ -110,8 +110,7 @@ class Cursor:
         return Ranges((first, last + 1) for first, last in sorted(self._uncopied.items()))
 
     def fall_behind(self, until: int, memory: LaneMemory, queue: str) -> None:
-        """Turns this into a backlog cursor that ends at `until`; its fetched records wait in another queue from now on.
-        """
+        """Turns this into a backlog cursor up to `until`; its fetched records wait in another queue from now on."""
         self._acks_kept = 1  # how many are out is asked with each that is handed out
         self.note_acked()
         self._ready.move(self, memory, queue)

@@ -195,8 +195,7 @@ class LaneQueues:
         return self._queues[lane]
 
     def next(self, place: "HandlerPlace | None") -> "deque[Slice[Cursor]] | None":
-        """Chooses the queue to take from and charges it with one: the place's own lane, else the one whose turn it is.
-        """
+        """Chooses the next queue and charges it with one: the place's own lane, else the one whose turn it is."""
         name = None
         if place is not None and place.lane:
             self._charged = self._rounds.get(place.lane)

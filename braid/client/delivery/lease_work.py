@@ -234,9 +234,7 @@ class LeaseWork:
         self._changes += 1
 
     def close_oldest(self) -> Cursor | None:
-        """Drops the lowest cursor if its range is done, and returns it; the next cursor states what it still had to
-        state.
-        """
+        """Drops and returns the lowest cursor if its range is done; the next one states what it still had to."""
         if len(self.cursors) < 2:
             return None
         oldest, *others = self.cursors

@@ -92,9 +92,7 @@ class MemoryBound:
             yield self._backlogs[name]
 
     def divide(self, name: str, share: float) -> LaneMemory:
-        """Reserves a part of a lane's memory for its backlog cursors, and returns it; 0 gives the lane everything
-        again.
-        """
+        """Reserves a part of a lane's memory for its backlog cursors, and returns it; 0 reserves nothing."""
         lane = self.lane(name)
         lane.fraction = 1.0 - share
         if name not in self._backlogs:

@@ -37,9 +37,7 @@ class Retries:
         states: LaneStates,
         level: Level,
     ) -> None:
-        """`parked` is called with a lane's number of parked records and their bytes; `level` counts all that are
-        parked.
-        """
+        """`parked` gets a lane's number of parked records and their bytes; `level` counts all parked records."""
         self._host = host
         self._tell_parked = parked
         self._budget = budget

@@ -1,6 +1,4 @@
-"""Runs an application's handler concurrently over records or batches, and applies the retry policy to errors and
-time-outs.
-"""
+"""Runs an application's handler over records or batches, and applies the retry policy to errors and time-outs."""
 
 import asyncio
 import logging
@@ -39,8 +37,7 @@ class Supply(NamedTuple, Generic[X]):
 
 
 class Trouble(Protocol):
-    """Is told of handlers' errors, and may choose the next record as a probe: `Circuits` and `Retries` of a consumer.
-    """
+    """Hears of handlers' errors, and may make the next record a probe: `Circuits` and `Retries` of a consumer."""
 
     @property
     def probes(self) -> Mapping[str, object]:
@@ -314,9 +311,7 @@ class HandlerRunner(Generic[X]):
         return found
 
     def _ended(self, number: int, item: X, cancelled: asyncio.CancelledError) -> None:
-        """Decides what a cancelled slot means: all handlers end, its lease did, its time was over, or the handler
-        cancelled itself.
-        """
+        """Decides why a slot was cancelled: all handlers end, its lease or its time is over, or the handler did it."""
         task = asyncio.current_task()
         assert task is not None, "slots are tasks"
         if not task.cancelling():

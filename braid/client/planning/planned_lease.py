@@ -72,9 +72,7 @@ class PlannedLease:
         return Offer(progress.fetched, log.end, progress.done_ranges.edges, self.work.topic_id)
 
     def judge_loss(self, lost: Ranges) -> None:
-        """Marks records that left the log before they were done as expired, with a warning, or raises if loss is an
-        error.
-        """
+        """Expires, with a warning, records that left the log before they were done; raises if loss is an error."""
         lease = self.work.lease.id
         if lost and self._fail_on_data_loss:
             raise OffsetOutOfRange(

@@ -53,8 +53,7 @@ class PlannerCluster:
         watch: Callable[[Run, str], Task],
         ask: Callable[[Generation], Awaitable[None]],
     ) -> None:
-        """`detached` says whether no assigner can be reached; `refused` is called with an error that no retry can mend.
-        """
+        """`detached` says whether no assigner can be reached; `refused` gets an error that no retry can mend."""
         self.name = name
         self._host = host
         self._group = group

@@ -1,4 +1,4 @@
-"""What an application may choose about a producer, checked once at the door."""
+"""Settings that an application may choose for a producer, checked when the producer is made."""
 
 from dataclasses import dataclass
 from typing import Final

@@ -17,7 +17,7 @@ _PLACE: Final = ("messaging.destination.name", "messaging.consumer.group.name", 
 
 
 class Declared(NamedTuple):
-    """One instrument.
+    """The declaration of one instrument.
 
     Attributes:
         kind: `histogram`, `counter` or `up-down counter`.
@@ -83,10 +83,10 @@ CATALOGUE: Final = (
 
 
 class Instruments:
-    """Of one meter provider."""
+    """The SDK's instruments of one meter provider."""
 
     def __init__(self, meter: metrics.Meter) -> None:
-        """Makes them."""
+        """Makes the instruments."""
         self.operation = _histogram(meter, OPERATION)
         self.truncated = _counter(meter, TRUNCATED)
         self.unstated = _up_down(meter, UNSTATED)
@@ -102,7 +102,7 @@ class Instruments:
 
 
 class Level:
-    """What one consumer adds to an up-down counter; nothing where nothing is measured."""
+    """One consumer's part of an up-down counter; without a provider it does nothing."""
 
     def __init__(self, counter: metrics.UpDownCounter | None, attributes: Attributes) -> None:
         self._counter = counter
@@ -110,14 +110,14 @@ class Level:
         self._value = 0
 
     def set(self, value: int) -> None:
-        """From now on it is so much."""
+        """Sets this consumer's part."""
         if self._counter is not None and value != self._value:
             self._counter.add(value - self._value, self._attributes)
             self._value = value
 
 
 class Levels:
-    """What one consumer adds to those of its group."""
+    """One consumer's parts of its group's up-down counters."""
 
     def __init__(self, group: str) -> None:
         found, attributes = instruments(), {"messaging.consumer.group.name": group}
@@ -129,7 +129,7 @@ class Levels:
         self.copying = Level(found.copying if found else None, attributes)
 
     def clear(self) -> None:
-        """The consumer is gone."""
+        """Sets all parts to 0, because the consumer is gone."""
         for level in (self.parked, self.parked_bound, self.overdue, self.stopped, self.held_back, self.copying):
             level.set(0)
 
@@ -144,7 +144,7 @@ def instruments() -> Instruments | None:
 
 
 def operation(name: str, kind: str, topic: str, cluster: str, group: str = "", error: str = "") -> dict[str, str]:
-    """The attributes of an operation on a topic; without those that are empty."""
+    """Returns the attributes of an operation on a topic, without empty ones."""
     named = {
         "messaging.system": "kafka",
         "messaging.operation.name": name,

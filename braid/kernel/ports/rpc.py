@@ -62,8 +62,7 @@ class RpcChannel(Protocol):
 
 
 class RpcTransport(Protocol):
-    """Opens connections to replicas and serves them: over grpc.aio in processes, over a wire in memory in simulation.
-    """
+    """Connects to replicas and serves them: over grpc.aio in processes, over a wire in memory in simulation."""
 
     def channel(self, address: str) -> RpcChannel:
         """Returns a connection to `host:port`; it connects when used."""
