@@ -177,7 +177,7 @@ class Committer:
                 await self._repeat_soon(error)
             except Fenced as error:  # a stray member occupies the group, or a newer generation is on its way to us
                 if not self._fenced:
-                    _log.warning("commits of group %s are refused and held until they are not: %s", self._group, error)
+                    _log.warning("commits of group %s are refused and wait: %s", self._group, error)
                 self._fenced = True
             except BraidError as error:
                 self._refused(error)
@@ -198,7 +198,7 @@ class Committer:
         """Logs that the cluster refuses commits; once, until the reason changes."""
         denial = error.message if isinstance(error, ClusterAccessDenied) else ""
         if denial and denial != self._denial:
-            _log.error("commits of group %s are refused and held until they are not: %s", self._group, error)
+            _log.error("commits of group %s are refused and wait: %s", self._group, error)
         self._denial = denial
 
     async def commit(self, works: Sequence[LeaseWork], *, final: bool = False) -> None:

@@ -50,15 +50,15 @@ PARKED: Final = Declared(
 )  # fmt: skip
 PARKED_BOUND: Final = Declared(
     "braid.consumer.parked_bound", "up-down counter", "{message}", ("messaging.consumer.group.name",),
-    "So many of a lane may wait; at it a consumer fetches no more of that lane until some are through",
+    "Bound on a lane's records that wait for another attempt; at the bound its fetching pauses",
 )  # fmt: skip
 OVERDUE: Final = Declared(
     "braid.consumer.handlers_overdue", "up-down counter", "{handler}", ("messaging.consumer.group.name",),
-    "Handlers that run on though their time is over: each keeps its slot",
+    "Handlers that still run after their time-out: each keeps its slot",
 )  # fmt: skip
 STOPPED: Final = Declared(
     "braid.consumer.lanes_stopped", "up-down counter", "{lane}", ("messaging.consumer.group.name",),
-    "Lanes that consumers stopped with, for dead letters or by their circuit",
+    "Lanes that consumers have stopped, by the dead-letter limit or the circuit breaker",
 )  # fmt: skip
 HELD_BACK: Final = Declared(
     "braid.consumer.lanes_held_back", "up-down counter", "{lane}", ("messaging.consumer.group.name",),
@@ -67,15 +67,15 @@ HELD_BACK: Final = Declared(
 )  # fmt: skip
 COPYING: Final = Declared(
     "braid.consumer.copying", "up-down counter", "{message}", ("messaging.consumer.group.name",),
-    "Records on their way to the dlq lane; where they become more, it cannot be written",
+    "Records that wait to be copied to the dlq lane; a growing number means it cannot be written",
 )  # fmt: skip
 TRUNCATED: Final = Declared(
     "braid.consumer.commits_truncated", "counter", "{commit}", ("messaging.consumer.group.name",),
-    "Commits that claim less than is done: all of it neither fitted nor could be written beside them",
+    "Commits that claim less than is done: the rest neither fitted nor could be written beside them",
 )  # fmt: skip
 UNSTATED: Final = Declared(
     "braid.consumer.rejected_unstated", "up-down counter", "{message}", ("messaging.consumer.group.name",),
-    "Rejected or expired offsets that the newest commits had no room for: a next holder meets them again",
+    "Rejected or expired offsets that the newest commits had no room for: the next holder gets them again",
 )  # fmt: skip
 CATALOGUE: Final = (
     OPERATION, SENT, CONSUMED, PROCESS, PARKED, PARKED_BOUND, OVERDUE, STOPPED, HELD_BACK, COPYING, TRUNCATED, UNSTATED,
