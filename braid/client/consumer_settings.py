@@ -184,7 +184,7 @@ class Backlog:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerSettings:
-    """Of one consumer.
+    """Settings of one consumer, as `Mesh.consumer` takes them.
 
     Attributes:
         streams: Names of the streams to consume.

@@ -97,10 +97,11 @@ class AioAdmin:
             try:
                 told = await self._wire.ask(broker, DescribeLogDirsRequest())
             except NotImplementedError as error:
-                raise Refused("brokers older than Kafka 3.3 do not tell the room on their disks") from error
+                raise Refused("brokers older than Kafka 3.3 do not report free disk space") from error
         if told.error_code == CLUSTER_AUTHORIZATION_FAILED:
             raise Refused(
-                f"broker {broker} does not tell us of its disks", remedy="allow our principal to describe the cluster"
+                f"broker {broker} does not report its disks to this client",
+                remedy="allow its principal to describe the cluster",
             )
         check(told.error_code, f"the disks of broker {broker}")
         return [LogDir(each.total_bytes, each.usable_bytes, each.sizes) for each in told.dirs if not each.error_code]

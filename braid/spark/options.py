@@ -94,7 +94,7 @@ class ReadOptions:
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
-    """Options of one write.
+    """Options of one write to a stream.
 
     Attributes:
         mesh: The mesh and stream.

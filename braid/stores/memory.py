@@ -35,7 +35,7 @@ def _answered(_: str) -> Fate:
 
 
 class MemoryStore:
-    """`kernel.ports.EventStore` of one process.
+    """The `kernel.ports.EventStore` of one process.
 
     Args:
         host: Of the process.

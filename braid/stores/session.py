@@ -33,7 +33,7 @@ class KeepAlive(Protocol):
 
 
 class KeptSession:
-    """`kernel.ports.Session` over a `KeepAlive`.
+    """The `kernel.ports.Session` that a `KeepAlive` maintains.
 
     Args:
         host: Of the owning process.

@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 class SqliteStore:
-    """`kernel.ports.EventStore` over a file.
+    """The `kernel.ports.EventStore` over a file.
 
     Args:
         path: The file; made when it does not exist, with its directory.

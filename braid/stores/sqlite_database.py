@@ -128,7 +128,7 @@ class SqliteDatabase:
         return await self._reader.run(lambda lane: lane.data_version())
 
     async def close(self) -> None:
-        """Closes both connections; whoever waits for a lock gets `StoreUnavailable`."""
+        """Closes both connections; calls that wait for a lock get `StoreUnavailable`."""
         if not self._file.closing.is_set():
             self._file.closing.set()
             await self._writer.close()

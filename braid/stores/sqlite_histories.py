@@ -209,6 +209,6 @@ def _unpack(history: HistoryId, first: int, blob: bytes, crc: int) -> Sequence[b
 def _damaged(history: HistoryId, what: str) -> CorruptHistory:
     return CorruptHistory(
         f"{what} of history {history} is damaged",
-        remedy="restore the store from a backup; nothing is decided upon this history until then",
+        remedy="restore the store from a backup; until then no decision is made on this history",
         metadata={"history": str(history)},
     )

@@ -63,7 +63,7 @@ class RegistryFollower:
                 return await self._view_with(streams)
         except TimeoutError:
             raise Unavailable(
-                f"the registry tells of no channels of {', '.join(streams)}", remedy="try again when it answers"
+                f"the registry reports no channels of {', '.join(streams)}", remedy="try again when it answers"
             ) from None
 
     def suspects(self, streams: Collection[str]) -> bool:

@@ -283,7 +283,7 @@ def _doubts(seen: _Seen, topic_id: bytes) -> Iterator[RestoreFinding]:
         text = f"nothing beyond offset {offset} is known to be done: {decoded.reason}"
         yield RestoreFinding(decoded.kind.value, min(offset, seen.end), seen.end, text)
     if not _same_log(seen, topic_id):
-        yield RestoreFinding("recreated", seen.start, max(offset, seen.start), "the log is not the one committed of")
+        yield RestoreFinding("recreated", seen.start, max(offset, seen.start), "the commit is of another log")
     elif decoded.beyond_log_end:
         yield _truncated(seen.end, decode(offset, seen.committed.metadata).fields)
 

@@ -63,7 +63,7 @@ class LaneControl:
 
     def _stop(self, lane: str, reason: str) -> None:
         """Stops a lane of which too many records would be dead-lettered."""
-        _log.error("lane %s of group %s is stopped: %s. Mend the handler, then resume", lane, self._group, reason)
+        _log.error("lane %s of group %s is stopped: %s. Fix the handler, then resume", lane, self._group, reason)
         self.states.hold(lane, Hold.DEAD_LETTERS, reason)
         self._tell()
 

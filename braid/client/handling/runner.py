@@ -278,7 +278,7 @@ class HandlerRunner(Generic[X]):
         self._overdue[number] = None
         self._overdue_changed()
         _log.warning(
-            "a handler of %s runs on though its %g s are over: it cannot be ended, and keeps its slot",
+            "a handler of %s still runs after its %g s: it cannot be ended, and keeps its slot",
             item.work.lease.id,
             self._timeout_seconds,
         )
@@ -293,7 +293,7 @@ class HandlerRunner(Generic[X]):
     def _timed_out(self) -> HandlerTimeout:
         return HandlerTimeout(
             f"the handler did not end in {self._timeout_seconds:g} s",
-            remedy="raise handler_timeout_seconds, or give what the handler waits for a time-out of its own",
+            remedy="raise handler_timeout_seconds, or set a shorter time-out on what the handler waits for",
         )
 
     # --- how a slot's handler ended
@@ -354,7 +354,7 @@ class HandlerRunner(Generic[X]):
             if isinstance(error, Retryable) and error.after_seconds is not None:
                 return checked_wait(error.after_seconds)
         except Exception:  # noqa: BLE001 - a class derived from it may hold anything, or raise when asked
-            _log.warning("a %s says no time to wait: the usual one counts", type(error).__name__)
+            _log.warning("a %s has no valid after_seconds: the usual wait is used", type(error).__name__)
         return min(self._retry.delay_seconds(times, self._host.randomness.uniform(0, 1)), RETRY_AFTER_SECONDS_MAX)
 
 

@@ -66,7 +66,7 @@ def open_threads(tasks: Tasks, handler: Callable[..., object], count: int) -> Th
         return None
     if count > HANDLER_THREADS_MAX:
         raise Invalid(
-            f"{count} handlers at once would be as many threads; at most {HANDLER_THREADS_MAX} may be",
+            f"{count} handlers at once need {count} threads, more than {HANDLER_THREADS_MAX}",
             field="concurrency",
             remedy="lower it, or give a coroutine function",
         )

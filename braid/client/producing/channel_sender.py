@@ -108,7 +108,7 @@ class ChannelSender:
                 turn.taken, quiet_since = True, self._quiet_since
                 self._one_less()
                 self._quiet_since = quiet_since  # nobody heard from the cluster
-                turn.over.set_exception(Withdrawn(f"channel {self.channel.id} was not asked to take it"))
+                turn.over.set_exception(Withdrawn(f"channel {self.channel.id} was never sent the record"))
             self._producer.withdraw(line.where)
 
     def cluster_id(self) -> str:

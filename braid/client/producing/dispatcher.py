@@ -167,8 +167,7 @@ class Dispatcher:
             sender.forgive(now)
 
     def look_at_refusals(self, now: float) -> None:
-        """Tries sealed channels on the route again: a restore of the store removes seals, and no newer route says so.
-        """
+        """Tries sealed channels on the route again: a restored store has no seals, and no route says so."""
         for channel, since in self._refusing.items():
             if now - since >= SEALED_RETRY_SECONDS and channel not in self._broken:
                 self._broken[channel] = None

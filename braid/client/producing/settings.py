@@ -12,7 +12,7 @@ COMPRESSIONS: Final = (None, "gzip", "snappy", "lz4", "zstd")
 
 @dataclass(frozen=True, slots=True)
 class ProducerSettings:
-    """Of one producer.
+    """Settings of one producer, as `Mesh.producer` takes them.
 
     Attributes:
         max_buffer_bytes: Bound on the memory that unacknowledged records hold, as estimated: their bytes twice (one

@@ -284,7 +284,7 @@ class RangeReader:
         if now - self._moved_at > self._wait_seconds:
             raise ClusterUnavailable(
                 f"{where} could not be read from offset {self._position} for {self._wait_seconds:g} s",
-                remedy="mend the cluster and restart the query, or raise the option clusterWaitSeconds",
+                remedy="repair the cluster and restart the query, or raise the option clusterWaitSeconds",
             )
         if now - self._noticed_at > SPARK_WAIT_NOTICE_SECONDS:
             _log.warning("waiting for %s, offset %d, since %.0f s", where, self._position, now - self._moved_at)

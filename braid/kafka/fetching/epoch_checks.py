@@ -74,6 +74,6 @@ def compare(partition: TopicPartition, state: Assigned, end: int, seen_epoch: in
         seen_epoch: The newest leader epoch that had shown when the question was asked.
     """
     if 0 <= end < max(state.position, state.known_end):
-        state.fail(partition, "lies in a log that was cut short below it, and written on")
+        state.fail(partition, "lies in a log that was cut below it and has new records since")
     else:
         state.checked_epoch = seen_epoch

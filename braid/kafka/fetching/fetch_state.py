@@ -9,7 +9,9 @@ from braid.kernel.ports import TopicPartition
 
 @dataclass(slots=True, eq=False)
 class Assigned:
-    """An assigned partition. `position` is the offset the caller gets next, or the first one of the current chunk.
+    """The state of an assigned partition.
+
+    `position` is the offset the caller gets next, or the first one of the current chunk.
 
     `leader_epoch` and `known_end` say what is known of the log: the newest leader epoch of what was fetched or is
     done, and up to where anything is done. `seen_epoch` is the newest leader epoch that metadata or records showed.

@@ -26,7 +26,7 @@ _BACKOFF_SECONDS = KAFKA_BACKOFF_MS / 1_000
 
 
 class MemoryFetcher:
-    """`KafkaFetcher` over a link. Logs in memory hold neither control records nor transactions."""
+    """The twin of `KafkaFetcher`, over a link. Logs in memory hold neither control records nor transactions."""
 
     def __init__(self, link: Link, *, max_partition_bytes: int, keep_damaged_bytes: int = 0) -> None:
         self._link = link
@@ -207,7 +207,7 @@ class MemoryFetcher:
             return
         known = self._known[partition]
         if log.epoch_end(known.leader_epoch) < max(position, known.end):
-            raise OffsetOutOfRange(f"offset {position} lies in a log that was cut short below it, and written on")
+            raise OffsetOutOfRange(f"offset {position} lies in a log that was cut below it and has new records since")
         self._checked[partition] = self._link.cluster.leader_epoch_of(partition)
 
     def _is_due(self, partition: TopicPartition) -> bool:

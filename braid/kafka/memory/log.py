@@ -58,7 +58,7 @@ class Read(NamedTuple):
 
 @dataclass(slots=True)
 class Log:
-    """One partition. Offsets below `start` are gone; `end` is the next to be given.
+    """The log of one partition. Offsets below `start` are gone; `end` is the next to be given.
 
     The newest `uncopied` records exist only on the leader: consumers cannot read them, and `high` lies before them.
     """

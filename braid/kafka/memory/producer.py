@@ -51,7 +51,7 @@ class _Queue:
 
 
 class MemoryProducer:
-    """`KafkaProducer` over a link."""
+    """The twin of `KafkaProducer`, over a link."""
 
     def __init__(self, link: Link, *, linger_ms: int, max_batch_bytes: int) -> None:
         self._link = link
@@ -166,7 +166,7 @@ class MemoryProducer:
         queue.size -= sum(one.record.size() for one in found)
         queue.drained.set()
         queue.drained = asyncio.Event()
-        _fail_all(found, Withdrawn(f"{partition.topic} partition {partition.partition} was not asked to take it"))
+        _fail_all(found, Withdrawn(f"{partition.topic} partition {partition.partition} was never sent the record"))
 
     def cluster_id(self) -> str:
         """See `KafkaProducer.cluster_id`."""

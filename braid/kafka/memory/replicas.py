@@ -12,7 +12,7 @@ def spread(brokers: Sequence[int], partitions: int, copies: int) -> Iterator[tup
 
 
 class Replicas:
-    """Copies of one partition.
+    """The copies of one partition, by broker.
 
     Attributes:
         in_step: Brokers with a whole copy, in order of preference.

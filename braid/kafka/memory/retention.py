@@ -15,7 +15,7 @@ LOOK_INTERVAL_MS: Final = 300_000  # log.retention.check.interval.ms
 
 
 class Cleaner:
-    """The cleaner's schedule. Milliseconds on the clock of the records' times."""
+    """The schedule of a broker's cleaner. Milliseconds on the clock of the records' times."""
 
     def __init__(self, now_ms: Callable[[], int]) -> None:
         self._now_ms = now_ms

@@ -117,7 +117,7 @@ class MemoryProcess:
 
 
 class _ClusterInMemory:
-    """`KafkaCluster` over a link."""
+    """The twin of `KafkaCluster`, over a link."""
 
     def __init__(self, link: Link) -> None:
         self._link = link

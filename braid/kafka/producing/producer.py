@@ -38,7 +38,7 @@ _COMPRESSIONS: Final = (None, "gzip", "lz4", "snappy", "zstd")
 
 
 class AioProducer:
-    """`KafkaProducer` over `AIOKafkaProducer`."""
+    """The `KafkaProducer` of real clusters, over `AIOKafkaProducer`."""
 
     def __init__(
         self,
@@ -168,7 +168,9 @@ class AioProducer:
         """See `KafkaProducer.withdraw`."""
         if self._producer is not None:
             for record, settle in aiokafka_internals.withdraw(self._producer, partition):
-                settle(record, Withdrawn(f"{partition.topic} partition {partition.partition} was not asked to take it"))
+                settle(
+                    record, Withdrawn(f"{partition.topic} partition {partition.partition} was never sent the record")
+                )
 
     def cluster_id(self) -> str:
         """See `KafkaProducer.cluster_id`."""

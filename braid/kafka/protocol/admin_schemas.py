@@ -123,7 +123,10 @@ class FeaturesResponseV3(Response):
 
 
 class FeaturesRequestV3(RequestStruct):
-    """Since Kafka 2.4. Its answer has the header of version 0, so that any client can read it."""
+    """Asks for a broker's features, since Kafka 2.4.
+
+    Its answer has the header of version 0, so that any client can read it.
+    """
 
     API_KEY = 18
     API_VERSION = 3

@@ -26,7 +26,7 @@ _HEAD_BYTES: Final = _CHECKSUM_BYTES + _BASE_BYTES
 
 
 class SpillRecord(NamedTuple):
-    """A record to write.
+    """A record of progress to be written.
 
     Attributes:
         slot: Which of the lease's it is.

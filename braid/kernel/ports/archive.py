@@ -12,7 +12,7 @@ class ArchivedObject(NamedTuple):
 
 
 class ArchiveStore(Protocol):
-    """Immutable objects by name. Every method may raise `Unavailable`."""
+    """A store of immutable objects by name. Every method may raise `Unavailable`."""
 
     @property
     def shared(self) -> bool:

@@ -39,7 +39,7 @@ class Randomness(Protocol):
 
 
 class Ids(Protocol):
-    """Makes fresh identities: ULIDs."""
+    """Makes fresh identities, which are ULIDs."""
 
     def ulid(self) -> str:
         """A new ULID, 26 characters."""
@@ -47,7 +47,7 @@ class Ids(Protocol):
 
 
 class Task(Protocol):
-    """A running coroutine."""
+    """A coroutine that runs as a task."""
 
     def cancel(self) -> None:
         """Asks the task to end."""

@@ -6,7 +6,7 @@ from typing import NamedTuple, Protocol
 
 
 class HistoryId(NamedTuple):
-    """Names a history: `registry/stream/logs`."""
+    """The name of a history: `registry/stream/logs`."""
 
     service: str
     kind: str

@@ -206,7 +206,7 @@ class EtcdClient:
 
     def _unavailable(self, why: str) -> StoreUnavailable:
         return StoreUnavailable(
-            f"etcd does not answer at {', '.join(self._endpoints)}: {why}", remedy="see whether a quorum of etcd runs"
+            f"etcd does not answer at {', '.join(self._endpoints)}: {why}", remedy="check that most members of etcd run"
         )
 
 

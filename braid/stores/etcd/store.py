@@ -18,7 +18,7 @@ from braid.stores.session import KeptSession, session_over
 
 
 class EtcdStore:
-    """`kernel.ports.EventStore` of one process.
+    """The `kernel.ports.EventStore` of one process.
 
     Args:
         endpoints: Of the etcd members, `host:port` each.
@@ -49,7 +49,7 @@ class EtcdStore:
         return found.value.decode() if found is not None else await self._make_mesh(self._host.ids.ulid())
 
     async def raise_incarnation(self) -> int:
-        """Begins the next incarnation and returns it; for whoever restored etcd from a backup, before services start.
+        """Begins the next incarnation and returns it, after etcd was restored from a backup and before services start.
 
         Restore with etcd's own `--bump-revision` and `--mark-compacted` too, so that no revision is given out twice.
         """

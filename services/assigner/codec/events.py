@@ -58,7 +58,7 @@ _EVENTS: Final = EventMessages(
 
 
 class GroupCodec:
-    """`kernel.decider.EventCodec` for kind `group`."""
+    """The `kernel.decider.EventCodec` for kind `group`."""
 
     def encode(self, event: Event, context: Context) -> bytes:
         """An event with its metadata, as an `AssignerEvent`; equal inputs give equal bytes."""

@@ -72,7 +72,7 @@ def check_hello(hello: Hello) -> None:
     """
     if hello.protocol_version < 1:
         raise Unsupported(
-            f"protocol version {hello.protocol_version} is not spoken here",
+            f"protocol version {hello.protocol_version} is not supported here",
             field="hello.protocol_version",
             remedy=f"speak version {PROTOCOL_VERSION}",
         )
@@ -159,7 +159,7 @@ def check_update(state: Group, registered: GroupSpec, spec: GroupSpec) -> None:
         )
     if spec.fencing is Fencing.GENERATION and registered.fencing is Fencing.NONE and state.fences:
         raise Refused(
-            f"the group's memberships of before still end on {', '.join(sorted(state.fences))}",
+            f"the group's earlier memberships have yet to end on {', '.join(sorted(state.fences))}",
             field="spec.fencing",
             remedy="try again once these clusters have answered",
         )

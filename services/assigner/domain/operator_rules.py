@@ -175,7 +175,7 @@ def _check_member(state: Group, name: str, *, absent: bool) -> None:
     found = constraints.carriers(state, name)
     if len(found) > 1:
         remedy = f"use an id: {', '.join(sorted(found)[:GROUP_RULES_SHOWN])}"
-        raise Invalid(f"{len(found)} members call themselves {name!r}", field="member", remedy=remedy)
+        raise Invalid(f"{len(found)} members are called {name!r}", field="member", remedy=remedy)
     if not found and not absent and name not in state.rules.names:
         raise NotFound(
             f"group {state.name!r} has no member {name!r}",

@@ -26,7 +26,7 @@ from services.assigner.policy.layout import Layout, layout, relieved, uncrowded
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """The change to preview. Members are named by id or client id.
+    """The change of a group to preview. Members are named by id or client id.
 
     Attributes:
         leaving: Members that are gone.
@@ -134,7 +134,7 @@ def _member(state: Group, name: str, field: str) -> str:
         remedy = "list them: braid get members"
         raise NotFound(f"group {state.name!r} has no member {name!r}", field=field, remedy=remedy)
     if len(found) > 1:
-        raise Invalid(f"{len(found)} members call themselves {name!r}", field=field, remedy=f"use {found[0]}, its id")
+        raise Invalid(f"{len(found)} members are called {name!r}", field=field, remedy=f"use {found[0]}, its id")
     return found[0]
 
 

@@ -37,7 +37,7 @@ class RegisterGroup:
 
 @dataclass(frozen=True, slots=True)
 class UpdateGroup:
-    """Changes a group's spec. An empty etag changes whatever is there."""
+    """Changes the spec of a group. An empty etag changes whatever is there."""
 
     spec: GroupSpec
     view: ChannelView

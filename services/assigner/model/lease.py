@@ -8,7 +8,7 @@ _DIGITS_MAX: Final = 9
 
 
 class LeaseState(Enum):
-    """Numbered as in `group.proto`."""
+    """The state of a lease; numbered as in `group.proto`."""
 
     FREE = 1
     HELD = 2

@@ -80,7 +80,7 @@ class Basis(Enum):
 
 @dataclass(frozen=True, slots=True)
 class PlacementPolicy:
-    """How leases are placed.
+    """How the leases of a group are placed.
 
     Attributes:
         basis: What is evened out.
@@ -160,7 +160,7 @@ class LeasePinned:
 
 @dataclass(frozen=True, slots=True)
 class LeaseUnpinned:
-    """A pin was removed."""
+    """The pin of a lease was removed."""
 
     lease: str
 
@@ -176,7 +176,7 @@ class MemberBanned:
 
 @dataclass(frozen=True, slots=True)
 class MemberUnbanned:
-    """A ban was lifted."""
+    """The ban of a member was lifted."""
 
     member: str
     path: str = ""
@@ -292,7 +292,7 @@ class PinLease:
 
 @dataclass(frozen=True, slots=True)
 class UnpinLease:
-    """Removes a pin."""
+    """Removes the pin of a lease."""
 
     lease: str
 
@@ -307,7 +307,7 @@ class BanMember:
 
 @dataclass(frozen=True, slots=True)
 class UnbanMember:
-    """Lifts a ban."""
+    """Lifts the ban of a member."""
 
     ban: Ban
 
@@ -349,7 +349,7 @@ class SetSpreading:
 
 @dataclass(frozen=True, slots=True)
 class SetPolicy:
-    """Sets the placement policy."""
+    """Sets a group's placement policy."""
 
     policy: PlacementPolicy
 

@@ -41,7 +41,7 @@ class LeaseMove(NamedTuple):
 
 
 class Placement:
-    """Who holds which partition.
+    """A placement: who holds which partition.
 
     Members and partitions are indices; arrays that are passed in are copied. Members and partitions are indices; what
     is taken in is copied.

@@ -275,7 +275,7 @@ class Term:
             task.cancel()
         self._pushes.stop()
         self._replica.host.tasks.spawn(self._memberships.close(), "memberships end")
-        error = NotLeader(f"{self._replica.instance} does not lead any more", remedy="ask the leader")
+        error = NotLeader(f"{self._replica.instance} no longer leads", remedy="ask the leader")
         for stream in self._streams:
             stream.end(error)
 

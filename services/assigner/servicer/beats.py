@@ -20,7 +20,7 @@ from services.assigner.servicer.member_session import MemberSession
 
 
 class Beats:
-    """Serves Beat streams."""
+    """Serves the Beat streams of connections."""
 
     def __init__(self, replica: Replica, tickets: Tickets[MemberSession], term: Callable[[], Term]) -> None:
         """`term` returns the present term, or raises `NotLeader`."""
@@ -55,7 +55,7 @@ class Beats:
             _check(request, number)
             unheard = self._heard(term, origin, request)
             if not term.valid():
-                raise NotLeader(f"{self._replica.instance} does not lead any more", remedy="ask the leader")
+                raise NotLeader(f"{self._replica.instance} no longer leads", remedy="ask the leader")
             try:
                 async with asyncio.timeout(BEAT_ANSWER_SECONDS):
                     await stream.send(beat_pb2.BeatResponse(sequence=request.sequence, unheard=unheard))

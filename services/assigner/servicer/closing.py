@@ -49,7 +49,7 @@ class Closings:
         seen = view.channels.get(name) if view else None
         closable = seen is None or seen.presence in _CLOSABLE
         if view is None or (not closable and view.revision < request.registry_revision):
-            raise Unavailable(f"the registry is not yet heard to have drained {name}", remedy="try again")
+            raise Unavailable(f"this assigner has not heard yet that {name} is drained", remedy="try again")
         if not closable:
             raise Refused(f"channel {name} is not drained", field="channel", remedy="drain it first")
         groups = self._replica.aggregates.states(GROUPS)

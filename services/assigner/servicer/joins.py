@@ -44,7 +44,7 @@ from services.assigner.servicer.namesakes import Namesakes
 
 
 class Joins:
-    """Serves Join streams."""
+    """Serves the Join streams of members."""
 
     def __init__(
         self,

@@ -280,7 +280,7 @@ class MemberSession:
 
     def _may_speak(self) -> bool:
         if not self._term.valid():
-            self.end(NotLeader(f"{self._replica.instance} does not lead any more", remedy="ask the leader"))
+            self.end(NotLeader(f"{self._replica.instance} no longer leads", remedy="ask the leader"))
         return not self._ended.is_set()
 
     async def _read(self) -> None:

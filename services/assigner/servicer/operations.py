@@ -45,7 +45,7 @@ def asked_policy(message: rules_pb2.PlacementPolicy) -> PlacementPolicy:
 
 
 class Operations:
-    """Handlers of operators' methods. Each returns the group after the change."""
+    """The handlers of methods that operators call. Each returns the group after the change."""
 
     def __init__(self, replica: Replica) -> None:
         self._replica = replica

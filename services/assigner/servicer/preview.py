@@ -17,7 +17,7 @@ from services.assigner.servicer.operations import asked_policy
 
 
 class Previews:
-    """Serves `PreviewPlacement`."""
+    """The handler of `PreviewPlacement` on the leader."""
 
     def __init__(self, replica: Replica, term: Callable[[], Term]) -> None:
         """`term` returns the present term, or raises `NotLeader`."""

@@ -36,7 +36,7 @@ class _Looked(NamedTuple):
 
 
 class Resets:
-    """The handler of `ResetProgress`."""
+    """The handler of `ResetProgress` on the leader."""
 
     def __init__(self, replica: Replica, kafka: Kafka, registry: RegistryFollower) -> None:
         self._replica = replica

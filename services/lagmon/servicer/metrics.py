@@ -13,7 +13,7 @@ _GROUP_LABELS = ("stream", "lane", "group", "cluster")
 
 
 class Gauges:
-    """The lag monitor's metrics. `kafka_consumergroup_lag` has the name that other exporters use."""
+    """The gauges and counters of the lag monitor. `kafka_consumergroup_lag` has the name that other exporters use."""
 
     def __init__(self, metrics: Metrics) -> None:
         registry = metrics.registry

@@ -16,7 +16,7 @@ class TopicPartition(NamedTuple):
 
 
 class KafkaRecord(Protocol):
-    """A record as fetched. Adapters may hand out the client's own objects that have these attributes."""
+    """A record as a fetch returns it. Adapters may hand out the client's own objects that have these attributes."""
 
     @property
     def offset(self) -> int: ...
