@@ -23,7 +23,7 @@ from braid.kernel.progress.ranges import EMPTY, Ranges
 from services.lagmon.model.ends import LogEnds
 from services.lagmon.model.lag import Source
 
-LONG_AGO: Final = -math.inf  # when a commit was made that was found, not heard
+LONG_AGO: Final = -math.inf  # the time of a commit that was there before this replica
 
 
 class Now(NamedTuple):

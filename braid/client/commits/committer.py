@@ -75,7 +75,7 @@ class Committer:
         self._fenced = False
         self._answered_at = float("-inf")
         self._asked_at: float | None = None  # when the oldest commit was sent since the last answer
-        self._told_full = False  # since then
+        self._told_full = False  # records done since then
         self._denial = ""  # why the cluster refuses commits
         self._uncommitted = 0  # records done since the last commit that was taken
         self._done_since = 0
@@ -144,7 +144,7 @@ class Committer:
         if self._works.get(work.lease.id) is work:
             del self._works[work.lease.id]
         self.encoder.forget(work)
-        if not self._works:  # whoever has the leases now repeats what was not committed: that is no work of ours
+        if not self._works:  # the next holder repeats what was not committed
             self._uncommitted, self._asked_at = 0, None
 
     def settled(self, count: int) -> None:
@@ -273,7 +273,7 @@ class Committer:
             elif generation is not None:
                 self._due.set()  # something newer was lent while this was on its way
             raise
-        except (Invalid, NotFound):  # it answers; what it says is about a part of them
+        except (Invalid, NotFound):  # the cluster answers; the refusal is about some partitions
             self._answered()
             raise
         held, self._fenced, self._stale = self._fenced, False, False

@@ -128,7 +128,7 @@ class Backlogs:
             return f"the end of its log is not known: {error}"
         if self._works.get(work.lease.id) is not work or not work.working:
             return "its lease was moving"
-        end = max(end, work.head.progress.fetched)  # meanwhile more came, was fetched, and is this cursor's
+        end = max(end, work.head.progress.fetched)  # records fetched meanwhile belong to this cursor
         permille = min(max(round(share * _WHOLE), 1), _WHOLE - 1)
         work.note_acked()
         left = undone_below(work.head, end)

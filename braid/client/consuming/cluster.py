@@ -85,7 +85,7 @@ class ClusterWork:
         self._watch = background.watched
         self._tasks: list[Task] = []
         self._described = False
-        self._unread: dict[LeaseWork, tuple[float, str]] = {}  # since when progress is being read; why it is still
+        self._unread: dict[LeaseWork, tuple[float, str]] = {}  # since when progress is being read, and the last failure
         self._elapsed = host.clock.elapsed
         self.cluster_id = ""
 

@@ -76,9 +76,9 @@ class ClusterSession:
         self._welcomed = False
         self._forgiven_at = -inf
         self._told: tuple[str, ...] = ()
-        self._complaints: dict[str, _Complaint] = {}  # of clusters that are silent
+        self._complaints: dict[str, _Complaint] = {}  # complaints about silent clusters
         self._asked: dict[str, None] = {}
-        self._denied_at: dict[str, float] = {}  # when that was logged last, by cluster
+        self._denied_at: dict[str, float] = {}  # when a denial was last logged, by cluster
         self._stirred = asyncio.Event()
 
     def add(self, reader: Reader) -> None:
@@ -191,7 +191,7 @@ class ClusterSession:
             await self._host.clock.sleep(CONTACT_LOOK_SECONDS)
             now = self._host.clock.elapsed()
             if now - before > CONTACT_LOOK_SECONDS + PRODUCER_LATE_SECONDS:
-                self._forgiven_at = now  # this process was stopped or busy: what is owed is owed from now on
+                self._forgiven_at = now  # this process was stopped or busy: count silence from now on
             self._log_denials(now)
             if self._welcomed:
                 self._see(now)

@@ -92,7 +92,7 @@ class Consumer:
         self._works = LeaseWorks(kafka, open_leases, self._runners, context, resumed=self._lanes.resume_stopped)
         self._explainer = Explainer(self._works, context, states, self._runners)
         self._session = self._works.session
-        self._way = ""  # how records are taken, where an order is kept
+        self._way = ""  # "records" or "batches", once an order decides it
 
     async def __aenter__(self) -> Self:
         self._levels.parked_bound.set(PARKED_RETRIES_MAX)
@@ -211,7 +211,7 @@ class Consumer:
         ahead = ready.run.records
         while (record := await ready.take()) is not None:
             yield record
-            while ahead:  # looked at each time: what is left of it may be recalled
+            while ahead:  # read each time: the rest of the run may be recalled
                 yield ahead.popleft()
 
     async def batches(self, max_records: int = FETCH_RECORDS_MAX) -> "AsyncIterator[Batch]":
@@ -342,6 +342,6 @@ class Consumer:
             self._cluster_watch.remove(self._works)
         self._works.end_all()
         await self._background.stop()
-        self._levels.clear()  # nobody is left who changes them
+        self._levels.clear()  # no task is left that changes them
         await self._dead_letters.close()
         await self._works.close()

@@ -102,7 +102,7 @@ class FetchLoop:
             cursor = self._cursors.get(each.partition)
             if cursor is not None:
                 self._counted.bytes += cursor.accept(each)
-        await asyncio.sleep(0)  # what is fetched ahead comes without waiting; handlers get their turn
+        await asyncio.sleep(0)  # records fetched ahead come without waiting: give handlers a turn
 
     def _assign(self) -> None:
         known = {at: cursor.known_log for at, cursor in self._cursors.items()}

@@ -62,7 +62,7 @@ class LeaseWorks:
         self.observer = observer(context.host.clock, settings.group, self._cluster_id)
         self._exclusive = settings.ownership == "exclusive"
         self._works: dict[LeaseId, LeaseWork] = {}
-        self._left_over: list[LeaseWork] = []  # exclusive: ended, and not all that was handed out is settled
+        self._left_over: list[LeaseWork] = []  # exclusive leases that ended while records were out
         self.clusters: dict[str, ClusterWork] = {}
         self.session = open_leases(self, self._loads)
         self._backlogs = Backlogs(
@@ -167,7 +167,7 @@ class LeaseWorks:
     async def _split(self, asked: join_pb2.SplitBacklog) -> None:
         work = self._works.get(LeaseId.parse(asked.lease))
         if work is None or work.lease.epoch != asked.epoch:
-            return  # the lease went, and whoever asks sees that
+            return  # the lease is gone; callers see that
         refused = "its committed progress is being read, or it is asked back"
         if work.working:
             cluster = self.clusters[work.lease.cluster.name]
@@ -285,7 +285,7 @@ class LeaseWorks:
         self.clusters[work.lease.cluster.name].remove(work)
         if self._works.get(work.lease.id) is work:
             del self._works[work.lease.id]
-        for older in work.behind:  # after the lease: what is left of its lane shares anew
+        for older in work.behind:  # after the lease: the lane's other backlogs share anew
             self._backlogs.forget(older)
 
     def _cluster_id(self, name: str) -> str:

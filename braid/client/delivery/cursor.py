@@ -47,27 +47,27 @@ class Cursor:
         self.lease, self.topic_id, self.busy = context.lease, context.topic_id, context.busy
         self.memory, self._ready, self._brake = context.memory, context.ready, context.brake
         self._may_start = context.may_start
-        self.progress = progress  # without acknowledgements that are kept still: `note_acked` adds them
+        self.progress = progress  # without buffered acknowledgements, which `note_acked` adds
         self.start = start
         self.until: int | None = None  # end of a backlog cursor's range
         self.known_log = known_log
         self.stage = Stage.WORKING
         self.version = 0  # grows with every change worth a commit
-        self.queue = self.lease.id.channel.lane  # where what is fetched waits for a handler
-        self.skipped = 0  # records, by predicate
+        self.queue = self.lease.id.channel.lane  # the queue of fetched records
+        self.skipped = 0  # records that the filter rejected
         self.ordered = order is not None
         self.one_by_one = self._may_start is not None  # that is asked for each before it is handed out
-        self.out = 0  # records that were handed out and are not settled, or not noted as settled
-        self.copying = 0  # of those: on their way to the dlq lane
+        self.out = 0  # records out: unsettled, or settled and not noted
+        self.copying = 0  # of those: being copied to the dlq lane
         self.failures = FailedAttempts()
         self._ordered_queue = None if order is None else OrderedQueue(self, self._ready, order)
         self._acked: list[int] = []  # offsets, not noted yet; records would burden the garbage collection
         self._acked_bytes = 0
         self._acks_kept = ACKS_KEPT_MAX
-        self._held_bytes = 0  # of `memory.used`
+        self._held_bytes = 0  # this cursor's part of `memory.used`
         self._uncopied: dict[int, int] = {}  # first and last offset of quarantined batches without a copy
         self._drained = asyncio.Event()
-        self._done_since = self._bytes_since = 0  # records done and bytes fetched since somebody took the load
+        self._done_since = self._bytes_since = 0  # records done and bytes fetched since `take_load`
 
     @property
     def working(self) -> bool:
@@ -111,7 +111,7 @@ class Cursor:
 
     def fall_behind(self, until: int, memory: LaneMemory, queue: str) -> None:
         """Turns this into a backlog cursor up to `until`; its fetched records wait in another queue from now on."""
-        self._acks_kept = 1  # how many are out is asked with each that is handed out
+        self._acks_kept = 1  # the backlog's bound is checked for each record
         self.note_acked()
         self._ready.move(self, memory, queue)
         self.memory.weigh(-self._held_bytes)
@@ -262,7 +262,7 @@ class Cursor:
         self._acked_bytes += raw.size
         if self._ordered_queue is not None:
             self._ordered_queue.settled(record)
-        if len(acked) >= self._acks_kept or self._ready.waiters.of_any_lane:  # noting makes room for what they wait for
+        if len(acked) >= self._acks_kept or self._ready.waiters.of_any_lane:  # noting makes room for the next records
             self.note_acked()
         elif len(acked) == 1:
             self._ready.keeps_acks(self)
@@ -336,7 +336,7 @@ class Cursor:
             self.copying += 1
             self._context.settling.write_dead_letter(record, error)
         else:
-            self.version += 1  # its lane has had too many: it waits, undone
+            self.version += 1  # the dead-letter limit is reached: the record waits, undone
             self.abandon(record)
 
     def copied(self, record: Record) -> None:

@@ -24,9 +24,9 @@ class LaneBrake:
         self._limits = limits
         self._tell = tell
         self._row = 0
-        self._number = 0  # of letters in all
+        self._number = 0  # dead letters in all
         self._done_before = 0
-        self._letters: deque[int] = deque()  # how many records were settled before each letter of the window
+        self._letters: deque[int] = deque()  # records settled before each dead letter of the window
 
     def allows(self) -> bool:
         """Whether one more record of the lane may be dead-lettered; counts it when it may."""

@@ -37,9 +37,9 @@ class KeyOrder(Generic[R, S]):
     def __init__(self, *, by_key: bool) -> None:
         """`by_key`: only records of one key wait for each other; else all records of the partition do."""
         self._by_key = by_key
-        self._behind: dict[bytes | None, deque[R] | None] = {}  # by key of a record that is out; None: nobody yet
+        self._behind: dict[bytes | None, deque[R] | None] = {}  # behind the record that is out; None: none wait
         self.slice_out = 0  # records of the slice that is out: handed out, or waiting for another attempt
-        self._returned: list[R] = []  # of those that may be handed out again
+        self._returned: list[R] = []  # records of that slice that may be handed out again
         self._aside: deque[S] = deque()
 
     def admit(self, raw: R) -> bool:

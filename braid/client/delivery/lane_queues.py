@@ -46,11 +46,11 @@ class LaneQueues:
         self._lanes: list[str] = []
         self._round = RoundRobin(self.may_hand_out, self._turn_of)
         self._rounds: dict[str, RoundRobin] = {}  # by lane with a backlog: between its two queues
-        self._charged: RoundRobin | None = None  # by which the queue was chosen that is taken from
+        self._charged: RoundRobin | None = None  # the robin that chose the queue in use
         self._paused_lanes: set[str] = set()
         self._paused: frozenset[str] = frozenset()  # their queues: that of each lane, and that of its backlog
         self._backlogs: dict[str, BacklogQueue] = {}  # by queue
-        self._turns: dict[str, int] = {}  # records of a turn, by queue, where that is not its share's
+        self._turns: dict[str, int] = {}  # records of a turn by queue, if not those of its share
 
     # --- lanes and their queues
 

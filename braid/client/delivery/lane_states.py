@@ -14,15 +14,15 @@ from braid.client.delivery.ready_queue import ReadyQueue
 class Hold(Enum):
     """A reason that keeps a lane from continuing."""
 
-    APPLICATION = auto()  # it paused the lane
-    DEAD_LETTERS = auto()  # more records would be dead-lettered than any record is to blame for
-    CIRCUIT = auto()  # nearly all fail through no fault of their own
-    PARKED = auto()  # too many, or too heavy, records wait for another attempt
-    COPYING = auto()  # the same of those that wait to be copied to the dlq lane
+    APPLICATION = auto()  # the application paused the lane
+    DEAD_LETTERS = auto()  # the dead-letter limit
+    CIRCUIT = auto()  # the circuit breaker
+    PARKED = auto()  # too many records, or bytes, wait for another attempt
+    COPYING = auto()  # too many records, or bytes, wait to be copied to the dlq lane
 
 
-_STOPS: Final = (Hold.DEAD_LETTERS, Hold.CIRCUIT)  # what the consumer itself hands nothing out for; the first is told
-_FETCHING: Final = (Hold.PARKED, Hold.COPYING)  # what nothing more is fetched for
+_STOPS: Final = (Hold.DEAD_LETTERS, Hold.CIRCUIT)  # reasons that stop a lane; the first one is reported
+_FETCHING: Final = (Hold.PARKED, Hold.COPYING)  # reasons that pause fetching
 
 
 class LaneState(NamedTuple):

@@ -67,7 +67,7 @@ class LeaseWork:
         lane = lease.id.channel.lane
         self.lease = lease
         self.cursors: tuple[Cursor, ...] = ()  # none before progress is restored
-        self.backlog_permille = 0  # of memory, turns and handlers, for backlog cursors
+        self.backlog_permille = 0  # the backlogs' share of memory, turns and handlers
         self.committed_at = 0.0  # when the newest commit was acknowledged, as the clock's elapsed seconds; 0: none was
         self.memory = memory
         self.lane_share = LaneShare(lane, memory.share)
@@ -88,7 +88,7 @@ class LeaseWork:
         self._new_order = new_order
         self._changes = 0
         self._committed: Version | None = None
-        self._skipped = 0  # by cursors that were closed
+        self._skipped = 0  # records skipped by cursors that were closed
         ready.open(lane)
 
     # --- what is known

@@ -20,7 +20,7 @@ class LaneMemory:
         self.share = share
         self.fraction = fraction  # of the lane's part: the rest is for backlog cursors in it, or this is for those
         self.used = 0
-        self.waiting = 0  # records nobody asked for yet: more of them only make memory cold
+        self.waiting = 0  # records that no handler has asked for; more would only cool caches
         self.blocked = False  # whether something else than bytes is full
         self.held_back = False  # whether fetching of this lane waits for room
 

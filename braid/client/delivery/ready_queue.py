@@ -268,11 +268,11 @@ class ReadyQueue:
 
     async def _wait(self, place: HandlerPlace | None) -> None:
         keeping, self._keeping = self._keeping, set()
-        for work in keeping:  # nobody knows when the next acknowledgement comes
+        for work in keeping:  # the next acknowledgement may be far away
             work.note_acked()
         lane = "" if place is None or place.helps else place.lane
         if lane and self.waiters.of_any_lane and self._queues.any_may():
-            self.waiters.wake()  # what this one was called for is taken, by somebody who was called for another
+            self.waiters.wake()  # another handler took the record that this one was woken for
         await self.waiters.wait(lane, self._wake_others)
         self._streak.end()
 

@@ -25,7 +25,7 @@ class LeaseLife:
     def __init__(self) -> None:
         """Begins while committed progress is being read."""
         self.stage = Stage.RESTORING
-        self.gone = asyncio.Event()  # the lease is
+        self.gone = asyncio.Event()  # the lease is gone
 
     def enter(self, stage: Stage) -> None:
         """Enters a stage."""

@@ -14,7 +14,7 @@ class Streak:
 
     def __init__(self) -> None:
         self._count = 0
-        self._look_at = RECORDS_BETWEEN_YIELDS  # of the count: when to look at the time next
+        self._look_at = RECORDS_BETWEEN_YIELDS  # the count at which to check the time next
         self._rested_at = 0.0
 
     def add(self, count: int) -> None:

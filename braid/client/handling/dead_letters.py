@@ -60,7 +60,7 @@ class DeadLetters:
         self._producers: dict[str, Producer] = {}
         self._opening = asyncio.Lock()
         self._queues: dict[str, DeadLetterQueue] = {}
-        self._counts: Counter[str] = Counter()  # of those not copied yet, by lane
+        self._counts: Counter[str] = Counter()  # records not copied yet, by lane
         self._sizes: Counter[str] = Counter()  # their bytes
 
     def write(self, record: Record, error: BaseException | str) -> None:

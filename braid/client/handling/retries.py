@@ -46,14 +46,14 @@ class Retries:
         self._level = level
         self._wheel: TimerWheel[int] = TimerWheel(self._now_ms(), timers_max=PARKED_TIMERS_MAX)
         self._parked: dict[int, Record] = {}
-        self._counts: Counter[str] = Counter()  # of those parked, by lane
+        self._counts: Counter[str] = Counter()  # parked records, by lane
         self._sizes: Counter[str] = Counter()  # their bytes
-        self._budgeted: dict[int, None] = {}  # of those parked: another attempt costs a token
-        self._due: dict[str, deque[int]] = {}  # by lane, those whose time has come and who wait on
+        self._budgeted: dict[int, None] = {}  # parked records whose next attempt costs a token
+        self._due: dict[str, deque[int]] = {}  # by lane, due records that wait for a token
         self._budgets: dict[str, LaneBudget] = {}
-        self._trying: dict[str, dict[tuple[Delivery, int], None]] = {}  # given back for a token
-        self._works: Counter[Delivery] = Counter()  # whose they are
-        self._looks_at_ms = _NEVER_MS  # at what is due
+        self._trying: dict[str, dict[tuple[Delivery, int], None]] = {}  # records whose retry took a token
+        self._works: Counter[Delivery] = Counter()  # the work of each parked record
+        self._looks_at_ms = _NEVER_MS  # when to look for due records next
         self._any = asyncio.Event()
         self._sleeping: asyncio.Future[None] | None = None  # until then
         self._number = 0

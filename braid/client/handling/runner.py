@@ -156,7 +156,7 @@ class HandlerRunner(Generic[X]):
         handler = self._handler if self._observer is None else partial(self._observed, number)
         task = asyncio.current_task()
         assert task is not None, "slots are tasks"
-        busy: BusyTime | None = None  # counted on while records of one lease follow each other
+        busy: BusyTime | None = None  # runs on while records of one lease follow each other
         try:
             while True:
                 item = take_quickly()
@@ -226,7 +226,7 @@ class HandlerRunner(Generic[X]):
             if raised is None:
                 raise
         if raised is not None:
-            raise raised  # not what came of telling it, where its text fails
+            raise raised  # not an error of the report itself
 
     def _raise_told(self, number: int, raised: BaseException | None) -> None:
         """Raises the error to report for a handler, if it failed."""
@@ -252,7 +252,7 @@ class HandlerRunner(Generic[X]):
         assert self._timeout_seconds is not None, "somebody named a time"
         while True:
             now = self._elapsed()
-            nearest = now + self._timeout_seconds  # whoever begins from now on has at least so long
+            nearest = now + self._timeout_seconds  # a handler that starts later is due later
             for number in list(self._current):
                 due = self._due(number)
                 if due is not None and due <= now:
@@ -331,7 +331,7 @@ class HandlerRunner(Generic[X]):
         kind = self._error_kinds.of(error)
         for record in _unsettled(item):
             self._record_failed(record, error, kind)
-        if self._probes:  # whoever finds fault with a record was able to look at it
+        if self._probes:  # a handler that faults the record was able to read it
             self._trouble.ended(item, well=kind in (ErrorKind.PERMANENT, ErrorKind.REJECTED))
 
     def _record_failed(self, record: Record, error: BaseException, kind: ErrorKind) -> None:

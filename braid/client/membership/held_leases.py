@@ -57,8 +57,8 @@ class HeldLeases:
         self.lease_seconds = (lease_ms or LEASE_MS_DEFAULT) / 1000
         self.heartbeat_seconds = HEARTBEAT_MS_MAX / 1000
         self._deadline = 0.0
-        self._lost_at: float | None = None  # since when work on lost exclusive leases may go on
-        self._lost = asyncio.Event()  # they were just now
+        self._lost_at: float | None = None  # when exclusive leases were lost whose work may still run
+        self._lost = asyncio.Event()  # set when exclusive leases are lost
 
     def __iter__(self) -> Iterator[OwnedLease]:
         return iter(list(self._held.values()))

@@ -103,7 +103,7 @@ class JoinStream:
         """Sends heartbeats on this stream, except while they are carried with those of other members."""
         clock, every_seconds, sequence = self._host.clock, self._held.heartbeat_seconds, 0
         try:
-            if seat is not None:  # where heartbeats are carried already, or soon are, all is told there
+            if seat is not None:  # carried heartbeats report everything
                 await seat.carried(clock.elapsed() - every_seconds, self._held.heard_at, None)
             while True:
                 sequence += 1

@@ -69,7 +69,7 @@ class LeaseSession:
         self._namesakes = NamesakeWarnings(hello.group, hello.client_id)
         self._call: DuplexCall | None = None
         self._welcome_seconds = 0.0
-        self._sought_seconds = 0.0  # a leader, in vain, when last tried: who waited for one need not pause as well
+        self._sought_seconds = 0.0  # how long the last try sought a leader in vain; that replaces the pause
         self._joined = asyncio.Event()
         self._telling = asyncio.Lock()
         self._found: dict[LeaseId, wire.RestoreFindings] = {}
@@ -104,7 +104,7 @@ class LeaseSession:
                     backoff_seconds = RECONNECT_SECONDS_MIN
             except TimeoutError:
                 self._assigner.forget_leader()  # silent, hence perhaps frozen: another may lead by now
-                if self._welcome_seconds > self._held.lease_seconds:  # again: were it a crowd, it is to come spread out
+                if self._welcome_seconds > self._held.lease_seconds:  # again: many members must come back spread out
                     backoff_seconds = max(backoff_seconds, self._welcome_seconds / 2)
             except BraidError as error:
                 if is_final(error):
@@ -141,7 +141,7 @@ class LeaseSession:
 
     async def stopped(self, lanes: Mapping[str, str]) -> None:
         """Reports the stopped lanes now, and again with each hello."""
-        async with self._telling:  # one after the other, in the order they came about
+        async with self._telling:  # reports are sent one after another, in order
             self._hello.stopped.clear()
             self._hello.stopped.update(lanes)
             await self._send(wire.JoinRequest(stopped=wire.StoppedLanes(lanes=lanes)))

@@ -36,8 +36,8 @@ class PlannedLease:
         self.work = work
         self.cluster = cluster
         self._fail_on_data_loss = fail_on_data_loss
-        self._log_end: int | None = None  # as seen last
-        self._out: tuple[int, int] | None = None  # the range that is handed out: its end, and how many rows
+        self._log_end: int | None = None  # the log as last seen
+        self._out: tuple[int, int] | None = None  # the range that is out: its end and its number of rows
 
     @property
     def known(self) -> bool:

@@ -275,13 +275,13 @@ class ChannelSender:
     def _finish(self, record: Pending, result: Written | BraidError) -> None:
         quiet_since = self._quiet_since
         self._one_less()
-        if self._left:  # heard, and no longer of interest
+        if self._left:  # received, and no longer needed
             return
         if isinstance(result, Written):
-            self._acknowledged_at = self._quiet_since  # of just now
+            self._acknowledged_at = self._quiet_since  # the failure of just now
             self._acknowledged.bytes += record.size
             self._receipts.take(self._number, result)
-        elif isinstance(result, Withdrawn):  # which is no word from the cluster
+        elif isinstance(result, Withdrawn):  # which is no answer of the cluster
             self._quiet_since = quiet_since
         self._settled(self, record, result)
 

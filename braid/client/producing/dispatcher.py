@@ -177,7 +177,7 @@ class Dispatcher:
         """Notes partitions without a leader: records that may go to another partition do so, even those that wait."""
         self._placement.avoid({channel: sender.leaderless() for channel, sender in self._senders.items()})
         lanes = self._route.lanes if self._route is not None else {}
-        for channel, sender in list(self._senders.items()):  # what is withdrawn may open another
+        for channel, sender in list(self._senders.items()):  # withdrawing may open a sender
             gone = self._placement.gone(channel)
             if gone and self._placement.has_leaders(lanes.get(channel.lane, ())):
                 sender.withdraw(gone)
@@ -298,15 +298,15 @@ class Dispatcher:
     async def _resend(self, route: RouteTable) -> None:
         """Sends records again that have no channel, oldest first, then opens each lane that has a channel."""
         closed = [lane for lane, gate in self._gates.items() if not gate.is_set() and route.lanes.get(lane)]
-        turns = Turns(self._host.clock)  # the first are on their way while the last are looked at
+        turns = Turns(self._host.clock)  # the first are sent while the last are checked
         for record in [record for record in self._outbox if record.channel is None and record.lane in closed]:
-            if record.future.done():  # its caller was cancelled: nobody would hear of it
+            if record.future.done():  # its caller was cancelled and would not get the result
                 self._outbox.remove(record)
             else:
                 await self._send(record)
             await turns.done()
         for record in [record for record in self._outbox if record.channel is None and record.lane in closed]:
-            self._begin(record)  # it came meanwhile, and goes before whoever comes once the lane is open
+            self._begin(record)  # it came meanwhile, and goes before records that come once the lane is open
         for lane in closed:
             if not any(channel.id in self._refusing for channel in route.lanes[lane]):
                 self._gate(lane).set()

@@ -85,7 +85,7 @@ class RangeReader:
         self._started = asyncio.Event()
         self._at = TopicPartition("", 0)
         self._position = self._end = 0
-        self._passed: list[DamagedBatch] = []  # places without a batch that were not told of yet
+        self._passed: list[DamagedBatch] = []  # offsets without a batch that were not reported yet
         self._moved_at = self._noticed_at = self._diagnosed_at = 0.0
         self._short_since: float | None = None
 

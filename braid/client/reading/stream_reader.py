@@ -167,7 +167,7 @@ class Reader:
 
     def _died(self, error: BraidError) -> None:
         self._failure = error
-        with contextlib.suppress(asyncio.QueueFull):  # then nobody waits
+        with contextlib.suppress(asyncio.QueueFull):  # then no record waits
             self._chunks.put_nowait(error)
 
     async def _follow(self) -> None:
@@ -175,7 +175,7 @@ class Reader:
             await self._host.clock.sleep(READER_LOOK_SECONDS)
             try:
                 await self._discover(OffsetAt.EARLIEST)
-            except Unavailable:  # what is known goes on
+            except Unavailable:  # known channels are read on
                 continue
             except BraidError as error:
                 await self._end(error)
@@ -275,7 +275,7 @@ class _ClusterReading:
 
     async def _place(self) -> None:
         """Finds where new partitions begin; partitions whose topic is gone are left out."""
-        asked = dict(self.waiting)  # more may come to wait meanwhile
+        asked = dict(self.waiting)  # more may be added meanwhile
         if not asked:
             return
         existing = await self._admin.describe_topics(sorted({place.topic for place in asked}))

@@ -41,7 +41,7 @@ class Batch:
 
     def __init__(self, slice_: Slice[Any]) -> None:
         self._work: Delivery = slice_.work
-        self.raw = slice_  # as it was fetched
+        self.raw = slice_  # the fetched records
         self._open = np.ones(len(slice_), np.bool_)
 
     def __len__(self) -> int:

@@ -14,8 +14,8 @@ INGESTED_HEADER: Final = "braid-ts"
 ID_HEADER: Final = "braid-id"
 REPLAY_GROUP_HEADER: Final = "braid-replay-group"  # a replay to the origin is for this group only
 MARKS: Final = (INGESTED_HEADER, REPLAY_GROUP_HEADER)  # the headers that a consumer asks columns for
-_TIME_DIGITS_MAX: Final = 15  # of an ingestion time that is believed
-_FEW: Final = 32  # records, read one by one in less time than together
+_TIME_DIGITS_MAX: Final = 15  # digits of a plausible ingestion time
+_FEW: Final = 32  # up to so many records, reading one by one is faster
 
 
 def ingestion_time(raw: KafkaRecord) -> int:

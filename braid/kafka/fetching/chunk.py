@@ -95,7 +95,7 @@ class Chunk:
         self._aborted = sorted(aborted, key=lambda transaction: transaction[1])
         self._aborting: set[int] = set()
         self._opened: _Opened | None = None
-        self._pieces: LargeBatch | None = None  # whose pieces are handed out
+        self._pieces: LargeBatch | None = None  # the large batch whose pieces are handed out
         self._pieces_from: int | None = None  # `next_offset` when the first of them came; None until then
         self._batch: BatchReader | None = None
         self._many_at_once = True
@@ -246,7 +246,7 @@ class Chunk:
             left -= len(next_one[0].raw) + (len(next_one[1]) if next_one[0].codec else 0)
         columns = columns_in(found, names)
         if columns is None:
-            self._many_at_once = False  # once a chunk is enough
+            self._many_at_once = False  # one look for each chunk is enough
             return None
         columns = columns.of(slice(columns.offsets.searchsorted(self.next_offset), None))
         self._at, inflater.left = at, left

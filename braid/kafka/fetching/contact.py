@@ -14,7 +14,7 @@ class Owing:
 
     def __init__(self) -> None:
         self._answered_at = -inf
-        self._vain_since = inf  # the first request without an answer since then
+        self._vain_since = inf  # the first request without an answer since the newest answer
         self._wanted_since = inf
         self._denied = ""
 

@@ -27,9 +27,9 @@ class Leaders:
         self._wire = wire
         self._owing = owing
         self._told = told
-        self._leaders: dict[TopicPartition, int] = {}  # of those that have one
-        self._epochs: dict[TopicPartition, int] = {}  # of leaders, as told last
-        self._topics: Sequence[str] = ()  # that were asked for
+        self._leaders: dict[TopicPartition, int] = {}  # leaders by partition, where one is known
+        self._epochs: dict[TopicPartition, int] = {}  # leader epochs in the newest answer
+        self._topics: Sequence[str] = ()  # topics of the last question
         self._known_at = float("-inf")
         self._question: asyncio.Task[None] | None = None
         self.asking_since: float | None = None  # on the event loop's clock, while somebody waits for the answer

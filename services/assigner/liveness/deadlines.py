@@ -18,8 +18,8 @@ class Deadlines(Generic[K]):
         """Starts at `now`; `look` is to be called every `beat_seconds`."""
         self._beat_seconds = beat_seconds
         self._looked_at = now
-        self._stalled = 0.0  # seconds by which all that is kept here was moved so far
-        self._deadlines: dict[K, float] = {}  # less what they were moved by since
+        self._stalled = 0.0  # seconds by which all deadlines were moved so far
+        self._deadlines: dict[K, float] = {}  # deadlines, less what they were moved by since
         self._suspects: dict[K, float] = {}
         self._soonest = float("inf")  # no deadline kept here is before this; looks until then need not look
 

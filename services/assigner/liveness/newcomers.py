@@ -11,8 +11,8 @@ class Newcomers:
 
     def __init__(self) -> None:
         self._joining: Counter[MemberKey] = Counter()
-        self._groups: Counter[str] = Counter()  # joins under way of each
-        self._waiting: dict[str, tuple[float, str]] = {}  # since when, and for what first
+        self._groups: Counter[str] = Counter()  # joins under way of each member
+        self._waiting: dict[str, tuple[float, str]] = {}  # since when the group waits, and the first reason
 
     def begin(self, key: MemberKey) -> None:
         """Notes that a member said hello; it may do so on several streams at once."""

@@ -110,7 +110,7 @@ class GroupKeeper:
             replica, registry, state=self._state, present=lambda: bool(live()), end_members=end_members
         )
         self._shadow = ShadowKeeper(replica, memberships.metrics, name, state=self._state, loads=self.loads)
-        self._seen: tuple[GroupSpec | None, RegistryView | None] = (None, None)  # by the last decision
+        self._seen: tuple[GroupSpec | None, RegistryView | None] = (None, None)  # measured by the last decision
         self._loads = GroupLoads(replica.host.clock.elapsed())
 
     # --- signals
@@ -212,7 +212,7 @@ class GroupKeeper:
                 self._drained.look()
                 self._deleted.look()
                 backoff.reset()
-                await self._replica.host.clock.sleep(0)  # what was begun goes on its way before the next decision
+                await self._replica.host.clock.sleep(0)  # pushes that were begun are sent before the next decision
             except (NotLeader, CorruptHistory):
                 return
             except BraidError as error:  # whatever it is, the other groups go on

@@ -71,9 +71,9 @@ class MemberSession:
         self._deltas = 0
         self._granted: list[LeaseGrant] = []
         self._revoked: list[tuple[LeaseGrant, float, str]] = []
-        self._lent: set[str] = set()  # clusters whose newer generation is to be told
+        self._lent: set[str] = set()  # clusters whose newer generation is to be lent
         self._sent = SentLeases()
-        self._unreachable: frozenset[str] | None = None  # not told yet
+        self._unreachable: frozenset[str] | None = None  # not sent yet
 
     @property
     def namesake(self) -> join_pb2.Namesake:

@@ -57,7 +57,7 @@ class OffsetTail:
         try:
             await fetcher.start()
             while True:
-                with contextlib.suppress(ClusterUnavailable):  # what is known stands, and is shown as stale
+                with contextlib.suppress(ClusterUnavailable):  # known lag stays, and is shown as stale
                     await self._read_anew(admin, fetcher)
                     backoff.reset()
                 await backoff.wait()
