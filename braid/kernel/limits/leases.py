@@ -61,7 +61,7 @@ REGISTRATIONS_AT_ONCE: Final = 64  # joins of groups that are new, which ask the
 FLUSHES_AT_ONCE: Final = 100  # members that get a push before the event loop has a turn: some 10 ms
 DELTA_LEASES_MAX: Final = 10_000  # granted in one message; with the longest names that is far below what RPCs carry
 JOINS_GATHER_SECONDS: Final = 0.5  # members that join together are placed together, not each for the next to undo it
-JOIN_TURN_SECONDS: Final = 0.005  # for each join: members are told to wait so long, and a new leader awaits known members
+JOIN_TURN_SECONDS: Final = 0.005  # of each join: members are told to wait for them, and a new leader awaits its members
 QUEUE_NOTICE_SECONDS: Final = 0.25  # in the queue, until a member is told to wait
 WELCOME_ALIVE_SECONDS_MAX: Final = 30.0  # unanswered, though the assigner answers neighbours: then hello is said again
 WELCOME_SECONDS_MAX: Final = 300.0  # a member waits so long for its welcome: a queue of twenty thousand is that long
@@ -70,7 +70,7 @@ OUTBOX_BYTES_MAX: Final = 32 << 20  # not yet read by one member: deltas of a la
 # --- groups that begin in drained channels
 READING_AT_ONCE: Final = 8  # drained channels of a lane and cluster that a group is granted at once, the oldest first
 READING_LOOK_SECONDS: Final = 0.5  # between two looks at how far a group with members has read
-READING_IDLE_LOOK_SECONDS: Final = 30.0  # between two looks at progress in drained channels while the group has no members
+READING_IDLE_LOOK_SECONDS: Final = 30.0  # between two looks at how far a group without members has read
 DRAINED_TIME_SLACK_SECONDS: Final = 3_600.0  # how far ahead of a broker's clock records may be dated
 STARTS_AT_ONCE: Final = 16  # starts of one group that are written at the same time
 UNREAD_RANGES_MAX: Final = 256  # of one channel and group, that an event names; further ones are joined to the last

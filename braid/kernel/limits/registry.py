@@ -36,7 +36,7 @@ WATCH_SILENCE_SECONDS: Final = 3.0  # without any, its registry may be frozen: a
 COPIES_LOOK_SECONDS: Final = 0.5  # between two looks at a reassignment under way
 COPIES_RETRY_SECONDS: Final = 5.0  # after one that could not go on: a broker is away, a request failed
 REASSIGNED_AT_ONCE: Final = 20  # partitions of a cluster on their way because of us
-REASSIGN_BYTES_PER_S: Final = 32 << 20  # that each broker may send and receive for new copies, unless declared otherwise
+REASSIGN_BYTES_PER_S: Final = 32 << 20  # that each broker may send and take for new copies, unless declared otherwise
 
 # --- mesh marks
 RESTORE_ROUTE_GAP: Final = 1_000_000  # a route found to be older than its producers counts on beyond theirs

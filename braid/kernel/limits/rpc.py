@@ -12,7 +12,7 @@ DECIDE_RETRIES_MAX: Final = 8  # conflicts before a command is refused
 # --- rpc
 CHANNELS_KEPT_MAX: Final = 64  # connections of one process; beyond it those to vanished replicas are closed
 LIST_ENDPOINTS_SECONDS: Final = 1.0  # one replica's answer about the mesh; then the next is asked
-LEADER_WAIT_SECONDS: Final = 1.0  # of a replica that is asked for the leader while there is none, before it answers that
+LEADER_WAIT_SECONDS: Final = 1.0  # of a replica that is asked for the leader while there is none, until it says so
 LEADER_WAIT_LOOK_SECONDS: Final = 0.05  # between two looks meanwhile; all who wait share one read of the store
 LEADER_PROBE_SECONDS: Final = 0.5  # a silent leader must answer within it, or the directory is asked again
 REDIRECT_WAIT_SECONDS: Final = (0.02, 0.5)  # first and longest wait while no leader is known
