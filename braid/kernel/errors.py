@@ -185,11 +185,11 @@ class ClusterUnavailable(Unavailable):
 
 
 class ClusterAccessDenied(ClusterUnavailable):
-    """A Kafka cluster answers this client and refuses it: its password, its certificate, or what it may do there.
+    """This client has no access to a Kafka cluster: the cluster refuses it, or its security profile forbids it.
 
-    It says nothing about the cluster: nobody reports it as unreachable for this. `metadata['access']` is
-    `authentication` or `authorization`, or `withheld`: this client's security profile does not allow the address, so
-    nothing was sent there.
+    It says nothing about the cluster's health, so no client reports the cluster as unreachable for it.
+    `metadata['access']` is `authentication` (password or certificate), `authorization` (permissions) or `withheld`:
+    this client's security profile does not allow the address, so nothing was sent there.
     """
 
     code = Code.PERMISSION_DENIED

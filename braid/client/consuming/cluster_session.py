@@ -214,7 +214,7 @@ class ClusterSession:
         for name, why in denied.items():
             if now - self._denied_at.get(name, -inf) >= DENIED_AGAIN_SECONDS:
                 self._denied_at[name] = now
-                _log.error("cluster %s refuses this client, nothing is fetched there: %s", name, why)
+                _log.error("cluster %s gives this client no access, nothing is fetched there: %s", name, why)
 
     def _contacts(self) -> dict[str, Contact]:
         """Returns by cluster, in order of names, how it answers any of the consumers."""

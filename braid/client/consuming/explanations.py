@@ -109,7 +109,7 @@ def silent(work: LeaseWork, seen: Sight) -> Iterator[str]:
     cluster = work.lease.cluster.name
     contact = seen.contacts.get(cluster, Contact())
     if contact.denied:
-        yield f"cluster {cluster} refuses this client: {contact.denied}"
+        yield f"cluster {cluster} gives this client no access: {contact.denied}"
     seconds = silent_seconds(contact)
     if seconds > CLUSTER_REACHED_SECONDS:
         yield f"cluster {cluster} has answered nothing for {seconds:.0f} s"
