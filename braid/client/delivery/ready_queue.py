@@ -161,7 +161,7 @@ class ReadyQueue:
         self.waiters.wake_all()
 
     def close(self) -> None:
-        """Returns None to every handler that waits."""
+        """Gives None to every handler that waits."""
         self.recall()
         self._closed = True
         self.waiters.wake_all()

@@ -101,7 +101,7 @@ def check_incarnation_events(response: wire.WatchResponse) -> None:
 
 
 def read_batches(events: Iterable[wire.Event]) -> Sequence[EventBatch]:
-    """Yields the batches among a watch's events; ignores heads, deletions of folded prefixes and unknown keys.
+    """Returns the batches among a watch's events; ignores heads, deletions of folded prefixes and unknown keys.
 
     Raises:
         CorruptHistory: a batch does not decode.

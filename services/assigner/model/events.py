@@ -170,7 +170,7 @@ class MembershipEnded:
 def released(
     leases: Sequence[LeaseGrant], reason: ReleaseReason, commit_waived: Collection[str] = frozenset()
 ) -> "list[LeasesReleased]":
-    """Yields the events that free leases, each small enough for one append; an interruption orphans the rest."""
+    """Returns the events that free leases, each small enough for one append; an interruption orphans the rest."""
     parts = [leases[at : at + _RELEASES_PER_EVENT] for at in range(0, len(leases), _RELEASES_PER_EVENT)]
     return [
         LeasesReleased(tuple(part), reason, tuple(each.lease for each in part if each.lease in commit_waived))

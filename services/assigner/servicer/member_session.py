@@ -334,7 +334,7 @@ class MemberSession:
             self._term.keeper(self.key.group).measured(self.key.member, samples)
 
     def _given_back(self, message: join_pb2.Acknowledge) -> None:
-        """Returns leases that the member gives back; those it never got or gave back before cost no decision."""
+        """Frees leases that the member gives back; those it never got or gave back before cost no decision."""
         releases = tuple(
             Release(each.lease, each.epoch, each.commit_waived)
             for each in message.released
