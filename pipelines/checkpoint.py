@@ -19,7 +19,7 @@ _SPARKS: Final = ("metadata", "offsets", "commits")
 
 @dataclass(frozen=True)
 class Binding:
-    """Whose a checkpoint is. `table` is the table's identity, not its place."""
+    """The owner of a checkpoint: its stream, group and table. `table` is the table's identity, not its place."""
 
     stream: str
     group: str
@@ -27,7 +27,7 @@ class Binding:
 
 
 def check(checkpoint: Path, stream: str, group: str, table: str | None) -> None:
-    """Refuses a checkpoint that is another query's, before anything starts.
+    """Refuses a checkpoint that belongs to another query, before anything starts.
 
     Args:
         checkpoint: Its directory, which may not exist.
@@ -57,7 +57,7 @@ def check(checkpoint: Path, stream: str, group: str, table: str | None) -> None:
 
 
 def bind(checkpoint: Path, binding: Binding) -> None:
-    """Notes whose a checkpoint is; does nothing when it is noted.
+    """Writes the note that says whose a checkpoint is; does nothing if it exists.
 
     Raises:
         Invalid: the directory cannot be written.

@@ -1,4 +1,4 @@
-"""What the jobs' commands share: how they begin, stop, report and end.
+"""Parts that the jobs' commands share: arguments, start, progress, errors and exit codes.
 
 Exit codes are the `braid` command's: 0 done, 2 wrong usage, 3 not reachable, 4 refused. The ready line goes to stdout,
 progress to stderr as one JSON object a line.
@@ -55,12 +55,12 @@ def say(event: str, **facts: Fact) -> None:
 
 
 def ready(text: str) -> None:
-    """Writes a line for whoever started the command to stdout."""
+    """Writes a line to stdout for the process that started the command."""
     print(text, flush=True)
 
 
 def run(name: str, job: Callable[[threading.Event], None]) -> int:
-    """Runs a job until it ends or is told to.
+    """Runs a job until it ends or is told to stop.
 
     Args:
         name: Of the command, before its errors.
@@ -85,7 +85,7 @@ def run(name: str, job: Callable[[threading.Event], None]) -> int:
 
 
 def fail(name: str, error: BraidError) -> int:
-    """Says what went wrong and what to try; returns the exit code."""
+    """Reports an error and its remedy; returns the exit code."""
     where = f"{error.field}: " if error.field and error.field not in error.message else ""
     lines = [f"{name}: {where}{error.message}", *([f"  try: {error.remedy}"] if error.remedy else [])]
     print("\n".join(lines), file=sys.stderr, flush=True)
@@ -103,7 +103,7 @@ def parser(prog: str, description: str, examples: Sequence[str]) -> argparse.Arg
 
 
 def add_source(arguments: argparse.ArgumentParser, *, required: bool) -> None:
-    """What to read, and where the table is."""
+    """Adds the arguments for the stream and the table."""
     arguments.add_argument(
         "--endpoint", default="", help="any replica of any service, host:port (default: of the mesh that `braid` finds)"
     )
@@ -114,14 +114,14 @@ def add_source(arguments: argparse.ArgumentParser, *, required: bool) -> None:
 
 
 def add_spark(arguments: argparse.ArgumentParser) -> None:
-    """How Spark runs."""
+    """Adds the arguments for Spark."""
     arguments.add_argument("--master", default="", help="Spark's master (default: two cores of this machine)")
     arguments.add_argument("--driver-memory", default="768m", help="heap of the driver (default: %(default)s)")
     arguments.add_argument("--tasks", type=_positive, default=2, help="merge side by side (default: %(default)s)")
 
 
 def check_source(given: argparse.Namespace) -> None:
-    """Finds the mesh where none is named. Raises `Invalid` for names out of form, or where there is none."""
+    """Finds the mesh if none is named. Raises `Invalid` for names out of form, or if there is no mesh."""
     try:
         given.endpoint = given.endpoint or braid.find_endpoint()
     except Invalid as error:
@@ -134,7 +134,7 @@ def check_source(given: argparse.Namespace) -> None:
 
 
 def check_mesh(given: argparse.Namespace) -> None:
-    """Asks the mesh whether the stream and lanes exist, before Spark words it at length.
+    """Asks the mesh whether the stream and lanes exist, because Spark's own error would be long.
 
     Raises:
         NotFound: it does not.
@@ -154,7 +154,7 @@ def check_mesh(given: argparse.Namespace) -> None:
 
 
 def lanes_of(given: argparse.Namespace) -> tuple[str, ...]:
-    """The lanes asked for; none for the default."""
+    """Returns the lanes asked for; none for the default."""
     return tuple(filter(None, given.lanes.split(",")))
 
 
@@ -184,7 +184,7 @@ def parse_time(text: str, now: datetime, field: str) -> datetime:
 
 
 def raised_in_spark(text: str) -> BraidError | None:
-    """The error of ours that a process of Spark's raised, found in Spark's account of it; None when there is none."""
+    """Returns Braid's error from one of Spark's processes, read from Spark's message; None if there is none."""
     found = _RAISED.findall(text)
     if not found:
         return None
@@ -196,7 +196,7 @@ def raised_in_spark(text: str) -> BraidError | None:
 
 
 def spark_error(error: PySparkException | Py4JError | ConnectionError) -> BraidError:
-    """What a failure that came through Spark means for the user."""
+    """Returns the user's error for a failure that came through Spark."""
     if found := raised_in_spark(str(error)):
         return found
     again = "start the job again with the same arguments: it goes on where it was"
@@ -206,7 +206,7 @@ def spark_error(error: PySparkException | Py4JError | ConnectionError) -> BraidE
 
 
 def unless_stopped(spark: SparkSession, stop: threading.Event, work: Callable[[], T]) -> T | None:
-    """Runs a Spark job in this thread, which is the session's; another cancels it when told to stop.
+    """Runs a Spark job in this thread, which owns the session; another thread cancels it when told to stop.
 
     Returns:
         What it returned; None when it was stopped.
@@ -234,14 +234,14 @@ def _cancel_when(spark: SparkSession, stop: threading.Event, done: threading.Eve
 
 
 def summary_of(account: str) -> str:
-    """The line of a long account that says what happened: the last error named, else the first line."""
+    """Returns the line of a long error text that says what happened: the last error named, else the first line."""
     raised = _CAUSE.findall(account)
     lines = account.strip().splitlines()
     return str(raised[-1]).strip() if raised else (lines[0] if lines else "no reason given")
 
 
 def stop_spark(spark: SparkSession) -> None:
-    """Ends Spark, also one that has ended by itself."""
+    """Stops Spark, even if it has ended by itself."""
     try:
         spark.stop()
     except (Py4JError, ConnectionError) as error:
@@ -249,7 +249,7 @@ def stop_spark(spark: SparkSession) -> None:
 
 
 def now_ms() -> int:
-    """Milliseconds since the epoch."""
+    """Returns the time in milliseconds since the epoch."""
     return time.time_ns() // 1_000_000
 
 

@@ -59,7 +59,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def arguments() -> argparse.ArgumentParser:
-    """The command line."""
+    """Defines and reads the command line."""
     parser = commands.parser(
         "pipelines.event_store",
         "Keeps a stream as a table: every record once, in order per key and producer.",
@@ -87,7 +87,7 @@ def arguments() -> argparse.ArgumentParser:
 
 
 def run(given: argparse.Namespace, stop: threading.Event) -> None:
-    """Checks everything that can be checked, starts Spark, keeps the query running until told to stop.
+    """Checks everything that can be checked, starts Spark, and keeps the query running until told to stop.
 
     Raises:
         BraidError: what is asked cannot be done, or the query failed too often.
@@ -106,7 +106,7 @@ def run(given: argparse.Namespace, stop: threading.Event) -> None:
 
 
 def take_table(given: argparse.Namespace) -> TableWriter:
-    """Opens the table, and binds the checkpoint to it. Raises `BraidError` when either is another's."""
+    """Opens the table, and binds the checkpoint to it. Raises `BraidError` if either belongs to another query."""
     found = directory.current(given.table)
     checkpoint.check(given.checkpoint, given.stream, given.group, found.table if found else None)
     writer = TableWriter.open(given.table, stream=given.stream, table_format=given.format, clock_ms=commands.now_ms)
@@ -127,7 +127,7 @@ def check_arguments(given: argparse.Namespace) -> None:
 
 
 class EventStoreJob:
-    """One streaming query after another, each with the table opened anew.
+    """Runs one streaming query after another, each with the table opened anew.
 
     Args:
         given: The command line.
@@ -164,7 +164,7 @@ class EventStoreJob:
         say("stopped", rows=self._writer.manifest.rows if self._writer else None)
 
     def merge(self, frame: DataFrame, batch: int) -> None:
-        """What Spark calls with every micro-batch, perhaps again with one it called with before."""
+        """Merges a micro-batch; Spark calls this for each one, perhaps again for one it has called before."""
         if self._writer is None:
             raise Unavailable("the table is not open")
         begun = time.monotonic()
@@ -204,7 +204,7 @@ class EventStoreJob:
         return sink.trigger(processingTime=f"{round(given.trigger_seconds * 1_000)} milliseconds").start()
 
     def _watch(self, query: StreamingQuery, stop: threading.Event) -> str | None:
-        """Waits until the query ends; returns Spark's account of its failure, None without one."""
+        """Waits until the query ends; returns Spark's error text, None without an error."""
         while query.isActive and not stop.is_set():
             self._announce(query)
             stop.wait(PIPELINE_POLL_SECONDS)

@@ -1,8 +1,8 @@
 """From a Spark frame of the `braid` source to a committed batch of a table.
 
-One job: every row gets its identity, Spark brings the rows of a bucket together and sorts them (spilling to disk past
-its memory), tasks merge their buckets and one commit makes them part of the table (`sink`). Spark may run a task twice:
-of two attempts one reports, the other's files are litter. The frame is evaluated once.
+It is one job. Every row gets its identity. Spark brings the rows of a bucket together and sorts them (spilling to disk
+past its memory). Tasks merge their buckets, and one commit makes them part of the table (`sink`). Spark may run a task
+twice: then one attempt reports, and the other's files are litter. The frame is evaluated once.
 """
 
 from typing import NamedTuple
@@ -21,7 +21,7 @@ from pipelines.table.writer import TableWriter
 
 
 class Merged(NamedTuple):
-    """What a batch came to: rows new to the table, rows merged away, and the table after it."""
+    """The result of a batch: new rows, rows merged away, and the table after it."""
 
     added: int
     repeats: int
@@ -66,7 +66,7 @@ def identified(frame: DataFrame, buckets: int) -> DataFrame:
 
 
 def grouped(rows: DataFrame, tasks: int) -> DataFrame:
-    """Rows with whole buckets together, in the order a task merges them in; the same copy always comes first."""
+    """Brings the rows of a bucket together, in the order of merging; of equal identities the same copy is first."""
     order = (BUCKET, "producer", "sequence", "cluster", "topic", "partition", "offset")
     return rows.repartition(tasks, BUCKET).sortWithinPartitions(*order)
 

@@ -1,4 +1,4 @@
-"""Bounds and timeouts of the event-store table, each with its why. Seconds unless named."""
+"""Bounds and timeouts of the event-store table, each with its reason. Seconds unless a name says otherwise."""
 
 from typing import Final
 

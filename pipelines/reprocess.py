@@ -37,7 +37,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def arguments() -> argparse.ArgumentParser:
-    """The command line."""
+    """Defines and reads the command line."""
     parser = commands.parser(
         "pipelines.reprocess",
         "Reads a range of time of a stream into a table: every record once, in order per key and producer.",
@@ -77,7 +77,7 @@ def run(given: argparse.Namespace, stop: threading.Event) -> None:
 
 
 def range_of(given: argparse.Namespace, now: datetime) -> list[Slice]:
-    """The slices asked for. Raises `Invalid` naming the argument."""
+    """Returns the slices asked for. Raises `Invalid` naming the argument."""
     if given.slice_minutes <= 0:
         raise Invalid("must be positive", field="--slice-minutes", remedy="leave it out")
     start = commands.parse_time(given.start, now, "--from")
@@ -88,7 +88,7 @@ def range_of(given: argparse.Namespace, now: datetime) -> list[Slice]:
 def merge_slices(
     given: argparse.Namespace, spark: SparkSession, writer: TableWriter, parts: Sequence[Slice], stop: threading.Event
 ) -> int:
-    """Merges the slices, telling of each; returns how many it came to."""
+    """Merges the slices and reports each; returns how many there were."""
     for number, part in enumerate(parts, 1):
         begun = time.monotonic()
         frame = read(given, spark, part)
@@ -110,7 +110,7 @@ def merge_slices(
 
 
 def read(given: argparse.Namespace, spark: SparkSession, part: Slice) -> DataFrame:
-    """The records of a slice."""
+    """Reads the records of a slice."""
     source = (
         spark.read.format("braid")
         .option("endpoint", given.endpoint)

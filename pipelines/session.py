@@ -15,7 +15,7 @@ CORES: Final = 2
 
 
 def local_master(cores: int = CORES) -> str:
-    """Spark on this machine; unlike plain `local[n]` it runs a failed task again."""
+    """Returns Spark's master for this machine; unlike plain `local[n]` it runs a failed task again."""
     return f"local[{cores},{SPARK_TASK_ATTEMPTS}]"
 
 
@@ -55,6 +55,6 @@ def spark_session(
 
 
 def package_path(inherited: str) -> str:
-    """A PYTHONPATH on which `pipelines` is found, wherever it was started from."""
+    """Returns a PYTHONPATH on which `pipelines` is found, wherever it was started from."""
     root = str(Path(__file__).resolve().parent.parent)
     return os.pathsep.join(dict.fromkeys([root, *filter(None, inherited.split(os.pathsep))]))

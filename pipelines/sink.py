@@ -23,7 +23,7 @@ FORMAT: Final = "braid-table"
 
 @dataclass
 class Report(WriterCommitMessage):
-    """What one task staged, as JSON, part by part."""
+    """The result of one task: what it staged, as JSON, part by part."""
 
     staged: Sequence[str]
 
@@ -60,17 +60,17 @@ class TableSinkWriter(DataSourceArrowWriter):
         commit_staged(self._job.directory, self._job.base, list(_staged(messages)))
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Nothing: what was staged is litter, and the next opening sweeps it."""
+        """Does nothing: staged files are litter, and the next opening deletes them."""
 
 
 def job_to_options(job: MergeJob) -> Mapping[str, str]:
-    """A merge as Spark carries it to its processes: options are text."""
+    """Writes a merge job as options, which are text, for Spark's processes."""
     seen = json.dumps({str(bucket): name for bucket, name in job.seen.items()})
     return {"table": str(job.directory), "base": str(job.base), "seen": seen}
 
 
 def job_from_options(options: Mapping[str, str]) -> MergeJob:
-    """The other way."""
+    """Reads a merge job from options."""
     seen = {int(bucket): str(name) for bucket, name in json.loads(options["seen"]).items()}
     return MergeJob(Path(options["table"]), int(options["base"]), seen)
 

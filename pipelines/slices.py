@@ -1,4 +1,4 @@
-"""How a range of time is cut into the parts that are read one after another. Pure."""
+"""Cuts a range of time into slices that are read one after another. Pure."""
 
 import itertools
 from datetime import datetime, timedelta
@@ -9,14 +9,14 @@ from pipelines.limits import PIPELINE_SETTLED_SECONDS, PIPELINE_SLICES_MAX
 
 
 class Slice(NamedTuple):
-    """From a time, up to another, which is not in it."""
+    """A part of a time range, without its end."""
 
     start: datetime
     end: datetime
 
 
 def slices(start: datetime, end: datetime, length: timedelta, now: datetime) -> list[Slice]:
-    """Cuts a range into slices that touch.
+    """Cuts a range into slices without gaps.
 
     A log's offset for a time is final only once records of that time have stopped coming: between two slices near the
     present a late record could be missed. So no cut is younger than `PIPELINE_SETTLED_SECONDS`.

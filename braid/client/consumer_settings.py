@@ -1,4 +1,4 @@
-"""What an application may choose about a producer or consumer, checked once at the door."""
+"""Settings that an application may choose for a consumer, checked when the consumer is made."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -184,7 +184,7 @@ class Backlog:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerSettings:
-    """Of one consumer.
+    """Settings of one consumer, as `Mesh.consumer` takes them.
 
     Attributes:
         streams: Names of the streams to consume.

@@ -49,7 +49,7 @@ _log: Final = logging.getLogger("braid.client")
 
 
 class MeshOfStreams:
-    """What every mesh offers, wherever its routes and leases come from."""
+    """The producers and consumers that every mesh offers, wherever its routes and leases come from."""
 
     _cluster_watch: ClusterSession | None = None  # where there is a registry to tell
 
@@ -62,7 +62,7 @@ class MeshOfStreams:
 
     @property
     def client_id(self) -> str:
-        """Who connects, as people see it: what was given, else a name that no other process has."""
+        """The client id that people see: the one given, else a name that no other process has."""
         return self._client_id
 
     def producer(
@@ -158,13 +158,13 @@ class MeshOfStreams:
         on_route: Callable[[RouteTable], None],
         on_refused: Callable[[BraidError], None],
     ) -> RouteSource:
-        """Where the routes come from of a new producer that writes to some lanes only; to all when it names none."""
+        """Opens the routes of a new producer that writes to some lanes only; to all when it names none."""
         raise NotImplementedError
 
     def _leases(
         self, settings: ConsumerSettings, listener: LeaseListener, loads: Callable[[], join_pb2.Heartbeat]
     ) -> LeaseKeeper:
-        """Where a new consumer's leases come from."""
+        """Opens the leases of a new consumer."""
         raise NotImplementedError
 
 
@@ -216,7 +216,7 @@ class Mesh(MeshOfStreams):
         await self._directory.close()
 
     def service(self, name: str) -> ServiceClient:
-        """A client of one service's control API (`registry`, `assigner`, …)."""
+        """Returns a client of one service's control API (`registry`, `assigner` and others)."""
         return ServiceClient(self._directory, name, self._host, principal=self._client_id)
 
     def _routes(

@@ -1,4 +1,4 @@
-"""Which answers to a hello are final."""
+"""Decides which errors in answer to a hello are final."""
 
 from typing import Final
 
@@ -8,10 +8,10 @@ _FINAL: Final = (Code.NOT_FOUND, Code.INVALID_ARGUMENT, Code.PERMISSION_DENIED, 
 
 
 def is_final(error: BraidError) -> bool:
-    """Whether saying hello again cannot mend it.
+    """Whether saying hello again cannot help.
 
-    A replica that does not speak our protocol version says what to do. Who answers UNIMPLEMENTED without advice is no
-    replica but a stranger on the port of one that is gone.
+    A replica that does not speak our protocol version says what to do. If UNIMPLEMENTED comes without advice, another
+    program listens on the port of a replica that is gone.
     """
     if isinstance(error, GroupOccupied):  # said only to whoever would register the group
         return True
@@ -19,5 +19,5 @@ def is_final(error: BraidError) -> bool:
 
 
 def is_strange(error: BraidError) -> bool:
-    """Whether something else than a replica answered: another address has to be found."""
+    """Whether another program than a replica answered: another address must be found."""
     return error.code is Code.UNIMPLEMENTED and not error.remedy

@@ -1,6 +1,6 @@
-"""Tasks an application does not see: one that dies must not leave the application waiting for ever.
+"""Background tasks of the SDK: an application never waits for one that has died.
 
-And long work in one coroutine, in turns (`Turns`), so that everything else on the event loop gets its own in between.
+`Turns` divides long work in one coroutine, so that other tasks on the event loop run in between.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ Run = Callable[[], Coroutine[object, object, object]]
 
 
 def watched(tasks: Tasks, run: Run, name: str, died: Callable[[BraidError], None]) -> Task:
-    """Starts a task whose death by an error is told to `died`, beside what the host does about it."""
+    """Starts a task; if it dies of an error, `died` is called with it, beside what the host does."""
 
     async def watch() -> None:
         try:
@@ -32,7 +32,7 @@ def watched(tasks: Tasks, run: Run, name: str, died: Callable[[BraidError], None
 
 
 async def race(tasks: Tasks, name: str, *runs: Run) -> None:
-    """Runs these side by side until the first ends, and ends the others. Raises what the first to fail raised."""
+    """Runs tasks side by side until the first ends, and cancels the others. Raises the error of the first to fail."""
     ended = asyncio.Event()
     errors: list[Exception] = []
 
@@ -73,7 +73,7 @@ async def hanging_up(tasks: Tasks, call: DuplexCall) -> AsyncIterator[None]:
 
 
 async def within(clock: Clock, deadline: Callable[[], float], wait: Callable[[], Awaitable[T]]) -> T:
-    """What `wait` comes back with, before a deadline (`Clock.elapsed`) that may move while it is waited for.
+    """Returns what `wait` returns, before a deadline (`Clock.elapsed`) that may move meanwhile.
 
     Raises:
         TimeoutError: the deadline passed.
@@ -86,21 +86,21 @@ async def within(clock: Clock, deadline: Callable[[], float], wait: Callable[[],
 
 
 async def happens(event: asyncio.Event, seconds: float) -> None:
-    """Waits for an event, at most so long."""
+    """Waits for an event, at most so many seconds."""
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(seconds):
             await event.wait()
 
 
 class Turns:
-    """Counts what was done without waiting: after a few milliseconds, or many records, others have a turn."""
+    """Counts work done without waiting: after a few milliseconds, or many records, other tasks get a turn."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._begin()
 
     async def done(self) -> None:
-        """One record was worked on; waits for others where that was enough of them."""
+        """Counts one record; gives other tasks a turn if that was enough."""
         self._count += 1
         if self._count % RECORDS_BETWEEN_YIELDS:
             return

@@ -1,4 +1,4 @@
-"""Files that hold secrets: read only when nobody else may read or change them, as ssh does with keys."""
+"""Reads files that hold secrets only if no other user may read or change them, as ssh does with keys."""
 
 import os
 import stat
@@ -12,7 +12,7 @@ _OTHERS_OF_ANOTHER: Final = stat.S_IWGRP | stat.S_IRWXO
 
 
 def read_bytes(path: Path) -> tuple[bytes, str]:
-    """A file's content, and what is wrong with its permissions for a file that holds a secret ('' for nothing).
+    """Reads a file that holds a secret; returns its content and what is wrong with its permissions ('' if nothing).
 
     Both are of the same open file, so it cannot be replaced between them. Raises `OSError`.
     """
@@ -21,7 +21,7 @@ def read_bytes(path: Path) -> tuple[bytes, str]:
 
 
 def exposure(path: Path) -> str:
-    """What is wrong with a file's permissions, for one that another library reads. Raises `OSError`."""
+    """Returns what is wrong with a file's permissions, for a file that another library reads. Raises `OSError`."""
     return _exposure(path.stat())
 
 

@@ -68,7 +68,7 @@ _READ_UNCOMMITTED: Final = 0
 
 
 class AioAdmin:
-    """`KafkaAdmin` over requests to brokers and leaders."""
+    """`KafkaAdmin` for a real cluster, over requests to its brokers and leaders."""
 
     def __init__(self, wire: Wire) -> None:
         self._wire = wire
@@ -101,10 +101,11 @@ class AioAdmin:
             try:
                 told = await self._wire.ask(broker, DescribeLogDirsRequest())
             except NotImplementedError as error:
-                raise Refused("brokers older than Kafka 3.3 do not tell the room on their disks") from error
+                raise Refused("brokers older than Kafka 3.3 do not report free disk space") from error
         if told.error_code == CLUSTER_AUTHORIZATION_FAILED:
             raise Refused(
-                f"broker {broker} does not tell us of its disks", remedy="allow our principal to describe the cluster"
+                f"broker {broker} does not report its disks to this client",
+                remedy="allow its principal to describe the cluster",
             )
         check(told.error_code, f"the disks of broker {broker}", need=Need("Describe"))
         return [LogDir(each.total_bytes, each.usable_bytes, each.sizes) for each in told.dirs if not each.error_code]
@@ -265,7 +266,7 @@ class AioAdmin:
         return _head_of(data, offset)
 
     async def _read(self, partition: TopicPartition, offset: int) -> tuple[bytes, ClusterMetadata]:
-        """The batch at an offset, or the one behind it; nothing outside the log. And the metadata it was found by."""
+        """Returns the batch at an offset or the one after it, and its metadata; nothing outside the log."""
         # A broker sends at least one whole batch, however little is asked for.
         topics = [(partition.topic, [(partition.partition, offset, 1)])]
         request = FetchRequest(0, 1, 1, _READ_UNCOMMITTED, topics)
@@ -341,7 +342,7 @@ class AioAdmin:
         return result
 
     async def _raise_too_large(self, topic: str, size: int) -> None:
-        """Why a leader refused so many bytes. What it goes by may be older or newer than what a broker tells now."""
+        """Raises why a leader refused so many bytes; its limit may be older or newer than what a broker now reports."""
         limit = int((await self._config(RESOURCE_TOPIC, topic, ANY_BROKER)).get(MAX_MESSAGE_BYTES, "0"))
         if limit == 0 or size <= limit:
             raise TopicSealed(f"topic {topic} is sealed, or was until just now")
@@ -349,7 +350,7 @@ class AioAdmin:
 
 
 def _described(found: ClusterMetadata) -> dict[str, TopicDescription]:
-    """Topics that are there. Raises `ClusterAccessDenied` for one that may not be seen: it is not gone."""
+    """Returns topics that exist. Raises `ClusterAccessDenied` for one that the client may not see: it is not gone."""
     for name, told in sorted(found.topics.items()):
         if told.error_code in ACCESS_DENIED:
             raise_error(told.error_code, f"topic {name}", need=Need("Describe", name))
@@ -372,7 +373,7 @@ def _leaders(topic: TopicMetadata) -> list[int]:
 
 
 def _by_leader(found: ClusterMetadata, at: Mapping[TopicPartition, int]) -> Mapping[int, dict[TopicPartition, int]]:
-    """What is asked of partitions, by the broker that leads them; those that nobody leads are left out."""
+    """Groups requests by the broker that leads each partition; partitions without a leader are left out."""
     grouped: dict[int, dict[TopicPartition, int]] = defaultdict(dict)
     for partition, asked in at.items():
         if (leader := leader_of(found, partition)) >= 0:
@@ -381,7 +382,7 @@ def _by_leader(found: ClusterMetadata, at: Mapping[TopicPartition, int]) -> Mapp
 
 
 def _batch(value: bytes, timestamp_ms: int) -> bytes:
-    """One record in a batch of its own, uncompressed, of no producer."""
+    """Builds a batch of one record, uncompressed, of no producer."""
     builder: Any = DefaultRecordBatchBuilder(
         MAGIC, 0, is_transactional=0, producer_id=-1, producer_epoch=-1, base_sequence=-1, batch_size=len(value) + 1024
     )
@@ -390,7 +391,7 @@ def _batch(value: bytes, timestamp_ms: int) -> bytes:
 
 
 def _head_of(data: bytes, offset: int) -> BatchHead | None:
-    """The head of a batch, unless it does not hold an offset."""
+    """Returns the head of a batch, unless the batch does not hold an offset."""
     if len(data) < HEAD.size:
         return None
     base, _, epoch, magic, _, _, last_delta, _, _, producer, _, sequence, _ = HEAD.unpack_from(data)

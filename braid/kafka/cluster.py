@@ -25,10 +25,10 @@ from braid.kernel.ports import (
 
 
 class AioKafka:
-    """`Kafka` over aiokafka."""
+    """The `Kafka` port over aiokafka."""
 
     def __init__(self, client_id: str, profiles: Profiles | None = None) -> None:
-        """Reaches clusters as `client_id`.
+        """Connects to clusters as `client_id`.
 
         Args:
             client_id: For the brokers' logs and quotas.

@@ -1,4 +1,4 @@
-"""Which partition a key belongs to: Kafka's murmur2, so that every client in every language agrees."""
+"""Chooses the partition of a key: Kafka's murmur2, so that every client in every language agrees."""
 
 from functools import lru_cache
 from typing import Final
@@ -26,11 +26,11 @@ def murmur2(data: bytes) -> int:
 
 
 def partition_of(key: bytes, partitions: int) -> int:
-    """The partition of a key among `partitions`, as Kafka's default partitioner places it."""
+    """Returns the partition of a key among `partitions`, as Kafka's default partitioner places it."""
     return (_remembered(key) if len(key) <= HASHED_KEY_BYTES_MAX else murmur2(key) & 0x7FFFFFFF) % partitions
 
 
 @lru_cache(HASHED_KEYS_MAX)
 def _remembered(key: bytes) -> int:
-    """Keys come again and again, and hashing one takes longer than anything else that is done to a record."""
+    """Caches the hashes of keys: keys repeat, and hashing one costs more than all other work on a record."""
     return murmur2(key) & 0x7FFFFFFF

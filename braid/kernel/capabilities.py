@@ -1,4 +1,4 @@
-"""Names of what a client's SDK can do, as it says when it opens a stream to the registry."""
+"""Names of the capabilities that a client's SDK states when it opens a stream to the registry."""
 
 from typing import Final
 

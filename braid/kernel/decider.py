@@ -16,7 +16,7 @@ E = TypeVar("E")
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """Who asks, why and when: travels with every command and is written beside every event it leads to.
+    """Who asks, why and when: the context of a command, recorded with every event that the command leads to.
 
     Attributes:
         now_ms: Wall clock of the deciding process, milliseconds since the epoch, read once by the shell.
@@ -39,11 +39,14 @@ class Decider(Protocol[S, C_contra, E]):
     """Pure rules of one kind of history. Time, ids and random choices come inside the command or the context."""
 
     def initial(self, history: str) -> S:
-        """The state of a history nothing was appended to; `history` is its id within its kind."""
+        """Returns the state of a history without events; `history` is its id within its kind."""
         ...
 
     def decide(self, state: S, command: C_contra, context: Context) -> Sequence[E]:
-        """Returns the events the command leads to (none when there is nothing to do). Raises `BraidError` to refuse."""
+        """Returns the events that the command leads to; none when there is nothing to do.
+
+        Raises `BraidError` to refuse.
+        """
         ...
 
     def evolve(self, state: S, event: E, context: Context) -> S:
@@ -52,10 +55,10 @@ class Decider(Protocol[S, C_contra, E]):
 
 
 class EventCodec(Protocol[S, E]):
-    """The bridge between events in memory and protobuf at rest, for one kind of history."""
+    """Converts events of one kind of history between values in memory and protobuf at rest."""
 
     def encode(self, event: E, context: Context) -> bytes:
-        """An event with its metadata, as bytes."""
+        """Returns an event with its metadata as bytes."""
         ...
 
     def decode(self, data: bytes) -> tuple[E, Context]:
@@ -63,7 +66,7 @@ class EventCodec(Protocol[S, E]):
         ...
 
     def encode_state(self, state: S) -> bytes:
-        """A state as bytes, for snapshots; equal states give equal bytes."""
+        """Returns a state as bytes, for snapshots; equal states give equal bytes."""
         ...
 
     def decode_state(self, data: bytes) -> S:
@@ -73,8 +76,8 @@ class EventCodec(Protocol[S, E]):
 
 @runtime_checkable
 class PiecewiseCodec(Protocol):
-    """What a codec of states that may be large has besides: writing one of those at once would hold everybody up."""
+    """An `EventCodec` that can also encode a large state in pieces, so that no step holds up the event loop."""
 
     def state_pieces(self, state: object) -> Iterator[bytes]:
-        """What put together is `encode_state`'s, in pieces that are made when they are asked for."""
+        """Yields pieces that joined give the bytes of `encode_state`; each piece is made when it is asked for."""
         ...

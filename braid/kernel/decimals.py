@@ -1,4 +1,4 @@
-"""Decimal numbers in bytes, many at once. Pure."""
+"""Reads decimal numbers out of bytes, many at once. Pure."""
 
 from typing import Final
 
@@ -25,7 +25,7 @@ _STEPS: Final = tuple(
 
 
 def decimals(data: memoryview, starts: NDArray[np.int64], size: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """The numbers of so many digits, 1 to 16, that stand at places, and which of them are digits and nothing else."""
+    """Reads numbers of `size` digits (1 to 16) at many places, and says at which places all bytes are digits."""
     high = np.zeros(len(starts), np.uint64)
     if size < _WORD:
         digits = pieces_at(data, starts, np.dtype(f"V{size}")).view(np.uint8).reshape(-1, size)

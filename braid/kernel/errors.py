@@ -32,7 +32,7 @@ class Code(Enum):
 
 
 class BraidError(Exception):
-    """Root of every error Braid raises on purpose.
+    """Root of every error that Braid raises on purpose.
 
     Attributes:
         message: What happened, in one sentence.
@@ -199,7 +199,7 @@ class ClusterUnavailable(Unavailable):
 
 
 class ClusterAccessDenied(ClusterUnavailable):
-    """A Kafka cluster answers this client and refuses it: its password, its certificate, or what it may do there.
+    """This client has no access to a Kafka cluster: the cluster refuses it, or its security profile forbids it.
 
     It says nothing about the cluster: nobody reports it as unreachable for this. `metadata['access']` is
     `authentication` or `authorization`, or `withheld`: this client's security profile does not allow the address, so

@@ -41,7 +41,7 @@ def parse_ranges(text: str, field: str) -> OffsetRanges:
 
 
 def united(ranges: Iterable[OffsetRange]) -> OffsetRanges:
-    """The same offsets as the fewest ranges, in order."""
+    """Returns the same offsets as the fewest ranges, in order."""
     made: list[OffsetRange] = []
     for each in sorted(ranges):
         before = made[-1] if made else None

@@ -1,4 +1,7 @@
-"""Records of one partition as columns: where keys, values and chosen headers lie in bytes, and no object a record."""
+"""Records of one partition as columns: places of keys, values and chosen headers in bytes.
+
+No object for each record.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +18,7 @@ _Kind = TypeVar("_Kind", bound=np.generic)
 
 
 class Cells(NamedTuple):
-    """One piece of bytes a record, in order: none begins before the one before it ends.
+    """One piece of bytes for each record, in order: none begins before the one before it ends.
 
     Attributes:
         starts: Where each begins, int64; of a null one it means nothing but keeps the order.
@@ -26,7 +29,7 @@ class Cells(NamedTuple):
     sizes: NDArray[np.int64]
 
     def of(self, chosen: slice | NDArray[np.bool_]) -> "Cells":
-        """Those of some records."""
+        """Returns the cells of some of the records."""
         return Cells(self.starts[chosen], self.sizes[chosen])
 
 
@@ -62,7 +65,7 @@ class RecordColumns:
         return len(self.offsets)
 
     def of(self, chosen: slice | NDArray[np.bool_]) -> "RecordColumns":
-        """The columns of some of the records."""
+        """Returns the columns of some of the records."""
         return RecordColumns(
             self.data,
             self.offsets[chosen],
@@ -82,13 +85,13 @@ class RecordColumns:
         return self.raws[chosen] if isinstance(chosen, slice) else list(compress(self.raws, chosen.tolist()))
 
     def cell(self, cells: Cells, row: int) -> bytes | None:
-        """The bytes of one cell, None for null: for looking at single records."""
+        """Returns the bytes of one cell, None for null: for looking at single records."""
         start, size = int(cells.starts[row]), int(cells.sizes[row])
         return None if size < 0 else bytes(self.data[start : start + size])
 
 
 def pieces_at(data: memoryview, starts: NDArray[np.int64], kind: np.dtype[_Kind], *, at: int = 0) -> NDArray[_Kind]:
-    """What stands in bytes at many places, each so many bytes behind its start.
+    """Reads pieces of one size at many places in bytes, each so many bytes behind its start.
 
     Args:
         data: The bytes.
@@ -104,7 +107,7 @@ def pieces_at(data: memoryview, starts: NDArray[np.int64], kind: np.dtype[_Kind]
 
 
 def columns_of(records: Sequence["KafkaRecord"], names: Sequence[str]) -> RecordColumns:
-    """Columns of records that are objects already; `names` are the headers asked for."""
+    """Makes columns of records that are objects already; `names` are the headers asked for."""
     by_name = [_last_headers(record) for record in records]
     pieces = [
         piece
@@ -130,7 +133,7 @@ def columns_of(records: Sequence["KafkaRecord"], names: Sequence[str]) -> Record
 
 
 def pieces_in(data: memoryview, cells: Cells) -> list[bytes | None]:
-    """The bytes of every cell, None for null; all at once where they are of one size."""
+    """Returns the bytes of every cell, None for null; all at once if they are of one size."""
     starts, sizes = cells
     if not len(sizes):
         return []
@@ -150,7 +153,7 @@ def pieces_in(data: memoryview, cells: Cells) -> list[bytes | None]:
 
 
 def headers_in(tail: bytes) -> list[tuple[str, bytes]]:
-    """The headers that stand behind a record's value, as Kafka writes them (KIP-98); it was decoded soundly before.
+    """Reads the headers behind a record's value, as Kafka writes them (KIP-98). The record must be sound.
 
     A header's value may be None, whatever its type says: other tools write such.
     """
@@ -167,7 +170,7 @@ def headers_in(tail: bytes) -> list[tuple[str, bytes]]:
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """A zigzag varint, and where it ends."""
+    """Reads a zigzag varint; returns it and the place where it ends."""
     byte = data[at]
     if byte < 0x80:
         return (byte >> 1) ^ -(byte & 1), at + 1

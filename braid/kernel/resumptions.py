@@ -11,7 +11,7 @@ SEQUENCES: Final = 1 << 31  # a producer's sequence counts 0 … 2³¹-1 and beg
 
 
 class Stretch(NamedTuple):
-    """Acknowledged offsets that follow each other, of records whose sequences do; `sequence` is the first one's."""
+    """Consecutive acknowledged offsets of records with consecutive sequences; `sequence` is the first record's."""
 
     first: int
     next: int

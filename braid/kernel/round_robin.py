@@ -1,7 +1,7 @@
-"""Whose turn it is, by deficit round robin (Shreedhar and Varghese, 1995), which charges what was taken. Pure.
+"""Deficit round robin between queues (Shreedhar and Varghese, 1995), charged by what was taken. Pure.
 
-What is taken together may be more than what is left of a turn; then it is owed, and paid with the turns that come. What
-is taken while nobody else waits is lent: it is owed to nobody.
+One take may exceed what is left of a turn; the excess is owed, and paid with later turns. What is taken while no other
+queue waits is lent, and owed to nobody.
 """
 
 from collections import deque
@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 
 class RoundRobin:
-    """Over queues, by name.
+    """Chooses between queues, by name.
 
     Attributes:
         name: Whose turn it is; empty before the first.
@@ -19,7 +19,7 @@ class RoundRobin:
     __slots__ = ("_debts", "_order", "_turn_of", "_waits", "left", "name")
 
     def __init__(self, waits: Callable[[str], bool], turn_of: Callable[[str], int]) -> None:
-        """`waits` says whether something may be taken from a queue, `turn_of` how long its turn is (1 at least)."""
+        """`waits` says whether a queue has something to take; `turn_of` returns how long its turn is (1 at least)."""
         self._waits = waits
         self._turn_of = turn_of
         self._order: deque[str] = deque()
@@ -28,11 +28,11 @@ class RoundRobin:
         self.left = 0
 
     def add(self, name: str) -> None:
-        """One more queue."""
+        """Adds a queue after the others."""
         self._order.append(name)
 
     def next(self) -> str | None:
-        """The queue that is next, whose turn is charged with one; None when nothing may be taken from any."""
+        """Returns the next queue and charges its turn with one; None when no queue has anything to take."""
         if self.left > 0 and self._waits(self.name):
             self.left -= 1
             return self.name
@@ -51,7 +51,7 @@ class RoundRobin:
                 self._pay(name, rounds)
 
     def charge(self, more: int, *, lent: bool) -> None:
-        """So much more was taken than the one that `next` charged; `lent` when nobody else waits."""
+        """Charges for more taken than the one that `next` charged; `lent` when no other queue waits."""
         self.left -= more
         if self.left < 0:
             if not lent:
@@ -59,11 +59,11 @@ class RoundRobin:
             self.left = 0
 
     def end_turn(self) -> None:
-        """Who is next is decided anew."""
+        """Ends the turn: `next` decides anew."""
         self.left = 0
 
     def _pay(self, name: str, turns: int) -> int:
-        """Pays a debt with so many turns; returns what is left of them."""
+        """Pays a debt with so many turns; returns the turns that are left."""
         left = self._turn_of(name) * turns - self._debts.pop(name, 0)
         if left < 0:
             self._debts[name] = -left

@@ -1,8 +1,8 @@
-"""A timing wheel: which keys are due, on a clock the caller reads. It never sleeps and never looks at a clock itself.
+"""A timing wheel: keys and when they are due, on a clock that the caller reads.
 
-A hashed wheel after Varghese and Lauck ("Hashed and Hierarchical Timing Wheels", 1987, scheme 6): scheduling and
-cancelling are O(1), advancing costs what is due plus one visit of each slot passed. Timers further away than one
-turn stay in their slot and are looked at once a turn.
+It never sleeps and never reads a clock itself. It is a hashed wheel after Varghese and Lauck ("Hashed and Hierarchical
+Timing Wheels", 1987, scheme 6): scheduling and cancelling are O(1), advancing costs what is due plus one visit of each
+slot passed. Timers further away than one turn stay in their slot and are checked once a turn.
 """
 
 from collections.abc import Hashable
@@ -48,7 +48,7 @@ class TimerWheel(Generic[Key]):
         self._slots: list[set[Key]] = [set() for _ in range(_SLOTS)]
 
     def __len__(self) -> int:
-        """How many keys wait."""
+        """The number of keys that wait."""
         return len(self._timers)
 
     def __contains__(self, key: Key) -> bool:
@@ -68,7 +68,7 @@ class TimerWheel(Generic[Key]):
         self._slots[tick % _SLOTS].add(key)
 
     def cancel(self, key: Key) -> bool:
-        """Forgets a key; returns whether it was waiting."""
+        """Removes a key; returns whether it was waiting."""
         timer = self._timers.pop(key, None)
         if timer is None:
             return False
@@ -94,7 +94,10 @@ class TimerWheel(Generic[Key]):
         return due
 
     def next_due_ms(self) -> int | None:
-        """The earliest due time, None when nothing waits: how long the caller may sleep. Costs up to one turn."""
+        """Returns the earliest due time, None when no key waits: the caller may sleep until then.
+
+        Costs up to one turn.
+        """
         if not self._timers:
             return None
         first = self._now_ms // self._tick_ms

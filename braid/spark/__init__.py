@@ -1,6 +1,6 @@
 """Braid as a Spark data source and sink: `spark.dataSource.register(braid.spark.BraidDataSource)`.
 
-Needs the extra `spark` of the distribution. What runs in which process is told in `braid.spark.source`.
+It needs the extra `spark` of the distribution. `braid.spark.source` says which part runs in which process.
 """
 
 from braid.spark.rows import SCHEMA

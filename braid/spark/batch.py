@@ -1,4 +1,7 @@
-"""Batch reads: a range of each partition of a stream, without a group, a lease or a trace in the mesh."""
+"""Batch reads: a range of each partition of a stream.
+
+They use no group and no lease, and leave no trace in the mesh.
+"""
 
 import asyncio
 import logging
@@ -45,13 +48,13 @@ class BatchReader(DataSourceReader):
         return [RangePartition((each,)) for each in split(ranges, self._options.min_partitions)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of one task."""
+        """Yields the rows of one task."""
         # Spark makes a task of its own up when nothing is to be read.
         return read_ranges(self._options, partition.value if isinstance(partition, RangePartition) else ())
 
 
 async def batch_ranges(options: ReadOptions) -> list[LogRange]:
-    """The ranges of a batch read as of now, by lease.
+    """Returns the present ranges of a batch read, by lease.
 
     Raises:
         NotFound: no such stream or lane.
@@ -75,7 +78,7 @@ async def batch_ranges(options: ReadOptions) -> list[LogRange]:
 
 
 def _check_leases(places: _Places, name: str, position: Position) -> None:
-    """Refuses offsets of what the stream does not have."""
+    """Refuses offsets of partitions that the stream does not have."""
     strangers = sorted(str(lease) for lease in position if lease not in places) if isinstance(position, Mapping) else []
     if strangers:
         known = ", ".join(str(lease) for lease in list(places)[:4])
@@ -83,7 +86,7 @@ def _check_leases(places: _Places, name: str, position: Position) -> None:
 
 
 class _Offsets(NamedTuple):
-    """What one cluster says of one partition: its log's bounds, and the offsets of the times asked for."""
+    """One cluster's answer about one partition: its log's bounds, and the offsets of the times asked for."""
 
     low: int
     high: int
@@ -92,7 +95,7 @@ class _Offsets(NamedTuple):
 
 
 async def _cluster_ranges(options: ReadOptions, places: _Places) -> list[LogRange]:
-    """The ranges of one cluster's partitions."""
+    """Returns the ranges of one cluster's partitions."""
     answers = await _ask_patiently(options, places)
     return [_range(options, lease, place, answers[lease]) for lease, place in places.items()]
 

@@ -23,11 +23,11 @@ class ProcessLoop:
         self._thread.start()
 
     def submit(self, coroutine: Coroutine[object, object, T]) -> "Future[T]":
-        """Starts a coroutine there."""
+        """Starts a coroutine on the loop."""
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
 
     def call(self, coroutine: Coroutine[object, object, T]) -> T:
-        """Runs a coroutine there and returns its result; interrupted here, it is cancelled there."""
+        """Runs a coroutine on the loop and returns its result; an interrupt here cancels it there."""
         future = self.submit(coroutine)
         try:
             return future.result()
@@ -40,7 +40,7 @@ _current: list[ProcessLoop] = []
 
 
 def process_loop() -> ProcessLoop:
-    """This process's loop."""
+    """Returns this process's loop."""
     if not _current or _current[0].process != os.getpid():
         _current[:] = [ProcessLoop()]
     return _current[0]

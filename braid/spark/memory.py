@@ -1,4 +1,4 @@
-"""How a Spark Python worker keeps the memory it frees.
+"""Makes a Spark Python worker keep the memory that it frees.
 
 Every fetch and every batch of rows is a few megabytes that are freed a moment later. glibc gives them back to the
 kernel, which clears the same pages again for the next fetch: measured, that costs more than receiving the bytes.
@@ -16,14 +16,17 @@ _kept: list[bool] = []
 
 
 def keep_freed_memory() -> bool:
-    """Tells glibc to keep freed memory, up to a bound, for this process; whether it does. Done once a process."""
+    """Tells glibc to keep freed memory, up to a bound, in this process; returns whether that worked.
+
+    Done once a process.
+    """
     if not _kept:
         _kept.append(_told())
     return _kept[0]
 
 
 def _told() -> bool:
-    """Where there is no `mallopt` (macOS, Windows) or another one's (musl's says no), nothing changes."""
+    """Calls `mallopt`. Without it (macOS, Windows), or if it refuses (musl), nothing changes."""
     if not sys.platform.startswith("linux"):
         return False
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)

@@ -1,4 +1,4 @@
-"""What a user may choose about a read or write, checked once at the door. Pure: text in, values or a precise error out.
+"""Options of a read or write, checked when the read or write is made. Pure: text in, values or a precise error out.
 
 Spark hands options over as strings under lower-cased keys; names here are spelled as users write them.
 """
@@ -45,7 +45,7 @@ _log = logging.getLogger("braid.spark")
 
 @dataclass(frozen=True, slots=True)
 class MeshOptions:
-    """How the mesh is reached, and as whom.
+    """Options that name the mesh, the stream and the client.
 
     Attributes:
         endpoint: `host:port`, or several separated by commas.
@@ -64,7 +64,7 @@ class MeshOptions:
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """Of one batch or streaming read.
+    """Options of one batch or streaming read.
 
     Attributes:
         mesh: The mesh and stream.
@@ -98,7 +98,7 @@ class ReadOptions:
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
-    """Of one write.
+    """Options of one write to a stream.
 
     Attributes:
         mesh: The mesh and stream.
@@ -114,7 +114,7 @@ class WriteOptions:
 
 
 def batch_options(options: Mapping[str, str]) -> ReadOptions:
-    """Options of `spark.read`. Raises `Invalid` or `Unsupported` naming the option and the remedy."""
+    """Reads the options of `spark.read`. Raises `Invalid` or `Unsupported` naming the option and the remedy."""
     given = _Given(options, _BATCH)
     return ReadOptions(
         mesh=_mesh(given),
@@ -130,7 +130,7 @@ def batch_options(options: Mapping[str, str]) -> ReadOptions:
 
 
 def stream_options(options: Mapping[str, str]) -> ReadOptions:
-    """Options of `spark.readStream`. Raises `Invalid` or `Unsupported` naming the option and the remedy."""
+    """Reads the options of `spark.readStream`. Raises `Invalid` or `Unsupported` naming the option and the remedy."""
     given = _Given(options, _STREAM)
     if given.flag(_ASYNCHRONOUS, False):
         raise Unsupported(
@@ -169,7 +169,7 @@ def stream_options(options: Mapping[str, str]) -> ReadOptions:
 
 
 def write_options(options: Mapping[str, str]) -> WriteOptions:
-    """Options of a write. Raises `Invalid` naming the option and the remedy."""
+    """Reads the options of a write. Raises `Invalid` naming the option and the remedy."""
     given = _Given(options, _WRITE)
     compression = given.text("compression", "none").lower()
     if compression not in _COMPRESSIONS:
@@ -200,7 +200,7 @@ def _mesh(given: "_Given") -> MeshOptions:
 
 @dataclass(frozen=True, slots=True)
 class _Given:
-    """Options as given, and how each kind of them is read."""
+    """The given options, and a reader for each kind of them."""
 
     options: Mapping[str, str]
     known: tuple[str, ...]
@@ -212,7 +212,7 @@ class _Given:
             self._check_known(name)
 
     def _check_known(self, name: str) -> None:
-        """Refuses what Kafka's source would take and Braid decides itself, and what looks like a typing error."""
+        """Refuses options of Kafka's source that Braid decides itself, and names that look like typing errors."""
         spelled = {each.lower(): each for each in (*self.known, _ASYNCHRONOUS)}
         if name in spelled or name in _SPARKS_OWN or name in ("kafka.client.id", "kafka.client.rack"):
             return
@@ -255,7 +255,7 @@ class _Given:
         return found == "true"
 
     def whole(self, name: str) -> int:
-        """A positive whole number; 0 when it is not given."""
+        """Reads a positive whole number; 0 when it is not given."""
         found = self.text(name, "")
         if not found:
             return 0
@@ -291,7 +291,7 @@ class _Given:
 
 
 def _where(given: _Given) -> Where | None:
-    """A predicate from JSON, as `Where` names its parts in Spark's spelling; texts are UTF-8."""
+    """Reads a filter from JSON, with the parts of `Where` in Spark's spelling; texts are UTF-8."""
     text = given.text("where", "")
     if not text:
         return None
@@ -320,7 +320,7 @@ def _where(given: _Given) -> Where | None:
 
 
 def _time(text: str, name: str) -> datetime:
-    """Milliseconds since the epoch, or ISO 8601 with a time zone."""
+    """Reads a time: milliseconds since the epoch, or ISO 8601 with a time zone."""
     if text.isdecimal() and len(text) < 16:
         return datetime.fromtimestamp(int(text) / 1_000, UTC)
     try:

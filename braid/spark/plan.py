@@ -1,4 +1,4 @@
-"""Which offset ranges a read is made of, and how they are divided into tasks. Pure: no I/O, no clock."""
+"""The offset ranges of a read, and their division into tasks. Pure: no I/O, no clock."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -33,7 +33,7 @@ class LogRange:
 
 
 def split(ranges: Sequence[LogRange], min_partitions: int) -> list[LogRange]:
-    """Divides ranges until there are about `min_partitions`, the longer ones into more parts; empty ones are left out.
+    """Divides ranges until there are about `min_partitions`, longer ones into more parts; empty ones are left out.
 
     Parts of a range differ in length by one offset at most; together they are the range.
     """
@@ -51,7 +51,7 @@ def split(ranges: Sequence[LogRange], min_partitions: int) -> list[LogRange]:
 
 
 def gather(ranges: Sequence[LogRange], rows_min: int) -> list[tuple[LogRange, ...]]:
-    """Makes tasks of ranges, small ones of one cluster together: a task costs more than a few rows do.
+    """Makes tasks of ranges. Small ranges of one cluster share a task, because a task costs more than a few rows.
 
     A task stops growing once it has `rows_min` rows. Ranges of different clusters stay apart, so that one that waits
     for its cluster keeps no other waiting.
@@ -68,7 +68,7 @@ def gather(ranges: Sequence[LogRange], rows_min: int) -> list[tuple[LogRange, ..
 
 
 def beside(ranges: Sequence[LogRange], rows_max: int) -> list[tuple[LogRange, ...]]:
-    """Divides a task's ranges into those that can be read at once: small ones of one topic, each another partition.
+    """Divides a task's ranges into groups that can be read at once: small ones of one topic, each another partition.
 
     Ranges of more than `rows_max` rows stay alone, in their places.
     """

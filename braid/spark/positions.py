@@ -1,4 +1,4 @@
-"""A streaming query's offsets: what its checkpoint holds. Pure.
+"""A streaming query's offsets, as its checkpoint holds them. Pure.
 
 The JSON says whose progress it is and, by lease, the range of the batch that ends there: `from` and `to`. A batch can
 be planned again from its end alone, whatever happened to leases since, and a channel that appears (a failover, a
@@ -36,7 +36,7 @@ class LeaseBatch(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Positions:
-    """Where a query stands: everything below each batch's end is in a finished batch or done by others."""
+    """The position of a query: everything below each batch's end is in a finished batch or done by others."""
 
     stream: str
     group: str
@@ -44,16 +44,16 @@ class Positions:
 
     @property
     def ends(self) -> dict[LeaseId, int]:
-        """By lease, the offset below which everything is done once the batch is."""
+        """Returns, by lease, the offset below which everything is done once the batch is."""
         return {lease: batch.end for lease, batch in self.batches.items()}
 
     @property
     def done(self) -> dict[LeaseId, Done]:
-        """`ends`, each with the log it speaks of."""
+        """Returns `ends`, each with the topic id of its log."""
         return {lease: Done(batch.end, batch.topic_id) for lease, batch in self.batches.items()}
 
     def without(self, channels: Set[ChannelId], leases: Set[LeaseId] = frozenset()) -> Self:
-        """These positions without channels and leases whose logs are gone."""
+        """Returns these positions without channels and leases whose logs are gone."""
         if not channels and not leases:
             return self
         left = {
@@ -64,7 +64,7 @@ class Positions:
         return type(self)(self.stream, self.group, left)
 
     def replaced(self, offers: Mapping[LeaseId, Offer]) -> set[LeaseId]:
-        """Leases whose log is another one than these positions speak of."""
+        """Returns leases whose log is not the one in these positions."""
         return {
             lease
             for lease, batch in self.batches.items()
@@ -72,7 +72,7 @@ class Positions:
         }
 
     def short(self, offers: Mapping[LeaseId, Offer]) -> set[LeaseId]:
-        """Leases whose log ends before these positions do."""
+        """Returns leases whose log ends before these positions."""
         return {lease for lease, end in self.ends.items() if lease in offers and offers[lease].end < end}
 
     def nothing_since(self, begun: Self) -> bool:
@@ -80,7 +80,7 @@ class Positions:
         return all(begun.batches.get(lease) == batch for lease, batch in self.batches.items())
 
     def to_json(self) -> Json:
-        """What goes into the checkpoint."""
+        """Returns the JSON for the checkpoint."""
         leases = {str(lease): _batch_json(self.batches[lease]) for lease in self.batches}
         return {"format": _FORMAT, "group": self.group, "leases": dict(sorted(leases.items())), "stream": self.stream}
 
@@ -110,7 +110,7 @@ class Positions:
     def advance(
         self, offers: Mapping[LeaseId, Offer], rows_max: int | None, until: Mapping[LeaseId, int] | None = None
     ) -> Self:
-        """The end of the next batch; this very object when there is nothing to read.
+        """Returns the end of the next batch; this very object when there is nothing to read.
 
         Args:
             offers: What the leases held now have to offer; others stay where they are.

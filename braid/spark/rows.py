@@ -77,7 +77,7 @@ def column_headers(where: Where | None) -> tuple[str, ...]:
 
 
 class Marks(NamedTuple):
-    """What records' `braid-` headers say, one entry a record.
+    """The values of records' `braid-` headers, one entry for each record.
 
     Attributes:
         times: Ingestion times, ms since the epoch; Kafka's own timestamp where there is no `braid-ts`.
@@ -91,7 +91,7 @@ class Marks(NamedTuple):
 
 
 def marks(raws: Sequence[KafkaRecord], group: str) -> Marks:
-    """Reads the headers of records; `group` is whose replays count (empty: everybody's)."""
+    """Reads the `braid-` headers of records; only replays for `group` count (empty: all do)."""
     own = group.encode()
     found = Marks([], [], [])
     add_time, add_id = found.times.append, found.ids.append
@@ -116,9 +116,9 @@ class RowBuilder:
     """Builds the rows of one range."""
 
     def __init__(self, log: LogRange, *, group: str, include_headers: bool, where: Where | None = None) -> None:
-        """`group` is the streaming read's, whose own replays alone are rows; empty for a batch read.
+        """`group` is the streaming read's, whose own replays alone become rows; empty for a batch read.
 
-        What `where` does not choose is no row, and was read as all else.
+        A record that `where` does not choose becomes no row, but counts as read.
         """
         self._group = group
         self._include_headers = include_headers
@@ -131,7 +131,7 @@ class RowBuilder:
         self._constants: list[pa.Array] = []
 
     def build(self, raws: Sequence[KafkaRecord]) -> pa.RecordBatch:
-        """The rows of these records, in their order, without those that are done, another group's or not chosen."""
+        """Builds the rows of records in order, without those that are done, another group's, or not chosen."""
         if self._skip:
             raws = [raw for raw in raws if raw.offset not in self._skip]
         if self._where is not None:
@@ -158,7 +158,7 @@ class RowBuilder:
         return pa.RecordBatch.from_arrays(columns, schema=schema)
 
     def build_columns(self, parts: Sequence[RecordColumns]) -> pa.RecordBatch:
-        """`build` without headers, of columns with `column_headers`."""
+        """As `build`, without headers, from columns with `column_headers`."""
         schema = arrow_schema()
         if not parts:
             return pa.RecordBatch.from_pylist([], schema=schema)
@@ -178,7 +178,7 @@ class RowBuilder:
         return pa.RecordBatch.from_arrays(columns, schema=schema)
 
     def _wanted(self, part: RecordColumns) -> RecordColumns:
-        """Without those that are done, another group's or not chosen."""
+        """Returns which records are not done, not another group's, and chosen."""
         if self._skip:
             done = np.zeros(len(part), np.bool_)
             for start, end in self._skip:
@@ -192,7 +192,7 @@ class RowBuilder:
         return chosen_by(where, part, ingestion_times(part, part.headers[0]), self._same[1], self._salt)
 
     def _repeated(self, count: int) -> list[pa.Array]:
-        """The columns that are the same in every row, cut from longer ones made before."""
+        """Returns columns whose value is the same in every row, cut from longer ones made before."""
         if not self._constants or len(self._constants[0]) < count:
             schema = arrow_schema()
             self._constants = [
@@ -211,7 +211,7 @@ def _numbers(raws: Sequence[KafkaRecord], of: Callable[[KafkaRecord], int]) -> N
 
 
 def _timestamps(numbers: NDArray[np.int64], kind: pa.DataType) -> pa.Array:
-    """Milliseconds since the epoch as Spark's microseconds; negative ones (a record without a time) are null."""
+    """Converts milliseconds since the epoch to Spark's microseconds; negative ones (no time) become null."""
     micros = numbers * _US_PER_MS
     if len(numbers) and numbers.min() < 0:
         return pa.array(micros, pa.int64(), mask=numbers < 0).cast(kind)
@@ -219,7 +219,7 @@ def _timestamps(numbers: NDArray[np.int64], kind: pa.DataType) -> pa.Array:
 
 
 def _texts(texts: Sequence[bytes | None]) -> pa.Array:
-    """ASCII as strings; what is not valid text is replaced."""
+    """Decodes ASCII as strings; bytes that are not valid text are replaced."""
     return as_text(pa.array(texts, pa.binary()))
 
 

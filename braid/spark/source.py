@@ -1,4 +1,4 @@
-"""`BraidDataSource`: what Spark calls, and in which process (measured on Spark 4.3).
+"""`BraidDataSource`: the methods that Spark calls, and the process of each (measured on Spark 4.3).
 
 The application's own process runs no code of a data source. `BraidDataSource` is made in a short-lived planner process
 and pickled from there; it checks options and opens nothing. A batch read is planned in such a process too. A streaming
@@ -29,7 +29,7 @@ class BraidDataSource(DataSource):
     """Format `braid`: reads a stream as a batch or as a member of a group, and writes to one."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
-        """Called by Spark, which wants the parameter to be called `options`."""
+        """Spark calls this, and requires the parameter name `options`."""
         self._options = {name.lower(): value for name, value in options.items()}
 
     @classmethod
@@ -67,6 +67,6 @@ class BraidDataSource(DataSource):
 
 
 def _check_schema(schema: StructType) -> None:
-    """Raises `Invalid` for columns of somebody else's choice."""
+    """Raises `Invalid` if the user chose other columns."""
     if schema != SCHEMA:
         raise Invalid("the columns of a stream cannot be chosen", field="schema", remedy="leave `.schema(…)` out")

@@ -56,28 +56,31 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._options = options
 
     def initialOffset(self) -> Json:
-        """Nothing yet: where each lease begins is the group's committed progress, read when the lease is held."""
+        """Returns an empty position: each lease begins at the group's committed progress, read when it is held."""
         return self._empty().to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """What `maxOffsetsPerTrigger` says."""
+        """Returns the limit that `maxOffsetsPerTrigger` sets."""
         rows_max = self._options.max_offsets_per_trigger
         return ReadMaxRows(rows_max) if rows_max else ReadAllAvailable()
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """Fixes where this run ends: at the present ends of the logs this member gets."""
+        """Fixes where this run ends: at the present ends of this member's logs."""
         planner = _planner(self._options)
         process_loop().call(planner.fix_ends())
 
     def latestOffset(self, start: Json, limit: ReadLimit) -> Json:
-        """The end of the next batch; `start` itself when there is nothing to read. Everything up to `start` is done."""
+        """Returns the end of the next batch; `start` itself when there is nothing to read.
+
+        Everything up to `start` is done.
+        """
         begun = self._parsed(start)
         rows_max = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         end = process_loop().call(_planner(self._options).advance(begun, rows_max))
         return start if end.nothing_since(begun) else end.to_json()
 
     def partitions(self, start: Mapping[str, object], end: Mapping[str, object]) -> Sequence[InputPartition]:
-        """The tasks of a batch, from its end alone."""
+        """Returns the tasks of a batch, from its end alone."""
         begun, ended = self._parsed(start), self._parsed(end)
         if begun == ended:
             return []
@@ -86,11 +89,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [RangePartition(task) for task in gather(ranges, 0 if wanted else SPARK_TASK_ROWS_MIN)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of one task; runs in a worker."""
+        """Yields the rows of one task; runs in a worker."""
         return read_ranges(self._options, partition.value if isinstance(partition, RangePartition) else ())
 
     def commit(self, end: Mapping[str, object]) -> None:
-        """Everything up to `end` is done."""
+        """Marks everything up to `end` as done."""
         process_loop().call(_planner(self._options).finish(self._parsed(end)))
 
     def stop(self) -> None:
@@ -105,7 +108,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 class Planner:
-    """The query's member of the group, and what it plans. Its methods run on the process's loop."""
+    """The query's member of the group, which plans its batches. Its methods run on the process's loop."""
 
     def __init__(self, options: ReadOptions) -> None:
         self._options = options
@@ -120,11 +123,11 @@ class Planner:
         self._looked_at = float("-inf")
 
     def serves(self, options: ReadOptions) -> bool:
-        """Whether it was made for these options."""
+        """Whether the planner was made for these options."""
         return self._options == options
 
     async def advance(self, begun: Positions, rows_max: int | None) -> Positions:
-        """The end of the next batch, handed out; one with `nothing_since(begun)` when there is nothing to read.
+        """Hands out the next batch and returns its end; `nothing_since(begun)` holds when there is nothing to read.
 
         Raises:
             OffsetOutOfRange: a log is not the one the checkpoint speaks of, or shorter, or lost records before they
@@ -154,20 +157,20 @@ class Planner:
         return end
 
     async def finish(self, end: Positions) -> None:
-        """Everything up to there is done."""
+        """Marks everything up to a position as done."""
         session = await self._opened(end)
         session.done(end.done)
         session.check()
 
     async def fix_ends(self) -> None:
-        """Nothing beyond the present ends is planned in this run, and nothing of leases that come later."""
+        """Plans nothing in this run beyond the present ends, or of leases that come later."""
         session = await self._opened(None)
         await session.settle()
         offers = await self._offers_of_all(session, lambda offers: {held.id for held in session.held} <= offers.keys())
         self._until = {lease: offer.end for lease, offer in offers.items()}
 
     async def _offers(self, session: PlannerSession, begun: Positions) -> Mapping[LeaseId, Offer]:
-        """What the leases offer; a run that is to end waits for those that are not there yet, for a while."""
+        """Returns what the leases offer; a run that is to end waits a while for leases that are still missing."""
         ends, until = begun.ends, self._until
         if until is None:
             offers: Mapping[LeaseId, Offer] = await session.offers()
@@ -195,7 +198,7 @@ class Planner:
         return offers
 
     async def _retired(self, begun: Positions) -> set[ChannelId]:
-        """Channels of the checkpoint that are gone for good; looked for now and then."""
+        """Looks now and then for channels of the checkpoint that are gone for good."""
         held = {lease.id.channel for lease in (self._session.held if self._session is not None else ())}
         idle = {lease.channel for lease in begun.batches} - held
         now = asyncio.get_running_loop().time()
@@ -214,7 +217,7 @@ class Planner:
         return gone
 
     async def ranges(self, end: Positions) -> list[LogRange]:
-        """How the tasks of a batch reach their logs."""
+        """Returns how the tasks of a batch reach their logs."""
         found = []
         for lease, batch in end.batches.items():
             if batch.start < batch.end:
@@ -255,7 +258,7 @@ class Planner:
         return self._mesh
 
     async def _place(self, lease: LeaseId) -> ChannelPlace:
-        """How a channel is reached: by the lease, else as the registry knows it (a batch of before a restart)."""
+        """Returns how to reach a channel: by the lease, else by the registry (a batch from before a restart)."""
         name = str(lease.channel)
         if self._session is not None:
             for held in self._session.held:
@@ -288,7 +291,7 @@ class Planner:
             )
 
     def _lost(self, session: PlannerSession, begun: Positions, offers: Mapping[LeaseId, Offer]) -> set[LeaseId]:
-        """Leases whose log does not hold what was read of it: they begin anew, at the group's provable progress.
+        """Returns leases whose log lacks what was read of it; they begin anew at the group's provable progress.
 
         A log may be short for a while, because a new leader knows its end late; nothing of it is planned meanwhile.
         """
@@ -329,7 +332,7 @@ def _planner(options: ReadOptions) -> Planner:
 
 
 def _terminated(number: int, frame: FrameType | None) -> None:
-    """Spark stops a query by SIGTERM: leases go back at once instead of when they run out."""
+    """Handles SIGTERM, with which Spark stops a query: leases are given back at once and need not expire."""
     _close()
     signal.signal(number, signal.SIG_DFL)
     os.kill(os.getpid(), number)
@@ -366,7 +369,7 @@ def _settings(options: ReadOptions) -> ConsumerSettings:
 
 
 def _explained(error: Invalid) -> Invalid:
-    """A refusal of the group's terms, in the words of our options."""
+    """Returns the refusal of a group's settings, in terms of the data source's options."""
     if error.field == "spec.ownership":
         remedy = "use a group of its own: a Spark query cannot be an exclusive member"
         return Invalid(error.message, field="group", remedy=remedy)

@@ -1,4 +1,6 @@
-"""What runs in Spark's Python workers: reading one range. Clients are kept for the next task of the same process.
+"""Code that runs in Spark's Python workers: reads ranges, and keeps clients for the next task of the process.
+
+Clients are kept for the next task of the same process.
 
 Nothing of the planner is visible here; whatever a task needs comes in its options and its range.
 """
@@ -30,7 +32,7 @@ _readers: "OrderedDict[_Key, RangeReader]" = OrderedDict()
 
 
 def read_ranges(options: ReadOptions, logs: Sequence[LogRange]) -> Iterator[pa.RecordBatch]:
-    """The rows of a task's ranges, small ones of one topic at once; raises what `read_range` does."""
+    """Yields the rows of a task's ranges, small ones of one topic at once; raises what `read_range` does."""
     keep_freed_memory()
     for group in beside(logs, SPARK_TASK_ROWS_MIN):
         left = (yield from _read_together(options, group)) if len(group) > 1 else group
@@ -39,7 +41,7 @@ def read_ranges(options: ReadOptions, logs: Sequence[LogRange]) -> Iterator[pa.R
 
 
 def _read_together(options: ReadOptions, logs: Sequence[LogRange]) -> Generator[pa.RecordBatch, None, list[LogRange]]:
-    """The rows of several ranges as they come; returns what is left of those that need a closer look."""
+    """Yields the rows of several ranges as they arrive; returns the rest of those that need a closer look."""
     loop = process_loop()
     reader = loop.call(_reader(options, logs[0]))
     ranges = {TopicPartition(log.topic, log.lease.partition): log for log in logs}
@@ -58,7 +60,7 @@ def _read_together(options: ReadOptions, logs: Sequence[LogRange]) -> Generator[
 
 
 def read_range(options: ReadOptions, log: LogRange) -> Iterator[pa.RecordBatch]:
-    """The rows of a range, in offset order, a `pyarrow.RecordBatch` a fetch.
+    """Yields the rows of a range in offset order, one `pyarrow.RecordBatch` for each fetch.
 
     Raises:
         OffsetOutOfRange: records of the range are gone, and `failOnDataLoss` is true.
@@ -80,7 +82,7 @@ def read_range(options: ReadOptions, log: LogRange) -> Iterator[pa.RecordBatch]:
 def _read(
     loop: ProcessLoop, options: ReadOptions, log: LogRange, start: int, builder: RowBuilder
 ) -> Iterator[pa.RecordBatch]:
-    """The next fetch is under way while rows of the last one are built."""
+    """Yields rows while the next fetch is under way."""
     partition = TopicPartition(log.topic, log.lease.partition)
     reader = loop.call(_reader(options, log))
     loop.call(_begin(reader, partition, start, log.end))
@@ -98,7 +100,7 @@ def _read(
 
 
 def _tell_of_damage(loop: ProcessLoop, options: ReadOptions, log: LogRange, batch: DamagedBatch) -> None:
-    """A batch nobody can decode becomes a dead letter of the group; without a group it ends the read, or a warning."""
+    """Dead-letters an undecodable batch for the group; without a group it ends the read, or warns."""
     where = f"{log.lease} at {batch.first_offset} to {batch.last_offset} on cluster {log.cluster}"
     _log.warning("%s cannot be read: %s", where, batch.why)
     if options.group:
@@ -120,7 +122,10 @@ async def _begin(reader: RangeReader, partition: TopicPartition, start: int, end
 
 
 async def _next(reader: RangeReader, options: ReadOptions, end: int) -> RangeRecords | RangeColumns | None:
-    """Records as objects only where all their headers are rows' too: columns cost a third. None beyond the end."""
+    """Returns the next records, as objects only if all headers are wanted, because columns cost a third.
+
+    None at the end.
+    """
     rows_max = max(1, min(SPARK_READ_RECORDS, end - reader.position))
     if options.include_headers:
         return await reader.read(rows_max)
@@ -148,7 +153,7 @@ def _built(builder: RowBuilder, found: RangeRecords | RangeColumns) -> pa.Record
 
 
 async def _reader(options: ReadOptions, log: LogRange) -> RangeReader:
-    """A client of the range's cluster. One a topic: a client knows the leaders of what it reads, and no more."""
+    """Returns a client of the range's cluster, one for each topic, because a client knows only its topic's leaders."""
     mesh = options.mesh
     key = (
         *(os.getpid(), log.bootstrap, log.security_profile, log.topic, mesh.client_id, mesh.zone),
@@ -171,7 +176,7 @@ async def _reader(options: ReadOptions, log: LogRange) -> RangeReader:
 
 
 def _after_loss(options: ReadOptions, log: LogRange, error: BraidError) -> int | None:
-    """Where reading goes on after records were lost; None for nowhere. Raises when that is not wanted."""
+    """Returns where reading continues after records were lost; None for nowhere. Raises if loss is an error."""
     if options.fail_on_data_loss:
         remedy = "set failOnDataLoss to false to go on without them"
         raise type(error)(error.message, field="failOnDataLoss", remedy=remedy, metadata=error.metadata) from error

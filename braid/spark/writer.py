@@ -27,7 +27,7 @@ _log = logging.getLogger("braid.spark")
 
 
 class RowsWritten(WriterCommitMessage):
-    """What a task did: rows acknowledged."""
+    """The result of a task: the number of acknowledged rows."""
 
     def __init__(self, rows: int) -> None:
         self.rows = rows
@@ -44,10 +44,10 @@ class BatchWriter(DataSourceArrowWriter):
         return RowsWritten(write_rows(self._options, iterator))
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Every row is acknowledged already."""
+        """Does nothing, because every row is acknowledged already."""
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """What was acknowledged stays."""
+        """Does nothing: acknowledged rows stay."""
         _warn_of_rest(messages)
 
 
@@ -62,10 +62,10 @@ class StreamWriter(DataSourceStreamArrowWriter):
         return RowsWritten(write_rows(self._options, iterator))
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
-        """Every row is acknowledged already."""
+        """Does nothing, because every row is acknowledged already."""
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
-        """What was acknowledged stays; the batch will be written again."""
+        """Does nothing: acknowledged rows stay, and the batch will be written again."""
         _warn_of_rest(messages)
 
 
@@ -105,7 +105,7 @@ def write_rows(options: WriteOptions, batches: Iterator[pa.RecordBatch]) -> int:
 
 
 def outgoing_rows(batch: pa.RecordBatch, lane: str) -> list[Outgoing]:
-    """Rows as records to send; `lane` is for rows that name none. Braid's own headers are not taken over."""
+    """Converts rows to records to send; `lane` is for rows that name none. Braid's own headers are dropped."""
     count = batch.num_rows
     names = batch.schema.names
 
@@ -146,7 +146,7 @@ def _warn_of_rest(messages: Sequence[WriterCommitMessage | None]) -> None:
 
 
 class _Open(NamedTuple):
-    """This process's connection and producer, for the options they were made with."""
+    """This process's connection and producer, and the options they were made with."""
 
     process: int
     options: WriteOptions
@@ -158,7 +158,7 @@ _open: list[_Open] = []
 
 
 async def _producer(options: WriteOptions) -> Producer:
-    """A producer that serves every task of this process until another write comes."""
+    """Returns the producer of all this process's tasks, until a task of another write comes."""
     if _open and _open[0].process == os.getpid():
         if _open[0].options == options and not _open[0].producer.refused:
             return _open[0].producer

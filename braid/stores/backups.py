@@ -1,4 +1,4 @@
-"""Backups of event stores: what one tells of itself, which store it may be put into, and under which incarnation. Pure.
+"""Rules for backups of event stores: their identity, the stores that accept them, and the next incarnation. Pure.
 
 A backup belongs to the mesh whose store it is a copy of. A restore keeps the mesh's id and begins an incarnation of the
 store that none before had, so that epochs rise and every service reads its histories anew.

@@ -1,4 +1,4 @@
-"""Rules about batches that every adapter keeps alike: what an append may carry, and when a tail is whole. Pure."""
+"""Rules about batches that every adapter shares: what an append may contain, and when a tail is complete. Pure."""
 
 from collections.abc import Iterable, Sequence
 
@@ -51,6 +51,6 @@ def whole_tail(
 def _broken(history: HistoryId, expected: int, found: str) -> CorruptHistory:
     return CorruptHistory(
         f"history {history} is not whole: event {expected} should follow, but {found}",
-        remedy="restore the store from a backup; nothing is decided upon this history until then",
+        remedy="restore the store from a backup; until then no decision is made on this history",
         metadata={"history": str(history), "sequence": str(expected)},
     )

@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class Fate(Enum):
-    """What becomes of a request."""
+    """What happens to a request: it arrives, or it or its answer is lost."""
 
     ANSWERED = "answered"
     REQUEST_LOST = "request lost"
@@ -35,7 +35,7 @@ def _answered(_: str) -> Fate:
 
 
 class MemoryStore:
-    """`kernel.ports.EventStore` of one process.
+    """The `kernel.ports.EventStore` of one process.
 
     Args:
         host: Of the process.
@@ -121,7 +121,7 @@ class MemoryStore:
         return session
 
     async def renew(self, session: str) -> bool:
-        """One keep-alive; see `stores.session.KeepAlive`."""
+        """Sends one keep-alive; see `stores.session.KeepAlive`."""
         return await self._call("renew", lambda: self.server.renew(session))
 
     async def end(self, session: str) -> None:

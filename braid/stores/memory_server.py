@@ -1,6 +1,6 @@
-"""The store that lives in memory, as a server would hold it: synchronous, shared by the clients of `memory`.
+"""The state of an event store in memory, as a server has it: synchronous, shared by the clients of `memory`.
 
-Every method is one atomic request. What can go wrong between a client and this server is the client's business.
+Every method is one atomic request. Faults between a client and this server belong to the client.
 """
 
 import copy
@@ -35,7 +35,7 @@ class _Session:
 
 @dataclass
 class _State:
-    """What a backup holds. `compacted`: watches from before this revision cannot be served."""
+    """The durable state, which a backup copies. `compacted`: watches from before this revision cannot be served."""
 
     mesh: str
     incarnation: int = 1
@@ -131,7 +131,7 @@ class MemoryStoreServer:
             self._state.compacted = max(self._state.compacted, gone[-1])
 
     def batches_after(self, service: str, revision: int) -> tuple[Sequence[EventBatch], int]:
-        """The next batches of a service after a revision, and the revision up to which these are all.
+        """Returns the next batches of a service after a revision, and the revision up to which they are complete.
 
         Raises:
             Compacted: some of them are gone.
@@ -172,7 +172,7 @@ class MemoryStoreServer:
         return kept is not None
 
     def end_session(self, session: str) -> None:
-        """Ends a session and what hangs on it."""
+        """Ends a session and everything that depends on it."""
         self._sessions.pop(session, None)
         self._leaders = {name: held for name, held in self._leaders.items() if held[1] != session}
         self._endpoints = {name: held for name, held in self._endpoints.items() if held[1] != session}
@@ -189,7 +189,7 @@ class MemoryStoreServer:
             raise session_over(session)
 
     def try_lead(self, endpoint: Endpoint, session: str) -> Leader | float:
-        """The leadership of this session, won now or held already; else the seconds until the holder may lose it.
+        """Returns this session's leadership, won now or held already; else the seconds until the holder may lose it.
 
         Raises:
             Fenced: the session has ended.

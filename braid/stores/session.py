@@ -1,6 +1,6 @@
 """A session as its owner sees it: kept alive by a task, with a deadline that errs on the safe side.
 
-Adapters bring how a keep-alive is sent and how a session is ended; when it counts as lost is decided here alone.
+Adapters send keep-alives and end sessions; only this module decides when a session counts as lost.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class KeepAlive(Protocol):
-    """How an adapter renews and ends a session."""
+    """The adapter's way to renew and end a session."""
 
     async def renew(self, session: str) -> bool:
         """Extends the session by its TTL, counted at the store; False when the store knows it no more.
@@ -33,7 +33,7 @@ class KeepAlive(Protocol):
 
 
 class KeptSession:
-    """`kernel.ports.Session` over a `KeepAlive`.
+    """The `kernel.ports.Session` that a `KeepAlive` maintains.
 
     Args:
         host: Of the owning process.
@@ -62,7 +62,7 @@ class KeptSession:
         return self._deadline
 
     def live(self) -> bool:
-        """Whether it is neither ended nor past its deadline. Once False, always False."""
+        """Whether the session has neither ended nor passed its deadline. Once False, always False."""
         if self._clock.elapsed() >= self._deadline:
             self._over.set()
         return not self._over.is_set()
@@ -75,14 +75,14 @@ class KeptSession:
                     await self._over.wait()
 
     async def close(self) -> None:
-        """Ends it now; what hangs on it vanishes. When the store cannot be told, it vanishes with the TTL."""
+        """Ends the session now, and what depends on it. If the store cannot be reached, it ends with the TTL."""
         self.abandon()
         await self._task.ended()
         with contextlib.suppress(Unavailable):
             await self._keep_alive.end(self._id)
 
     def abandon(self) -> None:
-        """Counts as lost from now on and sends no keep-alive any more."""
+        """Counts the session as lost from now on and sends no more keep-alives."""
         self._over.set()
         self._task.cancel()
 
@@ -108,7 +108,7 @@ class KeptSession:
         return sent + self._ttl_seconds * (1 - CLOCK_RATE_SLACK)
 
     async def _keep(self) -> None:
-        """Sends keep-alives an interval apart; after one that was answered late, the next at once: it counts more."""
+        """Sends keep-alives at an interval; after a late answer it sends the next one at once, which counts more."""
         interval, sent = self._ttl_seconds / KEEP_ALIVES_PER_SESSION, self._clock.elapsed()
         while self.live():
             await self._clock.sleep(max(sent + interval - self._clock.elapsed(), interval / 10))
@@ -116,7 +116,7 @@ class KeptSession:
             await self._renew(sent)
 
     async def _renew(self, sent: float) -> None:
-        """One keep-alive. An answer that comes after the deadline is too late: the owner may have acted on the loss."""
+        """Sends one keep-alive. An answer after the deadline is too late: the owner may have acted on the loss."""
         try:
             known = await self._keep_alive.renew(self._id)
         except Unavailable:
@@ -128,5 +128,5 @@ class KeptSession:
 
 
 def session_over(session: str) -> Fenced:
-    """The error for using a session that has ended."""
+    """Returns the error for the use of a session that has ended."""
     return Fenced(f"session {session} has ended", remedy="open a new session")

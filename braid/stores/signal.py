@@ -1,10 +1,10 @@
-"""Wakes tasks of one loop that wait for something to change."""
+"""A signal that wakes the tasks of one loop that wait for a change."""
 
 import asyncio
 
 
 class Signal:
-    """Everybody who waits is woken by the next `notify`; a notification nobody waits for is forgotten."""
+    """Wakes every waiting task at the next `notify`; a notification without waiting tasks is forgotten."""
 
     def __init__(self) -> None:
         self._waiters: dict[int, asyncio.Future[None]] = {}

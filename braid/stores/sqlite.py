@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 class SqliteStore:
-    """`kernel.ports.EventStore` over a file.
+    """The `kernel.ports.EventStore` over a file.
 
     Args:
         path: The file; made when it does not exist, with its directory.
@@ -81,7 +81,10 @@ class SqliteStore:
     async def _settle(
         self, history: HistoryId, events: Sequence[bytes], expected: int, revision: int, doubt: OutcomeUnknown
     ) -> Appended:
-        """Reads back. Absent is not final: a crash may still replay the log. So only presence settles."""
+        """Reads an append back.
+
+        Absence is not final, because a crash may still replay the log; only presence settles.
+        """
         try:
             found = await self._database.read(
                 lambda connection: histories.find_append(connection, history, events, expected, revision)
@@ -185,7 +188,7 @@ class SqliteStore:
     # --- writing
 
     async def _write(self, transaction: Callable[[sqlite3.Connection, float], T]) -> T:
-        """A transaction that may be repeated by its caller: a doubtful commit counts as not done.
+        """Runs a transaction that its caller may repeat: a doubtful commit counts as not done.
 
         Raises:
             StoreUnavailable: it was not done, or nobody knows.

@@ -132,7 +132,7 @@ def _copy(source: Path, target: Path) -> None:
 
 
 def _begin_incarnation(path: Path, incarnation: int, revision: int) -> None:
-    """Revisions go on beyond all that were given out: those of the backup, and of what was there before."""
+    """Begins an incarnation. Revisions continue beyond all that the backup and the replaced store gave out."""
     with _opened(path) as connection:
         connection.execute("BEGIN IMMEDIATE")
         connection.execute(
@@ -146,7 +146,7 @@ def _begin_incarnation(path: Path, incarnation: int, revision: int) -> None:
 
 
 def _set_aside(path: Path, incarnation: int) -> Path:
-    """Keeps what is there under another name as well, so that the store's own name is never without a store."""
+    """Keeps the present store under another name as well, so that the store's own name is never without a store."""
     with _opened(path) as connection:
         (busy, *_) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         if busy:
@@ -175,7 +175,7 @@ def _opened(path: Path) -> Iterator[sqlite3.Connection]:
 
 @contextmanager
 def _removed(part: Path) -> Iterator[None]:
-    """Removes a half-written file before it is written, and what is left of it afterwards."""
+    """Removes a half-written file before it is written, and its rest afterwards."""
     with suppress(FileNotFoundError):
         part.unlink()
     try:

@@ -1,4 +1,4 @@
-"""Transactions on one SQLite file: a thread with a connection that writes, and one that reads and never waits for it.
+"""Transactions on one SQLite file: one thread and connection that writes, and one that reads and never waits for it.
 
 A transaction is one function that runs from begin to commit within its thread; nothing is awaited inside. A stopped
 process that holds the write lock too long is ended (see `SQLITE_LOCK_BREAK_SECONDS`).
@@ -55,7 +55,7 @@ def connect_file(path: Path) -> sqlite3.Connection:
 
 
 class LockBreaker:
-    """Watches who holds the write lock, and ends a registered process that makes no progress while it does.
+    """Watches the holder of the write lock, and ends a registered process that holds it without progress.
 
     Args:
         path: The database.
@@ -70,11 +70,11 @@ class LockBreaker:
         self._since = 0.0
 
     def clear(self) -> None:
-        """The lock was free: nobody is suspected any more."""
+        """Notes that the lock was free: no process is suspected any more."""
         self._suspect = None
 
     def look(self, now: float) -> None:
-        """Looks at the holder; ends it when it was stalled at every look for `SQLITE_LOCK_BREAK_SECONDS`.
+        """Checks the holder; ends it if it was stalled at every check for `SQLITE_LOCK_BREAK_SECONDS`.
 
         One that waits for a disk may only be slow: it has as long as a session lasts.
         """
@@ -128,7 +128,7 @@ class SqliteDatabase:
         return await self._reader.run(lambda lane: lane.data_version())
 
     async def close(self) -> None:
-        """Closes both connections; whoever waits for a lock gets `StoreUnavailable`."""
+        """Closes both connections; calls that wait for a lock get `StoreUnavailable`."""
         if not self._file.closing.is_set():
             self._file.closing.set()
             await self._writer.close()
@@ -136,7 +136,7 @@ class SqliteDatabase:
 
 
 class _File:
-    """What both lanes share. `existed`: it was opened before. `sound`: it was checked since."""
+    """The state of the file that both lanes share. `existed`: it was opened before. `sound`: it was checked since."""
 
     def __init__(self, path: Path, clock: Clock, connect: Connect) -> None:
         self.path = path
@@ -174,7 +174,7 @@ class _File:
         return connection
 
     def _make_store(self, connection: sqlite3.Connection) -> None:
-        """Nothing is written before the file is known to be empty or a store."""
+        """Makes the store, after checking that the file is empty or a store already."""
         known = recognise(connection, self.path)
         prepare(connection)
         if not known:
@@ -221,11 +221,11 @@ class _Lane:
         self._thread.shutdown(wait=False)
 
     def read(self, transaction: Transaction[T]) -> T:
-        """A transaction that is begun again when a lock is in its way."""
+        """Runs a transaction that is begun again when a lock is in its way."""
         return self._patiently(lambda connection: _reading(connection, transaction))
 
     def write(self, transaction: Transaction[T]) -> T:
-        """A transaction under the write lock, run once."""
+        """Runs a transaction under the write lock, once."""
         self._patiently(_nothing)
         if not self._introduced:
             self._write_once(lambda connection: register(connection, self._process))
@@ -308,7 +308,7 @@ class _Lane:
 
 
 def _nothing(connection: sqlite3.Connection) -> None:
-    """Does no more than opening the connection."""
+    """Does nothing more than opening the connection."""
 
 
 def _begin_writing(connection: sqlite3.Connection) -> sqlite3.Connection:

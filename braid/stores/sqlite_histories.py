@@ -1,4 +1,4 @@
-"""Histories, snapshots and watches in SQLite: what happens inside one transaction. Nothing here begins or ends one."""
+"""Histories, snapshots and watches in SQLite, within one transaction. Nothing here begins or ends one."""
 
 import sqlite3
 import struct
@@ -17,7 +17,10 @@ _OF_HISTORY: Final = "service = ? AND kind = ? AND id = ?"
 
 
 def read_mesh(connection: sqlite3.Connection) -> str:
-    """The id of the mesh; '' before one was made. Earlier releases have no table for it, and mind none."""
+    """Reads the id of the mesh; '' before one was made.
+
+    Earlier releases have no table for it, and ignore one.
+    """
     if connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'mesh'").fetchone() is None:
         return ""
     row = connection.execute("SELECT mesh FROM mesh").fetchone()
@@ -25,7 +28,7 @@ def read_mesh(connection: sqlite3.Connection) -> str:
 
 
 def make_mesh(connection: sqlite3.Connection, fresh: str) -> str:
-    """The id of the mesh; the fresh one if there was none yet."""
+    """Returns the id of the mesh; stores the given one if there was none yet."""
     connection.execute(
         "CREATE TABLE IF NOT EXISTS mesh (id INTEGER PRIMARY KEY CHECK (id = 1), mesh TEXT NOT NULL) STRICT"
     )
@@ -95,7 +98,7 @@ def append(
 def find_append(
     connection: sqlite3.Connection, history: HistoryId, events: Sequence[bytes], expected: int, revision: int
 ) -> Appended | None:
-    """The append that took this revision, if it is there; settles a commit that failed midway."""
+    """Finds the append with this revision, if it is there; settles a commit that failed midway."""
     row = connection.execute(
         f"SELECT events FROM batch WHERE revision = ? AND {_OF_HISTORY} AND first = ?",
         (revision, *history, expected + 1),
@@ -129,7 +132,7 @@ def _forget(connection: sqlite3.Connection, history: HistoryId, sequence: int, u
 
 
 def batches_after(connection: sqlite3.Connection, service: str, revision: int) -> tuple[Sequence[EventBatch], int]:
-    """The next batches of a service after a revision, and the revision up to which these are all.
+    """Returns the next batches of a service after a revision, and the revision up to which they are complete.
 
     Raises:
         Compacted: some of them are gone, or the store is younger than the revision.
@@ -197,6 +200,6 @@ def _unpack(history: HistoryId, first: int, blob: bytes, crc: int) -> Sequence[b
 def _damaged(history: HistoryId, what: str) -> CorruptHistory:
     return CorruptHistory(
         f"{what} of history {history} is damaged",
-        remedy="restore the store from a backup; nothing is decided upon this history until then",
+        remedy="restore the store from a backup; until then no decision is made on this history",
         metadata={"history": str(history)},
     )

@@ -1,4 +1,4 @@
-"""Sessions, election and directory in SQLite: what happens inside one transaction. Nothing here begins or ends one.
+"""Sessions, election and directory in SQLite, within one transaction. Nothing here begins or ends one.
 
 A session lives while its process lives and its time has not run out; `now` is CLOCK_BOOTTIME, which all processes of a
 machine share.
@@ -27,7 +27,7 @@ _HOLDER: Final = "session.expires, session.boot, session.namespace, session.pid,
 def open_session(
     connection: sqlite3.Connection, session: str, ttl_seconds: float, process: ProcessIdentity, now: float
 ) -> None:
-    """Grants a session to a process, and sweeps out those that are over."""
+    """Grants a session to a process, and deletes sessions that have ended."""
     _sweep(connection, now)
     row = (session, ttl_seconds, now + ttl_seconds, *process)
     connection.execute("INSERT INTO session VALUES (?, ?, ?, ?, ?, ?, ?)", row)
@@ -42,12 +42,12 @@ def renew_session(connection: sqlite3.Connection, session: str, now: float) -> b
 
 
 def end_session(connection: sqlite3.Connection, session: str) -> None:
-    """Ends a session and what hangs on it."""
+    """Ends a session and everything that depends on it."""
     connection.execute("DELETE FROM session WHERE id = ?", (session,))
 
 
 def try_lead(connection: sqlite3.Connection, endpoint: Endpoint, session: str, now: float) -> Leader | None:
-    """The leadership of this session, won now or held already; None while another leads.
+    """Returns this session's leadership, won now or held already; None while another session leads.
 
     Raises:
         Fenced: the session is over.
@@ -72,7 +72,7 @@ def resign(connection: sqlite3.Connection, fence: Fence) -> None:
 
 
 def read_leader(connection: sqlite3.Connection, service: str, now: float) -> Leader | None:
-    """Who leads a service now; changes nothing."""
+    """Returns the present leader of a service; changes nothing."""
     row = connection.execute(
         f"SELECT revision, instance, address, {_HOLDER} FROM leader"
         " JOIN session ON session.id = leader.session WHERE service = ?",

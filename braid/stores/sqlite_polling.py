@@ -1,4 +1,4 @@
-"""One question for all who watch a file: each replica watches more than one service's histories."""
+"""Polls a file's version once for all its watches, because each replica watches several services' histories."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -11,10 +11,10 @@ Version = tuple[int, int]
 
 
 class VersionPoll:
-    """Asks for the file's version again and again while anybody waits for another one."""
+    """Polls the file's version while a watch waits for another one."""
 
     def __init__(self, host: Host, ask: Callable[[], Awaitable[Version]]) -> None:
-        """`ask` raises a `BraidError` when nobody can tell."""
+        """`ask` returns the version, and raises a `BraidError` when that fails."""
         self._host = host
         self._ask = ask
         self._waiting: dict[asyncio.Future[Version], Version] = {}
@@ -22,7 +22,7 @@ class VersionPoll:
         self._polling: Task | None = None
 
     async def other_than(self, seen: Version) -> Version:
-        """The version, as soon as it is another one. Raises what `ask` does; once closed, `StoreUnavailable`."""
+        """Returns the version as soon as it is another one. Raises what `ask` does; once closed, `StoreUnavailable`."""
         if self._newest not in (None, seen):
             return self._newest
         waiter: asyncio.Future[Version] = asyncio.get_running_loop().create_future()
@@ -37,7 +37,7 @@ class VersionPoll:
                 waiter.exception()  # whoever was told and cancelled at once does not hear of it
 
     def close(self) -> None:
-        """Ends it; who waits yet is told that the store is unavailable."""
+        """Stops polling; waiting watches get `StoreUnavailable`."""
         if self._polling is not None:
             self._polling.cancel()
 

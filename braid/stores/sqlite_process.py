@@ -1,4 +1,4 @@
-"""Which process holds what: identities that survive the reuse of pids, and who holds a file's write lock.
+"""Identities of processes that survive the reuse of pids, and the holder of a file's write lock.
 
 Linux only: read from `/proc`. A process of another pid namespace cannot be judged and counts as alive.
 """
@@ -21,7 +21,7 @@ _WAL_WRITE_LOCK: Final = 120  # byte of the -shm file (sqlite.org/walformat.html
 
 
 class ProcessIdentity(NamedTuple):
-    """One process, ever.
+    """The identity of one process, for all time.
 
     Attributes:
         boot: The kernel's boot id.
@@ -37,7 +37,7 @@ class ProcessIdentity(NamedTuple):
 
 
 class ThreadActivity(NamedTuple):
-    """What a thread has done so far: CPU ticks, and how often it left a CPU; and its state, a letter of `/proc`."""
+    """The activity of a thread so far: CPU ticks, how often it left a CPU, and its state, a letter of `/proc`."""
 
     state: str
     ticks: int
@@ -50,7 +50,7 @@ class ThreadActivity(NamedTuple):
 
 
 class Activity(NamedTuple):
-    """What a process has done so far, thread by thread, and what its database's log looks like meanwhile."""
+    """The activity of a process so far by thread, and the state of its database's log."""
 
     started: int
     threads: Mapping[int, ThreadActivity]
@@ -93,7 +93,7 @@ def is_dead(process: ProcessIdentity) -> bool:
 
 
 def activity(pid: int, database: Path, proc: Path = _PROC) -> Activity | None:
-    """What a process has done so far; None when it is gone. `proc` is where the kernel tells."""
+    """Reads the activity of a process so far; None when it is gone. `proc` is the kernel's process directory."""
     stat = _stat(pid, proc)
     if stat is None:
         return None
@@ -146,7 +146,7 @@ def end_process(process: ProcessIdentity) -> bool:
 
 
 def write_lock_holder(database: Path) -> int | None:
-    """The pid that holds the write lock of a SQLite database in WAL mode, as the kernel's table of locks shows it."""
+    """Returns the pid that holds the write lock of a SQLite database in WAL mode, from the kernel's table of locks."""
     wanted: dict[int, bool] = {}
     devices = _devices(database)
     for path, whole in ((database, True), (database.with_name(database.name + "-shm"), False)):
@@ -194,7 +194,7 @@ def _holder(fields: list[str], wanted: dict[int, bool], devices: Collection[tupl
 
 
 def _log_of(database: Path) -> tuple[int, int]:
-    """Size and time of the write-ahead log, which every commit changes."""
+    """Returns size and time of the write-ahead log, which every commit changes."""
     try:
         status = database.with_name(database.name + "-wal").stat()
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""The SQLite store at rest: its tables, and how a file becomes or is recognised as a store.
+"""The SQLite store at rest: its tables, and how a file becomes a store or is recognised as one.
 
 One row of `store` holds the one counter of revisions. Every batch has a revision of its own, so that a watch is a scan.
 """
@@ -76,12 +76,12 @@ _BUSY: Final = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
 
 
 def is_busy(error: sqlite3.Error) -> bool:
-    """Whether another connection holds a lock that was needed; nothing was done then."""
+    """Whether another connection holds a needed lock; nothing was done then."""
     return _primary(error) in _BUSY
 
 
 def explained(error: sqlite3.Error, path: Path) -> BraidError:
-    """What an error of SQLite means, naming the file and what to do."""
+    """Returns the store's error for an error of SQLite, naming the file and the remedy."""
     if _primary(error) in _DAMAGED:
         return damaged(path, str(error))
     if _primary(error) == sqlite3.SQLITE_FULL:
@@ -92,7 +92,7 @@ def explained(error: sqlite3.Error, path: Path) -> BraidError:
 
 
 def damaged(path: Path, found: str) -> CorruptHistory:
-    """The error for a file that is no sound database any more."""
+    """Returns the error for a file that is no sound database any more."""
     return CorruptHistory(
         f"the store {path} is damaged: {found}",
         remedy="stop the services, then put a backup in its place: braid store restore FILE",
@@ -108,7 +108,7 @@ def prepare(connection: sqlite3.Connection) -> None:
 
 
 def recognise(connection: sqlite3.Connection, path: Path) -> bool:
-    """Whether the file is a store; False when it is empty still.
+    """Whether the file is a store; False while it is empty.
 
     Raises:
         StoreUnavailable: it belongs to something else, or to a newer release.
@@ -156,7 +156,7 @@ def create(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def register(connection: sqlite3.Connection, process: ProcessIdentity) -> None:
-    """Makes a process known, and forgets those that are dead."""
+    """Registers a process, and forgets those that are dead."""
     for row in connection.execute("SELECT boot, namespace, pid, started FROM process").fetchall():
         if is_dead(ProcessIdentity(*row)):
             connection.execute(f"DELETE FROM process WHERE {_OF_PROCESS}", row)
@@ -164,7 +164,7 @@ def register(connection: sqlite3.Connection, process: ProcessIdentity) -> None:
 
 
 def is_registered(connection: sqlite3.Connection, process: ProcessIdentity) -> bool:
-    """Whether a process was made known."""
+    """Whether a process was registered."""
     return connection.execute(f"SELECT 1 FROM process WHERE {_OF_PROCESS}", process).fetchone() is not None
 
 

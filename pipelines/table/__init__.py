@@ -1,4 +1,4 @@
-"""A table of records in which each id stands once, whoever writes it, however often, however it is killed.
+"""A table of records in which each id stands once, however often it is written and whenever writers are killed.
 
 | Module | Holds |
 |---|---|

@@ -23,7 +23,7 @@ APPLICATION: Final = "braid-table"
 
 
 def publish(path: Path, manifest: Manifest, now_ms: int) -> bool:
-    """Brings the log up to a manifest; returns whether anything was to do.
+    """Brings the log up to a manifest; returns whether anything changed.
 
     Raises:
         Fenced: another writer publishes.
@@ -51,7 +51,7 @@ def publish(path: Path, manifest: Manifest, now_ms: int) -> bool:
 
 
 def published(path: Path, log: DeltaTable | None = None) -> dict[str, int]:
-    """Files the log holds, relative to the table, with their bytes."""
+    """Returns the files in the log, relative to the table, with their sizes in bytes."""
     log = log or DeltaTable(path)
     actions = log.get_add_actions()
     names = [unquote(str(name)) for name in actions.column("path").to_pylist()]

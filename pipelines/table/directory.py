@@ -54,7 +54,7 @@ def prepare(directory: Path) -> None:
 
 
 def current(directory: Path) -> Manifest | None:
-    """The table's newest manifest; None when there is no table.
+    """Returns the table's newest manifest; None when there is no table.
 
     Raises:
         Refused: it is damaged.
@@ -94,7 +94,7 @@ def commit(directory: Path, manifest: Manifest) -> None:
 
 
 def taken(directory: Path, number: int) -> Fenced:
-    """The error of a writer that is not the table's any more."""
+    """Returns the error for a writer that has lost the table."""
     return Fenced(
         f"another writer has taken the table {directory} (manifest {number} is not ours)",
         field="--table",
@@ -103,7 +103,7 @@ def taken(directory: Path, number: int) -> Fenced:
 
 
 def new_name(folder: str, base: int) -> str:
-    """A name nobody else has for a file prepared on a manifest."""
+    """Returns a unique name for a file prepared on a manifest."""
     return f"{folder}/{base:012d}-{secrets.token_hex(8)}.parquet"
 
 
@@ -126,7 +126,7 @@ def write_blocks(directory: Path, name: str, schema: pa.Schema, blocks: Iterable
 
 
 def read_blocks(path: Path, columns: Iterable[str] = COLUMNS) -> Iterator[pa.Table]:
-    """Rows of a data file, about `TABLE_BLOCK_BYTES` at a time."""
+    """Yields the rows of a data file, about `TABLE_BLOCK_BYTES` at a time."""
     with pq.ParquetFile(path) as file:
         wanted = [column for column in COLUMNS if column in set(columns)]
         groups = (file.metadata.row_group(index) for index in range(file.metadata.num_row_groups))
@@ -137,7 +137,7 @@ def read_blocks(path: Path, columns: Iterable[str] = COLUMNS) -> Iterator[pa.Tab
 
 
 def sweep(directory: Path, manifest: Manifest) -> int:
-    """Deletes what is no part of the table and never will be; returns how many files went.
+    """Deletes files that are not part of the table and never will be; returns how many.
 
     Safe beside zombies: files that stand on an earlier manifest and are not named by this one can never be committed.
     """
@@ -158,7 +158,7 @@ def sweep(directory: Path, manifest: Manifest) -> int:
 
 
 def manifest_numbers(directory: Path) -> list[int]:
-    """Numbers of the manifests that are kept, in no order."""
+    """Returns the numbers of the manifests that are kept, in no order."""
     if not (directory / STATE).is_dir():
         return []
     found = (_MANIFEST.fullmatch(path.name) for path in (directory / STATE).iterdir())
@@ -166,7 +166,7 @@ def manifest_numbers(directory: Path) -> list[int]:
 
 
 def manifest_path(directory: Path, number: int) -> Path:
-    """Where a manifest is."""
+    """Returns the path of a manifest."""
     return directory / STATE / f"manifest-{number:012d}.json"
 
 

@@ -1,4 +1,4 @@
-"""Which record a row is. Pure.
+"""The identity of a row: which record it is. Pure.
 
 A `braid-id` is `<ULID of the producer instance>:<decimal sequence>`, and every copy of a record carries it. A record
 without one (a foreign producer's), or with one out of form, is where it lies: its producer is then

@@ -49,7 +49,7 @@ class Retired:
 
 @dataclass(frozen=True)
 class Staged:
-    """What one task prepared: nothing of the table until a manifest names it."""
+    """The files that one task prepared; they are not part of the table until a manifest names them."""
 
     files: tuple[DataFile, ...] = ()
     seen: tuple[SeenFile, ...] = ()
@@ -58,7 +58,7 @@ class Staged:
 
 @dataclass(frozen=True)
 class Manifest:
-    """A table at one moment.
+    """The state of a table at one moment.
 
     Attributes:
         number: Counts up by one.
@@ -88,19 +88,19 @@ class Manifest:
 
 
 def created(table: str, stream: str, table_format: str, buckets: int, writer: str) -> Manifest:
-    """The first manifest of a table."""
+    """Returns the first manifest of a table."""
     if table_format not in FORMATS:
         raise Invalid(f"{table_format!r} is not a format", field="format", remedy=f"one of {', '.join(FORMATS)}")
     return Manifest(1, table, stream, table_format, buckets, writer)
 
 
 def opened(manifest: Manifest, writer: str) -> Manifest:
-    """A new writer takes the table."""
+    """Returns the next manifest: a new writer has opened the table."""
     return dataclasses.replace(manifest, number=manifest.number + 1, writer=writer)
 
 
 def merged(manifest: Manifest, staged: Sequence[Staged]) -> Manifest:
-    """A batch becomes part of the table.
+    """Returns the next manifest: a batch is part of the table.
 
     Args:
         manifest: What the tasks merged against.
@@ -127,7 +127,7 @@ def merged(manifest: Manifest, staged: Sequence[Staged]) -> Manifest:
 
 
 def compacted(manifest: Manifest, replaced: Collection[DataFile], made: DataFile, at_ms: int) -> Manifest:
-    """Some files become one with the same rows; they are retired."""
+    """Returns the next manifest: some files were replaced by one with the same rows, and are retired."""
     if sum(file.rows for file in replaced) != made.rows:
         raise Refused(f"compacting {len(replaced)} files changed their rows", field="table")
     gone = tuple(Retired(file.name, at_ms) for file in manifest.files if file in replaced)
@@ -140,24 +140,24 @@ def compacted(manifest: Manifest, replaced: Collection[DataFile], made: DataFile
 
 
 def forgotten(manifest: Manifest, before_ms: int) -> Manifest:
-    """The same number without files that were retired before a time: nobody should have them open any more."""
+    """Returns the same number without files retired before a time, which no reader should have open any more."""
     kept = tuple(file for file in manifest.retired if file.at_ms >= before_ms)
     return dataclasses.replace(manifest, retired=kept)
 
 
 def names_of(manifest: Manifest) -> frozenset[str]:
-    """Every file that must stay."""
+    """Returns the names of every file that must stay."""
     parts: tuple[tuple[DataFile | SeenFile | Retired, ...], ...] = (manifest.files, manifest.seen, manifest.retired)
     return frozenset(file.name for part in parts for file in part)
 
 
 def to_json(manifest: Manifest) -> str:
-    """As it is stored."""
+    """Encodes a manifest for storage."""
     return json.dumps({"form": FORM, **dataclasses.asdict(manifest)}, separators=(",", ":"))
 
 
 def from_json(text: str) -> Manifest:
-    """From what is stored.
+    """Decodes a stored manifest.
 
     Raises:
         Unsupported: it is of a later form.
@@ -187,12 +187,12 @@ def from_json(text: str) -> Manifest:
 
 
 def staged_to_json(staged: Staged) -> str:
-    """As a task reports it."""
+    """Encodes staged files for a task's report."""
     return json.dumps(dataclasses.asdict(staged), separators=(",", ":"))
 
 
 def staged_from_json(text: str) -> Staged:
-    """From what a task reported."""
+    """Decodes staged files from a task's report."""
     document = json.loads(text)
     return Staged(
         tuple(DataFile(**file) for file in document["files"]),
@@ -202,7 +202,7 @@ def staged_from_json(text: str) -> Staged:
 
 
 def _check_sums(manifest: Manifest) -> None:
-    """The set that keeps repeats out is exactly as large as what it was made from, at every commit."""
+    """Checks at every commit that the seen set is exactly as large as what it was made from."""
     ids, rows = sum(file.ids for file in manifest.seen), sum(file.rows for file in manifest.files)
     if not ids == rows == manifest.rows:
         raise Refused(

@@ -1,4 +1,4 @@
-"""What one task does with its rows: keep the first of each identity, write the kept as sorted files.
+"""Merges one task's rows: keeps the first of each identity, and writes those as sorted files.
 
 A task gets whole buckets, its rows sorted by (bucket, producer, sequence). It walks each bucket's seen set beside them,
 in that same order, and writes the set anew. Nothing it writes is part of the table: the one writer's manifest names it,
@@ -43,7 +43,7 @@ Place = tuple[str, int]  # producer, chunk
 
 @dataclass(frozen=True)
 class MergeJob:
-    """What a task must know: where the table is, and which seen sets it merges against.
+    """The input of a task: where the table is, and which seen sets it merges against.
 
     Attributes:
         directory: Of the table.
@@ -57,7 +57,7 @@ class MergeJob:
 
     @classmethod
     def on(cls, directory: Path, manifest: Manifest) -> "MergeJob":
-        """A merge against a manifest."""
+        """Returns the job of a merge against a manifest."""
         return cls(directory, manifest.number, {file.bucket: file.name for file in manifest.seen})
 
 
@@ -112,7 +112,7 @@ def merge_rows(job: MergeJob, batches: Iterable[pa.RecordBatch]) -> Iterator[Sta
 
 
 class SeenWalk:
-    """One bucket's seen set, walked once in order and written anew.
+    """Walks one bucket's seen set once in order, and writes it anew.
 
     Args:
         job: Where the old one is, if there is one.
@@ -134,13 +134,16 @@ class SeenWalk:
         self._writer = pq.ParquetWriter(self._file, SEEN_SCHEMA, compression="zstd")
 
     def admit(self, place: Place, lows: seen.Lows) -> seen.Bits:
-        """Which rows of a chunk are new; remembers them. Places must come in order, as must the sequences in them."""
+        """Returns which rows of a chunk are new, and remembers them.
+
+        Places must come in order, as must the sequences in them.
+        """
         if place != self._place:
             self._go_to(place)
         return seen.admit(self._chunk, lows)
 
     def close(self) -> SeenFile:
-        """Writes what is left of the old set; returns the new one."""
+        """Writes the rest of the old set; returns the new one."""
         self._leave()
         while self._ahead is not None:
             self._keep(self._ahead)
@@ -152,7 +155,7 @@ class SeenWalk:
         return SeenFile(self.bucket, self._name, self._ids, (self._directory / self._name).stat().st_size)
 
     def abandon(self) -> None:
-        """Lets go of the files; what was written is litter unless `close` returned it."""
+        """Closes the files; what was written is litter unless `close` returned it."""
         self._old.close()
         if not self._file.closed:
             self._writer.close()
@@ -208,7 +211,7 @@ class _Run:
             yield from self.flush()
 
     def flush(self) -> Iterator[Staged]:
-        """What is gathered becomes a file."""
+        """Writes the gathered rows to a file."""
         if self._tables:
             table = ordered(pa.concat_tables(self._tables))
             self._tables, self._bytes = [], 0
@@ -226,7 +229,7 @@ def _entries(path: Path | None) -> Generator[_Entry, None, None]:
 
 
 def _segments(batch: pa.RecordBatch) -> Iterator[tuple[int, Place, int, int, seen.Lows]]:
-    """Stretches of one chunk: bucket, place, first row, row after the last, sequences within the chunk."""
+    """Yields stretches of one chunk: bucket, place, first row, row after the last, sequences within the chunk."""
     if not batch.num_rows:
         return
     buckets = batch.column(BUCKET).to_numpy(zero_copy_only=False)

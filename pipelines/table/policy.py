@@ -1,4 +1,4 @@
-"""Which small files become one. Pure.
+"""Chooses which small files are merged into one. Pure.
 
 Size tiers, as in log-structured merge trees (O'Neil et al. 1996): files of about one size (within a factor of eight)
 are merged eight to sixteen at a time, so that a row is rewritten once a tier and no table has many small files.
@@ -20,12 +20,12 @@ _FIRST_TIER_BYTES: Final = 1 << 19
 
 
 def tier(size: int) -> int:
-    """The size class of a file: below 512 KiB 0, below 4 MiB 1, below 32 MiB 2, …"""
+    """Returns the size class of a file: below 512 KiB 0, below 4 MiB 1, below 32 MiB 2, …"""
     return ((max(size, 1) // _FIRST_TIER_BYTES).bit_length() + _TIER_BITS - 1) // _TIER_BITS
 
 
 def to_compact(files: Sequence[DataFile]) -> tuple[DataFile, ...]:
-    """Files to merge into one now; none when there are few of each size."""
+    """Returns files to merge into one now; none when there are few of each size."""
     tiers: dict[int, list[DataFile]] = {}
     for file in files:
         if file.bytes < TABLE_SMALL_BYTES:

@@ -1,4 +1,6 @@
-"""A table as users open it: how many rows, which files, all rows, rows in order. Reads only; beside a writer.
+"""Opens a table for reading: its row count, its files, all rows, or rows in order.
+
+A writer may run beside. Reads only; beside a writer.
 
 ```python
 table = open_table("events")
@@ -27,7 +29,7 @@ from pipelines.table.rows import COLUMNS, ORDER, SCHEMA, merge_sorted
 
 @dataclass(frozen=True)
 class RowId:
-    """Which record a row is, and where the copy lies that was kept."""
+    """The identity of a row, and the place of the copy that was kept."""
 
     id: str | None
     cluster: str
@@ -37,7 +39,7 @@ class RowId:
 
 
 class EventTable:
-    """A table of one moment.
+    """A table as it was at one moment.
 
     Attributes:
         path: Its directory.
@@ -49,15 +51,15 @@ class EventTable:
         self.manifest = manifest
 
     def count(self) -> int:
-        """How many rows it has: one a record."""
+        """Returns how many rows it has: one for each record."""
         return self.manifest.rows
 
     def files(self) -> list[Path]:
-        """Its Parquet files."""
+        """Returns its Parquet files."""
         return [self.path / file.name for file in self.manifest.files]
 
     def batches(self, columns: Sequence[str] = COLUMNS) -> Iterator[pa.Table]:
-        """All rows in no order, about `TABLE_BLOCK_BYTES` at a time.
+        """Yields all rows in no order, about `TABLE_BLOCK_BYTES` at a time.
 
         Raises:
             NotFound: the table moved on and a file is gone.
@@ -66,13 +68,13 @@ class EventTable:
             yield from self._blocks(path, columns)
 
     def ids(self) -> Iterator[RowId]:
-        """Every row's record id and place, in no order: what a ledger is compared with."""
+        """Yields every row's record id and place, in no order, for comparison with a ledger."""
         for block in self.batches(("id", "cluster", "topic", "partition", "offset")):
             columns = (block[name].to_pylist() for name in ("id", "cluster", "topic", "partition", "offset"))
             yield from (RowId(*row) for row in zip(*columns, strict=True))
 
     def ordered(self, columns: Sequence[str] = COLUMNS) -> Iterator[pa.Table]:
-        """All rows by (key, producer, sequence), the columns of the order included.
+        """Yields all rows by (key, producer, sequence), with the columns of the order.
 
         Holds one block of at most `TABLE_MERGE_FILES_MAX` files; of more it merges groups into temporary files first.
         """

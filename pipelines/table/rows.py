@@ -32,12 +32,12 @@ OrderKey = tuple[bool, bytes, str, int]
 
 
 def ordered(table: pa.Table) -> pa.Table:
-    """A table sorted by (key, producer, sequence)."""
+    """Sorts a table by (key, producer, sequence)."""
     return table.sort_by([(name, "ascending") for name in ORDER])
 
 
 def order_key(table: pa.Table, row: int) -> OrderKey:
-    """What a row is ordered by, comparable in Python with the same outcome."""
+    """Returns a row's sort key, which compares in Python as the columns do."""
     key = table["key"][row].as_py()
     return key is None, key or b"", table["producer"][row].as_py(), table["sequence"][row].as_py()
 
@@ -69,7 +69,7 @@ def merge_sorted(sources: Sequence[Iterable[pa.Table]]) -> Iterator[pa.Table]:
 
 
 def rows_up_to(block: pa.Table, bound: OrderKey) -> int:
-    """How many rows of a sorted block are not after a bound."""
+    """Counts the rows of a sorted block that are not after a bound."""
     low, high = 0, block.num_rows
     while low < high:
         middle = (low + high) // 2
@@ -81,7 +81,7 @@ def rows_up_to(block: pa.Table, bound: OrderKey) -> int:
 
 
 def out_of_order(blocks: Iterable[pa.Table]) -> Iterator[str]:
-    """Describes every row that does not come after the one before it: not ordered, or there twice."""
+    """Describes every row that is out of order or there twice."""
     last: OrderKey | None = None
     for block in blocks:
         for row in range(block.num_rows):
@@ -92,7 +92,7 @@ def out_of_order(blocks: Iterable[pa.Table]) -> Iterator[str]:
 
 
 def rows_of_bytes(rows: int, size: int, wanted: int) -> int:
-    """How many rows make up `wanted` bytes where `rows` have `size`; one at least."""
+    """Returns how many rows make up `wanted` bytes if `rows` have `size`; one at least."""
     return max(1, min(1 << 16, rows * wanted // max(1, size)))
 
 

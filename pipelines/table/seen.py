@@ -22,12 +22,12 @@ Lows = NDArray[np.int64]
 
 
 def nothing_seen() -> Bits:
-    """A chunk of which nothing was seen: one bool a sequence, shape (65536,)."""
+    """Returns an empty chunk: one bool a sequence, shape (65536,)."""
     return np.zeros(CHUNK_SEQUENCES, dtype=np.bool_)
 
 
 def admit(seen: Bits, lows: Lows) -> Bits:
-    """Which of some rows are new, and remembers them.
+    """Returns which of some rows are new, and remembers them.
 
     Args:
         seen: The chunk, changed in place.
@@ -43,7 +43,7 @@ def admit(seen: Bits, lows: Lows) -> Bits:
 
 
 def encode(seen: Bits) -> bytes:
-    """A chunk as it is stored."""
+    """Encodes a chunk for storage."""
     edges = np.flatnonzero(np.diff(seen.view(np.int8), prepend=0, append=0))
     if len(edges) // 2 * _RUN_BYTES >= CHUNK_BYTES_MAX:
         return np.packbits(seen).tobytes()
@@ -52,7 +52,7 @@ def encode(seen: Bits) -> bytes:
 
 
 def decode(stored: bytes) -> Bits:
-    """A chunk from what is stored.
+    """Decodes a stored chunk.
 
     Raises:
         Refused: the bytes are no chunk.

@@ -1,7 +1,8 @@
 """The one writer of a table: opens it, commits what tasks staged, compacts, cleans up.
 
-Killed anywhere: before the commit nothing happened, and what was staged is litter; after it the batch is in, and a
-batch that is run again finds every id seen. Paused, or a ghost: its number is taken by whoever opened the table since.
+If it is killed before a commit, nothing happened and the staged files are litter. After the commit the batch is in the
+table, and a batch that is run again finds every id seen. If it was paused, or is a ghost, its number was taken by the
+writer that has opened the table since.
 """
 
 import secrets
@@ -37,7 +38,7 @@ class TableWriter:
     def open(
         cls, path: Path, *, stream: str, table_format: str, clock_ms: ClockMs, buckets: int = TABLE_SEEN_BUCKETS
     ) -> Self:
-        """Takes a table, or makes it. From here on no earlier writer can commit.
+        """Opens a table for writing, or makes it. From here on no earlier writer can commit.
 
         Args:
             path: Its directory.
@@ -67,16 +68,16 @@ class TableWriter:
         return writer
 
     def job(self) -> MergeJob:
-        """What tasks of the next batch merge against."""
+        """Returns the job for the tasks of the next batch."""
         return MergeJob.on(self.directory, self.manifest)
 
     def commit(self, staged: Sequence[Staged]) -> Manifest:
-        """Makes a batch part of the table, whole, and takes note of it. See `commit_staged`."""
+        """Makes a batch part of the table, whole, and adopts the result. See `commit_staged`."""
         commit_staged(self.directory, self.manifest.number, staged)
         return self.adopt()
 
     def adopt(self) -> Manifest:
-        """Takes note of what was committed on behalf of this writer since it last looked; publishes it; cleans up.
+        """Adopts what was committed for this writer since the last call; publishes it; cleans up.
 
         Raises:
             Fenced: another writer took the table.
@@ -95,7 +96,7 @@ class TableWriter:
         return found
 
     def compact(self, files: Sequence[DataFile] | None = None) -> bool:
-        """Makes one file of several; returns whether it did.
+        """Merges several files into one; returns whether it did.
 
         Args:
             files: Which; None for what `policy.to_compact` finds worth it, if anything.
@@ -119,7 +120,7 @@ class TableWriter:
 
 
 def commit_staged(path: Path, base: int, staged: Sequence[Staged]) -> None:
-    """Makes a batch part of the table, whole; nothing when nothing is staged. May run in any process.
+    """Makes a batch part of the table, whole; does nothing when nothing is staged. May run in any process.
 
     Args:
         path: Directory of the table.

@@ -7,7 +7,7 @@ from braid.runtime.settings import Settings
 
 
 class AssignerSettings(Settings):
-    """What an assigner needs to know beside what every service does.
+    """Settings of an assigner beside those of every service.
 
     Attributes:
         group_idle_expiry_seconds: A group without members for so long holds no drain any more.

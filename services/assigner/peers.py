@@ -1,6 +1,7 @@
-"""What the assigner asks of the registry: its channels, followed on whichever replica leads. Nothing is decided here.
+"""Follows the registry's channels, on whichever replica leads. Decides nothing.
 
-Every replica of the assigner follows, so that a new leader knows where clusters are even while no registry answers.
+Every replica of the assigner follows them, so that a new leader knows where clusters are even while no registry
+answers.
 """
 
 import asyncio
@@ -28,7 +29,7 @@ _PRESENCES = {
 
 
 class RegistryFollower:
-    """The registry's channels as last heard. Interruptions leave the last view standing."""
+    """The registry's channels as last heard; an interruption keeps the last view."""
 
     def __init__(self, host: Host, client: ServiceClient) -> None:
         self._host = host
@@ -43,7 +44,7 @@ class RegistryFollower:
         return self._view
 
     def subscribe(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Calls back after every change of the view. Returns what ends the subscription."""
+        """Registers a callback for every change of the view. Returns the function that ends the subscription."""
         self._subscribers.append(callback)
         return lambda: self._subscribers.remove(callback)
 
@@ -52,7 +53,7 @@ class RegistryFollower:
         await follow_channels(self._host, self._client, self._take)
 
     async def view_with(self, streams: Collection[str]) -> RegistryView:
-        """A view that has these streams, or one from which the registry itself says that they are missing.
+        """Returns a view that has these streams, or one in which the registry itself says they are missing.
 
         Raises:
             Unavailable: the registry does not answer, or its streams have no channels yet.
@@ -62,11 +63,11 @@ class RegistryFollower:
                 return await self._view_with(streams)
         except TimeoutError:
             raise Unavailable(
-                f"the registry tells of no channels of {', '.join(streams)}", remedy="try again when it answers"
+                f"the registry reports no channels of {', '.join(streams)}", remedy="try again when it answers"
             ) from None
 
     def suspects(self, streams: Collection[str]) -> bool:
-        """Whether the streams may have been deleted: by what was heard, no channel of theirs carries traffic."""
+        """Whether the streams may be deleted: in the newest view, none of their channels carries traffic."""
         return self._view is not None and not self._view.consumable(streams)
 
     async def deleted(self, streams: Collection[str]) -> bool:
@@ -115,7 +116,7 @@ class RegistryFollower:
 
 
 def _seen(channel: stream_pb2.Channel) -> SeenChannel:
-    """A state this release does not know changes nothing for groups, as one before a channel carries traffic."""
+    """Reads a channel; a state that this release does not know counts as one before the channel carries traffic."""
     drained = channel.state == stream_pb2.CHANNEL_STATE_DRAINED
     return SeenChannel(
         channel.name,

@@ -1,4 +1,4 @@
-"""Rows of lag as messages, page tokens as text."""
+"""Converts rows of lag to messages, and page tokens to text."""
 
 import json
 from typing import cast
@@ -12,7 +12,7 @@ _TOKEN_TYPES = [str, str, str, str, str, int]  # of a row's key
 
 
 def lag_message(row: LagRow) -> lag_pb2.Lag:
-    """A row as the API tells it."""
+    """Builds the message of a row."""
     key = row.key
     return lag_pb2.Lag(
         group=key.group,
@@ -40,17 +40,17 @@ def lag_message(row: LagRow) -> lag_pb2.Lag:
 
 
 def gone_message(key: RowKey) -> lag_pb2.Lag:
-    """A row that is no more, by its identifying fields."""
+    """Builds the message of a row that no longer exists: its identifying fields only."""
     return lag_pb2.Lag(**key._asdict())
 
 
 def read_filter(message: api.LagFilter) -> Filter:
-    """Which rows are asked for."""
+    """Reads which rows a request asks for."""
     return Filter(message.group, message.stream, message.lane, message.cluster, message.exclude_foreign)
 
 
 def read_detail(value: int) -> Detail:
-    """How much a row shall sum up; lanes when nothing is said.
+    """Reads how far a row sums up; lanes if the request does not say.
 
     Raises:
         Invalid: a detail this release does not know.
@@ -63,12 +63,12 @@ def read_detail(value: int) -> Detail:
 
 
 def page_token(key: RowKey | None) -> str:
-    """The token of the page behind a row; '' at the end."""
+    """Returns the token of the page after a row; '' at the end."""
     return json.dumps(key, separators=(",", ":")) if key is not None else ""
 
 
 def read_page_token(token: str) -> RowKey | None:
-    """The row a page begins behind; None for the first page.
+    """Reads the row after which a page begins; None for the first page.
 
     Raises:
         Invalid: no token of this method.

@@ -4,4 +4,4 @@ from braid.runtime.settings import Settings
 
 
 class LagmonSettings(Settings):
-    """What a lag monitor needs to know; clusters and groups it learns from the registry and the assigner."""
+    """Settings of a lag monitor; it learns clusters and groups from the registry and the assigner."""

@@ -1,6 +1,6 @@
-"""All that is known of one cluster's groups and logs, and the rows that follow from it. Pure: told, never asking.
+"""The model of one cluster's groups and logs, and the rows of lag that follow from it. Pure: it asks nobody.
 
-The shell tells commits, ends of logs and records read for their time; what to ask for next is answered here.
+The shell passes in commits, ends of logs and records read for their time; the model answers what to ask for next.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -30,7 +30,7 @@ K = TypeVar("K", bound=tuple[str, str, int])
 
 
 class GroupPartition(NamedTuple):
-    """Whose progress, and where."""
+    """The key of one group's progress in one partition."""
 
     group: str
     topic: str
@@ -38,7 +38,7 @@ class GroupPartition(NamedTuple):
 
     @property
     def log(self) -> TopicPartition:
-        """The partition."""
+        """The partition's log."""
         return TopicPartition(self.topic, self.partition)
 
 
@@ -55,7 +55,7 @@ class CommitRead(Protocol):
 
 @dataclass(slots=True)
 class ClusterModel:
-    """One cluster.
+    """The known groups and logs of one cluster.
 
     Attributes:
         name: Its name.
@@ -105,12 +105,12 @@ class ClusterModel:
             self._origins[key] = origin
 
     def forget(self, origin: int) -> None:
-        """One partition of the offset log is read anew: what came from it is not known any more."""
+        """Forgets the commits from one partition of the offset log, which is read anew."""
         for key in [key for key, where in self._origins.items() if where == origin]:
             self._drop(key)
 
     def register(self, view: MeshView) -> None:
-        """Registered groups lag in every open channel they consume, and in drained ones they have yet to read.
+        """Adds registered groups, which lag in open channels they consume and drained ones they have yet to read.
 
         Also where they never committed.
         """
@@ -133,24 +133,24 @@ class ClusterModel:
         self._registered = view
 
     def observe(self, ends: Mapping[TopicPartition, int], at: float) -> None:
-        """Logs ended there at that time."""
+        """Notes where logs ended at that time."""
         for partition, end in ends.items():
             if partition in self.ends:
                 self.ends[partition].observe(end, at)
 
     def observe_starts(self, starts: Mapping[TopicPartition, int]) -> None:
-        """Logs start there."""
+        """Notes where logs start."""
         for partition, start in starts.items():
             if partition in self.ends:
                 self.ends[partition].start = start
 
     def probed(self, partition: TopicPartition, offset: int, ingested_at_ms: int | None, at: float) -> None:
-        """The record at an undone offset was read for its time; None when it did not come."""
+        """Notes the time of the record at an undone offset; None when the record did not come."""
         for progress in self._stuck_at(partition, offset):
             progress.probe = RecordProbe(offset, ingested_at_ms, at)
 
     def no_record(self, partition: TopicPartition, offset: int) -> None:
-        """What lies at an undone offset is no record of anybody's."""
+        """Notes that no application's record lies at an undone offset."""
         for progress in self._stuck_at(partition, offset):
             progress.no_records = progress.no_records.add(offset, offset + 1)
 
@@ -158,11 +158,11 @@ class ClusterModel:
 
     @property
     def grown(self) -> bool:
-        """Whether there may be partitions that were not wanted when that was last asked."""
+        """Whether partitions may have been added since `wanted` was last asked."""
         return self._wanted is None
 
     def wanted(self) -> Sequence[TopicPartition]:
-        """Partitions whose ends matter; their logs exist in `ends`, others are forgotten."""
+        """Returns the partitions whose ends matter; keeps their logs in `ends` and forgets others."""
         if self._wanted is None:
             self._groups = {}
             for key in self.progress:
@@ -172,12 +172,12 @@ class ClusterModel:
         return self._wanted
 
     def slices(self) -> Iterator[Sequence[GroupPartition]]:
-        """All that is known, in parts small enough to be computed in a row."""
+        """Yields everything known, in parts small enough to be computed at once."""
         keys = list(self.progress)
         return (keys[at : at + LAG_SLICE_ROWS] for at in range(0, len(keys), LAG_SLICE_ROWS))
 
     def probes_due(self, keys: Iterable[GroupPartition], view: MeshView, now: Now) -> dict[TopicPartition, int]:
-        """Undone offsets whose records to read for their time, at most one a partition."""
+        """Returns undone offsets whose records must be read for their time, at most one for each partition."""
         due: dict[TopicPartition, int] = {}
         for key in keys:
             progress, ends = self.progress.get(key), self.ends.get(key.log)
@@ -192,7 +192,7 @@ class ClusterModel:
         return due
 
     def rows(self, keys: Iterable[GroupPartition], view: MeshView, now: Now) -> Iterator[LagRow]:
-        """A row for each of the groups and partitions that is there for anybody."""
+        """Returns a row for each group and partition that is shown."""
         for key in keys:
             progress = self.progress.get(key)
             channel = view.topics.get((self.name, key.topic))
@@ -238,7 +238,7 @@ class ClusterModel:
     def _is_shown(
         self, key: GroupPartition, progress: PartitionProgress, channel: Channel | None, view: MeshView
     ) -> bool:
-        """Topics that are gone have no lag; nor have deleted groups, nor lanes a group does not consume any more."""
+        """Whether a row is shown: not for topics that are gone, deleted groups, or lanes no longer consumed."""
         if channel is None:
             return key.topic not in self.missing
         if channel.presence is Presence.RETIRED:
@@ -260,13 +260,13 @@ class ClusterModel:
         return channel is not None and subscription is not None and subscription.lags_in(channel)
 
     def _drop(self, key: GroupPartition) -> None:
-        """A registered group is expected again when `register` is next called."""
+        """Drops a row; `register` adds a registered group again when it is next called."""
         if self.progress.pop(key, None) is not None:
             self._wanted = self._registered = None
         self._origins.pop(key, None)
 
     def _stuck_at(self, partition: TopicPartition, offset: int) -> Iterator[PartitionProgress]:
-        """Whose oldest undone record in a partition is this one."""
+        """Returns the groups whose oldest undone record in a partition is this one."""
         self.wanted()
         for key in self._groups.get(partition, ()):
             progress = self.progress[key]
@@ -275,7 +275,7 @@ class ClusterModel:
 
 
 def _is_drained(key: GroupPartition, channel: Channel | None, view: MeshView) -> bool:
-    """Whether nothing is left for the group: the channel is drained, and it does not read it."""
+    """Whether nothing is left for the group: the channel is drained, and the group does not read it."""
     if channel is None or channel.presence is not Presence.DRAINED:
         return False
     subscription = view.subscription(key.group)

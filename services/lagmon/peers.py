@@ -1,6 +1,6 @@
-"""What lagmon asks of other services: the registry's clusters and channels, the assigner's groups. Nothing is decided.
+"""Reads clusters and channels from the registry, and groups from the assigner. Decides nothing.
 
-Every replica asks for itself. What was heard stands while nobody answers.
+Every replica asks for itself. The last answers stay while nobody answers.
 """
 
 import contextlib
@@ -43,7 +43,7 @@ class Peers:
         self._changed = changed
 
     async def run(self) -> None:
-        """Asks and follows until cancelled."""
+        """Asks and follows the services until cancelled."""
         spawn = self._host.tasks.spawn
         tasks = [
             spawn(self._every(LAG_CLUSTERS_SECONDS, self._ask_clusters), "clusters"),

@@ -23,18 +23,18 @@ from braid.kernel.progress.ranges import EMPTY, Ranges
 from services.lagmon.model.ends import LogEnds
 from services.lagmon.model.lag import Source
 
-LONG_AGO: Final = -math.inf  # when a commit was made that was found, not heard
+LONG_AGO: Final = -math.inf  # the time of a commit that was there before this replica
 
 
 class Now(NamedTuple):
-    """One instant on both clocks: seconds that never step, and wall milliseconds."""
+    """One instant on both clocks: seconds that never step, and wall-clock milliseconds."""
 
     elapsed: float
     wall_ms: int
 
 
 class RecordProbe(NamedTuple):
-    """A record read for its time: the undone offset it was read for, its ingestion time (None: not found), and when."""
+    """A record read for its time: its undone offset, its ingestion time (None: not found), and when it was read."""
 
     offset: int
     ingested_at_ms: int | None
@@ -64,7 +64,7 @@ _DONE: Final = PartitionLag(0, 0.0, Source.DONE, -1, True)
 
 @dataclass(slots=True)
 class Commit:
-    """A group's newest commit of one partition; its envelope is decoded when first asked for.
+    """A group's newest commit of one partition; its envelope is decoded when first needed.
 
     Attributes:
         offset: The committed offset.
@@ -81,17 +81,17 @@ class Commit:
 
     @property
     def kind(self) -> MetadataKind:
-        """What the metadata is."""
+        """The kind of the metadata."""
         return self._read()[0]
 
     @property
     def fields(self) -> EnvelopeFields:
-        """What the envelope says; without one just the offset."""
+        """The fields of the envelope; without one, only the offset."""
         return self._read()[1]
 
     @property
     def claims(self) -> Ranges:
-        """Every offset that is done."""
+        """Every offset that the commit says is done."""
         return self._read()[2]
 
     @property
@@ -113,7 +113,7 @@ class Commit:
 
 @dataclass(slots=True)
 class PartitionProgress:
-    """What is known of one group in one partition.
+    """The known progress of one group in one partition.
 
     Attributes:
         commit: The newest commit, None for a registered group without any.
@@ -127,7 +127,7 @@ class PartitionProgress:
 
 
 def read_lag(progress: PartitionProgress, ends: LogEnds, now: Now, *, drained: bool = False) -> PartitionLag:
-    """The lag now. Never negative, never NaN, exactly 0 when everything is done."""
+    """Returns the present lag. Never negative, never NaN, exactly 0 when everything is done."""
     commit = progress.commit
     if drained or (commit is not None and 0 <= ends.end <= commit.offset):
         return _DONE  # without a look into the envelope
@@ -141,13 +141,13 @@ def read_lag(progress: PartitionProgress, ends: LogEnds, now: Now, *, drained: b
 
 
 def undone_offsets(progress: PartitionProgress, ends: LogEnds) -> Ranges:
-    """Offsets of the log that are not done: above the committed one, and in the gaps between done ranges."""
+    """Returns offsets of the log that are not done: above the committed one, and in gaps between done ranges."""
     done = progress.commit.claims if progress.commit else EMPTY
     return done.gaps(max(ends.start, 0), ends.end).subtract(progress.no_records)
 
 
 def live_seconds(progress: PartitionProgress, ends: LogEnds, now: Now) -> float | None:
-    """Age of the oldest undone record from where a split partition's live cursor began; None where none is split."""
+    """Returns the age of the oldest undone record from where the live cursor began; None if it has none."""
     commit = progress.commit
     live = live_cursor(commit.fields) if commit is not None else None
     if commit is None or live is None:
@@ -162,8 +162,7 @@ def live_seconds(progress: PartitionProgress, ends: LogEnds, now: Now) -> float 
 
 
 def wants_probe(progress: PartitionProgress, reading: PartitionLag, ends: LogEnds, now: Now) -> bool:
-    """Whether the record at the oldest undone offset should be read: the group stalls, its age is not known exactly,
-    and it was not read before in this stall."""
+    """Whether the record at the oldest undone offset should be read for its time."""
     commit, probe = progress.commit, progress.probe
     if reading.exact or reading.oldest < 0 or (commit is not None and not _has_envelope(commit)):
         return False
@@ -174,12 +173,12 @@ def wants_probe(progress: PartitionProgress, reading: PartitionLag, ends: LogEnd
 
 
 def is_stale(ends: LogEnds, now: Now) -> bool:
-    """Whether the log's end was not seen lately."""
+    """Whether the log's end was not observed lately."""
     return ends.seen_at is None or now.elapsed - ends.seen_at > LAG_STALE_SECONDS
 
 
 def has_envelope(progress: PartitionProgress) -> bool:
-    """Whether the newest commit is a member's of some mesh, readable or not."""
+    """Whether the newest commit is a Braid member's, readable or not."""
     return progress.commit is not None and _has_envelope(progress.commit)
 
 
@@ -188,7 +187,7 @@ def _has_envelope(commit: Commit) -> bool:
 
 
 def _unseen(progress: PartitionProgress, now: Now) -> PartitionLag:
-    """The log's end was never seen: what the envelope says of unfinished records is all there is."""
+    """Returns the lag of a log whose end was never observed, from the envelope alone."""
     known = progress.commit.fields.oldest_ingested_at_ms if progress.commit else None
     if known is None or progress.commit is None:
         return PartitionLag(0, 0.0, Source.UNKNOWN, -1, False)
@@ -198,7 +197,7 @@ def _unseen(progress: PartitionProgress, now: Now) -> PartitionLag:
 
 
 def _age(progress: PartitionProgress, ends: LogEnds, oldest: int, now: Now) -> tuple[float, Source, bool]:
-    """Seconds, source, and whether reading the record would tell nothing better."""
+    """Returns seconds, source, and whether reading the record would give nothing better."""
     commit, probe = progress.commit, progress.probe
     if probe is not None and probe.offset == oldest and probe.ingested_at_ms is not None:
         return (now.wall_ms - probe.ingested_at_ms) / 1000, Source.RECORD, True

@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Final
 
+from tests.support.prose import first_sentences_say_what_things_are, pages_have_short_sentences
+
 FILE_LINES_MAX: Final = 500
 FUNCTION_LINES_MAX: Final = 70
 FORBIDDEN_WORDS: Final = frozenset({"util", "utils", "helper", "helpers", "common", "manager", "managers"})
@@ -196,7 +198,7 @@ def _names(annotation: ast.expr) -> set[str]:
     }
 
 
-TEXT_RULES: Final[Sequence[Rule]] = (no_machine_path, no_registry_host)
+TEXT_RULES: Final[Sequence[Rule]] = (no_machine_path, no_registry_host, pages_have_short_sentences)
 PYTHON_RULES: Final[Sequence[Rule]] = (
     *(file_length, function_length, names_say_something, no_skipped_test, no_relative_import),
     *(
@@ -205,5 +207,6 @@ PYTHON_RULES: Final[Sequence[Rule]] = (
         no_blanket_exemption,
         has_docstring,
         starts_modules_that_exist,
+        first_sentences_say_what_things_are,
     ),
 )

@@ -6,6 +6,11 @@ from typing import Final
 
 import pytest
 
+from tests.support.prose import (
+    SENTENCE_WORDS_MAX,
+    first_sentences_say_what_things_are,
+    pages_have_short_sentences,
+)
 from tests.support.tidy import (
     FILE_LINES_MAX,
     FUNCTION_LINES_MAX,
@@ -31,7 +36,7 @@ from tests.support.tidy import (
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 
-DOCSTRING: Final = '"""A module."""\n'
+DOCSTRING: Final = '"""A module of the library."""\n'
 
 # (rule, path, text): each must be found by the rule. Texts the rules would find here too are put together.
 MUTANTS: Final[Sequence[tuple[Rule, str, str]]] = (
@@ -64,6 +69,12 @@ MUTANTS: Final[Sequence[tuple[Rule, str, str]]] = (
     (has_docstring, "braid/a.py", "x = 1"),
     (starts_modules_that_exist, "tests/a.py", "run([sys.executable, '-m', 'tests.support.gone', 'x'])"),
     (starts_modules_that_exist, "tests/a.py", "run(python, '-m', f'tests.support.{name}')"),
+    (first_sentences_say_what_things_are, "braid/client/a.py", '"""Of one consumer. It has more to say."""'),
+    (first_sentences_say_what_things_are, "pipelines/a.py", 'class A:\n    """By lane."""'),
+    (first_sentences_say_what_things_are, "braid/kernel/a.py", 'def f() -> None:\n    """Tells whoever asks."""'),
+    (first_sentences_say_what_things_are, "braid/stores/a.py", f'"""{"word " * SENTENCE_WORDS_MAX}word."""'),
+    (pages_have_short_sentences, "docs/guides/a.md", f"# A\n\nShort.\nIt {'says more ' * SENTENCE_WORDS_MAX}."),
+    (pages_have_short_sentences, "README.md", f"- a point\n- It {'says more ' * SENTENCE_WORDS_MAX}."),
 )
 
 # (rule, path, text): near misses no rule may find.
@@ -85,6 +96,10 @@ SOUND: Final[Sequence[tuple[Rule, str, str]]] = (
         "tests/a.py",
         "run(*('-m', 'bench'), '-m', 'tests.support.tidy', '-m', 'pytest', '-m', x)",
     ),
+    (first_sentences_say_what_things_are, "braid/client/a.py", '"""The records of one consumer."""\ndef f(): "Lane."'),
+    (first_sentences_say_what_things_are, "tests/a.py", '"""Whoever."""'),
+    (pages_have_short_sentences, "docs/guides/a.md", "It says this. " * SENTENCE_WORDS_MAX),
+    (pages_have_short_sentences, "docs/guides/a.md", f"```\n{'a ' * 99}\n```\n| {'b ' * 99}|\n"),
 )
 
 

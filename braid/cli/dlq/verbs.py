@@ -81,7 +81,11 @@ def _replay(
 ) -> None:
     format = parse_format(output)
     if broadcast and to:
-        raise Invalid("another destination has no origin's groups", field="--broadcast", remedy="leave out one of both")
+        raise Invalid(
+            "a replay to another stream cannot be for every group of the origin",
+            field="--broadcast",
+            remedy="leave out one of both",
+        )
     from braid.api.dlq.v1.replay_pb2 import ReplaySpec
     from braid.cli.dlq.replay_jobs import create_replay
 

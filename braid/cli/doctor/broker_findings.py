@@ -117,7 +117,7 @@ def check_topics(name: str, brokers: int, topics: Sequence[TopicFacts], away: in
             "unclean",
             Level.FAIL,
             unclean,
-            "one that lags may lead: records are lost",
+            "a copy that lags may become the leader: records would be lost",
             _declare(f"{UNCLEAN}=false"),
         ),
         *_of_topics(name, "in-sync", Level.FAIL, refused, "too few copies: nothing is acknowledged", fewer),

@@ -69,7 +69,8 @@ def check_cluster(facts: ClusterFacts) -> list[Finding]:
         reason = facts.error.message if facts.error is not None else "no answer"
         remedy = "check the network from this machine, and its advertised listeners"
         if isinstance(facts.error, ClusterAccessDenied):
-            reason, remedy = f"it refuses this client: {reason}", facts.error.remedy
+            happened = "nothing was sent there" if facts.error.withheld else "it refuses this client"
+            reason, remedy = f"{happened}: {reason}", facts.error.remedy
         return [*findings, Finding(name, "reachable", Level.FAIL, f"not reachable from here: {reason}", remedy)]
     findings.append(_identity(name, cluster, description))
     usual = {*cluster.status.usual_brokers, *description.brokers}
@@ -153,8 +154,8 @@ def _access(name: str, cluster: Cluster) -> list[Finding]:
     denied = cluster.status.evidence.denied
     if not denied:
         return []
-    message = f"it refuses the registry, which cannot judge it: {denied}"
-    remedy = "look at the registry's security profile of the cluster, and at what its principal may do there"
+    message = f"the registry has no access, so it cannot judge the cluster: {denied}"
+    remedy = "check the security profile on the registry's machine, and the permissions of its principal"
     return [Finding(name, "access", Level.FAIL, message, remedy)]
 
 
@@ -193,4 +194,4 @@ def _disk(name: str, cluster: Cluster) -> list[Finding]:
     if not load.total_bytes or load.free_bytes >= _DISK_FREE_MIN * load.total_bytes:
         return []
     message = f"the fullest disk, of broker {load.broker}, has {bytes_text(load.free_bytes)} left ({free_text(load)})"
-    return [Finding(name, "disk", Level.WARN, message, "make room: a broker whose disk is full ends")]
+    return [Finding(name, "disk", Level.WARN, message, "free disk space: a broker with a full disk stops")]

@@ -210,7 +210,7 @@ def _halted(name: str, stream: Stream) -> list[Finding]:
             "halted",
             Level.FAIL,
             f"{channel.name} is not consumed, to keep the order: {', '.join(channel.waits_for)} comes first",
-            f"bring back what that one lacks, or go on without it: braid release channel {channel.name}",
+            f"restore what that channel waits for, or continue without it: braid release channel {channel.name}",
         )
         for channel in halted(stream)
     ]

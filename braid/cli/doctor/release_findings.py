@@ -49,7 +49,13 @@ def _too_old(name: str, brokers: Mapping[int, BrokerDescription]) -> Sequence[Fi
             old.setdefault(release_text(level), []).append(number)
     remedy = f"upgrade to Kafka {OLDEST_SUPPORTED} or newer"
     return [
-        Finding(name, "release", Level.FAIL, f"{_of(numbers)} {release}: not supported, tests play none so old", remedy)
+        Finding(
+            name,
+            "release",
+            Level.FAIL,
+            f"{_of(numbers)} {release}: not supported: no test runs on a release so old",
+            remedy,
+        )
         for release, numbers in old.items()
     ]
 

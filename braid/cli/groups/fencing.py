@@ -38,7 +38,7 @@ async def set_fencing(session: "Session", name: str, fencing: str) -> int:
     session.terminal.print(f"group/{name} fencing: {fencing}")
     if left:
         session.terminal.note(
-            f"its membership still ends on {', '.join(left)}; nothing is granted there before: "
+            f"its membership has yet to end on {', '.join(left)}; nothing is granted there until then: "
             f"braid events --for group/{name}"
         )
     return 0

@@ -121,7 +121,7 @@ async def _run(session: "Session", request: "ResetProgressRequest", format: Form
     left = await _written(session, group)
     if left:
         session.terminal.note(
-            f"{', '.join(left)} still wait for their cluster; nothing is granted there before: "
+            f"{', '.join(left)} still wait for their cluster; nothing is granted there until then: "
             f"braid events --for group/{group}"
         )
     session.terminal.note(f"take it back: {_undo(group, found)}")

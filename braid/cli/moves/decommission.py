@@ -60,12 +60,16 @@ async def wait_empty(session: Session, name: str, seconds: float) -> int:
             cluster = None
         if cluster is not None:
             if not cluster.status.HasField("decommission"):
-                raise Refused(f"the decommission of cluster {name} was taken back", remedy="look at its events")
+                raise Refused(
+                    f"the decommission of cluster {name} was taken back",
+                    remedy=f"see why: braid events --for cluster/{name}",
+                )
             told = _told(session, cluster, told)
             if cluster.status.decommission.state == EMPTY:
                 return 0
         if clock.elapsed() >= deadline:
-            raise DeadlineExceeded(f"cluster {name} is not empty yet: {told}", remedy="it goes on; wait again, or look")
+            remedy = f"the decommission continues: braid describe cluster {name}"
+            raise DeadlineExceeded(f"cluster {name} is not empty yet: {told}", remedy=remedy)
         await clock.sleep(CLI_WATCH_SECONDS)
 
 

@@ -39,7 +39,7 @@ async def read_past(session: Session, kind: Kind, name: str, at_ms: int) -> Past
         return await (_group(session, name, at_ms) if kind is GROUP else _of_registry(session, kind, name, at_ms))
     except Unsupported as error:
         remedy = "upgrade its services"
-        raise Unsupported("this mesh is of a release that describes no past", field="--at", remedy=remedy) from error
+        raise Unsupported("this mesh's release cannot describe the past", field="--at", remedy=remedy) from error
 
 
 async def _of_registry(session: Session, kind: Kind, name: str, at_ms: int) -> PastItem:

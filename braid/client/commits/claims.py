@@ -1,4 +1,4 @@
-"""Builds what a commit claims of a lease: the progress of all its cursors as it is now."""
+"""Builds what a commit claims of a lease: the present progress of all its cursors."""
 
 from dataclasses import replace
 
@@ -10,12 +10,12 @@ from braid.kernel.progress.fields import EnvelopeFields
 
 
 def newest_epoch(work: LeaseWork) -> int:
-    """The newest leader epoch of what any cursor fetched or knows to be done; -1: unknown."""
+    """Returns the newest leader epoch of the records that any cursor fetched or knows to be done; -1: unknown."""
     return max(each.known_log.leader_epoch for each in work.cursors)
 
 
 def claims_of(work: LeaseWork, *, detached: bool) -> EnvelopeFields:
-    """Progress of all cursors."""
+    """Returns the progress of all cursors as one value."""
     log = Fingerprint(work.topic_id, newest_epoch(work), 0)
     parts = [CursorPart(each.start, each.until, _of_one(each, work, log, detached)) for each in work.cursors]
     return joined(parts, work.backlog_permille)
@@ -31,7 +31,7 @@ def _of_one(cursor: Cursor, work: LeaseWork, log: Fingerprint, detached: bool) -
 
 
 def base_when_drained(work: LeaseWork) -> int:
-    """Where progress will stand once what is out is done, and nothing of it fails or comes again."""
+    """Returns the base that a drained lease will have, if every record at work is done and none fails or returns."""
     lowest = work.cursors[0]
     progress, out, unfinished = lowest.progress, lowest.out, lowest.progress.unfinished()
     return int(unfinished[out]) if out < len(unfinished) else progress.fetched

@@ -1,13 +1,13 @@
 """Commits the progress of one cluster's leases: every interval, when much is done, and for the last time.
 
-Every commit is a truthful claim built from the leases held at that moment; one request at a time, so that an older
-claim never lands after a newer one. It states the newest leader epoch of what it claims beside its metadata, so that
-nobody believes it of what a later leader wrote in a log that was cut short.
+Every commit is a truthful claim, built from the leases held at that moment. One request is sent at a time, so that an
+older claim never lands after a newer one. A commit states the newest leader epoch of what it claims beside its
+metadata. So the claim does not cover what a later leader wrote in a log that was cut.
 
-A lent generation goes through `KafkaOffsets.commit`, and nowhere else. Once one was lent no commit is plain any more:
-what the cluster refuses waits until something newer is lent.
+A lent generation goes through `KafkaOffsets.commit`, and nowhere else. Once a generation was lent, no commit is plain
+any more: a commit that the cluster refuses waits until a newer generation is lent.
 
-While commits are refused, or left without an answer, work goes on up to a bound: a crash repeats all of it.
+While commits are refused or get no answer, handlers continue up to a bound. A crash repeats everything done meanwhile.
 """
 
 import asyncio
@@ -33,11 +33,11 @@ _log = logging.getLogger("braid.consumer")
 
 
 async def _ask_nobody(generation: Generation) -> None:
-    """Where leases are not an assigner's."""
+    """Asks for no generation: used where no assigner gives out leases."""
 
 
 class Committer:
-    """The commits of one group's leases on one cluster.
+    """Commits the progress of one group's leases on one cluster.
 
     Attributes:
         encoder: Says what they state.
@@ -56,9 +56,9 @@ class Committer:
         ask: Callable[[Generation], Awaitable[None]] = _ask_nobody,
         resumed: Callable[[], None] = lambda: None,
     ) -> None:
-        """`encoder` says what a commit states; `refused` hears of an error no repetition can mend.
+        """`encoder` says what a commit states; `refused` is called with an error that no retry can mend.
 
-        `ask` tells the assigner of a generation that was refused; `resumed` hears when `stopped` may have ended.
+        `ask` tells the assigner which generation was refused; `resumed` is called when `stopped` may have ended.
         """
         self.encoder = encoder
         self.generation: Generation | None = None
@@ -75,7 +75,7 @@ class Committer:
         self._fenced = False
         self._answered_at = float("-inf")
         self._asked_at: float | None = None  # when the oldest commit was sent since the last answer
-        self._told_full = False  # since then
+        self._told_full = False  # records done since then
         self._denial = ""  # why the cluster refuses commits
         self._uncommitted = 0  # records done since the last commit that was taken
         self._done_since = 0
@@ -84,14 +84,15 @@ class Committer:
         self._lock = asyncio.Lock()
 
     def learn(self, limit_units: int, retention_minutes: int) -> None:
-        """Takes over what the cluster allows: metadata units of a commit, and how long it keeps one."""
+        """Sets the cluster's limits: metadata units of a commit, and how long the cluster keeps one."""
         self.encoder.limit(limit_units)
         self._recommit_seconds = min(RECOMMIT_SECONDS, retention_minutes * 60 / 3)
 
     def lend(self, generation: Generation) -> None:
-        """Commits carry this from now on; what was refused is committed at once.
+        """Uses this generation for all later commits; a commit that was refused is sent again at once.
 
-        Nothing else is: with a newer generation come leases, and their restore would wait behind that commit.
+        Nothing else is committed at once: new leases come with a newer generation, and their restore would wait behind
+        that commit.
         """
         if self._fenced or self._stale:
             self._due.set()
@@ -101,17 +102,17 @@ class Committer:
         self._resumed()
 
     def contact(self) -> Contact:
-        """When the newest commit was answered; none is owed: an idle member commits nothing."""
+        """Says when the newest commit was answered. No answer is ever due, because an idle member commits nothing."""
         return Contact(answered_seconds_ago=self._host.clock.elapsed() - self._answered_at)
 
     @property
     def unreachable(self) -> bool:
-        """Whether no commit was answered lately; an idle member does not know better."""
+        """Whether no commit was answered lately. An idle member cannot know more."""
         return self._host.clock.elapsed() - self._answered_at > CLUSTER_REACHED_SECONDS
 
     @property
     def stopped(self) -> bool:
-        """Whether nothing more is to be begun: others may own it by now, or too much of what is done is uncommitted."""
+        """Whether no new work may begin: others may own the leases, or too much finished work is uncommitted."""
         return self._stale or (self._fenced and self.generation is not None and self._full) or self._awaiting
 
     @property
@@ -120,13 +121,13 @@ class Committer:
 
     @property
     def _unanswered(self) -> bool:
-        """Whether commits are sent, and none was answered for a while. Not so of an idle member: none is owed."""
+        """Whether commits were sent and none was answered for a while; False for an idle member, which sends none."""
         asked = self._asked_at
         return asked is not None and self._host.clock.elapsed() - asked > CLUSTER_REACHED_SECONDS
 
     @property
     def _awaiting(self) -> bool:
-        """Whether nothing more is begun before a commit is answered."""
+        """Whether no new work begins before a commit is answered."""
         return self._full and self._unanswered
 
     @property
@@ -135,26 +136,26 @@ class Committer:
         return tuple(self._works.values())
 
     def add(self, work: LeaseWork) -> None:
-        """Progress of a restored lease is committed from now on."""
+        """Commits the progress of a restored lease from now on."""
         self._works[work.lease.id] = work
 
     def remove(self, work: LeaseWork) -> None:
-        """The lease is gone: nothing more of it is committed."""
+        """Commits nothing more of a lease that is gone."""
         if self._works.get(work.lease.id) is work:
             del self._works[work.lease.id]
         self.encoder.forget(work)
-        if not self._works:  # whoever has the leases now repeats what was not committed: that is no work of ours
+        if not self._works:  # the next holder repeats what was not committed
             self._uncommitted, self._asked_at = 0, None
 
     def settled(self, count: int) -> None:
-        """So many records of this cluster are done."""
+        """Counts records of this cluster that are done."""
         self._done_since += count
         self._uncommitted += count
         if self._done_since >= COMMIT_RECORDS_MAX:
             self._due.set()
 
     def hurry(self) -> None:
-        """A commit is due now."""
+        """Makes a commit due now."""
         self._due.set()
 
     async def tick(self) -> None:
@@ -176,14 +177,14 @@ class Committer:
                 await self._repeat_soon(error)
             except Fenced as error:  # a stray member occupies the group, or a newer generation is on its way to us
                 if not self._fenced:
-                    _log.warning("commits of group %s are refused and held until they are not: %s", self._group, error)
+                    _log.warning("commits of group %s are refused and wait: %s", self._group, error)
                 self._fenced = True
             except BraidError as error:
                 self._refused(error)
                 return
 
     async def _repeat_soon(self, error: ClusterUnavailable) -> None:
-        """Without an answer the next commit is due after an interval, or sooner where that is long: work may wait."""
+        """Makes the next commit due after an interval, or sooner if that is long: handlers may wait for the answer."""
         _log.debug("commit on hold: %s", error)
         self._note_denial(error)
         if self._awaiting and not self._told_full:
@@ -194,10 +195,10 @@ class Committer:
         self._due.set()
 
     def _note_denial(self, error: ClusterUnavailable) -> None:
-        """Says that the cluster refuses commits: once, until it says something else."""
+        """Logs that the cluster refuses commits; once, until the reason changes."""
         denial = error.message if isinstance(error, ClusterAccessDenied) else ""
         if denial and denial != self._denial:
-            _log.error("commits of group %s are refused and held until they are not: %s", self._group, error)
+            _log.error("commits of group %s are refused and wait: %s", self._group, error)
         self._denial = denial
 
     async def commit(self, works: Sequence[LeaseWork], *, final: bool = False) -> None:
@@ -219,7 +220,7 @@ class Committer:
                     raise
 
     async def _newer_within(self, used: Generation, seconds: float) -> bool:
-        """Waits for another generation than the one used. Returns whether it was lent in time."""
+        """Waits for another generation than the one used; returns whether it was lent in time."""
         try:
             async with asyncio.timeout(max(0.0, seconds)):
                 while self.generation == used:
@@ -255,7 +256,10 @@ class Committer:
         self.encoder.acknowledged(stored)
 
     async def _send(self, commits: dict[TopicPartition, Committed]) -> None:
-        """One request with what is lent at this moment. One that is refused although nothing newer is there is told."""
+        """Sends one request with the generation lent at this moment.
+
+        If it is refused and nothing newer was lent, the assigner is told.
+        """
         generation = self.generation
         if self._asked_at is None:
             self._asked_at = self._host.clock.elapsed()
@@ -269,7 +273,7 @@ class Committer:
             elif generation is not None:
                 self._due.set()  # something newer was lent while this was on its way
             raise
-        except (Invalid, NotFound):  # it answers; what it says is about a part of them
+        except (Invalid, NotFound):  # the cluster answers; the refusal is about some partitions
             self._answered()
             raise
         held, self._fenced, self._stale = self._fenced, False, False
@@ -278,12 +282,16 @@ class Committer:
             self._resumed()
 
     def _answered(self) -> None:
-        """The cluster said something about a commit: work that waited for that goes on."""
+        """Notes that the cluster answered a commit: work that waited for that continues."""
         awaited = self._awaiting
         self._answered_at, self._asked_at, self._told_full = self._host.clock.elapsed(), None, False
         if awaited:
             self._resumed()
 
     def _wants_commit(self, work: LeaseWork) -> bool:
-        """Dirty, or so long committed that the cluster would soon forget it; all while an answer is waited for."""
+        """Whether the lease must be committed.
+
+        It must if it is dirty, or was committed so long ago that the cluster would soon forget it, and always while an
+        answer is due.
+        """
         return work.dirty or self._awaiting or self._host.clock.elapsed() - work.committed_at > self._recommit_seconds

@@ -1,6 +1,7 @@
-"""Encodes the progress of a group's leases on one cluster into commits: as much as the cluster takes.
+"""Encodes the progress of a group's leases on one cluster into commits, as much as the cluster accepts.
 
-What does not fit a commit goes to a record beside it; what fits neither is stated nowhere, and will be repeated.
+Progress that does not fit a commit goes to a record beside it. Progress that fits neither is stated nowhere, and its
+records will be repeated.
 """
 
 import logging
@@ -23,7 +24,7 @@ _log = logging.getLogger("braid.consumer")
 
 
 class EncodedProgress(NamedTuple):
-    """A lease's progress as it is to be committed, and which version of it that is."""
+    """A lease's progress as it is to be committed, and the version of the work it was made from."""
 
     work: LeaseWork
     version: Version
@@ -33,7 +34,7 @@ class EncodedProgress(NamedTuple):
 
     @property
     def committed(self) -> Committed:
-        """For Kafka."""
+        """The offset and metadata as the Kafka port takes them."""
         return Committed(self.commit.offset, self.commit.metadata, self.leader_epoch)
 
 
@@ -53,9 +54,9 @@ class CommitEncoder:
         spill: Spill | None = None,
         before: Callable[[LeaseWork], None] = lambda work: None,
     ) -> None:
-        """`detached` tells whether no assigner is in reach; `before` sees each lease that is about to be encoded.
+        """`detached` says whether no assigner can be reached; `before` is called with each lease about to be encoded.
 
-        `spill` takes what does not fit a commit (None: that is not claimed).
+        `spill` takes progress that does not fit a commit (None: that progress is not claimed).
         """
         self.truncated = 0
         self._group = group
@@ -71,19 +72,19 @@ class CommitEncoder:
         self._fingerprints = LastFingerprints(admin)
 
     def limit(self, units: int) -> None:
-        """The cluster takes so many units of metadata with a commit."""
+        """Sets how many units of metadata the cluster accepts with a commit."""
         self._limit_units = units
 
     def foresee_last(self, work: LeaseWork) -> None:
-        """A last commit of a lease comes once it is drained: what that needs of the cluster is asked for now."""
+        """Asks the cluster now for what the last commit of a drained lease will need."""
         self._fingerprints.foresee(work)
 
     def unstated(self) -> dict[LeaseId, int]:
-        """By lease, how many rejected or expired offsets its newest commit states nowhere."""
+        """Returns, by lease, how many rejected or expired offsets its newest commit states nowhere."""
         return dict(self._unstated)
 
     async def encode(self, work: LeaseWork, *, final: bool) -> EncodedProgress:
-        """Progress of a lease as it is now; `final` adds the log's full fingerprint."""
+        """Encodes the present progress of a lease; `final` adds the log's full fingerprint."""
         self._before(work)
         work.note_acked()
         version = work.version
@@ -115,7 +116,7 @@ class CommitEncoder:
         _log.warning(text, lease, unstated)
 
     def leave_out(self, lease: LeaseId, unstated: int) -> None:
-        """So many rejected or expired offsets of a lease are stated nowhere from now on."""
+        """Sets how many rejected or expired offsets of a lease are stated nowhere."""
         if unstated:
             self._unstated[lease] = unstated
         else:
@@ -123,22 +124,22 @@ class CommitEncoder:
         self._unstated_level.set(sum(self._unstated.values()))
 
     def acknowledged(self, stored: EncodedProgress) -> None:
-        """A commit is stored: records beside it that it does not point to are needless."""
+        """Notes that a commit is stored: records beside it that it does not point to are no longer needed."""
         if self._spill is not None:
             lease = stored.work.lease
             self._spill.acknowledged(lease.id, lease.topic_partition, stored.commit.stated)
 
     def forget(self, work: LeaseWork) -> None:
-        """The lease is gone: nothing more of it is committed."""
+        """Forgets a lease that is gone; it is not committed any more."""
         if self._spill is not None:
             self._spill.remove(work.lease.id, work.lease.epoch)
         self.leave_out(work.lease.id, 0)
         self._fingerprints.forget(work.lease.id)
 
     def shrink(self) -> bool:
-        """What a cluster refuses is written smaller: in one byte a character, as some count bytes, then half as much.
+        """Makes later commits smaller after the cluster refused one; returns whether that can still help.
 
-        Returns whether that can still help.
+        The first time it uses one byte a character, because some clusters count bytes. After that it halves the limit.
         """
         if not self._ascii_only:
             self._ascii_only = True

@@ -1,4 +1,4 @@
-"""What a last commit says of its log's identity: the fingerprint below its base, asked for ahead of the commit."""
+"""The fingerprint of a log below a last commit's base, asked for before the commit is due."""
 
 import asyncio
 import logging
@@ -16,7 +16,7 @@ _log = logging.getLogger("braid.consumer")
 
 
 class _Foreseen(NamedTuple):
-    """What lies below where a last commit's base is expected."""
+    """The fingerprint below the base that a last commit is expected to have."""
 
     base: int
     asked: "asyncio.Future[Fingerprint | None]"
@@ -26,26 +26,26 @@ class LastFingerprints:
     """Fingerprints for the last commits of one cluster's leases; at most one a lease is asked for ahead."""
 
     def __init__(self, admin: KafkaAdmin) -> None:
-        """`admin` asks the cluster."""
+        """`admin` is the client that asks the cluster."""
         self._admin = admin
         self._foreseen: dict[LeaseId, _Foreseen] = {}
 
     def foresee(self, work: LeaseWork) -> None:
-        """Asks for the fingerprint that the last commit of a drained lease needs, while its records are worked on.
+        """Asks for the fingerprint that the last commit of a drained lease needs, while its records are handled.
 
-        Where the commit's base turns out to be another, that one's is asked for then.
+        If the commit's base turns out to be another, the fingerprint for that base is asked for then.
         """
         if work.restored and not work.ended:
             base = base_when_drained(work)
             self._foreseen[work.lease.id] = _Foreseen(base, asyncio.ensure_future(self._below(work, base)))
 
     def forget(self, lease: LeaseId) -> None:
-        """The lease is gone."""
+        """Forgets a lease that is gone."""
         if (foreseen := self._foreseen.pop(lease, None)) is not None:
             foreseen.asked.cancel()
 
     async def added_to(self, fields: EnvelopeFields, work: LeaseWork) -> EnvelopeFields:
-        """Progress with the identity of the log below its own base, which may have moved on by now."""
+        """Returns the progress with the log's identity below its own base, which may have moved on since."""
         foreseen = self._foreseen.get(work.lease.id)
         if foreseen is not None and foreseen.base == fields.base:
             await asyncio.wait((foreseen.asked,))

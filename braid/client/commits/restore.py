@@ -1,4 +1,4 @@
-"""Where work on a lease begins: committed progress, checked against the log it speaks of, never trusted beyond it."""
+"""Reads where work on a lease begins: committed progress, checked against its log and never trusted beyond it."""
 
 import asyncio
 import logging
@@ -29,7 +29,7 @@ class Behind(NamedTuple):
 
 
 class RestoreFinding(NamedTuple):
-    """What could not be believed of committed progress, or is gone.
+    """A range of committed progress that the log does not support, or that is gone.
 
     Attributes:
         kind: See `ProgressDoubted` in the assigner's events.
@@ -45,7 +45,7 @@ class RestoreFinding(NamedTuple):
 
 
 class Restored(NamedTuple):
-    """Where to go on.
+    """The progress with which work on a lease begins.
 
     Attributes:
         progress: The tracker that follows the log's end.
@@ -65,13 +65,13 @@ class Restored(NamedTuple):
 
     @property
     def end(self) -> int:
-        """Nothing at or above it is done."""
+        """The offset from which nothing is done."""
         trackers = (self.progress, *(each.progress for each in self.behind))
         return max(each.done_ranges.end or each.base for each in trackers)
 
     @property
     def log(self) -> KnownLog:
-        """What is known of the log."""
+        """The newest leader epoch and the end of what is done in the log."""
         return KnownLog(self.leader_epoch, self.end)
 
 
@@ -126,14 +126,14 @@ class _Topic(NamedTuple):
 
 
 class _Claimed(NamedTuple):
-    """A commit, and what lies below what it claims."""
+    """A commit, and the log's identity below what it claims."""
 
     committed: Committed
     below: Fingerprint | None
 
 
 class _Bounds(NamedTuple):
-    """The log's start and end, and the offset from which on nothing of a commit is provable: the end, or a cut."""
+    """The log's start and end, and the offset above which a commit proves nothing: the end, or a cut."""
 
     start: int
     log_end: int
@@ -141,7 +141,7 @@ class _Bounds(NamedTuple):
 
 
 class _Seen(NamedTuple):
-    """A commit as the log allows it, the log's bounds, and what lies below what the commit claims."""
+    """A commit as far as the log supports it, the log's bounds, and the log's identity below what the commit claims."""
 
     committed: Committed
     decoded: Decoded
@@ -154,10 +154,11 @@ class _Seen(NamedTuple):
 async def _look(
     group: str, partition: TopicPartition, offsets: KafkaOffsets, admin: KafkaAdmin
 ) -> tuple[_Topic, _Seen]:
-    """The topic as it is, and the group's commit as far as the log bears it out.
+    """Reads the topic, and the group's commit as far as its log supports it.
 
-    A hand-over waits for this, so all is asked at once. A commit beyond an end that was told before it is looked at
-    again: a member that lost its lease may commit meanwhile, and a new leader of the partition may know its end late.
+    A hand-over waits for this, so all requests are sent at once. A commit beyond an end that was read before it is
+    checked again: a member that lost its lease may commit meanwhile, and a new leader of the partition may know its end
+    late.
     """
     topics, claimed, bounds = await asyncio.gather(
         admin.describe_topics([partition.topic]),
@@ -182,7 +183,7 @@ async def _claimed(group: str, partition: TopicPartition, offsets: KafkaOffsets,
 
 
 async def _bounds(partition: TopicPartition, admin: KafkaAdmin) -> tuple[int, int]:
-    """The log's start and its end."""
+    """Reads the log's start and its end."""
     starts, ends = await asyncio.gather(
         admin.offsets_at({partition: OffsetAt.EARLIEST}), admin.offsets_at({partition: OffsetAt.LATEST})
     )
@@ -192,9 +193,9 @@ async def _bounds(partition: TopicPartition, admin: KafkaAdmin) -> tuple[int, in
 async def _provable(
     claimed: _Claimed, bounds: tuple[int, int], partition: TopicPartition, admin: KafkaAdmin, present: int | None
 ) -> _Bounds:
-    """The log's bounds, and where leaders later than those a commit knows of began to write.
+    """Returns the log's bounds, and where leaders later than those a commit knows of began to write.
 
-    Where the `present` leader's epoch (None: not looked up) is one that the commit knows of, there were none.
+    If the commit knows of the `present` leader's epoch (None: not looked up), there were no later leaders.
     """
     (start, end), known = bounds, newest_epoch(claimed.committed)
     if claimed.committed.offset < 0 or known < 0 or (present is not None and present <= known):
@@ -204,13 +205,13 @@ async def _provable(
 
 
 async def _below(claims: EnvelopeFields, partition: TopicPartition, admin: KafkaAdmin) -> Fingerprint | None:
-    """The batch below a commit's base, for a commit that says which it is to be."""
+    """Reads the batch below a commit's base, if the commit says which batch that should be."""
     stated = claims.fingerprint
     return None if stated is None or not stated.batch_crc else await admin.fingerprint(partition, claims.base)
 
 
 async def _whole(seen: _Seen, spilled: Spilled | None) -> tuple[EnvelopeFields, list[RestoreFinding]]:
-    """The whole of what a commit states: its own fields, or those of the record beside it; and what was amiss."""
+    """Returns all that a commit states, in its own fields or the record beside it, and what was wrong with it."""
     fields = seen.decoded.fields
     if fields.spill is None or spilled is None:
         return fields, []
@@ -226,7 +227,7 @@ def _seen(claimed: _Claimed, bounds: _Bounds) -> _Seen:
 
 
 def _same_log(seen: _Seen, topic_id: bytes) -> bool:
-    """Whether the commit speaks of this log. One that says nothing of it is believed unless the log contradicts."""
+    """Whether the commit is of this log. A commit that does not name its log counts unless the log contradicts it."""
     stated = seen.decoded.fields.fingerprint
     if stated is None:
         return not seen.decoded.beyond_log_end
@@ -238,7 +239,7 @@ def _same_log(seen: _Seen, topic_id: bytes) -> bool:
 
 
 def _without_commit(seen: _Seen, topic: _Topic) -> Restored:
-    """All of the log is to be done."""
+    """Returns progress in which all of the log is to be done."""
     progress, gone = Progress(0), list(_unseen(seen))
     progress.expire(0, seen.start)
     return Restored(progress, topic.id, findings=gone)
@@ -247,7 +248,7 @@ def _without_commit(seen: _Seen, topic: _Topic) -> Restored:
 def _from_commit(
     seen: _Seen, topic: _Topic, fields: EnvelopeFields, findings: Sequence[RestoreFinding], *, divide: bool
 ) -> Restored:
-    """Trackers of what is stated, less what left the log; that is added to the findings."""
+    """Makes trackers of what a commit states, without what left the log, which is added to the findings."""
     parts = divided(fields, seen.log_end) if divide else [CursorPart(0, None, fields)]
     trackers = [tracker(part) for part in parts]
     expired = [_expire(progress, part, seen.start) for part, progress in zip(parts, trackers, strict=True)]
@@ -260,7 +261,7 @@ def _from_commit(
 
 
 def _expire(progress: Progress, part: CursorPart, log_start: int) -> RestoreFinding | None:
-    """Gives up what a cursor's range has below the log's start; says so where some of it was not done."""
+    """Expires what a cursor's range has below the log's start; adds a finding if some of it was not done."""
     end = log_start if part.until is None else min(log_start, part.until)
     lost = progress.expire(part.fields.base, end) if end > part.fields.base else EMPTY
     if lost.start is None or lost.end is None:
@@ -269,26 +270,26 @@ def _expire(progress: Progress, part: CursorPart, log_start: int) -> RestoreFind
 
 
 def _unseen(seen: _Seen) -> Iterator[RestoreFinding]:
-    """What left a log of which nothing is committed."""
+    """Returns the offsets that left a log of which nothing is committed."""
     if seen.start:
         text = f"{seen.start} offsets left the log, and of none is it known that it was done"
         yield RestoreFinding("expired", 0, seen.start, text)
 
 
 def _doubts(seen: _Seen, topic_id: bytes) -> Iterator[RestoreFinding]:
-    """What a commit says that its log does not bear out, or that nobody can read."""
+    """Returns the findings about a commit that its log does not support or that cannot be read."""
     offset, decoded = seen.committed.offset, seen.decoded
     if decoded.kind not in (MetadataKind.ENVELOPE, MetadataKind.NONE):
         text = f"nothing beyond offset {offset} is known to be done: {decoded.reason}"
         yield RestoreFinding(decoded.kind.value, min(offset, seen.end), seen.end, text)
     if not _same_log(seen, topic_id):
-        yield RestoreFinding("recreated", seen.start, max(offset, seen.start), "the log is not the one committed of")
+        yield RestoreFinding("recreated", seen.start, max(offset, seen.start), "the commit is of another log")
     elif decoded.beyond_log_end:
         yield _truncated(seen.end, decode(offset, seen.committed.metadata).fields)
 
 
 def _beside(seen: _Seen, found: EnvelopeFields | None) -> tuple[EnvelopeFields, list[RestoreFinding]]:
-    """What the record beside a commit says, so far as the log bears it out; the commit's own claims without it."""
+    """Returns what the record beside a commit says, as far as the log supports it; else the commit's own claims."""
     stated = seen.decoded.fields
     if found is None:
         assert stated.spill is not None, "a record was looked for"

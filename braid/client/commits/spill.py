@@ -1,7 +1,7 @@
-"""Progress that does not fit its commits, on one cluster: written to the topic of such records, and read from it.
+"""Progress that does not fit its commits: written to a compacted topic of the same cluster, and read from it.
 
-What a record says and where it lies is `kernel.envelope.spill`'s business. A commit points to a record only once the
-cluster has acknowledged it; whatever goes wrong here, the commit is made all the same and claims what fits.
+`kernel.envelope.spill` defines the records and their keys. A commit points to a record only once the cluster has
+acknowledged it. Whatever goes wrong here, the commit is made all the same and claims what fits.
 """
 
 import asyncio
@@ -50,14 +50,14 @@ _CONFIG = {
 
 
 class _Written(NamedTuple):
-    """Under which epoch records of a lease may lie."""
+    """The epoch under which records of a lease may exist."""
 
     place: TopicPartition
     epoch: int
 
 
 class Spill:
-    """Of one group on one cluster."""
+    """Writes and reads the spilled progress of one group on one cluster."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class Spill:
         group: str,
         beside: Callable[[Run, str], None],
     ) -> None:
-        """`beside` runs what may take long and need not succeed."""
+        """`beside` runs tasks that may take long and need not succeed."""
         self._host = host
         self._cluster = cluster
         self._admin = admin
@@ -91,9 +91,9 @@ class Spill:
     async def write(
         self, lease: LeaseId, place: TopicPartition, fields: EnvelopeFields
     ) -> tuple[SpillPointer, SpillRecord] | None:
-        """Writes a lease's progress; returns where it lies once the cluster has it, and the record.
+        """Writes a lease's progress; returns the record and its place once the cluster has it.
 
-        None: it could not be written.
+        None: the record could not be written.
         """
         if self._host.clock.elapsed() < self._not_before:
             self.failed += 1
@@ -118,7 +118,7 @@ class Spill:
         return record.at(partition, offset), record
 
     def acknowledged(self, lease: LeaseId, place: TopicPartition, stated: EnvelopeFields) -> None:
-        """A commit that states these fields is stored: what earlier ones pointed to is not needed any more."""
+        """Notes that a commit with these fields is stored: records of earlier commits are not needed any more."""
         needed = _Written(place, stated.epoch) if stated.spill is not None else None
         if stated.spill is not None:
             self._slots.setdefault((lease, stated.epoch), Slots()).acknowledged(stated.spill)
@@ -130,13 +130,13 @@ class Spill:
             self._beside(partial(self._forget, lease, needless, newest), f"spill-forget-{lease}")
 
     def remove(self, lease: LeaseId, epoch: int) -> None:
-        """The lease is gone: what its newest commit points to is its next holder's to forget."""
+        """Forgets a lease that is gone; its next holder deletes the record to which its newest commit points."""
         self._slots.pop((lease, epoch), None)
         self._lying.pop(lease, None)
         self._writes.pop((lease, epoch), None)
 
     async def _forget(self, lease: LeaseId, needless: _Written, newest: int) -> None:
-        """Records of an older epoch, or of a lease that fits its commits again, go when the topic is next compacted."""
+        """Deletes, at the next compaction, records of an older epoch or of a lease that fits its commits again."""
         try:
             async with asyncio.timeout(SPILL_SECONDS), self._writing:
                 for key in keys_of(self._group, needless.place, needless.epoch):
@@ -147,7 +147,10 @@ class Spill:
             _log.debug("records of %s stay until the topic's retention: %s", needless.place, error)
 
     async def _send(self, place: TopicPartition, key: bytes, value: bytes | None) -> tuple[int, int]:
-        """Partition and offset of an acknowledged record. All of one place lie in one partition, in order."""
+        """Writes a record and returns its partition and offset.
+
+        Records of one lease's place lie in one partition, in order.
+        """
         producer = await self._open()
         number = zlib.crc32(f"{self._group}/{place.topic}/{place.partition}".encode()) % self._partitions
         acknowledged = await producer.send(TopicPartition(TOPIC, number), value, key, (), self._host.clock.now_ms())
@@ -165,7 +168,7 @@ class Spill:
         return self._producer
 
     async def _find_topic(self) -> int:
-        """How many partitions the topic has; it is made by whoever needs it first."""
+        """Returns the topic's number of partitions; creates the topic if it does not exist."""
         described = (await self._admin.describe_topics([TOPIC])).get(TOPIC)
         if described is None:
             cluster = await self._admin.describe_cluster()
@@ -207,7 +210,7 @@ class Spill:
         return found
 
     async def _record(self, where: TopicPartition, offset: int) -> KafkaRecord | None:
-        """The one record at an offset."""
+        """Reads the one record at an offset."""
         if where.topic not in await self._admin.describe_topics([where.topic]):
             raise NotFound(f"topic {where.topic} does not exist")
         end = (await self._admin.offsets_at({where: OffsetAt.LATEST}))[where]
@@ -231,13 +234,13 @@ class Spill:
             await fetcher.close()
 
     async def close(self) -> None:
-        """Frees connections."""
+        """Frees the clients' connections."""
         if self._producer is not None:
             await self._producer.close(SPILL_SECONDS)
 
 
 async def _at(fetcher: KafkaFetcher, offset: int) -> KafkaRecord | None:
-    """The record at an offset; None when the log goes on without it."""
+    """Returns the record at an offset; None when the log continues without it."""
     while True:
         for fetched in await fetcher.fetch(1, FETCH_WAIT_SECONDS):
             found = next((record for record in fetched.records if record.offset == offset), None)

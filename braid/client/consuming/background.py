@@ -1,4 +1,4 @@
-"""Background tasks of a consumer, and its end: the application closes it, or it is refused for good."""
+"""The background tasks of a consumer, and its end: closed by the application, or refused for good."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -17,7 +17,7 @@ class Background:
     """
 
     def __init__(self, tasks: Tasks, failed: Callable[[BraidError], None]) -> None:
-        """`failed` hears of a refusal."""
+        """`failed` is called with the error of a refusal."""
         self.closed = False
         self.refusal: BraidError | None = None
         self._host_tasks = tasks
@@ -27,17 +27,17 @@ class Background:
         self._was_refused = asyncio.Event()
 
     def refuse(self, error: BraidError) -> None:
-        """Nothing more can be done here."""
+        """Ends the consumer with an error that trying again cannot mend."""
         self.refusal = error
         self._was_refused.set()
         self._failed(error)
 
     def watched(self, run: Run, name: str) -> Task:
-        """Runs something the consumer cannot live without: when it dies of an error, the consumer refuses to go on."""
+        """Runs a task that the consumer cannot do without: if it dies of an error, the consumer is refused."""
         return watched(self._host_tasks, run, name, self.refuse)
 
     def beside(self, run: Run, name: str) -> None:
-        """Runs something that ends with the consumer at the latest."""
+        """Runs a task that ends with the consumer at the latest."""
         self._count += 1
         number = self._count
 
@@ -50,7 +50,7 @@ class Background:
         self._tasks[number] = self.watched(forgotten_at_its_end, name)
 
     async def unless_refused(self, wanted: Awaitable[object]) -> None:
-        """Waits for what is wanted, or until the consumer is refused."""
+        """Waits for a result, or until the consumer is refused."""
         waits = asyncio.ensure_future(wanted)
         refused = asyncio.ensure_future(self._was_refused.wait())
         try:
@@ -60,7 +60,7 @@ class Background:
             refused.cancel()
 
     async def stop(self) -> None:
-        """Ends all that runs."""
+        """Ends all tasks that run."""
         tasks = list(self._tasks.values())
         for task in tasks:
             task.cancel()

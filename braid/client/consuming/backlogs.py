@@ -1,9 +1,8 @@
 """Leases whose work is split: a live cursor at the head of the log, backlog cursors on older ranges of it.
 
-Each cursor has progress of its own, and every commit states all of them as one (`kernel.progress.cursors`). Of a lane's
-memory, of its turn and of the running handlers backlogs have no more than their share, so that records at the head wait
-no longer for them. The oldest backlog of a lease is read first, by a fetcher of its own; when it is done it closes by
-itself.
+Each cursor has progress of its own, and every commit states all of them as one (`kernel.progress.cursors`). Backlogs
+get no more than their share of a lane's memory, its turns and the running handlers, so records at the head do not wait
+longer for them. A fetcher of its own reads the oldest backlog of a lease first. When that is done it closes by itself.
 """
 
 import logging
@@ -39,38 +38,38 @@ class LaneBacklog:
 
     @property
     def lane(self) -> str:
-        """The lane."""
+        """The lane's name."""
         return self._lane
 
     @property
     def share(self) -> float:
-        """The part of the lane's turn."""
+        """The part of the lane's turn that backlogs get."""
         return self._permille / _WHOLE
 
     @property
     def permille(self) -> int:
-        """The same, in thousandths."""
+        """The share in thousandths."""
         return self._permille
 
     @property
     def out(self) -> int:
-        """How many of its records are out."""
+        """How many records of the backlogs are handed out."""
         return sum(cursor.out for cursor in self.cursors)
 
     def add(self, *cursors: Cursor) -> None:
-        """More backlog cursors of the lane."""
+        """Adds backlog cursors of the lane."""
         self.cursors += cursors
 
     def remove(self, cursor: Cursor) -> None:
-        """A cursor was closed, or its lease is gone."""
+        """Removes a cursor that was closed, or whose lease is gone."""
         self.cursors = tuple(each for each in self.cursors if each is not cursor)
 
     def divide(self, permille: int) -> None:
-        """The lane's backlogs have this part of its turn, in thousandths, from now on."""
+        """Sets the backlogs' part of the lane's turn, in thousandths."""
         self._permille = permille
 
     def room(self) -> int:
-        """How many more records may be out: of the running handlers no more than the share, and one at least."""
+        """Returns how many more records may be out: the share of the running handlers, one at least."""
         slots = self._slots()
         if not slots:
             return FETCH_RECORDS_MAX
@@ -78,7 +77,7 @@ class LaneBacklog:
 
 
 class Backlogs:
-    """Of one consumer."""
+    """The split leases of one consumer."""
 
     def __init__(
         self,
@@ -90,9 +89,9 @@ class Backlogs:
         slots: Callable[[], int],
         changed: Callable[[], None],
     ) -> None:
-        """`works` by lease; `changed` hears when `told` says something else.
+        """`works` by lease; `changed` is called when `told` changes.
 
-        `ordered` says that records of a key keep their order, which a split loosens.
+        `ordered`: records of a key keep their order, which a split loosens.
         """
         self._works = works
         self._ready = ready
@@ -103,7 +102,7 @@ class Backlogs:
         self._lanes: dict[str, LaneBacklog] = {}
 
     def told(self) -> list[wire.SplitLease]:
-        """All leases that are split."""
+        """Lists all leases that are split."""
         return [_told(work) for work in self._works.values() if work.behind]
 
     async def split(self, work: LeaseWork, cluster: ClusterWork, share: float, *, relaxed: bool) -> str:
@@ -129,7 +128,7 @@ class Backlogs:
             return f"the end of its log is not known: {error}"
         if self._works.get(work.lease.id) is not work or not work.working:
             return "its lease was moving"
-        end = max(end, work.head.progress.fetched)  # meanwhile more came, was fetched, and is this cursor's
+        end = max(end, work.head.progress.fetched)  # records fetched meanwhile belong to this cursor
         permille = min(max(round(share * _WHOLE), 1), _WHOLE - 1)
         work.note_acked()
         left = undone_below(work.head, end)
@@ -153,7 +152,7 @@ class Backlogs:
         cluster.add(work)
 
     def resume(self, work: LeaseWork, restored: Restored) -> None:
-        """Lets the backlog cursors that a commit states fall behind, for a lease whose work begins."""
+        """Restores the backlog cursors that a commit states, for a lease whose work begins."""
         if not work.behind:
             return
         work.share(restored.backlog_permille or BACKLOG_PERMILLE_DEFAULT)
@@ -162,7 +161,7 @@ class Backlogs:
         self._changed()
 
     def close_finished(self, cluster: ClusterWork, work: LeaseWork) -> None:
-        """The lowest cursors whose ranges are done exist no more: the next one states what they still had to."""
+        """Closes the lowest cursors whose ranges are done; the next cursor states what they still had to state."""
         closed = False
         while (oldest := work.close_oldest()) is not None:
             cluster.fetching.read_behind(work, done=oldest)
@@ -174,7 +173,7 @@ class Backlogs:
                 _log.info("%s has caught up: it is split no more", work.lease.id)
 
     def forget(self, cursor: Cursor) -> None:
-        """A backlog cursor has come to its end, or its lease has."""
+        """Forgets a backlog cursor that is finished, or whose lease is gone."""
         lane = cursor.lease.id.channel.lane
         cursor.end()
         if lane in self._lanes and cursor in self._lanes[lane].cursors:
@@ -189,7 +188,7 @@ class Backlogs:
         self._share_out(lane)
 
     def _share_out(self, lane: str) -> None:
-        """All backlogs of a lane together have the largest share that one of them was given."""
+        """Gives all backlogs of a lane together the largest share that one of them was given."""
         backlog = self._lanes[lane]
         shares = [each.backlog_permille for each in self._works.values() if each.lease.id.channel.lane == lane]
         backlog.divide(max(shares, default=0) if backlog.cursors else 0)
@@ -205,7 +204,7 @@ def _queue(lane: str) -> str:
 
 
 def undone_below(cursor: Cursor, end: int) -> int:
-    """How many offsets of a cursor's range below `end` are not done."""
+    """Counts the offsets of a cursor's range below `end` that are not done."""
     return cursor.progress.done_ranges.add(0, cursor.progress.base).gaps(0, end).count
 
 

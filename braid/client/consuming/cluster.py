@@ -1,4 +1,4 @@
-"""What a consumer keeps for one cluster: clients, fetch loop, commits, and the leases that lie on it."""
+"""One cluster's part of a consumer: its clients, fetch loop, commits and leases."""
 
 from collections.abc import Callable
 from functools import partial
@@ -22,7 +22,7 @@ from braid.kernel.ports import Contact, Generation, Isolation, KafkaCluster, Tas
 
 
 class ClusterSettling(NamedTuple):
-    """Where records of one cluster go that are not simply done; `stages.Settling`."""
+    """Receives the records of one cluster that are not simply done; `stages.Settling`."""
 
     park: Callable[[Record, float], None]
     write_dead_letter: Callable[[Record, BaseException | str], None]
@@ -30,27 +30,27 @@ class ClusterSettling(NamedTuple):
 
 
 class ClusterLeases(Protocol):
-    """The leases of a consumer, as its work on one cluster knows them."""
+    """A consumer's leases, as its work on one cluster uses them."""
 
     def detached(self) -> bool:
-        """Whether no assigner is in reach."""
+        """Whether no assigner can be reached."""
         ...
 
     def begin_anew(self, lease: OwnedLease) -> None:
-        """The log has nothing at the place where a lease would be fetched on: its progress is to be read again."""
+        """Reads a lease's progress again, because its log has nothing at the offset where fetching would continue."""
         ...
 
     async def ask_generation(self, cluster: str, generation: Generation) -> None:
-        """The cluster refuses commits of this generation: the assigner is asked for a newer one."""
+        """Asks the assigner for a newer generation, because the cluster refuses commits of this one."""
         ...
 
     def close_finished(self, cluster: "ClusterWork", work: LeaseWork) -> None:
-        """A commit is about to be made: backlog cursors of the lease that are done are closed."""
+        """Closes a lease's finished backlog cursors, because a commit is about to be made."""
         ...
 
 
 class ClusterWork:
-    """One cluster's share of a consumer.
+    """One cluster's part of a consumer.
 
     Attributes:
         fetching: What is fetched of it.
@@ -62,7 +62,7 @@ class ClusterWork:
     def __init__(
         self, name: str, cluster: KafkaCluster, context: ConsumerContext, leases: ClusterLeases, fetched: Tally
     ) -> None:
-        """`fetched` counts the bytes that come."""
+        """`fetched` counts the bytes of fetched records."""
         host, settings, background = context.host, context.settings, context.background
         self.admin = cluster.admin()
         self.offsets = cluster.offsets()
@@ -85,7 +85,7 @@ class ClusterWork:
         self._watch = background.watched
         self._tasks: list[Task] = []
         self._described = False
-        self._unread: dict[LeaseWork, tuple[float, str]] = {}  # since when progress is being read; why it is still
+        self._unread: dict[LeaseWork, tuple[float, str]] = {}  # since when progress is being read, and the last failure
         self._elapsed = host.clock.elapsed
         self.cluster_id = ""
 
@@ -114,7 +114,7 @@ class ClusterWork:
         ]
 
     async def describe(self) -> None:
-        """Learns, once, what the cluster allows. Raises `ClusterUnavailable`."""
+        """Reads, once, the cluster's limits. Raises `ClusterUnavailable`."""
         if not self._described:
             described = await self.admin.describe_cluster()
             self.cluster_id = described.cluster_id
@@ -122,7 +122,7 @@ class ClusterWork:
             self._described = True
 
     async def restore(self, work: LeaseWork) -> Restored:
-        """Reads where work on a lease begins; raises what `restore` does."""
+        """Reads where work on a lease begins; raises what `commits.restore.restore` does."""
         place = work.lease.topic_partition
         spilled = partial(self._spill.read, work.lease.id, place)
         since, _ = self._unread.setdefault(work, (self._elapsed(), ""))
@@ -134,7 +134,7 @@ class ClusterWork:
             raise
 
     def unread(self, work: LeaseWork) -> str:
-        """For how long committed progress of a lease is being read, and what failed last; empty once it is read."""
+        """Says how long a lease's committed progress has been read, and the last failure; empty once it was read."""
         if work.stage is not Stage.RESTORING:
             return ""
         now = self._elapsed()
@@ -148,7 +148,7 @@ class ClusterWork:
         self.fetching.add(work)
 
     def contact(self) -> Contact:
-        """Whether the cluster answers fetches and commits."""
+        """Says whether the cluster answers fetches and commits."""
         return self.fetching.contact().joined(self.committer.contact())
 
     def remove(self, work: LeaseWork) -> None:

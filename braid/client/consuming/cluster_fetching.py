@@ -1,4 +1,4 @@
-"""What is fetched of one cluster: its leases' logs at their heads and, where a lease is split, older ranges beside."""
+"""Fetches one cluster's leases: their logs at the head and, for leases that are split, older ranges beside."""
 
 from collections.abc import Callable
 from typing import Final
@@ -15,10 +15,10 @@ _BEHIND: Final = "intake-behind"
 
 
 class ClusterFetching:
-    """Two fetch loops, so that no backlog holds up what comes in: the one for backlogs runs from the first split on."""
+    """Two fetch loops, so that no backlog delays new records; the loop for backlogs starts with the first split."""
 
     def __init__(self, open_loop: Callable[[int], FetchLoop], watch: Callable[[Run, str], Task]) -> None:
-        """`open_loop` gets how many bytes of a partition a fetch may bring; `watch` runs a loop."""
+        """`open_loop` takes the bytes of a partition that one fetch may return; `watch` runs a loop."""
         self._open_loop = open_loop
         self._watch = watch
         self._heads = open_loop(FETCH_PARTITION_BYTES)
@@ -30,7 +30,7 @@ class ClusterFetching:
         self._tasks.append(self._watch(self._heads.run, _HEADS))
 
     def add(self, work: LeaseWork) -> None:
-        """Begins to fetch a restored lease, or its new head."""
+        """Starts to fetch a restored lease, or its new head."""
         self._heads.add(work.head)
         self.read_behind(work)
 
@@ -46,11 +46,11 @@ class ClusterFetching:
         self._behind.add(work.behind[0])
 
     def leave_head(self, cursor: Cursor) -> None:
-        """A cursor is at the head of its log no longer."""
+        """Notes that a cursor is no longer at the head of its log."""
         self._heads.remove(cursor)
 
     def remove(self, work: LeaseWork) -> None:
-        """Ends fetching a lease, with all its cursors."""
+        """Stops fetching a lease, with all its cursors."""
         if work.restored:
             self._heads.remove(work.head)
         if self._behind is not None:
@@ -58,13 +58,13 @@ class ClusterFetching:
                 self._behind.remove(older)
 
     def review(self) -> None:
-        """Something may be fetched again."""
+        """Resumes partitions that may be fetched again."""
         self._heads.review()
         if self._behind is not None:
             self._behind.review()
 
     def contact(self) -> Contact:
-        """Whether the cluster answers fetches."""
+        """Says whether the cluster answers fetches."""
         found = self._heads.contact()
         return found if self._behind is None else found.joined(self._behind.contact())
 

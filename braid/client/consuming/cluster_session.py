@@ -1,9 +1,10 @@
-"""What all consumers of one process tell the registry of their clusters, over one stream: `WatchClusters`.
+"""Reports the clusters of all consumers in one process to the registry, over one stream: `WatchClusters`.
 
-It opens with the first consumer and closes with the last. While clusters answer nothing is sent, but which of them are
-read, when that changes. One that has owed an answer for too long is complained of: at first, whenever the registry asks
-about it, and by itself less and less often, for thousands of processes lose a cluster together. When a cluster answered
-last is told when asked. Nothing waits for any of it: a registry that is away, or knows no such stream, costs nothing.
+The stream opens with the first consumer and closes with the last. While clusters answer, the process only sends which
+clusters it reads, whenever that changes. It complains of a cluster that has owed an answer for too long: first at once,
+then whenever the registry asks, and unasked less and less often, because thousands of processes lose a cluster
+together. It says when a cluster last answered if the registry asks. No consumer waits for this stream, so a registry
+that is away, or does not have it, delays nothing.
 """
 
 import asyncio
@@ -35,17 +36,18 @@ PROTOCOL_VERSION = 1
 
 
 class Reader(Protocol):
-    """Who reads clusters: one consumer's leases."""
+    """A user of clusters: the leases of one consumer."""
 
     def contacts(self) -> Mapping[str, Contact]:
-        """By cluster on which leases lie, whether it answers."""
+        """Returns, by cluster with leases, whether it answers."""
         ...
 
 
 def silent_seconds(contact: Contact, forgiven_seconds_ago: float = inf) -> float:
-    """For how long a cluster has owed answers and given none, since it was forgiven last; 0 while it owes none.
+    """Returns how long a cluster has owed answers and given none; 0 while it owes none.
 
-    One that refuses this client answers: that is no trouble of the cluster's, and nobody is told of any.
+    Silence before `forgiven_seconds_ago` does not count. A cluster that refuses this client has answered, so it owes
+    nothing and is not complained of.
     """
     if contact.denied:
         return 0.0
@@ -53,17 +55,17 @@ def silent_seconds(contact: Contact, forgiven_seconds_ago: float = inf) -> float
 
 
 class _Complaint(NamedTuple):
-    """When a cluster is to be complained of next without being asked, and how long after the last time that is."""
+    """When to complain of a cluster next without being asked, and how long after the last complaint that is."""
 
     due: float
     interval_seconds: float
 
 
 class ClusterSession:
-    """One process's stream."""
+    """The `WatchClusters` stream of one process."""
 
     def __init__(self, host: Host, registry: ServiceClient, client_id: str) -> None:
-        """`registry` is the client through which it opens."""
+        """`registry` is the client that opens the stream."""
         self._host = host
         self._registry = registry
         self._client_id = client_id
@@ -74,19 +76,19 @@ class ClusterSession:
         self._welcomed = False
         self._forgiven_at = -inf
         self._told: tuple[str, ...] = ()
-        self._complaints: dict[str, _Complaint] = {}  # of clusters that are silent
+        self._complaints: dict[str, _Complaint] = {}  # complaints about silent clusters
         self._asked: dict[str, None] = {}
-        self._denied_at: dict[str, float] = {}  # when that was logged last, by cluster
+        self._denied_at: dict[str, float] = {}  # when a denial was last logged, by cluster
         self._stirred = asyncio.Event()
 
     def add(self, reader: Reader) -> None:
-        """A consumer is there."""
+        """Adds a consumer."""
         self._readers[reader] = None
         if self._running is None and not self._unheard:
             self._running = self._host.tasks.spawn(self._run(), "cluster-watch")
 
     def remove(self, reader: Reader) -> None:
-        """It is gone; with the last one goes the stream, and nobody has to wait for its end."""
+        """Removes a consumer; the stream ends with the last one, and nobody waits for its end."""
         self._readers.pop(reader, None)
         if not self._readers and self._running is not None:
             self._running.cancel()
@@ -159,7 +161,7 @@ class ClusterSession:
             await asyncio.Event().wait()  # the receiving side sees the same end, and why
 
     def _due(self) -> Iterator[wire.WatchClustersRequest]:
-        """What is to be said now; what was to be said earlier, and could not, is not worth it any more."""
+        """Returns the reports that are due now; reports that could not be sent earlier are dropped."""
         contacts, now = self._contacts(), self._host.clock.elapsed()
         if tuple(contacts) != self._told:
             self._told = tuple(contacts)
@@ -182,13 +184,13 @@ class ClusterSession:
     # --- the clusters
 
     async def _look(self) -> None:
-        """Looks again and again whether there is anything to say."""
+        """Checks at intervals whether a report is due."""
         while True:
             before = self._host.clock.elapsed()
             await self._host.clock.sleep(CONTACT_LOOK_SECONDS)
             now = self._host.clock.elapsed()
             if now - before > CONTACT_LOOK_SECONDS + PRODUCER_LATE_SECONDS:
-                self._forgiven_at = now  # this process was stopped or busy: what is owed is owed from now on
+                self._forgiven_at = now  # this process was stopped or busy: count silence from now on
             self._log_denials(now)
             if self._welcomed:
                 self._see(now)
@@ -206,15 +208,15 @@ class ClusterSession:
             self._stirred.set()
 
     def _log_denials(self, now: float) -> None:
-        """Says which clusters refuse this client, and when one does no longer."""
+        """Logs which clusters refuse this client, and when one stops refusing it."""
         denied = {name: contact.denied for name, contact in self._contacts().items() if contact.denied}
         for name, why in denied.items():
             if now - self._denied_at.get(name, -inf) >= DENIED_AGAIN_SECONDS:
                 self._denied_at[name] = now
-                _log.error("cluster %s refuses this client, nothing is fetched there: %s", name, why)
+                _log.error("cluster %s gives this client no access, nothing is fetched there: %s", name, why)
 
     def _contacts(self) -> dict[str, Contact]:
-        """By cluster, in order of their names, how it answers any of the consumers."""
+        """Returns by cluster, in order of names, how it answers any of the consumers."""
         found: dict[str, Contact] = {}
         for reader in self._readers:
             for name, contact in reader.contacts().items():

@@ -1,7 +1,6 @@
-"""The consumer: a member of a group that works on the partitions it is leased, over as many clusters as they lie on.
+"""The consumer: a member of a group that handles records of the partitions it leases, on any number of clusters.
 
-Here is what applications call, and here the parts meet that know nothing of one another; what becomes of a lease is in
-`leases`.
+This module has what applications call, and connects the parts. What happens to a lease is in `leases`.
 """
 
 import asyncio
@@ -64,9 +63,10 @@ class Consumer:
         settings: ConsumerSettings,
         cluster_watch: ClusterSession | None = None,
     ) -> None:
-        """`open_leases` gets who hears of leases, and what fills heartbeats; `open_producer` writes dead letters.
+        """`open_leases` gets the listener for leases, and the function that fills heartbeats.
 
-        `cluster_watch` tells the registry of clusters that do not answer; None where there is none.
+        `open_producer` writes dead letters. `cluster_watch` reports silent clusters to the registry; None for no
+        reports.
         """
         self._host = host
         self._cluster_watch = cluster_watch
@@ -92,7 +92,7 @@ class Consumer:
         self._works = LeaseWorks(kafka, open_leases, self._runners, context, resumed=self._lanes.resume_stopped)
         self._explainer = Explainer(self._works, context, states, self._runners)
         self._session = self._works.session
-        self._way = ""  # how records are taken, where an order is kept
+        self._way = ""  # "records" or "batches", once an order decides it
 
     async def __aenter__(self) -> Self:
         self._levels.parked_bound.set(PARKED_RETRIES_MAX)
@@ -211,7 +211,7 @@ class Consumer:
         ahead = ready.run.records
         while (record := await ready.take()) is not None:
             yield record
-            while ahead:  # looked at each time: what is left of it may be recalled
+            while ahead:  # read each time: the rest of the run may be recalled
                 yield ahead.popleft()
 
     async def batches(self, max_records: int = FETCH_RECORDS_MAX) -> "AsyncIterator[Batch]":
@@ -249,45 +249,47 @@ class Consumer:
         return taken
 
     def processing(self, item: "Record | Batch") -> AbstractContextManager[None]:
-        """Around work on a record or batch that was taken without `run`: tells of it as `run` tells of handlers.
+        """Wraps work on a record or batch taken without `run`: it reports the work as `run` reports handlers.
 
-        A span `process {topic}`, linked to those that sent the records, and `messaging.process.duration`; nothing where
-        OpenTelemetry is not set up. It settles nothing.
+        It makes a span `process {topic}`, linked to the spans that sent the records, and measures
+        `messaging.process.duration`. Without OpenTelemetry it does nothing. It settles nothing.
         """
         observer = self._works.observer
         return contextlib.nullcontext() if observer is None else observer.processing(item)
 
     @property
     def closed(self) -> bool:
-        """Whether it takes part no longer."""
+        """Whether the consumer takes part in its group no longer."""
         return self._background.closed
 
     def leases(self) -> list[Lease]:
-        """What this member owns now."""
+        """Returns the leases that this member owns now."""
         self._works.note_acked()
         now_ms = self._host.clock.now_ms()
         return [view(work, now_ms) for work in self._works]
 
     def lag(self) -> dict[str, float]:
-        """By lease, the age in seconds of the oldest record fetched and not done."""
+        """Returns, by lease, the age in seconds of the oldest record fetched and not done."""
         return {lease.name: lease.lag_seconds for lease in self.leases()}
 
     def pause(self, lane: str) -> None:
-        """Hands out no more records of a lane; what is fetched waits."""
+        """Stops handing out records of a lane; fetched ones wait."""
         self._lanes.pause(lane)
 
     def resume(self, lane: str) -> None:
-        """Hands records of a lane out again, whether it was paused or `stopped` told of it: that is over."""
+        """Hands out records of a lane again, whether it was paused or `stopped`."""
         self._lanes.resume(lane)
 
     def stopped(self) -> Mapping[str, str]:
-        """By lane, why no more of its records are handed out: too many of them would be dead-lettered, or nearly all
-        of them fail through no fault of their own (`Retry`).
+        """Returns, by lane, why no more of its records are handed out.
+
+        A lane stops if too many of its records would be dead-lettered, or nearly all fail through no fault of their own
+        (`Retry`).
         """
         return self._lanes.states.stopped()
 
     def explain(self) -> list[Explained]:
-        """By lease, what its records are doing now, and what keeps it from doing more."""
+        """Returns, by lease, what its records are doing now and what keeps it from doing more."""
         # Batches wait for each other, whatever their keys.
         return self._explainer.explain(by_key=self._settings.ordering == "key" and self._way == "records")
 
@@ -295,7 +297,7 @@ class Consumer:
         self._levels.overdue.set(self._runners.overdue())
 
     async def commit(self) -> None:
-        """Commits everything done so far, now. Raises `ClusterUnavailable` when a cluster does not answer."""
+        """Commits all finished work now. Raises `ClusterUnavailable` when a cluster does not answer."""
         for cluster in list(self._works.clusters.values()):
             await cluster.committer.commit([work for work in cluster.committer.works if work.dirty])
 
@@ -340,6 +342,6 @@ class Consumer:
             self._cluster_watch.remove(self._works)
         self._works.end_all()
         await self._background.stop()
-        self._levels.clear()  # nobody is left who changes them
+        self._levels.clear()  # no task is left that changes them
         await self._dead_letters.close()
         await self._works.close()

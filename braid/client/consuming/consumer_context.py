@@ -1,4 +1,4 @@
-"""What the work on all leases of a consumer shares."""
+"""Parts of a consumer that all its leases share."""
 
 from typing import NamedTuple
 

@@ -1,4 +1,4 @@
-"""Looks up what the leases of a consumer do now, and what keeps them from doing more; `explanations` has the words."""
+"""Looks up what the leases of a consumer do now and what blocks them; `explanations` puts it into words."""
 
 from braid.client.consuming.consumer_context import ConsumerContext
 from braid.client.consuming.explanations import Explained, Sight, behind_waits, explained, out_of_turn, sight, silent
@@ -9,7 +9,7 @@ from braid.client.handling.consumer_runners import Runners
 
 
 class Explainer:
-    """Explains the leases of one consumer."""
+    """Explains the present state of one consumer's leases."""
 
     def __init__(self, works: LeaseWorks, context: ConsumerContext, states: LaneStates, runners: Runners) -> None:
         self._works = works
@@ -18,7 +18,7 @@ class Explainer:
         self._runners = runners
 
     def explain(self, *, by_key: bool) -> list[Explained]:
-        """By lease; `by_key` says that records wait for earlier ones of their key alone."""
+        """Explains each lease; `by_key` means that records wait only for earlier ones of their key."""
         self._works.note_acked()
         now_ms, retries = self._context.host.clock.now_ms(), self._context.retries
         seen = sight(self._works, retries.works(), self._works.contacts(), self._runners.slots())

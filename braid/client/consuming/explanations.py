@@ -1,4 +1,4 @@
-"""What a consumer does with its leases now, and what keeps it from doing more. Pure."""
+"""Explains what a consumer does with its leases now, and what blocks them. Pure."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -14,7 +14,7 @@ from braid.kernel.ports import Contact
 
 
 class Explained(NamedTuple):
-    """One lease, as `Consumer.explain` tells of it.
+    """The explanation of one lease, as `Consumer.explain` returns it.
 
     Attributes:
         lease: `<stream>/<lane>/<generation>/<partition>`.
@@ -43,7 +43,7 @@ class Explained(NamedTuple):
     head_oldest_seconds: float = 0.0
 
     def __str__(self) -> str:
-        """One line for a log."""
+        """Formats the explanation as one line for a log."""
         now = f"{self.handled} handled ({self.overdue} overdue), {self.waiting} waiting"
         what = f"{now}, {self.parked} parked, {self.copying} copied"
         why = f"; {'; '.join(self.blocked)}" if self.blocked else ""
@@ -53,7 +53,7 @@ class Explained(NamedTuple):
 
 
 class Sight(NamedTuple):
-    """What is looked up once for all leases of a consumer.
+    """The state of a consumer that is looked up once for all its leases.
 
     Attributes:
         parked: How many records wait for another attempt, by whose they are.
@@ -69,7 +69,7 @@ class Sight(NamedTuple):
 
 
 def sight(works: Iterable[LeaseWork], parked: Iterable[Delivery], contacts: Mapping[str, Contact], slots: int) -> Sight:
-    """Looks it up; `parked` is the work of every record that waits for another attempt."""
+    """Looks up the consumer's state; `parked` has the work of every record that waits for another attempt."""
     backlogs: dict[str, LaneBacklog] = {}
     for work in works:
         if work.behind:
@@ -81,9 +81,9 @@ def sight(works: Iterable[LeaseWork], parked: Iterable[Delivery], contacts: Mapp
 
 
 def explained(work: LeaseWork, seen: Sight, now_ms: int, blocked: Sequence[str], overdue: int, ahead: int) -> Explained:
-    """What is to be told of one lease.
+    """Explains one lease.
 
-    `ahead` counts the records that were taken from their queue for whoever asks next.
+    `ahead` counts records that were taken from their queue for the next handler.
     """
     waits = sum(seen.parked[each] for each in work.cursors)
     handled, copying = work.handled - ahead, work.copying
@@ -105,21 +105,21 @@ def explained(work: LeaseWork, seen: Sight, now_ms: int, blocked: Sequence[str],
 
 
 def silent(work: LeaseWork, seen: Sight) -> Iterator[str]:
-    """Says of a cluster that owes this consumer answers for how long it has given none; once that is no hiccup."""
+    """Says how long a cluster has owed this consumer answers; empty while that is only a hiccup."""
     cluster = work.lease.cluster.name
     contact = seen.contacts.get(cluster, Contact())
     if contact.denied:
-        yield f"cluster {cluster} refuses this client: {contact.denied}"
+        yield f"cluster {cluster} gives this client no access: {contact.denied}"
     seconds = silent_seconds(contact)
     if seconds > CLUSTER_REACHED_SECONDS:
         yield f"cluster {cluster} has answered nothing for {seconds:.0f} s"
 
 
 def out_of_turn(work: LeaseWork, seen: Sight, *, by_key: bool) -> Iterator[str]:
-    """Says how many records wait because an order is kept, while some before them are parked.
+    """Says how many records wait for their order while some before them are parked.
 
-    `by_key`: only those wait that come after one of their key. While records of their lane wait for handlers those may
-    be among them, and are not told of.
+    With `by_key`, only records after one of their own key wait. While records of their lane wait for handlers, the
+    ordered ones may be among them, and are not reported.
     """
     before = behind = 0
     for each in work.cursors:
@@ -134,7 +134,7 @@ def out_of_turn(work: LeaseWork, seen: Sight, *, by_key: bool) -> Iterator[str]:
 
 
 def behind_waits(work: LeaseWork, seen: Sight) -> Iterator[str]:
-    """Says what the backlog of a lease that is split has used up: its part of memory, its share of the handlers."""
+    """Says which share a split lease's backlog has used up: of memory, or of handlers."""
     if not (work.behind and work.working):
         return
     lane, oldest = work.lease.id.channel.lane, work.behind[0]
@@ -148,7 +148,7 @@ def behind_waits(work: LeaseWork, seen: Sight) -> Iterator[str]:
 
 
 def _waiting(cursor: Cursor, seen: Sight) -> int:
-    """How many records of one cursor were fetched that nobody has, and that are not parked."""
+    """Counts the fetched records of one cursor that no handler has and that are not parked."""
     return cursor.progress.in_flight - cursor.out - seen.parked[cursor]
 
 
@@ -161,7 +161,7 @@ def _age_seconds(now_ms: int, then_ms: int | None) -> float:
 
 
 class Lease(NamedTuple):
-    """A lease as `Consumer.leases` tells of it.
+    """A lease as `Consumer.leases` returns it.
 
     `lag_seconds` is the age of the oldest record that was fetched and is not done; 0 when there is none. `skipped` are
     records that were passed unseen since it was granted (`Where`).
@@ -178,7 +178,7 @@ class Lease(NamedTuple):
 
 
 def view(work: LeaseWork, now_ms: int) -> Lease:
-    """What is to be told of the work on a lease."""
+    """Returns the public view of the work on a lease."""
     lease, stage, lag = work.lease, work.stage.name.lower(), _age_seconds(now_ms, work.oldest_unfinished_ms)
     base = work.cursors[0].progress.base if work.restored else -1
     in_flight = sum(each.progress.in_flight for each in work.cursors)

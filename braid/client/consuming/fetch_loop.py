@@ -17,16 +17,16 @@ _log = logging.getLogger("braid.consumer")
 
 
 class FetchGate(Protocol):
-    """Says whether anything may be fetched."""
+    """Says whether fetching is stopped."""
 
     @property
     def stopped(self) -> bool:
-        """Whether nothing more is to be begun."""
+        """Whether no new work may begin."""
         ...
 
 
 class FetchLoop:
-    """The fetch loop of one cluster."""
+    """Fetches the leased partitions of one cluster."""
 
     def __init__(
         self,
@@ -81,11 +81,11 @@ class FetchLoop:
             await self._fetch()
 
     def contact(self) -> Contact:
-        """Whether the cluster answers fetches."""
+        """Says whether the cluster answers fetches."""
         return self._fetcher.contact()
 
     async def close(self) -> None:
-        """Stops the client."""
+        """Stops the loop's client."""
         await self._fetcher.close()
 
     async def _fetch(self) -> None:
@@ -102,7 +102,7 @@ class FetchLoop:
             cursor = self._cursors.get(each.partition)
             if cursor is not None:
                 self._counted.bytes += cursor.accept(each)
-        await asyncio.sleep(0)  # what is fetched ahead comes without waiting; handlers get their turn
+        await asyncio.sleep(0)  # records fetched ahead come without waiting: give handlers a turn
 
     def _assign(self) -> None:
         known = {at: cursor.known_log for at, cursor in self._cursors.items()}
@@ -129,7 +129,7 @@ class FetchLoop:
             self._stirred.set()
 
     def _restart(self, error: BraidError) -> None:
-        """A position left the log under our hands: retention was faster, or the log was truncated."""
+        """Reads progress again after a position left the log: retention was faster, or the log was cut."""
         _log.warning("fetch position outside the log: %s", error)
         partition = TopicPartition(error.metadata["topic"], int(error.metadata["partition"]))
         cursor = self._cursors.pop(partition, None)

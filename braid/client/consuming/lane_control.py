@@ -1,7 +1,7 @@
-"""Lanes that an application pauses and lanes that stop by themselves, and how either goes on.
+"""Pauses lanes for an application, stops lanes by themselves, and resumes both.
 
-A lane stops when more of its records would be dead-lettered than any record is to blame for (the brake), or when nearly
-all of them fail through no fault of their own (the circuit).
+The dead-letter limit stops a lane when so many of its records would be dead-lettered that no record can be to blame.
+The circuit breaker stops it when nearly all records fail through no fault of their own.
 """
 
 import logging
@@ -37,7 +37,7 @@ class LaneControl:
         level: Level,
         told: Callable[[dict[str, str]], None],
     ) -> None:
-        """`level` follows how many lanes are stopped; `told` hears which they are, and why, when that changes."""
+        """`level` counts the stopped lanes; `told` is called with them and their reasons whenever that changes."""
         self._group = settings.group
         self._level = level
         self._told = told
@@ -48,27 +48,27 @@ class LaneControl:
         )
 
     def pause(self, lane: str) -> None:
-        """The application wants nothing of a lane."""
+        """Pauses a lane, as the application asks."""
         self.states.hold(lane, Hold.APPLICATION)
 
     def resume(self, lane: str) -> None:
-        """The application wants a lane to go on, whether it was paused or stopped."""
+        """Resumes a lane, whether it was paused or stopped, as the application asks."""
         self.states.release(lane, Hold.APPLICATION)
         self._go_on(lane)
 
     def resume_stopped(self, lane: str) -> None:
-        """An operator wants a lane that was stopped to go on."""
+        """Resumes a stopped lane, as an operator asks; a pause stays."""
         if lane in self.states.stopped():
             self._go_on(lane)
 
     def _stop(self, lane: str, reason: str) -> None:
-        """More of a lane's records would be dead-lettered than any record is to blame for."""
-        _log.error("lane %s of group %s is stopped: %s. Mend the handler, then resume", lane, self._group, reason)
+        """Stops a lane of which too many records would be dead-lettered."""
+        _log.error("lane %s of group %s is stopped: %s. Fix the handler, then resume", lane, self._group, reason)
         self.states.hold(lane, Hold.DEAD_LETTERS, reason)
         self._tell()
 
     def _go_on(self, lane: str) -> None:
-        """What `stopped` told of a lane is over; a pause is the application's, and stays."""
+        """Ends the stop of a lane; a pause belongs to the application and stays."""
         was_stopped = lane in self.states.stopped()
         self.brakes.release(lane)
         self.circuits.close(lane)

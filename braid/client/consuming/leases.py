@@ -1,6 +1,6 @@
-"""The work on a consumer's leases: begun when one is granted, restored, fetched, committed, and given back.
+"""The work on a consumer's leases: begun at the grant, restored, fetched, committed and given back.
 
-What applications see of it is `consumer.Consumer`; who holds which lease is `lease_session`'s business.
+Applications use `consumer.Consumer`; `lease_session` says who holds which lease.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ OpenLeases = Callable[[LeaseListener, Callable[[], join_pb2.Heartbeat]], LeaseKe
 
 
 class LeaseWorks:
-    """Of one consumer; `LeaseListener` for its session, `ClusterLeases` for the work on a cluster."""
+    """The work on the leases of one consumer: `LeaseListener` for its session, `ClusterLeases` for each cluster."""
 
     def __init__(
         self,
@@ -49,7 +49,10 @@ class LeaseWorks:
         *,
         resumed: Callable[[str], None],
     ) -> None:
-        """`open_leases` gets who hears of leases, and what fills heartbeats; `resumed` hears what an operator wants."""
+        """`open_leases` gets the listener for leases, and the function that fills heartbeats.
+
+        `resumed` is called with the lanes that an operator wants resumed.
+        """
         settings = context.settings
         self._kafka = kafka
         self._runners = runners
@@ -59,7 +62,7 @@ class LeaseWorks:
         self.observer = observer(context.host.clock, settings.group, self._cluster_id)
         self._exclusive = settings.ownership == "exclusive"
         self._works: dict[LeaseId, LeaseWork] = {}
-        self._left_over: list[LeaseWork] = []  # exclusive: ended, and not all that was handed out is settled
+        self._left_over: list[LeaseWork] = []  # exclusive leases that ended while records were out
         self.clusters: dict[str, ClusterWork] = {}
         self.session = open_leases(self, self._loads)
         self._backlogs = Backlogs(
@@ -73,11 +76,11 @@ class LeaseWorks:
         self.close_finished = self._backlogs.close_finished
 
     def __iter__(self) -> Iterator[LeaseWork]:
-        """The work on what is owned now."""
+        """Iterates over the work on the leases owned now."""
         return iter(list(self._works.values()))
 
     def note_acked(self) -> None:
-        """Notes what was acknowledged of every lease, so that whatever is told of them counts it."""
+        """Notes buffered acknowledgements of every lease, so that all reports count them."""
         for work in self._works.values():
             work.note_acked()
 
@@ -87,18 +90,21 @@ class LeaseWorks:
         await asyncio.gather(*(self._hand_back(work, seconds) for work in self))
 
     def end_all(self) -> None:
-        """All leases are gone."""
+        """Ends the work on all leases, which are gone."""
         for work in self:
             self._end(work)
 
     async def close(self) -> None:
-        """Stops what is kept for clusters."""
+        """Closes the clients of all clusters."""
         await asyncio.gather(*(cluster.close() for cluster in self.clusters.values()))
 
     # --- leases come and go (called by the session)
 
     def granted(self, leases: Sequence[OwnedLease]) -> None:
-        """Begins work on each. What was granted before the assigner heard of our leaving goes back with the leave."""
+        """Begins work on each granted lease.
+
+        What was granted before the assigner heard of our leaving goes back with the leave.
+        """
         if self._background.closed:
             return
         try:
@@ -109,19 +115,19 @@ class LeaseWorks:
         _tell(self._settings.on_assigned, leases)
 
     def lent(self, cluster: str, generation: Generation) -> None:
-        """What commits on a cluster carry from now on."""
+        """Sets the generation that commits on a cluster carry from now on."""
         if cluster in self.clusters:
             self.clusters[cluster].committer.lend(generation)
 
     def revoked(self, lease: OwnedLease, deadline_seconds: float) -> None:
-        """Drains, commits and gives back."""
+        """Drains, commits and gives back the leases asked for."""
         work = self._works.get(lease.id)
         if work is not None and work.lease.epoch == lease.epoch:
             self._background.beside(lambda: self._hand_back(work, deadline_seconds), f"hand-back-{lease.id}")
         _tell(self._settings.on_revoked, [lease])
 
     def lost(self, leases: Sequence[OwnedLease]) -> None:
-        """Drops the work; whatever is handled still is the next holder's too."""
+        """Drops the work on lost leases; the next holder handles their unfinished records too."""
         for held in leases:
             work = self._works.get(held.id)
             if work is not None and work.lease.epoch == held.epoch:
@@ -130,20 +136,20 @@ class LeaseWorks:
         _tell(self._settings.on_revoked, leases)
 
     def refused(self, error: BraidError) -> None:
-        """The assigner refuses this member."""
+        """Refuses to continue, because the assigner refuses this member."""
         self._background.refuse(error)
 
     def resumed(self, lane: str) -> None:
-        """Somebody at the command line takes the brake off."""
+        """Resumes a stopped lane, as an operator asks."""
         self._resumed(lane)
 
     def _cancel_handlers(self, lease: LeaseId) -> None:
-        """No handler outlives its lease: in exclusive groups, and where the application wants it so."""
+        """Cancels the handlers of a lost lease: in exclusive groups, and where the application wants it."""
         if self._exclusive or self._settings.cancel_at_loss:
             self._runners.cancel(lease)
 
     def _worked_on(self, lease: LeaseId) -> bool:
-        """Whether records of a lease are out, under this epoch or an earlier one."""
+        """Whether records of a lease are handed out, under this epoch or an earlier one."""
         self._left_over = [work for work in self._left_over if work.handled]
         current = self._works.get(lease)
         return any(work.lease.id == lease for work in self._left_over) or (current is not None and current.handled > 0)
@@ -155,13 +161,13 @@ class LeaseWorks:
     # --- work on one lease
 
     def split(self, asked: join_pb2.SplitBacklog) -> None:
-        """Somebody wants a lease that is far behind to be worked on at its head too."""
+        """Splits a lease that is far behind, as an operator asks, so that its head is worked on too."""
         self._background.beside(lambda: self._split(asked), f"split-{asked.lease}")
 
     async def _split(self, asked: join_pb2.SplitBacklog) -> None:
         work = self._works.get(LeaseId.parse(asked.lease))
         if work is None or work.lease.epoch != asked.epoch:
-            return  # the lease went, and whoever asks sees that
+            return  # the lease is gone; callers see that
         refused = "its committed progress is being read, or it is asked back"
         if work.working:
             cluster = self.clusters[work.lease.cluster.name]
@@ -229,7 +235,7 @@ class LeaseWorks:
                     await self._tell_found(work.lease, restored)
 
     async def _tell_found(self, lease: OwnedLease, restored: Restored) -> None:
-        """What was not as committed is an event of the group."""
+        """Reports findings about committed progress; each becomes an event of the group."""
         if restored.findings:
             told = join_pb2.RestoreFindings(lease=str(lease.id), epoch=lease.epoch)
             for each in restored.findings:
@@ -255,7 +261,7 @@ class LeaseWorks:
         await self.session.release(lease.id, lease.epoch, commit_waived=not committed, reason="asked back")
 
     async def _handlers_end(self, work: LeaseWork) -> None:
-        """Cancels what still runs. While it does not end the lease is not given back: it has to run out."""
+        """Cancels handlers that still run. While one does not end, its lease is not given back but runs out."""
         lease = work.lease.id
         if self._worked_on(lease):
             _log.warning("%s is asked back and still worked on", lease)
@@ -279,7 +285,7 @@ class LeaseWorks:
         self.clusters[work.lease.cluster.name].remove(work)
         if self._works.get(work.lease.id) is work:
             del self._works[work.lease.id]
-        for older in work.behind:  # after the lease: what is left of its lane shares anew
+        for older in work.behind:  # after the lease: the lane's other backlogs share anew
             self._backlogs.forget(older)
 
     def _cluster_id(self, name: str) -> str:
@@ -319,7 +325,10 @@ class LeaseWorks:
         return {name: cluster.contact() for name, cluster in self.clusters.items() if name in read}
 
     def _loads(self) -> join_pb2.Heartbeat:
-        """What the work costs, idle leases left out; of records taken without `run`, one by one, only the number."""
+        """Returns the measured load of each lease that is not idle.
+
+        Records taken one by one without `run` are only counted.
+        """
         heartbeat, now = join_pb2.Heartbeat(), self._host.clock.elapsed()
         for lease, work in self._works.items():
             records, size = work.take_load()
@@ -334,7 +343,7 @@ class LeaseWorks:
 
 
 def _tell(callback: Callable[[list[str]], None] | None, leases: Sequence[OwnedLease]) -> None:
-    """Calls an application's callback; what it raises is its own affair, not the session's."""
+    """Calls an application's callback; an error in it is logged and does not end the session."""
     if callback is None or not leases:
         return
     try:

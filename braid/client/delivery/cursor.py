@@ -1,6 +1,6 @@
 """One cursor of a lease: a range of its log, the progress in it, and what is handed out of it. No I/O.
 
-A record's `work` is the cursor it came by. What is the lease's as a whole is `lease_work`'s business.
+A record's `work` is the cursor that fetched it. `lease_work` has what concerns the lease as a whole.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ _log = logging.getLogger("braid.consumer")
 
 
 class Cursor:
-    """Works on a range of a lease's log: from the head, until the lease is split and this goes on below the split."""
+    """Works on a range of a lease's log: at the head until the lease is split, then on the range below the split."""
 
     def __init__(
         self,
@@ -42,32 +42,32 @@ class Cursor:
         known_log: KnownLog,
         order: KeyOrder[Row, Slice["Cursor"]] | None,
     ) -> None:
-        """Its range begins at `start`; `order` says which records may be out at once (None: all)."""
+        """Begins a range at `start`; `order` says which records may be out at once (None: all)."""
         self._context = context  # what each record needs of it is at hand below
         self.lease, self.topic_id, self.busy = context.lease, context.topic_id, context.busy
         self.memory, self._ready, self._brake = context.memory, context.ready, context.brake
         self._may_start = context.may_start
-        self.progress = progress  # without acknowledgements that are kept still: `note_acked` adds them
+        self.progress = progress  # without buffered acknowledgements, which `note_acked` adds
         self.start = start
         self.until: int | None = None  # end of a backlog cursor's range
         self.known_log = known_log
         self.stage = Stage.WORKING
         self.version = 0  # grows with every change worth a commit
-        self.queue = self.lease.id.channel.lane  # where what is fetched waits for a handler
-        self.skipped = 0  # records, by predicate
+        self.queue = self.lease.id.channel.lane  # the queue of fetched records
+        self.skipped = 0  # records that the filter rejected
         self.ordered = order is not None
         self.one_by_one = self._may_start is not None  # that is asked for each before it is handed out
-        self.out = 0  # records that were handed out and are not settled, or not noted as settled
-        self.copying = 0  # of those: on their way to the dlq lane
+        self.out = 0  # records out: unsettled, or settled and not noted
+        self.copying = 0  # of those: being copied to the dlq lane
         self.failures = FailedAttempts()
         self._ordered_queue = None if order is None else OrderedQueue(self, self._ready, order)
         self._acked: list[int] = []  # offsets, not noted yet; records would burden the garbage collection
         self._acked_bytes = 0
         self._acks_kept = ACKS_KEPT_MAX
-        self._held_bytes = 0  # of `memory.used`
+        self._held_bytes = 0  # this cursor's part of `memory.used`
         self._uncopied: dict[int, int] = {}  # first and last offset of quarantined batches without a copy
         self._drained = asyncio.Event()
-        self._done_since = self._bytes_since = 0  # records done and bytes fetched since somebody took the load
+        self._done_since = self._bytes_since = 0  # records done and bytes fetched since `take_load`
 
     @property
     def working(self) -> bool:
@@ -91,12 +91,12 @@ class Cursor:
 
     @property
     def crowded(self) -> bool:
-        """Whether records of its lane wait that no handler asked for yet."""
+        """Whether fetched records of its lane wait for a handler."""
         return self.memory.waiting > 0
 
     @property
     def unnoted(self) -> int:
-        """How many acknowledgements are kept that `note_acked` has yet to note."""
+        """How many acknowledgements are buffered for `note_acked`."""
         return len(self._acked)
 
     @property
@@ -106,12 +106,12 @@ class Cursor:
 
     @property
     def uncopied_ranges(self) -> Ranges:
-        """Quarantined batches without a copy: passed, and not done."""
+        """Ranges of quarantined batches that have no copy yet: passed, but not done."""
         return Ranges((first, last + 1) for first, last in sorted(self._uncopied.items()))
 
     def fall_behind(self, until: int, memory: LaneMemory, queue: str) -> None:
-        """This goes on below `until` as a backlog cursor: what it has fetched waits in another queue from now on."""
-        self._acks_kept = 1  # how many are out is asked with each that is handed out
+        """Turns this into a backlog cursor up to `until`; its fetched records wait in another queue from now on."""
+        self._acks_kept = 1  # the backlog's bound is checked for each record
         self.note_acked()
         self._ready.move(self, memory, queue)
         self.memory.weigh(-self._held_bytes)
@@ -120,29 +120,29 @@ class Cursor:
         self.version += 1
 
     def inherit(self, older: "Cursor") -> None:
-        """The cursor below is done and exists no more: what it had to state is stated by this one, now the lowest."""
+        """Takes over what the cursor below had to state; that one is done and closed, so this is the lowest now."""
         last = older.progress.snapshot()
         self.progress.inherit(last.rejected, last.expired, last.rejected_before)
         self.start = 0
         self._learn_epoch(older.known_log.leader_epoch)
 
     def drain(self) -> None:
-        """Hands nothing out any more; `drained` returns once all that is out was settled."""
+        """Hands out nothing more; `drained` returns once every record that is out was settled."""
         if self.stage is Stage.WORKING:
             self._stop(Stage.DRAINING)
         self._check_drained()
 
     async def drained(self) -> None:
-        """Waits until nothing is handed out."""
+        """Waits until no record is out."""
         await self._drained.wait()
 
     def end(self) -> None:
-        """Whatever is settled from now on changes nothing."""
+        """Ends the work: records settled from now on change nothing."""
         self._stop(Stage.ENDED)
         self._drained.set()
 
     def _stop(self, stage: Stage) -> None:
-        """Nothing is handed out ahead from now on, nor waits for its turn, and acknowledgements are noted at once."""
+        """Stops handing out ahead and waiting for turns; acknowledgements are noted at once."""
         self._ready.recall()
         self._acks_kept = 1
         self.note_acked()
@@ -152,14 +152,14 @@ class Cursor:
             self.free(self._ordered_queue.close())
 
     def take_load(self) -> tuple[int, int]:
-        """Records done and bytes fetched since the last call."""
+        """Returns the records done and bytes fetched since the last call."""
         self.note_acked()
         records, size = self._done_since, self._bytes_since
         self._done_since = self._bytes_since = 0
         return records, size
 
     def accept(self, fetched: FetchedColumns) -> int:
-        """Takes what a fetch brought, with the headers that `headers_asked` names; returns its bytes of content."""
+        """Takes the records of a fetch, with the headers that `headers_asked` names; returns their bytes of content."""
         if self.stage is not Stage.WORKING:
             return 0
         if self.until is not None:
@@ -184,7 +184,7 @@ class Cursor:
             self.known_log = self.known_log._replace(leader_epoch=leader_epoch)
 
     def _accept_part(self, part: RecordColumns) -> int:
-        """Lets records that are for this group wait for a handler; what is left out is done when passed."""
+        """Queues records that are for this group; the others are done when they are passed."""
         found = self._context.intake.sift(part)
         self.skipped += found.skipped
         found = found.of(self.progress.deliver_many(found.part.offsets, found.times))
@@ -195,9 +195,9 @@ class Cursor:
         return found.content
 
     def _accept_damaged(self, batch: QuarantinedBatch) -> None:
-        """Has a batch nobody can decode copied as one dead letter, where no holder before saw to that.
+        """Has an undecodable batch copied as one dead letter, unless an earlier holder saw to that.
 
-        Until then its first offset stays undone, and none of it is claimed.
+        Until then its first offset stays undone, and none of the batch is claimed.
         """
         if self.progress.deliver(batch.offset, batch.ingested_at):
             self.version += 1
@@ -214,25 +214,25 @@ class Cursor:
         self.memory.weigh(size)
 
     def hand_out(self, count: int) -> bool:
-        """Whether so many waiting records may be handed out now; then they are."""
+        """Whether so many waiting records may be handed out now; if so, they are counted as out."""
         if self.stage is not Stage.WORKING or (self._may_start is not None and not self._may_start()):
             return False
         self.out += count
         return True
 
     def take_back(self, count: int) -> None:
-        """So many records were to be handed out and were not."""
+        """Counts back records that were to be handed out and were not."""
         self.out -= count
 
     def admitted(self, rows: Sequence[Row]) -> Sequence[Row]:
-        """Those whose turn has come, of records that are about to be handed out; the others wait."""
+        """Returns those of some records whose turn has come; the others wait."""
         assert self._ordered_queue is not None, "asked of ordered work only"
         found = self._ordered_queue.admit(rows)
         self.out -= len(rows) - len(found)
         return found
 
     def admits_slice(self, waiting: Slice["Cursor"], count: int) -> bool:
-        """Whether so many records of a slice may be handed out together; it is emptied when it has to wait."""
+        """Whether so many records of a slice may be handed out together; the slice is emptied if it has to wait."""
         assert self._ordered_queue is not None, "asked of ordered work only"
         admitted = self._ordered_queue.admit_slice(waiting, count)
         if not admitted:
@@ -242,19 +242,19 @@ class Cursor:
     # --- settling (called by Record and Batch)
 
     def is_done(self, offset: int) -> bool:
-        """Whether nothing is left to do about a record that was out lately."""
+        """Whether a record that was out lately is settled."""
         return self.progress.is_done(offset)
 
     def attempts(self, offset: int) -> int:
-        """Failed attempts so far."""
+        """Returns the number of failed attempts so far."""
         return self.progress.attempts(offset)
 
     def failed(self, offset: int, now_ms: int) -> Failed:
-        """A handler failed over a record, whosever fault it was; returns what is known with it."""
+        """Counts a handler's failure over a record, whatever its cause; returns the record's failures."""
         return self.failures.note(offset, now_ms)
 
     def done(self, record: Record) -> None:
-        """The record was processed. Every record passes here: they are kept, to be noted many at once."""
+        """Marks a record as processed. Every record passes here, so they are buffered and noted many at once."""
         self._brake.done += 1
         acked = self._acked
         raw = record.raw
@@ -262,13 +262,13 @@ class Cursor:
         self._acked_bytes += raw.size
         if self._ordered_queue is not None:
             self._ordered_queue.settled(record)
-        if len(acked) >= self._acks_kept or self._ready.waiters.of_any_lane:  # noting makes room for what they wait for
+        if len(acked) >= self._acks_kept or self._ready.waiters.of_any_lane:  # noting makes room for the next records
             self.note_acked()
         elif len(acked) == 1:
             self._ready.keeps_acks(self)
 
     def note_acked(self) -> None:
-        """Notes what was acknowledged: whoever reads progress, counts or memory sees it from now on."""
+        """Notes the buffered acknowledgements, so that progress, counts and memory include them."""
         if not self._acked:
             return
         acked, size, self._acked, self._acked_bytes = self._acked, self._acked_bytes, [], 0
@@ -279,7 +279,7 @@ class Cursor:
         self._finished(len(acked), size)
 
     def done_many(self, offsets: NDArray[np.int64], chosen: NDArray[np.bool_], size: int) -> None:
-        """Those chosen of some handed-out records, `size` bytes, were processed."""
+        """Marks chosen records of those handed out, `size` bytes in all, as processed."""
         self.note_acked()
         count = int(np.count_nonzero(chosen))
         if self.stage is not Stage.ENDED:
@@ -289,7 +289,7 @@ class Cursor:
         self.finished(count, size)
 
     def finished(self, count: int, size: int) -> None:
-        """So many handed-out records of so many bytes are marked as done in `progress`, or ended with the lease."""
+        """Counts out records that `progress` has marked as done, or that ended with the lease."""
         if self.stage is not Stage.ENDED:
             self._done_since += count
             self._brake.done += count
@@ -298,7 +298,7 @@ class Cursor:
         self._finished(count, size)
 
     def reject(self, record: Record, reason: str) -> None:
-        """The record is skipped in place; `reason` is for the log."""
+        """Skips the record in place; `reason` is for the log."""
         if self.stage is not Stage.ENDED:
             self._mark_rejected(record)
             self._brake.done += 1
@@ -306,14 +306,14 @@ class Cursor:
         self._finish(record)
 
     def retry(self, record: Record, after_seconds: float) -> None:
-        """The record is to come back; an attempt failed."""
+        """Brings the record back after a failed attempt."""
         if self.stage is not Stage.ENDED:
             self.progress.attempt(record.offset)
             self.version += 1
         self.postpone(record, after_seconds)
 
     def postpone(self, record: Record, after_seconds: float | None) -> None:
-        """The record is to come back; at once with None."""
+        """Brings the record back without counting an attempt; at once with None."""
         self.out -= 1
         if self.stage is not Stage.WORKING:
             self.free(record.size)
@@ -324,7 +324,7 @@ class Cursor:
         self._check_drained()
 
     def dead_letter(self, record: Record, error: BaseException | str) -> None:
-        """The record is to be copied to the dlq lane, and counts as handed out until that is acknowledged."""
+        """Has the record copied to the dlq lane; it counts as out until the copy is acknowledged."""
         if self.stage is Stage.ENDED:
             self._finish(record)
             return
@@ -336,11 +336,11 @@ class Cursor:
             self.copying += 1
             self._context.settling.write_dead_letter(record, error)
         else:
-            self.version += 1  # its lane has had too many: it waits, undone
+            self.version += 1  # the dead-letter limit is reached: the record waits, undone
             self.abandon(record)
 
     def copied(self, record: Record) -> None:
-        """The record's copy in the dlq lane was acknowledged, or is of no interest any more."""
+        """Marks the record done: its copy in the dlq lane was acknowledged, or is no longer needed."""
         self.copying -= 1
         if self.stage is not Stage.ENDED:
             if isinstance(record.raw, QuarantinedBatch):
@@ -355,16 +355,16 @@ class Cursor:
             self.progress.reject_range(record.offset, record.raw.batch.last_offset + 1)
 
     def uncopied(self, record: Record, reason: str) -> None:
-        """The record cannot be copied to the dlq lane, ever: it is rejected."""
+        """Rejects a record that can never be copied to the dlq lane."""
         self.copying -= 1
         self.reject(record, reason)
 
     def abandon(self, record: Record) -> None:
-        """The record was handed out and its handler was ended: somebody else gets it, here or at the next holder."""
+        """Gives back a record whose handler was ended: another handler gets it, here or at the next holder."""
         self.postpone(record, None)
 
     def back(self, record: Record) -> None:
-        """The record waits for a handler again; of a slice in order, with the others of it that are not settled."""
+        """Queues the record for a handler again; one of an ordered slice waits for the slice's others."""
         assert isinstance(record.raw, Row), "a batch nobody can decode is not tried again"
         if self._ordered_queue is None or not self._ordered_queue.back(record.raw):
             self._ready.put(slice_of_rows(self, [record.raw], admitted=True))
@@ -385,7 +385,7 @@ class Cursor:
             self._check_drained()
 
     def free(self, size: int) -> None:
-        """Records of so many bytes are done, or will not be handed out: they are held no longer."""
+        """Frees the memory of records that are done, or will not be handed out."""
         self._held_bytes -= size
         self.memory.free(size)
 

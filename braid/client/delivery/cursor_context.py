@@ -1,4 +1,4 @@
-"""What all cursors of a lease share."""
+"""The parts that all cursors of a lease share."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -13,7 +13,7 @@ from braid.kernel.busy_time import BusyTime
 
 
 class CursorContext(NamedTuple):
-    """Parts that each cursor of a lease is made with.
+    """The parts with which each cursor of a lease is made.
 
     Attributes:
         lease: What they are cursors of.

@@ -1,4 +1,4 @@
-"""Keeps a bad deploy from emptying a stream into its dlq lane: whoever would, stops with the lane instead. Pure."""
+"""The dead-letter limit: stops a lane before a bad deploy empties the stream into its dlq lane. Pure."""
 
 from collections import deque
 from collections.abc import Callable
@@ -8,7 +8,7 @@ from braid.client.consumer_settings import DeadLetterLimits
 
 
 class LaneBrake:
-    """What became of one lane's records lately, at one consumer.
+    """Judges the dead letters of one lane at one consumer by the records settled lately.
 
     Attributes:
         done: Records that were done or rejected; whoever settles them counts them here.
@@ -18,15 +18,15 @@ class LaneBrake:
     __slots__ = ("_done_before", "_letters", "_limits", "_number", "_row", "_tell", "done", "reason")
 
     def __init__(self, limits: DeadLetterLimits | None = None, tell: Callable[[str], None] | None = None) -> None:
-        """Without limits it never stops anything. `tell` hears why it does, once."""
+        """Without limits it never stops the lane. `tell` is called once with the reason when it does."""
         self.done = 0
         self.reason = ""
         self._limits = limits
         self._tell = tell
         self._row = 0
-        self._number = 0  # of letters in all
+        self._number = 0  # dead letters in all
         self._done_before = 0
-        self._letters: deque[int] = deque()  # how many records were settled before each letter of the window
+        self._letters: deque[int] = deque()  # records settled before each dead letter of the window
 
     def allows(self) -> bool:
         """Whether one more record of the lane may be dead-lettered; counts it when it may."""
@@ -47,7 +47,7 @@ class LaneBrake:
         return True
 
     def release(self) -> None:
-        """Begins anew."""
+        """Forgets everything counted and lets records be dead-lettered again."""
         self.reason = ""
         self._row = 0
         self._letters.clear()
@@ -60,20 +60,20 @@ class LaneBrake:
 
 
 class Brakes:
-    """One for each lane of a consumer."""
+    """The dead-letter limits of all lanes of a consumer."""
 
     def __init__(self, limits: DeadLetterLimits | None, tell: Callable[[str, str], None]) -> None:
-        """`tell` hears of a lane that is stopped, and why."""
+        """`tell` is called with a lane that is stopped, and the reason."""
         self._limits = limits
         self._tell = tell
         self._lanes: dict[str, LaneBrake] = {}
 
     def lane(self, name: str) -> LaneBrake:
-        """A lane's."""
+        """Returns the limit of one lane."""
         if name not in self._lanes:
             self._lanes[name] = LaneBrake(self._limits, partial(self._tell, name))
         return self._lanes[name]
 
     def release(self, name: str) -> None:
-        """A lane goes on, and is counted anew."""
+        """Lets a lane continue, and counts it anew."""
         self.lane(name).release()

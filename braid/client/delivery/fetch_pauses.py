@@ -1,6 +1,6 @@
-"""Lanes of which nothing more is fetched because of records that are held: too many, or too heavy.
+"""Pauses fetching of lanes that hold too many or too heavy unfinished records.
 
-They wait for another attempt, or to be copied to the dlq lane.
+Such records wait for another attempt, or to be copied to the dlq lane.
 """
 
 import logging
@@ -16,7 +16,7 @@ _WAITS: Final = {Hold.PARKED: "wait for another attempt", Hold.COPYING: "wait to
 
 
 class _Held(NamedTuple):
-    """Records of a lane that wait for the same.
+    """Records of a lane that are held for the same reason.
 
     Attributes:
         records: How many.
@@ -30,10 +30,13 @@ class _Held(NamedTuple):
 
 
 class FetchPauses:
-    """Of one consumer. Whoever holds records says how many a lane has, after each change and as time goes by."""
+    """The fetch pauses of one consumer.
+
+    Whoever holds records reports a lane's count after each change and at intervals.
+    """
 
     def __init__(self, memory: MemoryBound, states: LaneStates, level: Level, copying: Level) -> None:
-        """`level` follows how many lanes there are, `copying` how many records wait to be copied."""
+        """`level` counts the paused lanes, `copying` the records that wait to be copied."""
         self._memory = memory
         self._states = states
         self._level = level
@@ -42,11 +45,11 @@ class FetchPauses:
         self._logged: set[tuple[str, Hold]] = set()
 
     def parked(self, lane: str, count: int, size: int) -> None:
-        """So many records of a lane wait for another attempt, of so many bytes: at the bound no more are fetched."""
+        """Sets how many records of a lane wait for another attempt, and their bytes; at the bound fetching pauses."""
         self._note(lane, Hold.PARKED, _Held(count, size, PARKED_RETRIES_MAX))
 
     def copied(self, lane: str, count: int, size: int) -> None:
-        """So many records of a lane wait to be copied to the dlq lane, of so many bytes: as `parked`."""
+        """Sets how many records of a lane wait to be copied to the dlq lane, and their bytes; as `parked`."""
         self._note(lane, Hold.COPYING, _Held(count, size, DEAD_LETTERS_HELD_MAX))
         self._copying.set(sum(held[Hold.COPYING].records for held in self._held.values() if Hold.COPYING in held))
 
@@ -73,7 +76,7 @@ class FetchPauses:
         return ""
 
     def _log(self, lane: str, hold: Hold, reason: str, held: _Held) -> None:
-        """Says so once, and anew after it was half over."""
+        """Logs the pause once, and again only after the count was below half of the bound."""
         if reason and (lane, hold) not in self._logged:
             self._logged.add((lane, hold))
             _log.warning("%s: its fetching pauses", reason)

@@ -1,8 +1,8 @@
-"""Which lane a handler works for: handlers are divided by the lanes' shares, and those with nothing to do are lent.
+"""Divides handlers between lanes by the lanes' shares, and lends idle ones to other lanes.
 
-A handler takes what its own lane has first. While that has nothing it works for the others, but one of each lane's
-never does: so no lane waits for a slow handler of another, and what was lent comes back as it ends. Nothing is lent
-where an application says how many each lane has.
+A handler takes records of its own lane first. While that lane has none it works for the others, but one handler of each
+lane never does. So no lane waits for another's slow handlers, and lent handlers return as they finish. If an
+application says how many handlers each lane has, nothing is lent.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,7 +33,7 @@ ANY = HandlerDuty("", True)
 def roles(handlers: int, shares: Mapping[str, int]) -> Sequence[HandlerDuty]:
     """Divides so many handlers between lanes, by their shares (1 at least). Pure.
 
-    Where they are too few for every lane to keep one and lend another, all of them work for all lanes.
+    If they are too few for every lane to keep one and lend another, all of them work for all lanes.
     """
     if len(shares) < 2 or handlers < HANDLERS_PER_LANE_MIN * len(shares):
         return [ANY] * handlers
@@ -56,7 +56,7 @@ def own_roles(handlers: Mapping[str, int]) -> Sequence[HandlerDuty]:
 
 
 class HandlerPlace:
-    """Where one handler takes what it handles.
+    """The place from which one handler takes records.
 
     Attributes:
         lane: See `HandlerDuty`.
@@ -66,7 +66,7 @@ class HandlerPlace:
     __slots__ = ("_next", "_ready", "_run", "helps", "lane")
 
     def __init__(self, ready: "ReadyQueue") -> None:
-        """Takes of all lanes in turns, until it is told otherwise."""
+        """Takes records of all lanes in turns, until `work_as` says otherwise."""
         self._ready = ready
         self._run, self._next = ready.run, ready.run.records
         self.lane, self.helps = ANY
@@ -76,7 +76,7 @@ class HandlerPlace:
         self.lane, self.helps = role
 
     def take_quickly(self) -> Record | None:
-        """The next record, or None when `ReadyQueue.take` has to see to it."""
+        """Returns the next record, or None if the caller must use `ReadyQueue.take`."""
         records = self._next
         if records and (self.helps or self._run.is_of_lane(self.lane)):
             return records.popleft()

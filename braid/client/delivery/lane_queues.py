@@ -1,7 +1,7 @@
-"""Queues of fetched records by lane, and which of them is taken from next: in turns that follow the lanes' shares.
+"""Queues of fetched records by lane, and the choice of the next one, in turns that follow the lanes' shares.
 
-Where a partition of a lane is split, what its backlog cursors fetch waits in a queue beside the lane's, which has a
-part of the lane's turn, and no more than so many of its records are out at once (`BacklogQueue`).
+If a partition of a lane is split, records of its backlog cursors wait in a queue beside the lane's. That queue has a
+part of the lane's turn, and a bound on its records that are out at once (`BacklogQueue`).
 """
 
 from collections import deque
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 
 class BacklogQueue(Protocol):
-    """What bounds the records of backlog cursors of a lane."""
+    """The bounds on a lane's backlog cursors."""
 
     @property
     def lane(self) -> str:
-        """The lane."""
+        """The lane's name."""
         ...
 
     @property
@@ -32,12 +32,12 @@ class BacklogQueue(Protocol):
         ...
 
     def room(self) -> int:
-        """How many more records may be out now."""
+        """Returns how many more records may be out now."""
         ...
 
 
 class LaneQueues:
-    """Queues of slices by lane; `name` is that of a queue: of its lane, or of the lane's backlog."""
+    """Queues of slices by lane; a queue's `name` is its lane, or the lane's backlog."""
 
     def __init__(self, shares: Mapping[str, int]) -> None:
         """`shares` by lane; a lane that is not named has share 1."""
@@ -46,16 +46,16 @@ class LaneQueues:
         self._lanes: list[str] = []
         self._round = RoundRobin(self.may_hand_out, self._turn_of)
         self._rounds: dict[str, RoundRobin] = {}  # by lane with a backlog: between its two queues
-        self._charged: RoundRobin | None = None  # by which the queue was chosen that is taken from
+        self._charged: RoundRobin | None = None  # the robin that chose the queue in use
         self._paused_lanes: set[str] = set()
         self._paused: frozenset[str] = frozenset()  # their queues: that of each lane, and that of its backlog
         self._backlogs: dict[str, BacklogQueue] = {}  # by queue
-        self._turns: dict[str, int] = {}  # records of a turn, by queue, where that is not its share's
+        self._turns: dict[str, int] = {}  # records of a turn by queue, if not those of its share
 
     # --- lanes and their queues
 
     def open(self, lane: str) -> bool:
-        """There are leases of a lane. Returns whether it is new."""
+        """Opens the queue of a lane with leases. Returns whether it is new."""
         if lane in self._lanes:
             return False
         self._lanes.append(lane)
@@ -63,7 +63,7 @@ class LaneQueues:
         return True
 
     def shares(self) -> Mapping[str, int]:
-        """Of the lanes there are leases of, in the order they were opened."""
+        """The shares of lanes with leases, in the order they were opened."""
         return {lane: self._shares.get(lane, 1) for lane in self._lanes}
 
     def put(self, waiting: "Slice[Cursor]", *, first: bool) -> str:
@@ -78,7 +78,7 @@ class LaneQueues:
         return self.lane_of(name)
 
     def forget(self, queue: "deque[Slice[Cursor]]") -> None:
-        """Takes a queue's first slice away; what was not handed out of it never will be."""
+        """Removes a queue's first slice; its remaining records will never be handed out."""
         first = queue.popleft()
         first.work.memory.wait(-first.count)
         first.work.free(int(first.sizes.sum()))
@@ -91,19 +91,19 @@ class LaneQueues:
         return queue
 
     def has_any(self, name: str) -> bool:
-        """Whether something waits in a queue."""
+        """Whether a queue holds any record."""
         return bool(self._queues.get(name))
 
     def filled(self) -> Iterator[str]:
-        """The queues in which something waits."""
+        """The queues that hold records."""
         return (name for name, queue in self._queues.items() if queue)
 
     def lane_of(self, name: str) -> str:
-        """The lane that a queue is of."""
+        """Returns the lane of a queue."""
         return self._backlogs[name].lane if name in self._backlogs else name
 
     def move(self, work: "Cursor", memory: "LaneMemory", name: str) -> None:
-        """What waits of a cursor's records waits in another queue from now on, and is weighed there."""
+        """Moves a cursor's waiting records to another queue, with their weight."""
         queue, there = self._queue(work.queue), self._queue(name)
         for waiting in [each for each in queue if each.work is work]:
             queue.remove(waiting)
@@ -138,13 +138,13 @@ class LaneQueues:
         return self.lane_of(lane) in self._paused_lanes
 
     def pause(self, lane: str) -> None:
-        """Nothing of this lane is handed out."""
+        """Stops handing out records of a lane."""
         self._paused_lanes.add(lane)
         self._note_paused()
         self.end_turn()
 
     def resume(self, lane: str) -> None:
-        """This lane is handed out again."""
+        """Hands out records of a lane again."""
         self._paused_lanes.discard(lane)
         self._note_paused()
 
@@ -154,31 +154,31 @@ class LaneQueues:
         self._paused = frozenset((*self._paused_lanes, *backlogs))
 
     def together(self, name: str, most: int, *, alone: bool) -> int:
-        """How many of a queue's records may be taken at once, of `most`: while others wait no more than its turn.
+        """Returns how many of a queue's records may be taken at once, of `most`: at most its turn while others wait.
 
-        With `alone` one at a time while others wait: handlers have lanes of their own, and each takes for itself.
+        With `alone`, one at a time while others wait: handlers have lanes of their own, and each takes for itself.
         """
         if self.others_wait(name):
             most = min(most, 1 if alone else self._round.left + 1)
         return self.room(name, most) if self._backlogs else most
 
     def room(self, name: str, most: int) -> int:
-        """How many of a queue's records may be handed out, of `most`."""
+        """Returns how many of a queue's records may be handed out, of `most`."""
         backlog = self._backlogs.get(name)
         return most if backlog is None else min(most, backlog.room())
 
     def may_hand_out(self, name: str) -> bool:
-        """Whether something of a queue may be handed out."""
+        """Whether any record of a queue may be handed out."""
         if not self._queues[name] or name in self._paused:
             return False
         return not self._backlogs or self.room(name, 1) > 0
 
     def any_may(self) -> bool:
-        """Whether something of any queue may be handed out."""
+        """Whether any record of any queue may be handed out."""
         return any(map(self.may_hand_out, self._queues))
 
     def others_wait(self, name: str) -> bool:
-        """Whether another queue has something that may be handed out."""
+        """Whether another queue has a record that may be handed out."""
         if len(self._queues) == 1:
             return False
         for other, queue in self._queues.items():  # noqa: SIM110 - a generator takes twice as long, for each record
@@ -189,13 +189,13 @@ class LaneQueues:
     # --- turns
 
     def of_lane(self, lane: str) -> "deque[Slice[Cursor]] | None":
-        """A lane's queue, to take one record from without a turn while others wait; None where `next` has to say."""
+        """Returns a lane's queue, to take one record without a turn while others wait; None if `next` must choose."""
         if self._backlogs or not self.may_hand_out(lane) or not self.others_wait(lane):
             return None
         return self._queues[lane]
 
     def next(self, place: "HandlerPlace | None") -> "deque[Slice[Cursor]] | None":
-        """The queue to take from, charged with one: of the lane a place is for, else the one whose turn it is."""
+        """Chooses the next queue and charges it with one: the place's own lane, else the one whose turn it is."""
         name = None
         if place is not None and place.lane:
             self._charged = self._rounds.get(place.lane)
@@ -209,12 +209,12 @@ class LaneQueues:
         return None if name is None else self._queues[name]
 
     def charge(self, more: int, *, lent: bool) -> None:
-        """So many more than one were taken from the queue that was chosen last."""
+        """Charges the queue that was chosen last for more than one record."""
         if self._charged is not None:
             self._charged.charge(more, lent=lent)
 
     def goes_on(self, name: str, *, in_turn: bool) -> bool:
-        """Whether one more of a queue's records may be handed out before those of others; then it is charged.
+        """Whether one more of a queue's records may be handed out before those of others; if so, it is charged.
 
         It may while nobody else waits or, with `in_turn`, while it is the queue's turn.
         """
@@ -228,9 +228,9 @@ class LaneQueues:
         return True
 
     def end_turn(self) -> None:
-        """Who is next is decided anew."""
+        """Ends the turn: `next` decides anew."""
         self._round.end_turn()
 
     def _turn_of(self, name: str) -> int:
-        """How many of a queue's records are handed out in a row."""
+        """Returns how many of a queue's records are handed out in a row."""
         return self._turns.get(name) or self._shares.get(name, 1) * RECORDS_PER_SHARE

@@ -1,6 +1,6 @@
 """The work on one lease: its life, its cursors, and what of their progress is committed. No I/O.
 
-What is handed out, and what becomes of it, is each cursor's own business (`cursor`).
+Each cursor hands out its own records and settles them (`cursor`).
 """
 
 from collections.abc import Callable, Sequence
@@ -27,7 +27,7 @@ _UNKNOWN_LOG = KnownLog()
 
 
 class Version(NamedTuple):
-    """How far the work on a lease was at one moment; another one when something is to be committed.
+    """The state of the work on a lease at one moment; a new version means that there is something to commit.
 
     Attributes:
         changes: Of the lease itself: cursors that came or went, their share.
@@ -60,14 +60,14 @@ class LeaseWork:
     ) -> None:
         """Begins with a lease that was granted.
 
-        `may_start` says whether a handler may start now, where the lease's deadline decides that (exclusive); `brake`
-        whether records of its lane may be dead-lettered (None: always), `new_order` makes what says which of a cursor's
-        may be out at once (None: all), `where` which are wanted at all (None: all).
+        `may_start` says whether a handler may start now, if the lease's deadline decides that (exclusive); `brake` says
+        whether records of its lane may be dead-lettered (None: always); `new_order` makes the order of a cursor's
+        records (None: all may be out at once); `where` says which records are wanted (None: all).
         """
         lane = lease.id.channel.lane
         self.lease = lease
         self.cursors: tuple[Cursor, ...] = ()  # none before progress is restored
-        self.backlog_permille = 0  # of memory, turns and handlers, for backlog cursors
+        self.backlog_permille = 0  # the backlogs' share of memory, turns and handlers
         self.committed_at = 0.0  # when the newest commit was acknowledged, as the clock's elapsed seconds; 0: none was
         self.memory = memory
         self.lane_share = LaneShare(lane, memory.share)
@@ -88,7 +88,7 @@ class LeaseWork:
         self._new_order = new_order
         self._changes = 0
         self._committed: Version | None = None
-        self._skipped = 0  # by cursors that were closed
+        self._skipped = 0  # records skipped by cursors that were closed
         ready.open(lane)
 
     # --- what is known
@@ -100,7 +100,7 @@ class LeaseWork:
 
     @property
     def stage(self) -> Stage:
-        """Where the work stands."""
+        """The stage of the work."""
         return self._life.stage
 
     @property
@@ -130,17 +130,17 @@ class LeaseWork:
 
     @property
     def handled(self) -> int:
-        """Records the application works on, whatever became of the lease."""
+        """Counts records that the application works on, even after the lease was lost."""
         return sum(each.out - each.unnoted - each.copying for each in self.cursors)
 
     @property
     def copying(self) -> int:
-        """Records on their way to the dlq lane."""
+        """Counts records on their way to the dlq lane."""
         return sum(each.copying for each in self.cursors)
 
     @property
     def skipped(self) -> int:
-        """Records that were passed unseen, by predicate."""
+        """Counts records that the filter rejected."""
         return self._skipped + sum(each.skipped for each in self.cursors)
 
     @property
@@ -180,34 +180,34 @@ class LeaseWork:
         return Cursor(self._context, progress, start=start, known_log=known_log, order=order)
 
     def drain(self) -> None:
-        """Hands nothing out any more; `drained` returns once all that is out was settled."""
+        """Hands out nothing more; `drained` returns once every record that is out was settled."""
         if self.stage in (Stage.RESTORING, Stage.WORKING):
             self._life.enter(Stage.DRAINING)
         for each in self._from_head():
             each.drain()
 
     async def drained(self) -> None:
-        """Waits until nothing is handed out."""
+        """Waits until no record is out."""
         for each in self._from_head():
             await each.drained()
 
     def end(self) -> None:
-        """The lease is gone: whatever is settled from now on changes nothing."""
+        """Ends the work on a lease that is gone: records settled from now on change nothing."""
         self._life.enter(Stage.ENDED)
         for each in self._from_head():
             each.end()
 
     def _from_head(self) -> Sequence[Cursor]:
-        """All cursors, that at the head first."""
+        """Returns all cursors, the one at the head first."""
         return (*self.cursors[-1:], *self.cursors[:-1])
 
     def note_acked(self) -> None:
-        """Notes what was acknowledged: whoever reads progress, counts or memory sees it from now on."""
+        """Notes the buffered acknowledgements, so that progress, counts and memory include them."""
         for each in self._from_head():
             each.note_acked()
 
     def take_load(self) -> tuple[int, int]:
-        """Records done and bytes fetched since the last call."""
+        """Returns the records done and bytes fetched since the last call."""
         loads = [each.take_load() for each in self._from_head()]
         return sum(load[0] for load in loads), sum(load[1] for load in loads)
 
@@ -229,12 +229,12 @@ class LeaseWork:
         return older
 
     def share(self, permille: int) -> None:
-        """Backlog cursors may have this of memory, turns and handlers."""
+        """Sets the share of memory, turns and handlers that backlog cursors get."""
         self.backlog_permille = permille
         self._changes += 1
 
     def close_oldest(self) -> Cursor | None:
-        """Drops the lowest cursor when its range is done, and returns it; the next one states what it still had to."""
+        """Drops and returns the lowest cursor if its range is done; the next one states what it still had to."""
         if len(self.cursors) < 2:
             return None
         oldest, *others = self.cursors
@@ -249,12 +249,12 @@ class LeaseWork:
     # --- ranges of the log that somebody plans, and fetches elsewhere
 
     def pass_to(self, offset: int) -> None:
-        """All below an offset is done, or handed out."""
+        """Counts every offset below this one as done or handed out."""
         self.head.progress.advance_fetched(offset)
         self._changes += 1
 
     def expire(self, log_start: int) -> None:
-        """What was not passed below the log's start is stated as expired."""
+        """Marks offsets below the log's start as expired, unless they were passed."""
         progress = self.head.progress
         progress.expire(progress.fetched, log_start)
         self._changes += 1
@@ -263,7 +263,7 @@ class LeaseWork:
 
     @property
     def version(self) -> Version:
-        """How far all cursors are; without acknowledgements that are not noted yet."""
+        """Returns the version of all cursors; buffered acknowledgements are not counted yet."""
         return Version(self._changes, tuple((each, each.version) for each in self.cursors))
 
     @property
@@ -272,7 +272,7 @@ class LeaseWork:
         return self.restored and (any(each.unnoted for each in self.cursors) or self.version != self._committed)
 
     def committed(self, version: Version, stated: EnvelopeFields, now: float, *, again: bool) -> None:
-        """A commit is stored.
+        """Notes that a commit is stored.
 
         Args:
             version: Which one it was made of.

@@ -1,7 +1,7 @@
 """The bound on fetched records that are not done, over all clusters of a consumer, divided between lanes. No I/O.
 
-A lane may always use its part, as far as that is not lent. Of a lane that uses little the others may have the rest, but
-for what is kept for it; once it uses more, they fetch nothing until they are back within their parts.
+A lane may always use its own part, as far as it is not lent. If a lane uses little, the others may use the rest, except
+for a reserve. Once the lane uses more, the others fetch nothing until they are back within their parts.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -10,7 +10,7 @@ from braid.kernel.limits.client import MEMORY_KEPT, READY_RECORDS_MAX
 
 
 class LaneMemory:
-    """One lane's part, so that no lane's backlog, and no paused lane, keeps another's records out."""
+    """One lane's part of the memory. It keeps a backlog or a paused lane from blocking the records of other lanes."""
 
     __slots__ = ("_bound", "blocked", "fraction", "held_back", "name", "share", "used", "waiting")
 
@@ -20,12 +20,12 @@ class LaneMemory:
         self.share = share
         self.fraction = fraction  # of the lane's part: the rest is for backlog cursors in it, or this is for those
         self.used = 0
-        self.waiting = 0  # records nobody asked for yet: more of them only make memory cold
+        self.waiting = 0  # records that no handler has asked for; more would only cool caches
         self.blocked = False  # whether something else than bytes is full
         self.held_back = False  # whether fetching of this lane waits for room
 
     def review(self) -> bool:
-        """Holds fetching back at the lane's part, and lets it go on at half of it; returns `held_back`."""
+        """Pauses fetching when the lane's part is full, and resumes it at half; returns `held_back`."""
         bytes_max = self._bound.part_bytes(self)
         records_max = max(1, int(self._bound.ready_records_max * self.fraction))
         if self.held_back:
@@ -34,15 +34,15 @@ class LaneMemory:
         return self.held_back
 
     def weigh(self, size: int) -> None:
-        """So many more bytes are fetched and not done; with a negative number they are another part's from now on."""
+        """Adds the bytes of fetched records; a negative number moves them to another part."""
         self.used += size
 
     def wait(self, records: int) -> None:
-        """So many more records wait; with a negative number fewer do, and `free` is called next."""
+        """Adds to the number of waiting records; with a negative number fewer wait, and `free` is called next."""
         self.waiting += records
 
     def free(self, size: int) -> None:
-        """So many bytes are done, or dropped: fetching that was held back may go on."""
+        """Frees the bytes of records that are done or dropped: fetching may resume."""
         self.used -= size
         if self.held_back and not self.review():
             self._bound.tell()
@@ -52,7 +52,7 @@ class MemoryBound:
     """`max_bytes` over all lanes by their shares; a lane that is not named has share 1."""
 
     def __init__(self, max_bytes: int, shares: Mapping[str, int], ready_records_max: int = READY_RECORDS_MAX) -> None:
-        """`ready_records_max` of a lane may wait that nobody asked for yet."""
+        """`ready_records_max` of a lane's records may wait for a handler."""
         self.max_bytes = max_bytes
         self.ready_records_max = ready_records_max
         self._shares = dict(shares)
@@ -62,37 +62,37 @@ class MemoryBound:
 
     @property
     def used(self) -> int:
-        """Bytes over all lanes."""
+        """Bytes in use over all lanes."""
         return sum(lane.used for lane in (*self._lanes.values(), *self._backlogs.values()))
 
     def lane(self, name: str) -> LaneMemory:
-        """A lane's part."""
+        """Returns a lane's part."""
         if name not in self._lanes:
             self._lanes[name] = LaneMemory(self, self._shares.get(name, 1), name=name)
         return self._lanes[name]
 
     def block(self, name: str, blocked: bool) -> None:
-        """Something else of a lane than bytes is full, or is no more: fetching of it, and of its backlogs, waits."""
+        """Pauses or resumes fetching of a lane and its backlogs for another reason than bytes."""
         if self.lane(name).blocked != blocked:
             for memory in self._of_lane(name):
                 memory.blocked = blocked
             self.tell()
 
     def kept_full_by(self, name: str, size: int) -> bool:
-        """Whether a lane is held back, and will be until some of so many bytes are freed."""
+        """Whether a lane is held back until some of these bytes are freed."""
         if not self.lane(name).held_back and name not in self._backlogs:
             return False  # as most often
         held_back = any(memory.held_back for memory in self._of_lane(name))
         return held_back and 2 * size > sum(self.part_bytes(memory) for memory in self._of_lane(name))
 
     def _of_lane(self, name: str) -> Iterator[LaneMemory]:
-        """Its own, and that of its backlogs."""
+        """Returns a lane's part and that of its backlogs."""
         yield self.lane(name)
         if name in self._backlogs:
             yield self._backlogs[name]
 
     def divide(self, name: str, share: float) -> LaneMemory:
-        """So much of a lane's part is for its backlog cursors from now on; returns that. With 0 the lane has all."""
+        """Reserves a part of a lane's memory for its backlog cursors, and returns it; 0 reserves nothing."""
         lane = self.lane(name)
         lane.fraction = 1.0 - share
         if name not in self._backlogs:
@@ -102,7 +102,7 @@ class MemoryBound:
         return self._backlogs[name]
 
     def part_bytes(self, lane: LaneMemory) -> int:
-        """How much of the whole a lane may use now: its part, and what others lend of theirs."""
+        """Returns how many bytes a lane may use now: its part, and what others lend of theirs."""
         shares = sum(each.share for each in self._lanes.values())
         part = self.max_bytes * lane.share // shares
         if len(self._lanes) > 1:
@@ -120,7 +120,7 @@ class MemoryBound:
         return max(1, int(part * MEMORY_KEPT), min(part + lent, self.max_bytes - taken))
 
     def on_room(self, listener: Callable[[], None]) -> None:
-        """Calls back when there is room for a lane that was held back."""
+        """Registers a callback for when a lane that was held back has room."""
         self._on_room.append(listener)
 
     def tell(self) -> None:

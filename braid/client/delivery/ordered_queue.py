@@ -1,6 +1,6 @@
-"""Records of one cursor that wait for earlier ones of their key or partition, and their way to the handlers. No I/O.
+"""Records of one cursor that wait for earlier ones of their key or partition. No I/O.
 
-Which may be out at once is `key_order`'s business.
+`key_order` decides which records may be out at once.
 """
 
 from collections.abc import Sequence
@@ -17,30 +17,30 @@ if TYPE_CHECKING:
 
 
 class OrderedQueue:
-    """Lets records wait until their turn comes, then puts them before all others of their lane."""
+    """Keeps records until their turn comes, then puts them before all others of their lane."""
 
     __slots__ = ("_closed", "_cursor", "_order", "_ready")
 
     def __init__(self, cursor: "Cursor", ready: ReadyQueue, order: KeyOrder[Row, Slice["Cursor"]]) -> None:
-        """`order` is of the cursor alone."""
+        """`order` belongs to this cursor alone."""
         self._cursor = cursor
         self._ready = ready
         self._order = order
         self._closed = False
 
     def admit(self, rows: Sequence[Row]) -> Sequence[Row]:
-        """Those that may be handed out, of some that are about to be; the others wait here."""
+        """Returns those of some records that may be handed out; the others wait here."""
         return self._order.admit_many(rows)
 
     def admit_slice(self, waiting: Slice["Cursor"], count: int) -> bool:
-        """Whether so many records of a slice may be handed out together; else all of them wait here."""
+        """Whether so many records of a slice may be handed out together; if not, all of them wait here."""
         if self._order.admit_slice(count):
             return True
         self._order.put_aside(waiting.rest(len(waiting)))
         return False
 
     def settled(self, record: Record) -> None:
-        """A record is settled: it is the turn of the next one of its key."""
+        """Settles a record: the next one of its key may be handed out."""
         raw = record.raw
         if self._closed or isinstance(raw, QuarantinedBatch):
             return
@@ -50,7 +50,7 @@ class OrderedQueue:
             self._ready.follow(self._cursor, following)
 
     def settled_of_slice(self, count: int) -> None:
-        """So many records of the slice that is out are settled; perhaps all others wait to be tried again."""
+        """Settles so many records of the slice that is out; the rest may wait to be tried again."""
         if self._closed:
             return
         again = self._order.settled_of_slice(count)
@@ -68,7 +68,7 @@ class OrderedQueue:
         return True
 
     def close(self) -> int:
-        """Nothing is handed out any more; returns how many bytes the records that waited here weigh."""
+        """Hands out nothing more; returns the bytes of the records that waited here."""
         self._closed = True
         records, slices = self._order.clear()
         return sum(each.size for each in records) + sum(int(each.sizes.sum()) for each in slices)

@@ -1,7 +1,7 @@
 """Fetched records that wait for a handler: put, taken, and waited for.
 
-`lane_queues` says which queue is next, `waiters` who is woken. Where a lease's deadline is not asked for each record, a
-run of them is taken from its queue together (`run_ahead`): of ordered ones those whose turn has come.
+`lane_queues` chooses the next queue, `waiters` the handler to wake. If a lease's deadline need not be checked for each
+record, many are taken from its queue together (`run_ahead`); of ordered records, those whose turn has come.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class ReadyQueue:
-    """Where cursors put what they have fetched, and handlers take it: as many of a lane in a row as its share allows.
+    """The queue between cursors, which put fetched records, and handlers, which take them lane by lane in turns.
 
     Attributes:
         run: The records that are next: whoever hands out takes those first.
@@ -48,13 +48,13 @@ class ReadyQueue:
     # --- lanes and handlers
 
     def open(self, lane: str) -> None:
-        """There are leases of a lane."""
+        """Opens the queue of a lane with leases."""
         if self._queues.open(lane):
             self._divide_handlers()
 
     @contextmanager
     def places(self, count: int, by_lane: Mapping[str, int] = MappingProxyType({})) -> Iterator[Sequence[HandlerPlace]]:
-        """For so many handlers; `by_lane` says how many each lane has for itself, if they are not shared."""
+        """Makes places for so many handlers; `by_lane` gives each lane its own number, if they are not shared."""
         made = [HandlerPlace(self) for _ in range(count)]
         for lane in by_lane:
             self.open(lane)
@@ -67,7 +67,7 @@ class ReadyQueue:
             self._divide_handlers()
 
     def _divide_handlers(self) -> None:
-        """Between the lanes there are now."""
+        """Divides the handlers between the lanes that have leases now."""
         self.recall()
         shares = self._queues.shares()
         for handlers, by_lane in self._handlers:
@@ -100,16 +100,17 @@ class ReadyQueue:
     # --- what cursors put in
 
     def put(self, waiting: "Slice[Cursor]", *, first: bool = False) -> None:
-        """Adds records behind those of their lane, or before them."""
+        """Adds records after those of their lane, or before them."""
         name = waiting.work.queue
         if self.run.records and (first or not (self._queues.has_any(name) or self.run.is_of(name))):
             self.recall()
         self.waiters.wake(self._queues.put(waiting, first=first), waiting.count)
 
     def follow(self, work: "Cursor", row: Row) -> None:
-        """The turn of an ordered record has come: it is the next one of its lane, also before those of the run.
+        """Puts an ordered record whose turn has come first in its lane, also before the records of the run.
 
-        It joins the run while nothing else could be next: not beyond its lane's turn, nor the turn of everything else.
+        It joins the run only while nothing else could be next: the lane's turn is not over, and no other task needs
+        one.
         """
         run, streak = self.run, self._streak
         if (
@@ -127,40 +128,40 @@ class ReadyQueue:
             self.put(slice_of_rows(work, [row], admitted=True), first=True)
 
     def recall(self) -> None:
-        """What is left of the run waits again: who comes next is decided anew."""
+        """Puts the rest of the run back into its queue; the next record is chosen anew."""
         if self.run.records:
             self.run.put_back(self._queues)
 
     def move(self, work: "Cursor", memory: "LaneMemory", name: str) -> None:
-        """What waits of a cursor's records waits in another queue from now on, and is weighed there."""
+        """Moves a cursor's waiting records to another queue, with their weight."""
         self.recall()
         self._queues.move(work, memory, name)
 
     def stir(self, name: str) -> None:
-        """Fewer records of a backlog are out: who waits for a record may get one of its others."""
+        """Wakes a waiting handler, because fewer records of a backlog are out."""
         if self._queues.has_any(name):
             self._wake(name)
 
     def keeps_acks(self, work: "Cursor") -> None:
-        """A cursor keeps acknowledgements: before anybody waits here it is asked to note them."""
+        """Notes that a cursor buffers acknowledgements: before a handler waits here, the cursor notes them."""
         self._keeping.add(work)
 
     def keeps_no_acks(self, work: "Cursor") -> None:
-        """A cursor keeps none from now on."""
+        """Notes that a cursor buffers no acknowledgements any more."""
         self._keeping.discard(work)
 
     def ahead(self, works: Sequence["Cursor"]) -> int:
-        """How many records of these were taken from their queues that nobody has yet."""
+        """Counts the records of these cursors that were taken from their queues and that no handler has yet."""
         return self.run.count_of(works)
 
     def fail(self, error: BaseException) -> None:
-        """Everybody who takes gets this error."""
+        """Raises this error in every handler that takes a record."""
         self.recall()
         self._error = error
         self.waiters.wake_all()
 
     def close(self) -> None:
-        """Everybody who waits gets None."""
+        """Gives None to every handler that waits."""
         self.recall()
         self._closed = True
         self.waiters.wake_all()
@@ -168,7 +169,7 @@ class ReadyQueue:
     # --- what handlers take out
 
     def take_nowait(self, place: HandlerPlace | None = None) -> Record | None:
-        """The next record whose lease still works, or None. Dropped ones on the way give their bytes back."""
+        """Returns the next record whose lease still works, or None; dropped records give their bytes back."""
         if self.run.records and (place is None or place.helps or self.run.is_of_lane(place.lane)):
             return self.run.records.popleft()
         while (queue := self._queues.next(place)) is not None:
@@ -179,7 +180,7 @@ class ReadyQueue:
         return None
 
     def _take_one(self, queue: "deque[Slice[Cursor]]", first: "Slice[Cursor]") -> Record | None:
-        """The next record of a slice, None when it may not be handed out."""
+        """Returns the next record of a slice, None if it may not be handed out."""
         work = first.work
         if not work.hand_out(1):
             self._queues.forget(queue)
@@ -193,7 +194,7 @@ class ReadyQueue:
         return Record(row, work)
 
     def _take_run(self, queue: "deque[Slice[Cursor]]", first: "Slice[Cursor]") -> Record | None:
-        """The next record of a slice; some behind it become the run."""
+        """Returns the next record of a slice; some after it become the run."""
         work, most, waiting = first.work, self._streak.until_look or RECORDS_BETWEEN_YIELDS, len(first)
         count = min(self._queues.together(work.queue, most, alone=self._divided), waiting)
         if not work.hand_out(count):
@@ -210,7 +211,7 @@ class ReadyQueue:
         return self.run.records.popleft() if rows else None
 
     def take_slice_nowait(self, max_records: int, place: HandlerPlace | None = None) -> "Slice[Cursor] | None":
-        """As `take_nowait`, as many records of one partition as wait together."""
+        """As `take_nowait`, but as many records of one partition as wait together."""
         self.recall()
         while (queue := self._queues.next(place)) is not None:
             first = queue[0]
@@ -231,7 +232,7 @@ class ReadyQueue:
         return None
 
     def take_quickly(self, place: HandlerPlace) -> Record | None:
-        """As `take_nowait`, or None when `take` has to see to it: now and then everything else needs a turn."""
+        """As `take_nowait`; returns None if the caller must use `take`, because other tasks need a turn."""
         if self._error is not None or self._streak.must_end():
             return None
         if place.lane and (queue := self._queues.of_lane(place.lane)) is not None:
@@ -239,7 +240,7 @@ class ReadyQueue:
         return self.take_nowait(place)
 
     async def take(self, place: HandlerPlace | None = None) -> Record | None:
-        """The next record, waiting for one; None once closed and empty. Raises what `fail` was given."""
+        """Returns the next record, waiting for one; None once closed and empty. Raises the error given to `fail`."""
         while await self._may_take():
             record = self.take_nowait(place)
             if record is not None or self._closed:
@@ -248,7 +249,7 @@ class ReadyQueue:
         return None
 
     async def take_slice(self, max_records: int, place: HandlerPlace | None = None) -> "Slice[Cursor] | None":
-        """As `take`, as many records of one partition as wait together."""
+        """As `take`, but as many records of one partition as wait together."""
         while await self._may_take():
             taken = self.take_slice_nowait(max_records, place)
             if taken is not None or self._closed:
@@ -257,7 +258,7 @@ class ReadyQueue:
         return None
 
     async def _may_take(self) -> bool:
-        """Lets everything else run now and then: an application that never waits would starve its heartbeats."""
+        """Gives other tasks a turn now and then: an application that never waits would starve its heartbeats."""
         if self._streak.must_end():
             await asyncio.sleep(0)
             self._streak.end()
@@ -267,16 +268,16 @@ class ReadyQueue:
 
     async def _wait(self, place: HandlerPlace | None) -> None:
         keeping, self._keeping = self._keeping, set()
-        for work in keeping:  # nobody knows when the next acknowledgement comes
+        for work in keeping:  # the next acknowledgement may be far away
             work.note_acked()
         lane = "" if place is None or place.helps else place.lane
         if lane and self.waiters.of_any_lane and self._queues.any_may():
-            self.waiters.wake()  # what this one was called for is taken, by somebody who was called for another
+            self.waiters.wake()  # another handler took the record that this one was woken for
         await self.waiters.wait(lane, self._wake_others)
         self._streak.end()
 
     def _wake_others(self) -> None:
-        """Somebody was woken and took nothing: it is another one's turn."""
+        """Wakes another handler, because one was woken and took nothing."""
         for name in self._queues.filled():
             self._wake(name)
 

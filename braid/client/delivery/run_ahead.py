@@ -1,7 +1,7 @@
-"""Records that were taken from their queue together, and are handed out one after another.
+"""The run: records taken from their queue together, and handed out one after another.
 
-A run is of one slice; of records that keep an order, of several: each has its turn. Whatever changes who is next, or
-whether its records may be handed out, puts what is left of it back.
+A run is of one slice; a run of ordered records may be of several, because each record has its turn. Whatever changes
+the next record, or whether its records may be handed out, puts the rest of the run back.
 """
 
 from collections import deque
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class RunAhead:
-    """The records that are next.
+    """The run of records that are handed out next.
 
     Attributes:
         records: They, the same deque for good; whoever hands one out calls `popleft`, the fastest way there is.
@@ -35,25 +35,25 @@ class RunAhead:
         self.newest: Cursor | None = None
 
     def is_of(self, name: str) -> bool:
-        """Whether it is of this queue."""
+        """Whether the run is of this queue."""
         return self.newest is not None and self.newest.queue == name
 
     def is_of_lane(self, lane: str) -> bool:
-        """Whether it is of this lane, or of its backlog."""
+        """Whether the run is of this lane, or of its backlog."""
         return self.newest is not None and self.newest.lease.id.channel.lane == lane
 
     def begin(self, taken: "Slice[Cursor]", rows: Sequence[Row]) -> None:
-        """It was used up: these rows, which were taken from a slice, are the next one."""
+        """Begins a new run, after the last was used up, with rows taken from a slice."""
         self._slice, self.newest = taken, taken.work
         self.records.extend(map(Record, rows, repeat(taken.work)))
 
     def put_first(self, record: Record) -> None:
-        """A record of the same queue is the next one: its turn has come."""
+        """Puts a record of the same queue first: its turn has come."""
         self.newest = cast("Cursor", record.work)
         self.records.appendleft(record)
 
     def put_back(self, queues: LaneQueues) -> None:
-        """What is left of it waits again in its queue, before all others."""
+        """Puts the rest of the run back into its queue, before all other records."""
         work, count = self.newest, len(self.records)
         if work is None or not count:
             return
@@ -70,7 +70,7 @@ class RunAhead:
         work.take_back(count)
 
     def _put_back_ordered(self, queues: LaneQueues) -> None:
-        """Their turn has come and they keep it; others of the slices they were taken from wait for theirs."""
+        """Puts ordered records back; they keep their turn, while others of their slices wait for theirs."""
         for work, records in groupby(reversed(self.records), attrgetter("work")):
             rows = [cast("Row", record.raw) for record in records][::-1]
             queues.put(slice_of_rows(work, rows, admitted=True), first=True)
@@ -78,5 +78,5 @@ class RunAhead:
         self.records.clear()
 
     def count_of(self, works: "Sequence[Cursor]") -> int:
-        """How many of its records are of these cursors."""
+        """Counts the records of these cursors in the run."""
         return sum(record.work in works for record in self.records)

@@ -1,4 +1,4 @@
-"""Where the work on a lease stands, and what it turns to when a record is not simply done."""
+"""The stages of the work on a lease, and the port for records that are not simply done."""
 
 import asyncio
 from enum import Enum, auto
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 class Stage(Enum):
-    """Where the work on a lease stands."""
+    """The stage of the work on a lease."""
 
     RESTORING = auto()  # committed progress is being read
     WORKING = auto()
@@ -18,24 +18,24 @@ class Stage(Enum):
 
 
 class LeaseLife:
-    """Where the work on a lease stands, as records see it whatever becomes of the cursor they came by."""
+    """The stage of the work on a lease, as its records see it even after their cursor has changed."""
 
     __slots__ = ("gone", "stage")
 
     def __init__(self) -> None:
-        """Its committed progress is being read."""
+        """Begins while committed progress is being read."""
         self.stage = Stage.RESTORING
-        self.gone = asyncio.Event()  # the lease is
+        self.gone = asyncio.Event()  # the lease is gone
 
     def enter(self, stage: Stage) -> None:
-        """It stands there from now on."""
+        """Enters a stage."""
         self.stage = stage
         if stage is Stage.ENDED:
             self.gone.set()
 
 
 class Settling(Protocol):
-    """What becomes of records that are not simply done."""
+    """Receives records that are not simply done: to be retried, or to be copied to the dlq lane."""
 
     def park(self, record: "Record", delay_seconds: float, /) -> None:
         """Brings the record back after a wait."""
@@ -46,5 +46,5 @@ class Settling(Protocol):
         ...
 
     def settled(self, count: int, /) -> None:
-        """Records are done: a commit may be due."""
+        """Counts records that are done; a commit may be due."""
         ...

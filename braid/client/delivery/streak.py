@@ -1,4 +1,4 @@
-"""How many records were handed out since everything else on the event loop had its turn."""
+"""Counts the records handed out since other tasks of the event loop had a turn."""
 
 import asyncio
 from functools import cached_property
@@ -14,28 +14,31 @@ class Streak:
 
     def __init__(self) -> None:
         self._count = 0
-        self._look_at = RECORDS_BETWEEN_YIELDS  # of the count: when to look at the time next
+        self._look_at = RECORDS_BETWEEN_YIELDS  # the count at which to check the time next
         self._rested_at = 0.0
 
     def add(self, count: int) -> None:
-        """So many are handed out. What is called soon from here is called once everything else had its turn."""
+        """Counts records that are handed out.
+
+        A callback is scheduled that ends the streak once other tasks had a turn.
+        """
         if not self._count:
             self._rested_at = self._loop.time()
             self._loop.call_soon(self.end)
         self._count += count
 
     def end(self) -> None:
-        """Everything else had its turn."""
+        """Ends the streak: other tasks had a turn."""
         self._count, self._look_at = 0, RECORDS_BETWEEN_YIELDS
 
     @property
     def until_look(self) -> int:
-        """How many more records until the time is looked at."""
+        """How many more records may be handed out before the time is checked."""
         left = self._look_at - self._count
         return left if left > 0 else 0  # `max` takes longer, for each record
 
     def must_end(self) -> bool:
-        """Whether everything else must have a turn."""
+        """Whether other tasks must have a turn."""
         if self._count < self._look_at:
             return False
         lasted = self._loop.time() - self._rested_at
@@ -46,5 +49,5 @@ class Streak:
 
     @cached_property
     def _loop(self) -> asyncio.AbstractEventLoop:
-        """The consumer's, for good: asking which one runs is a system call, up to Python 3.11."""
+        """The consumer's event loop, kept because asking which one runs is a system call up to Python 3.11."""
         return asyncio.get_running_loop()

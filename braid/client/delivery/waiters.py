@@ -1,4 +1,4 @@
-"""Handlers that wait for a record: in which order they are woken, and for which lane. No I/O."""
+"""Handlers that wait for a record, by lane, and the order in which they are woken. No I/O."""
 
 import asyncio
 from collections import deque
@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 
 class Waiters:
-    """Those who take records of any lane, and by lane those who take of that alone.
+    """Handlers that wait for records of any lane, and by lane those that take only that lane's.
 
     Attributes:
         of_any_lane: Whether somebody waits who takes records of any lane.
@@ -15,15 +15,15 @@ class Waiters:
     __slots__ = ("_any", "_keepers", "of_any_lane")
 
     def __init__(self) -> None:
-        """Nobody waits."""
+        """Begins without waiting handlers."""
         self._any: deque[asyncio.Future[None]] = deque()
         self._keepers: dict[str, deque[asyncio.Future[None]]] = {}
         self.of_any_lane = False
 
     async def wait(self, lane: str, not_taken: Callable[[], None]) -> None:
-        """Waits to be woken, for a lane's records alone or, with an empty name, for those of any.
+        """Waits to be woken for a lane's records or, with an empty name, for records of any lane.
 
-        `not_taken` is called where one that was woken is cancelled before it could take what it was woken for.
+        `not_taken` is called if a handler that was woken is cancelled before it could take its record.
         """
         waiting = self._keepers.setdefault(lane, deque()) if lane else self._any
         woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -40,14 +40,14 @@ class Waiters:
             raise
 
     def wake(self, lane: str = "", count: int = 1) -> None:
-        """Wakes up to so many of those who may take a lane's records; first those who take no others."""
+        """Wakes up to `count` handlers that may take a lane's records; first those that take no others."""
         for waiting in (self._keepers.get(lane), self._any):
             while count and waiting and _wake_first(waiting):
                 count -= 1
         self.of_any_lane = bool(self._any)
 
     def wake_all(self) -> None:
-        """Wakes everybody who waits."""
+        """Wakes every handler that waits."""
         for waiting in (self._any, *self._keepers.values()):
             while _wake_first(waiting):
                 pass
@@ -55,7 +55,7 @@ class Waiters:
 
 
 def _wake_first(waiting: deque[asyncio.Future[None]]) -> bool:
-    """Whether anybody waits there; then the first one is woken."""
+    """Wakes the first handler in a queue; returns whether there was one."""
     while waiting:
         woken = waiting.popleft()
         if not woken.done():

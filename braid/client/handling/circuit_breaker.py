@@ -1,7 +1,7 @@
-"""Stops with a lane whose records fail through no fault of their own, tries it with one record, and goes on by itself.
+"""The circuit breaker: stops a lane whose records fail through no fault of their own, and tries it with one record.
 
-The brake (`dead_letter_limit`) is about records that would become dead letters, and waits for somebody to mend the
-handler; this is about those that never would, and waits for their dependency to be back.
+The dead-letter limit (`dead_letter_limit`) is about records that would become dead letters, and waits until somebody
+mends the handler. The circuit breaker is about records that never would, and waits until their dependency is back.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ _log = logging.getLogger("braid.consumer")
 
 
 class Circuits:
-    """Of one consumer, by lane."""
+    """The circuit breakers of one consumer's lanes."""
 
     def __init__(
         self,
@@ -34,7 +34,7 @@ class Circuits:
         tell: Callable[[], None],
         beside: Callable[[Run, str], None],
     ) -> None:
-        """`tell` hears when the open ones change; `beside` runs what ends with the consumer."""
+        """`tell` is called when the set of open circuits changes; `beside` runs tasks that end with the consumer."""
         self._host = host
         self._settings = settings
         self._states = states
@@ -46,7 +46,7 @@ class Circuits:
         self.probes: dict[str, Probe] = {}  # whoever hands out asks `took`, and tells how it went
 
     def failed(self, lane: str, error: BaseException, *, retryable: bool) -> None:
-        """A handler raised over a record of a lane."""
+        """Counts a handler's error over a record of a lane; opens the circuit when there are too many."""
         if self._settings is None or lane in self._open:
             return
         if lane not in self._lanes:
@@ -57,7 +57,7 @@ class Circuits:
             self._stop(lane, f"{why}, the last by {type(error).__name__}: {text}; one record at a time is tried")
 
     def took(self, item: Handled) -> None:
-        """Something is about to be handled while `probes` are wanted: it is the one, and the lane stops again."""
+        """Makes a lane's next handled item its probe, if `probes` wants one; the lane then stops again."""
         lane = item.work.lease.id.channel.lane
         probe = self.probes.get(lane)
         if probe is not None and probe.item is None:
@@ -65,13 +65,13 @@ class Circuits:
             self._states.admit_none(lane)
 
     def ended(self, item: Handled, *, well: bool) -> None:
-        """What was handled while `probes` are out was handled; `well` if that shows that the lane may go on."""
+        """Ends a lane's probe; `well` means that the lane may continue."""
         probe = self.probes.get(item.work.lease.id.channel.lane)
         if probe is not None and probe.item is item and not probe.well.done():
             probe.well.set_result(well)
 
     def close(self, lane: str) -> None:
-        """The lane goes on."""
+        """Closes a lane's circuit: the lane continues."""
         if self._open.pop(lane, None) is None:
             return
         probe = self.probes.pop(lane, None)
@@ -81,7 +81,7 @@ class Circuits:
         self._states.release(lane, Hold.CIRCUIT)
 
     def close_all(self) -> None:
-        """Nobody is left to say how a record fares: all lanes go on."""
+        """Closes all circuits, because no handler is left that could show how a record fares."""
         for lane in list(self._open):
             self.close(lane)
             self._tell()
@@ -94,7 +94,7 @@ class Circuits:
         self._beside(partial(self._try, lane, stop), f"circuit-{lane}")
 
     async def _try(self, lane: str, stop: object) -> None:
-        """Tries one record after the other until one is done, or somebody says that the lane is to go on."""
+        """Tries one record after another until one is done, or somebody resumes the lane."""
         assert self._settings is not None, "a lane is stopped by its rule"
         wait, longest = self._settings.probe_seconds
         while True:
@@ -116,19 +116,19 @@ class Circuits:
 
 
 class Probe:
-    """One record, or batch, of a stopped lane that is tried: the next that is handed out."""
+    """The probe of a stopped lane: the next record or batch that is handed out."""
 
     def __init__(self) -> None:
-        """Nobody has it yet."""
+        """Begins before any handler has the record."""
         self.item: Handled | None = None
         self.well: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
 
 
 class LaneCircuit:
-    """What was handled of one lane lately, at one consumer.
+    """Counts what was handled of one lane lately, at one consumer.
 
-    A look begins with a failure. Once it has lasted long enough it says so, or ends: then the next failure begins
-    another.
+    A look begins with a failure. After long enough it opens the circuit, or ends; then the next failure begins another
+    look.
     """
 
     def __init__(self, settings: Circuit) -> None:
@@ -139,7 +139,7 @@ class LaneCircuit:
         self._others = 0
 
     def failed(self, now: float, done: int, *, retryable: bool) -> str:
-        """A handler raised; returns why the lane is to stop, empty while it is not.
+        """Counts a handler's error; returns why the lane must stop, empty while it need not.
 
         Args:
             now: Seconds, never falling.
@@ -162,5 +162,5 @@ class LaneCircuit:
         return ""
 
     def reset(self) -> None:
-        """Looks anew."""
+        """Begins a new look."""
         self._since = None

@@ -1,4 +1,4 @@
-"""All that runs handlers at one consumer: an application may call `Consumer.run` several times at once."""
+"""The calls of `Consumer.run` under way at one consumer: an application may make several at once."""
 
 from typing import Any
 
@@ -8,19 +8,19 @@ from braid.kernel.ids import LeaseId
 
 
 class Runners:
-    """Those under way."""
+    """The runners that are under way."""
 
     def __init__(self, handlers: int) -> None:
-        """Each runs so many handlers at once."""
+        """Each runner runs so many handlers at once."""
         self._handlers = handlers
         self._runners: list[HandlerRunner[Any]] = []
 
     def add(self, runner: HandlerRunner[X]) -> None:
-        """One begins."""
+        """Adds a runner that begins."""
         self._runners.append(runner)
 
     def remove(self, runner: HandlerRunner[X]) -> None:
-        """One has ended."""
+        """Removes a runner that has ended."""
         self._runners.remove(runner)
 
     def __len__(self) -> int:
@@ -32,14 +32,14 @@ class Runners:
         return any(runner.running for runner in self._runners)
 
     def slots(self) -> int:
-        """How many handlers run at once; 0 while nobody calls `Consumer.run`."""
+        """How many handlers run at once; 0 while no call of `Consumer.run` is under way."""
         return self._handlers * len(self._runners)
 
     def overdue(self, lease: LeaseId | None = None) -> int:
-        """How many handlers, of a lease or of all, run on though their time is over."""
+        """Counts handlers, of one lease or of all, that still run after their time-out."""
         return sum(runner.overdue(lease) for runner in self._runners)
 
     def cancel(self, lease: LeaseId | None = None) -> None:
-        """Cancels, once, the handlers of what was leased so, or all."""
+        """Cancels, once, the handlers of one lease, or all."""
         for runner in self._runners:
             runner.cancel(lease)

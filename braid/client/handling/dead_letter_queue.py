@@ -1,6 +1,7 @@
-"""The dead letters of one stream that are not copied yet: some are being sent, the others wait. One loop sends them.
+"""The dead letters of one stream that are not copied yet: some are being sent, the others wait.
 
-Until one is written only one is sent at a time, and after a failure again: a lane that is away meets no storm.
+One loop sends them. Before the first success, and after each failure, it sends one at a time, so that a lane that is
+away gets no flood.
 """
 
 import asyncio
@@ -34,14 +35,14 @@ class DeadLetter(NamedTuple):
 
 
 class _Sent(NamedTuple):
-    """A letter on its way, and when it was sent (`Clock.elapsed`)."""
+    """A letter that is being sent, and when it was sent (`Clock.elapsed`)."""
 
     letter: DeadLetter
     at: float
 
 
 class DeadLetterQueue:
-    """Of one stream."""
+    """The dead letters of one stream that wait to be copied."""
 
     def __init__(
         self,
@@ -68,13 +69,13 @@ class DeadLetterQueue:
         self._looked_at = clock.elapsed()
 
     def put(self, letter: DeadLetter) -> None:
-        """One more, behind the others."""
+        """Adds a letter after the others."""
         self._waiting.append(letter)
         self._stirred.set()
 
     @property
     def trouble(self) -> str:
-        """Why none can be written now; empty when nothing is known against it."""
+        """Says why no letter can be written now; empty when no reason is known."""
         if self._trouble or not self._sending:
             return self._trouble
         waited = self._clock.elapsed() - next(iter(self._sending.values())).at
@@ -102,7 +103,7 @@ class DeadLetterQueue:
                 await asyncio.wait(list(self._sending))
 
     def _drop_ended(self) -> None:
-        """Leaves out, now and then, those whose lease is gone."""
+        """Drops, now and then, the letters whose lease is gone."""
         now = self._clock.elapsed()
         if now - self._looked_at < DEAD_LETTER_RETRY_SECONDS:
             return

@@ -1,4 +1,4 @@
-"""Copies hopeless records to their stream's `dlq` lane; a record is done only once its copy is acknowledged.
+"""Copies given-up records to their stream's `dlq` lane; a record is done only once its copy is acknowledged.
 
 A record too large for the lane is copied without the end of its value; header `braid-dl-cut` has the value's full size.
 A batch nobody can decode is copied as one record without a key: `braid-dl-quarantine` says why, its offset is that of
@@ -37,7 +37,7 @@ _ORIGIN = {
 
 
 class DeadLetters:
-    """Writes dead letters for one consumer, by one producer and one loop a stream."""
+    """Writes dead letters for one consumer, with one producer and one loop for each stream."""
 
     def __init__(
         self,
@@ -60,14 +60,15 @@ class DeadLetters:
         self._producers: dict[str, Producer] = {}
         self._opening = asyncio.Lock()
         self._queues: dict[str, DeadLetterQueue] = {}
-        self._counts: Counter[str] = Counter()  # of those not copied yet, by lane
+        self._counts: Counter[str] = Counter()  # records not copied yet, by lane
         self._sizes: Counter[str] = Counter()  # their bytes
 
     def write(self, record: Record, error: BaseException | str) -> None:
-        """Copies a record some time soon, trying until it succeeds or the lease is gone; then `Cursor.copied`.
+        """Queues a copy of the record and tries until it is written or the lease is gone; then calls `Cursor.copied`.
 
-        One that is refused for its size, even when cut, is rejected in place: trying again would not mend it. So is a
-        quarantined batch of a stream without the lane: its letter holds no more than the envelope will.
+        A record that is refused for its size, even when cut, is rejected in place, because trying again would not help.
+        A quarantined batch of a stream without the lane is rejected too: the commit envelope says as much as its letter
+        would.
         """
         now_ms, stream = self._host.clock.now_ms(), record.stream
         first_ms = record.work.failed(record.offset, now_ms).first_ms
@@ -79,7 +80,7 @@ class DeadLetters:
         self._queues[stream].put(DeadLetter(record, headers, copy_context()))
 
     def trouble(self, stream: str) -> str:
-        """Why no dead letter of a stream can be written now; empty when nothing is known against it."""
+        """Says why no dead letter of a stream can be written now; empty when no reason is known."""
         return self._queues[stream].trouble if stream in self._queues else ""
 
     async def _run(self, stream: str) -> None:
@@ -201,7 +202,7 @@ def dead_letter_headers(
 
 
 def _story(error: BaseException) -> str:
-    """The traceback of an error; as much as its class says where the error does not let itself be told."""
+    """Returns the traceback of an error, or its class name if the error cannot be formatted."""
     try:
         return "".join(traceback.format_exception(error))
     except Exception:  # noqa: BLE001 - its notes, causes or text may raise anything; its record dies all the same
@@ -209,7 +210,7 @@ def _story(error: BaseException) -> str:
 
 
 def letter_headers(original: Headers, facts: Mapping[str, str], story: str = "") -> Headers:
-    """The record's own headers, then what is known of its death, and the traceback.
+    """Returns the record's own headers, then the facts of its failure, and the traceback.
 
     A letter's identity is the group, the place and the record (its id, else its time, key, size and the topic's id):
     all of them are among the facts or in the record. What the record itself says

@@ -1,4 +1,4 @@
-"""What an error that a handler raised means for its record. Pure."""
+"""Decides what an error that a handler raised means for its record. Pure."""
 
 from enum import Enum, auto
 
@@ -7,7 +7,7 @@ from braid.kernel.errors import Reject, Retryable
 
 
 class ErrorKind(Enum):
-    """What an error means for its record."""
+    """The meaning of a handler's error for its record."""
 
     ANOTHER_ATTEMPT = auto()  # as long as it has some left, then it is dead-lettered
     NOT_ITS_FAULT = auto()  # tried again however often
@@ -16,8 +16,10 @@ class ErrorKind(Enum):
 
 
 class ErrorKinds:
-    """By class of error: of all classes that were named, the nearest to the error's own counts (its method resolution
-    order), so that an exception to a rule may be named beside the rule, whichever of the two is which.
+    """Finds the kind of an error by its class.
+
+    Of all classes that were named, the one nearest to the error's own counts (its method resolution order). So an
+    exception to a rule may be named beside the rule, whichever of the two is which.
     """
 
     def __init__(self, retry: Retry) -> None:
@@ -30,6 +32,6 @@ class ErrorKinds:
         }
 
     def of(self, error: BaseException) -> ErrorKind:
-        """The kind of an error."""
+        """Returns the kind of an error."""
         named = self._named
         return next((named[each] for each in type(error).__mro__ if each in named), ErrorKind.ANOTHER_ATTEMPT)

@@ -22,10 +22,10 @@ _SLACK_MS: Final = int(RETRY_SLACK_SECONDS * 1000)
 
 
 class Retries:
-    """Parks records and gives them back when their time has come; what bounds them hears how many there are.
+    """Parks records until their next attempt is due; its bounds are told how many are parked.
 
-    A record whose handler failed waits for a token of its lane's budget, too, once its time has come. Of a lane that is
-    stopped, records come back one at a time: enough to try it with.
+    A record whose handler failed also waits for a token of its lane's budget, once it is due. Of a stopped lane,
+    records come back one at a time: enough to try it with.
     """
 
     def __init__(
@@ -37,10 +37,7 @@ class Retries:
         states: LaneStates,
         level: Level,
     ) -> None:
-        """`parked` hears how many records of a lane are, and of how many bytes.
-
-        `level` follows how many are parked.
-        """
+        """`parked` gets a lane's number of parked records and their bytes; `level` counts all parked records."""
         self._host = host
         self._tell_parked = parked
         self._budget = budget
@@ -49,14 +46,14 @@ class Retries:
         self._level = level
         self._wheel: TimerWheel[int] = TimerWheel(self._now_ms(), timers_max=PARKED_TIMERS_MAX)
         self._parked: dict[int, Record] = {}
-        self._counts: Counter[str] = Counter()  # of those parked, by lane
+        self._counts: Counter[str] = Counter()  # parked records, by lane
         self._sizes: Counter[str] = Counter()  # their bytes
-        self._budgeted: dict[int, None] = {}  # of those parked: another attempt costs a token
-        self._due: dict[str, deque[int]] = {}  # by lane, those whose time has come and who wait on
+        self._budgeted: dict[int, None] = {}  # parked records whose next attempt costs a token
+        self._due: dict[str, deque[int]] = {}  # by lane, due records that wait for a token
         self._budgets: dict[str, LaneBudget] = {}
-        self._trying: dict[str, dict[tuple[Delivery, int], None]] = {}  # given back for a token
-        self._works: Counter[Delivery] = Counter()  # whose they are
-        self._looks_at_ms = _NEVER_MS  # at what is due
+        self._trying: dict[str, dict[tuple[Delivery, int], None]] = {}  # records whose retry took a token
+        self._works: Counter[Delivery] = Counter()  # the work of each parked record
+        self._looks_at_ms = _NEVER_MS  # when to look for due records next
         self._any = asyncio.Event()
         self._sleeping: asyncio.Future[None] | None = None  # until then
         self._number = 0
@@ -67,15 +64,15 @@ class Retries:
         return len(self._parked)
 
     def works(self) -> list[Delivery]:
-        """The work of each record that is parked."""
+        """Returns the work of each parked record."""
         return [record.work for record in self._parked.values()]
 
     def short_of_budget(self, lane: str) -> int:
-        """How many records of a lane wait on though their time has come: their retries would be too many."""
+        """Counts a lane's records that are due but wait for the retry budget."""
         return 0 if self._states.holds(lane, Hold.CIRCUIT) else len(self._due.get(lane, ()))
 
     def again(self, record: Record, delay_seconds: float, *, counts: bool) -> None:
-        """A record whose handler failed is to be tried again; `counts` if that was one of its attempts."""
+        """Schedules another attempt of a record whose handler failed; `counts` if this was one of its attempts."""
         self._failed = record
         if counts:
             record.retry(delay_seconds)
@@ -84,7 +81,7 @@ class Retries:
         self._failed = None
 
     def park(self, record: Record, delay_seconds: float) -> None:
-        """Takes a record for a while."""
+        """Parks a record for a while."""
         self._number += 1
         self._parked[self._number] = record
         self._counts[record.lane] += 1
@@ -130,7 +127,7 @@ class Retries:
                 return
 
     async def _slept(self, seconds: float) -> bool:
-        """Sleeps; returns whether nothing was parked meanwhile that is due before."""
+        """Sleeps; returns whether no record was parked meanwhile that is due earlier."""
         self._sleeping = asyncio.ensure_future(self._host.clock.sleep(seconds))
         try:
             await asyncio.wait((self._sleeping,))
@@ -139,7 +136,7 @@ class Retries:
             self._sleeping.cancel()
 
     def _drop_ended(self) -> None:
-        """Nobody tries what belongs to a lease that is gone: it gives back its room, for it may be fetched anew."""
+        """Drops records of a lease that is gone, and frees their room, because they may be fetched anew."""
         ended = [work for work in self._works if work.ended]
         if not ended:
             return
@@ -151,7 +148,7 @@ class Retries:
             self._due[lane] = deque(number for number in due if number in self._parked)
 
     def _take_out(self, number: int) -> Record:
-        """It is not parked any more."""
+        """Removes a record that is no longer parked."""
         self._budgeted.pop(number, None)
         record = self._parked.pop(number)
         self._counts[record.lane] -= 1
@@ -185,7 +182,7 @@ class Retries:
         return True
 
     def _earn(self, lane: str) -> None:
-        """Brings a lane's budget up to now: what is done of it, and which retries ended well, or will not be made."""
+        """Updates a lane's budget: records done, retries that succeeded, and retries that will not be made."""
         if self._budget is None:
             return
         now = self._host.clock.elapsed()
@@ -208,6 +205,6 @@ class Retries:
 
 
 def _due_ms(now: float, delay_seconds: float) -> int:
-    """When a record is tried again: up to an eighth of its wait later, together with others."""
+    """Returns when a record is tried again: up to an eighth of its wait later, so that several come together."""
     together = 1 << max(0, min(int(delay_seconds * 125), _SLACK_MS).bit_length() - 1)  # multiples of it are common
     return math.ceil((now + delay_seconds) * 1000 / together) * together

@@ -1,7 +1,7 @@
-"""How many retries a lane may cost: a bucket of tokens. Pure.
+"""The retry budget: how many retries a lane may cost, as a bucket of tokens. Pure.
 
-What is done earns a share of a token and a retry costs one (gRPC A6, "Retry throttling"; the share and a floor a second
-as Finagle's `RetryBudget` has them; "Handling Overload" in Google's SRE book says why). Unlike there, a retry that
+A finished record earns a share of a token, and a retry costs one (gRPC A6, "Retry throttling"; the share and a floor a
+second as in Finagle's `RetryBudget`; "Handling Overload" in Google's SRE book says why). Unlike there, a retry that
 succeeds gives its token back: after an outage everything may be tried as fast as it succeeds.
 """
 
@@ -10,10 +10,10 @@ from braid.kernel.limits.client import RETRY_BUDGET_SAVED_SECONDS
 
 
 class LaneBudget:
-    """Of one lane."""
+    """The retry budget of one lane."""
 
     def __init__(self, settings: RetryBudget, now: float) -> None:
-        """Begins with all the tokens it may save; `now` in seconds, never falling."""
+        """Begins with as many tokens as may be saved; `now` in seconds, never falling."""
         self._settings = settings
         self._saved_max = max(1.0, settings.per_second * RETRY_BUDGET_SAVED_SECONDS)
         self._tokens = self._saved_max
@@ -21,18 +21,18 @@ class LaneBudget:
         self._at = now
 
     def earn(self, done: int, now: float) -> None:
-        """So many records of the lane are done in all, and so late it is."""
+        """Adds tokens for the lane's finished records, counted from the start, and for the time passed."""
         earned = (done - self._done) * self._settings.share + (now - self._at) * self._settings.per_second
         self._tokens = min(self._saved_max, self._tokens + earned)
         self._done, self._at = done, now
 
     def spend(self) -> bool:
-        """Whether there is a token for one more retry; it is spent then."""
+        """Takes a token for one more retry; returns whether there was one."""
         if self._tokens < 1:
             return False
         self._tokens -= 1
         return True
 
     def give_back(self) -> None:
-        """A retry succeeded, or nobody tried it."""
+        """Gives back the token of a retry that succeeded or was not made."""
         self._tokens = min(self._saved_max, self._tokens + 1)

@@ -1,4 +1,4 @@
-"""Runs an application's handler over records or batches: many at once, and what follows when it raises or is late."""
+"""Runs an application's handler over records or batches, and applies the retry policy to errors and time-outs."""
 
 import asyncio
 import logging
@@ -25,7 +25,7 @@ _log = logging.getLogger("braid.consumer")
 
 
 class Supply(NamedTuple, Generic[X]):
-    """Where what is to be handled comes from.
+    """The source of the records or batches that one handler takes.
 
     Attributes:
         take_quickly: The next, or None when `take` has to see to it.
@@ -37,7 +37,7 @@ class Supply(NamedTuple, Generic[X]):
 
 
 class Trouble(Protocol):
-    """What hears of errors, and may have the record after next wait: `Circuits` and `Retries` of a consumer."""
+    """Hears of handlers' errors, and may make the next record a probe: `Circuits` and `Retries` of a consumer."""
 
     @property
     def probes(self) -> Mapping[str, object]:
@@ -45,15 +45,15 @@ class Trouble(Protocol):
         ...
 
     def took(self, item: Handled) -> None:
-        """It is about to be handled."""
+        """Notes that an item is about to be handled."""
         ...
 
     def ended(self, item: Handled, *, well: bool) -> None:
-        """It was handled."""
+        """Notes that an item was handled."""
         ...
 
     def failed(self, lane: str, error: BaseException, *, retryable: bool) -> None:
-        """A handler raised over a record."""
+        """Notes that a handler raised over a record."""
         ...
 
 
@@ -66,7 +66,7 @@ class Again(Protocol):
 
 
 class HandlerRunner(Generic[X]):
-    """One call of `Consumer.run` or `run_batches`."""
+    """Runs the handlers of one call of `Consumer.run` or `run_batches`."""
 
     def __init__(
         self,
@@ -136,24 +136,27 @@ class HandlerRunner(Generic[X]):
         return bool(self._current)
 
     def overdue(self, lease: LeaseId | None = None) -> int:
-        """How many handlers, of a lease or of all, run on though their time is over."""
+        """Counts handlers, of one lease or of all, that still run after their time-out."""
         return sum(lease is None or self._current[number].work.lease.id == lease for number in self._overdue)
 
     def cancel(self, lease: LeaseId | None = None) -> None:
-        """Cancels, once, the handlers of what was leased so, or all."""
+        """Cancels, once, the handlers of one lease, or all."""
         for number, item in list(self._current.items()):
             if number not in self._lost and (lease is None or item.work.lease.id == lease):
                 self._lost[number] = None
                 self._slots[number].cancel()
 
     async def _slot(self, number: int) -> None:
-        """Handles one after another. Every record passes here: nothing is done for each that many can share."""
+        """Handles items one after another.
+
+        Every record passes here, so work that records can share is not done for each.
+        """
         current, elapsed, probes, take_quickly = self._current, self._elapsed, self._probes, self._supplies[number][0]
         lost, late, overdue, timed = self._lost, self._late, self._overdue, self._timeout_seconds is not None
         handler = self._handler if self._observer is None else partial(self._observed, number)
         task = asyncio.current_task()
         assert task is not None, "slots are tasks"
-        busy: BusyTime | None = None  # counted on while records of one lease follow each other
+        busy: BusyTime | None = None  # runs on while records of one lease follow each other
         try:
             while True:
                 item = take_quickly()
@@ -193,7 +196,7 @@ class HandlerRunner(Generic[X]):
             self._idle(number, busy)
 
     def _idle(self, number: int, busy: BusyTime | None) -> None:
-        """A slot handles nothing now, and was busy so."""
+        """Marks a slot as idle, and stops its busy time."""
         if busy is not None:
             busy.ended(self._elapsed())
             del self._current[number]
@@ -207,7 +210,7 @@ class HandlerRunner(Generic[X]):
             return None  # `Consumer.run` raises it
 
     async def _observed(self, number: int, item: X) -> None:
-        """Calls the handler and tells of it: one that ran out of time as that, though its record is settled as ever."""
+        """Calls the handler and reports it; a time-out is reported as one, though the record is settled as usual."""
         assert self._observer is not None, "asked for only then"
         raised: BaseException | None = None
         try:
@@ -223,33 +226,33 @@ class HandlerRunner(Generic[X]):
             if raised is None:
                 raise
         if raised is not None:
-            raise raised  # not what came of telling it, where its text fails
+            raise raised  # not an error of the report itself
 
     def _raise_told(self, number: int, raised: BaseException | None) -> None:
-        """Raises what is told of a handler that ended so, if it failed."""
+        """Raises the error to report for a handler, if it failed."""
         if self._ran_out_of_time(number, raised):
             raise self._timed_out()
         if raised is not None:
             raise raised
 
     def _ran_out_of_time(self, number: int, raised: BaseException | None) -> bool:
-        """Whether the record of a slot whose handler has ended so is, or was, one that timed out."""
+        """Whether the record of this slot, whose handler has ended so, timed out now or before."""
         if number in self._overdue and not self._settles_late:
             return True
         return isinstance(raised, asyncio.CancelledError) and self._only_late(number)
 
     def _only_late(self, number: int) -> bool:
-        """Whether a slot was cancelled because its time was over, and its lease goes on."""
+        """Whether a slot was cancelled because its time was over while its lease continues."""
         return number in self._late and number not in self._lost
 
     # --- time
 
     async def _oversee(self) -> None:
-        """Ends handlers whose time is over: a look at all of them when the oldest's is."""
+        """Ends handlers that ran out of time: checks all when the oldest one is due."""
         assert self._timeout_seconds is not None, "somebody named a time"
         while True:
             now = self._elapsed()
-            nearest = now + self._timeout_seconds  # whoever begins from now on has at least so long
+            nearest = now + self._timeout_seconds  # a handler that starts later is due later
             for number in list(self._current):
                 due = self._due(number)
                 if due is not None and due <= now:
@@ -259,7 +262,7 @@ class HandlerRunner(Generic[X]):
             await self._host.clock.sleep(max(nearest - now, HANDLER_TIME_TICK_SECONDS))
 
     def _due(self, number: int) -> float | None:
-        """When something is to be done about a slot's handler; None when all that can be was."""
+        """Returns when a slot's handler needs action; None when everything possible was done."""
         assert self._timeout_seconds is not None, "somebody named a time"
         if number in self._overdue:
             return None
@@ -275,7 +278,7 @@ class HandlerRunner(Generic[X]):
         self._overdue[number] = None
         self._overdue_changed()
         _log.warning(
-            "a handler of %s runs on though its %g s are over: it cannot be ended, and keeps its slot",
+            "a handler of %s still runs after its %g s: it cannot be ended, and keeps its slot",
             item.work.lease.id,
             self._timeout_seconds,
         )
@@ -290,13 +293,13 @@ class HandlerRunner(Generic[X]):
     def _timed_out(self) -> HandlerTimeout:
         return HandlerTimeout(
             f"the handler did not end in {self._timeout_seconds:g} s",
-            remedy="raise handler_timeout_seconds, or give what the handler waits for a time-out of its own",
+            remedy="raise handler_timeout_seconds, or set a shorter time-out on what the handler waits for",
         )
 
     # --- how a slot's handler ended
 
     def _forgive(self, number: int) -> bool:
-        """Takes back the cancellations of a slot; False when it was not cancelled here."""
+        """Withdraws the cancellations of a slot; False if it was not cancelled here."""
         task = asyncio.current_task()
         assert task is not None, "slots are tasks"
         found = False
@@ -308,7 +311,7 @@ class HandlerRunner(Generic[X]):
         return found
 
     def _ended(self, number: int, item: X, cancelled: asyncio.CancelledError) -> None:
-        """A slot was cancelled because all end, its lease did, or its time was over; else the handler did it itself."""
+        """Decides why a slot was cancelled: all handlers end, its lease or its time is over, or the handler did it."""
         task = asyncio.current_task()
         assert task is not None, "slots are tasks"
         if not task.cancelling():
@@ -328,7 +331,7 @@ class HandlerRunner(Generic[X]):
         kind = self._error_kinds.of(error)
         for record in _unsettled(item):
             self._record_failed(record, error, kind)
-        if self._probes:  # whoever finds fault with a record was able to look at it
+        if self._probes:  # a handler that faults the record was able to read it
             self._trouble.ended(item, well=kind in (ErrorKind.PERMANENT, ErrorKind.REJECTED))
 
     def _record_failed(self, record: Record, error: BaseException, kind: ErrorKind) -> None:
@@ -346,17 +349,17 @@ class HandlerRunner(Generic[X]):
             record.dead_letter(error)
 
     def _wait_seconds(self, times: int, error: BaseException) -> float:
-        """Until the next attempt, after so many that failed."""
+        """Returns the wait until the next attempt, after so many that failed."""
         try:
             if isinstance(error, Retryable) and error.after_seconds is not None:
                 return checked_wait(error.after_seconds)
         except Exception:  # noqa: BLE001 - a class derived from it may hold anything, or raise when asked
-            _log.warning("a %s says no time to wait: the usual one counts", type(error).__name__)
+            _log.warning("a %s has no valid after_seconds: the usual wait is used", type(error).__name__)
         return min(self._retry.delay_seconds(times, self._host.randomness.uniform(0, 1)), RETRY_AFTER_SECONDS_MAX)
 
 
 def _busy_with(item: Handled, before: BusyTime | None, now: float) -> BusyTime:
-    """What counts the time of a slot that takes this next."""
+    """Returns the counter for the time of a slot that takes this item next."""
     busy = item.work.busy
     if busy is not before:
         if before is not None:

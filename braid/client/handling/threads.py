@@ -1,6 +1,6 @@
 """An application's handler: a coroutine function, called on the loop, or an ordinary function, called in a thread.
 
-Whoever settles records in a thread settles them on the loop: work on a lease is nobody's but its loop's.
+A record that is settled in a thread is settled on the loop, because only the loop touches the work on a lease.
 """
 
 import asyncio
@@ -26,17 +26,20 @@ def is_asynchronous(handler: Callable[..., object]) -> bool:
 
 
 class InThreads(Generic[X]):
-    """Makes a coroutine function of an ordinary one."""
+    """Turns an ordinary function into a coroutine function that runs it in a thread."""
 
     def __init__(self, handler: Callable[[X], object], for_thread: Callable[[X, Tell], X], threads: Threads) -> None:
-        """`for_thread` makes of what is handled something that may be settled in a thread."""
+        """`for_thread` wraps a record or batch so that it may be settled in a thread."""
         self._handler = handler
         self._for_thread = for_thread
         self._threads = threads
         self._tell = asyncio.get_running_loop().call_soon_threadsafe
 
     async def __call__(self, item: X) -> None:
-        """Calls the handler in a thread. That cannot be cancelled: this ends when the handler does, and as it does."""
+        """Calls the handler in a thread.
+
+        A thread cannot be cancelled, so this ends when the handler does, with its result.
+        """
         given = self._for_thread(item, self._tell)
         called = asyncio.ensure_future(self._threads.run(partial(copy_context().run, self._call, given)))
         while not called.done():
@@ -58,12 +61,12 @@ class InThreads(Generic[X]):
 
 
 def open_threads(tasks: Tasks, handler: Callable[..., object], count: int) -> Threads | None:
-    """The threads a handler needs; None for a coroutine function. Raises `Invalid` for more than may be."""
+    """Opens the threads that a handler needs; None for a coroutine function. Raises `Invalid` for too many."""
     if is_asynchronous(handler):
         return None
     if count > HANDLER_THREADS_MAX:
         raise Invalid(
-            f"{count} handlers at once would be as many threads; at most {HANDLER_THREADS_MAX} may be",
+            f"{count} handlers at once need {count} threads, more than {HANDLER_THREADS_MAX}",
             field="concurrency",
             remedy="lower it, or give a coroutine function",
         )

@@ -1,14 +1,13 @@
-"""Heartbeats of all members of one process in one stream, `Beat`, beside their Join streams: one message a beat.
+"""Sends the heartbeats of all members of one process in one stream, `Beat`, beside their Join streams.
 
-A member beats on its own Join stream until it is carried here, and again at once when it is not any more: because its
-ticket does not count, or the stream broke. So no member depends on this, nor on another. A lone member stays on its
-Join stream: there is nothing to share.
+A member sends heartbeats on its own Join stream until it is carried here. It does so again at once when its ticket no
+longer counts or this stream breaks. So no member depends on this stream, nor on another member. A single member stays
+on its Join stream: there is nothing to share.
 
-Where no answer came for half a lease time, either this stream is stuck or the assigner is late as a whole. One member
-asks, with a heartbeat on its Join stream, and at every beat another one: an answer to that which comes before those
-that are missing here says that this stream is stuck, and all go back to their Join streams. While there is none,
-nothing would be gained by asking more, and an assigner that is late would be so for good: heartbeats one by one cost it
-twenty times as much.
+If no answer came for half a lease time, either this stream is stuck or the assigner is late as a whole. Then at every
+beat one member, each time another, sends a heartbeat on its Join stream. If that is answered before those missing here,
+this stream is stuck, and all go back to their Join streams. If it is not, more questions would not help: heartbeats one
+by one cost a late assigner twenty times as much.
 """
 
 import asyncio
@@ -35,7 +34,7 @@ from braid.rpc.mesh_client import ServiceClient
 
 
 class BeatMessage(NamedTuple):
-    """Heartbeats sent in one message, which is not answered yet."""
+    """Heartbeats sent in one message that was not answered yet."""
 
     sent_at: float
     seats: "Sequence[Seat]"
@@ -49,7 +48,7 @@ class Heartbeats:
     """
 
     def __init__(self, host: Host, assigner: ServiceClient) -> None:
-        """`assigner` is the client through which the members join."""
+        """`assigner` is the client with which the members join."""
         self.turns = asyncio.Semaphore(HELLOS_AT_ONCE)
         self._host = host
         self._assigner = assigner
@@ -68,7 +67,7 @@ class Heartbeats:
         loads: Callable[[], join_pb2.Heartbeat],
         heard: Callable[[float], None],
     ) -> "Seat":
-        """A seat for a member that was welcomed with a ticket; to be left when its Join stream ends.
+        """Returns a seat for a member that was welcomed with a ticket; the member leaves it when its Join stream ends.
 
         Args:
             ticket: The welcome's.
@@ -86,7 +85,7 @@ class Heartbeats:
     # --- for seats
 
     async def open(self, until: float) -> bool:
-        """Whether there is a stream that was answered; where one is being opened, that is waited for, until then."""
+        """Whether there is a stream that was answered; waits while one is being opened."""
         left = until - self._host.clock.elapsed()
         if self._running is not None and not self._opened.is_set() and left > 0:
             await happens(self._opened, left)
@@ -96,25 +95,25 @@ class Heartbeats:
         return seat in self._carried
 
     def carry(self, seat: "Seat") -> None:
-        """From now on its heartbeats are sent when they are due."""
+        """Sends the seat's heartbeats when they are due, from now on."""
         self._carried[seat] = None
 
     def drop(self, seat: "Seat") -> None:
-        """It beats by itself, or not at all."""
+        """Stops sending the seat's heartbeats."""
         self._carried.pop(seat, None)
 
     def beaten(self, sent_at: float) -> None:
-        """A heartbeat sent then on a Join stream is acknowledged: what should have been so before it is stuck."""
+        """Notes that a heartbeat sent then on a Join stream is acknowledged: earlier ones without answer are stuck."""
         if self._late(sent_at):
             self._stuck.set()
 
     def leave(self, seat: "Seat") -> None:
-        """Its Join stream is over."""
+        """Removes a seat whose Join stream is over."""
         self.drop(seat)
         self._seats.discard(seat)
 
     async def close(self) -> None:
-        """Ends the stream; what is carried goes back to its Join streams."""
+        """Ends the stream; members go back to their Join streams."""
         if self._running is not None:
             self._running.cancel()
             await self._running.ended()
@@ -133,7 +132,7 @@ class Heartbeats:
             self._running = None
 
     async def _stream(self) -> bool:
-        """Lives through one stream, whatever ends it; returns whether it was answered."""
+        """Serves one stream until it ends; returns whether it was answered."""
         answered = False
         with contextlib.suppress(BraidError, TimeoutError):  # members hear on their Join streams what matters
             call = await self._assigner.duplex("Beat", beat_pb2.BeatResponse)
@@ -152,7 +151,7 @@ class Heartbeats:
         return answered
 
     def _close(self) -> None:
-        """All members go back to their Join streams."""
+        """Sends all members back to their Join streams."""
         self._opened.clear()
         self._unanswered.clear()
         carried, self._carried = self._carried, {}
@@ -160,7 +159,7 @@ class Heartbeats:
             seat.release()
 
     async def _send(self, call: DuplexCall) -> None:
-        """Sends what is due, beat by beat, until no member is left."""
+        """Sends the heartbeats that are due, beat by beat, until no member is left."""
         sequence = 1
         with contextlib.suppress(Unavailable):
             while self._seats:
@@ -182,12 +181,12 @@ class Heartbeats:
         await asyncio.Event().wait()  # the receiving side sees the same end
 
     def _late(self, now: float) -> bool:
-        """Whether an answer has been missing for so long that somebody who waits for it is in need of it."""
+        """Whether an answer has been missing for so long that some member needs it."""
         waiting = next(iter(self._unanswered.values()), None)
         return waiting is not None and any(now - seat.heard_at >= seat.patience_seconds for seat in waiting.seats)
 
     def _ask(self) -> None:
-        """Lets a member beat on its Join stream, each time another one."""
+        """Lets one member send a heartbeat on its Join stream, each time another member."""
         if self._carried:
             seat = next(iter(self._carried))
             self._carried[seat] = self._carried.pop(seat)
@@ -200,7 +199,7 @@ class Heartbeats:
                 self._answered(batch, frozenset(response.unheard))
 
     def _answered(self, batch: BeatMessage, unheard: frozenset[int]) -> None:
-        """Each member's deadline counts from when the batch was sent, unless it is named as not heard."""
+        """Moves each member's deadline to when the message was sent, except those the answer names as not heard."""
         for seat in batch.seats:
             if seat.ticket in unheard:
                 seat.void()
@@ -209,7 +208,7 @@ class Heartbeats:
 
 
 class Seat:
-    """One Join stream's place among the heartbeats that are carried."""
+    """The place of one Join stream among the heartbeats that are carried."""
 
     def __init__(
         self,
@@ -235,7 +234,7 @@ class Seat:
 
     @property
     def taken(self) -> bool:
-        """Whether its heartbeats are sent here."""
+        """Whether the seat's heartbeats are sent on the shared stream."""
         return self in self._heartbeats
 
     async def carried(self, sent_at: float, heard_at: float, told: tuple[str, ...] | None) -> None:
@@ -259,7 +258,7 @@ class Seat:
         await self._released.wait()
 
     def news(self) -> beat_pb2.MemberNews | None:
-        """What goes with the next heartbeat, if anything does."""
+        """Returns what the next heartbeat must carry, if anything."""
         heartbeat = self._loads()
         unreachable = tuple(heartbeat.unreachable_clusters)
         self._silent_beats += 1
@@ -275,34 +274,34 @@ class Seat:
         return news
 
     def heard(self, sent_at: float) -> None:
-        """A heartbeat sent then is acknowledged."""
+        """Notes that a heartbeat sent then on the shared stream is acknowledged."""
         if not self._over:
             self.heard_at = sent_at
             self._heard(sent_at)
 
     def beaten(self, sent_at: float) -> None:
-        """A heartbeat of its own, sent then, is acknowledged."""
+        """Notes that the member's own heartbeat, sent then, is acknowledged."""
         if self.taken:
             self._heartbeats.beaten(sent_at)
 
     def void(self) -> None:
-        """The ticket counts no more: the Join stream is left to say why."""
+        """Leaves the shared stream because the ticket no longer counts; the Join stream will say why."""
         self._over = True
         self._heartbeats.drop(self)
         self.release()
 
     def release(self) -> None:
-        """The member beats on its Join stream again; once, if it is still carried."""
+        """Lets the member send on its Join stream again; only once, if it is still carried."""
         self._released.set()
 
     def leave(self) -> None:
-        """The Join stream is over."""
+        """Ends the seat: the Join stream is over."""
         self.void()
         self._heartbeats.leave(self)
 
 
 def requests(due: Sequence[Seat]) -> Iterator[tuple[Sequence[Seat], beat_pb2.BeatRequest]]:
-    """The heartbeats of these members, in as few messages as their bounds allow."""
+    """Packs these members' heartbeats into as few messages as their bounds allow."""
     request, seats, size = beat_pb2.BeatRequest(), list[Seat](), 0
     for seat in due:
         news = seat.news()

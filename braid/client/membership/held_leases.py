@@ -1,8 +1,8 @@
-"""The leases of one member, and the deadline up to which they are certain.
+"""The leases of one member, and the deadline until which they are certain.
 
-The deadline counts from the send time of the last acknowledged heartbeat. What happens past it is decided by the
-group's ownership: `at_least_once` goes on for a bounded time with what it holds, `exclusive` gives everything up
-(`design.md` §6). No stream here.
+The deadline counts from the send time of the last acknowledged heartbeat. The group's ownership decides what happens
+after it. An `at_least_once` group continues for a bounded time with its leases; an `exclusive` group gives up all of
+them. No stream here.
 """
 
 import asyncio
@@ -57,8 +57,8 @@ class HeldLeases:
         self.lease_seconds = (lease_ms or LEASE_MS_DEFAULT) / 1000
         self.heartbeat_seconds = HEARTBEAT_MS_MAX / 1000
         self._deadline = 0.0
-        self._lost_at: float | None = None  # since when work on lost exclusive leases may go on
-        self._lost = asyncio.Event()  # they were just now
+        self._lost_at: float | None = None  # when exclusive leases were lost whose work may still run
+        self._lost = asyncio.Event()  # set when exclusive leases are lost
 
     def __iter__(self) -> Iterator[OwnedLease]:
         return iter(list(self._held.values()))
@@ -69,14 +69,14 @@ class HeldLeases:
         return self._host.clock.elapsed() < self._deadline
 
     def extend(self, sent_at: float) -> None:
-        """A heartbeat sent then is acknowledged."""
+        """Notes that a heartbeat sent then is acknowledged, which moves the deadline."""
         self.heard_at = max(self.heard_at, sent_at)
         self._deadline = max(self._deadline, sent_at + self.lease_seconds * (1 - CLOCK_RATE_SLACK))
 
     # --- what the assigner says
 
     def welcomed(self, welcome: wire.MemberWelcome, sent_at: float) -> list[wire.ReleasedLease]:
-        """Keeps what the answer to a hello sent then leaves; returns what it counts as held and is not."""
+        """Keeps the leases that a welcome confirms; returns those the assigner counts as held but the member lacks."""
         self.lease_seconds = welcome.lease_ms / 1000
         self.heartbeat_seconds = welcome.heartbeat_ms / 1000
         self.extend(sent_at)
@@ -85,7 +85,7 @@ class HeldLeases:
         return [_not_held(each) for each in welcome.kept if self._under(each) is None]
 
     def apply(self, delta: wire.LeaseDelta) -> list[wire.ReleasedLease]:
-        """Takes a change over, generations last; returns what is asked back and not held any more."""
+        """Applies a change, generations last; returns revoked leases that are no longer held."""
         granted: list[OwnedLease] = []
         unknown: list[wire.RevokedLease] = []
         for cluster in delta.clusters:
@@ -107,7 +107,7 @@ class HeldLeases:
     # --- what ends them
 
     def release(self, lease: LeaseId, epoch: int) -> bool:
-        """Takes a lease out that is given back; False when it is not held under that epoch."""
+        """Removes a lease that is given back; False when it is not held under that epoch."""
         held = self._held.get(lease)
         if held is None or held.epoch != epoch:
             return False
@@ -115,11 +115,11 @@ class HeldLeases:
         return True
 
     def lose_all(self) -> None:
-        """Nothing is held any more, and the listener hears of it."""
+        """Drops all leases and tells the listener."""
         self._lose(list(self._held))
 
     async def guard(self) -> None:
-        """Gives everything up in time: exclusive leases a margin before the deadline, others a while after it."""
+        """Gives up leases in time: exclusive ones a margin before the deadline, others a while after it."""
         while self._exclusive:
             moment = min(self._margin_seconds, self.heartbeat_seconds) / 4
             left = self._deadline - self._margin_seconds - self._host.clock.elapsed()
@@ -138,7 +138,10 @@ class HeldLeases:
                 self._give_up()
 
     def may_start(self) -> bool:
-        """Whether a handler may start now. An exclusive member past its deadline less a margin gives everything up."""
+        """Whether a handler may start now.
+
+        After the deadline less a margin, an exclusive member gives up all leases.
+        """
         if not self._exclusive or self._host.clock.elapsed() < self._deadline - self._margin_seconds:
             return True
         if self._held:
@@ -146,7 +149,7 @@ class HeldLeases:
         return False
 
     async def work_ended(self) -> None:
-        """Waits until nothing of lost exclusive leases is worked on: a hello without leases says that nobody does."""
+        """Waits until no lost exclusive lease is worked on: a hello without leases asserts that."""
         while self._lost_at is not None:
             await self._host.clock.sleep(self._margin_seconds / 4)
             self._check_ended()
@@ -156,7 +159,7 @@ class HeldLeases:
         return self.lease_seconds * EXCLUSIVE_MARGIN
 
     def _check_ended(self) -> None:
-        """A process that still works on what may be another's by now ends: two live holders never overlap."""
+        """Ends the process if it still works on a lease that may be another's: two live holders never overlap."""
         if self._lost_at is None:
             return
         if not self._listener.busy():
@@ -165,17 +168,17 @@ class HeldLeases:
             self._host.exit("records of an exclusive lease that ran out are still worked on, and cannot be cancelled")
 
     def _give_up(self) -> None:
-        """Holds nothing any more; the next hello says so."""
+        """Drops all leases; the next hello says so."""
         self.times_given_up += 1
         self.lose_all()
 
     def _under(self, named: wire.HeldLease | wire.RevokedLease) -> OwnedLease | None:
-        """The lease of that name, if it is held under that epoch."""
+        """Returns the lease of that name, if it is held under that epoch."""
         held = self._held.get(LeaseId.parse(named.lease))
         return held if held is not None and held.epoch == named.epoch else None
 
     def _revoke(self, revoked: wire.RevokedLease) -> bool:
-        """Whether what is asked back is held."""
+        """Marks a lease as asked back; returns whether it is held."""
         held = self._under(revoked)
         if held is None:
             return False
@@ -186,7 +189,7 @@ class HeldLeases:
         return True
 
     def _lose(self, leases: Sequence[LeaseId], *, to_others: bool = True) -> None:
-        """Drops leases; exclusive ones that another may get are not to be worked on any more soon."""
+        """Drops leases; work on exclusive ones that another may get must end soon."""
         lost = [self._held.pop(lease) for lease in leases if lease in self._held]
         if not lost:
             return

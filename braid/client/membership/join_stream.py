@@ -1,4 +1,4 @@
-"""One `Join` stream: hello and welcome, then heartbeats both ways and what the assigner says, until it ends."""
+"""One `Join` stream: hello and welcome, then heartbeats and what the assigner pushes, until the stream ends."""
 
 import asyncio
 from collections.abc import Callable, Iterable
@@ -48,7 +48,7 @@ class JoinStream:
 
     @property
     def gave_up(self) -> bool:
-        """Whether leases were given up since hello: the next hello holds nothing, which tells the assigner."""
+        """Whether leases were given up since the hello; the next hello then holds none, which tells the assigner."""
         return self._held.times_given_up != self._given_up_before
 
     async def hello(
@@ -83,7 +83,7 @@ class JoinStream:
         return None
 
     async def live(self, heartbeats: Heartbeats | None, ticket: int) -> None:
-        """Receives and beats until the stream ends; by a welcome's ticket, with the other members of the process.
+        """Receives and sends heartbeats until the stream ends; with a welcome's ticket, on the process's shared stream.
 
         Raises:
             TimeoutError: the assigner is silent.
@@ -100,10 +100,10 @@ class JoinStream:
                 self._seat = None
 
     async def _beat(self, seat: Seat | None) -> None:
-        """Sends heartbeats on this stream, except while they are carried with those of others."""
+        """Sends heartbeats on this stream, except while they are carried with those of other members."""
         clock, every_seconds, sequence = self._host.clock, self._held.heartbeat_seconds, 0
         try:
-            if seat is not None:  # where heartbeats are carried already, or soon are, all is told there
+            if seat is not None:  # carried heartbeats report everything
                 await seat.carried(clock.elapsed() - every_seconds, self._held.heard_at, None)
             while True:
                 sequence += 1
@@ -163,6 +163,6 @@ class JoinStream:
                 self._seat.beaten(sent_at)
 
     def _carried(self, sent_at: float) -> None:
-        """A heartbeat that was carried with those of others is acknowledged."""
+        """Notes that a carried heartbeat was acknowledged."""
         self._answered_at = self._host.clock.elapsed()
         self._held.extend(sent_at)

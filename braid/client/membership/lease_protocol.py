@@ -1,4 +1,4 @@
-"""What a consumer asks of whoever keeps its leases, and what it is told of them. No session here."""
+"""The port between a consumer and the keeper of its leases: what it asks for and what it is told. No session here."""
 
 from collections.abc import Mapping, Sequence
 from typing import Protocol
@@ -14,40 +14,40 @@ class LeaseListener(Protocol):
     """Does the work that leases allow. Calls come in order, from one task."""
 
     def granted(self, leases: Sequence[OwnedLease]) -> None:
-        """These are ours from now on."""
+        """Begins work on leases that belong to this member from now on."""
         ...
 
     def lent(self, cluster: str, generation: Generation) -> None:
-        """From now on commits on the cluster carry this, for the leases held there at this moment and later."""
+        """Uses this generation for commits on the cluster, for the leases held there now and later."""
         ...
 
     def revoked(self, lease: OwnedLease, deadline_seconds: float) -> None:
-        """Asked back: drain, commit for the last time, then call `LeaseSession.release`."""
+        """Drains leases that are asked back, commits for the last time, then calls `LeaseSession.release`."""
         ...
 
     def lost(self, leases: Sequence[OwnedLease]) -> None:
-        """No longer ours: drop them without another commit."""
+        """Drops leases that belong to this member no longer, without another commit."""
         ...
 
     def busy(self) -> bool:
-        """Whether anything that was handed out under a lost lease is still worked on (exclusive groups)."""
+        """Whether records handed out under a lost lease are still handled (exclusive groups)."""
         ...
 
     def refused(self, error: BraidError) -> None:
-        """The assigner refuses this member; trying again cannot mend it."""
+        """Ends the consumer, because the assigner refuses this member for good."""
         ...
 
     def resumed(self, lane: str) -> None:
-        """An operator wants a lane that was stopped to go on."""
+        """Resumes a stopped lane, as an operator asks."""
         ...
 
     def split(self, asked: wire.SplitBacklog) -> None:
-        """An operator wants a lease to be worked on at its head too; what comes of it goes to `divided`."""
+        """Splits a lease, as an operator asks, so that its head is worked on too; the result goes to `divided`."""
         ...
 
 
 class LeaseKeeper(Protocol):
-    """Where a consumer's leases come from: `LeaseSession` over an assigner, or a test's fixed split."""
+    """Keeps a consumer's leases: `LeaseSession` over an assigner, or a test's fixed split."""
 
     @property
     def member_id(self) -> str:
@@ -80,23 +80,23 @@ class LeaseKeeper(Protocol):
         ...
 
     async def refused(self, cluster: str, generation: Generation) -> None:
-        """Tells that a cluster refused a commit with what was lent; something newer is lent in time."""
+        """Reports that a cluster refused a commit with the lent generation; a newer one is lent in time."""
         ...
 
     async def stopped(self, lanes: Mapping[str, str]) -> None:
-        """Tells all lanes that are stopped, each with its reason, whenever that has changed."""
+        """Reports all stopped lanes with their reasons, whenever that has changed."""
         ...
 
     async def divided(self, splits: Sequence[wire.SplitLease]) -> None:
-        """Tells all leases that are split, whenever that has changed, and beside them one that was refused to be."""
+        """Reports all split leases, whenever that has changed, and a split that was refused."""
         ...
 
     async def found(self, findings: wire.RestoreFindings) -> None:
-        """Tells what was not as committed where work on a lease began."""
+        """Reports findings about committed progress, where work on a lease began."""
         ...
 
     async def leaving(self) -> None:
-        """Tells that nothing more is to be granted: what is held will be released, then `leave` comes."""
+        """Asks for no more grants: what is held will be released, then `leave` comes."""
         ...
 
     async def leave(self, reason: str) -> None:

@@ -31,7 +31,7 @@ CAPABILITIES = ("generations", "beats", "queued")
 
 
 class LeaseSession:
-    """Joins a group, keeps its leases alive, tells the listener what it holds."""
+    """Joins a group, keeps its leases alive, and tells the listener which ones it holds."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class LeaseSession:
         self._namesakes = NamesakeWarnings(hello.group, hello.client_id)
         self._call: DuplexCall | None = None
         self._welcome_seconds = 0.0
-        self._sought_seconds = 0.0  # a leader, in vain, when last tried: who waited for one need not pause as well
+        self._sought_seconds = 0.0  # how long the last try sought a leader in vain; that replaces the pause
         self._joined = asyncio.Event()
         self._telling = asyncio.Lock()
         self._found: dict[LeaseId, wire.RestoreFindings] = {}
@@ -82,7 +82,7 @@ class LeaseSession:
 
     @property
     def held(self) -> Sequence[OwnedLease]:
-        """What this member owns, in the order it was granted."""
+        """The leases of this member, in the order they were granted."""
         return list(self._held)
 
     @property
@@ -104,7 +104,7 @@ class LeaseSession:
                     backoff_seconds = first_seconds
             except TimeoutError:
                 self._assigner.forget_leader()  # silent, hence perhaps frozen: another may lead by now
-                if self._welcome_seconds > self._held.lease_seconds:  # again: were it a crowd, it is to come spread out
+                if self._welcome_seconds > self._held.lease_seconds:  # again: many members must come back spread out
                     backoff_seconds = max(backoff_seconds, self._welcome_seconds / 2)
             except BraidError as error:
                 if is_final(error):
@@ -128,43 +128,43 @@ class LeaseSession:
         return self._held.may_start()
 
     async def release(self, lease: LeaseId, epoch: int, *, commit_waived: bool = False, reason: str = "") -> None:
-        """Gives a lease back after its last commit; when the assigner is away, the next hello says so by silence."""
+        """Gives a lease back after its last commit; when the assigner is away, the next hello leaves the lease out."""
         if not self._held.release(lease, epoch):
             return
         released = wire.ReleasedLease(lease=str(lease), epoch=epoch, commit_waived=commit_waived, reason=reason)
         await self._send(wire.JoinRequest(acknowledge=wire.Acknowledge(released=[released])))
 
     async def refused(self, cluster: str, generation: Generation) -> None:
-        """Asks on the stream, never beside it: only with the leases does a generation come that may be used."""
+        """Asks for a newer generation on the stream only, because a usable generation comes only with the leases."""
         borrowed = wire.BorrowedGeneration(generation=generation.generation, member_id=generation.member_id)
         await self._send(wire.JoinRequest(commit_refused=wire.CommitRefused(cluster=cluster, generation=borrowed)))
 
     async def stopped(self, lanes: Mapping[str, str]) -> None:
-        """Tells it now, and again with each hello."""
-        async with self._telling:  # one after the other, in the order they came about
+        """Reports the stopped lanes now, and again with each hello."""
+        async with self._telling:  # reports are sent one after another, in order
             self._hello.stopped.clear()
             self._hello.stopped.update(lanes)
             await self._send(wire.JoinRequest(stopped=wire.StoppedLanes(lanes=lanes)))
 
     async def divided(self, splits: Sequence[wire.SplitLease]) -> None:
-        """Tells it now, and again with each hello, but for what was refused."""
+        """Reports the split leases now, and again with each hello; a refused split only now."""
         async with self._telling:
             del self._hello.splits[:]
             self._hello.splits.extend(each for each in splits if not each.refused)
             await self._send(wire.JoinRequest(splits=wire.SplitLeases(leases=splits)))
 
     async def found(self, findings: wire.RestoreFindings) -> None:
-        """Tells it now, and again with each hello while the lease is held under that epoch."""
+        """Reports the findings now, and again with each hello while the lease is held under that epoch."""
         self._found[LeaseId.parse(findings.lease)] = findings
         await self._send(wire.JoinRequest(found=findings))
 
     async def leaving(self) -> None:
-        """Asks for nothing more, here and on every later stream."""
+        """Asks for no more grants, on this stream and every later one."""
         self._leaving = True
         await self._send(wire.JoinRequest(leaving=wire.Leaving()))
 
     async def leave(self, reason: str) -> None:
-        """Leaves the group; every lease was released before."""
+        """Leaves the group; every lease must have been released before."""
         self._left = True
         await self._send(wire.JoinRequest(leave=wire.Leave(reason=reason)))
         if self._call is not None:
@@ -173,7 +173,7 @@ class LeaseSession:
     # --- one connection
 
     async def _session(self) -> bool:
-        """Lives through one stream; returns whether it was welcomed."""
+        """Serves one stream; returns whether it was welcomed."""
         await self._held.work_ended()
         async with AsyncExitStack() as opened:
             async with self._turns:
@@ -205,7 +205,7 @@ class LeaseSession:
         return True
 
     async def _open(self) -> DuplexCall:
-        """A stream to whoever leads."""
+        """Opens a stream to the assigner's leader."""
         sought_at, self._sought_seconds = self._host.clock.elapsed(), 0.0
         try:
             return await self._assigner.duplex("Join", wire.JoinResponse)

@@ -1,4 +1,4 @@
-"""Warns that another connected member of the group carries this member's client id."""
+"""Warns that another connected member of the group has this member's client id."""
 
 import logging
 from collections import deque
@@ -19,7 +19,7 @@ class NamesakeWarnings:
         self._named: deque[str] = deque(maxlen=NAMESAKES_MAX)
 
     def warn(self, namesakes: Sequence[Namesake]) -> None:
-        """Logs one line for those that were not named before."""
+        """Logs one line for members that were not named before."""
         new = [each for each in namesakes if each.member_id not in self._named]
         self._named.extend(each.member_id for each in new)
         if new:

@@ -1,1 +1,1 @@
-"""Plans of what is read for Spark: ranges instead of a loop."""
+"""Plans which ranges Spark reads, where a consumer would fetch in a loop."""

@@ -1,4 +1,4 @@
-"""One lease of a planner: how far its log is done, and which range of it is handed out."""
+"""One lease of a planner: up to where its log is done, and which range of it is handed out."""
 
 import asyncio
 import logging
@@ -13,7 +13,7 @@ _log = logging.getLogger("braid.planner")
 
 
 class Offer(NamedTuple):
-    """What may be planned of a lease.
+    """The range of a lease that may be planned.
 
     Attributes:
         start: Everything below is done or handed out.
@@ -29,19 +29,19 @@ class Offer(NamedTuple):
 
 
 class PlannedLease:
-    """Work on a lease whose ranges others process, one at a time."""
+    """Work on a lease whose ranges other processes handle, one range at a time."""
 
     def __init__(self, work: LeaseWork, cluster: PlannerCluster, *, fail_on_data_loss: bool) -> None:
         """`fail_on_data_loss` tells whether records that left the log before they were done are an error."""
         self.work = work
         self.cluster = cluster
         self._fail_on_data_loss = fail_on_data_loss
-        self._log_end: int | None = None  # as seen last
-        self._out: tuple[int, int] | None = None  # the range that is handed out: its end, and how many rows
+        self._log_end: int | None = None  # the log as last seen
+        self._out: tuple[int, int] | None = None  # the range that is out: its end and its number of rows
 
     @property
     def known(self) -> bool:
-        """Whether the group's progress was read, and the work goes on."""
+        """Whether the group's progress was read and the work continues."""
         return self.work.restored and not self.work.ended
 
     def done_below(self, end: int) -> None:
@@ -55,7 +55,7 @@ class PlannedLease:
             self.withdraw()
 
     def offer(self, log: LogSeen, done: int) -> Offer | None:
-        """What it offers now that its log is seen and done up to an offset; None while a range is out.
+        """Returns what may be planned now that the log is done up to an offset; None while a range is out.
 
         Raises:
             OffsetOutOfRange: the log lost its start before that was done, and this is to be an error.
@@ -72,7 +72,7 @@ class PlannedLease:
         return Offer(progress.fetched, log.end, progress.done_ranges.edges, self.work.topic_id)
 
     def judge_loss(self, lost: Ranges) -> None:
-        """What left the log before it was done is stated as expired, with a warning, unless it is to be an error."""
+        """Expires, with a warning, records that left the log before they were done; raises if loss is an error."""
         lease = self.work.lease.id
         if lost and self._fail_on_data_loss:
             raise OffsetOutOfRange(
@@ -85,18 +85,18 @@ class PlannedLease:
             _log.warning("offsets %s of %s left the log before they were done; they are stated as expired", lost, lease)
 
     def hand_out(self, start: int, end: int) -> None:
-        """A range that was offered is worked on by somebody."""
+        """Hands out a range that was offered."""
         if self.work.head.hand_out(end - start):
             self._out = end, end - start
 
     def withdraw(self) -> None:
-        """The range that is out, if one is, is done or not to be done."""
+        """Takes back the range that is out, if there is one: it is done, or will not be done."""
         if self._out is not None:
             self.work.head.finished(self._out[1], 0)
             self._out = None
 
     async def last_commit(self, seconds: float) -> bool:
-        """Commits before the lease is given back; False where that is waived."""
+        """Commits before the lease is given back; False if the commit is waived."""
         try:
             async with asyncio.timeout(seconds):
                 await self.cluster.committer.commit([self.work], final=True)
@@ -106,7 +106,7 @@ class PlannedLease:
         return True
 
     def end(self) -> None:
-        """The lease is another's, or nobody's; a range that is out will be the next holder's too."""
+        """Ends the work on a lease that is gone; the next holder handles the range that is out, too."""
         self.work.end()
         self.cluster.committer.remove(self.work)
         self._out = None

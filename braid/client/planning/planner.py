@@ -1,8 +1,8 @@
-"""A member of a group that plans ranges of its leases for others to process, instead of consuming records itself.
+"""A member of a group that plans ranges of its leases for others to process, instead of consuming records.
 
-Whoever uses it asks what its leases offer (`offers`), says which ranges are handed out (`planned`) and which are done
-(`done`). Progress is committed as every member commits it; a lease asked back is released once the range that is out is
-done. Everything runs on one event loop.
+Its user asks what the leases offer (`offers`), says which ranges are handed out (`planned`) and which are done
+(`done`). The planner commits progress as every member does; a lease asked back is released once the range that is out
+is done. Everything runs on one event loop.
 """
 
 import asyncio
@@ -36,14 +36,14 @@ _log = logging.getLogger("braid.planner")
 
 
 class Done(NamedTuple):
-    """Everything below `end` is done in the log of a topic id; an empty one stands for whatever log there is."""
+    """States that everything below `end` is done in the log with this topic id; an empty id stands for any log."""
 
     end: int
     topic_id: bytes = b""
 
 
 class PlannerSession:
-    """Holds leases for a planner; use `open` and `close`."""
+    """Holds leases for a planner: `open` joins the group, `close` leaves it."""
 
     def __init__(self, mesh: Mesh, settings: ConsumerSettings, *, fail_on_data_loss: bool = False) -> None:
         """`settings` as for a consumer; those about handling records have no meaning here.
@@ -86,19 +86,19 @@ class PlannerSession:
 
     @property
     def held(self) -> Sequence[OwnedLease]:
-        """The leases it holds now."""
+        """The leases held now."""
         return [each.work.lease for each in self._held.values()]
 
     def check(self) -> None:
-        """Raises why this member cannot go on, if it cannot."""
+        """Raises the reason why this member cannot continue, if there is one."""
         if self._background.refusal is not None:
             raise self._background.refusal
 
     def done(self, ends: Mapping[LeaseId, Done]) -> None:
-        """Everything below these offsets is done, whoever did it; progress is committed soon.
+        """Marks everything below these offsets as done; progress is committed soon.
 
-        It is claimed once the log is seen to reach so far, and only of the log it speaks of. To be called before `open`
-        with what is known by then.
+        A claim waits until the log is seen to reach so far, and covers only the log with that topic id. Call this
+        before `open` with what is known by then.
         """
         for lease, done in ends.items():
             before = self._done.get(lease)
@@ -107,23 +107,23 @@ class PlannerSession:
             self._pass(lease)
 
     def _pass(self, lease: LeaseId) -> None:
-        """Moves progress of a lease up to what is known to be done."""
+        """Raises the progress of a lease to what is known to be done."""
         held = self._held.get(lease)
         if held is not None:
             held.done_below(self._done_below(lease, held.work.topic_id))
 
     def _done_below(self, lease: LeaseId, topic_id: bytes) -> int:
-        """What is known to be done of this log."""
+        """Returns what is known to be done of this log."""
         done = self._done.get(lease)
         return done.end if done is not None and done.topic_id in (b"", topic_id) else 0
 
     def withdraw(self) -> None:
-        """What is handed out still was never worked on: it is offered again."""
+        """Takes back ranges that are out and were never worked on; they are offered again."""
         for held in self._held.values():
             held.withdraw()
 
     async def offers(self) -> dict[LeaseId, Offer]:
-        """What the leases offer now. Leases on a cluster that does not answer offer nothing.
+        """Returns what the leases offer now. Leases on a cluster that does not answer offer nothing.
 
         Raises:
             BraidError: this member cannot go on.
@@ -145,14 +145,14 @@ class PlannerSession:
         return found
 
     def begin_again(self, lease: LeaseId) -> None:
-        """What is said to be done of a lease is not in its log any more: its progress is read again, and believed."""
+        """Reads a lease's progress again, because its log does not contain what is said to be done of it."""
         self._done.pop(lease, None)
         held = self._held.get(lease)
         if held is not None and held.work.working:
             self._begin(held.work.lease)
 
     def planned(self, ranges: Mapping[LeaseId, tuple[int, int]]) -> None:
-        """These ranges of what was just offered are handed out; to be called before anything else is awaited."""
+        """Hands out ranges that were just offered; call it before awaiting anything else."""
         for lease, (start, end) in ranges.items():
             self._held[lease].hand_out(start, end)
 
@@ -188,7 +188,7 @@ class PlannerSession:
                 return found
 
     async def close(self) -> None:
-        """Commits what is done, releases every lease and leaves. A range that is out stays pending work."""
+        """Commits what is done, releases every lease and leaves. A range that is out remains pending work."""
         if self._closing:
             return
         self._closing = True
@@ -204,7 +204,7 @@ class PlannerSession:
     # --- `LeaseListener`
 
     def granted(self, leases: Sequence[OwnedLease]) -> None:
-        """Begins work on each."""
+        """Begins work on each granted lease."""
         if self._closing:
             return
         try:
@@ -214,7 +214,7 @@ class PlannerSession:
             self.refused(error)
 
     def lent(self, cluster: str, generation: Generation) -> None:
-        """What commits on a cluster carry from now on."""
+        """Sets the generation that commits on a cluster carry from now on."""
         if cluster in self._clusters:
             self._clusters[cluster].committer.lend(generation)
 
@@ -225,28 +225,28 @@ class PlannerSession:
             self._background.beside(lambda: self._hand_back(held, deadline_seconds), f"hand-back-{lease.id}")
 
     def lost(self, leases: Sequence[OwnedLease]) -> None:
-        """Drops the work; a range that is out will be the next holder's too."""
+        """Drops the work; the next holder handles the range that is out, too."""
         for lease in leases:
             held = self._held.get(lease.id)
             if held is not None and held.work.lease.epoch == lease.epoch:
                 self._end(held)
 
     def busy(self) -> bool:
-        """Never an exclusive member."""
+        """Returns False: a planner is never an exclusive member."""
         return False
 
     def resumed(self, lane: str) -> None:
-        """It stops no lane."""
+        """Does nothing: a planner stops no lane."""
 
     def split(self, asked: join_pb2.SplitBacklog) -> None:
-        """A query plans what it reads by itself."""
+        """Refuses the split: a query plans by itself what it reads."""
         refused = join_pb2.SplitLease(
             lease=asked.lease, epoch=asked.epoch, at=-1, refused="a Spark query plans what it reads by itself"
         )
         self._background.beside(lambda: self._session.divided([refused]), f"split-{asked.lease}")
 
     def refused(self, error: BraidError) -> None:
-        """Nothing more can be done here."""
+        """Ends this member with the assigner's refusal."""
         self._background.refuse(error)
 
     # --- work on one lease

@@ -24,7 +24,7 @@ _log = logging.getLogger("braid.planner")
 
 
 class LogSeen(NamedTuple):
-    """What a cluster said of a log last: its first offset, and its end."""
+    """The newest bounds of a log from its cluster: its first offset and its end."""
 
     start: int
     end: int
@@ -38,7 +38,7 @@ def _started(watch: Callable[[Run, str], Task], run: Run, name: str) -> None:
 
 
 class PlannerCluster:
-    """Asks one cluster for ends and progress, and commits to it; also what its works turn to when rows are done."""
+    """Asks one cluster for ends and progress, and commits to it; it also receives the rows that are done."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class PlannerCluster:
         watch: Callable[[Run, str], Task],
         ask: Callable[[Generation], Awaitable[None]],
     ) -> None:
-        """`detached` tells whether no assigner is in reach; `refused` hears what no repetition can mend."""
+        """`detached` says whether no assigner can be reached; `refused` gets an error that no retry can mend."""
         self.name = name
         self._host = host
         self._group = group
@@ -132,7 +132,7 @@ class PlannerCluster:
             )
 
     async def logs(self) -> dict[LeaseId, LogSeen]:
-        """Where the logs of restored leases begin and end, as of a moment ago; nothing without an answer.
+        """Returns where the logs of restored leases begin and end, as of a moment ago; nothing without an answer.
 
         A cluster that is away is waited for once; then its answer is taken when it comes.
         """
@@ -154,7 +154,7 @@ class PlannerCluster:
         }
 
     def was_replaced(self, work: LeaseWork) -> bool:
-        """Whether a lease's topic is another one than when its progress was read: its cluster was away meanwhile."""
+        """Whether a lease's topic is another one than when its progress was read, while its cluster was away."""
         return self._topic_ids.get(work.lease.topic_partition.topic, work.topic_id) != work.topic_id
 
     async def _ask(self) -> None:
@@ -175,7 +175,7 @@ class PlannerCluster:
         self._answered.set()
 
     async def _look(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, LogSeen]:
-        """Asks of all at once; when a topic is gone, of each topic, so that one does not hide the others."""
+        """Asks about all topics at once; when one is gone, about each alone, so that it does not hide the others."""
         if not partitions:
             return {}
         try:
@@ -208,7 +208,7 @@ class PlannerCluster:
     # --- `Settling`: rows are done or not; single records are never settled here
 
     def settled(self, count: int) -> None:
-        """A planned range is done: the commit is due now, and not only at its interval."""
+        """Makes a commit due now, because a planned range is done."""
         self.committer.settled(max(count, COMMIT_RECORDS_MAX))
 
     def park(self, record: Record, delay_seconds: float) -> None:

@@ -1,4 +1,4 @@
-"""Dead letters for batches nobody can decode, for who reads planned ranges instead of consuming."""
+"""Writes dead letters for undecodable batches, for readers of planned ranges, which do not consume."""
 
 import asyncio
 
@@ -19,7 +19,7 @@ from braid.kernel.progress.tracker import Progress
 
 
 class _Letters:
-    """`Settling` for what is only to be copied."""
+    """`Settling` for a batch that is only copied."""
 
     def __init__(self, dead_letters: DeadLetters) -> None:
         self._dead_letters = dead_letters

@@ -1,1 +1,1 @@
-"""A record on its way out: routes, channels, receipts."""
+"""Sends records: routes, channels, receipts."""

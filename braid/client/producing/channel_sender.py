@@ -21,7 +21,7 @@ Settled = Callable[["ChannelSender", Pending, Written | BraidError], None]
 
 @dataclass(eq=False, slots=True)
 class _Turn:
-    """A record that waits for those before it; `taken` once the line hands it over, whoever still waits for it."""
+    """A record that waits for earlier ones; `taken` is set once the line hands it over."""
 
     record: Pending
     over: "asyncio.Future[None]"
@@ -38,7 +38,7 @@ class _Line:
 
 
 class ChannelSender:
-    """Hands records to Kafka and tells `settled` what became of each, unless the channel was left before."""
+    """Hands records to Kafka and reports the fate of each to `settled`, unless the channel was left before."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class ChannelSender:
         acknowledged: Tally | None = None,
         receipts: Receipts | None = None,
     ) -> None:
-        """`acknowledged` counts the bytes of records that were; `receipts` are the channel's, whoever sent before."""
+        """`acknowledged` counts the bytes of acknowledged records; `receipts` are those of the whole channel."""
         self.channel = channel
         self._acknowledged = acknowledged or Tally()
         self._host = host
@@ -77,17 +77,17 @@ class ChannelSender:
 
     @property
     def receipts(self) -> Mapping[int, int]:
-        """By partition, the offset after the last one acknowledged and told, by this sender or those before it."""
+        """By partition, the offset after the last acknowledged record, over all senders of the channel."""
         return self._receipts.next_offsets
 
     @property
     def in_flight(self) -> int:
-        """Records handed over whose fate is not known."""
+        """Records that were handed over and whose fate is not known."""
         return self._count
 
     @property
     def left(self) -> bool:
-        """Whether the channel was left: nothing sent by this sender is reported any more."""
+        """Whether the channel was left: this sender reports nothing any more."""
         return self._left
 
     def silent_seconds(self, now: float) -> float:
@@ -95,11 +95,11 @@ class ChannelSender:
         return now - self._quiet_since if self._count else 0.0
 
     def leaderless(self) -> Collection[int]:
-        """Partitions that take nothing now, as the client heard last."""
+        """Returns partitions that accept nothing now, as the client heard last."""
         return self._producer.leaderless(self.channel.topic)
 
     def withdraw(self, partitions: Collection[int]) -> None:
-        """Gives back records without a key that wait for these partitions and were in no request: `Withdrawn`."""
+        """Takes back records without a key that wait for these partitions and were in no request: `Withdrawn`."""
         for line in [line for partition, line in self._lines.items() if partition in partitions]:
             found = [turn for turn in line.waiting if turn.record.key is None and not turn.over.done()]
             if found:
@@ -108,7 +108,7 @@ class ChannelSender:
                 turn.taken, quiet_since = True, self._quiet_since
                 self._one_less()
                 self._quiet_since = quiet_since  # nobody heard from the cluster
-                turn.over.set_exception(Withdrawn(f"channel {self.channel.id} was not asked to take it"))
+                turn.over.set_exception(Withdrawn(f"channel {self.channel.id} was never sent the record"))
             self._producer.withdraw(line.where)
 
     def cluster_id(self) -> str:
@@ -116,7 +116,7 @@ class ChannelSender:
         return self._producer.cluster_id()
 
     def forgive(self, now: float) -> None:
-        """Counts its silence anew from `now`, on `Clock.elapsed`."""
+        """Counts the channel's silence anew from `now`, on `Clock.elapsed`."""
         self._quiet_since = now
 
     def offer(self, record: Pending, partition: int) -> bool:
@@ -166,7 +166,7 @@ class ChannelSender:
             self._host.tasks.spawn(self._move(line), f"line-{self.channel.id}/{partition}")
 
     async def prepared(self) -> None:
-        """Waits until the first record need not wait for connections, or never will."""
+        """Waits until the first record need not wait for connections, or until that can never be."""
         await self._prepared.wait()
 
     async def idle(self) -> None:
@@ -174,9 +174,9 @@ class ChannelSender:
         await self._idle.wait()
 
     async def leave(self) -> None:
-        """Leaves the channel: whatever was in flight can no longer be reported as success, and nothing more is sent.
+        """Leaves the channel: nothing in flight is reported as success any more, and nothing more is sent.
 
-        The client's own end, which takes its time while its cluster is frozen, is not waited for: see `ended`.
+        This does not wait for the client to end, which takes long while its cluster is frozen: see `ended`.
         """
         self._left = True
         self._started.set()
@@ -188,7 +188,7 @@ class ChannelSender:
             await asyncio.sleep(0)  # what the client holds fails at once
 
     async def ended(self) -> None:
-        """Waits until the client of a channel that was left is gone."""
+        """Waits until the client of a channel that was left has ended."""
         if self._ending is not None:
             await self._ending.ended()
 
@@ -210,7 +210,7 @@ class ChannelSender:
             raise
 
     async def _go_first(self, line: _Line, record: Pending) -> None:
-        """Nobody waits: hands over at once, and leaves a line that formed meanwhile to a task of its own."""
+        """Hands over at once, because no record waits; a line that forms meanwhile gets a task of its own."""
         line.moving = True
         try:
             await self._hand_over(record, line.where)
@@ -220,7 +220,7 @@ class ChannelSender:
                 self._host.tasks.spawn(self._move(line), f"line-{self.channel.id}/{line.where.partition}")
 
     async def _move(self, line: _Line) -> None:
-        """Hands a line over, as many records a turn of the event loop as the client has room for."""
+        """Hands a line over, in each turn of the event loop as many records as the client has room for."""
         try:
             while line.waiting:
                 turn = line.waiting.popleft()
@@ -275,18 +275,18 @@ class ChannelSender:
     def _finish(self, record: Pending, result: Written | BraidError) -> None:
         quiet_since = self._quiet_since
         self._one_less()
-        if self._left:  # heard, and no longer of interest
+        if self._left:  # received, and no longer needed
             return
         if isinstance(result, Written):
-            self._acknowledged_at = self._quiet_since  # of just now
+            self._acknowledged_at = self._quiet_since  # the failure of just now
             self._acknowledged.bytes += record.size
             self._receipts.take(self._number, result)
-        elif isinstance(result, Withdrawn):  # which is no word from the cluster
+        elif isinstance(result, Withdrawn):  # which is no answer of the cluster
             self._quiet_since = quiet_since
         self._settled(self, record, result)
 
     def _over(self, record: Pending, over: "asyncio.Future[None]") -> None:
-        """A record that nobody waits with was handed over, or refused."""
+        """Counts out a record without a waiting caller that was handed over, or refused."""
         error = None if over.cancelled() else over.exception()
         if isinstance(error, BraidError) and not self._left:
             self._settled(self, record, error)

@@ -1,13 +1,13 @@
-"""Which channels a producer's records are in flight to, and how they move when the route changes.
+"""Sends a producer's records to channels, and moves them to other channels when the route changes.
 
-A planned change of route: the new channels' clients connect while the old channels still carry the records; from then
-on records go by the new route, but those of a key wait for the ones before them that an old channel has yet to
-acknowledge (`KeyHandover`); once the old channels owe nothing they are left, and the revision is acknowledged.
+In a planned change, clients of the new channels connect while the old channels still carry the records. Then records go
+by the new route; a key waits only for its records that an old channel has yet to acknowledge (`KeyHandover`). Once the
+old channels owe nothing they are left, and the revision is acknowledged.
 
-An unplanned change, and the rest of a planned one whose acknowledgements do not come for a while: the lanes concerned
-stop taking records; the old channels are left, after which nothing in flight there can be reported as success, so the
-revision is acknowledged; what was not acknowledged is sent again by the new route, in order; the lanes open. A newer
-route interrupts an older one's change anywhere and the change begins again.
+In an unplanned change, or if acknowledgements of a planned one stay away, the lanes concerned take no records. The old
+channels are left, so nothing in flight there is reported as success, and the revision is acknowledged. Unacknowledged
+records are sent again by the new route, in order, and the lanes open. A newer route interrupts a change, which begins
+anew.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ Settled = Callable[[ChannelSender, Pending, Written | BraidError], None]
 
 
 class Dispatcher:
-    """A producer's senders, one a channel, under the newest route."""
+    """A producer's senders, one for each channel, under the newest route."""
 
     def __init__(
         self,
@@ -55,8 +55,10 @@ class Dispatcher:
         resumed: Callable[[ActiveChannel, Resumption], None],
         acknowledge: Callable[[int], None],
     ) -> None:
-        """`settled` hears the fate of a record once, `left` of each channel that was left and how far its receipts go,
-        `resumed` of logs that went on over another connection, `acknowledge` of each revision whose change is complete.
+        """`settled` is called once with the fate of each record, `acknowledge` with each revision that is complete.
+
+        `left` gets each channel that was left and how far its receipts go; `resumed` gets logs that changed
+        connections.
         """
         self._host = host
         self._kafka = kafka
@@ -87,12 +89,12 @@ class Dispatcher:
         return self._newest
 
     def follow(self, route: RouteTable) -> None:
-        """Takes note of a newer route; `run` moves to it."""
+        """Notes a newer route; `run` moves to it."""
         self._newest = route
         self._changed.set()
 
     def offer(self, record: Pending) -> bool:
-        """Queues a record to its channel, or behind those of its key, unless its caller has to wait; `submit` does."""
+        """Queues a record to its channel, or behind those of its key; False if the caller must use `submit`."""
         gate = self._gates.get(record.lane)
         if gate is None or not gate.is_set() or self._closed:
             return False
@@ -133,9 +135,9 @@ class Dispatcher:
             await race(self._host.tasks, "route-change", self._change, self._changed.wait)
 
     def silent(self, now: float) -> Iterator[tuple[str, str, int, float]]:
-        """Channels that have owed acknowledgements for long: cluster, channel, records in flight, seconds.
+        """Returns channels that have owed acknowledgements for long: cluster, channel, records in flight, seconds.
 
-        Not those that owe only what waits for leaders: their cluster lacks these, and is reached.
+        A channel that owes only records for partitions without a leader is left out: its cluster can be reached.
         """
         for sender in self._senders.values():
             seconds = sender.silent_seconds(now)
@@ -143,47 +145,45 @@ class Dispatcher:
                 yield sender.channel.cluster, str(sender.channel.id), sender.in_flight, seconds
 
     def _wait_for_leaders(self, channel: ChannelId) -> bool:
-        """Whether all that is in flight to a channel is of partitions without a leader."""
+        """Whether everything in flight to a channel is for partitions without a leader."""
         gone = self._placement.gone(channel)
         return bool(gone) and all(record.partition in gone for record in self._outbox.on_channel(channel))
 
     def reach(self, cluster: str, now: float) -> Reach:
-        """Whether a cluster is reached, as far as this producer's records tell."""
+        """Returns whether a cluster can be reached, as far as this producer's records show."""
         senders = [sender for sender in self._senders.values() if sender.channel.cluster == cluster]
         acknowledged = [sender.acknowledged_at for sender in senders if sender.acknowledged_at is not None]
         newest = max(acknowledged, default=None)
         return Reach(None if newest is None else now - newest, sum(sender.in_flight for sender in senders))
 
     def cluster_id(self, channel: ChannelId) -> str:
-        """The own id of the cluster that a channel lies on; empty where it is not known, or was left."""
+        """Returns the own id of the cluster of a channel; empty if it is not known, or the channel was left."""
         sender = self._senders.get(channel)
         return "" if sender is None else sender.cluster_id()
 
     def forgive(self, now: float) -> None:
-        """This process was stopped or busy: what channels owe they owe from now on."""
+        """Counts the silence of all channels anew, because this process was stopped or busy."""
         for sender in self._senders.values():
             sender.forgive(now)
 
     def look_at_refusals(self, now: float) -> None:
-        """Tries channels again that were sealed and are on the route still: after a restore of the store seals are
-        taken off, of which leaders learn one by one, and no newer route says so.
-        """
+        """Tries sealed channels on the route again: a restored store has no seals, and no route says so."""
         for channel, since in self._refusing.items():
             if now - since >= SEALED_RETRY_SECONDS and channel not in self._broken:
                 self._broken[channel] = None
                 self._changed.set()
 
     def look_at_leaders(self) -> None:
-        """Takes note of partitions without a leader: records that may go to any other do so, even those that wait."""
+        """Notes partitions without a leader: records that may go to another partition do so, even those that wait."""
         self._placement.avoid({channel: sender.leaderless() for channel, sender in self._senders.items()})
         lanes = self._route.lanes if self._route is not None else {}
-        for channel, sender in list(self._senders.items()):  # what is withdrawn may open another
+        for channel, sender in list(self._senders.items()):  # withdrawing may open a sender
             gone = self._placement.gone(channel)
             if gone and self._placement.has_leaders(lanes.get(channel.lane, ())):
                 sender.withdraw(gone)
 
     async def close(self) -> None:
-        """Leaves every channel at once, and lets go who waits for a lane."""
+        """Leaves every channel at once, and releases callers that wait for a lane."""
         self._closed = True
         for gate in self._gates.values():
             gate.set()
@@ -224,13 +224,13 @@ class Dispatcher:
         ]
 
     def _carries(self, sender: ChannelSender, route: RouteTable) -> bool:
-        """Whether a channel that is left still acknowledges what it gets."""
+        """Whether a channel that is being left still acknowledges its records."""
         channel = sender.channel.id
         well = channel not in self._broken and channel not in self._refusing
         return route.planned.get(channel, False) and well and not sender.left
 
     def _cross(self, left: Collection[ChannelId]) -> None:
-        """From here on records go by the newest route, in lanes that are open; those of a key one after another."""
+        """Sends records of open lanes by the newest route from now on; those of one key one after another."""
         waiting = [record for record in self._outbox if record.channel is None]  # of a change that was interrupted
         self._crossing.begin([channel for channel in left if self._gate(channel.lane).is_set()], self._outbox)
         for record in waiting:
@@ -238,14 +238,14 @@ class Dispatcher:
                 self._begin(record)
 
     def _end_crossing(self) -> None:
-        """Closes lanes in which records wait for what never came: they are sent again together, in order."""
+        """Closes lanes whose records wait for acknowledgements that never came: all are sent again in order."""
         for record in self._outbox:
             if record.channel is None:
                 self._gate(record.lane).clear()
         self._crossing.end()
 
     async def _prepare(self, route: RouteTable) -> None:
-        """Starts the clients of new channels of lanes in use, and waits for them where the old ones go on meanwhile."""
+        """Starts the clients of new channels of lanes in use; waits for them while the old channels continue."""
         used = {channel.lane for channel in self._senders}
         new = [
             self._sender(route, channel)
@@ -259,7 +259,7 @@ class Dispatcher:
                     await asyncio.gather(*(sender.prepared() for sender in new))
 
     async def _leave(self, sender: ChannelSender, route: RouteTable) -> bool:
-        """Ends what is in flight to a channel; returns whether records must be sent again without an answer."""
+        """Leaves a channel; returns whether records must be sent again because they were not answered."""
         channel = sender.channel.id
         if self._carries(sender, route):
             with contextlib.suppress(TimeoutError):
@@ -278,7 +278,7 @@ class Dispatcher:
         return unsettled
 
     async def _finished(self, sender: ChannelSender) -> None:
-        """Waits until nothing is in flight to a channel, for as long as it acknowledges anything."""
+        """Waits until nothing is in flight to a channel, as long as it acknowledges anything."""
         clock = self._host.clock
 
         def silent_for_too_long_at() -> float:
@@ -290,23 +290,23 @@ class Dispatcher:
                 await within(clock, silent_for_too_long_at, sender.idle)
 
     async def _end(self, sender: ChannelSender) -> None:
-        """Beside everything else: a frozen cluster holds its client's end up, and no record."""
+        """Ends a client in a task of its own: a frozen cluster delays its client's end, but no record."""
         self._ending[sender] = None
         await sender.ended()
         del self._ending[sender]
 
     async def _resend(self, route: RouteTable) -> None:
-        """Sends again what has no channel, oldest first, then opens each lane that has somewhere to go."""
+        """Sends records again that have no channel, oldest first, then opens each lane that has a channel."""
         closed = [lane for lane, gate in self._gates.items() if not gate.is_set() and route.lanes.get(lane)]
-        turns = Turns(self._host.clock)  # the first are on their way while the last are looked at
+        turns = Turns(self._host.clock)  # the first are sent while the last are checked
         for record in [record for record in self._outbox if record.channel is None and record.lane in closed]:
-            if record.future.done():  # its caller was cancelled: nobody would hear of it
+            if record.future.done():  # its caller was cancelled and would not get the result
                 self._outbox.remove(record)
             else:
                 await self._send(record)
             await turns.done()
         for record in [record for record in self._outbox if record.channel is None and record.lane in closed]:
-            self._begin(record)  # it came meanwhile, and goes before whoever comes once the lane is open
+            self._begin(record)  # it came meanwhile, and goes before records that come once the lane is open
         for lane in closed:
             if not any(channel.id in self._refusing for channel in route.lanes[lane]):
                 self._gate(lane).set()
@@ -314,7 +314,7 @@ class Dispatcher:
     # --- one record
 
     def _begin(self, record: Pending) -> None:
-        """Sends a record whose turn it is, and waits for nothing: where it must wait it does so in its channel."""
+        """Sends a record whose turn it is, without waiting: if it must wait, it does so in its channel."""
         if record.future.done():
             self._outbox.remove(record)
             return
@@ -337,7 +337,7 @@ class Dispatcher:
                 self._settle(sender, record, error)
 
     def _placed(self, record: Pending) -> tuple[ChannelSender, int]:
-        """Gives a record its channel; returns who sends it there, and to which partition."""
+        """Chooses a record's channel; returns the sender and the partition."""
         route = self._route
         assert route is not None, "a lane's gate opens with the first route"
         channel, partition = self._placement.choose(route.lanes[record.lane], record.lane, record.key)
@@ -367,7 +367,7 @@ class Dispatcher:
         return sender
 
     def _settle(self, sender: ChannelSender, record: Pending, result: Written | BraidError) -> None:
-        """The fate of a record, or the need to send it elsewhere or again."""
+        """Reports the fate of a record, or sends it elsewhere or again."""
         if isinstance(result, (Written, Invalid, ClusterAccessDenied)):
             self._on_settled(sender, record, result)
             if self._crossing:
@@ -387,7 +387,7 @@ class Dispatcher:
             self._changed.set()
 
     def _go_on(self, freed: Sequence[Pending]) -> None:
-        """Records whose key is owed nothing any more; where their lane is closed they are sent when it opens."""
+        """Sends records whose key is owed nothing more; those of a closed lane are sent when it opens."""
         for record in freed:
             if self._gate(record.lane).is_set():
                 self._begin(record)

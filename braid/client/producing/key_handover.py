@@ -1,6 +1,6 @@
-"""In a planned move, records that wait for those of their key which an old channel has not acknowledged yet. Pure.
+"""In a planned move, records that wait until an old channel has acknowledged the earlier ones of their key. Pure.
 
-Every other record goes by the new route at once: no key waits for another, and a record without a key for none.
+Every other record goes by the new route at once: a key waits for no other key, and a record without a key never waits.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -12,7 +12,7 @@ _Key = tuple[str, bytes]  # with its lane: lanes do not wait for each other
 
 
 class KeyHandover:
-    """From the moment records go by a new route until the channels it dropped owe nothing; true while any owes."""
+    """Tracks the hand-over from a new route's start until the dropped channels owe nothing; true while any owes."""
 
     def __init__(self) -> None:
         self._left: Collection[ChannelId] = ()
@@ -23,7 +23,10 @@ class KeyHandover:
         return bool(self._owed)
 
     def begin(self, left: Collection[ChannelId], unacknowledged: Iterable[Pending]) -> None:
-        """The channels `left` get no more records. Forgets who waited: they are to be asked about again, in order."""
+        """Begins with the channels `left`, which get no more records.
+
+        Forgets waiting records: ask about them again, in order.
+        """
         self.end()
         self._left = left
         for record in unacknowledged:
@@ -32,7 +35,7 @@ class KeyHandover:
                 self._owed[key] = self._owed.get(key, 0) + 1
 
     def takes(self, record: Pending) -> bool:
-        """Whether a new record has to wait; if so it waits here."""
+        """Whether a new record must wait; if so, it waits here."""
         if record.key is None:
             return False
         key = record.lane, record.key
@@ -42,7 +45,7 @@ class KeyHandover:
         return True
 
     def settled(self, record: Pending) -> Sequence[Pending]:
-        """The fate of a record is known. Returns those that waited for no other, in the order they came."""
+        """Notes the fate of a record; returns those that waited for no other, in the order they came."""
         if record.key is None or record.channel not in self._left:
             return ()
         key = record.lane, record.key
@@ -52,7 +55,7 @@ class KeyHandover:
         return self._waiting.pop(key, ()) if owed == 1 else ()
 
     def end(self) -> None:
-        """Nobody waits here any more."""
+        """Forgets every waiting record."""
         self._left = ()
         self._owed.clear()
         self._waiting.clear()

@@ -1,4 +1,4 @@
-"""Which lane a record takes when its sender names none. Pure."""
+"""Rules that choose a record's lane when its sender names none. Pure."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class LaneRule(Protocol):
-    """Says the lane of a record that names none, or None for the stream's default one. Asked once a record.
+    """Chooses the lane of a record that names none, or None for the stream's default one. Asked once a record.
 
     What is sent again, by a failover or a replay, keeps its lane.
     """
@@ -23,7 +23,7 @@ class LaneRule(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Late:
-    """Records whose own time lies so far back go to a lane of their own: what is new does not wait behind them.
+    """Sends records whose own time lies far back to a lane of their own, so that new ones do not wait behind them.
 
     A record without a `timestamp` is of now, and late for nothing.
 
@@ -41,6 +41,6 @@ class Late:
         check_name(self.lane, "lane_rule.lane")
 
     def __call__(self, record: "Outgoing", now_ms: int, /) -> str | None:
-        """The lane of a late record, None for others."""
+        """Returns the lane of a late record, None for others."""
         stamp_ms = record.timestamp
         return self.lane if stamp_ms is not None and now_ms - stamp_ms > self.after_seconds * 1_000 else None

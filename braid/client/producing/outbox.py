@@ -43,7 +43,7 @@ class Pending:
         deadline: float,
         held: int = 0,
     ) -> None:
-        """`held` is what it takes of the outbox's bound."""
+        """`held` is the record's part of the outbox's bound."""
         self.sequence = sequence
         self.lane = lane
         self.key = key
@@ -60,7 +60,7 @@ class Pending:
 
 
 def record_bytes(key: bytes | None, value: bytes | None, headers: Headers) -> int:
-    """What a record weighs, uncompressed: key, value and headers."""
+    """Returns the uncompressed size of a record: key, value and headers."""
     size = len(key or b"") + len(value or b"")
     for name, data in headers:  # every record passes here: no generator
         size += len(name) + len(data)
@@ -68,14 +68,14 @@ def record_bytes(key: bytes | None, value: bytes | None, headers: Headers) -> in
 
 
 def held_bytes(size: int, headers: Headers) -> int:
-    """About what a record of `size` bytes holds of memory until its fate is known, Kafka's client's copy included."""
+    """Estimates the memory held for a record of `size` bytes until its fate is known, with the Kafka client's copy."""
     return int(size * PRODUCER_COPIES) + PRODUCER_RECORD_BYTES + len(headers) * PRODUCER_HEADER_BYTES
 
 
 class Outbox:
-    """Copies in order of sending, and the bound on what they hold of memory.
+    """Copies of unacknowledged records in order of sending, and the bound on their memory.
 
-    Who would pass it waits, first come first served.
+    A sender that would exceed the bound waits; waiting senders are served in their order.
     """
 
     def __init__(self, max_bytes: int) -> None:
@@ -94,7 +94,7 @@ class Outbox:
 
     @property
     def bytes(self) -> int:
-        """What the copies hold."""
+        """The bytes that the copies hold."""
         return self._bytes
 
     def oldest(self) -> Pending | None:
@@ -106,7 +106,7 @@ class Outbox:
         await self._filled.wait()
 
     def try_reserve(self, held: int) -> bool:
-        """Takes `held` bytes when they fit and nobody waits before; False when `reserve` must be asked instead."""
+        """Reserves `held` bytes if they fit and no sender waits; False if `reserve` must be used."""
         if self._closed is not None or self._waiting or not self._fits(held):
             return False
         self._bytes += held
@@ -133,7 +133,7 @@ class Outbox:
         self._bytes += held
 
     def close(self, error: BraidError) -> None:
-        """Takes no more records: whoever waits for room, or asks for some, gets the error."""
+        """Accepts no more records: senders that wait for room, or ask for some, get the error."""
         self._closed = error
         while self._waiting:
             _, waiter = self._waiting.popleft()

@@ -1,4 +1,4 @@
-"""The fate of each record of a producer, told to its caller once: acknowledged, refused, or given up as unknown."""
+"""Reports the fate of each record of a producer to its caller once: acknowledged, refused, or given up as unknown."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -12,7 +12,7 @@ from braid.kernel.ports import Clock, Written
 
 
 class Outcomes:
-    """Takes records out of the outbox, answers their callers, measures how long it took."""
+    """Takes records out of the outbox, answers their callers, and measures how long each took."""
 
     def __init__(self, clock: Clock, outbox: Outbox, stream: str, timeout_seconds: float) -> None:
         """A record's deadline is `timeout_seconds` after it was sent."""
@@ -24,7 +24,7 @@ class Outcomes:
         self._instruments = instruments()
 
     def settled(self, sender: ChannelSender, record: Pending, result: Written | BraidError) -> None:
-        """Kafka acknowledged a record, or refused it for good."""
+        """Settles a record that Kafka acknowledged, or refused for good."""
         if not self._outbox.remove(record) or record.future.done():
             return
         channel = sender.channel
@@ -46,7 +46,7 @@ class Outcomes:
         )
 
     async def submit(self, record: Pending, submit: Callable[[Pending], Awaitable[None]]) -> None:
-        """Lets `submit` hand a record to its channel. Whatever holds it up there ends when the record is given up."""
+        """Runs `submit`, which hands a record to its channel; cancels it when the record is given up."""
         task = asyncio.current_task()
         assert task is not None, "coroutines run in tasks"
         self._submitting[record.sequence] = task
@@ -67,7 +67,7 @@ class Outcomes:
             self._give_up(oldest, f"not acknowledged in {self._timeout_seconds:g} s")
 
     def give_up_all(self, why: str) -> None:
-        """Gives up every record there is."""
+        """Gives up every record in the outbox."""
         for record in list(self._outbox):
             self._give_up(record, why)
 
@@ -87,7 +87,7 @@ class Outcomes:
                 self._submitting[record.sequence].cancel()
 
     def _measure(self, topic: str, cluster: str, record: Pending, result: Written | BraidError | None) -> None:
-        """Counts one record whose fate is known, or given up (None)."""
+        """Measures one record whose fate is known, or that was given up (None)."""
         assert self._instruments is not None, "somebody measures"
         error = "" if isinstance(result, Written) else type(result).__name__ if result else DeliveryUnknown.__name__
         attributes = operation("send", "send", topic, cluster, error=error)

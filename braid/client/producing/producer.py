@@ -1,7 +1,7 @@
-"""The producer: sends records to a stream, wherever the stream is, and reports only what a broker acknowledged.
+"""The producer: sends records to a stream wherever it is, and reports only what a broker acknowledged.
 
-Its own copy of a record is kept until the record's fate is known, so that a change of route can send it again. The
-movement between channels is the `dispatcher`'s business; here is what an application calls.
+It keeps its own copy of a record until the record's fate is known, so that a change of route can send it again. The
+`dispatcher` moves records between channels; this module has what an application calls.
 """
 
 import asyncio
@@ -48,7 +48,7 @@ class Producer:
         zone: str,
         settings: ProducerSettings,
     ) -> None:
-        """`open_routes` gets this producer's id, who hears of routes and who of a refusal."""
+        """`open_routes` gets this producer's id, its listener for routes, and what to call when it is refused."""
         self.stream = stream
         self.id = host.ids.ulid()
         self._host = host
@@ -107,17 +107,17 @@ class Producer:
 
     @property
     def buffered_bytes(self) -> int:
-        """What the copies of unacknowledged records hold of memory: what `max_buffer_bytes` bounds."""
+        """Memory that the copies of unacknowledged records hold; `max_buffer_bytes` bounds it."""
         return self._outbox.bytes
 
     @property
     def refused(self) -> bool:
-        """Whether it will never send again, and every call says why."""
+        """Whether it will never send again; every call then raises the reason."""
         return self._refusal is not None
 
     @property
     def max_record_bytes(self) -> int:
-        """What the stream takes: key, value and headers of a record."""
+        """The stream's bound on a record: key, value and headers."""
         return self._moves.route.max_record_bytes
 
     async def send(
@@ -162,7 +162,7 @@ class Producer:
     async def send_dead_letter(
         self, value: bytes | None, key: bytes | None, headers: Headers, timestamp_ms: int
     ) -> Receipt:
-        """Sends a copy to the dlq lane; its further headers may pass the stream's `max_record_bytes`."""
+        """Sends a copy to the dlq lane; its added headers may exceed the stream's `max_record_bytes`."""
         outgoing = Outgoing(value, key, DLQ_LANE, None, timestamp_ms)
         return await self._send(outgoing, list(headers), None, headroom_bytes=DEAD_LETTER_HEADERS_BYTES_MAX)
 
@@ -255,7 +255,7 @@ class Producer:
     async def _queued(
         self, outgoing: Outgoing, headers: list[tuple[str, bytes]], id: str | None, *, headroom_bytes: int = 0
     ) -> Pending:
-        """Makes our copy of a record, waiting while the buffer is full, and hands it to its channel."""
+        """Copies a record, waiting while the buffer is full, and hands it to its channel."""
         self._check_open()
         route = self._moves.route
         now_ms = self._host.clock.now_ms()
@@ -288,7 +288,10 @@ class Producer:
         return record
 
     def _checked(self, lane: str) -> str:
-        """A lane that it may write to. Raises `Invalid`: channels of others do not wait for its acknowledgements."""
+        """Returns a lane that the producer may write to.
+
+        Raises `Invalid` for another, whose channels do not wait for it.
+        """
         lanes = self._settings.lanes
         if lanes and lane not in lanes:
             raise Invalid(f"this producer writes to {', '.join(lanes)} only, not to {lane}", field="lane")
@@ -301,7 +304,7 @@ class Producer:
             raise Invalid("the producer is closed", remedy="send within its context")
 
     def _complete(self, headers: list[tuple[str, bytes]], identity: str, lane: str, now_ms: int) -> None:
-        """Adds Braid's own headers, and the trace's, where they are not given already."""
+        """Adds Braid's own headers and the trace's, unless they are given already."""
         if now_ms != self._ingested_ms:
             self._ingested_ms, self._ingested = now_ms, (INGESTED_HEADER, b"%d" % now_ms)
         own = [(ID_HEADER, identity.encode()), self._ingested, (LANE_HEADER, lane.encode())]
@@ -315,11 +318,11 @@ class Producer:
     # --- routes and time
 
     def _spawn(self, run: Run, name: str) -> Task:
-        """Runs a task the producer cannot live without."""
+        """Runs a task that the producer cannot do without."""
         return watched(self._host.tasks, run, name, self._died)
 
     def _died(self, error: BraidError) -> None:
-        """Every send from now on says so; who waits already need not wait for what nobody brings about any more."""
+        """Makes every later send fail with the error, and releases callers that wait already."""
         self._on_refused(error)
         self._outbox.close(error)
         self._outcomes.give_up_all(str(error))
@@ -382,7 +385,7 @@ def _listed(headers: Mapping[str, bytes] | None) -> list[tuple[str, bytes]]:
 
 
 async def _all_settled(futures: Sequence[asyncio.Future[Receipt]]) -> None:
-    """Waits until every future is done, without a callback for each: most are by the time one was waited for."""
+    """Waits until every future is done, without a callback for each: most are done after the first wait."""
     try:
         for future in futures:
             if not future.done():

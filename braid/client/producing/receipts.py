@@ -1,4 +1,7 @@
-"""How far a producer's receipts of one channel go, and where its log may have been cut (`kernel/resumptions`). Pure."""
+"""A producer's receipts of one channel: how far they go, and where the log may have been cut (`kernel/resumptions`).
+
+Pure.
+"""
 
 from collections.abc import Callable, Mapping
 
@@ -25,11 +28,11 @@ class _Run:
         self.starts = [Stretch(written.offset, -1, written.sequence)]  # the newest one has no end yet
 
     def follows(self, sender: int, written: Written) -> bool:
-        """Whether an acknowledgement came over the same connection."""
+        """Whether an acknowledgement came over this run's connection."""
         return written.connection == self.connection and sender == self.sender
 
     def precedes(self, written: Written) -> bool:
-        """Whether a record was sent after all of these, as far as sequences or another client of Kafka's tell."""
+        """Whether a record was sent after all of these, as far as sequences or another Kafka client show."""
         if self.producer < 0 or written.producer != self.producer:
             return self.producer < 0 or not written.again
         return (written.sequence - self.next_sequence) % SEQUENCES < SEQUENCES // 2
@@ -44,13 +47,16 @@ class _Run:
             self.first = written.offset
 
     def ended(self, partition: int, resumed: int) -> Resumption:
-        """What is told of it once the log went on."""
+        """Returns the report about this run, once the log continued."""
         first = self.first if self.first >= 0 else self.next - 1
         stretches = (*self.starts[:-1], self.starts[-1]._replace(next=self.next)) if self.producer >= 0 else ()
         return Resumption(partition, first, self.next, resumed, self.producer, stretches)
 
     def _begin(self, written: Written) -> None:
-        """Begins another stretch. Of too many every second of the older half is forgotten, never the first."""
+        """Begins another stretch.
+
+        If there are too many, every second one of the older half is forgotten, never the first.
+        """
         self.starts[-1] = self.starts[-1]._replace(next=self.next)
         self.starts.append(Stretch(written.offset, -1, written.sequence))
         if len(self.starts) > STRETCHES_MAX:
@@ -59,10 +65,10 @@ class _Run:
 
 
 class Receipts:
-    """Of one channel, over all clients that a producer opened for it."""
+    """The receipts of one channel, over all clients that a producer opened for it."""
 
     def __init__(self, resumed: Callable[[Resumption], None] | None = None) -> None:
-        """`resumed` hears of each partition whose log may have been cut before it went on."""
+        """`resumed` is called with each partition whose log may have been cut before it continued."""
         self._resumed = resumed
         self._senders = 0
         self._runs: dict[int, _Run] = {}
@@ -74,12 +80,15 @@ class Receipts:
         return self._next
 
     def new_sender(self) -> int:
-        """A number for a client of its own, whose connections are none of those before."""
+        """Returns a number for a new client, which shares no connection with earlier ones."""
         self._senders += 1
         return self._senders
 
     def take(self, sender: int, written: Written) -> None:
-        """A record was acknowledged. A broker that forgot where a repeated one lies says -1, which tells nothing."""
+        """Notes an acknowledged record.
+
+        A broker that forgot the offset of a repeated record says -1, which tells nothing.
+        """
         partition, offset = written.partition, written.offset
         if offset < 0:
             return
@@ -104,20 +113,20 @@ class Receipts:
 
 
 class ReceiptsByLog:
-    """Receipts of the logs in use, and of the last ones that were left.
+    """Receipts of the logs in use, and of the logs that were left last.
 
     A store that is restored from a backup leads producers back to a channel they had left; what its cluster lost
     meanwhile is known by the receipts from before.
     """
 
     def __init__(self, resumed: Callable[[ActiveChannel, Resumption], None]) -> None:
-        """`resumed` hears of each log that may have been cut before it went on."""
+        """`resumed` is called with each log that may have been cut before it continued."""
         self._resumed = resumed
         self._used: dict[_Log, Receipts] = {}
         self._left: dict[_Log, Receipts] = {}
 
     def use(self, channel: ActiveChannel) -> Receipts:
-        """Returns the receipts of a channel's log; if producers had left it, the ones from before."""
+        """Returns the receipts of a channel's log; if the producer had left it, the earlier ones."""
         log = (channel.id, channel.place)
         receipts = self._used.get(log) or self._left.pop(log, None)
         if receipts is None:

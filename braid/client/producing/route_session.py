@@ -1,4 +1,4 @@
-"""A producer's session with the registry: receives routes, acknowledges revisions, says whether clusters are reached.
+"""A producer's session with the registry: receives routes, acknowledges revisions, reports on clusters.
 
 The session outlives connections and registry leaders; cut off from the registry, the producer keeps its last route.
 """
@@ -33,34 +33,34 @@ class Reach(NamedTuple):
 
 
 class RouteSource(Protocol):
-    """Where a producer's routes come from: `RouteSession` over a registry, or a test's own."""
+    """The source of a producer's routes: `RouteSession` over a registry, or a test's own."""
 
     async def run(self) -> None:
         """Follows the route until cancelled."""
         ...
 
     def asks(self, reach: Callable[[str], Reach]) -> None:
-        """Names who knows whether a cluster is reached, for when the registry doubts it."""
+        """Registers the function that says whether a cluster is reached, for when the registry doubts it."""
         ...
 
     def left(self, channel: ActiveChannel, next_offsets: Mapping[int, int]) -> None:
-        """Nothing more goes to a channel: by partition, the offset after the last one acknowledged there."""
+        """Notes that nothing more goes to a channel: by partition, the offset after the last one acknowledged there."""
         ...
 
     def resumed(self, channel: ActiveChannel, resumption: Resumption) -> None:
-        """A partition's log went on over another connection: it may have lost its end in between."""
+        """Notes that a partition's log continued over another connection: it may have lost its end in between."""
         ...
 
     async def told(self) -> None:
-        """Waits until all that `left` and `resumed` were given is told."""
+        """Waits until everything given to `left` and `resumed` was sent."""
         ...
 
     def acknowledge(self, revision: int) -> None:
-        """Nothing is in flight any more to what this revision dropped."""
+        """Acknowledges a revision: nothing is in flight any more to channels that it dropped."""
         ...
 
     def report(self, cluster: str, channel: str, count: int, reason: str) -> None:
-        """Sends to a cluster go wrong."""
+        """Reports that sends to a cluster fail."""
         ...
 
 
@@ -75,7 +75,7 @@ class RouteSession:
         on_route: Callable[[RouteTable], None],
         on_refused: Callable[[BraidError], None],
     ) -> None:
-        """`hello` says who watches what; `on_refused` hears of an error that trying again cannot mend."""
+        """`hello` names the producer and its stream; `on_refused` is called with an error that no retry can mend."""
         self._host = host
         self._registry = registry
         self._hello = hello
@@ -111,7 +111,7 @@ class RouteSession:
         self._reach = reach
 
     def left(self, channel: ActiveChannel, next_offsets: Mapping[int, int]) -> None:
-        """Tells the registry how far the producer's receipts on a channel go, and again whenever it says hello."""
+        """Tells the registry how far the producer's receipts of a channel go, and again with every hello."""
         name, (cluster, topic) = str(channel.id), channel.place
         told = wire.ChannelLeft(channel=name, next_offsets=next_offsets, cluster=cluster, topic=topic)
         for before in [each for each in self._hello.left if _is_of(each, channel)]:  # it broke, and was used again
@@ -124,7 +124,7 @@ class RouteSession:
         self._send(wire.WatchRoutesRequest(channel_left=told))
 
     def resumed(self, channel: ActiveChannel, resumption: Resumption) -> None:
-        """Tells the registry of a log that may have lost its end, and again whenever it says hello."""
+        """Tells the registry of a log that may have lost its end, and again with every hello."""
         told = wire.Resumption(
             partition=resumption.partition,
             first_offset=resumption.first,
@@ -156,16 +156,16 @@ class RouteSession:
         self._send(self._resuming)
 
     async def told(self) -> None:
-        """Waits until the registry was sent all of that; there may be none to send it to."""
+        """Waits until all of that was sent to the registry; there may be no registry to send it to."""
         await self._told.wait()
 
     def acknowledge(self, revision: int) -> None:
-        """Tells the registry that nothing is in flight any more to what this revision dropped."""
+        """Tells the registry that nothing is in flight any more to channels which this revision dropped."""
         self._hello.revision = revision
         self._send(wire.WatchRoutesRequest(acknowledged=wire.RouteAcknowledged(revision=revision)))
 
     def report(self, cluster: str, channel: str, count: int, reason: str) -> None:
-        """Tells the registry that sends to a cluster go wrong."""
+        """Tells the registry that sends to a cluster fail."""
         errors = wire.SendErrors(cluster=cluster, channel=channel, count=count, reason=reason)
         self._send(wire.WatchRoutesRequest(send_errors=errors))
 
@@ -241,5 +241,5 @@ async def _next(call: DuplexCall, silence_seconds: float | None) -> object | Non
 
 
 def _is_of(told: wire.ChannelLeft | wire.LogResumed, channel: ActiveChannel) -> bool:
-    """Whether this is about a channel, and about no other of its name."""
+    """Whether a report is about this channel, and not about another of its name."""
     return told.channel == str(channel.id) and (told.cluster, told.topic) == channel.place

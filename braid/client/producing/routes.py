@@ -1,4 +1,4 @@
-"""Where a record goes, given a route: lane → channel → partition. Pure, so every producer chooses alike.
+"""Chooses where a record goes by a route: from lane to channel to partition. Pure, so every producer chooses alike.
 
 Keyed records: the channel by weighted rendezvous hashing (Thaler & Ravishankar 1998; logarithmic weights as in
 draft-ietf-bess-weighted-hrw), the partition by Kafka's murmur2. Keyless records stick to one partition for a while, as
@@ -35,7 +35,7 @@ class ActiveChannel:
 
     @property
     def place(self) -> tuple[str, str]:
-        """Its cluster and topic. After a restore of the store another channel may have its name."""
+        """The channel's cluster and topic. After a restore of the store another channel may have its name."""
         return self.cluster, self.topic
 
 
@@ -61,7 +61,7 @@ class RouteTable:
 
     @classmethod
     def of(cls, route: Route) -> Self:
-        """Reads the wire form."""
+        """Reads a route from its message."""
         clusters = {cluster.name: cluster for cluster in route.clusters}
         return cls(
             stream=route.stream,
@@ -73,7 +73,7 @@ class RouteTable:
         )
 
     def places(self) -> dict[ChannelId, tuple[str, str]]:
-        """Cluster and topic of each channel."""
+        """The cluster and topic of each channel."""
         return {channel.id: channel.place for lane in self.lanes.values() for channel in lane}
 
     def lane(self, wanted: str | None) -> str:
@@ -107,14 +107,14 @@ def _channel(wire: RouteChannel, clusters: Mapping[str, ClusterAddress]) -> Acti
 
 
 def rendezvous(channels: Sequence[ActiveChannel], key: bytes) -> ActiveChannel:
-    """The channel that carries a key: each wins keys by weight, and a change moves few."""
+    """Chooses the channel that carries a key: each channel wins keys by its weight, and a change moves few keys."""
     if len(channels) == 1:
         return channels[0]
     return max(channels, key=lambda channel: (_score(channel, key), channel.id))
 
 
 def near(channels: Sequence[ActiveChannel], chosen: ActiveChannel, zone: str) -> Sequence[ActiveChannel]:
-    """Those in the producer's zone that weigh what `chosen` does; only `chosen` when it is there, or none is."""
+    """Returns channels in the producer's zone with the weight of `chosen`; only `chosen` if it is there, or none is."""
     if not zone or chosen.zone == zone:
         return (chosen,)
     return [each for each in channels if each.zone == zone and math.isclose(each.weight, chosen.weight)] or (chosen,)
@@ -130,7 +130,7 @@ class StickyChoice:
     """Chooses partitions for the keyless records of one lane; one producer's own state."""
 
     def __init__(self, turn: int, zone: str = "") -> None:
-        """`turn` decides where it starts, so that producers spread; `zone` is the producer's."""
+        """`turn` is where it starts, so that producers spread; `zone` is the producer's."""
         self._turn = turn
         self._zone = zone
         self._bytes = 0
@@ -153,7 +153,7 @@ class StickyChoice:
         return self._chosen
 
     def went(self, size: int) -> None:
-        """A record of `size` bytes went where the choice was."""
+        """Notes that a record of `size` bytes was sent to the chosen partition."""
         self._bytes += size
         if self._bytes >= STICKY_BYTES:
             self._bytes = 0
@@ -163,7 +163,7 @@ class StickyChoice:
     def _choose(
         self, channels: Sequence[ActiveChannel], gone: Mapping[ChannelId, Collection[int]]
     ) -> tuple[ActiveChannel, int]:
-        """By weight among channels, then by zone among equals, in turns among the chosen one's partitions."""
+        """Chooses a channel by weight, then by zone among equals, then the channel's partitions in turns."""
         there = [each for each in channels if len(gone.get(each.id, ())) < each.partitions] or channels
         channel = there[0]
         if len(there) > 1:
@@ -184,7 +184,7 @@ class Placement:
         self._gone: Mapping[ChannelId, Collection[int]] = NOTHING_GONE
 
     def choose(self, channels: Sequence[ActiveChannel], lane: str, key: bytes | None) -> tuple[ActiveChannel, int]:
-        """Where the next record of a lane goes, that has these channels."""
+        """Chooses where the next record of a lane with these channels goes."""
         if key is not None:
             channel = rendezvous(channels, key)
             return channel, partition_of(key, channel.partitions)
@@ -194,23 +194,23 @@ class Placement:
         return sticky.choose(channels, self._gone)
 
     def went(self, lane: str, size: int) -> None:
-        """A record of `size` bytes without a key went where it was chosen to go."""
+        """Notes that a record of `size` bytes without a key was sent to its chosen partition."""
         self._sticky[lane].went(size)
 
     def avoid(self, gone: Mapping[ChannelId, Collection[int]]) -> None:
-        """Partitions without a leader, by channel: from now on records without a key go elsewhere if they can."""
+        """Sets the partitions without a leader, by channel: records without a key avoid them if they can."""
         self._gone = {channel: partitions for channel, partitions in gone.items() if partitions} or NOTHING_GONE
 
     def gone(self, channel: ChannelId) -> Collection[int]:
-        """The partitions of a channel that are avoided."""
+        """Returns the partitions of a channel that are avoided."""
         return self._gone.get(channel, ())
 
     def has_leaders(self, channels: Sequence[ActiveChannel]) -> bool:
-        """Whether a record without a key has anywhere to go that takes it."""
+        """Whether any partition with a leader is left for a record without a key."""
         return any(len(self.gone(each.id)) < each.partitions for each in channels)
 
 
 def _next_there(channel: ActiveChannel, partition: int, gone: Collection[int]) -> int:
-    """The next partition in turn that is not gone; the one whose turn it is when all are."""
+    """Returns the next partition in turn that is not gone; the next in turn if all are."""
     turns = ((partition + each) % channel.partitions for each in range(channel.partitions))
     return next((each for each in turns if each not in gone), partition)

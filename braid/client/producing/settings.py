@@ -1,4 +1,4 @@
-"""What an application may choose about a producer, checked once at the door."""
+"""Settings that an application may choose for a producer, checked when the producer is made."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -12,7 +12,7 @@ COMPRESSIONS: Final = (None, "gzip", "snappy", "lz4", "zstd")
 
 @dataclass(frozen=True, slots=True)
 class ProducerSettings:
-    """Of one producer.
+    """Settings of one producer, as `Mesh.producer` takes them.
 
     Attributes:
         max_buffer_bytes: Bound on the memory that unacknowledged records hold, as estimated: their bytes twice (one

@@ -1,1 +1,1 @@
-"""Reads of ranges, without a group."""
+"""Reads offset ranges and streams without a group."""

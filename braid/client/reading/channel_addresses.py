@@ -1,4 +1,4 @@
-"""Which channels a stream has, and how their clusters are reached: for who reads logs by offset, without leases."""
+"""A stream's channels and how to reach their clusters, for readers of logs by offset, without leases."""
 
 from collections.abc import Sequence
 from typing import Final, NamedTuple

@@ -1,7 +1,7 @@
-"""Reading offset ranges `[start, end)` of single partitions: no group, no lease, nothing committed.
+"""Reads offset ranges `[start, end)` of single partitions: no group, no lease, nothing committed.
 
-A range is known to lie in its log. While the cluster is away, reading waits; when the log turns out not to hold the
-range any more, it says so.
+The caller knows that a range lies in its log. While the cluster is away, reading waits. When the log does not hold the
+range any more, reading raises an error.
 """
 
 import asyncio
@@ -43,28 +43,28 @@ _Fetched = TypeVar("_Fetched", FetchedRecords, FetchedColumns)
 
 
 class Bounds(NamedTuple):
-    """Offsets `[start, end)`: what a log holds, or what is to be read of it."""
+    """Offsets `[start, end)`: the bounds of a log, or of the part to be read."""
 
     start: int
     end: int
 
 
 class RangeRecords(NamedTuple):
-    """What a read brought: records in order, and batches nobody can decode, which whoever goes on has to tell of."""
+    """The result of a read: records in order, and undecodable batches, which the caller must report."""
 
     records: Sequence[KafkaRecord]
     damaged: Sequence[DamagedBatch] = ()
 
 
 class RangeColumns(NamedTuple):
-    """`RangeRecords` as columns, in parts."""
+    """`RangeRecords` as columns, in one or more parts."""
 
     parts: Sequence[RecordColumns]
     damaged: Sequence[DamagedBatch] = ()
 
 
 class RangeReader:
-    """Reads ranges of one cluster, one after another; several small ones side by side, while nothing is odd about them.
+    """Reads ranges of one cluster, one after another, or several small ones at once.
 
     Attributes:
         left: What is not read yet of the ranges that are read side by side.
@@ -85,12 +85,12 @@ class RangeReader:
         self._started = asyncio.Event()
         self._at = TopicPartition("", 0)
         self._position = self._end = 0
-        self._passed: list[DamagedBatch] = []  # places without a batch that were not told of yet
+        self._passed: list[DamagedBatch] = []  # offsets without a batch that were not reported yet
         self._moved_at = self._noticed_at = self._diagnosed_at = 0.0
         self._short_since: float | None = None
 
     def begin(self, partition: TopicPartition, start: int, end: int) -> None:
-        """Turns to a range; what is left of those before is forgotten."""
+        """Starts a range; the rest of earlier ranges is forgotten."""
         self._turn()
         self._at, self._position, self._end = partition, start, end
         self._moved_at = self._noticed_at = self._diagnosed_at = self._host.clock.elapsed()
@@ -100,7 +100,7 @@ class RangeReader:
             self._fetcher.assign({partition: start})
 
     def begin_together(self, ranges: Mapping[TopicPartition, Bounds]) -> None:
-        """Turns to several ranges at once, for `read_together`; what is left of those before is forgotten."""
+        """Starts several ranges at once, for `read_together`; the rest of earlier ranges is forgotten."""
         self._turn()
         self.left = {partition: bounds for partition, bounds in ranges.items() if bounds.start < bounds.end}
         self._beside = set(self.left)
@@ -108,11 +108,11 @@ class RangeReader:
 
     @property
     def position(self) -> int:
-        """Everything of the range below this was returned."""
+        """Everything in the range below this offset was returned."""
         return self._position
 
     async def read(self, max_records: int) -> RangeRecords | None:
-        """What comes next in the range, never nothing; None at its end.
+        """Returns the next records of the range, never an empty result; None at the range's end.
 
         Raises:
             OffsetOutOfRange: the log does not reach down or up to what is left of the range.
@@ -131,7 +131,7 @@ class RangeReader:
         return None
 
     async def read_columns(self, max_records: int, names: Sequence[str]) -> RangeColumns | None:
-        """As `read`, as columns with the headers of these names."""
+        """As `read`, but returns columns with the headers of these names."""
         while (
             fetched := await self._next(lambda: self._fetcher.fetch_columns(max_records, _WAIT_SECONDS, names))
         ) is not None:
@@ -142,10 +142,10 @@ class RangeReader:
         return None
 
     async def read_together(self, max_records: int) -> Sequence[tuple[TopicPartition, RangeRecords]]:
-        """What one fetch brings of the ranges begun together.
+        """Returns what one fetch brings of the ranges that were begun together.
 
-        Nothing when all are read, and as soon as something is odd: no answer, damage, an offset that is not there. What
-        is then `left` is to be read range by range, which finds out.
+        The result is empty when all are read, and as soon as something is wrong: no answer, damage, or an offset that
+        is not there. Then read the rest (`left`) range by range, which finds the cause.
         """
         found = []
         for bounds, each in await self._next_together(lambda: self._fetcher.fetch(max_records, _WAIT_SECONDS)):
@@ -156,7 +156,7 @@ class RangeReader:
     async def read_columns_together(
         self, max_records: int, names: Sequence[str]
     ) -> Sequence[tuple[TopicPartition, RangeColumns]]:
-        """As `read_together`, as columns with the headers of these names."""
+        """As `read_together`, but returns columns with the headers of these names."""
         found = []
         for bounds, each in await self._next_together(
             lambda: self._fetcher.fetch_columns(max_records, _WAIT_SECONDS, names)
@@ -166,13 +166,13 @@ class RangeReader:
         return found
 
     async def bounds(self, partition: TopicPartition) -> Bounds:
-        """What the log holds now. Raises `ClusterUnavailable`, `NotFound`."""
+        """Returns the log's present bounds. Raises `ClusterUnavailable`, `NotFound`."""
         start = (await self._admin.offsets_at({partition: OffsetAt.EARLIEST}))[partition]
         end = (await self._admin.offsets_at({partition: OffsetAt.LATEST}))[partition]
         return Bounds(start, end)
 
     async def close(self) -> None:
-        """Frees connections."""
+        """Frees the reader's connections."""
         if self._starting is not None:
             self._starting.cancel()
             await self._starting.ended()
@@ -190,7 +190,7 @@ class RangeReader:
         self._started.set()
 
     async def _is_started(self) -> bool:
-        """Whether the client is there; waits for it as long as for a fetch."""
+        """Whether the client is started; waits for it as long as for a fetch."""
         if not self._started.is_set():
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_WAIT_SECONDS):
@@ -200,7 +200,7 @@ class RangeReader:
     async def _next_together(
         self, fetch: Callable[[], Awaitable[Sequence[_Fetched]]]
     ) -> Sequence[tuple[Bounds, _Fetched]]:
-        """Sound parts of what the next fetch brings, each with what was left of its range before it."""
+        """Returns sound parts of the next fetch, each with what was left of its range before it."""
         if not self._beside or not await self._is_started():
             return []
         fetched: Sequence[_Fetched] = []
@@ -222,7 +222,7 @@ class RangeReader:
         return found
 
     async def _next(self, fetch: Callable[[], Awaitable[Sequence[_Fetched]]]) -> Sequence[_Fetched] | None:
-        """What the next fetch brings, perhaps nothing; None at the end of the range."""
+        """Returns what the next fetch brings, perhaps nothing; None at the end of the range."""
         if self._position >= self._end:
             return None
         try:
@@ -264,11 +264,11 @@ class RangeReader:
         return [*passed, *(batch for each in fetched for batch in each.damaged if batch.first_offset < self._end)]
 
     def _is_lasting(self) -> bool:
-        """Whether the place in hand was no batch for so long that no passing fault of a broker explains it."""
+        """Whether the present offset has held no batch for so long that no passing fault of a broker explains it."""
         return self._host.clock.elapsed() - self._moved_at > SPARK_NO_BATCH_SECONDS
 
     def _pass_damage(self, error: ClusterUnavailable) -> None:
-        """Goes on behind a place that holds no batch at all, one offset at a time: waiting would not mend it."""
+        """Passes one offset at which no batch can be read, because waiting would not help."""
         at = self._position
         self._position += 1
         self._moved_at = self._diagnosed_at = self._noticed_at = self._host.clock.elapsed()
@@ -278,13 +278,13 @@ class RangeReader:
         self._passed.append(DamagedBatch(at, at, error.message, 0, 0, self._host.clock.now_ms()))
 
     async def _waited(self) -> None:
-        """Nothing came: says so now and then, looks whether there is anything to wait for, gives up in the end."""
+        """Handles a fetch without records: logs it now and then, checks that the range exists, gives up in the end."""
         now = self._host.clock.elapsed()
         where = f"{self._at.topic} partition {self._at.partition} on cluster {self._name}"
         if now - self._moved_at > self._wait_seconds:
             raise ClusterUnavailable(
                 f"{where} could not be read from offset {self._position} for {self._wait_seconds:g} s",
-                remedy="mend the cluster and restart the query, or raise the option clusterWaitSeconds",
+                remedy="repair the cluster and restart the query, or raise the option clusterWaitSeconds",
             )
         if now - self._noticed_at > SPARK_WAIT_NOTICE_SECONDS:
             _log.warning("waiting for %s, offset %d, since %.0f s", where, self._position, now - self._moved_at)
@@ -293,7 +293,7 @@ class RangeReader:
             await self._diagnose()
 
     async def _diagnose(self) -> None:
-        """Raises when the cluster answers and the log does not hold what is left of the range."""
+        """Raises if the cluster answers and the log does not hold the rest of the range."""
         self._diagnosed_at = self._host.clock.elapsed()
         try:
             if self._at.topic not in await self._admin.describe_topics([self._at.topic]):
@@ -321,7 +321,7 @@ class RangeReader:
 def open_range_reader(
     name: str, bootstrap: str, security_profile: str, *, client_id: str, zone: str, wait_seconds: float
 ) -> RangeReader:
-    """A reader of a real cluster's ranges. To be called, and used, on one running loop."""
+    """Opens a reader of a real cluster's ranges. Call it, and use the reader, on one running loop."""
     cluster = AioKafka(client_id).cluster(bootstrap, security_profile)
     return RangeReader(system_host(), cluster, name, zone=zone, wait_seconds=wait_seconds)
 
@@ -329,7 +329,7 @@ def open_range_reader(
 async def offsets_of(
     bootstrap: str, security_profile: str, at: Mapping[TopicPartition, OffsetAt | int], *, client_id: str
 ) -> Mapping[TopicPartition, int]:
-    """Offsets in one cluster's logs, as `KafkaAdmin.offsets_at` tells them, over a connection of its own.
+    """Looks up offsets in one cluster's logs, as `KafkaAdmin.offsets_at` does, over a connection of its own.
 
     Raises:
         ClusterUnavailable: no answer in time.
@@ -343,10 +343,10 @@ async def offsets_of(
 
 
 def _is_canary(record: KafkaRecord) -> bool:
-    """See `SEAL_CANARY`: nobody's record."""
+    """Whether a record is a canary, which no application sent: see `SEAL_CANARY`."""
     return record.value == SEAL_CANARY and record.key is None and not record.headers
 
 
 def _below(part: RecordColumns, end: int) -> RecordColumns:
-    """The records below an offset."""
+    """Returns the records below an offset."""
     return part if part.offsets[-1] < end else part.of(slice(part.offsets.searchsorted(end)))

@@ -50,7 +50,7 @@ _READABLE: Final = (CHANNEL_STATE_ACTIVE, CHANNEL_STATE_DRAINING, CHANNEL_STATE_
 
 
 class SeenRecord(NamedTuple):
-    """A record and where it lies."""
+    """A record that was read, and its place."""
 
     stream: str
     lane: str
@@ -142,7 +142,7 @@ class Reader:
         return sum(each.skipped for each in self._clusters.values())
 
     async def take(self, timeout_seconds: float) -> SeenRecord | None:
-        """The next record, or None when none came in time. Records of one partition come in order.
+        """Returns the next record, or None when none came in time. Records of one partition come in order.
 
         Raises:
             NotFound: the stream was deleted; what was read before comes first.
@@ -167,7 +167,7 @@ class Reader:
 
     def _died(self, error: BraidError) -> None:
         self._failure = error
-        with contextlib.suppress(asyncio.QueueFull):  # then nobody waits
+        with contextlib.suppress(asyncio.QueueFull):  # then no record waits
             self._chunks.put_nowait(error)
 
     async def _follow(self) -> None:
@@ -175,19 +175,19 @@ class Reader:
             await self._host.clock.sleep(READER_LOOK_SECONDS)
             try:
                 await self._discover(OffsetAt.EARLIEST)
-            except Unavailable:  # what is known goes on
+            except Unavailable:  # known channels are read on
                 continue
             except BraidError as error:
                 await self._end(error)
                 return
 
     async def _end(self, error: BraidError) -> None:
-        """Nothing more can be read; what was read before is taken first."""
+        """Ends reading with an error, after the records that were read before."""
         self._failure = error
         await self._chunks.put(error)
 
     async def _discover(self, start: OffsetAt | int) -> int:
-        """Begins with channels that are new; returns how many partitions that made."""
+        """Starts to read channels that are new; returns the number of their partitions."""
         found = 0
         for channel in await self._channels():
             if channel.name in self._known or channel.state not in _READABLE or not self._wants(channel.lane):
@@ -229,7 +229,7 @@ class Reader:
 
 
 class _ClusterReading:
-    """Reads partitions of one cluster, whatever the cluster does."""
+    """Reads partitions of one cluster, and waits while the cluster is away."""
 
     def __init__(self, host: Host, cluster: KafkaCluster, chunks: "asyncio.Queue[_Chunk | BraidError]") -> None:
         self._host = host
@@ -245,7 +245,7 @@ class _ClusterReading:
         self.skipped = 0
 
     def add(self, channel: Channel, partition: int, start: OffsetAt | int) -> None:
-        """Reads one more partition."""
+        """Adds a partition."""
         place = TopicPartition(channel.topic, partition)
         self._channels[place] = channel
         self.waiting[place] = start
@@ -269,13 +269,13 @@ class _ClusterReading:
                 return
 
     async def close(self) -> None:
-        """Frees connections."""
+        """Frees the client's connections."""
         await self._fetcher.close()
         await self._admin.close()
 
     async def _place(self) -> None:
-        """Finds where new partitions begin; those whose topic is gone are left out."""
-        asked = dict(self.waiting)  # more may come to wait meanwhile
+        """Finds where new partitions begin; partitions whose topic is gone are left out."""
+        asked = dict(self.waiting)  # more may be added meanwhile
         if not asked:
             return
         existing = await self._admin.describe_topics(sorted({place.topic for place in asked}))

@@ -1,1 +1,1 @@
-"""What an application is given and gives: records, headers, batches."""
+"""The values that applications receive and send: records, headers, batches."""

@@ -1,4 +1,4 @@
-"""Arrow arrays of cells that lie in fetched bytes, made without an object a record."""
+"""Makes Arrow arrays of cells that lie in fetched bytes, without an object for each record."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -18,13 +18,13 @@ _Bytes = NDArray[np.uint8]
 
 
 def binary_of(columns: Sequence[tuple[memoryview, Cells]]) -> pa.Array:
-    """Cells, each in bytes of its own, as one array of `pa.binary`."""
+    """Makes one array of `pa.binary` from cells, each in bytes of its own."""
     taken = [_alike(data, cells) if _are_alike(cells) else _taken(data, cells) for data, cells in columns]
     return taken[0] if len(taken) == 1 else pa.concat_arrays(taken)
 
 
 def as_text(found: pa.Array) -> pa.Array:
-    """ASCII as strings; what is not valid text is replaced."""
+    """Decodes ASCII as strings; bytes that are not valid text are replaced."""
     try:
         return found.cast(pa.string())
     except pa.ArrowInvalid:
@@ -33,7 +33,7 @@ def as_text(found: pa.Array) -> pa.Array:
 
 
 def _are_alike(cells: Cells) -> bool:
-    """Whether all are of one size, or all null."""
+    """Whether all cells are of one size, or all are null."""
     return len(cells.sizes) > 0 and bool((cells.sizes == cells.sizes[0]).all())
 
 
@@ -47,7 +47,7 @@ def _alike(data: memoryview, cells: Cells) -> pa.Array:
 
 
 def _taken(data: memoryview, cells: Cells) -> pa.Array:
-    """Cells and what lies between them make an array over the fetched bytes, of which every second one is taken."""
+    """Makes an array over the fetched bytes: every second element is a cell, the others lie between cells."""
     count = len(cells.sizes)
     edges = np.empty((count, 2), np.int32)
     edges[:, 0] = cells.starts
@@ -60,7 +60,7 @@ def _taken(data: memoryview, cells: Cells) -> pa.Array:
 
 
 class _Shape(NamedTuple):
-    """How a tail is laid out: names of its headers, where their values lie, and which bytes are no value's."""
+    """The layout of a tail: names of its headers, places of their values, and the bytes that belong to no value."""
 
     names: list[str]
     values: list[slice]
@@ -68,7 +68,7 @@ class _Shape(NamedTuple):
 
 
 def header_maps(columns: RecordColumns) -> pa.Array:
-    """The headers of records that were decoded as columns, as `HEADERS`; repeated names stay."""
+    """Returns the headers of records that were decoded as columns, as `HEADERS`; repeated names stay."""
     assert columns.tails is not None, "records that were objects are told of by those"
     sizes = columns.tails.sizes
     edges = [0, *(np.flatnonzero(sizes[1:] != sizes[:-1]) + 1).tolist(), len(sizes)]
@@ -80,7 +80,7 @@ def header_maps(columns: RecordColumns) -> pa.Array:
 
 
 def _of_alike(columns: RecordColumns) -> pa.Array:
-    """Tails of one size: if they differ in nothing but their values, those are cut out of all of them at once."""
+    """Reads tails of one size: if they differ only in their values, those are cut out of all tails at once."""
     assert columns.tails is not None, "see above"
     starts, count, size = columns.tails.starts, len(columns), int(columns.tails.sizes[0])
     tails: _Bytes = pieces_at(columns.data, starts, np.dtype(f"V{size}")).view(np.uint8).reshape(count, size)
@@ -103,12 +103,12 @@ def _of_alike(columns: RecordColumns) -> pa.Array:
 
 @lru_cache(maxsize=REPEATED_COLUMNS_KEPT_MAX)
 def _repeated(names: tuple[str, ...], times: int) -> pa.Array:
-    """Names, all of them again and again."""
+    """Repeats a list of names for each record."""
     return pa.array(names, pa.string()).take(pa.array(np.tile(np.arange(len(names)), times), pa.int64()))
 
 
 def _shape_of(tail: bytes) -> _Shape | None:
-    """None when a header has no value."""
+    """Returns the layout of a tail; None when a header has no value."""
     names, values, fixed = [], [], np.full(len(tail), 0xFF, np.uint8)
     end = len(tail)
     told = cast("list[tuple[str, bytes | None]]", headers_in(tail))
@@ -123,12 +123,12 @@ def _shape_of(tail: bytes) -> _Shape | None:
 
 
 def _width(size: int) -> int:
-    """Bytes of a size as a zigzag varint; zero takes one as well."""
+    """Returns how many bytes a size takes as a zigzag varint; zero takes one as well."""
     return max(1, -(-(size << 1).bit_length() // 7))
 
 
 def _of_any(columns: RecordColumns) -> pa.Array:
-    """Headers of any layout, read one after the other, each of all records at once."""
+    """Reads tails of any layout, one header after another, each of all records at once."""
     names, values = all_headers(columns)
     edges = np.concatenate((np.zeros(1, np.int64), np.cumsum(columns.header_counts))).astype(np.int32)
     if not len(names.starts):

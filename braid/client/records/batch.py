@@ -37,11 +37,11 @@ SCHEMA: Final = pa.schema(
 
 
 class Batch:
-    """Records of one partition, in offset order, to be settled row by row: `ack` all or by mask, `retry` the rest."""
+    """Records of one partition as columns, settled row by row: `ack` all or by mask, `retry` the rest."""
 
     def __init__(self, slice_: Slice[Any]) -> None:
         self._work: Delivery = slice_.work
-        self.raw = slice_  # as it was fetched
+        self.raw = slice_  # the fetched records
         self._open = np.ones(len(slice_), np.bool_)
 
     def __len__(self) -> int:
@@ -49,7 +49,7 @@ class Batch:
 
     @cached_property
     def records(self) -> pa.RecordBatch:
-        """The rows as a `pyarrow.RecordBatch` of schema `SCHEMA`; built when first asked for."""
+        """The rows as a `pyarrow.RecordBatch` of schema `SCHEMA`, built when first asked for."""
         lease, columns = self._work.lease, self.raw.columns
         channel, place = lease.id.channel, lease.topic_partition
         same = _repeated(channel.stream, channel.lane, lease.cluster.name, place.topic, place.partition, len(self))
@@ -58,21 +58,21 @@ class Batch:
 
     @property
     def work(self) -> Delivery:
-        """The work on the lease it came by."""
+        """The work on the batch's lease."""
         return self._work
 
     @property
     def lease(self) -> HeldLease:
-        """The lease it came by, for handlers that take long."""
+        """The batch's lease, for handlers that take long."""
         return HeldLease(self._work)
 
     @property
     def epoch(self) -> int:
-        """The lease epoch they were handed out under: a fencing token for sinks."""
+        """The lease epoch under which the rows were handed out: a fencing token for sinks."""
         return self._work.lease.epoch
 
     def ack(self, mask: Sequence[bool] | pa.Array | None = None) -> None:
-        """Rows are done: all, or those the mask says (a list, NumPy array or Arrow array of booleans).
+        """Acknowledges rows: all, or those in the mask (a list, NumPy array or Arrow array of booleans).
 
         Raises:
             Invalid: the mask has another length than the batch, or more than one dimension.
@@ -83,7 +83,7 @@ class Batch:
         self._work.done_many(self._offsets, chosen, int(self.raw.sizes[chosen].sum()))
 
     def retry(self, after_seconds: float = 0.0) -> None:
-        """Every row that was not acknowledged comes back after a while; counts as an attempt.
+        """Brings every row that was not acknowledged back after a while; counts as an attempt.
 
         Raises:
             Invalid: no record can wait so long; no row is settled then.
@@ -93,11 +93,11 @@ class Batch:
             record.retry(seconds)
 
     def unsettled(self) -> list[Record]:
-        """The rows that were not settled, as records: each is to be settled by itself, no more by this batch."""
+        """Returns the unsettled rows as records, to be settled one by one and no longer by this batch."""
         return [Record(self.raw.rows[at], self._work) for at in np.flatnonzero(self._choose(None)).tolist()]
 
     def abandon(self) -> None:
-        """Its handler was ended from outside: what is not settled is handled by another, here or at the next holder."""
+        """Gives the unsettled rows back because the handler was ended: another handler gets them, here or elsewhere."""
         for record in self.unsettled():
             record.abandon()
 
@@ -107,13 +107,13 @@ class Batch:
         return np.array([row.offset for row in self.raw.rows], np.int64) if columns is None else columns.offsets
 
     def _choose(self, mask: Sequence[bool] | pa.Array | None) -> NDArray[np.bool_]:
-        """Which rows are not settled yet and named by the mask; from now on they count as settled."""
+        """Marks the unsettled rows in the mask as settled, and returns which they are."""
         chosen = self._open if mask is None else self._open & self._named(mask)
         self._open = self._open & ~chosen
         return chosen
 
     def _named(self, mask: Sequence[bool] | pa.Array) -> NDArray[np.bool_]:
-        """The rows a mask names as it is now, whatever is written to it later; null names none."""
+        """Copies the mask as it is now, so that later changes have no effect; null counts as false."""
         given: object = mask.to_numpy(zero_copy_only=False) if isinstance(mask, pa.Array) else mask
         named = np.array(given, np.bool_)
         if named.shape != (len(self),):
@@ -134,10 +134,10 @@ class Batch:
 
 
 class ThreadBatch(Batch):
-    """A batch that is settled from any thread; its rows' fate is decided some time soon."""
+    """A batch that may be settled in any thread; the loop settles it soon afterwards."""
 
     def __init__(self, batch: Batch, tell: Callable[[Callable[[], None]], object]) -> None:
-        """Settles `batch` itself, so that who handed it out knows of it; `tell` runs a function on its loop."""
+        """Wraps `batch`, which is settled itself, so that its consumer knows; `tell` runs a function on its loop."""
         super().__init__(batch.raw)
         self._batch = batch
         self._tell = tell
@@ -176,13 +176,13 @@ def _of_columns(columns: RecordColumns, times: NDArray[np.int64]) -> list[pa.Arr
 
 
 def _times(numbers: NDArray[np.int64]) -> pa.Array:
-    """Milliseconds since the epoch."""
+    """Makes an array of times from milliseconds since the epoch."""
     numbers = np.ascontiguousarray(numbers)
     return pa.Array.from_buffers(SCHEMA.field("timestamp").type, len(numbers), [None, pa.py_buffer(numbers)])
 
 
 def _repeated(stream: str, lane: str, cluster: str, topic: str, partition: int, count: int) -> list[pa.Array]:
-    """The columns that are the same in every row, cut from longer ones that are kept."""
+    """Returns columns whose value is the same in every row, cut from longer ones that are kept."""
     length = 1 << max(0, count - 1).bit_length()
     return [column.slice(0, count) for column in _columns_of_same((stream, lane, cluster, topic, partition), length)]
 

@@ -1,4 +1,4 @@
-"""What Braid's own headers say of records in columns, all at once. Pure."""
+"""Reads Braid's own headers of many records in columns at once. Pure."""
 
 from typing import Final
 
@@ -14,12 +14,12 @@ INGESTED_HEADER: Final = "braid-ts"
 ID_HEADER: Final = "braid-id"
 REPLAY_GROUP_HEADER: Final = "braid-replay-group"  # a replay to the origin is for this group only
 MARKS: Final = (INGESTED_HEADER, REPLAY_GROUP_HEADER)  # the headers that a consumer asks columns for
-_TIME_DIGITS_MAX: Final = 15  # of an ingestion time that is believed
-_FEW: Final = 32  # records, read one by one in less time than together
+_TIME_DIGITS_MAX: Final = 15  # digits of a plausible ingestion time
+_FEW: Final = 32  # up to so many records, reading one by one is faster
 
 
 def ingestion_time(raw: KafkaRecord) -> int:
-    """When a record was sent, ms since the epoch: its `braid-ts` header, else its own timestamp."""
+    """Returns when a record was sent, ms since the epoch: its `braid-ts` header, else its own timestamp."""
     time = raw.timestamp
     for name, text in raw.headers:
         if name == INGESTED_HEADER:
@@ -28,12 +28,12 @@ def ingestion_time(raw: KafkaRecord) -> int:
 
 
 def _milliseconds(text: bytes | None, otherwise: int) -> int:
-    """A header's number; other tools may write anything there, nothing at all included."""
+    """Reads a header's number; None if another tool wrote something else there."""
     return int(text) if text is not None and text.isdigit() and len(text) < 16 else otherwise
 
 
 def ingestion_times(part: RecordColumns, cells: Cells) -> NDArray[np.int64]:
-    """The times that cells say in decimal digits, ms since the epoch; the record's own where one says none."""
+    """Reads times in decimal digits, ms since the epoch; the record's own time if a cell has none."""
     sizes = cells.sizes
     if len(sizes) <= _FEW:
         return _one_by_one(part, cells)
@@ -58,7 +58,7 @@ def _one_by_one(part: RecordColumns, cells: Cells) -> NDArray[np.int64]:
 
 
 def of_other_groups(part: RecordColumns, cells: Cells, group: str) -> NDArray[np.bool_] | None:
-    """Which records are a replay for another group, as the cells say; None when none is."""
+    """Returns which records are a replay for another group; None when none is."""
     named = cells.sizes > 0
     if not named.any():
         return None
@@ -69,7 +69,7 @@ def of_other_groups(part: RecordColumns, cells: Cells, group: str) -> NDArray[np
 
 
 def without_canaries(part: RecordColumns) -> RecordColumns:
-    """The records that somebody sent: see `SEAL_CANARY`."""
+    """Drops the canary records, which no application sent: see `SEAL_CANARY`."""
     alike = part.header_counts == 0
     if not alike.any():
         return part

@@ -1,4 +1,4 @@
-"""What a record asks of whoever handed it out: the work on its lease."""
+"""The port from a record to the work on its lease."""
 
 import asyncio
 from typing import TYPE_CHECKING, NamedTuple, Protocol
@@ -25,7 +25,7 @@ class OwnedLease(NamedTuple):
 
 
 class Failed(NamedTuple):
-    """What a member knows of handlers that failed over one record.
+    """The failures of handlers over one record, as a member knows them.
 
     Attributes:
         first_ms: When first, milliseconds since the epoch.
@@ -37,11 +37,11 @@ class Failed(NamedTuple):
 
 
 class Delivery(Protocol):
-    """Work on one lease under one epoch, as records, batches and those who handle them see it."""
+    """Work on one lease under one epoch, as records, batches and their handlers use it."""
 
     @property
     def lease(self) -> OwnedLease:
-        """What it is work on."""
+        """The lease that is worked on."""
         ...
 
     @property
@@ -56,7 +56,7 @@ class Delivery(Protocol):
 
     @property
     def gone(self) -> asyncio.Event:
-        """Is set once the lease is gone."""
+        """An event that is set once the lease is gone."""
         ...
 
     @property
@@ -71,66 +71,66 @@ class Delivery(Protocol):
 
     @property
     def ended(self) -> bool:
-        """Whether the lease is gone: what is settled from now on changes nothing."""
+        """Whether the lease is gone: settling records then changes nothing."""
         ...
 
     @property
     def crowded(self) -> bool:
-        """Whether records of its lane wait that no handler asked for yet."""
+        """Whether fetched records of its lane wait for a handler."""
         ...
 
     def is_done(self, offset: int) -> bool:
-        """Whether nothing is left to do about a record that was out lately."""
+        """Whether a record that was out lately is settled."""
         ...
 
     def attempts(self, offset: int) -> int:
-        """Failed attempts so far."""
+        """Returns the number of failed attempts so far."""
         ...
 
     def failed(self, offset: int, now_ms: int) -> Failed:
-        """A handler failed over a record, whosever fault it was; returns what is known with it."""
+        """Counts a handler's failure over a record, whatever its cause; returns the record's failures."""
         ...
 
     def done(self, record: "Record") -> None:
-        """The record was processed."""
+        """Marks a record as processed."""
         ...
 
     def done_many(self, offsets: NDArray[np.int64], chosen: NDArray[np.bool_], size: int) -> None:
-        """Those chosen of some records, `size` bytes, were processed."""
+        """Marks chosen records, `size` bytes in all, as processed."""
         ...
 
     def retry(self, record: "Record", after_seconds: float) -> None:
-        """The record is to come back; an attempt failed."""
+        """Brings a record back after a failed attempt."""
         ...
 
     def postpone(self, record: "Record", after_seconds: float | None) -> None:
-        """The record is to come back; at once with None."""
+        """Brings a record back without counting an attempt; at once with None."""
         ...
 
     def reject(self, record: "Record", reason: str) -> None:
-        """The record is skipped in place."""
+        """Skips a record in place."""
         ...
 
     def dead_letter(self, record: "Record", error: BaseException | str) -> None:
-        """The record is to be copied to the dlq lane."""
+        """Has a record copied to the dlq lane."""
         ...
 
     def copied(self, record: "Record") -> None:
-        """The record's copy in the dlq lane was acknowledged, or is of no interest any more."""
+        """Marks a record done: its copy in the dlq lane was acknowledged, or is no longer needed."""
         ...
 
     def uncopied(self, record: "Record", reason: str) -> None:
-        """The record cannot be copied to the dlq lane, ever."""
+        """Rejects a record that can never be copied to the dlq lane."""
         ...
 
     def abandon(self, record: "Record") -> None:
-        """The record's handler was ended: somebody else gets it."""
+        """Gives back a record whose handler was ended."""
         ...
 
     def back(self, record: "Record") -> None:
-        """The record waits for a handler again."""
+        """Queues a record for a handler again."""
         ...
 
     def free(self, size: int) -> None:
-        """Records of so many bytes wait here no longer, and will not be handed out."""
+        """Frees the memory of records that wait here no longer and will not be handed out."""
         ...

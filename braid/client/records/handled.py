@@ -1,4 +1,4 @@
-"""What a handler is called with, and how it is settled from a thread."""
+"""The argument of a handler, and how a thread settles it."""
 
 from collections.abc import Callable
 from functools import partial
@@ -12,19 +12,19 @@ Tell = Callable[[Callable[[], None]], object]
 
 
 class Handled(Protocol):
-    """What a handler is called with: a record or a batch."""
+    """The argument of a handler: a record or a batch."""
 
     @property
     def work(self) -> Delivery:
-        """Whose it is."""
+        """The work on its lease."""
         ...
 
     def ack(self) -> None:
-        """All that was not settled is done."""
+        """Acknowledges everything that is unsettled."""
         ...
 
     def abandon(self) -> None:
-        """All that was not settled is handled by somebody else."""
+        """Gives back everything that is unsettled: another handler gets it."""
         ...
 
 
@@ -32,12 +32,12 @@ X = TypeVar("X", bound=Handled)
 
 
 class ThreadRecord(Record):
-    """A record that is settled from any thread; its fate is decided some time soon."""
+    """A record that may be settled in any thread; the loop settles it soon afterwards."""
 
     __slots__ = ("_record", "_tell")
 
     def __init__(self, record: Record, tell: Tell) -> None:
-        """Settles `record` itself, so that who handed it out knows of it; `tell` runs a function on its loop."""
+        """Wraps `record`, which is settled itself, so that its consumer knows; `tell` runs a function on its loop."""
         super().__init__(record.raw, record.work)
         self._record = record
         self._tell = tell
@@ -52,7 +52,7 @@ class ThreadRecord(Record):
         self._tell(self._record.ack)
 
     def retry(self, after_seconds: float = 0.0) -> None:
-        """See `braid.Record.retry`; what is wrong with the wait is raised here, where somebody hears of it."""
+        """See `braid.Record.retry`; an invalid wait raises here, in the caller's thread."""
         self._tell(partial(self._record.retry, checked_wait(after_seconds)))
 
     def postpone(self, after_seconds: float) -> None:

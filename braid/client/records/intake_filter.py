@@ -1,4 +1,4 @@
-"""Which fetched records are for a group, with what is to be known of each before it waits; all at once. Pure."""
+"""Decides which fetched records are for a group, and measures them before they wait; many at once. Pure."""
 
 from typing import NamedTuple
 
@@ -12,20 +12,20 @@ from braid.kernel.record_columns import RecordColumns
 
 
 def weights_bytes(columns: RecordColumns) -> NDArray[np.int64]:
-    """What each of some fetched records weighs against the bound."""
+    """Returns how many bytes each record counts against the memory bound."""
     pieces = np.maximum(columns.values.sizes, 0) + np.maximum(columns.keys.sizes, 0)
     weights: NDArray[np.int64] = pieces + columns.header_counts * HEADER_OVERHEAD_BYTES + RECORD_OVERHEAD_BYTES
     return weights
 
 
 def content_bytes(columns: RecordColumns, weights: NDArray[np.int64]) -> int:
-    """Of keys and values together, by the weights of the same records."""
+    """Returns the bytes of keys and values in all, given the weights of the same records."""
     beside = int(columns.header_counts.sum()) * HEADER_OVERHEAD_BYTES + len(columns) * RECORD_OVERHEAD_BYTES
     return int(weights.sum()) - beside
 
 
 class Sifted(NamedTuple):
-    """What is left of some records.
+    """The records that a filter lets through, with their times and sizes.
 
     Attributes:
         part: The records, in offset order.
@@ -42,24 +42,24 @@ class Sifted(NamedTuple):
     content: int
 
     def of(self, chosen: NDArray[np.bool_]) -> "Sifted":
-        """Some of them."""
+        """Returns some of the records."""
         if chosen.all():
             return self
         return self._replace(part=self.part.of(chosen), times=self.times[chosen], sizes=self.sizes[chosen])
 
 
 class IntakeFilter:
-    """Of one lease."""
+    """The intake filter of one lease."""
 
     def __init__(self, group: str, where: Where | None, lane: str, salt: int) -> None:
-        """`where` says which records are wanted (None: all); by the `salt` a sample differs from other leases'."""
+        """`where` says which records are wanted (None: all); `salt` makes a lease's sample differ from others'."""
         self._group = group
         self._where = where
         self._lane = lane
         self._salt = salt
 
     def sift(self, part: RecordColumns) -> Sifted:
-        """Leaves out what is no application's, a replay for another group, and what the predicate does not want.
+        """Drops canary records, replays addressed to another group, and records the filter rejects.
 
         Args:
             part: With the headers that `braid_headers.MARKS` names, then those of the predicate.

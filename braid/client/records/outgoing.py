@@ -1,4 +1,4 @@
-"""A record on its way out: as an application gives it, and where it lies once a broker has it."""
+"""A record to be sent, as an application gives it, and its receipt."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
@@ -29,7 +29,7 @@ class Copy(NamedTuple):
 
 
 class Receipt(NamedTuple):
-    """Where an acknowledged record lies."""
+    """The place of an acknowledged record."""
 
     cluster: str
     topic: str

@@ -1,4 +1,4 @@
-"""A record as handlers see it; `batch` has many of them at once."""
+"""A record as handlers see it; `batch` has many at once."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
@@ -17,7 +17,7 @@ from braid.kernel.record_columns import RecordColumns, headers_in, pieces_in
 
 
 class QuarantinedBatch(NamedTuple):
-    """A batch nobody can decode, in place of its records: it is dead-lettered as one record.
+    """A batch that cannot be decoded, in place of its records: it is dead-lettered as one record.
 
     Its offset is that of the first record that is missing; `batch` tells where it ends and why.
     """
@@ -34,34 +34,34 @@ class QuarantinedBatch(NamedTuple):
 
     @property
     def size(self) -> int:
-        """What it weighs against the memory bound, bytes."""
+        """Bytes that it counts against the memory bound."""
         return RECORD_OVERHEAD_BYTES + len(self.batch.raw)
 
     @property
     def offset(self) -> int:
-        """Where it begins."""
+        """The first offset that is missing."""
         return self.batch.first_offset
 
     @property
     def timestamp(self) -> int:
-        """Its newest time, as it says itself."""
+        """The batch's newest time by its own account."""
         return self.batch.timestamp_ms
 
     @property
     def ingested_at(self) -> int:
-        """The same: nobody knows better."""
+        """The same time: nothing better is known."""
         return self.batch.timestamp_ms
 
 
 def missing(damaged: Sequence[DamagedBatch], progress: Progress) -> list[QuarantinedBatch]:
-    """What is missing of batches: an earlier holder may have read one, and done some of it."""
+    """Returns the batches that still miss an offset, from that offset on: an earlier holder may have done some."""
     firsts = [progress.first_wanted(each.first_offset, each.last_offset + 1) for each in damaged]
     found = zip(damaged, firsts, strict=True)
     return [QuarantinedBatch(each._replace(first_offset=first)) for each, first in found if first is not None]
 
 
 class Row(NamedTuple):
-    """A record on its way to a handler, with bytes of its own: it keeps nothing else of what was fetched.
+    """A record on its way to a handler, with its own copy of its bytes; it keeps no other fetched bytes alive.
 
     Attributes:
         told: Its headers, or the bytes they are read from when somebody asks for them.
@@ -88,7 +88,7 @@ _make_row: Final = partial(tuple.__new__, Row)  # `Row._make` takes three times 
 
 
 def rows_of(columns: RecordColumns, times: NDArray[np.int64], sizes: NDArray[np.int64]) -> Iterator[Row]:
-    """Columns as rows, each made when it is asked for; `times` are ingestion times (ms), `sizes` what each weighs."""
+    """Yields rows of columns, each made on demand; `times` are ingestion times (ms), `sizes` weights in bytes."""
     if columns.tails is None:
         keys, values = [raw.key for raw in columns.raws], [raw.value for raw in columns.raws]
         tolds: Sequence[object] = [raw.headers for raw in columns.raws]
@@ -105,7 +105,7 @@ Raw = Row | QuarantinedBatch
 
 
 class HeldLease:
-    """The lease that something was handed out under, as its handler sees it while it works; may be read in any thread.
+    """The lease of a record or batch, as its handler sees it while it works; may be read in any thread.
 
     Attributes are as of now, not as of when it was handed out.
     """
@@ -122,21 +122,21 @@ class HeldLease:
 
     @property
     def epoch(self) -> int:
-        """Of the lease: a fencing token for sinks."""
+        """The lease's epoch: a fencing token for sinks."""
         return self._work.lease.epoch
 
     @property
     def asked_back(self) -> bool:
-        """Whether somebody else is to have it: what is handed out is still this member's to end, soon."""
+        """Whether another member is to get the lease: finish soon what was handed out; it still counts."""
         return self._work.draining or self._work.ended
 
     @property
     def lost(self) -> bool:
-        """Whether it is this member's no more: what is done from now on does not count, and is done again elsewhere."""
+        """Whether the lease is lost: what is done from now on does not count, and is done again elsewhere."""
         return self._work.ended
 
     async def until_lost(self) -> None:
-        """Waits until it is this member's no more."""
+        """Waits until the lease is lost."""
         await self._work.gone.wait()
 
 
@@ -161,7 +161,7 @@ class Record:
 
     @property
     def size(self) -> int:
-        """What it weighs against the memory bound, bytes."""
+        """Bytes that it counts against the memory bound."""
         return self.raw.size
 
     @property
@@ -204,42 +204,45 @@ class Record:
 
     @property
     def stream(self) -> str:
-        """The stream it came by."""
+        """The record's stream."""
         return self.work.lease.id.channel.stream
 
     @property
     def lane(self) -> str:
-        """The lane it came by."""
+        """The record's lane."""
         return self.work.lease.id.channel.lane
 
     @property
     def cluster(self) -> str:
-        """The cluster it lies on."""
+        """The record's cluster."""
         return self.work.lease.cluster.name
 
     @property
     def topic(self) -> str:
-        """The topic it lies in."""
+        """The record's topic."""
         return self.work.lease.topic_partition.topic
 
     @property
     def partition(self) -> int:
-        """The partition it lies in."""
+        """The record's partition."""
         return self.work.lease.topic_partition.partition
 
     @property
     def lease(self) -> HeldLease:
-        """The lease it was handed out under, for handlers that take long."""
+        """The record's lease, for handlers that take long."""
         return HeldLease(self.work)
 
     @property
     def epoch(self) -> int:
-        """The lease epoch it was handed out under: a fencing token for sinks."""
+        """The lease epoch under which the record was handed out: a fencing token for sinks."""
         return self.work.lease.epoch
 
     @property
     def attempt(self) -> int:
-        """1 for the first attempt, over restarts and hand-overs; what was not its fault counts as none."""
+        """The number of this attempt, from 1, over restarts and hand-overs.
+
+        Failures that are not its fault do not count.
+        """
         return self.work.attempts(self.offset) + 1
 
     @property
@@ -248,13 +251,13 @@ class Record:
         return self._settled
 
     def ack(self) -> None:
-        """Done: it will not be delivered to the group again, once committed."""
+        """Acknowledges the record: once committed, the group does not get it again."""
         if not self._settled:
             self._settled = True
             self.work.done(self)
 
     def retry(self, after_seconds: float = 0.0) -> None:
-        """Not now: it comes back after a while and the partition goes on. Counts as an attempt.
+        """Brings the record back after a while; the partition continues. Counts as an attempt.
 
         Raises:
             Invalid: no number of seconds from 0 to `RETRY_AFTER_SECONDS_MAX`; the record is not settled.
@@ -265,28 +268,28 @@ class Record:
             self.work.retry(self, seconds)
 
     def postpone(self, after_seconds: float) -> None:
-        """Not now, through no fault of its own: as `retry`, and counts as no attempt."""
+        """As `retry`, but counts no attempt: the failure is not the record's fault."""
         seconds = checked_wait(after_seconds)
         if not self._settled:
             self._settled = True
             self.work.postpone(self, seconds)
 
     def reject(self, reason: str) -> None:
-        """Not ours: skipped in place, without a copy; the commit envelope states it."""
+        """Skips the record in place, without a copy: it is not for this group. The commit envelope states it."""
         text = text_of(reason)
         if not self._settled:
             self._settled = True
             self.work.reject(self, text)
 
     def dead_letter(self, error: BaseException | str) -> None:
-        """Hopeless: copied to the stream's `dlq` lane, and done once that copy is acknowledged."""
+        """Gives the record up: it is copied to the stream's `dlq` lane, and done once that copy is acknowledged."""
         why = error if isinstance(error, BaseException) else text_of(error)
         if not self._settled:
             self._settled = True
             self.work.dead_letter(self, why)
 
     def abandon(self) -> None:
-        """Its handler was ended from outside: another handler gets it, here or at the next holder."""
+        """Gives the record back because its handler was ended: another gets it, here or at the next holder."""
         if not self._settled:
             self._settled = True
             self.work.abandon(self)

@@ -1,7 +1,7 @@
-"""Records of one partition that wait together, as columns or as rows.
+"""Slices: records of one partition that wait together, as columns or as rows.
 
-Rows are made when they are wanted, few at a time: thousands at once would live long enough to make Python's garbage
-collector look at everything there is, again and again.
+Rows are made when they are wanted, few at a time. Thousands at once would live so long that Python's garbage collector
+scans everything again and again.
 """
 
 from collections import deque
@@ -21,7 +21,7 @@ W = TypeVar("W", bound=Delivery)
 
 
 class Slice(Generic[W]):
-    """Some records of a fetch, the first `index` of which were taken.
+    """Some records of a fetch, of which the first `index` were taken.
 
     Attributes:
         work: Whose they are.
@@ -67,7 +67,7 @@ class Slice(Generic[W]):
         return self._rows
 
     def take(self, count: int) -> Sequence[Row]:
-        """So many records, in order; there are as many."""
+        """Takes so many records, in order; the slice has at least as many."""
         start = self.index
         self.index += count
         if self._rows is not None:
@@ -81,19 +81,19 @@ class Slice(Generic[W]):
         return taken
 
     def put_back(self, rows: Sequence[Row]) -> None:
-        """Those that were taken last are to be taken again."""
+        """Puts the records that were taken last back to the front."""
         self.index -= len(rows)
         if self._rows is None:
             self._back.extendleft(reversed(rows))
 
     @property
     def times(self) -> NDArray[np.int64]:
-        """Ingestion times (ms) of those that were not taken."""
+        """Ingestion times (ms) of records that were not taken."""
         return self._times[self.index :]
 
     @property
     def sizes(self) -> NDArray[np.int64]:
-        """What those that were not taken weigh in memory (bytes)."""
+        """Weights in bytes of records that were not taken."""
         return self._sizes[self.index :]
 
     def rest(self, count: int) -> "Slice[W]":
@@ -113,14 +113,14 @@ class Slice(Generic[W]):
 
 
 def slice_of_rows(work: W, rows: Sequence[Row], *, admitted: bool) -> Slice[W]:
-    """Rows that wait again."""
+    """Makes a slice of rows that wait again."""
     times = np.array([row.ingested_at for row in rows], np.int64)
     sizes = np.array([row.size for row in rows], np.int64)
     return Slice(work, None, times, sizes, rows=rows, admitted=admitted)
 
 
 def below(fetched: FetchedColumns, until: int) -> FetchedColumns:
-    """What a fetch brought of the offsets below `until`."""
+    """Returns the part of a fetch below the offset `until`."""
     if fetched.next_offset <= until:
         return fetched
     parts = [part.of(slice(int(part.offsets.searchsorted(until)))) for part in fetched.parts]
@@ -131,7 +131,7 @@ def below(fetched: FetchedColumns, until: int) -> FetchedColumns:
 def in_order(
     parts: Sequence[RecordColumns], damaged: Sequence[QuarantinedBatch]
 ) -> Iterator[RecordColumns | QuarantinedBatch]:
-    """The parts of a fetch, cut where batches nobody can decode lie between their records, and those batches."""
+    """Yields the parts of a fetch, cut at undecodable batches between their records, and those batches, in order."""
     left = list(damaged)
     for part in parts:
         rest = part

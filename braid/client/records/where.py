@@ -1,4 +1,4 @@
-"""Which records a consumer wants to see, decided on columns before a record becomes an object. Pure."""
+"""The filter of a consumer, applied to columns before a record becomes an object. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -71,12 +71,12 @@ def headers_asked(where: Where | None) -> tuple[str, ...]:
 
 
 def salt_of(lease: LeaseId) -> int:
-    """A partition's own number, the same for all who read it."""
+    """Returns a number of the partition, the same for all its readers."""
     return crc32(str(lease).encode())
 
 
 def chosen_by(where: Where, part: RecordColumns, times: NDArray[np.int64], lane: str, salt: int) -> _Mask:
-    """Which records are to be handed out.
+    """Returns which records are handed out.
 
     Args:
         where: The predicate.
@@ -108,7 +108,7 @@ def _ms(moment: datetime) -> float:
 
 
 def _stands(data: memoryview, cells: Cells, text: bytes, rows: _Mask) -> _Mask:
-    """In which of those rows, whose cells are long enough, a text stands at the beginning."""
+    """Returns which of these rows begin with a text; their cells must be long enough."""
     if text and rows.any():
         found = pieces_at(data, cells.starts[rows], np.dtype(f"V{len(text)}")).view(np.uint8).reshape(-1, len(text))
         rows[rows] = (found == np.frombuffer(text, np.uint8)).all(axis=1)
@@ -116,7 +116,7 @@ def _stands(data: memoryview, cells: Cells, text: bytes, rows: _Mask) -> _Mask:
 
 
 def _mixed(offsets: NDArray[np.int64], salt: int) -> NDArray[np.uint64]:
-    """Each offset as a number of 64 bits that looks drawn by lot."""
+    """Mixes each offset into a number of 64 bits that looks random."""
     mixed = (offsets.astype(np.uint64) + np.uint64(salt)) * _GOLDEN
     for shift, times in _MIXING:
         mixed = (mixed ^ (mixed >> shift)) * times

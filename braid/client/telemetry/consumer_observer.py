@@ -1,6 +1,6 @@
-"""What OpenTelemetry is told of a consumer: `poll` and `commit` at its clusters, `process` around its handlers.
+"""Reports a consumer to OpenTelemetry: `poll` and `commit` at its clusters, `process` around its handlers.
 
-A cluster is watched by standing between the consumer and its port; where nobody watches, nothing stands there.
+A wrapper between the consumer and its Kafka port does this. Without OpenTelemetry there is no wrapper.
 """
 
 from collections import Counter
@@ -34,7 +34,7 @@ _MS_NS: Final = 1_000_000
 
 
 class Observer:
-    """Tells of what one consumer does."""
+    """Reports the work of one consumer."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class Observer:
         found: Instruments | None,
         cluster_id: Callable[[str], str],
     ) -> None:
-        """Of `tracer` and `found` one at least is there; `cluster_id` tells a cluster's own id by its name."""
+        """At least one of `tracer` and `found` is given; `cluster_id` returns a cluster's own id by its name."""
         self._clock = clock
         self._group = group
         self._tracer = tracer
@@ -61,7 +61,7 @@ class Observer:
 
     @contextmanager
     def processing(self, item: Handled) -> Iterator[None]:
-        """Around a handler, or whatever an application does with what it took."""
+        """Wraps a handler, or an application's own work on a record that it took."""
         began, error = self._clock.elapsed(), ""
         try:
             with ExitStack() as stack:
@@ -81,7 +81,7 @@ class Observer:
                 self._instruments.process.record(self._clock.elapsed() - began, attributes)
 
     def polled(self, cluster: str, began: "Moment", counts: Mapping[str, int]) -> None:
-        """A fetch brought so many records by topic."""
+        """Reports a fetch, with its records by topic."""
         for topic, count in counts.items():
             attributes = operation("poll", "receive", topic, cluster, self._group)
             self._operation(f"poll {topic}", began, attributes, count)
@@ -89,7 +89,7 @@ class Observer:
                 self._instruments.consumed.add(count, attributes)
 
     def committed(self, cluster: str, began: "Moment", topics: Iterable[str], error: str) -> None:
-        """A commit was answered, or was not."""
+        """Reports a commit, with its error if it failed."""
         for topic in topics:
             attributes = operation("commit", "settle", topic, cluster, self._group, error)
             self._operation(f"commit {topic}", began, attributes, 0)
@@ -110,12 +110,12 @@ class Observer:
         span.end(self._clock.now_ms() * _MS_NS)
 
     def watch(self, cluster: KafkaCluster, name: str) -> KafkaCluster:
-        """The cluster, with what is told of it."""
+        """Wraps a cluster so that its fetches and commits are reported."""
         return _Watched(self, self._clock, cluster, name)
 
 
 class Moment:
-    """When something began."""
+    """The moment at which something began."""
 
     __slots__ = ("elapsed", "wall_ms")
 
@@ -125,13 +125,13 @@ class Moment:
 
 
 def observer(clock: Clock, group: str, cluster_id: Callable[[str], str]) -> Observer | None:
-    """Who tells of a consumer; None where neither spans nor metrics are set up."""
+    """Returns the observer of a consumer; None if neither spans nor metrics are set up."""
     found, by = instruments(), tracer()
     return None if found is None and by is None else Observer(clock, group, by, found, cluster_id)
 
 
 class _Watched:
-    """A cluster whose fetchers and commits are told of."""
+    """A cluster whose fetches and commits are reported."""
 
     def __init__(self, observer: Observer, clock: Clock, cluster: KafkaCluster, name: str) -> None:
         self._observer = observer

@@ -17,7 +17,7 @@ _PLACE: Final = ("messaging.destination.name", "messaging.consumer.group.name", 
 
 
 class Declared(NamedTuple):
-    """One instrument.
+    """The declaration of one instrument.
 
     Attributes:
         kind: `histogram`, `counter` or `up-down counter`.
@@ -50,15 +50,15 @@ PARKED: Final = Declared(
 )  # fmt: skip
 PARKED_BOUND: Final = Declared(
     "braid.consumer.parked_bound", "up-down counter", "{message}", ("messaging.consumer.group.name",),
-    "So many of a lane may wait; at it a consumer fetches no more of that lane until some are through",
+    "Bound on a lane's records that wait for another attempt; at the bound its fetching pauses",
 )  # fmt: skip
 OVERDUE: Final = Declared(
     "braid.consumer.handlers_overdue", "up-down counter", "{handler}", ("messaging.consumer.group.name",),
-    "Handlers that run on though their time is over: each keeps its slot",
+    "Handlers that still run after their time-out: each keeps its slot",
 )  # fmt: skip
 STOPPED: Final = Declared(
     "braid.consumer.lanes_stopped", "up-down counter", "{lane}", ("messaging.consumer.group.name",),
-    "Lanes that consumers stopped with, for dead letters or by their circuit",
+    "Lanes that consumers have stopped, by the dead-letter limit or the circuit breaker",
 )  # fmt: skip
 HELD_BACK: Final = Declared(
     "braid.consumer.lanes_held_back", "up-down counter", "{lane}", ("messaging.consumer.group.name",),
@@ -67,15 +67,15 @@ HELD_BACK: Final = Declared(
 )  # fmt: skip
 COPYING: Final = Declared(
     "braid.consumer.copying", "up-down counter", "{message}", ("messaging.consumer.group.name",),
-    "Records on their way to the dlq lane; where they become more, it cannot be written",
+    "Records that wait to be copied to the dlq lane; a growing number means it cannot be written",
 )  # fmt: skip
 TRUNCATED: Final = Declared(
     "braid.consumer.commits_truncated", "counter", "{commit}", ("messaging.consumer.group.name",),
-    "Commits that claim less than is done: all of it neither fitted nor could be written beside them",
+    "Commits that claim less than is done: the rest neither fitted nor could be written beside them",
 )  # fmt: skip
 UNSTATED: Final = Declared(
     "braid.consumer.rejected_unstated", "up-down counter", "{message}", ("messaging.consumer.group.name",),
-    "Rejected or expired offsets that the newest commits had no room for: a next holder meets them again",
+    "Rejected or expired offsets that the newest commits had no room for: the next holder gets them again",
 )  # fmt: skip
 CATALOGUE: Final = (
     OPERATION, SENT, CONSUMED, PROCESS, PARKED, PARKED_BOUND, OVERDUE, STOPPED, HELD_BACK, COPYING, TRUNCATED, UNSTATED,
@@ -83,10 +83,10 @@ CATALOGUE: Final = (
 
 
 class Instruments:
-    """Of one meter provider."""
+    """The SDK's instruments of one meter provider."""
 
     def __init__(self, meter: metrics.Meter) -> None:
-        """Makes them."""
+        """Makes the instruments."""
         self.operation = _histogram(meter, OPERATION)
         self.truncated = _counter(meter, TRUNCATED)
         self.unstated = _up_down(meter, UNSTATED)
@@ -102,7 +102,7 @@ class Instruments:
 
 
 class Level:
-    """What one consumer adds to an up-down counter; nothing where nothing is measured."""
+    """One consumer's part of an up-down counter; without a provider it does nothing."""
 
     def __init__(self, counter: metrics.UpDownCounter | None, attributes: Attributes) -> None:
         self._counter = counter
@@ -110,14 +110,14 @@ class Level:
         self._value = 0
 
     def set(self, value: int) -> None:
-        """From now on it is so much."""
+        """Sets this consumer's part."""
         if self._counter is not None and value != self._value:
             self._counter.add(value - self._value, self._attributes)
             self._value = value
 
 
 class Levels:
-    """What one consumer adds to those of its group."""
+    """One consumer's parts of its group's up-down counters."""
 
     def __init__(self, group: str) -> None:
         found, attributes = instruments(), {"messaging.consumer.group.name": group}
@@ -129,7 +129,7 @@ class Levels:
         self.copying = Level(found.copying if found else None, attributes)
 
     def clear(self) -> None:
-        """The consumer is gone."""
+        """Sets all parts to 0, because the consumer is gone."""
         for level in (self.parked, self.parked_bound, self.overdue, self.stopped, self.held_back, self.copying):
             level.set(0)
 
@@ -144,7 +144,7 @@ def instruments() -> Instruments | None:
 
 
 def operation(name: str, kind: str, topic: str, cluster: str, group: str = "", error: str = "") -> dict[str, str]:
-    """The attributes of an operation on a topic; without those that are empty."""
+    """Returns the attributes of an operation on a topic, without empty ones."""
     named = {
         "messaging.system": "kafka",
         "messaging.operation.name": name,

@@ -1,4 +1,4 @@
-"""Spans and W3C trace context by OpenTelemetry's API; where nothing is traced, `tracer` is None and nothing happens."""
+"""Spans and W3C trace context by OpenTelemetry's API; without tracing, `tracer` is None and nothing is done."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -38,13 +38,13 @@ def tracer() -> trace.Tracer | None:
 
 @contextmanager
 def send_span(tracer: trace.Tracer, stream: str) -> Iterator[trace.Span]:
-    """A PRODUCER span; `sent` gives it its name once the topic is known."""
+    """Starts a PRODUCER span; `sent` names it once the topic is known."""
     with tracer.start_as_current_span(f"send {stream}", kind=trace.SpanKind.PRODUCER, attributes=_SENDING) as span:
         yield span
 
 
 class Resending:
-    """The PRODUCER span of a record that is sent once more: in a trace of its own, linked to the span that sent it.
+    """The PRODUCER span of a record that is sent again: a new trace, linked to the span that sent it first.
 
     Attributes:
         headers: The record's, with this span's context instead of that one's.
@@ -60,7 +60,7 @@ class Resending:
         self.headers: Headers = [*kept, *_injected(trace.set_span_in_context(self._span, nowhere))]
 
     def ended(self, outcome: "Receipt | BraidError | None") -> None:
-        """Its fate is known, or nobody waits for it any more (None)."""
+        """Ends the span with the record's fate; None if nobody waits for it any more."""
         if isinstance(outcome, BraidError):
             self._span.set_attribute("error.type", type(outcome).__name__)
         if outcome is None or isinstance(outcome, BraidError):
@@ -71,7 +71,7 @@ class Resending:
 
 
 def sent(span: trace.Span, receipt: "Receipt", cluster_id: str, count: int = 1) -> None:
-    """Says where the record lies, or of so many the first; `cluster_id` is the cluster's own, empty when not known."""
+    """Sets where the record lies, or the first of several; `cluster_id` is the cluster's own, empty if unknown."""
     span.update_name(f"send {receipt.topic}")
     attributes: dict[str, str | int] = {
         "messaging.destination.name": receipt.topic,
@@ -89,7 +89,7 @@ def sent(span: trace.Span, receipt: "Receipt", cluster_id: str, count: int = 1) 
 def process_span(
     tracer: trace.Tracer, group: str, item: Handled, cluster_id: str, asked: Sequence[str]
 ) -> Iterator[None]:
-    """A CONSUMER span around a handler, linked to the spans that sent its records: each once, and not too many.
+    """Starts a CONSUMER span around a handler, linked to the spans that sent its records: each once, within a bound.
 
     `asked` are the headers that were fetched as columns, in their order.
     """
@@ -126,12 +126,12 @@ def process_span(
 
 
 def identified(cluster_id: str) -> dict[str, str]:
-    """The attribute that holds a Kafka cluster's own id; none where it is not known."""
+    """Returns the attribute with a Kafka cluster's own id; none if the id is not known."""
     return {"messaging.kafka.cluster.id": cluster_id} if cluster_id else {}
 
 
 def origins_of(batch: "Batch", asked: Sequence[str]) -> Sequence[_Told]:
-    """The headers that name the spans a batch's records were sent by, each span's once, in order."""
+    """Returns the headers that name the spans which sent a batch's records: each span once, in order."""
     columns = batch.raw.columns
     if columns is None:
         found: Iterable[Sequence[bytes | None]] = (
@@ -144,7 +144,7 @@ def origins_of(batch: "Batch", asked: Sequence[str]) -> Sequence[_Told]:
 
 
 def _pairs(columns: RecordColumns, cells: Sequence[Cells]) -> Iterable[Sequence[bytes | None]]:
-    """What stands in cells, of the records where the first are filled as a trace's are."""
+    """Yields the trace headers of the records that have them, as bytes."""
     there = (cells[0].sizes > 0) & (cells[0].sizes <= TRACE_HEADER_BYTES_MAX)
     return zip(*(pieces_in(columns.data, each.of(there)) for each in cells), strict=True)
 
@@ -155,7 +155,7 @@ def _links(origins: Sequence[_Told]) -> list[trace.Link]:
 
 
 def trace_headers() -> Headers:
-    """The current span's context as record headers; none without one."""
+    """Returns the current span's context as record headers; none without a span."""
     return _injected(None) if trace.get_current_span().get_span_context().is_valid else []
 
 
@@ -166,7 +166,7 @@ def _injected(context: Context | None) -> Headers:
 
 
 def extract_trace(headers: _Told) -> Context:
-    """The context a record was sent under."""
+    """Reads the trace context under which a record was sent."""
     told = {
         name: value.decode("ascii", "replace")
         for name, value in headers

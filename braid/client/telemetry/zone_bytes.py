@@ -17,7 +17,7 @@ OTHERS: Final = "(others)"
 
 
 class ZoneBytes(NamedTuple):
-    """What went one way between this process and a cluster.
+    """Bytes exchanged in one direction between this process and a cluster.
 
     Attributes:
         direction: `sent` (and acknowledged) or `fetched`.
@@ -53,7 +53,7 @@ _tallies: Final[dict[_Key, Tally]] = {}
 
 
 def tally(direction: str, cluster: str, cluster_zone: str, client_zone: str) -> Tally:
-    """Where to count what goes one way between this process and a cluster; the same for the same names."""
+    """Returns the counter for one direction between this process and a cluster; the same for the same names."""
     key = (direction, cluster, cluster_zone, client_zone)
     if key not in _tallies and len(_tallies) >= ZONE_TALLIES_MAX:
         key = (direction, OTHERS, "", "")
@@ -61,7 +61,7 @@ def tally(direction: str, cluster: str, cluster_zone: str, client_zone: str) -> 
 
 
 def zone_bytes() -> list[ZoneBytes]:
-    """What this process has sent to clusters and fetched from them since it began, by direction, cluster and zones."""
+    """Returns the bytes that this process has sent to and fetched from clusters, by direction, cluster and zones."""
     counted = list(_tallies.items())  # at once: readers of metrics have threads of their own
     return [ZoneBytes(*key, each.bytes) for key, each in sorted(counted, key=lambda item: item[0])]
 

@@ -1,1 +1,1 @@
-"""Record batches as bytes: read, decompressed, laid out as columns."""
+"""Record batches in bytes: reading, decompressing, and decoding into columns."""

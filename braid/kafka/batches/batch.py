@@ -1,6 +1,7 @@
 """One batch as it lies in a log: its frame, its checksum, and its records once inflated. Batches may be hostile.
 
-aiokafka reads the records; it is never given a compressed batch, because its own decompressor knows no bound.
+Batches may be hostile. aiokafka reads the records, but never gets a compressed batch, because its own decompressor has
+no bound.
 """
 
 import contextlib
@@ -62,7 +63,7 @@ class NoFrame(Exception):
 
 
 class Unreadable(ValueError):
-    """A batch that is whole and makes no sense."""
+    """A batch that is complete but cannot be read."""
 
 
 class BadChecksum(ValueError):
@@ -70,7 +71,7 @@ class BadChecksum(ValueError):
 
 
 class Frame(NamedTuple):
-    """A batch's place and what its head says, nothing of which is checked."""
+    """The place and the head of a batch, of which nothing is checked."""
 
     raw: memoryview
     magic: int
@@ -94,12 +95,12 @@ class Frame(NamedTuple):
 
     @property
     def codec(self) -> int:
-        """Number of its codec; 0 for none."""
+        """The number of the batch's codec; 0 for none."""
         return self.attributes & CODEC_MASK
 
 
 def read_frame(data: memoryview, at: int) -> Frame | None:
-    """The batch at a place of fetched bytes; None when less than a whole one is left, as brokers may cut the last.
+    """Reads the batch at a place of fetched bytes; None if less than a whole one is left, as brokers may cut the last.
 
     Raises:
         NoFrame: what stands there cannot be the beginning of a batch.
@@ -123,7 +124,7 @@ def read_frame(data: memoryview, at: int) -> Frame | None:
 
 
 def newest_epoch(data: bytes, *, beyond: bool) -> int:
-    """Leader epoch of the first batch of fetched bytes, or of all that lies `beyond` it too; -1 where there is none."""
+    """Returns the leader epoch of the first batch of fetched bytes, or of all `beyond` it too; -1 if there is none."""
     view, at, newest = memoryview(data), 0, -1
     with contextlib.suppress(NoFrame):
         while (frame := read_frame(view, at)) is not None:
@@ -135,7 +136,7 @@ def newest_epoch(data: bytes, *, beyond: bool) -> int:
 
 
 def check(frame: Frame) -> None:
-    """Looks whether the batch is of the one format and as it was written (but for what no checksum covers).
+    """Checks that the batch has the one known format and a correct checksum.
 
     Raises:
         Unreadable: it is of another format.
@@ -150,7 +151,7 @@ def check(frame: Frame) -> None:
 
 
 def _whole(raw: memoryview) -> bool:
-    """Whether the checksum is that of what is behind it: by the processor's own instruction, ten times as fast."""
+    """Whether the checksum matches the bytes after it; the processor's own instruction is ten times as fast."""
     if google_crc32c.implementation != "c":  # no wheel for this machine
         return bool(DefaultRecordBatch(raw).validate_crc())
     found = 0
@@ -160,7 +161,7 @@ def _whole(raw: memoryview) -> bool:
 
 
 class Inflater:
-    """Inflates on the event loop.
+    """Inflates batches on the event loop, within a budget of bytes.
 
     Attributes:
         left: Bytes that may still be opened before the event loop gets its turn; counted by who opens batches.
@@ -171,7 +172,7 @@ class Inflater:
         self._room: memoryview | None = None
 
     def inflate(self, frame: Frame) -> memoryview:
-        """The batch with its records in plain.
+        """Returns the batch with its records decompressed.
 
         Raises:
             DoesNotFit: it holds too much for the event loop.
@@ -184,14 +185,14 @@ class Inflater:
 
 
 def put_head(frame: Frame, room: memoryview) -> None:
-    """Makes the beginning of `room` the batch's head, of as many records as the frame says, in plain."""
+    """Writes the batch's head to the beginning of `room`, for the frame's number of records, uncompressed."""
     room[:HEAD_BYTES] = frame.raw[:HEAD_BYTES]
     _ATTRIBUTES.pack_into(room, _ATTRIBUTES_AT, frame.attributes & ~CODEC_MASK)
     _COUNT.pack_into(room, _COUNT_AT, frame.records)
 
 
 def reader_of(frame: Frame, plain: memoryview, *, cut: bool = False) -> Iterator[KafkaRecord]:
-    """The records of a batch in plain, or of a piece that was cut out of one, decoded one by one.
+    """Iterates over the records of an uncompressed batch, or of a piece cut out of one, decoded one by one.
 
     Raises:
         One of `DAMAGE`, at any record.
@@ -202,7 +203,7 @@ def reader_of(frame: Frame, plain: memoryview, *, cut: bool = False) -> Iterator
 
 
 def columns_in(batches: Sequence[tuple[Frame, memoryview]], names: Sequence[str]) -> RecordColumns | None:
-    """The records of batches in plain, decoded all at once; None when they have to be read one by one."""
+    """Decodes the records of uncompressed batches all at once; None if they must be read one by one."""
     records, size = sum(frame.records for frame, _ in batches), sum(len(plain) for _, plain in batches)
     if records < COLUMN_RECORDS_MIN or size > COLUMN_BATCH_BYTES_MAX:
         return None
@@ -225,7 +226,7 @@ def _head_of(frame: Frame, plain: memoryview, ends_at: int) -> UncheckedHead:
 
 
 def first_offset(frame: Frame, plain: memoryview) -> int:
-    """What the first record of a batch in plain says of its offset; raises one of `DAMAGE`."""
+    """Returns the offset of an uncompressed batch's first record by its own account; raises one of `DAMAGE`."""
     at = HEAD_BYTES
     for _ in range(3):  # length, attributes, time
         _, at = read_varint(plain, at)
@@ -233,7 +234,7 @@ def first_offset(frame: Frame, plain: memoryview) -> int:
 
 
 def _with_few_headers(reader: Iterator[KafkaRecord], plain: memoryview) -> Iterator[KafkaRecord]:
-    """Looks how many headers a record has before it is decoded: an empty one of two bytes becomes a hundred."""
+    """Checks how many headers a record has before it is decoded: an empty one of two bytes becomes a hundred."""
     at = HEAD_BYTES
     while at < len(plain):
         at = _check_headers(plain, at)
@@ -242,7 +243,7 @@ def _with_few_headers(reader: Iterator[KafkaRecord], plain: memoryview) -> Itera
 
 
 def _check_headers(plain: memoryview, at: int) -> int:
-    """Returns where the record that begins at a place ends, as it says itself."""
+    """Checks how many headers the record at a place has; returns where the record ends by its own account."""
     length, at = read_varint(plain, at)
     end = at + length
     for _ in range(3):  # attributes, time, offset
@@ -278,7 +279,7 @@ def read_varint(data: memoryview | bytes, at: int) -> tuple[int, int]:
 
 
 def why_not(frame: Frame, error: BaseException) -> str:
-    """Says what is wrong with a batch."""
+    """Says what is wrong with a batch, for people."""
     if isinstance(error, DoesNotFit):
         return f"bomb: {len(frame.raw)} bytes of {NAMES[frame.codec]} hold {error}"
     codec = NAMES.get(frame.codec, f"codec {frame.codec}") if frame.codec else "plain"

@@ -1,8 +1,8 @@
 """Decodes the records of whole batches in plain at once (KIP-98), into places in their bytes; no object a record.
 
-It takes only what is exactly as writers write it. Of everything else it says so, and the batch is read record by
-record: there alone it is judged what is damaged, and how far records before the damage can be had. Batches may be
-hostile: no place outside the bytes is ever looked at, and no size is believed before it was compared with what is left.
+It accepts only records exactly as writers write them. For all others it returns None, and the batch is read record by
+record. Only that reader decides what is damaged, and which records before the damage can be read. Batches may be
+hostile: no place outside the bytes is read, and no size is used before it was compared with what is left.
 """
 
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ _RUN_LEAST: Final = 48  # records of one length in a row, before they are compar
 
 
 class UncheckedHead(NamedTuple):
-    """What a batch's head says of its records, nothing of which is believed.
+    """What a batch's head says of its records; nothing of it is trusted.
 
     Attributes:
         ends_at: Where its records end in the bytes.
@@ -49,7 +49,7 @@ class UncheckedHead(NamedTuple):
 
 
 class _Steps(NamedTuple):
-    """Records as they follow each other.
+    """Consecutive records of a batch, as steps.
 
     Attributes:
         sizes: Of a step's records, their lengths included.
@@ -63,7 +63,7 @@ class _Steps(NamedTuple):
 
 
 class _Walked(NamedTuple):
-    """The same while it grows: size and width in one number, and those runs that are longer than 1, by their step."""
+    """The steps while they grow: size and width in one number, and by step the runs that are longer than 1."""
 
     codes: list[int]
     runs: dict[int, int]
@@ -72,7 +72,7 @@ class _Walked(NamedTuple):
 def decode_columns(
     plain: memoryview, first_at: int, heads: Sequence[UncheckedHead], names: Sequence[str]
 ) -> RecordColumns | None:
-    """The records of one or more batches; None when they have to be read one by one.
+    """Decodes the records of one or more batches; None if they must be read one by one.
 
     Args:
         plain: The batches' records, not compressed, one batch's behind the other's.
@@ -87,7 +87,7 @@ def decode_columns(
 
 
 def all_headers(columns: RecordColumns) -> tuple[Cells, Cells]:
-    """Names and values of all headers of decoded records, those of a record together and in order."""
+    """Returns names and values of all headers of decoded records, in order, each record's together."""
     assert columns.tails is not None, "they were decoded here"
     data: _Bytes = np.frombuffer(columns.data, np.uint8)
     counts, ends = columns.header_counts, columns.tails.starts + columns.tails.sizes
@@ -127,7 +127,7 @@ def _decode(plain: memoryview, first_at: int, heads: Sequence[UncheckedHead], na
 
 
 def _put_runs(plain: memoryview, steps: _Steps, first_at: int, names: Sequence[bytes], found: Pieces) -> _Ints:
-    """Notes what stands in records of one length that follow each other; returns which ones are left."""
+    """Decodes consecutive records of one length; returns which records are left."""
     sizes, widths, runs = steps
     if len(runs) == len(found.deltas):
         return np.arange(len(runs))
@@ -149,7 +149,7 @@ def _put_runs(plain: memoryview, steps: _Steps, first_at: int, names: Sequence[b
 
 
 def _read(plain: memoryview, starts: _Ints, ends: _Ints, names: Sequence[bytes]) -> Pieces:
-    """What stands in records of any layout."""
+    """Decodes records of any layout."""
     data: _Bytes = np.frombuffer(plain, np.uint8)
     _, at = _numbers(data, starts)  # attributes: none is used
     delta_ms, at = _numbers(data, at)
@@ -170,14 +170,14 @@ def _read(plain: memoryview, starts: _Ints, ends: _Ints, names: Sequence[bytes])
 
 
 def _times(delta_ms: _Ints, heads: Sequence[UncheckedHead], each: _Ints) -> tuple[_Ints, NDArray[np.int8]]:
-    """Records' times and their types."""
+    """Returns the records' times and their types."""
     starts = np.array([head.first_ms if head.appended_ms is None else head.appended_ms for head in heads], np.int64)
     kinds = np.repeat(np.array([head.appended_ms is not None for head in heads], np.int8), each)
     return np.where(kinds, 0, delta_ms) + np.repeat(starts, each), kinds
 
 
 def _steps(plain: memoryview, first_at: int, heads: Sequence[UncheckedHead]) -> _Steps:
-    """The records, one after the other, up to the end of each batch."""
+    """Returns the records one after another, up to the end of each batch."""
     data: _Bytes = np.frombuffer(plain, np.uint8)
     found = _Walked([], {})
     at = first_at
@@ -192,7 +192,7 @@ def _steps(plain: memoryview, first_at: int, heads: Sequence[UncheckedHead]) -> 
 
 
 def _bodies(steps: _Steps, first_at: int) -> tuple[_Ints, _Ints]:
-    """Where the records, behind their lengths, begin and end."""
+    """Returns where the records begin, after their lengths, and where they end."""
     sizes, widths = np.repeat(steps.sizes, steps.runs), np.repeat(steps.widths, steps.runs)
     ends = np.cumsum(sizes) + first_at
     return ends - sizes + widths, ends
@@ -234,7 +234,7 @@ def _walk(plain: memoryview, data: _Bytes, at: int, head: UncheckedHead, found: 
 
 
 def _length(plain: memoryview, at: int) -> tuple[int, int]:
-    """How many bytes the record at a place takes, and how many of them say so."""
+    """Returns the length of the record at a place, and how many bytes the length takes."""
     value = shift = 0
     for place in range(at, min(at + 1 + _LENGTH_SHIFT_MAX // 7, len(plain))):
         byte = plain[place]
@@ -248,7 +248,7 @@ def _length(plain: memoryview, at: int) -> tuple[int, int]:
 
 
 def _same_lengths(data: _Bytes, at: int, width: int, size: int, most: int) -> int:
-    """How many records from a place on, up to so many, say the same length, each where the one before it ends."""
+    """Counts consecutive records from a place on that have the same length, up to a limit."""
     same = np.ones(most, np.bool_)
     for place in range(at, at + width):
         same &= data[place : place + (most - 1) * size + 1 : size] == data[place]
@@ -256,7 +256,7 @@ def _same_lengths(data: _Bytes, at: int, width: int, size: int, most: int) -> in
 
 
 def _numbers(data: _Bytes, at: _Ints) -> tuple[_Ints, _Ints]:
-    """The zigzag varints at many places, and where each ends."""
+    """Reads zigzag varints at many places; returns them and where each ends."""
     byte = data.take(at, mode="clip")
     more = byte >= 0x80
     values = (byte & 0x7F).astype(np.int64)
@@ -273,7 +273,7 @@ def _numbers(data: _Bytes, at: _Ints) -> tuple[_Ints, _Ints]:
 
 
 def _cells(data: _Bytes, at: _Ints, ends: _Ints, *, least: int = -1) -> tuple[Cells, _Ints]:
-    """What begins with its size at many places, and where each ends, which is not behind its record."""
+    """Reads cells that begin with their size at many places; returns them and where each ends, within its record."""
     sizes, at = _numbers(data, at)
     _demand(not ((sizes < least) | (sizes > ends - at)).any())
     return Cells(at, sizes), at + np.maximum(sizes, 0)
@@ -299,7 +299,7 @@ def _headers(
 
 
 def _named(data: _Bytes, keys: Cells, names: Sequence[bytes]) -> Sequence[tuple[int, slice | NDArray[np.bool_]]]:
-    """Which of the names stands at which of many places. Most often it is the same one at all of them."""
+    """Returns which of the names each place has. Most often all places have the same name."""
     size = int(keys.sizes[0])
     _demand(size <= COLUMN_NAME_BYTES_MAX)
     first = data[int(keys.starts[0]) :][:size].tobytes()
@@ -318,13 +318,13 @@ def _where(data: _Bytes, keys: Cells, name: bytes) -> NDArray[np.bool_]:
 
 
 def _stand(data: _Bytes, starts: _Ints, name: bytes) -> NDArray[np.bool_]:
-    """At which places a name stands."""
+    """Returns at which places a name begins."""
     same: NDArray[np.bool_] = (_gather(data, starts, len(name)) == np.frombuffer(name, np.uint8)).all(axis=1)
     return same
 
 
 def _all_ascii(data: _Bytes, keys: Cells) -> bool:
-    """Whether no name has other letters; those may be text or not, which is for the other reader to say."""
+    """Whether all names are ASCII; the record-by-record reader judges other names."""
     for size in np.unique(keys.sizes).tolist():
         _demand(size <= COLUMN_NAME_BYTES_MAX)
         if (_gather(data, keys.starts[keys.sizes == size], size) >= 0x80).any():
@@ -333,7 +333,7 @@ def _all_ascii(data: _Bytes, keys: Cells) -> bool:
 
 
 def _gather(data: _Bytes, starts: _Ints, size: int) -> _Bytes:
-    """As many bytes from each place; shape (places, size)."""
+    """Reads equally many bytes at each place; shape (places, size)."""
     return data.take(starts[:, np.newaxis] + np.arange(size), mode="clip")
 
 

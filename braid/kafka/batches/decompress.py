@@ -1,7 +1,7 @@
-"""Inflates what a batch holds: into a buffer of fixed size, or part by part, so that a bomb costs no more than that.
+"""Inflates a batch into a buffer of fixed size, or part by part, so that a bomb costs no more memory than that.
 
-The codecs are those of record batches: gzip, snappy (raw, or in xerial's framing), lz4 frames and zstd (KIP-110).
-Nothing here believes a size that the data itself states.
+The codecs are those of record batches: gzip, snappy (raw, or in xerial's framing), lz4 frames and zstd (KIP-110). No
+size that the data itself states is trusted.
 """
 
 import mmap
@@ -38,7 +38,7 @@ _FED_BYTES: Final = 64 << 10  # zlib copies what it was fed and has not used
 
 
 class DoesNotFit(Exception):
-    """There is more than the buffer takes."""
+    """The data inflates to more than the buffer holds."""
 
 
 def inflate_into(codec: int, packed: memoryview, room: memoryview) -> int:
@@ -55,10 +55,10 @@ def inflate_into(codec: int, packed: memoryview, room: memoryview) -> int:
 
 
 def inflated_parts(codec: int, packed: memoryview) -> Iterator[memoryview]:
-    """The same part by part, in order, in the memory of a part and a codec's window; 0 is the codec that packs nothing.
+    """Yields the inflated data part by part, in order, in the memory of a part and a codec's window.
 
-    A part is good until the next is asked for; one may be empty. It is 4 MiB at most, but for snappy's blocks: those
-    are as large as they were made, and raw snappy is one.
+    Codec 0 is no compression. A part is valid until the next is asked for; it may be empty. It is 4 MiB at most, except
+    for snappy's blocks: those are as large as they were made, and raw snappy is one block.
 
     Raises:
         DoesNotFit: a block of snappy holds more than `INFLATED_RECORD_BYTES_MAX`.
@@ -71,7 +71,7 @@ def inflated_parts(codec: int, packed: memoryview) -> Iterator[memoryview]:
 
 
 def fresh_room(size: int) -> memoryview:
-    """Bytes to be written to. Many are mapped, not allocated: what is not written to is never there."""
+    """Returns bytes to write to. A large buffer is mapped, so pages that are never written take no memory."""
     return memoryview(bytearray(size) if size <= LARGE_PIECE_BYTES else mmap.mmap(-1, size))
 
 
@@ -93,7 +93,7 @@ def _lz4(packed: memoryview, room: memoryview) -> int:
 
 
 def _zstd(packed: memoryview, room: memoryview) -> int:
-    """By zstandard, because cramjam takes any window: a frame of a few bytes may ask for 128 MiB."""
+    """Inflates with zstandard, because cramjam accepts any window: a frame of a few bytes may ask for 128 MiB."""
     with _zstd_reader(packed) as reader:
         used = 0
         while used < len(room) and (count := reader.readinto(room[used:])):
@@ -118,7 +118,7 @@ def _snappy(packed: memoryview, room: memoryview) -> int:
 
 
 def _snappy_blocks(packed: memoryview) -> Iterator[memoryview]:
-    """The blocks of xerial's framing; where there is none, all is one block."""
+    """Yields the blocks of xerial's framing; without framing, all data is one block."""
     if bytes(packed[: len(_XERIAL_MAGIC)]) != _XERIAL_MAGIC:
         yield packed
         return

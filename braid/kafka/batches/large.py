@@ -1,7 +1,7 @@
-"""A large batch, inflated and cut into pieces of whole records, each a batch in plain. Batches may be hostile.
+"""Inflates a large batch and cuts it into pieces of whole records, each an uncompressed batch.
 
-In memory is one piece, the record that it cuts, and what the codec keeps: whatever the batch inflates to. It ends where
-its head says that it has no more records, and the codec's data have to end there, too.
+Batches may be hostile. Memory holds one piece, the record it cuts, and the codec's window, whatever the batch inflates
+to. The batch ends when its head's number of records is reached, and the codec's data must end there, too.
 """
 
 from typing import NamedTuple
@@ -17,7 +17,7 @@ from braid.kernel.limits.kafka import (
 
 
 class Piece(NamedTuple):
-    """Records of a batch that follow each other.
+    """Consecutive records of a batch.
 
     Attributes:
         frame: The batch's, with the number of these records.
@@ -33,12 +33,12 @@ class Piece(NamedTuple):
 
     @property
     def is_cut(self) -> bool:
-        """Whether this came of a large batch."""
+        """Whether the piece was cut out of a large batch."""
         return self.first is not None
 
 
 class LargeBatch:
-    """The pieces of one batch; its checksum was looked at before. Not for the event loop.
+    """The pieces of one batch, whose checksum was checked before. Not for the event loop.
 
     Attributes:
         frame: Of the whole batch.
@@ -55,7 +55,7 @@ class LargeBatch:
         self._record_max = INFLATED_RECORD_BYTES_MAX if frame.codec else len(frame.raw)
 
     def next(self) -> Piece | None:
-        """The next records, as many as a piece takes, or a single one that is larger; None behind the last.
+        """Returns the next records, as many as a piece holds, or a single larger one; None after the last.
 
         Raises:
             DoesNotFit: the next record is larger than any may be.
@@ -80,7 +80,7 @@ class LargeBatch:
         return Piece(frame, room[:end], last, first_offset(frame, room))
 
     def _next_size(self) -> int:
-        """Bytes of the next record, with its length; while that is not known, one more than are there."""
+        """Returns the bytes of the next record, with its length; if unknown yet, one more byte than is there."""
         try:
             length, behind = read_varint(self._begun, 0)
         except IndexError:
@@ -114,14 +114,14 @@ class LargeBatch:
         return used
 
     def _count(self, part: memoryview) -> None:
-        """Parts without content would cost time without end."""
+        """Counts parts without content, which would otherwise cost time without end."""
         self._parts_left += len(part) // XERIAL_BLOCK_BYTES_MIN - 1
         if self._parts_left < 0:
             raise DoesNotFit("of more parts than there is content for")
 
 
 def whole_records(data: memoryview, at: int, most: int) -> tuple[int, int]:
-    """How many whole records lie in bytes from a place on, so many at most, and where they end.
+    """Counts the whole records in bytes from a place on, up to a number, and returns where they end.
 
     It ends before a record whose length makes no sense, too.
     """

@@ -1,8 +1,8 @@
-"""How one record, or its tail, is laid out: where its pieces lie, and what others must have to be laid out so too.
+"""The layout of one record, or of its tail: where its parts lie, and what a record must share to have the same layout.
 
-Others are laid out alike when they are as long and have the same sizes, counts and names, and numbers of as many bytes:
-then what was found inside the one lies inside each of them. A tail is what is behind a record's value: how many headers
-there are, and the headers.
+A record has the same layout if it is as long and has the same sizes, counts and names, and numbers of as many bytes.
+Then parts found inside one record lie inside each of them. A tail is what follows a record's value: the number of
+headers, and the headers.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ _NUMBER_BYTES_MAX: Final = 9  # of a tenth only one bit would count
 
 
 class Unusual(Exception):
-    """Perhaps damaged, perhaps only rare."""
+    """A record that is perhaps damaged, perhaps only rare."""
 
 
 class Check(NamedTuple):
@@ -32,7 +32,7 @@ class Check(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How one record or tail is laid out; places count from its beginning.
+    """The layout of one record or tail; places count from its beginning.
 
     Attributes:
         widths: Of the numbers it begins with: attributes, time and offset; none of a tail.
@@ -48,7 +48,7 @@ class Layout:
 
 
 class _Reading:
-    """Goes through one record."""
+    """Reads one record from start to end."""
 
     def __init__(self, record: bytes) -> None:
         self._record = record
@@ -57,7 +57,7 @@ class _Reading:
         self.fixed: list[tuple[int, int]] = []
 
     def number(self) -> int:
-        """A zigzag varint."""
+        """Reads a zigzag varint."""
         value = 0
         for shift in range(0, 7 * min(_NUMBER_BYTES_MAX, len(self._record) - self.at), 7):
             byte = self._record[self.at]
@@ -68,14 +68,14 @@ class _Reading:
         raise Unusual
 
     def free_number(self) -> int:
-        """The width of a number that others need not have."""
+        """Reads the width of a number whose value other records need not share."""
         at = self.at
         self.number()
         self._fixed_from = self.at
         return self.at - at
 
     def free_piece(self) -> tuple[int, int]:
-        """Place and size of what others need not have, behind its size, which they do."""
+        """Reads place and size of a part whose content other records need not share, but whose size they must."""
         size = self._size(-1)
         self._fix()
         found = (self.at, size)
@@ -83,7 +83,7 @@ class _Reading:
         return found
 
     def headers(self, names: Sequence[bytes]) -> tuple[int, list[tuple[int, int]]]:
-        """How many headers there are, and place and size of the last one of each name, up to the end."""
+        """Reads the number of headers, and place and size of the last one of each name, up to the end."""
         places = dict.fromkeys(names, (self.at, -1))
         count = self.number()
         if not 0 <= count <= COLUMN_HEADERS_MAX:
@@ -130,7 +130,7 @@ def layout_of_record(record: bytes, names: Sequence[bytes]) -> Layout:
 
 
 def layout_of_tail(tail: bytes, names: Sequence[bytes]) -> Layout:
-    """Reads what is behind a record's value; raises as `layout_of_record` does."""
+    """Reads the layout of a tail; raises as `layout_of_record` does."""
     reading = _Reading(tail)
     count, headers = reading.headers(names)
     return Layout((), _checks(tail, 0, reading.fixed), count, headers)

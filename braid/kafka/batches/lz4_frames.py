@@ -29,7 +29,7 @@ _MATCH_BYTES: Final = 4  # the shortest reference
 
 
 def inflated_blocks(packed: memoryview) -> Iterator[memoryview]:
-    """What each block holds; one is good until the next is asked for.
+    """Yields the content of each block; each is valid until the next is asked for.
 
     Raises:
         ValueError, struct.error, cramjam.DecompressionError: the frame is damaged, or not the only thing in there.
@@ -57,7 +57,7 @@ def inflated_blocks(packed: memoryview) -> Iterator[memoryview]:
 
 
 def _head(packed: memoryview) -> tuple[int, int, int]:
-    """A frame's flags, how many bytes its blocks may hold, and where they begin."""
+    """Reads a frame's flags, the size of its blocks, and where they begin."""
     magic, flags, sizes = _HEAD.unpack_from(packed)
     block_bytes = _BLOCK_BYTES.get(sizes >> 4 & 0x07)
     if magic != _MAGIC or flags & _VERSION_MASK != _VERSION or flags & _DICTIONARY or block_bytes is None:
@@ -66,7 +66,7 @@ def _head(packed: memoryview) -> tuple[int, int, int]:
 
 
 def _inflated(block: memoryview, history: bytes, room: memoryview, block_bytes: int) -> memoryview:
-    """What a block holds, in `room`, behind what it may refer to."""
+    """Inflates a block into `room`, after the history to which it may refer."""
     before = 0
     packed: memoryview | bytes = block
     if history:

@@ -1,4 +1,4 @@
-"""The records of one batch, or of a piece of a large one, read one by one or as columns."""
+"""Reads the records of one batch, or of a piece of a large one, one by one or as columns."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import dropwhile
@@ -10,7 +10,7 @@ from braid.kernel.record_columns import RecordColumns
 
 
 class BatchReader:
-    """The batch, or piece of one, whose records are handed out: one by one, or, until that was begun, as columns."""
+    """Hands out the records of a batch or piece: one by one, or as columns until the first was handed out."""
 
     def __init__(self, piece: Piece) -> None:
         self.piece = piece
@@ -26,13 +26,13 @@ class BatchReader:
         return self._iterator is not None or self._columns is not None
 
     def records(self, offset: int) -> Iterator[KafkaRecord]:
-        """The records not handed out yet, which begin at an offset."""
+        """Returns the records not handed out yet, from an offset on."""
         if self._iterator is None:
             self._iterator = _from(reader_of(self.frame, self.plain, cut=self.piece.is_cut), offset)
         return self._iterator
 
     def columns(self, offset: int, names: Sequence[str]) -> RecordColumns | None:
-        """The same as columns; None when they have to be read one by one."""
+        """Returns the same records as columns; None if they must be read one by one."""
         if self._iterator is not None:
             return None
         if self._columns is None or self._names != names:

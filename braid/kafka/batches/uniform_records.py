@@ -1,7 +1,7 @@
-"""Records laid out alike: one of them is read, and the others only compared with it, all at once.
+"""Decodes records of one layout together: one of them is read, and the others are compared with it, all at once.
 
-No record is believed that was not compared; how little of it has to be is told in `batches.layouts`. What is looked
-at this way are whole records without their lengths, or their tails.
+No record is trusted that was not compared; `batches.layouts` says how little of it must be compared. The records here
+are whole records without their lengths, or their tails.
 """
 
 from collections.abc import Callable, Sequence
@@ -27,7 +27,7 @@ _LAYOUT_WORTH: Final = 0.5  # of those of one length so many are left: a further
 
 @dataclass(frozen=True, slots=True)
 class Pieces:
-    """What stands in records and where, one entry a record.
+    """The parts of records and their places, one entry for each record.
 
     Attributes:
         delta_ms: Times above the batch's first.
@@ -42,19 +42,19 @@ class Pieces:
     cells: Sequence[Cells]
 
     def of(self, rows: slice) -> "Pieces":
-        """The same memory, of some of the records."""
+        """Returns the entries of some records, in the same memory."""
         pairs = [cells.of(rows) for cells in self.cells]
         return Pieces(self.delta_ms[rows], self.deltas[rows], self.counts[rows], pairs)
 
     def put(self, rows: _Ints, found: "Pieces") -> None:
-        """Writes what was found of some of the records."""
+        """Writes the parts found in some of the records."""
         self.delta_ms[rows], self.deltas[rows], self.counts[rows] = found.delta_ms, found.deltas, found.counts
         for cells, others in zip(self.cells, found.cells, strict=True):
             cells.starts[rows], cells.sizes[rows] = others.starts, others.sizes
 
 
 def room(count: int, cells: int) -> Pieces:
-    """Pieces of so many records, to be written."""
+    """Makes the entries of so many records, to be written."""
     numbers = np.empty((3 + 2 * cells, count), np.int64)
     pairs = [Cells(numbers[at], numbers[at + 1]) for at in range(3, 3 + 2 * cells, 2)]
     return Pieces(numbers[0], numbers[1], numbers[2], pairs)
@@ -101,7 +101,7 @@ class Places:
         return bytes(self.plain[first : first + self.size])
 
     def of(self, chosen: _Ints) -> "Places":
-        """Some of them."""
+        """Returns some of the places."""
         return replace(self, count=len(chosen), starts=self.begins()[chosen])
 
 
@@ -114,11 +114,11 @@ class Layouts:
         self._known: dict[int, Layout] = {}
 
     def known(self, places: Places) -> Layout | None:
-        """One that may be right."""
+        """Returns the layout last used for this length, which may be right."""
         return self._known.get(places.size)
 
     def of_first(self, places: Places) -> Layout | None:
-        """That of the first one; None when its numbers are not to be had at once."""
+        """Reads the layout of the first record; None if its numbers cannot be read at once."""
         layout = self._read(places.one(0))
         numbers = sum(layout.widths)
         if numbers and not numbers <= WORD <= places.size:
@@ -128,7 +128,7 @@ class Layouts:
 
 
 def put_alike(places: Places, layouts: Layouts, found: Pieces) -> _Ints:
-    """Writes what stands in those of many records, or tails, that are like others.
+    """Writes the parts of many records, or tails, that have a layout in common.
 
     Args:
         places: Where they lie.
@@ -182,7 +182,7 @@ def put_alike_by_length(plain: memoryview, starts: _Ints, sizes: _Ints, layouts:
 
 
 def _differences(places: Places, layout: Layout) -> _Words:
-    """Not 0 for those that are laid out otherwise."""
+    """Returns a number for each record; not 0 if its layout differs."""
     wrong = np.zeros(places.count, np.uint64)
     for check in layout.checks:
         words = places.words(check.place, check.size) & check.mask
@@ -192,7 +192,7 @@ def _differences(places: Places, layout: Layout) -> _Words:
 
 
 def _write(places: Places, layout: Layout, found: Pieces) -> None:
-    """Writes what stands in records that are laid out so."""
+    """Writes the parts of records with this layout."""
     if layout.widths:
         words = places.words(0)
         first, second, third = layout.widths
@@ -206,7 +206,7 @@ def _write(places: Places, layout: Layout, found: Pieces) -> None:
 
 
 def _write_number(words: NDArray[np.uint64], width: int, found: _Ints) -> None:
-    """The zigzag varint that words begin with."""
+    """Writes the zigzag varints that begin the words."""
     value = (words & np.uint64(0x7F)).view(np.int64)
     for index in range(1, width):
         value |= (words >> np.uint64(index) & np.uint64(0x7F << 7 * index)).view(np.int64)

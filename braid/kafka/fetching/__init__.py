@@ -1,1 +1,1 @@
-"""State of a fetcher per partition, and the checks that notice a log that was cut."""
+"""The state of a fetcher for each partition, and the checks that notice a log that was cut."""

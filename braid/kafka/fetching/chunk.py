@@ -1,7 +1,7 @@
-"""Fetched bytes of one partition, decoded as far as the caller asks and no further. Batches may be hostile.
+"""Fetched bytes of one partition, decoded as far as the caller asks and no further.
 
-A batch that cannot be decoded is told as `DamagedBatch` and passed. One whose checksum is wrong may only have suffered
-on its way here: it is fetched once more before it counts as damaged.
+Batches may be hostile. A batch that cannot be decoded is reported as `DamagedBatch` and passed. A wrong checksum may
+come from the way here, so that batch is fetched once more before it counts as damaged.
 """
 
 from collections.abc import Callable, Sequence
@@ -34,7 +34,7 @@ from braid.kernel.record_columns import RecordColumns, columns_of
 
 
 class _Opened(NamedTuple):
-    """A batch that was checked and inflated, or a piece of it, or what went wrong with it; neither where it is over."""
+    """A batch, or a piece of it, that was checked and inflated, or the error; neither if the batch has ended."""
 
     piece: Piece | None
     error: BaseException | None = None
@@ -95,7 +95,7 @@ class Chunk:
         self._aborted = sorted(aborted, key=lambda transaction: transaction[1])
         self._aborting: set[int] = set()
         self._opened: _Opened | None = None
-        self._pieces: LargeBatch | None = None  # whose pieces are handed out
+        self._pieces: LargeBatch | None = None  # the large batch whose pieces are handed out
         self._pieces_from: int | None = None  # `next_offset` when the first of them came; None until then
         self._batch: BatchReader | None = None
         self._many_at_once = True
@@ -103,11 +103,11 @@ class Chunk:
 
     @property
     def size_bytes(self) -> int:
-        """Of the answer, which is kept until it is used up."""
+        """The size of the answer, which is kept until it is used up."""
         return len(self._data)
 
     def take(self, limit: int, inflater: Inflater) -> FetchedRecords:
-        """Decodes up to `limit` further records and moves `next_offset` past them, and past what holds none.
+        """Decodes up to `limit` further records and moves `next_offset` past them, and past offsets without records.
 
         Brings fewer when the turn's part of the event loop is used, and where `used_up` or `large` become true.
         """
@@ -122,7 +122,7 @@ class Chunk:
         return FetchedRecords(self._partition, taken, self.next_offset, damaged, self.leader_epoch)
 
     def take_columns(self, limit: int, inflater: Inflater, names: Sequence[str]) -> FetchedColumns:
-        """As `take`, as columns with the headers of these names."""
+        """As `take`, but returns columns with the headers of these names."""
         parts: list[RecordColumns] = []
         loose: list[KafkaRecord] = []  # of batches read one by one: together they make a part
 
@@ -157,7 +157,7 @@ class Chunk:
         return FetchedColumns(self._partition, parts, self.next_offset, damaged, self.leader_epoch)
 
     def _fill(self, limit: int, inflater: Inflater, take: Callable[[BatchReader, int], int]) -> Sequence[DamagedBatch]:
-        """Takes from one batch after the other; returns those that are damaged."""
+        """Takes records from one batch after another; returns the damaged batches."""
         count = 0
         while (room := limit - count - len(self._damaged)) > 0:
             if self._batch is not None:
@@ -170,7 +170,7 @@ class Chunk:
         return damaged
 
     def open_large(self) -> None:
-        """Checks the batch that `large` is about, and inflates its next piece; for a thread, alone with the chunk."""
+        """Checks the batch that `large` means, and inflates its next piece; runs in a thread, alone with the chunk."""
         try:
             if self._pieces is None:
                 frame = read_frame(self._data, self._at)
@@ -185,7 +185,7 @@ class Chunk:
         self.large = False
 
     def _take_from_batch(self, batch: BatchReader, taken: list[KafkaRecord], limit: int) -> None:
-        """Adds records of the current batch. Where one cannot be decoded, the batch is damaged from there on."""
+        """Adds records of the current batch. If one cannot be decoded, the batch is damaged from there on."""
         frame, before, wrong = batch.frame, len(taken), None
         try:
             taken.extend(islice(batch.records(self.next_offset), limit))  # what came before an error stays
@@ -207,13 +207,13 @@ class Chunk:
             self._finish(batch)
 
     def _finish(self, batch: BatchReader) -> None:
-        """All of the current batch, or of a piece of it, was handed out."""
+        """Ends the current batch or piece, all of which was handed out."""
         self._batch = None
         if batch.piece.last:
             self._end_with(batch.frame, None)
 
     def _end_with(self, frame: Frame, wrong: BaseException | None) -> None:
-        """Passes what is left of a batch that was begun."""
+        """Passes the rest of a batch that was begun."""
         self._batch = self._pieces = self._pieces_from = None
         if wrong is None:
             self._pass(frame.last_offset)
@@ -246,7 +246,7 @@ class Chunk:
             left -= len(next_one[0].raw) + (len(next_one[1]) if next_one[0].codec else 0)
         columns = columns_in(found, names)
         if columns is None:
-            self._many_at_once = False  # once a chunk is enough
+            self._many_at_once = False  # one look for each chunk is enough
             return None
         columns = columns.of(slice(columns.offsets.searchsorted(self.next_offset), None))
         self._at, inflater.left = at, left
@@ -255,7 +255,7 @@ class Chunk:
         return columns
 
     def _sound_at(self, at: int, inflater: Inflater) -> tuple[Frame, memoryview] | None:
-        """The batch at a place, opened, if it is small, sound and for the caller whatever became of transactions."""
+        """Opens the batch at a place, if it is small, sound and deliverable whatever became of transactions."""
         try:
             frame = read_frame(self._data, at)
             if frame is None or len(frame.raw) > INFLATED_INLINE_BYTES_MAX:
@@ -309,7 +309,7 @@ class Chunk:
         self._batch = BatchReader(piece)
 
     def _next_frame(self) -> Frame | None:
-        """The next batch; None, with the reason noted, when there is none."""
+        """Returns the next batch; None, with the reason noted, if there is none."""
         try:
             frame = read_frame(self._data, self._at)
         except NoFrame as error:
@@ -337,7 +337,7 @@ class Chunk:
             return _Opened(None, error)
 
     def _deliverable(self, frame: Frame) -> bool:
-        """Whether records of a sound batch are for the caller. Asked again about the same batch, it says the same."""
+        """Whether records of a sound batch are for the caller. The answer for one batch never changes."""
         if self._committed_only:
             while self._aborted and self._aborted[0][1] <= frame.base_offset:
                 self._aborting.add(self._aborted.pop(0)[0])
@@ -349,7 +349,7 @@ class Chunk:
         return not frame.is_control
 
     def _judge(self, frame: Frame, error: BaseException) -> None:
-        """Passes a batch that is damaged for good; ends the chunk before one that may be whole when it comes again."""
+        """Passes a batch that is surely damaged; ends the chunk before one that may be intact when fetched again."""
         if not isinstance(error, BadChecksum):
             self._pass_damaged(frame, error, frame.last_offset)
         elif self._was_suspect == self.next_offset:
@@ -359,7 +359,7 @@ class Chunk:
             self.used_up = True
 
     def _last_offset_of_changed(self, frame: Frame) -> int:
-        """Where a batch ends whose head cannot be believed: before the next one, or where it says least."""
+        """Returns where a batch with an untrusted head ends: before the next batch, or at its lowest claim."""
         try:
             behind = read_frame(self._data, self._at)
         except NoFrame:
@@ -384,7 +384,7 @@ class Chunk:
         self.next_offset = max(self.next_offset, last + 1)
 
     def _lose(self, what: str) -> None:
-        """The bytes are no batches from here on: once, they may have suffered on their way."""
+        """Ends the chunk where bytes are no batches; the first time they may have suffered on their way."""
         self.used_up = True
         if self._was_suspect != self.next_offset:
             self.suspect = self.next_offset

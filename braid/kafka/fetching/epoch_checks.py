@@ -17,7 +17,7 @@ from braid.kernel.ports import TopicPartition
 
 
 class EpochChecks:
-    """The checks of one fetcher. A partition with a check to come hands out nothing."""
+    """The checks of one fetcher. A partition hands out nothing while its check is due."""
 
     def __init__(self, wire: Wire, leaders: Leaders, checked: Callable[[], None]) -> None:
         """`wire` has connections on which no fetch is held; `checked` is called after each answer."""
@@ -65,7 +65,7 @@ class EpochChecks:
 
 
 def compare(partition: TopicPartition, state: Assigned, end: int, seen_epoch: int) -> None:
-    """Judges a log by where leaders later than the known ones began to write.
+    """Compares a log with where leaders later than the known ones began to write.
 
     Args:
         partition: The log's.
@@ -74,6 +74,6 @@ def compare(partition: TopicPartition, state: Assigned, end: int, seen_epoch: in
         seen_epoch: The newest leader epoch that had shown when the question was asked.
     """
     if 0 <= end < max(state.position, state.known_end):
-        state.fail(partition, "lies in a log that was cut short below it, and written on")
+        state.fail(partition, "lies in a log that was cut below it and has new records since")
     else:
         state.checked_epoch = seen_epoch

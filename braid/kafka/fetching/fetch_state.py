@@ -1,4 +1,4 @@
-"""State of one partition in a fetcher."""
+"""The state of one partition in a fetcher."""
 
 from dataclasses import dataclass, field
 
@@ -9,7 +9,9 @@ from braid.kernel.ports import TopicPartition
 
 @dataclass(slots=True, eq=False)
 class Assigned:
-    """An assigned partition. `position` is the offset the caller gets next, or the first one of the current chunk.
+    """The state of an assigned partition.
+
+    `position` is the offset the caller gets next, or the first one of the current chunk.
 
     `leader_epoch` and `known_end` say what is known of the log: the newest leader epoch of what was fetched or is
     done, and up to where anything is done. `seen_epoch` is the newest leader epoch that metadata or records showed.
@@ -35,11 +37,11 @@ class Assigned:
 
     @property
     def unchecked(self) -> bool:
-        """Whether a later leader showed than those under which what is known of the log was fetched, or compared."""
+        """Whether there is a later leader than those under which the known log was fetched, or compared."""
         return 0 <= self.leader_epoch < self.seen_epoch and self.checked_epoch < self.seen_epoch
 
     def fail(self, partition: TopicPartition, why: str) -> None:
-        """Makes the next fetch fail: the log cannot be read on from the position."""
+        """Makes the next fetch fail: the log cannot be read from the position on."""
         where = {"topic": partition.topic, "partition": str(partition.partition), "offset": str(self.position)}
         subject = f"offset {self.position} of {partition.topic} partition {partition.partition}"
         self.chunk = None

@@ -208,7 +208,7 @@ class AioFetcher:
         return fetched
 
     def _find_ready(self) -> list[TopicPartition]:
-        """The partitions of which something may be taken; raises the failure of one that comes before them."""
+        """Returns the partitions from which records can be taken; raises the failure of one before them."""
         ready: list[TopicPartition] = []
         for partition, state in self._assigned.items():
             if (
@@ -229,7 +229,7 @@ class AioFetcher:
         return ready
 
     def _after_taking(self, partition: TopicPartition, state: Assigned, chunk: Chunk) -> bool:
-        """Notes how far a partition's chunk is decoded; returns whether it went on."""
+        """Notes how far a partition's chunk was decoded; returns whether it moved on."""
         moved = chunk.next_offset != state.position
         state.position, state.leader_epoch = chunk.next_offset, chunk.leader_epoch
         if chunk.large:
@@ -246,7 +246,7 @@ class AioFetcher:
         return moved
 
     async def _run(self) -> None:
-        """Keeps a request per broker under way for the partitions that want data, and at most one beside it."""
+        """Keeps one request for each broker under way for partitions that want data, and at most one beside it."""
         while True:
             self._wake_pump.clear()
             self._leaders.refresh(self._assigned)
@@ -287,7 +287,7 @@ class AioFetcher:
         self._wake_pump.set()
 
     def _checked(self) -> None:
-        """Logs were compared with what is known of them: their records may be handed out, or an error."""
+        """Continues after logs were compared with what is known of them: with their records, or an error."""
         self._arrived.set()
         self._wake_pump.set()
 
@@ -340,7 +340,7 @@ class AioFetcher:
             self._wake_pump.set()
 
     def _note_answer(self, codes: Collection[int]) -> None:
-        """One that only says that others lead shows a broker that lives, and no record that is served."""
+        """Notes an answer. One that only says other brokers lead shows a live broker, but serves no record."""
         if not codes or any(code in _SERVED for code in codes):
             self._owing.answered(self._now())
         else:
@@ -366,7 +366,7 @@ class AioFetcher:
         aborted: Sequence[tuple[int, int]],
         data: bytes,
     ) -> None:
-        """Takes one partition's part of an answer."""
+        """Handles one partition's part of an answer."""
         if code == OFFSET_OUT_OF_RANGE and state.replica < 0:  # a follower that lags knows nothing of the log's end
             state.fail(partition, "lies outside the log")
             self._arrived.set()

@@ -1,7 +1,7 @@
-"""Whose fetched bytes are decoded next, and who is asked for first: lanes by their shares, then their partitions. Pure.
+"""Turns of fetched partitions: whose bytes are decoded next, and which are asked for first, by lane and share. Pure.
 
 Decoding follows deficit round robin, in records. Requests follow start-time fair queueing (Goyal, Vin and Cheng, 1996),
-in bytes: brokers fill an answer in the order in which they are asked (KIP-74), so that lane comes first that had least.
+in bytes: brokers fill an answer in the order of the request (KIP-74), so the lane that had least comes first.
 """
 
 from collections import deque
@@ -15,7 +15,7 @@ _NO_LANE = FetchLane()
 
 
 class FetchTurns:
-    """Turns of one fetcher's partitions."""
+    """The turns of one fetcher's partitions."""
 
     def __init__(self) -> None:
         self._lanes: Mapping[TopicPartition, FetchLane] = {}
@@ -27,7 +27,7 @@ class FetchTurns:
         self.assign({})
 
     def assign(self, lanes: Mapping[TopicPartition, FetchLane]) -> None:
-        """Replaces what is known of partitions' lanes."""
+        """Replaces the lanes of the partitions."""
         self._lanes = dict(lanes)
         for lane in dict.fromkeys((_NO_LANE, *lanes.values())):
             if lane.name not in self._shares:
@@ -35,11 +35,11 @@ class FetchTurns:
             self._shares[lane.name] = lane.share
 
     def lane(self, partition: TopicPartition) -> str:
-        """The name of a partition's lane."""
+        """Returns the name of a partition's lane."""
         return self._lanes.get(partition, _NO_LANE).name
 
     def offer(self, partitions: Iterable[TopicPartition]) -> None:
-        """What there is to take from now, in the order of turns within each lane; replaces what was offered before."""
+        """Sets the partitions to take from, in the order of turns within each lane; replaces the earlier offer."""
         if not self._lanes:
             self._ready = {_NO_LANE.name: deque(partitions)}
             return
@@ -51,14 +51,14 @@ class FetchTurns:
             self._ready[name].append(partition)
 
     def next(self, most: int) -> tuple[TopicPartition, int] | None:
-        """The partition whose turn it is, and how many records it may bring; None when nothing is offered any more."""
+        """Returns the partition whose turn it is, and how many records it may bring; None if none is left."""
         name = self._round.next()
         if name is None:
             return None
         return self._ready[name][0], most if self._is_alone() else min(most, self._round.left + 1)
 
     def took(self, count: int, *, more: bool) -> None:
-        """So many records came of the partition that was named last; whether it has `more` now."""
+        """Charges the partition returned last with so many records; `more` says whether it has others now."""
         waiting, alone = self._ready[self._round.name], self._is_alone()
         partition = waiting.popleft()
         if more:
@@ -66,7 +66,7 @@ class FetchTurns:
         self._round.charge(max(0, count - 1), lent=alone)
 
     def in_order(self, partitions: Sequence[TopicPartition]) -> Sequence[TopicPartition]:
-        """The same, as they are to be asked for."""
+        """Returns partitions in the order in which to ask for them."""
         if not self._lanes:
             return partitions
         by_lane: dict[str, list[TopicPartition]] = {}
@@ -75,13 +75,13 @@ class FetchTurns:
         return [partition for name in sorted(by_lane, key=self._start) for partition in by_lane[name]]
 
     def received(self, partition: TopicPartition, size: int) -> None:
-        """So many bytes came of a partition."""
+        """Charges a partition with so many bytes."""
         name = self.lane(partition)
         self._newest_start = self._start(name)
         self._starts[name] = self._newest_start + size / self._shares.get(name, 1)
 
     def _start(self, name: str) -> float:
-        """A lane that asked for nothing meanwhile saves nothing up."""
+        """Starts a lane without credit for the time in which it asked for nothing."""
         return max(self._starts.get(name, 0.0), self._newest_start)
 
     def _is_alone(self) -> bool:

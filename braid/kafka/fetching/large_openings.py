@@ -8,7 +8,7 @@ from braid.kernel.ports import TopicPartition
 
 
 class LargeOpenings:
-    """The openings of one fetcher: one at a time, so that one bomb at a time takes its memory."""
+    """The threads of one fetcher that open large batches: one at a time, so that one bomb at a time takes memory."""
 
     def __init__(self, opened: Callable[[], None]) -> None:
         """`opened` is called whenever one ends."""
@@ -18,17 +18,17 @@ class LargeOpenings:
 
     @property
     def tasks(self) -> Collection[asyncio.Task[None]]:
-        """All that were begun and not seen to end."""
+        """Tasks that were begun and whose end was not noted yet."""
         return list(self._tasks.values())
 
     def begin(self, partition: TopicPartition, chunk: Chunk) -> None:
-        """Checks and inflates the batch that a partition's chunk calls large."""
+        """Starts to check and inflate the batch that a partition's chunk calls large."""
         self._tasks[partition] = asyncio.create_task(self._open(chunk), name="kafka-open-large")
 
     def is_under_way(self, partition: TopicPartition) -> bool:
-        """Whether a thread works on the partition's chunk, or does on the one of an assignment before.
+        """Whether a thread works on the partition's chunk, or on that of an earlier assignment.
 
-        A fault of ours is raised here, once.
+        An unexpected error in the thread is raised here, once.
         """
         opening = self._tasks.get(partition)
         if opening is None or not opening.done():

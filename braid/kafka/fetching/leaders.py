@@ -1,8 +1,7 @@
-"""Which broker leads each partition that a fetcher wants, looked up beside what the fetcher waits for.
+"""Looks up the leader of each partition that a fetcher wants, without waiting for fetches.
 
-A broker answers one request of a connection after another: asked behind a fetch that it holds, it would tell who leads
-no sooner than it lets go of that. So the question goes over a connection of its own, and whoever needs no answer to it
-goes on with what was told before.
+A broker answers the requests of a connection one after another, so a question behind a held fetch waits for that fetch.
+The question therefore has a connection of its own, and callers that need no answer continue with the last one.
 """
 
 import asyncio
@@ -22,41 +21,41 @@ AGE_SECONDS: Final = KAFKA_METADATA_AGE_MS / 1_000
 
 
 class Leaders:
-    """Of one fetcher's partitions; -1 stands for one that nobody is known to lead."""
+    """The leaders of one fetcher's partitions; -1 if none is known."""
 
     def __init__(self, wire: Wire, owing: Owing, told: Callable[[], None]) -> None:
-        """`owing` hears of questions without answers; `told` is called when there is an answer."""
+        """`owing` is told of questions without answers; `told` is called when there is an answer."""
         self._wire = wire
         self._owing = owing
         self._told = told
-        self._leaders: dict[TopicPartition, int] = {}  # of those that have one
-        self._epochs: dict[TopicPartition, int] = {}  # of leaders, as told last
-        self._topics: Sequence[str] = ()  # that were asked for
+        self._leaders: dict[TopicPartition, int] = {}  # leaders by partition, where one is known
+        self._epochs: dict[TopicPartition, int] = {}  # leader epochs in the newest answer
+        self._topics: Sequence[str] = ()  # topics of the last question
         self._known_at = float("-inf")
         self._question: asyncio.Task[None] | None = None
         self.asking_since: float | None = None  # on the event loop's clock, while somebody waits for the answer
 
     def of(self, partition: TopicPartition) -> int:
-        """The broker's number."""
+        """Returns the leader's broker id."""
         return self._leaders.get(partition, -1)
 
     def epoch_of(self, partition: TopicPartition) -> int:
-        """The number of its leader so far, as the cluster told last; -1 while it has not."""
+        """Returns the leader epoch in the newest answer; -1 before the first."""
         return self._epochs.get(partition, -1)
 
     def forget(self, partitions: Collection[TopicPartition], *, ask: bool) -> None:
-        """Who was thought to lead these does not, or does not answer; with `ask`, what is known is no longer fresh."""
+        """Forgets leaders that do not lead, or do not answer; with `ask`, what is known is no longer fresh."""
         for partition in partitions:
             self._leaders.pop(partition, None)
         if ask:
             self._known_at = float("-inf")
 
     def unknown(self, partitions: Collection[TopicPartition]) -> bool:
-        """Whether nobody is known to lead one of these."""
+        """Whether any of these partitions has no known leader."""
         return not all(map(self._leaders.__contains__, partitions))
 
     async def ask(self, topics: Sequence[str], *, owed: bool = True) -> ClusterMetadata:
-        """What the cluster says now; that it does not, is `owed` from the first time that it is asked in vain.
+        """Asks the cluster now; a missing answer is `owed` from the first failed question.
 
         Raises:
             ClusterUnavailable: it says nothing.
@@ -76,9 +75,9 @@ class Leaders:
             self.asking_since = None
 
     def refresh(self, partitions: Collection[TopicPartition]) -> None:
-        """Begins to ask for the leaders of these, unless it is being done or what is known is fresh enough.
+        """Starts to ask for leaders, unless a question is under way or the last answer is fresh enough.
 
-        A fault of ours in an earlier question is raised here.
+        An unexpected error in an earlier question is raised here.
         """
         if self._question is not None:
             if not self._question.done():
@@ -91,14 +90,14 @@ class Leaders:
             self._question = asyncio.create_task(look_up, name="kafka-leaders")
 
     def close(self) -> list[asyncio.Task[None]]:
-        """Cancels the question under way; returns what is to be waited for."""
+        """Cancels the question under way; returns the tasks to wait for."""
         if self._question is None:
             return []
         self._question.cancel()
         return [self._question]
 
     def _fresh_seconds(self, partitions: Collection[TopicPartition]) -> float:
-        """How long what was told is good enough."""
+        """Returns how long an answer stays fresh."""
         if not self.unknown(partitions):
             return AGE_SECONDS
         asked = all(partition.topic in self._topics for partition in partitions)

@@ -1,4 +1,4 @@
-"""Requests that brokers may hold, one at a time on a connection to each broker."""
+"""Requests that brokers may hold: one at a time on the connection to each broker."""
 
 import asyncio
 from collections.abc import Collection, Coroutine
@@ -7,7 +7,7 @@ from braid.kafka.protocol.wire import Wire
 
 
 class RequestLine:
-    """A connection to each broker, and the request that is under way on it. Instants are on the event loop's clock.
+    """A connection to each broker, and the request under way on it. Instants are on the event loop's clock.
 
     Attributes:
         wire: The connections.
@@ -33,13 +33,13 @@ class RequestLine:
         return broker not in self._requests
 
     def since(self, broker: int, now: float) -> float:
-        """When the request under way at a broker was sent; now where there is none."""
+        """Returns when the request under way at a broker was sent; now if there is none."""
         return now if self.is_free(broker) else self._requests[broker][1]
 
     def begin(self, broker: int, request: Coroutine[None, None, None], now: float) -> None:
-        """Sends a request, which calls `end` when it is over."""
+        """Sends a request; it calls `end` when it is over."""
         self._requests[broker] = (asyncio.create_task(request), now)
 
     def end(self, broker: int) -> None:
-        """The broker may be sent another one."""
+        """Frees the broker's connection for the next request."""
         del self._requests[broker]

@@ -1,1 +1,1 @@
-"""Offsets of groups, and membership in them."""
+"""Committed offsets of groups, and memberships in groups."""

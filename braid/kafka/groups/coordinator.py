@@ -1,4 +1,4 @@
-"""Requests to a group's coordinator on a real cluster, asked again while it moves or loads."""
+"""Requests to a group's coordinator on a real cluster, sent again while the coordinator moves or loads."""
 
 import asyncio
 from collections.abc import Callable, Collection, Iterable
@@ -17,7 +17,7 @@ _OPERATIONS = {"read": "Describe", "describe": "Describe", "list": "Describe", "
 
 
 class Coordinators:
-    """Which broker coordinates which group, remembered until it says otherwise."""
+    """The coordinators of groups, remembered until a broker says that it is another."""
 
     def __init__(self, wire: Wire) -> None:
         self._wire = wire

@@ -1,7 +1,7 @@
-"""Braid's own classic membership of groups on a real cluster: joined with nothing in it, lent by its generation.
+"""Braid's own classic membership of groups on a real cluster, joined only to lend its generation.
 
-The protocol has a name of its own and empty metadata, so that the coordinator neither reads a subscription out of it
-(and expires offsets of other topics) nor lets consumers of either protocol in beside it.
+The protocol has a name of its own and empty metadata. So the coordinator reads no subscription from it (and does not
+expire offsets of other topics), and lets no consumer of either protocol join beside it.
 """
 
 import asyncio
@@ -45,7 +45,7 @@ class _Described(NamedTuple):
 
 
 class _Sessions(NamedTuple):
-    """What a cluster allows."""
+    """The shortest and longest session time that a cluster allows."""
 
     shortest_ms: int
     longest_ms: int
@@ -124,7 +124,7 @@ class AioMembership:
         await self._coordinators.close()
 
     async def _own_member(self, group: str) -> str:
-        """The id of Braid's membership; empty where the group has no members. Raises `GroupOccupied`."""
+        """Returns the id of Braid's membership; empty if the group has no members. Raises `GroupOccupied`."""
         found = await self._describe(group)
         if found.state == _STABLE and found.protocol == _PROTOCOL and len(found.members) == 1:
             return found.members[0]
@@ -137,7 +137,7 @@ class AioMembership:
         return ""
 
     async def _join_request(self, group: str, member_id: str) -> JoinGroupRequest:
-        """Joining is for the longest session, reserving for the shortest that the cluster allows."""
+        """Builds a request to join for the longest session, or to reserve for the shortest that the cluster allows."""
         if self._sessions is None:
             config = (await self._admin.describe_cluster()).default_config
             shortest = int(config.get(_MIN_SESSION, MEMBERSHIP_RESERVED_MS))
@@ -147,7 +147,10 @@ class AioMembership:
         return JoinGroupRequest(group, session_ms, MEMBERSHIP_REBALANCE_MS, member_id, None, _PROTOCOL_TYPE, protocols)
 
     async def _describe(self, group: str) -> _Described:
-        """Raises `ClusterUnavailable` while members are on their way in or out: who they are is not told then."""
+        """Describes the group.
+
+        Raises `ClusterUnavailable` while members join or leave: brokers do not name them then.
+        """
         answer = await self._coordinators.ask(
             group, DescribeGroupsRequest([group]), lambda told: [told.groups[0][0]], "describe"
         )

@@ -1,4 +1,4 @@
-"""Kafka in memory, for tests and simulation: clusters that die, freeze and return, and processes cut off from them.
+"""Kafka in memory, for tests and simulation: clusters that die, freeze and return, and processes that lose them.
 
 Only asyncio primitives and the clock that is passed in; no threads, no sockets, no wall clock, no third-party client.
 """

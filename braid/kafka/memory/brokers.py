@@ -1,4 +1,4 @@
-"""The brokers of a cluster in memory: which run and answer, and the requests that wait until they do."""
+"""The brokers of a cluster in memory: which of them run and answer, and the requests that wait for them."""
 
 import asyncio
 from collections.abc import Callable
@@ -38,14 +38,14 @@ class Brokers(Changes):
         self._for_controller: list[Callable[[], None]] = []
 
     def kill(self) -> None:
-        """Ends all: what was not answered is not done."""
+        """Kills all brokers: requests without an answer are not done."""
         self.running = False
         self.paused = False
         _serve(self._in_sockets)
         self.notify()
 
     def start(self) -> None:
-        """Starts all. Fine when they run."""
+        """Starts all brokers; does nothing if they run."""
         if not self.running:
             self.running = True
             self._starts += 1
@@ -57,13 +57,13 @@ class Brokers(Changes):
         self.notify()
 
     def resume(self) -> None:
-        """Lets them go on with what they took meanwhile."""
+        """Resumes all brokers, with the requests they took meanwhile."""
         self.paused = False
         _serve(self._in_sockets)
         self.notify()
 
     def add_brokers(self, count: int) -> None:
-        """So many more serve; they keep no copy yet."""
+        """Adds brokers, which keep no copy yet."""
         self._brokers = range(BROKER, BROKER + len(self._brokers) + count)
         self.notify()
 
@@ -73,45 +73,45 @@ class Brokers(Changes):
         self.notify()
 
     def start_broker(self, broker: int) -> None:
-        """It leads again what it led."""
+        """Starts a broker; it leads again what it led."""
         self._silent.discard(broker)
         self._stopped.discard(broker)
         self.notify()
 
     def silence_broker(self, broker: int) -> None:
-        """One of several brokers died and its cluster has not noticed: what has a copy there takes nothing.
+        """Stops one of several brokers unnoticed by its cluster: partitions with a copy there take no append.
 
         The twin refuses such an append at once, where a real broker holds it until its time is over.
         """
         self._silent.add(broker)
 
     def notice_broker(self, broker: int) -> None:
-        """The cluster notices: other brokers lead what the silent one led."""
+        """Makes the cluster notice a silent broker: other brokers lead its partitions."""
         self._silent.discard(broker)
         self.stop_broker(broker)
 
     def lose_controller(self) -> None:
-        """No controller answers: brokers serve what they lead, and what it would change waits."""
+        """Stops the controller: brokers serve what they lead, and changes wait for a controller."""
         self._headless = True
 
     def find_controller(self) -> None:
-        """One does again; what waited is done now, also for clients that gave up."""
+        """Starts the controller; waiting changes are made now, also for clients that gave up."""
         self._headless = False
         _serve(self._for_controller)
 
     def serving(self) -> list[int]:
-        """Those that are not stopped."""
+        """Brokers that are not stopped."""
         return [broker for broker in self._brokers if broker not in self._stopped]
 
     def check_serves(self, broker: int) -> None:
-        """Raises `ClusterUnavailable` for one that does not answer."""
+        """Raises `ClusterUnavailable` for a broker that does not answer."""
         if broker not in self.serving() or broker in self._silent:
             raise ClusterUnavailable(f"broker {broker} of cluster {self.name} does not answer")
 
     def submit(self, operation: Callable[[], T], *, controlled: bool = False) -> asyncio.Future[T]:
-        """A request arrives: done now, or when a paused broker goes on, or never if it is killed first.
+        """Submits a request: done now, or when a paused broker resumes, or never if it is killed first.
 
-        One that is `controlled` is passed on to the controller, and waits for that too.
+        A `controlled` request is passed on to the controller, and waits for it too.
         """
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
 
@@ -139,7 +139,7 @@ class Brokers(Changes):
 
 
 def _serve(waiting: list[Callable[[], None]]) -> None:
-    """Serves what waits; what that makes wait again, waits."""
+    """Serves waiting requests; those that must wait again do."""
     served = waiting.copy()
     waiting.clear()
     for serve in served:

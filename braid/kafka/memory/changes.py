@@ -1,4 +1,4 @@
-"""Who waits for something to happen on a cluster in memory, and who is told that it did."""
+"""Changes of a cluster in memory, and the tasks that wait for them."""
 
 import asyncio
 from collections.abc import Callable
@@ -6,7 +6,7 @@ from functools import partial
 
 
 class Changes:
-    """What changes now and then, and those that wait for it.
+    """Counts changes, and wakes the tasks that wait for one.
 
     Attributes:
         changes: So many times anything changed.
@@ -42,7 +42,7 @@ class Changes:
             late.cancel()
 
     def notify(self) -> None:
-        """Something changed: asks whoever waits whether it was for that."""
+        """Notes a change: every waiting condition is checked."""
         self.changes += 1
         for number, (condition, then) in tuple(self._waiting.items()):
             if condition():

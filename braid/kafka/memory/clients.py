@@ -24,7 +24,7 @@ from braid.kernel.ports import (
 
 
 class MemoryAdmin:
-    """`KafkaAdmin` over a link."""
+    """The twin of `KafkaAdmin`, over a link."""
 
     def __init__(self, link: Link) -> None:
         self._link = link
@@ -143,7 +143,7 @@ class MemoryAdmin:
 
 
 class MemoryOffsets:
-    """`KafkaOffsets` over a link."""
+    """The twin of `KafkaOffsets`, over a link."""
 
     def __init__(self, link: Link) -> None:
         self._link = link
@@ -180,7 +180,7 @@ class MemoryOffsets:
 
 
 class MemoryMembership:
-    """`KafkaMembership` over a link."""
+    """The twin of `KafkaMembership`, over a link."""
 
     def __init__(self, link: Link) -> None:
         self._link = link

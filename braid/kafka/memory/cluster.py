@@ -1,6 +1,6 @@
-"""One Kafka cluster in memory: what its brokers know and answer, and the faults that befall it.
+"""One Kafka cluster in memory: its brokers' state and answers, and the faults that tests cause.
 
-Everything here happens at once; latency and lost answers are the connection's (`link.py`).
+Everything here happens at once; latency and lost answers belong to the connection (`link.py`).
 """
 
 import hashlib
@@ -145,7 +145,7 @@ class MemoryCluster(Brokers):
         self.notify()
 
     def damage(self, partition: TopicPartition, offset: int, why: str = "damaged: by a test") -> None:
-        """The batch that holds an offset cannot be decoded any more, as with a bomb or a failing disk."""
+        """Damages the batch that holds an offset: it cannot be decoded any more, as with a bomb or a failing disk."""
         self.log(partition).damage(offset, why)
 
     def describe(self) -> ClusterDescription:
@@ -182,7 +182,7 @@ class MemoryCluster(Brokers):
         return [LogDir(self.disk_bytes, max(0, self.disk_bytes - used), sizes)]
 
     def describe_topics(self, topics: Sequence[str] | None) -> dict[str, TopicDescription]:
-        """Those that exist; all when None."""
+        """Describes the topics that exist; all when None."""
         names = self._topics if topics is None else [name for name in topics if name in self._topics]
         for name in names:
             self._copy(name)
@@ -224,7 +224,7 @@ class MemoryCluster(Brokers):
             self.notify()
 
     def topic_config(self, topic: str) -> dict[str, str]:
-        """Defaults, overridden."""
+        """Returns a topic's settings: Kafka's defaults and what was set."""
         return {**TOPIC_DEFAULTS, **self._topic(topic).config}
 
     def topic_configs(self, topics: Sequence[str], names: Sequence[str]) -> dict[str, Mapping[str, str]]:
@@ -262,7 +262,7 @@ class MemoryCluster(Brokers):
         return {number: moving for number, moving in found if moving is not None}
 
     def new_producer(self) -> int:
-        """A producer id."""
+        """Returns a new producer id."""
         self._producers += 1
         return self._producers
 
@@ -291,21 +291,24 @@ class MemoryCluster(Brokers):
         return offset
 
     def log(self, partition: TopicPartition) -> Log:
-        """A partition's log. Raises `NotFound`."""
+        """Returns a partition's log. Raises `NotFound`."""
         logs = self._topic(partition.topic).logs
         if not 0 <= partition.partition < len(logs):
             raise NotFound(f"topic {partition.topic} has no partition {partition.partition}")
         return logs[partition.partition]
 
     def led_log(self, partition: TopicPartition) -> Log:
-        """A partition's log, to be read or written. Raises `ClusterUnavailable` while nobody leads it, `NotFound`."""
+        """Returns a partition's log to read or write.
+
+        Raises `ClusterUnavailable` while no broker leads it, `NotFound`.
+        """
         log = self.log(partition)
         if self._stopped and self._leader(partition) < 0:
             raise ClusterUnavailable(f"{partition.topic} partition {partition.partition} has no leader")
         return log
 
     def end(self, partition: TopicPartition) -> int | None:
-        """A partition's end, if there is one that anybody tells."""
+        """Returns a partition's end, if a broker can tell it."""
         found = self._topics.get(partition.topic)
         if self._stopped and found and self._leader(partition) < 0:
             return None
@@ -334,7 +337,7 @@ class MemoryCluster(Brokers):
         return self.led_log(partition).epoch_end(leader_epoch)
 
     def leader_epoch_of(self, partition: TopicPartition) -> int:
-        """The number of a partition's leader so far: as metadata tells it, and as its batches bear it."""
+        """Returns a partition's leader epoch, as metadata and its batches have it."""
         return self._leader_epoch + self._grown.get(partition, 0)
 
     def commit(self, group: str, offsets: Mapping[TopicPartition, Committed], generation: Generation | None) -> None:
@@ -347,7 +350,7 @@ class MemoryCluster(Brokers):
         return self._topics[topic].replicas[partition].all
 
     def _copy(self, topic: str) -> None:
-        """Ends reassignments whose new copies are made by now. A new leader epoch begins, as on real brokers."""
+        """Completes reassignments whose new copies are made by now; a new leader epoch begins, as on real brokers."""
         for number, replicas in enumerate(self._topics[topic].replicas if topic in self._topics else ()):
             leader = replicas.leader(self._stopped)
             if replicas.moving and replicas.copy(self._now_ms(), self.serving()):
@@ -361,7 +364,7 @@ class MemoryCluster(Brokers):
         return self._topics[partition.topic].lacks_copies(partition.partition, self._stopped)
 
     def _clean(self) -> None:
-        """Deletes what retention has deleted by now."""
+        """Deletes records that retention has deleted by now."""
         if not self.running or self.paused or (looked_ms := self._cleaner.looked_ms()) is None:
             return
         for topic in self._topics.values():

@@ -1,4 +1,4 @@
-"""The fetcher's twin."""
+"""The fetcher's twin in memory."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -26,7 +26,7 @@ _BACKOFF_SECONDS = KAFKA_BACKOFF_MS / 1_000
 
 
 class MemoryFetcher:
-    """`KafkaFetcher` over a link. Logs in memory hold neither control records nor transactions."""
+    """The twin of `KafkaFetcher`, over a link. Logs in memory hold neither control records nor transactions."""
 
     def __init__(self, link: Link, *, max_partition_bytes: int, keep_damaged_bytes: int = 0) -> None:
         self._link = link
@@ -129,7 +129,7 @@ class MemoryFetcher:
         return self._started and self._link.answers
 
     def _note(self) -> None:
-        """What the answers of a real broker, which holds no fetch for long, would show now."""
+        """Notes what the answers of a real broker, which holds no fetch for long, would show now."""
         now, wanted = asyncio.get_running_loop().time(), [at for at in self._positions if at not in self._paused]
         self._owing.wants(now, anything=self._starting or bool(wanted))
         if not self._link.answers:
@@ -140,7 +140,7 @@ class MemoryFetcher:
             self._owing.excused()
 
     def _answered(self, seen: int) -> bool:
-        """Whether, after more than so many changes, there is something for a caller.
+        """Whether, after more than so many changes, a caller could get a result.
 
         That is a position that is not its log's end, or one that has to be compared with the log of a later leader.
         """
@@ -177,7 +177,7 @@ class MemoryFetcher:
         return fetched
 
     def _read(self, partition: TopicPartition, limit: int, *, raises: bool) -> FetchedRecords | None:
-        """None of what nobody leads, and of a position outside its log, unless that `raises`."""
+        """Reads a partition; nothing if no broker leads it, or for a position outside its log unless that `raises`."""
         position = self._positions[partition]
         try:
             log = self._link.cluster.led_log(partition)
@@ -207,7 +207,7 @@ class MemoryFetcher:
             return
         known = self._known[partition]
         if log.epoch_end(known.leader_epoch) < max(position, known.end):
-            raise OffsetOutOfRange(f"offset {position} lies in a log that was cut short below it, and written on")
+            raise OffsetOutOfRange(f"offset {position} lies in a log that was cut below it and has new records since")
         self._checked[partition] = self._link.cluster.leader_epoch_of(partition)
 
     def _is_due(self, partition: TopicPartition) -> bool:

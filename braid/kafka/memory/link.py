@@ -1,4 +1,4 @@
-"""The connection of one process to one cluster in memory: latency, cuts, and answers that never come."""
+"""The connection of one process to one cluster in memory: latency, cuts, and lost answers."""
 
 import asyncio
 from collections.abc import Callable
@@ -35,13 +35,13 @@ class Link:
         self.cluster.notify()
 
     def allow(self) -> None:
-        """Lets it in again."""
+        """Lets the cluster accept this process again."""
         self._denied = False
         self.cluster.notify()
 
     @property
     def denial(self) -> ClusterAccessDenied | None:
-        """What a request sent now would be answered, where the cluster refuses this process."""
+        """Returns the cluster's refusal of a request sent now, if it refuses this process."""
         if not self._denied or not self._reaches:
             return None
         return ClusterAccessDenied(
@@ -51,18 +51,18 @@ class Link:
         )
 
     def cut(self) -> None:
-        """Loses the network between this process and the cluster."""
+        """Cuts the network between this process and the cluster."""
         self._is_cut = True
         self.cluster.notify()
 
     def mend(self) -> None:
-        """Gives it back."""
+        """Restores the network."""
         self._is_cut = False
         self.cluster.notify()
 
     @property
     def answers(self) -> bool:
-        """Whether a request sent now would be answered with what was asked for."""
+        """Whether a request sent now would get an answer that is no refusal."""
         return self._reaches and not self._denied
 
     @property
@@ -92,18 +92,18 @@ class Link:
             reply.set_exception(ClusterUnavailable(text))
 
     async def travel_both_ways(self) -> None:
-        """The time a request and its answer take on the way."""
+        """Waits for the time that a request and its answer travel."""
         await asyncio.sleep(self._delay() + self._delay())
 
     def _delay(self) -> float:
         return (self._latency() if self._latency is not None else 0.0) + self.cluster.slow_seconds / 2
 
     def _travel(self, reply: asyncio.Future[T], arrive: Callable[[], None]) -> None:
-        """One way, unless nobody waits for the reply any more by then."""
+        """Waits for one way, unless nobody waits for the reply by then."""
         asyncio.get_running_loop().call_later(self._delay(), self._pass, reply, arrive)
 
     def _pass(self, reply: asyncio.Future[T], arrive: Callable[[], None]) -> None:
-        """Waits while the network is cut; a dead cluster refuses, or its answer is lost."""
+        """Waits while the network is cut; a dead cluster refuses the request, or its answer is lost."""
         if reply.done():
             return
         if self._is_cut:

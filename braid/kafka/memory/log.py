@@ -38,7 +38,7 @@ class NewRecord(NamedTuple):
 
 
 class LogBatch(NamedTuple):
-    """What one append wrote."""
+    """The records of one append."""
 
     base: int
     leader_epoch: int
@@ -49,7 +49,7 @@ class LogBatch(NamedTuple):
 
 
 class Read(NamedTuple):
-    """What a read found: records and damaged batches, both in order, and where the next read begins."""
+    """The result of a read: records and damaged batches, both in order, and where the next read begins."""
 
     records: Sequence[MemoryRecord]
     damaged: Sequence[DamagedBatch]
@@ -58,7 +58,7 @@ class Read(NamedTuple):
 
 @dataclass(slots=True)
 class Log:
-    """One partition. Offsets below `start` are gone; `end` is the next to be given.
+    """The log of one partition. Offsets below `start` are gone; `end` is the next to be given.
 
     The newest `uncopied` records exist only on the leader: consumers cannot read them, and `high` lies before them.
     """
@@ -75,7 +75,7 @@ class Log:
 
     @property
     def high(self) -> int:
-        """Below which offset all copies have everything: Kafka's high watermark."""
+        """The offset below which all copies have everything: Kafka's high watermark."""
         return self.end - self.uncopied
 
     def append(self, new: Sequence[NewRecord], leader_epoch: int, producer: int, sequence: int) -> int:
@@ -124,7 +124,7 @@ class Log:
         return Read(found, damaged, offset)
 
     def damage(self, offset: int, why: str) -> None:
-        """The batch that holds an offset cannot be decoded any more."""
+        """Damages the batch that holds an offset: it cannot be decoded any more."""
         self.damaged[self.batches[self._index(offset)].base] = why
 
     def _told(self, batch: LogBatch, records: Sequence[MemoryRecord]) -> DamagedBatch:
@@ -134,23 +134,23 @@ class Log:
         return DamagedBatch(first, last.offset, self.damaged[batch.base], 0, size, last.timestamp, raw)
 
     def batch_of(self, offset: int) -> LogBatch | None:
-        """The batch that holds an offset, while it is in the log."""
+        """Returns the batch that holds an offset, while it is in the log."""
         if not self.start <= offset < self.end:
             return None
         return self.batches[self._index(offset)]
 
     def epoch_end(self, leader_epoch: int) -> int:
-        """Where leaders later than an epoch began to write, or the end."""
+        """Returns where leaders later than an epoch began to write, or the end."""
         later = (start for epoch, start in self.epochs if epoch > leader_epoch)
         return max(self.start, next(later, self.end))
 
     def offset_at(self, timestamp_ms: int) -> int:
-        """The first offset at or after a time, or the end."""
+        """Returns the first offset at or after a time, or the end."""
         times = (record for batch in self.batches for record in batch.records if record.offset >= self.start)
         return next((record.offset for record in times if record.timestamp >= timestamp_ms), self.end)
 
     def first_since(self, timestamp_ms: int) -> int:
-        """The base of the first batch with a record at or after a time, or the end: what lies before it is older."""
+        """Returns the base of the first batch with a record at or after a time, or the end; all before it is older."""
         for batch in self.batches[max(0, self._index(self.start)) :]:
             kept = [record.timestamp for record in batch.records if record.offset >= self.start]
             if kept and max(kept) >= timestamp_ms:

@@ -31,7 +31,7 @@ _REQUEST_SECONDS = KAFKA_REQUEST_MS / 1_000
 
 
 class _Pending(NamedTuple):
-    """A record, and whom to tell of its fate, with which words."""
+    """A pending record, and the function to call with its fate."""
 
     record: NewRecord
     sent: Any
@@ -40,7 +40,7 @@ class _Pending(NamedTuple):
 
 @dataclass(slots=True)
 class _Queue:
-    """What waits for one partition, and the task that writes it in order; the first `asked` are in a request."""
+    """The records that wait for one partition, and the task that writes them; the first `asked` are in a request."""
 
     pending: deque[_Pending] = field(default_factory=deque)
     asked: int = 0
@@ -51,7 +51,7 @@ class _Queue:
 
 
 class MemoryProducer:
-    """`KafkaProducer` over a link."""
+    """The twin of `KafkaProducer`, over a link."""
 
     def __init__(self, link: Link, *, linger_ms: int, max_batch_bytes: int) -> None:
         self._link = link
@@ -166,7 +166,7 @@ class MemoryProducer:
         queue.size -= sum(one.record.size() for one in found)
         queue.drained.set()
         queue.drained = asyncio.Event()
-        _fail_all(found, Withdrawn(f"{partition.topic} partition {partition.partition} was not asked to take it"))
+        _fail_all(found, Withdrawn(f"{partition.topic} partition {partition.partition} was never sent the record"))
 
     def cluster_id(self) -> str:
         """See `KafkaProducer.cluster_id`."""

@@ -1,4 +1,4 @@
-"""Where a partition's copies lie in the twin, and how they get to other brokers (KIP-455)."""
+"""The places of a partition's copies in the twin, and their reassignment to other brokers (KIP-455)."""
 
 from collections.abc import Collection, Iterator, Sequence
 
@@ -6,13 +6,13 @@ from braid.kernel.ports import Reassignment
 
 
 def spread(brokers: Sequence[int], partitions: int, copies: int) -> Iterator[tuple[int, ...]]:
-    """Replicas of a new topic's partitions: each begins at the next broker."""
+    """Returns the replicas of a new topic's partitions: each begins at the next broker."""
     for number in range(partitions):
         yield tuple(brokers[(number + each) % len(brokers)] for each in range(copies))
 
 
 class Replicas:
-    """Copies of one partition.
+    """The copies of one partition, by broker.
 
     Attributes:
         in_step: Brokers with a whole copy, in order of preference.
@@ -28,12 +28,12 @@ class Replicas:
 
     @property
     def all(self) -> Sequence[int]:
-        """Brokers that keep a copy, or part of one: those wanted first."""
+        """Brokers that keep a copy, or part of one, wanted ones first."""
         return (*self._target, *(broker for broker in self.in_step if broker not in self._target))
 
     @property
     def reassignment(self) -> Reassignment | None:
-        """What is under way."""
+        """The reassignment under way."""
         if not self.moving:
             return None
         removing = tuple(broker for broker in self.in_step if broker not in self._target)
@@ -52,7 +52,7 @@ class Replicas:
         return bool(self.adding or stopped) and len(self.copies(stopped)) < len(self.all)
 
     def reassign(self, brokers: Sequence[int], due_ms: int) -> None:
-        """Begins; whatever was under way is given up."""
+        """Starts a reassignment; one that was under way is given up."""
         target = tuple(brokers)
         if target == (self._target if self.moving else self.in_step):
             return
@@ -61,7 +61,7 @@ class Replicas:
         self.moving = True
 
     def copy(self, now_ms: int, serving: Collection[int]) -> bool:
-        """Ends what is under way, if its new copies can be made by now. Returns whether it did."""
+        """Completes the reassignment if its new copies can be made by now. Returns whether it did."""
         if self.adding and (now_ms < self._due_ms or not set(self._target) <= set(serving)):
             return False
         self.in_step, self.adding, self.moving = self._target, (), False

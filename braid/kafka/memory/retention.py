@@ -1,4 +1,4 @@
-"""Retention by time of a cluster in memory: when a broker's cleaner looks, and how far it deletes.
+"""Retention by time of a cluster in memory: when a broker's cleaner runs, and what it deletes.
 
 The cleaner looks a while after the broker has started, then at intervals; one that was due while the broker was stopped
 by a signal looks as soon as it goes on. No timer runs: what it would have deleted by now is deleted before anybody sees
@@ -15,7 +15,7 @@ LOOK_INTERVAL_MS: Final = 300_000  # log.retention.check.interval.ms
 
 
 class Cleaner:
-    """When retention is looked after. Milliseconds on the clock of the records' times."""
+    """The schedule of a broker's cleaner. Milliseconds on the clock of the records' times."""
 
     def __init__(self, now_ms: Callable[[], int]) -> None:
         self._now_ms = now_ms
@@ -23,15 +23,15 @@ class Cleaner:
         self.begin()
 
     def begin(self) -> None:
-        """The broker has started."""
+        """Notes that the broker has started."""
         self._next_ms = self._now_ms() + FIRST_LOOK_MS
 
     def go_on(self) -> None:
-        """The broker was stopped by a signal: a look that is overdue happens now."""
+        """Runs an overdue look now, because the broker resumed after a signal had stopped it."""
         self._next_ms = max(self._next_ms, self._now_ms())
 
     def looked_ms(self) -> int | None:
-        """When it looked for the last time; None when it has not since this was asked."""
+        """Returns when the cleaner ran last; None if it has not since this was asked."""
         now = self._now_ms()
         if now < self._next_ms:
             return None
@@ -41,7 +41,7 @@ class Cleaner:
 
 
 def kept_from(log: Log, config: Mapping[str, str], looked_ms: int) -> int:
-    """The first offset of a log that a cleaner kept when it looked."""
+    """Returns the first offset of a log that a cleaner kept when it ran."""
     retention_ms = int(config["retention.ms"])
     if retention_ms < 0 or "delete" not in config["cleanup.policy"]:
         return log.start

@@ -1,4 +1,4 @@
-"""A topic of a cluster in memory."""
+"""A topic of a cluster in memory, with its logs and replicas."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -19,11 +19,11 @@ class MemoryTopic:
 
     @property
     def numbers(self) -> range:
-        """Its partitions."""
+        """The topic's partitions."""
         return range(len(self.logs))
 
     def describe(self, name: str, stopped: Collection[int], epochs: Sequence[int]) -> TopicDescription:
-        """What metadata tells of it, where its leaders have these epochs."""
+        """Describes the topic as metadata does, with these leader epochs."""
         return TopicDescription(
             name,
             self.topic_id,

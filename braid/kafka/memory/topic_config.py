@@ -35,7 +35,7 @@ _OF_ALL_BROKERS: Final = frozenset({"leader.replication.throttled.rate", "follow
 
 
 def alter(config: dict[str, str], changes: Mapping[str, str | None]) -> None:
-    """Sets some settings; None restores a default."""
+    """Changes settings; None restores a default."""
     for name, value in changes.items():
         if value is None:
             config.pop(name, None)
@@ -50,7 +50,7 @@ def check_broker_defaults(changes: Mapping[str, str | None]) -> None:
 
 
 def check_topic_config(topic: str, config: Mapping[str, str | None]) -> None:
-    """Raises `Invalid` for a setting that is none of a topic's."""
+    """Raises `Invalid` for a setting that topics do not have."""
     unknown = sorted(set(config) - set(TOPIC_DEFAULTS))
     if unknown:
         raise Invalid(f"topic {topic}: unknown configuration {', '.join(unknown)}")

@@ -1,4 +1,4 @@
-"""All clusters there are, and how each process sees them."""
+"""All clusters in memory, and each process's view of them."""
 
 from collections.abc import Callable, Sequence
 
@@ -26,7 +26,7 @@ class MemoryKafka:
     """The clusters, by name and by bootstrap address. Itself a `Kafka` for whoever needs no process of his own."""
 
     def __init__(self, clock: Clock, latency: Latency | None = None) -> None:
-        """A world without clusters.
+        """Begins without clusters.
 
         Args:
             clock: Times of canary records, and deadlines.
@@ -40,7 +40,7 @@ class MemoryKafka:
     def add_cluster(
         self, name: str, bootstrap: str = "", *, auto_creates_topics: bool = False, brokers: int = 1
     ) -> MemoryCluster:
-        """A new running cluster; its bootstrap address is `<name>:9092` unless given."""
+        """Adds a running cluster; its bootstrap address is `<name>:9092` unless given."""
         address = bootstrap or f"{name}:9092"
         cluster = MemoryCluster(
             name, address, self._clock.now_ms, auto_creates_topics=auto_creates_topics, brokers=brokers
@@ -49,11 +49,11 @@ class MemoryKafka:
         return cluster
 
     def named(self, name: str) -> MemoryCluster:
-        """A cluster by its name. Raises KeyError."""
+        """Returns a cluster by its name. Raises KeyError."""
         return self._clusters[name]
 
     def at(self, bootstrap: str) -> MemoryCluster:
-        """The cluster that answers at an address; nobody there is a cluster that never runs."""
+        """Returns the cluster at an address; an unknown address gets a cluster that never runs."""
         for cluster in self._clusters.values():
             if cluster.bootstrap == bootstrap:
                 return cluster
@@ -62,7 +62,7 @@ class MemoryKafka:
         return nobody
 
     def process(self) -> "MemoryProcess":
-        """A process's own view, which can be cut off from single clusters."""
+        """Returns the view of one process, which can be cut off from single clusters."""
         return MemoryProcess(self, self._clock, self._latency)
 
     def cluster(self, bootstrap: str, security_profile: str) -> KafkaCluster:
@@ -75,7 +75,7 @@ class MemoryKafka:
 
 
 class MemoryProcess:
-    """`Kafka` as one process sees it."""
+    """The `Kafka` port as one process sees it."""
 
     def __init__(self, world: MemoryKafka, clock: Clock, latency: Latency | None) -> None:
         self._world = world
@@ -103,11 +103,11 @@ class MemoryProcess:
         self._link(self._world.named(name).bootstrap).deny()
 
     def allow(self, name: str) -> None:
-        """Lets it in again."""
+        """Lets a cluster accept this process again."""
         self._link(self._world.named(name).bootstrap).allow()
 
     def mend(self, name: str) -> None:
-        """Joins them again."""
+        """Restores this process's network to a cluster."""
         self._link(self._world.named(name).bootstrap).mend()
 
     def _link(self, bootstrap: str) -> Link:
@@ -117,7 +117,7 @@ class MemoryProcess:
 
 
 class _ClusterInMemory:
-    """`KafkaCluster` over a link."""
+    """The twin of `KafkaCluster`, over a link."""
 
     def __init__(self, link: Link) -> None:
         self._link = link

@@ -1,1 +1,1 @@
-"""The log of committed offsets (`__consumer_offsets`), read without joining anything."""
+"""Reads the log of committed offsets (`__consumer_offsets`) without joining a group."""

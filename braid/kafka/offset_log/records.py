@@ -29,7 +29,7 @@ _HEAD_WITH_EPOCH: Final = struct.Struct(">hqi")  # version, offset, leader epoch
 
 
 class OffsetKey(NamedTuple):
-    """Whose progress a commit states."""
+    """The key of a commit: the group and the partition."""
 
     group: str
     topic: str
@@ -37,7 +37,7 @@ class OffsetKey(NamedTuple):
 
 
 class OffsetCommit(NamedTuple):
-    """What a commit states.
+    """The value of a commit.
 
     Attributes:
         offset: The committed offset.
@@ -57,7 +57,7 @@ class OffsetCommit(NamedTuple):
 
 
 def read_key(data: bytes) -> OffsetKey | None:
-    """Reads a record's key; None for every kind of record that is no commit.
+    """Reads a record's key; None for every kind of record that is not a commit.
 
     Raises:
         Invalid: the bytes are not what their version says.
@@ -137,7 +137,7 @@ def _take(data: bytes, at: int, length: int) -> tuple[bytes, int]:
 
 
 def _tagged(data: bytes, at: int) -> tuple[bytes, int]:
-    """The topic's id, if it is among the tagged fields; the rest are passed over."""
+    """Returns the topic's id if it is among the tagged fields; other fields are ignored."""
     if data[at : at + 3] == _TOPIC_ID_ALONE and len(data) == at + 3 + _TOPIC_ID_BYTES:  # nearly always
         return data[at + 3 :], len(data)
     count, at = _varint(data, at)
@@ -152,7 +152,7 @@ def _tagged(data: bytes, at: int) -> tuple[bytes, int]:
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """An unsigned varint of at most 32 bits."""
+    """Reads an unsigned varint of at most 32 bits."""
     number = data[at]
     if number < 0x80:
         return number, at + 1

@@ -1,7 +1,7 @@
-"""Chunks of the offset log reduced to what counts: the newest commit of each key. Counts what it passes over.
+"""Reduces chunks of the offset log to the newest commit of each key, and counts the records by outcome.
 
-Most records of a chunk are replaced by later ones of the same key in the same chunk, so records are gathered by their
-raw key first and only the last of each is read; a raw key is read once and remembered.
+Most records of a chunk are replaced by later ones of the same key in the same chunk. So records are gathered by their
+raw key first, and only the last of each is read; a raw key is read once and remembered.
 """
 
 from collections import deque
@@ -18,7 +18,7 @@ _UNREAD: Final = OffsetKey("", "", -1)  # no key reads so
 
 
 class Damage(NamedTuple):
-    """A record of the offset log that could not be read, by its place."""
+    """The place of a record of the offset log that could not be read."""
 
     partition: int
     offset: int
@@ -27,7 +27,7 @@ class Damage(NamedTuple):
 
 @dataclass(slots=True)
 class OffsetCounts:
-    """Records taken, by what became of them.
+    """Numbers of records taken, by outcome.
 
     Attributes:
         records: All of them.
@@ -63,7 +63,7 @@ class OffsetTable:
     _names: dict[str, str] = field(default_factory=dict)
 
     def take(self, partition: int, records: Sequence[KafkaRecord]) -> Mapping[OffsetKey, OffsetCommit | None]:
-        """The newest commit of each key in a chunk of one partition of the offset log; None where it is gone.
+        """Returns the newest commit of each key in a chunk of one partition of the offset log; None where it is gone.
 
         Never raises: what cannot be read is counted and passed over, and an earlier commit of the same key in the
         chunk stands in for it.
@@ -90,7 +90,7 @@ class OffsetTable:
     def _take_value(
         self, partition: int, key: OffsetKey, record: KafkaRecord, found: dict[OffsetKey, OffsetCommit | None]
     ) -> bool:
-        """Reads a value; whether that was possible."""
+        """Reads a value; returns whether that was possible."""
         if record.value is None:
             self.counts.tombstones += 1
             found[key] = None
@@ -110,7 +110,7 @@ class OffsetTable:
         records: Sequence[KafkaRecord],
         found: dict[OffsetKey, OffsetCommit | None],
     ) -> None:
-        """Takes, for keys whose last record is unreadable, the last one before it that is not."""
+        """Takes, for keys whose last record is unreadable, the last readable one before it."""
         last: dict[bytes, int] = {record.key: record.offset for record in records if record.key in unreadable}
         for record in reversed(records):
             raw = record.key
@@ -121,7 +121,7 @@ class OffsetTable:
                 del unreadable[raw]
 
     def _read_key(self, partition: int, record: KafkaRecord) -> OffsetKey | None:
-        """Reads a key met for the first time; `_UNREAD` when it is damaged."""
+        """Reads a key seen for the first time; `_UNREAD` when it is damaged."""
         if record.key is None:
             self._note(partition, record, Invalid("a record without key"))
             return _UNREAD

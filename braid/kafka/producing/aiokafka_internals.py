@@ -1,7 +1,7 @@
-"""Every use of aiokafka's private parts by the producer, in one place, each pinned by a test against one release.
+"""Every use of aiokafka's private parts by the producer, in one place; a test pins each against one release.
 
-Why: no public call forgets pending records, forbids topic creation, tells a missing topic from a cluster that is away,
-or keeps an idempotent producer's sequence right after a refused batch.
+No public call forgets pending records, forbids topic creation, tells a missing topic from a cluster that is away, or
+keeps an idempotent producer's sequence right after a refused batch.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ Taken = tuple[Any, Callable[[Any, Any], None]]  # a record and whom to tell of i
 
 
 class BatchIdentity(NamedTuple):
-    """As what brokers know a batch: Kafka's own id of its producer, and the sequence of its first record."""
+    """A batch's identity for brokers: Kafka's own id of its producer, and the sequence of its first record."""
 
     producer: int
     sequence: int
@@ -48,10 +48,11 @@ class CredentialsWithheld(KafkaError):
 
 
 class QuietClient(AIOKafkaClient):
-    """A client whose questions never create a topic, that asks no oftener than it should, and only whom it may.
+    """A client that never creates a topic, limits its metadata requests, and connects only to allowed hosts.
 
-    A topic that is gone makes aiokafka's sender ask without pause. Brokers are asked in turn: one that learns late who
-    leads (it has just started, or is about to stop) would be believed again and again, one that is frozen waited for.
+    For a topic that is gone, aiokafka's sender asks without pause. Brokers are asked in turn: otherwise one that learns
+    late who leads (it has just started, or is about to stop) would be asked again and again, and a frozen one waited
+    for.
     """
 
     asked_at = -math.inf
@@ -105,7 +106,7 @@ class QuietClient(AIOKafkaClient):
         return None if broker is None else self.security.denial(broker.host, broker.port)
 
     async def _metadata_update(self, cluster_metadata: Any, topics: Sequence[str] | None) -> bool:
-        """Asks any broker for the topics (no topics: none, a producer never needs all)."""
+        """Asks any broker for the topics; without topics it asks for none, because a producer never needs all."""
         pause = self.asked_at + KAFKA_METADATA_PACE_SECONDS - self._loop.time()
         if pause > 0:
             await asyncio.sleep(pause)
@@ -135,7 +136,7 @@ class QuietClient(AIOKafkaClient):
 
 
 class KnownBatch(MessageBatch):
-    """A batch that notes as what brokers will know it, when it is given its place in the producer's sequence.
+    """A batch that notes its identity when it gets its place in the producer's sequence.
 
     It refers to nothing that refers to it: its records are freed with it, and wait for no garbage collection.
     """
@@ -175,7 +176,7 @@ def prepare(
     on_silence: Callable[[], None] | None = None,
     security: Security | None = None,
 ) -> None:
-    """Makes a producer that is not started ours.
+    """Adapts a producer that is not started.
 
     `on_silence` hears when no broker answers a question about metadata. `on_ended` is told of each batch once, with
     what `offer` put in it, whether it was sent more than once, and as what brokers know it. `security` bounds the
@@ -235,7 +236,7 @@ async def refresh(producer: AIOKafkaProducer, topic: str) -> bool:
 
 
 async def connect(producer: AIOKafkaProducer, topic: str) -> bool:
-    """Connects to the leaders of a topic that metadata has; whether every partition has one, and it answers."""
+    """Connects to a topic's known leaders; returns whether every partition has a leader that answers."""
     partitions = producer.client.cluster._partitions.get(topic, {}).values()
     leaders = sorted({partition.leader for partition in partitions})
     if not leaders or leaders[0] < 0:
@@ -244,7 +245,7 @@ async def connect(producer: AIOKafkaProducer, topic: str) -> bool:
 
 
 def connection(producer: AIOKafkaProducer, partition: AioTopicPartition) -> AIOKafkaConnection | None:
-    """The connection to a partition's leader, as metadata has it; None while there is none."""
+    """Returns the connection to a partition's leader in the metadata; None without one."""
     leader = producer.client.cluster.leader_for_partition(partition)
     found: AIOKafkaConnection | None = producer.client._conns.get((leader, ConnectionGroup.DEFAULT))
     return found
@@ -256,7 +257,7 @@ def offer(
     record: SendableT,
     settle: Callable[[SendableT, Written | BraidError], None],
 ) -> bool:
-    """Puts a record into its partition's newest batch; False when that is full, or the producer is closed.
+    """Puts a record into its partition's newest batch; False when the batch is full, or the producer is closed.
 
     aiokafka's own `send` makes a future for each record, and refuses one that has neither key nor value.
     """
@@ -276,10 +277,10 @@ def offer(
 
 
 def withdraw(producer: AIOKafkaProducer, partition: TopicPartition) -> Sequence[Taken]:
-    """Takes the records without a key out of a partition's newest batch, unless that was in a request.
+    """Takes the records without a key out of a partition's newest batch, unless the batch was in a request.
 
-    Until it is, a batch has no place in the producer's sequence and nobody can have written it. The rest is batched
-    anew, in its order.
+    Before that the batch has no place in the producer's sequence, and cannot have been written. The other records are
+    batched anew, in order.
     """
     accumulator = producer._message_accumulator
     queued = accumulator._batches.get(partition)
@@ -299,7 +300,7 @@ def withdraw(producer: AIOKafkaProducer, partition: TopicPartition) -> Sequence[
 
 
 def _discard(producer: AIOKafkaProducer, partition: TopicPartition) -> None:
-    """Forgets the newest batch of a partition, as if it had never been; whoever waits for its room tries again."""
+    """Forgets a partition's newest batch, as if it had never existed; senders that wait for its room try again."""
     queues = producer._message_accumulator._batches
     batch = queues[partition].pop()
     if not queues[partition]:
@@ -335,12 +336,12 @@ def record_size(key: bytes | None, value: bytes | None, headers: Sequence[tuple[
 
 
 def _listed(headers: Sequence[tuple[str, bytes]]) -> list[tuple[str, bytes]]:
-    """Compiled code takes nothing but a list."""
+    """Makes a list, because compiled code takes nothing else."""
     return headers if isinstance(headers, list) else list(headers)
 
 
 def fail_topic(producer: AIOKafkaProducer, topic: str, error: BraidError) -> None:
-    """Fails what waits to be sent to a topic, and stops following it."""
+    """Fails the records that wait to be sent to a topic, and stops following the topic."""
     accumulator = producer._message_accumulator
     for partition in [partition for partition in accumulator._batches if partition.topic == topic]:
         for batch in accumulator._batches.pop(partition):
@@ -367,13 +368,13 @@ def abandon(producer: AIOKafkaProducer, error: BraidError) -> None:
 
 
 def end(producer: AIOKafkaProducer) -> None:
-    """Ends what `stop` of an abandoned producer would have ended, had it not been given up."""
+    """Ends the parts that aiokafka's `stop` ends, for an abandoned producer whose `stop` was given up."""
     if producer.client._sync_task is not None:
         producer.client._sync_task.cancel()
 
 
 class _HungUp(dict[Any, AIOKafkaConnection]):
-    """The connections of a client that ends: those there are, and whatever a request under way opens still."""
+    """Closes the connections of a client that ends, also those that a request under way opens later."""
 
     def __init__(self, connections: Mapping[Any, AIOKafkaConnection]) -> None:
         super().__init__(connections)
@@ -386,13 +387,13 @@ class _HungUp(dict[Any, AIOKafkaConnection]):
 
 
 def _forgive(batch: MessageBatch) -> None:
-    """Nobody may be waiting for a failed batch to leave the buffer."""
+    """Ignores the error of a failed batch, because no task may wait for it to leave the buffer."""
     if batch._drain_waiter.done():
         batch._drain_waiter.exception()
 
 
 def _take_back_sequence(producer: AIOKafkaProducer, batch: MessageBatch, done: asyncio.Future[Any]) -> None:
-    """A batch the broker refused at its only attempt was not written: the next one has its place in the sequence.
+    """Gives the sequence of a batch refused at its only attempt to the next batch, because it was not written.
 
     After a second attempt the first may have been written, and its numbers must never be used again.
     """
@@ -402,6 +403,6 @@ def _take_back_sequence(producer: AIOKafkaProducer, batch: MessageBatch, done: a
 
 
 def _advance(producer: AIOKafkaProducer, partition: AioTopicPartition, by: int) -> None:
-    """Moves a sequence as brokers count; aiokafka's own goes negative after 2³¹ records."""
+    """Advances a sequence as brokers count; aiokafka's own becomes negative after 2³¹ records."""
     numbers = producer._txn_manager._sequence_numbers
     numbers[partition] = (numbers[partition] + by) % SEQUENCES

@@ -1,4 +1,4 @@
-"""What became of batches that a producer sent: told to whoever sent their records."""
+"""Reports the outcome of each batch that a producer sent to the senders of its records."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -26,7 +26,7 @@ class BatchOutcomes:
         connection_to: Callable[[AioTopicPartition], AIOKafkaConnection | None],
         is_ended: Callable[[], bool],
     ) -> None:
-        """Nothing was sent yet.
+        """Begins before any batch was sent.
 
         Args:
             admin: Is asked why a topic refuses a batch.
@@ -47,7 +47,7 @@ class BatchOutcomes:
         again: bool,
         identity: BatchIdentity,
     ) -> None:
-        """Tells whoever sent a batch's records what became of them."""
+        """Settles the records of a batch: tells each sender its record's outcome."""
         error = ClusterUnavailable("the producer is closed") if done.cancelled() else done.exception()
         if error is None:
             told = done.result()
@@ -67,17 +67,17 @@ class BatchOutcomes:
                 settle(record, outcome)
 
     async def wait(self, timeout_seconds: float) -> None:
-        """Waits until refused records are settled, by what the cluster says of their topics."""
+        """Waits until refused records are settled, after the cluster was asked about their topics."""
         if self._refusals:
             await asyncio.wait(self._refusals.values(), timeout=timeout_seconds)
 
     def close(self) -> None:
-        """Settles refused records by nothing but the end."""
+        """Settles refused records without asking the cluster, because the producer ends."""
         for asking in self._refusals.values():
             asking.cancel()
 
     def _came_over(self, partition: AioTopicPartition) -> int:
-        """The number of the connection that a batch was just acknowledged over."""
+        """Returns the number of the connection over which a batch was just acknowledged."""
         before = self._connections.get(partition)
         found = self._connection_to(partition)
         if before is not None and (found is None or found is before[0]):
@@ -86,7 +86,10 @@ class BatchOutcomes:
         return self._connections[partition][1]
 
     def _settle_refused(self, topic: str, taken: Sequence[Taken]) -> None:
-        """Too large: is the topic sealed, or the record, or its batch too large? One question per topic settles all."""
+        """Settles records refused as too large: the topic may be sealed, or the record or its batch too large.
+
+        One question for each topic settles all its records.
+        """
         if self._is_ended():
             for record, settle in taken:
                 settle(record, ClusterUnavailable("the producer is closed"))
@@ -113,7 +116,7 @@ def _settle_by_limit(done: asyncio.Task[int | BraidError], topic: str, taken: Se
 
 
 def _refusal(size: int, batch_bytes: int, limit: int, topic: str) -> BraidError:
-    """Why a topic that is said to take so many bytes took no record of a batch.
+    """Returns why a topic that takes so many bytes took no record of a batch.
 
     The leader that refused a batch within the limit goes by another one: leaders and the broker that was asked learn
     of a seal, and of its end, one by one.
@@ -142,5 +145,5 @@ def _outcome_of(error: BaseException, partition: AioTopicPartition) -> BraidErro
 
 
 def record_too_large(size: int, limit: int) -> RecordTooLarge:
-    """What a record is refused with that no batch may hold."""
+    """Returns the error for a record that no batch may hold."""
     return RecordTooLarge(f"the record has {size} bytes, more than the {limit} allowed", field="value")

@@ -40,7 +40,7 @@ _COMPRESSIONS: Final = (None, "gzip", "lz4", "snappy", "zstd")
 
 
 class AioProducer:
-    """`KafkaProducer` over `AIOKafkaProducer`."""
+    """The `KafkaProducer` of real clusters, over `AIOKafkaProducer`."""
 
     def __init__(
         self,
@@ -167,7 +167,9 @@ class AioProducer:
         """See `KafkaProducer.withdraw`."""
         if self._producer is not None:
             for record, settle in aiokafka_internals.withdraw(self._producer, partition):
-                settle(record, Withdrawn(f"{partition.topic} partition {partition.partition} was not asked to take it"))
+                settle(
+                    record, Withdrawn(f"{partition.topic} partition {partition.partition} was never sent the record")
+                )
 
     def cluster_id(self) -> str:
         """See `KafkaProducer.cluster_id`."""
@@ -259,7 +261,7 @@ class AioProducer:
             self._deny(denial)
 
     async def _why(self) -> ClusterAccessDenied | None:
-        """Whether a cluster that does not answer refuses this client; None when it says nothing soon."""
+        """Asks whether a silent cluster refuses this client; None when it does not say so soon."""
         try:
             async with asyncio.timeout(KAFKA_ACCESS_SECONDS):
                 await self._admin.describe_topics([])
@@ -275,16 +277,16 @@ class AioProducer:
             self._entering = asyncio.create_task(self._enter(), name="kafka-enter")
 
     def _is_entering(self) -> bool:
-        """Whether a cluster that refused this client is away now: as at the start, it is waited for."""
+        """Whether a cluster that refused this client is now away; it is waited for, as at the start."""
         return self._denial is None and self._entering is not None and not self._entering.done()
 
     async def _enter(self) -> None:
-        """Tries again later: somebody may mend a password or a permission."""
+        """Tries again later, because somebody may fix the password or the permission."""
         await asyncio.sleep(KAFKA_DENIED_SECONDS)
         await self.start()
 
     async def _end(self, producer: AIOKafkaProducer, error: BraidError | None = None) -> None:
-        """Fails what is pending and ends the client, whatever state the cluster is in."""
+        """Fails what is pending and ends the client, also while the cluster does not answer."""
         left = ClusterUnavailable("the producer was abandoned before the cluster answered")
         aiokafka_internals.abandon(producer, error or left)
         ending = asyncio.create_task(producer.stop())
@@ -298,7 +300,7 @@ class AioProducer:
 
 
 class _Sent(NamedTuple):
-    """A record of `send`, and who waits for it."""
+    """A record of `send`, and the future of its sender."""
 
     key: bytes | None
     value: bytes | None
@@ -308,7 +310,7 @@ class _Sent(NamedTuple):
 
 
 def _settle_future(record: _Sent, outcome: Written | BraidError) -> None:
-    """Resolves a result whose owner may have stopped listening."""
+    """Resolves a future, unless its owner has stopped waiting."""
     if record.result.done():
         return
     if isinstance(outcome, BraidError):

@@ -1,4 +1,4 @@
-"""What brokers tell of themselves: their disks (DescribeLogDirs, KIP-827) and their features (ApiVersions, KIP-584).
+"""Kafka's messages about a broker's disks (DescribeLogDirs, KIP-827) and features (ApiVersions, KIP-584).
 
 Sizes are decoded here in one pass: a cluster may have tens of thousands of copies, and aiokafka's own decoding of as
 many rows would hold the loop up.
@@ -33,7 +33,7 @@ _SOFTWARE: Final = ("braid", "1")
 
 
 class ToldDir(NamedTuple):
-    """A directory of logs as a broker tells it."""
+    """A log directory as a broker describes it."""
 
     error_code: int
     total_bytes: int
@@ -42,7 +42,7 @@ class ToldDir(NamedTuple):
 
 
 class _Dirs(AbstractType[list[ToldDir]]):
-    """Directories of logs, decoded only."""
+    """The type of a list of log directories, which is decoded only."""
 
     @classmethod
     def encode(cls, value: list[ToldDir]) -> bytes:
@@ -51,7 +51,7 @@ class _Dirs(AbstractType[list[ToldDir]]):
 
     @classmethod
     def decode(cls, data: BytesIO) -> list[ToldDir]:
-        """All there are. Raises ValueError, struct.error for what is out of form."""
+        """Decodes all directories. Raises ValueError, struct.error for data out of form."""
         return [_dir(data) for _ in range(UnsignedVarInt32.decode(data) - 1)]
 
 
@@ -123,7 +123,10 @@ class FeaturesResponseV3(Response):
 
 
 class FeaturesRequestV3(RequestStruct):
-    """Since Kafka 2.4. Its answer has the header of version 0, so that any client can read it."""
+    """Asks for a broker's features, since Kafka 2.4.
+
+    Its answer has the header of version 0, so that any client can read it.
+    """
 
     API_KEY = 18
     API_VERSION = 3
@@ -132,7 +135,7 @@ class FeaturesRequestV3(RequestStruct):
     SCHEMA = Schema(("name", CompactString()), ("version", CompactString()), ("tags", TaggedFields))
 
     def parse_response_header(self, read_buffer: BytesIO | bytes) -> ResponseHeader_v0:
-        """See above."""
+        """Reads the response header, which has version 0 so that any client can read it."""
         return ResponseHeader_v0.decode(read_buffer)
 
 

@@ -36,7 +36,7 @@ class OffsetCommitResponseV6(Response):
 
 
 class OffsetCommitRequestV6(RequestStruct):
-    """Since Kafka 2.1."""
+    """Commits offsets with leader epochs, since Kafka 2.1."""
 
     API_KEY = 8
     API_VERSION = 6
@@ -102,7 +102,7 @@ class OffsetFetchResponseV5(Response):
 
 
 class OffsetFetchRequestV5(RequestStruct):
-    """Since Kafka 2.1."""
+    """Reads committed offsets with leader epochs, since Kafka 2.1."""
 
     API_KEY = 9
     API_VERSION = 5
@@ -148,7 +148,7 @@ class OffsetForLeaderEpochResponseV3(Response):
 
 
 class OffsetForLeaderEpochRequestV3(RequestStruct):
-    """Since Kafka 2.3: the version that whoever may describe the topic may send."""
+    """Asks for the ends of epochs, since Kafka 2.3; it needs only permission to describe the topic."""
 
     API_KEY = 23
     API_VERSION = 3

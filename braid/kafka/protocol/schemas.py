@@ -121,7 +121,7 @@ class DescribeTopicsRequest(Request[MetadataRequestV10]):
 
 
 class AlterConfigsResponseV0(Response):
-    """One answer per resource."""
+    """The answers to IncrementalAlterConfigs, one for each resource."""
 
     API_KEY = 44
     API_VERSION = 0
@@ -140,7 +140,7 @@ class AlterConfigsResponseV0(Response):
 
 
 class AlterConfigsRequestV0(RequestStruct):
-    """IncrementalAlterConfigs (KIP-339)."""
+    """Changes some settings and leaves the others: IncrementalAlterConfigs (KIP-339)."""
 
     API_KEY = 44
     API_VERSION = 0
@@ -177,7 +177,7 @@ class AlterConfigRequest(Request[AlterConfigsRequestV0]):
 
 
 class ListGroupsResponseV4(Response):
-    """Groups with their states."""
+    """The groups of a broker, with their states."""
 
     API_KEY = 16
     API_VERSION = 4

@@ -1,4 +1,4 @@
-"""What a cluster says of topics: who leads their partitions, where copies lie. One answer serves all who ask for it."""
+"""Looks up topics of a cluster: leaders and copies of their partitions. One answer serves all who ask for it."""
 
 import asyncio
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from braid.kernel.ports import TopicPartition
 
 
 class _Answer:
-    """Metadata that was asked for; what failed serves nobody who asks later."""
+    """An answer to a metadata request; a failed one serves no later caller."""
 
     def __init__(self, asking: "asyncio.Task[ClusterMetadata]") -> None:
         self.asking = asking
@@ -23,7 +23,7 @@ class _Answer:
         return now - self._came_at < seconds
 
     def came(self, asking: "asyncio.Task[ClusterMetadata]") -> None:
-        """The answer is there, or there will be none, which perhaps nobody waits for any more."""
+        """Notes that the answer came or failed, even if nobody waits for it any more."""
         failed = asking.cancelled() or asking.exception() is not None
         self._came_at = float("-inf") if failed else asyncio.get_running_loop().time()
 
@@ -36,11 +36,11 @@ class TopicLookup:
         self._answers: dict[tuple[str, ...], _Answer] = {}
 
     def forget(self) -> None:
-        """What was told is so no longer."""
+        """Forgets the last answer, which is out of date."""
         self._answers.clear()
 
     async def tell(self, topics: Sequence[str], *, told_seconds: float = 0.0) -> ClusterMetadata:
-        """What the cluster says now, or said at most so long ago, in one answer to all who ask meanwhile."""
+        """Returns the cluster's answer, at most so old; one request serves all callers meanwhile."""
         now, asked = asyncio.get_running_loop().time(), tuple(topics)
         known = self._answers.get(asked)
         if known is None or not known.serves(now, told_seconds):
@@ -72,7 +72,7 @@ class TopicLookup:
             await asyncio.sleep(KAFKA_ANSWER_BACKOFF_SECONDS)
 
     async def led(self, partition: TopicPartition) -> tuple[int, ClusterMetadata]:
-        """A partition's leader, once it has one, and the metadata that names it. Raises `NotFound`."""
+        """Waits until a partition has a leader; returns it and its metadata. Raises `NotFound`."""
         while True:
             found = await self.known([partition.topic])
             if (leader := leader_of(found, partition)) >= 0:
@@ -81,7 +81,7 @@ class TopicLookup:
 
 
 def leader_of(found: ClusterMetadata, partition: TopicPartition) -> int:
-    """The broker that leads a partition; -1 while none does. Raises `NotFound` for one that the topic does not have."""
+    """Returns the broker that leads a partition; -1 while none does. Raises `NotFound` for an unknown partition."""
     leaders = found.topics[partition.topic].leaders
     if leaders and partition.partition not in leaders:
         raise NotFound(f"topic {partition.topic} has no partition {partition.partition}")

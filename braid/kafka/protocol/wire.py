@@ -1,4 +1,4 @@
-"""Requests to one cluster's brokers over connections made when used: the part of a client that survives its cluster.
+"""Requests to one cluster's brokers over connections made when used: the part of a client that outlives its cluster.
 
 A request ends within its timeout whatever state the broker is in (ended, frozen, unreachable), and a connection that
 timed out is dropped, so a cluster that comes back works again. Answers are passed on unread; retries belong to callers.
@@ -58,7 +58,7 @@ class TopicMetadata:
 
 @dataclass(frozen=True, slots=True)
 class ClusterMetadata:
-    """One answer to a metadata request."""
+    """One answer to a metadata request: the cluster's id, its brokers and topics."""
 
     cluster_id: str
     controller: int
@@ -105,7 +105,7 @@ class Wire:
         self._closed = False
 
     def beside(self) -> "Wire":
-        """Other connections to the same brokers: for what must not wait behind a request that one of them holds."""
+        """Returns other connections to the same brokers, for requests that must not wait behind a held one."""
         other = Wire(*self._settings)
         other._brokers = self._brokers
         return other
@@ -128,7 +128,9 @@ class Wire:
         return await self._send(address, connection, request)
 
     async def ask_any(self, request: Request) -> Response:
-        """What any broker answers to a question that changes nothing. Raises as `ask`, once none of them does.
+        """Asks any broker a question that changes nothing.
+
+        Raises as `ask`, once no broker answers. Raises as `ask`, once none of them does.
 
         One that takes its time is left to it, and another is asked beside it, as connections are tried in RFC 8305: it
         may be frozen, and whoever asks may have no time to find that out.
@@ -156,7 +158,7 @@ class Wire:
                 each.cancel()
 
     def _leave(self, asked: dict[asyncio.Future[Response], Address]) -> None:
-        """Those that were asked and owe an answer still may give it; until they do, all others are asked first."""
+        """Leaves questions under way, which may still be answered; until then other brokers are asked first."""
         for each, address in asked.items():
             self._silent[address] = next(self._silences)
             self._left.add(each)
@@ -213,7 +215,7 @@ class Wire:
         return await self._send(address, await self._connect(address), request)
 
     def _by_silence(self) -> list[Address]:
-        """All brokers known: first those that answer, last the one that fell silent last."""
+        """Returns all known brokers: first those that answer, last the one that fell silent last."""
         known = dict.fromkeys([*self._connections, *self._brokers.values(), *self._bootstrap])
         return sorted(known, key=lambda address: self._silent.get(address, 0))
 
@@ -268,7 +270,7 @@ class Wire:
             raise failure from error
 
     def _silence(self, address: Address, error: BaseException) -> ClusterUnavailable:
-        """It does not answer: whoever asks any broker asks all others first from now on."""
+        """Notes that a broker does not answer: other brokers are asked first from now on."""
         self._silent[address] = next(self._silences)
         return _unavailable(address, error)
 
@@ -279,7 +281,7 @@ class Wire:
 
 
 def _worst(failures: Sequence[ClusterUnavailable]) -> ClusterUnavailable:
-    """Of what all brokers failed with, what says most."""
+    """Returns the most telling of all brokers' errors."""
     if not failures:
         return ClusterUnavailable("the cluster has no brokers")
     for failure in failures:
@@ -308,7 +310,7 @@ def hang_up(connection: AIOKafkaConnection) -> asyncio.Future[None]:
 
 @contextlib.asynccontextmanager
 async def bounded(seconds: float, subject: str) -> AsyncIterator[None]:
-    """A call's whole time. Raises `ClusterUnavailable` at its end."""
+    """Bounds a call's whole time. Raises `ClusterUnavailable` at its end."""
     try:
         async with asyncio.timeout(seconds):
             yield
@@ -326,7 +328,7 @@ def _unavailable(address: Address, error: BaseException) -> ClusterUnavailable:
 
 
 def _is_refusal(error: BaseException) -> bool:
-    """Whether nobody listened, at any of the addresses a name stands for: asyncio puts those into one text."""
+    """Whether every address of a name refused the connection; asyncio puts those into one text."""
     texts = str(error).split("[Errno ")[1:]
     return (
         isinstance(error, OSError) and all(text.startswith(f"{errno.ECONNREFUSED}]") for text in texts) and bool(texts)

@@ -52,7 +52,7 @@ class EncodedCommit(NamedTuple):
 
 
 class Decoded(NamedTuple):
-    """What a commit says.
+    """What was read from a commit.
 
     Attributes:
         kind: What its metadata is. Only `ENVELOPE` says more than the offset.
@@ -105,7 +105,7 @@ def encode(
 
 
 def _beside(stated: EnvelopeFields, spill: SpillPointer, everything: EnvelopeFields) -> EnvelopeFields:
-    """The pointer with how much more than this the record claims."""
+    """Returns the pointer, with the number of offsets that the record claims beyond this statement."""
     return replace(stated, spill=spill._replace(done=everything.claims.count - stated.claims.count))
 
 
@@ -157,7 +157,7 @@ def _read(offset: int, metadata: str) -> EnvelopeFields:
 
 
 def _checksum(offset: int, body: bytes) -> bytes:
-    """CRC-32 of the offset and the body, so that metadata is believed only beside the offset it was written for."""
+    """CRC-32 of the offset and the body, so that metadata counts only beside the offset for which it was written."""
     return zlib.crc32(body, zlib.crc32(offset.to_bytes(8, "big"))).to_bytes(4, "big")
 
 

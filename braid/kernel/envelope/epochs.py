@@ -5,11 +5,11 @@ from braid.kernel.ports import Committed
 
 
 def newest_epoch(committed: Committed) -> int:
-    """The newest leader epoch among the records that a commit claims; -1 where it does not say.
+    """Returns the newest leader epoch among the records that a commit claims; -1 if the commit does not say it.
 
-    It stands beside the metadata since leader epochs are committed there. Commits of earlier releases have it in their
-    fingerprint. Of those, one with a checksum knows the leader below its base alone: what it claims beyond is believed
-    so far as that leader wrote it.
+    Newer releases commit the epoch beside the metadata. Commits of earlier releases have it in their fingerprint. If
+    such a commit has a checksum, its epoch covers only what lies below its base. So its claims beyond the base count
+    only as far as that leader wrote them.
     """
     if committed.leader_epoch >= 0:
         return committed.leader_epoch

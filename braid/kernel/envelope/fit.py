@@ -19,7 +19,7 @@ SizeOf = Callable[[EnvelopeFields], int]
 
 
 def cut(fields: EnvelopeFields, horizon: int) -> EnvelopeFields:
-    """The same progress without any claim at or above `horizon`; the base itself comes down to it if need be.
+    """Returns the same progress without any claim at or above `horizon`; the base is lowered to it if necessary.
 
     Rejected and expired offsets are forgotten together with the claim on them, never without it.
     """
@@ -71,26 +71,26 @@ def reductions(fields: EnvelopeFields, size_max: int, size_of: SizeOf) -> Iterat
 
 
 def _hopeless(fields: EnvelopeFields, size_max: int) -> bool:
-    """Whether there are surely too many ranges: each takes two bits or more, with any coder."""
+    """Whether there are certainly too many ranges: each takes at least two bits with any coder."""
     spans = len(fields.done) + len(fields.rejected) + len(fields.expired)
     return spans > size_max * 4
 
 
 def whole(fields: EnvelopeFields) -> EnvelopeFields:
-    """All of it, with the rejected offsets that were stated before among the others."""
+    """Returns all of the progress; `rejected` includes the rejected offsets that were stated before."""
     return replace(fields, rejected=fields.rejected.union(fields.rejected_before), rejected_before=EMPTY)
 
 
 def unstated(fields: EnvelopeFields) -> EnvelopeFields:
-    """What an offset without any metadata may state: a base below everything rejected or expired."""
+    """Returns what a commit without metadata may state: a base below every rejected or expired offset."""
     starts = [stated.start for stated in (fields.rejected, fields.expired) if stated.start is not None]
     return EnvelopeFields(base=min([fields.base, *starts]))
 
 
 def left_out(fields: EnvelopeFields, stated: EnvelopeFields) -> int:
-    """How many rejected or expired offsets a statement leaves out that no acknowledged one stated below its base.
+    """Counts rejected or expired offsets that a statement leaves out and no acknowledged commit stated.
 
-    They are not claimed either: whoever goes on from it meets those that are left in the log again.
+    Nothing claims these offsets, so the next holder gets those that are still in the log again.
     """
     return fields.rejected.subtract(stated.rejected).count + fields.expired.subtract(stated.expired).count
 

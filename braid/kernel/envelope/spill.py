@@ -1,8 +1,8 @@
-"""Progress that does not fit its commit as a record of a compacted topic: its key, its value, which slot is next. Pure.
+"""Progress that does not fit its commit, as a record of a compacted topic: its key, value and next slot. Pure.
 
-A commit points to the record, and says beside the pointer so much of the same progress as fits
-(`docs/reference/commit-envelope.md`). A lease writes to two slots in turn, so that what the last acknowledged commit
-points to is never overwritten; the epoch in the key keeps an earlier holder from overwriting a later one's.
+A commit points to the record, and states beside the pointer as much of the same progress as fits
+(`docs/reference/commit-envelope.md`). A lease writes to two slots in turn, so the record to which the last acknowledged
+commit points is never overwritten. The epoch in the key keeps an earlier holder from overwriting a later one's record.
 """
 
 import zlib
@@ -26,7 +26,7 @@ _HEAD_BYTES: Final = _CHECKSUM_BYTES + _BASE_BYTES
 
 
 class SpillRecord(NamedTuple):
-    """A record to write.
+    """A record of progress to be written.
 
     Attributes:
         slot: Which of the lease's it is.
@@ -43,7 +43,7 @@ class SpillRecord(NamedTuple):
     whole: bool
 
     def at(self, partition: int, offset: int) -> SpillPointer:
-        """What points to it once it is written there."""
+        """Returns the pointer to the record once it is written there."""
         return SpillPointer(partition, offset, self.slot, len(self.value), _number(self.value))
 
 
@@ -67,7 +67,7 @@ def retention_ms(offsets_retention_minutes: int) -> int:
 
 
 def spilled(group: str, place: TopicPartition, fields: EnvelopeFields, slot: int) -> SpillRecord:
-    """The record that says all of a lease's progress, or so much as `SPILL_BYTES_MAX` holds.
+    """Returns the record with all of a lease's progress, or with as much as `SPILL_BYTES_MAX` holds.
 
     Raises:
         Invalid: the fields contradict themselves or leave their ranges.
@@ -87,7 +87,7 @@ def read_spilled(
     group: str, place: TopicPartition, stated: EnvelopeFields, key: bytes | None, value: bytes | None,
     log_end: int | None = None,
 ) -> EnvelopeFields:  # fmt: skip
-    """What the record says that a commit points to. Costs a bounded amount of memory.
+    """Reads the record to which a commit points. Costs a bounded amount of memory.
 
     Args:
         group: Whose commit it is.
@@ -116,18 +116,18 @@ def read_spilled(
 
 
 class Slots:
-    """Which slot a lease writes to next, under one epoch."""
+    """Chooses the slot to which a lease writes next, under one epoch."""
 
     def __init__(self) -> None:
         self._pointed = SLOTS - 1
 
     @property
     def next(self) -> int:
-        """The one that no acknowledged commit points to."""
+        """Returns the slot to which no acknowledged commit points."""
         return (self._pointed + 1) % SLOTS
 
     def acknowledged(self, pointer: SpillPointer) -> None:
-        """A commit that points there is stored."""
+        """Notes that a commit which points to this slot is stored."""
         self._pointed = pointer.slot
 
 

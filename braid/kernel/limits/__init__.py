@@ -1,1 +1,1 @@
-"""Every bound and timeout, by who keeps it, each with its why."""
+"""Every bound and timeout with its reason; each file has those of one part of Braid."""

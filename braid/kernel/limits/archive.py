@@ -1,4 +1,4 @@
-"""Bounds and timeouts of archives of histories, each with its why. Seconds unless named."""
+"""Bounds and timeouts of the archives of histories, each with its reason. Seconds unless a name says otherwise."""
 
 from typing import Final
 
@@ -17,12 +17,12 @@ ARCHIVE_LOG_EVENTS_MAX: Final = 10_000  # a service's own notes about its archiv
 ARCHIVE_THREADS: Final = 2  # of a replica, that may hang on its archive; further calls wait for one
 
 # --- answers about the past
-PAST_STORY_EVENTS: Final = 1_024  # before a moment, that an explanation is told from; and up to a segment more
+PAST_STORY_EVENTS: Final = 1_024  # events before a moment that an explanation reads, and up to a segment more
 
 # --- verifying, in one answer; a page ends with the history that reaches one of them
 ARCHIVE_VERIFY_HISTORIES: Final = 64
 ARCHIVE_VERIFY_EVENTS: Final = 50_000
-ARCHIVE_VERIFY_SECONDS: Final = 30.0  # that whoever asks waits for one
+ARCHIVE_VERIFY_SECONDS: Final = 30.0  # a caller waits so long for one archive to be verified
 
 # --- keeping
 ARCHIVE_RETENTION_DAYS: Final = 90.0

@@ -1,4 +1,4 @@
-"""Bounds and timeouts of the SDK, each with its why. Seconds unless named."""
+"""Bounds and timeouts of the SDK, each with its reason. Seconds unless a name says otherwise."""
 
 from typing import Final
 
@@ -10,7 +10,7 @@ ROUTE_GRACE_SECONDS: Final = 0.2  # after failing a dead channel's sends, before
 SEALED_RETRY_SECONDS: Final = 1.0  # a channel on the route that is sealed is tried again after so long
 PLANNED_MOVE_PREPARE_SECONDS: Final = 2.0  # for the new channels' connections, while the old ones carry on
 PLANNED_MOVE_WAIT_SECONDS: Final = 5.0  # for the old channel's acknowledgements in a planned move
-PLANNED_MOVE_SILENCE_SECONDS: Final = 2.0  # without any of them, and it is waited for no longer: it is dying
+PLANNED_MOVE_SILENCE_SECONDS: Final = 2.0  # without an acknowledgement in a planned move; then the old channel is left
 COMMIT_INTERVAL_SECONDS: Final = 0.5
 COMMIT_RECORDS_MAX: Final = 5_000  # done since the last commit
 IN_FLIGHT_BYTES_MAX: Final = 64 << 20  # fetched, not done
@@ -19,9 +19,9 @@ RECOMMIT_SECONDS: Final = 30.0  # idle progress is committed again: a stale hold
 RECORDS_PER_SHARE: Final = 4  # handed out of a lane in a row, for each unit of its share
 HANDLERS_PER_LANE_MIN: Final = 2  # one that a lane keeps and one it lends; with fewer, all work for all lanes in turns
 MEMORY_KEPT: Final = 0.25  # of a lane's part: the rest is lent while it uses less than this, which holds its next fetch
-RECORDS_BETWEEN_YIELDS: Final = 128  # handed out without waiting; then, if they took
-YIELD_SECONDS: Final = 0.005  # or more, everything else gets its turn, such as heartbeats;
-RECORDS_BETWEEN_YIELDS_MAX: Final = 2_048  # and after so many in any case
+RECORDS_BETWEEN_YIELDS: Final = 128  # records handed out without waiting before the time is checked
+YIELD_SECONDS: Final = 0.005  # of handing out without waiting; then heartbeats and other tasks get a turn
+RECORDS_BETWEEN_YIELDS_MAX: Final = 2_048  # records handed out at most until other tasks get a turn
 PARKED_RETRIES_MAX: Final = 10_000  # of a lane; then its intake waits
 RETRY_BUDGET_SHARE: Final = 0.2  # of what is done, as in Finagle: one retry for five records is no storm
 RETRY_BUDGET_PER_SECOND: Final = 10.0  # as in Finagle: a lane where nothing is done goes on trying
@@ -43,14 +43,14 @@ HASHED_KEY_BYTES_MAX: Final = 64  # of a key that is remembered
 PRODUCER_SWEEP_SECONDS: Final = 0.1  # how often delivery timeouts and stalls are looked for
 PRODUCER_LATE_SECONDS: Final = 0.25  # a sweep that is so late blames no cluster: its process was stopped or busy
 PRODUCER_CLOSE_SECONDS: Final = 10.0  # leaving a producer's context waits so long for acknowledgements
-PRODUCER_TELL_SECONDS: Final = 1.0  # it then waits so long for a registry to tell how far its receipts go
+PRODUCER_TELL_SECONDS: Final = 1.0  # closing a producer waits so long for a registry to report its receipts to
 JOIN_SILENCE_SECONDS_MIN: Final = 1.0  # an assigner silent for so long, and for a lease, may be frozen: ask who leads
 EXCLUSIVE_MARGIN: Final = 0.1  # of the lease: an exclusive member stops so long before its deadline
 READY_RECORDS_MAX: Final = 4_000  # fetched of a lane and not handed out; then fetching waits
 FETCH_RECORDS_MAX: Final = 2_000  # records of one fetch
 FETCH_WAIT_SECONDS: Final = 0.25  # a fetch without records returns after this
 FETCH_PARTITION_BYTES: Final = 1 << 20  # of one partition in one fetch
-BACKLOG_PARTITION_BYTES: Final = 1 << 18  # the same behind a live cursor: opening it must not hold up what is live
+BACKLOG_PARTITION_BYTES: Final = 1 << 18  # of one partition in a backlog's fetch: live records must not wait for it
 BACKLOG_PERMILLE_DEFAULT: Final = 200  # of memory, turns and handlers, for backlogs whose commit does not say theirs
 BACKLOG_LOOK_SECONDS: Final = 1.0  # how often a consumer that splits by itself looks how old its records are
 RESTORE_FINDINGS_MAX: Final = 1_000  # of one report: a few a lease; more is no member of ours

@@ -1,4 +1,4 @@
-"""Bounds and timeouts of dead letters and their replays, each with its why. Seconds unless named."""
+"""Bounds and timeouts of dead letters and their replays, each with its reason. Seconds unless a name says otherwise."""
 
 from typing import Final
 
@@ -10,7 +10,7 @@ DLQ_TEXT_BYTES_MAX: Final = 2 << 10  # any other text of a letter in the index; 
 DLQ_VALUE_BYTES_MAX: Final = 1 << 20  # of a value in one answer, which is for reading
 DLQ_SCAN_LETTERS: Final = 1_000  # read from the index at once; other calls get their turn in between
 DLQ_SCAN_ROWS: Final = 5_000  # of the index looked through at once for a filtered list
-DLQ_SCAN_SECONDS: Final = 2.0  # then a filtered list stops, says so, and goes on with the next page
+DLQ_SCAN_SECONDS: Final = 2.0  # of scanning; then a filtered list stops, says so, and continues with the next page
 DLQ_COUNTS_KEPT: Final = 1_000  # streams whose number of letters is kept until the index changes
 DLQ_EXAMPLES: Final = 5  # letters a dry run shows
 DLQ_LOOK_SECONDS: Final = 1.0  # between two looks at where logs begin and end
@@ -40,7 +40,7 @@ REPLAY_LOOK_SECONDS: Final = 10.0  # between two looks at the logs and groups th
 REPLAY_LOOK_WAIT_SECONDS: Final = 1.0  # for such a look; letters sent to a cluster that does not answer stay replayed
 REPLAY_RATE_MAX: Final = 1_000_000.0  # records a second; more is no cap
 REPLAY_RETRY_SECONDS: Final = 1.0  # before what was not acknowledged is sent again
-REPLAYS_OF_ONE_RECORD_MAX: Final = 5  # then it stays where it is: its handler does not get better by itself
+REPLAYS_OF_ONE_RECORD_MAX: Final = 5  # replays of one record; after that its handler does not get better by itself
 REPLAYS_OPEN_MAX: Final = 64  # jobs that are not over
 REPLAYS_RUNNING_MAX: Final = 8  # at once; the others wait their turn
 REPLAYS_SHOWN_MAX: Final = 8  # jobs named beside a letter

@@ -1,4 +1,4 @@
-"""Bounds and timeouts of drills, each with its why. Seconds unless named."""
+"""Bounds and timeouts of drills, each with its reason. Seconds unless a name says otherwise."""
 
 from typing import Final
 
@@ -7,7 +7,7 @@ DRILL_PREFIX: Final = "drill-"  # of the names of their streams and groups
 DRILL_VERDICT_CHARACTERS_MAX: Final = 1_000  # kept in a history
 DRILL_PARTITIONS: Final = 3  # of each lane at least; one for each broker where there are more
 DRILL_SECONDS_MIN: Final = 3.0  # a third before the failure, a third with it, a third after
-DRILL_SECONDS_MAX: Final = 3_600.0  # it takes room on clusters
+DRILL_SECONDS_MAX: Final = 3_600.0  # of one drill, because it takes room on clusters
 DRILL_LEAVE_SECONDS: Final = 30.0  # until traffic is elsewhere; ten times what it takes
 DRILL_TAKE_OVER_SECONDS: Final = 30.0  # until survivors handle a killed member's partitions
 DRILL_DRAIN_SECONDS: Final = 60.0  # until what was left is drained, from when its cluster is reached again

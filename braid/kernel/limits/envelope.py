@@ -1,4 +1,4 @@
-"""Bounds and timeouts of progress, and what a commit has room for, each with its why. Seconds unless named."""
+"""Bounds of progress and of the room in a commit, each with its reason. Seconds unless a name says otherwise."""
 
 from typing import Final
 
@@ -22,6 +22,6 @@ SPILL_SECONDS: Final = 2.0  # that a commit waits for such a record; then it cla
 SPILL_RETRY_SECONDS: Final = 10.0  # after one could not be written: commits go on without meanwhile
 SPILL_READ_SECONDS: Final = 5.0  # that a restore waits for one; then it goes on with what the commit itself says
 SPILL_PARTITIONS: Final = 8  # of the topic of such records
-SPILL_COPIES: Final = 3  # of it, where the cluster has so many brokers
+SPILL_COPIES: Final = 3  # copies of the spill topic, where the cluster has so many brokers
 SPILL_COMPACTION_LAG_MS: Final = 600_000  # what a commit of unknown outcome points to outlives its repetition
 SPILL_RETENTION_MS: Final = 2_592_000_000  # 30 days, or twice as long as commits are kept: what no tombstone meets

@@ -1,4 +1,4 @@
-"""Bounds and timeouts of verdicts on clusters, each with its why. Seconds unless named."""
+"""Bounds and timeouts of verdicts on clusters, each with its reason. Seconds unless a name says otherwise."""
 
 from typing import Final
 
@@ -29,7 +29,7 @@ CHANNEL_GONE_SHARE_MAX: Final = 0.2  # of a channel's partitions: keyed records 
 CHANNEL_GONE_AFTER_SECONDS: Final = 5.0  # without a leader, until the channel moves: moving costs a drain
 PARTITION_GONE_AFTER_SECONDS: Final = 15.0  # of any, until then: its keyed records fill what their producers may hold
 CONTROLLER_LOOK_SECONDS: Final = 5.0  # between two questions whether a topic would be made: a request to the controller
-NO_TOPICS_AFTER_SECONDS: Final = 10.0  # of vain ones; an election of a controller takes less
+NO_TOPICS_AFTER_SECONDS: Final = 10.0  # of failed questions; an election of a controller takes less
 RIDE_OUT_SECONDS: Final = 0.0  # of a broker that died, until traffic leaves; Kafka elects after 9 s by default
 RIDE_OUT_SECONDS_MAX: Final = 3_600.0
 HANDED_OVER_SECONDS: Final = (
@@ -50,7 +50,7 @@ SEND_REPORT_SECONDS: Final = 1.0  # what a host said of a cluster counts so long
 SEND_REPORTERS_MIN: Final = 3  # hosts that must agree while the registry's own looks succeed
 SEND_REPORTERS_SHARE: Final = 2 / 3  # of the hosts that use the cluster, where they are fewer
 SOLE_WITNESS_SECONDS: Final = 10.0  # of one host's complaints, where no other uses the cluster: its own trouble passes
-COMPLAINT_PAUSE_SECONDS: Final = 3.0  # within them: a producer that was late blames nobody for a while
+COMPLAINT_PAUSE_SECONDS: Final = 3.0  # longest pause between a host's complaints: a late producer complains of nobody
 WITNESSES_ASKED_MAX: Final = 64  # producers, and processes of consumers, asked at once; of distinct hosts first
 WITNESSES_KEPT_MAX: Final = 20_000  # hosts heard of a cluster: one a session at most
 READERS_MAX: Final = 20_000  # streams of consumers' processes at one registry; further ones are refused

@@ -1,4 +1,7 @@
-"""Bounds and timeouts of what is asked of Kafka, and what comes back, each with its why. Seconds unless named."""
+"""Bounds and timeouts of requests to Kafka and their answers, each with its reason.
+
+Seconds unless a name says otherwise.
+"""
 
 from typing import Final
 
@@ -12,7 +15,7 @@ KAFKA_REQUEST_MS: Final = 2_000  # one request of a producer or fetcher; longer 
 KAFKA_BACKOFF_MS: Final = 200  # between retries: soon enough after a restart, cheap while a cluster is away
 KAFKA_ANSWER_BACKOFF_SECONDS: Final = 0.05  # a broker answered "not yet": ask again
 KAFKA_LEADERS_SECONDS: Final = 0.04  # who leads is not asked again so soon; who tries again waits longer
-KAFKA_METADATA_AGE_MS: Final = 5_000  # how long leaders are believed without an error
+KAFKA_METADATA_AGE_MS: Final = 5_000  # how long known leaders are used without an error
 KAFKA_METADATA_PACE_SECONDS: Final = 0.1  # a producer asks no oftener, whatever happens
 KAFKA_FETCH_WAIT_MS: Final = 250  # a broker holds an empty fetch so long
 KAFKA_FETCH_HELD_SECONDS: Final = 0.01  # after that it is held, not answered: other partitions are asked for beside it

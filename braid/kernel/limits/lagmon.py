@@ -1,4 +1,4 @@
-"""Bounds and timeouts of lag, each with its why. Seconds unless named."""
+"""Bounds and timeouts of lag, each with its reason. Seconds unless a name says otherwise."""
 
 from typing import Final
 
@@ -18,7 +18,7 @@ LAG_TOPICS_SECONDS: Final = 5.0  # between two looks whether topics are still th
 LAG_STALE_SECONDS: Final = 3.0  # an end seen longer ago is shown as stale
 LAG_STALL_SECONDS: Final = 1.5  # undone records and no commit for so long: three commit intervals
 LAG_PROBES_AT_ONCE: Final = 64  # records read at once for their time
-LAG_PROBE_SECONDS: Final = 1.0  # they arrive within it, or it is tried again after
+LAG_PROBE_SECONDS: Final = 1.0  # records read for their time arrive within it, or are tried again later
 LAG_PROBE_AGAIN_SECONDS: Final = 10.0  # this
 LAG_QUIET_SECONDS: Final = (
     2.0  # nothing more to read for so long counts as caught up: an open transaction holds the end

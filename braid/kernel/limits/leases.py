@@ -1,4 +1,4 @@
-"""Bounds and timeouts of leases, groups and members, each with its why. Seconds unless named."""
+"""Bounds and timeouts of leases, groups and members, each with its reason. Seconds unless a name says otherwise."""
 
 from typing import Final
 
@@ -9,7 +9,7 @@ LEASE_MS_MAX: Final = 60_000
 HEARTBEATS_PER_LEASE: Final = 4
 HEARTBEAT_MS_MAX: Final = 500
 CLOCK_RATE_SLACK: Final = 0.01  # both sides allow 1 % for clock rates
-LEADER_GRACE_SECONDS: Final = 3.0  # a new leader expires nobody sooner
+LEADER_GRACE_SECONDS: Final = 3.0  # a new leader expires no member sooner
 REVOKE_DEADLINE_SECONDS: Final = 30.0  # past it a partition is taken by epoch
 PRODUCER_SESSION_SECONDS: Final = 30.0  # a producer that acknowledges no route for so long stops counting
 GROUP_IDLE_EXPIRY_SECONDS: Final = 7 * 86_400  # a group without members stops holding drains
@@ -28,7 +28,7 @@ REGISTRY_ANSWER_SECONDS: Final = 5.0  # a join or create waits so long for the r
 # --- fencing by borrowed generations
 MEMBERSHIP_SESSION_MS: Final = 1_800_000  # of Braid's membership where the cluster does not tell its largest
 MEMBERSHIP_RESERVED_MS: Final = 6_000  # that a reserved id waits to be used, where the cluster does not tell its least
-MEMBERSHIP_REBALANCE_MS: Final = 10_000  # a leader killed between join and sync: so long nobody can commit
+MEMBERSHIP_REBALANCE_MS: Final = 10_000  # a leader may be killed between join and sync: so long no member can commit
 MEMBERSHIP_RENEW_SECONDS: Final = 60.0  # between two heartbeats of a membership; sessions last far longer
 VACANCY_SECONDS: Final = 1.0  # of a registration, for asking clusters whether others use the group's name
 CLUSTER_REACHED_SECONDS: Final = 5.0  # since the last answered commit; after that a member does not vouch for it
@@ -46,7 +46,7 @@ CLI_FENCING_SECONDS: Final = 30.0  # `braid set fencing` waits for its clusters,
 # --- many members on one assigner
 BEAT_PATIENCE: Final = 0.5  # of the lease: when carried heartbeats lack an answer for so long, a member asks why
 BEAT_SILENCE_SECONDS: Final = 10.0  # a Beat stream that is not answered at first, or does not take a message, is ended
-BEAT_TELL_AGAIN: Final = 20  # heartbeats, after which clusters out of reach are told again though nothing changed
+BEAT_TELL_AGAIN: Final = 20  # heartbeats, after which clusters out of reach are reported again, though unchanged
 BEAT_MEMBERS_MAX: Final = 10_000  # heartbeats in one message: some 10 ms of the assigner's loop
 BEAT_NEWS_BYTES: Final = 1 << 20  # of what members tell in one message; more go into the next
 BEAT_STREAMS_MAX: Final = 2  # of one connection: one, and one that is about to end
@@ -58,11 +58,11 @@ NAMESAKES_MAX: Final = 8  # members of one client id that are named to each othe
 HELLOS_AT_ONCE: Final = 16  # of one process: what all of its members would send at once waits in an assigner's queues
 JOINS_AT_ONCE: Final = 100  # of a group, decided together: fewer events than one append takes
 REGISTRATIONS_AT_ONCE: Final = 64  # joins of groups that are new, which ask the registry and clusters first
-FLUSHES_AT_ONCE: Final = 100  # members that are told something before the event loop gets its turn: some 10 ms
+FLUSHES_AT_ONCE: Final = 100  # members that get a push before the event loop has a turn: some 10 ms
 DELTA_LEASES_MAX: Final = 10_000  # granted in one message; with the longest names that is far below what RPCs carry
 JOINS_GATHER_SECONDS: Final = 0.5  # members that join together are placed together, not each for the next to undo it
-JOIN_TURN_SECONDS: Final = 0.005  # for one join: so long members are told to wait, and a new leader awaits those it had
-QUEUE_NOTICE_SECONDS: Final = 0.25  # in the queue, until it is told
+JOIN_TURN_SECONDS: Final = 0.005  # of each join: members are told to wait for them, and a new leader awaits its members
+QUEUE_NOTICE_SECONDS: Final = 0.25  # in the queue, until a member is told to wait
 WELCOME_ALIVE_SECONDS_MAX: Final = 30.0  # unanswered, though the assigner answers neighbours: then hello is said again
 WELCOME_SECONDS_MAX: Final = 300.0  # a member waits so long for its welcome: a queue of twenty thousand is that long
 OUTBOX_BYTES_MAX: Final = 32 << 20  # not yet read by one member: deltas of a large group are not small
@@ -70,7 +70,7 @@ OUTBOX_BYTES_MAX: Final = 32 << 20  # not yet read by one member: deltas of a la
 # --- groups that begin in drained channels
 READING_AT_ONCE: Final = 8  # drained channels of a lane and cluster that a group is granted at once, the oldest first
 READING_LOOK_SECONDS: Final = 0.5  # between two looks at how far a group with members has read
-READING_IDLE_LOOK_SECONDS: Final = 30.0  # the same without members; only an operator or a foreign tool commits then
+READING_IDLE_LOOK_SECONDS: Final = 30.0  # between two looks at how far a group without members has read
 DRAINED_TIME_SLACK_SECONDS: Final = 3_600.0  # how far ahead of a broker's clock records may be dated
 STARTS_AT_ONCE: Final = 16  # starts of one group that are written at the same time
 UNREAD_RANGES_MAX: Final = 256  # of one channel and group, that an event names; further ones are joined to the last

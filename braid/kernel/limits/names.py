@@ -1,4 +1,4 @@
-"""Bounds and timeouts of names and shapes, each with its why. Seconds unless named."""
+"""Bounds of names and shapes, each with its reason. Seconds unless a name says otherwise."""
 
 from typing import Final
 

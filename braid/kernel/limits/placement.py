@@ -1,4 +1,4 @@
-"""Bounds and timeouts of where leases are placed, each with its why. Seconds unless named."""
+"""Bounds and timeouts of the placement of leases, each with its reason. Seconds unless a name says otherwise."""
 
 from typing import Final
 
@@ -17,7 +17,7 @@ LOAD_RISE_SECONDS: Final = 6.0  # time constant of smoothing: a cost that double
 LOAD_FALL_SECONDS: Final = 60.0  # of a peak that fades: a pause in the traffic moves nothing
 LOAD_SETTLE_SECONDS: Final = 12.0  # after its election, and then by measurement, a leader moves partitions
 LOAD_NOMINAL_RECORD_SECONDS: Final = 20e-6  # what a record costs at least, where handlers are not timed
-LOAD_NOMINAL_BYTE_SECONDS: Final = 2e-9  # and a byte: decompression and copying, some 500 MB/s
+LOAD_NOMINAL_BYTE_SECONDS: Final = 2e-9  # for each byte: decompression and copying, some 500 MB/s
 LOAD_BUSY_PER_SECOND_MAX: Final = 10_000.0  # handlers at once in one partition; a member that claims more is cut to it
 WARM_UP_SECONDS: Final = 30.0  # until a newcomer is given its full share of a loaded group: caches fill, code compiles
 WARM_UP_PART_MIN: Final = 0.25  # of its capacity at once

@@ -1,4 +1,4 @@
-"""Bounds and timeouts of plans of ranges, for batch jobs, each with its why. Seconds unless named."""
+"""Bounds and timeouts of planned ranges, for batch jobs, each with its reason. Seconds unless a name says otherwise."""
 
 from typing import Final
 
@@ -12,4 +12,4 @@ SPARK_ENDS_FRESH_SECONDS: Final = 0.03  # a log's end is not asked for again wit
 SPARK_ENDS_WAIT_SECONDS: Final = 0.25  # planning waits so long for a cluster's ends, then plans without it
 SPARK_SETTLE_SECONDS: Final = 10.0  # `availableNow` waits so long for its share of the group's leases
 SPARK_SETTLE_POLL_SECONDS: Final = 0.1  # between two looks at them
-SPARK_CLOSE_SECONDS: Final = 5.0  # a planner that is told to end hands its leases back within it
+SPARK_CLOSE_SECONDS: Final = 5.0  # a planner that must end gives its leases back within it

@@ -1,4 +1,7 @@
-"""Bounds and timeouts of streams, channels and clusters in the registry, each with its why. Seconds unless named."""
+"""Bounds and timeouts of streams, channels and clusters in the registry, each with its reason.
+
+Seconds unless a name says otherwise.
+"""
 
 from typing import Final
 
@@ -21,10 +24,10 @@ WORK_AT_ONCE: Final = 64  # channels worked on at the same time
 DRAIN_GROUPS_PAGE: Final = 500  # groups asked for in one call
 CREATE_WAIT_SECONDS: Final = 8.0  # a create or move waits so long for its topics; the reconciler finishes the rest
 PRODUCER_SESSIONS_MAX: Final = 20_000  # of one registry; further ones are refused
-OFFSET_MAX: Final = (1 << 62) - 1  # of a log, as told by a client; keeps sums far from Kafka's 63 bits
+OFFSET_MAX: Final = (1 << 62) - 1  # of a log, as a client reports it; keeps sums far from Kafka's 63 bits
 LOG_RECORDS_PER_S_MAX: Final = 100_000_000  # of one partition over its life: its broker checks each record, one by one
 LOG_AGE_SLACK_SECONDS: Final = 86_400.0  # clocks differ; a topic that was found may be older than its stream's history
-LOSS_SEEN_SECONDS: Final = 10.0  # a loss shows for so long before it is believed: leaders may know a log's end late
+LOSS_SEEN_SECONDS: Final = 10.0  # a loss must show for so long: leaders may know a log's end late
 LOSS_TOLD_MAX: Final = 8  # pieces of evidence of a loss in one event; its ranges are all there
 WATCH_ALIVE_SECONDS: Final = 1.0  # a registry's watch without news gives a sign of life so often
 WATCH_SILENCE_SECONDS: Final = 3.0  # without any, its registry may be frozen: ask who leads
@@ -33,7 +36,7 @@ WATCH_SILENCE_SECONDS: Final = 3.0  # without any, its registry may be frozen: a
 COPIES_LOOK_SECONDS: Final = 0.5  # between two looks at a reassignment under way
 COPIES_RETRY_SECONDS: Final = 5.0  # after one that could not go on: a broker is away, a request failed
 REASSIGNED_AT_ONCE: Final = 20  # partitions of a cluster on their way because of us
-REASSIGN_BYTES_PER_S: Final = 32 << 20  # that each broker may send and take for new copies, unless it is told otherwise
+REASSIGN_BYTES_PER_S: Final = 32 << 20  # that each broker may send and take for new copies, unless declared otherwise
 
 # --- mesh marks
 RESTORE_ROUTE_GAP: Final = 1_000_000  # a route found to be older than its producers counts on beyond theirs

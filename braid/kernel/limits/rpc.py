@@ -1,4 +1,4 @@
-"""Bounds and timeouts of calls between processes, each with its why. Seconds unless named."""
+"""Bounds and timeouts of calls between processes, each with its reason. Seconds unless a name says otherwise."""
 
 from typing import Final
 
@@ -12,10 +12,10 @@ DECIDE_RETRIES_MAX: Final = 8  # conflicts before a command is refused
 # --- rpc
 CHANNELS_KEPT_MAX: Final = 64  # connections of one process; beyond it those to vanished replicas are closed
 LIST_ENDPOINTS_SECONDS: Final = 1.0  # one replica's answer about the mesh; then the next is asked
-LEADER_WAIT_SECONDS: Final = 1.0  # of a replica that is asked who leads while nobody does, before it answers that
+LEADER_WAIT_SECONDS: Final = 1.0  # of a replica that is asked for the leader while there is none, until it says so
 LEADER_WAIT_LOOK_SECONDS: Final = 0.05  # between two looks meanwhile; all who wait share one read of the store
-LEADER_PROBE_SECONDS: Final = 0.5  # a leader that fell silent answers within it, or somebody asks again who leads
-REDIRECT_WAIT_SECONDS: Final = (0.02, 0.5)  # first and longest wait while nobody is known to lead
+LEADER_PROBE_SECONDS: Final = 0.5  # a silent leader must answer within it, or the directory is asked again
+REDIRECT_WAIT_SECONDS: Final = (0.02, 0.5)  # first and longest wait while no leader is known
 ERROR_TEXT_BYTES_MAX: Final = 1_024  # each text of an error; HTTP/2 headers hold 8 KiB in all
 RETRY_HINT_SECONDS: Final = 0.1  # what RetryInfo suggests beside UNAVAILABLE
 STREAM_INBOX_MESSAGES_MAX: Final = 64  # read ahead of a stream's handler; then flow control holds the peer

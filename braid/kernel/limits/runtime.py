@@ -1,4 +1,4 @@
-"""Bounds and timeouts of what every replica of a service does, each with its why. Seconds unless named."""
+"""Bounds and timeouts of every replica of a service, each with its reason. Seconds unless a name says otherwise."""
 
 from typing import Final
 
@@ -9,7 +9,7 @@ LOADS_AT_ONCE: Final = 16  # histories read side by side at start
 EVENTS_SCAN_MAX: Final = 10_000  # histories one ListEvents call looks into
 STORE_RETRY_SECONDS: Final = (0.05, 1.0)  # first and longest wait before the store is tried again
 DIRECTORY_CACHE_SECONDS: Final = 0.1  # how long one read of the directory answers ListEndpoints
-DIRECTORY_READ_SECONDS: Final = 0.3  # then the last read counts: who asks waits LIST_ENDPOINTS_SECONDS, or asks another
+DIRECTORY_READ_SECONDS: Final = 0.3  # of reading the directory; then the last read counts
 DRAIN_SECONDS: Final = 5.0  # running calls at a graceful end
 LOOP_LAG_INTERVAL_SECONDS: Final = 0.25  # how often the event loop's stall is measured
 PARENT_POLL_SECONDS: Final = 0.5  # how soon a service notices that its parent is gone
@@ -30,7 +30,7 @@ LED_COUNT_SECONDS: Final = (
 LED_LOOK_SECONDS: Final = 5.0  # between two looks at the leader's own clock
 LED_GAP_SECONDS: Final = 15.0  # a longer time between two looks (suspended, stopped) counts as so much
 WAITS_PER_EVENT_MAX: Final = 1_000  # that begin or end, in one event
-IDLE_ALERT_SHARE: Final = 0.5  # of a group's idle wait has passed when that is told; the rest passes after it
+IDLE_ALERT_SHARE: Final = 0.5  # of a group's idle wait, after which an alert comes; the rest passes after it
 
 # --- wall clocks of replicas
 CLOCKS_COMPARE_SECONDS: Final = 30.0  # between two comparisons

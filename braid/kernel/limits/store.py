@@ -1,4 +1,4 @@
-"""Bounds and timeouts of event stores, each with its why. Seconds unless named."""
+"""Bounds and timeouts of event stores, each with its reason. Seconds unless a name says otherwise."""
 
 from typing import Final
 
@@ -26,7 +26,7 @@ ETCD_CHUNK_BYTES: Final = 1 << 20  # a piece of a snapshot; etcd's request limit
 ETCD_LOAD_ATTEMPTS_MAX: Final = 4  # reads of a history that compaction overtook, then it is unavailable
 ETCD_HEADS_MAX: Final = 10_000  # remembered heads; a forgotten one costs an append one read
 ETCD_KEEPALIVE_MS: Final = 6_000  # etcd's default policy closes connections that ping more often than every 5 s
-ETCD_KEEPALIVE_TIMEOUT_MS: Final = 2_000  # then a connection counts as dead
+ETCD_KEEPALIVE_TIMEOUT_MS: Final = 2_000  # without an answer to a keep-alive, until a connection counts as dead
 ETCD_CONNECT_MS: Final = 1_000  # one attempt to connect
 ETCD_RECONNECT_MS_MIN: Final = 100  # between attempts, growing to
 ETCD_RECONNECT_MS_MAX: Final = 500  # this

@@ -1,4 +1,4 @@
-"""Bounds and timeouts of where traffic goes, each with its why. Seconds unless named."""
+"""Bounds and timeouts of moves and failovers, each with its reason. Seconds unless a name says otherwise."""
 
 from typing import Final
 

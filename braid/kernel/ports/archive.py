@@ -1,18 +1,18 @@
-"""The port to where archived objects lie: a directory, a bucket, memory, another replica."""
+"""The port to the place of archived objects: a directory, a bucket, memory or another replica."""
 
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 
 class ArchivedObject(NamedTuple):
-    """An object as a list has it."""
+    """An archived object as a listing shows it."""
 
     name: str
     size_bytes: int
 
 
 class ArchiveStore(Protocol):
-    """Immutable objects by name. Every method may raise `Unavailable`."""
+    """A store of immutable objects by name. Every method may raise `Unavailable`."""
 
     @property
     def shared(self) -> bool:
@@ -20,7 +20,7 @@ class ArchiveStore(Protocol):
         ...
 
     async def list(self, prefix: str) -> Sequence[ArchivedObject]:
-        """Objects whose names begin with a prefix that ends with `/`, or is empty, by name."""
+        """Lists objects by name. The prefix of the names ends with `/`, or is empty."""
         ...
 
     async def get(self, name: str) -> bytes:
@@ -44,5 +44,5 @@ class ArchiveStore(Protocol):
         ...
 
     async def close(self) -> None:
-        """Frees what it holds."""
+        """Frees the store's connections and files."""
         ...

@@ -1,4 +1,4 @@
-"""How a client of a cluster stands with it."""
+"""Whether a cluster answers the requests of one client."""
 
 from dataclasses import dataclass
 from math import inf
@@ -19,7 +19,7 @@ class Contact:
     denied: str = ""
 
     def joined(self, other: "Contact") -> "Contact":
-        """Of two clients of one cluster together."""
+        """Joins the contact of two clients with one cluster."""
         return Contact(
             max(self.owed_seconds, other.owed_seconds),
             min(self.answered_seconds_ago, other.answered_seconds_ago),

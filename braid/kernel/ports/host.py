@@ -1,4 +1,4 @@
-"""The port to one process's own world: clock, randomness, ids, tasks."""
+"""The port to what one process has of its own: clock, randomness, ids and tasks."""
 
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
@@ -8,7 +8,10 @@ T = TypeVar("T")
 
 
 class Clock(Protocol):
-    """Time. Timers of asyncio (`sleep`, `timeout`) follow the running loop, which simulation makes virtual."""
+    """The clock of a process.
+
+    Timers of asyncio (`sleep`, `timeout`) follow the running loop, which simulation makes virtual.
+    """
 
     def now_ms(self) -> int:
         """Wall time, milliseconds since the epoch; may step."""
@@ -19,7 +22,7 @@ class Clock(Protocol):
         ...
 
     async def sleep(self, seconds: float) -> None:
-        """Waits."""
+        """Waits for so many seconds."""
         ...
 
 
@@ -36,7 +39,7 @@ class Randomness(Protocol):
 
 
 class Ids(Protocol):
-    """Fresh identities."""
+    """Makes fresh identities, which are ULIDs."""
 
     def ulid(self) -> str:
         """A new ULID, 26 characters."""
@@ -44,14 +47,14 @@ class Ids(Protocol):
 
 
 class Task(Protocol):
-    """A running coroutine."""
+    """A coroutine that runs as a task."""
 
     def cancel(self) -> None:
-        """Asks it to end."""
+        """Asks the task to end."""
         ...
 
     async def ended(self) -> None:
-        """Waits until it has ended, however; never raises what it raised."""
+        """Waits until the task has ended, with whatever result; never raises the task's error."""
         ...
 
 
@@ -59,11 +62,14 @@ class Threads(Protocol):
     """A bounded number of threads for functions that block."""
 
     def run(self, function: Callable[[], T]) -> Awaitable[T]:
-        """Calls the function as soon as a thread is free. It goes on when nobody awaits its result any more."""
+        """Calls the function as soon as a thread is free.
+
+        The function continues even when nobody awaits its result any more.
+        """
         ...
 
     def close(self) -> None:
-        """Takes no more; does not wait for what runs."""
+        """Accepts no more functions; does not wait for those that run."""
         ...
 
 
@@ -71,7 +77,7 @@ class Tasks(Protocol):
     """Starts coroutines that belong to one process. A task that dies of an error takes its process down loudly."""
 
     def spawn(self, coroutine: Coroutine[object, object, None], name: str) -> Task:
-        """Starts a task."""
+        """Starts a coroutine as a task."""
         ...
 
     async def run_blocking(self, function: Callable[[], T]) -> T:
@@ -79,7 +85,7 @@ class Tasks(Protocol):
         ...
 
     def threads(self, count: int, name: str) -> Threads:
-        """So many threads at most, called `<name>_<number>`, for functions that may block for long."""
+        """Opens a pool of at most so many threads, called `<name>_<number>`, for functions that may block for long."""
         ...
 
 
@@ -89,7 +95,7 @@ def _end_process(reason: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """What one process has of its own: its clock, its dice, its ids, its tasks; and its end.
+    """What one process has of its own: clock, randomness, ids, tasks, and a way to end itself.
 
     Attributes:
         exit: Ends the process at once, whatever it does, and says why.

@@ -1,4 +1,4 @@
-"""The port to control RPCs: calling replicas, and serving as one."""
+"""The port to control RPCs: calls to replicas, and serving them."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class CallOptions:
-    """What travels beside a request."""
+    """Metadata that a caller sends beside a request."""
 
     timeout_seconds: float
     request_id: str = ""
@@ -25,7 +25,10 @@ class DuplexCall(Protocol):
         ...
 
     async def receive(self) -> object | None:
-        """The next message; None when the server ended the stream well. Raises the server's error, or `Unavailable`."""
+        """Returns the next message; None when the server ended the stream well.
+
+        Raises the server's error, or `Unavailable`.
+        """
         ...
 
     async def close(self) -> None:
@@ -40,13 +43,13 @@ class RpcChannel(Protocol):
     """
 
     async def unary(self, method: str, request: object, response_type: type[T], options: CallOptions) -> T:
-        """One request, one response. Raises `Unavailable` when the replica cannot be reached."""
+        """Sends one request and returns one response. Raises `Unavailable` when the replica cannot be reached."""
         ...
 
     def server_stream(
         self, method: str, request: object, response_type: type[T], options: CallOptions
     ) -> AsyncIterator[T]:
-        """One request, many responses; ends when the caller stops iterating."""
+        """Sends one request and yields many responses; ends when the caller stops iterating."""
         ...
 
     def duplex(self, method: str, response_type: type[T], options: CallOptions) -> DuplexCall:
@@ -59,7 +62,7 @@ class RpcChannel(Protocol):
 
 
 class RpcTransport(Protocol):
-    """Opens connections to replicas and serves; grpc.aio in processes, a wire in memory in simulation."""
+    """Connects to replicas and serves them: over grpc.aio in processes, over a wire in memory in simulation."""
 
     def channel(self, address: str, tls_address: str = "") -> RpcChannel:
         """A connection to `host:port`; connects when used.
@@ -69,7 +72,10 @@ class RpcTransport(Protocol):
         ...
 
     async def serve(self, address: str, service: "RpcService") -> "RpcServer":
-        """Serves at `host:port` (port 0 chooses one). Raises `Unavailable` naming the address when it is taken."""
+        """Serves at `host:port` (port 0 chooses one).
+
+        Raises `Unavailable` naming the address when another process has it.
+        """
         ...
 
 
@@ -97,12 +103,12 @@ class DuplexServing(Protocol):
 
     @property
     def caller(self) -> Caller:
-        """Who opened it."""
+        """The client that opened the stream."""
         ...
 
     @property
     def over(self) -> bool:
-        """Whether the client ended it, or is known to be gone; what it sent before may still be unread."""
+        """Whether the client ended the stream or is known to be gone; messages sent before may still be unread."""
         ...
 
     async def send(self, message: object) -> None:
@@ -126,7 +132,7 @@ DuplexHandler = Callable[[DuplexServing], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class RpcService:
-    """What a replica serves, by full method name; each handler beside the type of request it reads.
+    """The methods that a replica serves, by full name, each with the type of its request and its handler.
 
     Attributes:
         bytes_max: The largest request, of both-ways methods that bound theirs more tightly than the transport does.
@@ -140,11 +146,11 @@ class RpcService:
 
 
 class RpcServer(Protocol):
-    """A serving replica."""
+    """A server that answers calls to one replica."""
 
     @property
     def address(self) -> str:
-        """Where it can be reached."""
+        """The address at which clients reach the server."""
         ...
 
     @property
@@ -158,9 +164,9 @@ class RpcServer(Protocol):
         ...
 
     def set_serving(self, serving: bool) -> None:
-        """What health checks (`grpc.health.v1`) answer."""
+        """Sets the answer to health checks (`grpc.health.v1`)."""
         ...
 
     async def stop(self, grace_seconds: float) -> None:
-        """Refuses new calls, lets running ones finish for the grace period, then ends them."""
+        """Refuses new calls, gives running ones the grace period to finish, then ends them."""
         ...

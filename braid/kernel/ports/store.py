@@ -6,7 +6,7 @@ from typing import NamedTuple, Protocol
 
 
 class HistoryId(NamedTuple):
-    """Names a history: `registry/stream/logs`."""
+    """The name of a history: `registry/stream/logs`."""
 
     service: str
     kind: str
@@ -53,7 +53,7 @@ class Loaded:
 
 @dataclass(frozen=True, slots=True)
 class Appended:
-    """Where an append landed."""
+    """The place of an append: its sequences and revision."""
 
     sequence: int
     revision: int
@@ -70,11 +70,11 @@ class EventBatch:
 
 
 class Session(Protocol):
-    """A kept-alive claim on the store, owned by a process; what hangs on it vanishes with it."""
+    """A kept-alive claim on the store, owned by a process; what depends on it ends with it."""
 
     @property
     def id(self) -> str:
-        """Identity in the store."""
+        """The session's identity in the store."""
         ...
 
     def deadline(self) -> float:
@@ -86,7 +86,7 @@ class Session(Protocol):
         ...
 
     async def close(self) -> None:
-        """Ends it now; what hangs on it vanishes."""
+        """Ends the session now, and with it everything that depends on it."""
         ...
 
 
@@ -109,7 +109,7 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class Leader:
-    """Who leads a service: its replica, and the fence its appends carry."""
+    """The leader of a service: its replica, and the fence that its appends carry."""
 
     endpoint: Endpoint
     fence: Fence
@@ -123,7 +123,10 @@ class EventStore(Protocol):
         ...
 
     async def mesh(self) -> str:
-        """The id of the mesh whose store this is: made when first asked for, kept ever after, in backups too."""
+        """The id of the mesh whose store this is.
+
+        It is made when first asked for and never changes, also not in backups.
+        """
         ...
 
     async def load(self, history: HistoryId) -> Loaded:
@@ -135,7 +138,7 @@ class EventStore(Protocol):
         ...
 
     async def histories(self, service: str) -> tuple[Sequence[HistoryId], int]:
-        """All histories of a service, sorted, and the revision at which these were all."""
+        """Lists all histories of a service, sorted, and the revision at which the list was complete."""
         ...
 
     async def append(self, history: HistoryId, events: Sequence[bytes], expected: int, fence: Fence) -> Appended:
@@ -170,11 +173,11 @@ class EventStore(Protocol):
         ...
 
     async def resign(self, leader: Leader) -> None:
-        """Gives leadership up if it is still held."""
+        """Gives up leadership if this replica still has it."""
         ...
 
     async def leader(self, service: str) -> Leader | None:
-        """Who leads now, or None."""
+        """Returns the present leader, or None."""
         ...
 
     async def publish(self, endpoint: Endpoint, session: Session) -> None:
@@ -182,9 +185,9 @@ class EventStore(Protocol):
         ...
 
     async def directory(self) -> Sequence[Endpoint]:
-        """All live replicas of all services, sorted."""
+        """Returns all live replicas of all services, sorted."""
         ...
 
     async def close(self) -> None:
-        """Frees connections."""
+        """Frees the store's connections."""
         ...

@@ -1,7 +1,8 @@
-"""One partition worked on at several places: backlog cursors on older ranges, a live one at the head. Pure.
+"""One partition that is worked on at several places: backlog cursors on older ranges, a live cursor at the head.
 
-Each cursor has a tracker of its own; a commit states them as one progress (`joined`), and what a commit states becomes
-trackers again (`divided`). Ranges of cursors follow each other without a gap, the last one follows the log's end.
+Pure. Each cursor has a tracker of its own. A commit states them as one progress (`joined`), and a commit's statement
+becomes trackers again (`divided`). Ranges of cursors follow each other without a gap; the last one follows the log's
+end.
 """
 
 from collections.abc import Sequence
@@ -31,7 +32,7 @@ class CursorPart(NamedTuple):
 
 
 def joined(parts: Sequence[CursorPart], backlog_permille: int) -> EnvelopeFields:
-    """What a commit states of all cursors, by increasing offset; the last one's header fields are the partition's.
+    """Joins all cursors, by increasing offset, into what a commit states; header fields are the last cursor's.
 
     Args:
         parts: At least one; each range begins where the one before it ends.
@@ -59,11 +60,11 @@ def joined(parts: Sequence[CursorPart], backlog_permille: int) -> EnvelopeFields
 
 
 def divided(fields: EnvelopeFields, log_end: int | None = None) -> Sequence[CursorPart]:
-    """The cursors a commit states, by increasing offset; a single one where they do not follow each other.
+    """Returns the cursors that a commit states, by increasing offset; a single one if they do not follow each other.
 
     Args:
         fields: What was committed.
-        log_end: The log's end, where known: a live cursor beyond it is of another time, and stands for nothing.
+        log_end: The log's end, if known. A live cursor beyond it belongs to an earlier log and is ignored.
     """
     cursors = sorted(fields.cursors, key=lambda cursor: cursor.start)
     ends = [fields.until, *(cursor.until for cursor in cursors)]
@@ -82,7 +83,7 @@ def divided(fields: EnvelopeFields, log_end: int | None = None) -> Sequence[Curs
 
 
 def tracker(part: CursorPart) -> Progress:
-    """The tracker to go on with in one cursor's range."""
+    """Returns the tracker that continues in one cursor's range."""
     fields = part.fields
     made = Progress.restore(fields)
     if part.start:  # it lies above the committed offset, so what it skipped there is to be stated again
@@ -101,7 +102,10 @@ def live_cursor(fields: EnvelopeFields) -> Cursor | None:
 
 
 def _own(fields: EnvelopeFields, low: int, high: int, base: int, oldest: int | None) -> EnvelopeFields:
-    """What of a commit lies within one cursor's range. `oldest` is all it says of how old a backlog is."""
+    """Returns the part of a commit that lies within one cursor's range.
+
+    `oldest` is all it says of how old a backlog is.
+    """
     return replace(
         fields,
         base=base,

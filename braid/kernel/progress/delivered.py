@@ -32,7 +32,7 @@ class DeliveredRecords:
     __slots__ = ("_forgotten", "_head", "_newest_ms", "_offsets", "_origin", "_times", "_unfinished", "in_flight")
 
     def __init__(self, origin: int, newest_ms: int | None = None) -> None:
-        """Nothing at or above `origin` was delivered; `newest_ms` is the time of the newest record before it."""
+        """Begins with nothing delivered at or above `origin`; `newest_ms` is the time of the newest record below it."""
         self.in_flight = 0
         self._origin = origin
         self._forgotten = origin  # finished records below it may be tracked no more
@@ -43,18 +43,18 @@ class DeliveredRecords:
         self._head = 0
 
     def __len__(self) -> int:
-        """How many are tracked; the finished ones among them are forgotten sooner or later."""
+        """The number of tracked records; finished ones among them are forgotten later."""
         return len(self._offsets)
 
     def append(self, offset: int, ingested_at_ms: int) -> None:
-        """Adds a record behind all others."""
+        """Adds a record after all others."""
         self._offsets.append(offset)
         self._times.append(ingested_at_ms)
         self._unfinished.append(_UNFINISHED)
         self.in_flight += 1
 
     def extend(self, offsets: NDArray[np.int64], ingested_at_ms: NDArray[np.int64]) -> None:
-        """Adds increasing records behind all others."""
+        """Adds records with increasing offsets after all others."""
         self._offsets.frombytes(offsets.tobytes())
         self._times.frombytes(ingested_at_ms.tobytes())
         self._unfinished.extend(b"\x01" * len(offsets))
@@ -79,7 +79,7 @@ class DeliveredRecords:
         return True
 
     def finish_some(self, offsets: Sequence[int]) -> int:
-        """`finish_many`, one by one where arrays are not worth their making."""
+        """As `finish_many`, for so few records that arrays are not worth making."""
         if len(offsets) < _ARRAY_LEAST:
             return sum(map(self.finish, offsets))
         return self.finish_many(np.array(offsets, np.int64))
@@ -120,13 +120,13 @@ class DeliveredRecords:
         self._locate(offset)
 
     def is_unfinished(self, offset: int) -> bool:
-        """Whether a record was delivered and is not done."""
+        """Whether a record was delivered and is not done yet."""
         index = bisect_left(self._offsets, offset)
         delivered = index < len(self._offsets) and self._offsets[index] == offset
         return delivered and self._unfinished[index] == _UNFINISHED
 
     def unfinished(self) -> NDArray[np.int64]:
-        """Offsets of those that are not done, increasing; a copy."""
+        """Returns the offsets of unfinished records, increasing, as a copy."""
         if not self.in_flight:
             return np.zeros(0, np.int64)
         offsets = np.frombuffer(self._offsets, np.int64)[self._head :]
@@ -135,7 +135,10 @@ class DeliveredRecords:
         return unfinished
 
     def oldest(self) -> tuple[int, int] | None:
-        """Offset and ingestion time (ms) of the lowest that is not done; None when all are. Frees what lies below."""
+        """Returns offset and ingestion time (ms) of the lowest unfinished record; None when all are done.
+
+        Frees records below.
+        """
         head = self._unfinished.find(_UNFINISHED, self._head)
         if head < 0:
             self._forget_all()
@@ -149,7 +152,7 @@ class DeliveredRecords:
     # --- storage
 
     def _locate(self, offset: int) -> int:
-        """Index of a delivered record, -1 for one that was finished long enough ago to be forgotten."""
+        """Returns the index of a delivered record; -1 for one that finished so long ago that it was forgotten."""
         offsets = self._offsets
         index = bisect_left(offsets, offset)
         if index < len(offsets) and offsets[index] == offset:
@@ -159,7 +162,7 @@ class DeliveredRecords:
         raise Invalid(f"offset {offset} was never delivered", field="offset")
 
     def _together(self, wanted: NDArray[np.int64]) -> slice | None:
-        """Where the wanted offsets are, when they follow each other here as they do there."""
+        """Returns the slice of the wanted offsets if they are contiguous here too; None otherwise."""
         count = len(wanted)
         if not count or not self._offsets:
             return None
@@ -170,7 +173,7 @@ class DeliveredRecords:
         return slice(first, first + count) if alike else None
 
     def _positions(self, wanted: NDArray[np.int64]) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
-        """Indices of the wanted offsets that are tracked, and the offsets that are not.
+        """Returns the indices of wanted offsets that are tracked, and the wanted offsets that are not.
 
         Views of the arrays must not outlive this call: an exported buffer refuses to grow.
         """
@@ -182,7 +185,7 @@ class DeliveredRecords:
         return positions[found], wanted[~found]
 
     def _clear(self, among: slice, chosen: slice | NDArray[np.intp] | NDArray[np.bool_]) -> int:
-        """Clears the flags of those chosen among some, perhaps twice; returns how many were set."""
+        """Clears the flags of `chosen` rows, repeated ones included; returns how many flags were set."""
         if not self.in_flight:
             return 0
         flags = np.frombuffer(self._unfinished, np.uint8)[among]
@@ -200,7 +203,7 @@ class DeliveredRecords:
         self._head = 0
 
     def _forget_finished(self) -> None:
-        """Drops the finished records, but for the newest: it says when the newest was sent."""
+        """Drops the finished records except the newest, which keeps the time of the newest record."""
         keep = np.frombuffer(self._unfinished, np.uint8) == _UNFINISHED
         keep[-1] = True
         self._forgotten = self._offsets[-1]

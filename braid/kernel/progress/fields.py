@@ -25,7 +25,7 @@ class LaneShare(NamedTuple):
 
 
 class SpillPointer(NamedTuple):
-    """Where the whole of a progress lies that does not fit its commit: one record of `spill.TOPIC`, on its cluster.
+    """Names the record that holds the whole of a progress which does not fit its commit: one record of `spill.TOPIC`.
 
     Attributes:
         partition: Of that topic.
@@ -46,7 +46,7 @@ class SpillPointer(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """A further place of work in the same partition, beside the main one (live head and backlog at once).
+    """A further cursor in the same partition, beside the main one, so that live head and backlog are worked on at once.
 
     A cursor claims `[start, base)` and `done`; it works upwards from `base` to `until`, which it does not include.
 

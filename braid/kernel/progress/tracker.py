@@ -56,7 +56,7 @@ class Progress:
 
     @classmethod
     def restore(cls, fields: EnvelopeFields) -> Self:
-        """Continues where a commit left off.
+        """Continues from a commit.
 
         Done ranges above the base (of every cursor) are remembered: `deliver` refuses the records in them.
         """
@@ -192,7 +192,7 @@ class Progress:
         return lost
 
     def inherit(self, rejected: Ranges, expired: Ranges, rejected_before: Ranges = EMPTY) -> None:
-        """States from now on what a tracker of older offsets stated and states no more: all of it counts as done."""
+        """States from now on what a tracker of older offsets stated and no longer states: all of it counts as done."""
         self._rejected = self._rejected.union(rejected)
         self._rejected_before = _newest(self._rejected_before.union(rejected_before))
         self._expired = self._expired.union(expired)
@@ -210,11 +210,11 @@ class Progress:
         return count
 
     def attempts(self, offset: int) -> int:
-        """How many attempts of an unfinished record failed so far, those of earlier holders included."""
+        """Returns how many attempts of an unfinished record failed so far, including those of earlier holders."""
         return self._attempts.get(offset, 0)
 
     def forget_head(self) -> None:
-        """Forgets when the newest record an earlier holder saw was sent: who delivers nothing here cannot renew it."""
+        """Forgets when the newest record an earlier holder saw was sent; without deliveries it would grow stale."""
         self._delivered.forget_newest()
 
     # --- what is known
@@ -328,7 +328,7 @@ class Progress:
         self._expired = self._expired.subtract(stated.expired.clip(0, stated.base))
 
     def _forget_attempts(self, finished: Sequence[int] | NDArray[np.int64]) -> None:
-        """Drops the attempts of what is done, of which some just became so."""
+        """Drops the attempts of records that are done, some of which may just have become so."""
         several = finished if len(finished) < len(self._attempts) else list(self._attempts)
         for offset in map(int, several):
             if offset in self._attempts and self.is_done(offset):
@@ -345,7 +345,7 @@ class Progress:
         self._pass_to(self._fetched)
 
     def _pass_to(self, offset: int) -> None:
-        """Moves the fetch position up, and on through done ranges it reaches."""
+        """Raises the fetch position to an offset, and further through the done ranges that it reaches."""
         self._fetched = max(self._fetched, offset)
         while self._ahead_start <= self._fetched:
             self._fetched = max(self._fetched, self._ahead[self._ahead_index + 1])
@@ -355,5 +355,5 @@ class Progress:
 
 
 def _newest(rejected: Ranges) -> Ranges:
-    """So much of what was rejected as every commit is to repeat."""
+    """Returns the newest rejected offsets, as many as every commit repeats."""
     return Ranges.of_edges(rejected.edges[-2 * REJECTED_RANGES_KEPT_MAX :])

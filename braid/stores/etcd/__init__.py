@@ -1,4 +1,4 @@
-"""The event store on etcd. `EtcdStore` is the adapter; everything else here is its own business."""
+"""The event store on etcd. `EtcdStore` is the adapter; every other module here is private to it."""
 
 from braid.stores.etcd.store import EtcdStore
 

@@ -1,4 +1,6 @@
-"""Appends: their transaction, and what became of one. Pure: the store sends what is built here and asks what it means.
+"""Appends to etcd: the transaction, and what its outcome proves.
+
+Pure: the store sends the requests built here, and asks this module what the answers mean.
 
 A transaction is sent once. When no answer comes it is read back, and `judge` says what the reading proves:
 
@@ -78,7 +80,7 @@ def transaction(attempt: Attempt) -> wire.TxnRequest:
 
 
 def conclude(attempt: Attempt, answer: Answer) -> Appended:
-    """What an answered transaction means.
+    """Returns the place of an append whose transaction was answered.
 
     Raises:
         Fenced: another leadership holds the key, or none.
@@ -104,7 +106,7 @@ def check_fence(fence: Fence, leader: wire.KeyValue | None) -> None:
 
 
 def read_back(attempt: Attempt) -> Sequence[wire.RangeRequest]:
-    """What to read, at one revision, to learn what became of an append that was not answered."""
+    """Builds the read, at one revision, that shows what became of an append without an answer."""
     return [
         requests.get(keys.batch(attempt.history, attempt.first)),
         requests.get(keys.head(attempt.history)),
@@ -114,7 +116,7 @@ def read_back(attempt: Attempt) -> Sequence[wire.RangeRequest]:
 
 
 def judge(attempt: Attempt, answer: Answer) -> Appended:
-    """What the answer to `read_back` proves about an append that was not answered; the page's docstring has the table.
+    """Decides what the answer to `read_back` proves; the module's docstring has the table.
 
     Raises:
         Fenced, Conflict: it did not happen and never will.
@@ -134,7 +136,7 @@ def judge(attempt: Attempt, answer: Answer) -> Appended:
 
 
 def unknown(attempt: Attempt) -> OutcomeUnknown:
-    """The error for an append whose fate could not be learned."""
+    """Returns the error for an append whose outcome could not be learned."""
     return OutcomeUnknown(
         f"the append to {attempt.history} after {attempt.head.sequence} was not answered",
         remedy="load the history again before deciding anything",

@@ -92,7 +92,7 @@ async def begin_incarnation(endpoints: Sequence[str], clock: Clock, *, dry_run: 
 
 
 async def _read(client: EtcdClient) -> list[_Row]:
-    """All of Braid's keys at one revision, in order."""
+    """Reads all of Braid's keys at one revision, in order."""
     every, rows = keys.everything(), list[_Row]()
     start, revision = every.start, 0
     while True:
@@ -107,7 +107,7 @@ async def _read(client: EtcdClient) -> list[_Row]:
 
 
 def _is_bound(key: bytes) -> bool:
-    """Whether a key belongs to a session: who leads, and where replicas are."""
+    """Whether a key belongs to a session: the leader keys and the directory."""
     directory = keys.directory()
     return directory.start <= key < directory.end or key in {keys.leader(each) for each in _SERVICES}
 
@@ -143,7 +143,7 @@ def _finish(incarnation: int) -> wire.TxnRequest:
 
 
 def _batches(writes: Sequence[wire.RequestOp]) -> Iterator[list[wire.RequestOp]]:
-    """Cut to what one transaction takes."""
+    """Cuts pairs into batches that fit one transaction."""
     batch: list[wire.RequestOp] = []
     size = 0
     for write in writes:
@@ -158,7 +158,7 @@ def _batches(writes: Sequence[wire.RequestOp]) -> Iterator[list[wire.RequestOp]]
 
 
 def _write(file: Path, rows: Sequence[_Row]) -> None:
-    """A line that says how many pairs follow and their checksum, then a line for each, in base 64."""
+    """Writes a line with the number of pairs and their checksum, then a line for each pair in base 64."""
     part = file.with_name(f".{file.name}.part")
     head = json.dumps({"format": _FORMAT, "pairs": len(rows), "crc": _crc(rows)})
     lines = [head, *(f"{b64encode(key).decode()} {b64encode(value).decode()}" for key, value in rows)]
@@ -175,7 +175,7 @@ def _check_new(file: Path) -> None:
 
 
 def _load(file: Path) -> list[_Row]:
-    """Raises `Invalid`."""
+    """Reads a backup file. Raises `Invalid`."""
     if not file.exists():
         raise Invalid(f"there is no file {file}", field="FILE")
     try:

@@ -1,4 +1,4 @@
-"""A thin client of etcd on grpc.aio: channels, rotation over endpoints, deadlines, and what etcd's statuses mean.
+"""A thin client of etcd on grpc.aio: channels, rotation over endpoints, deadlines, and the meaning of etcd's statuses.
 
 It knows etcd's methods but none of Braid's keys. Reads and other idempotent calls are tried on one endpoint after the
 other within a bound. A transaction is sent once, whatever happens.
@@ -81,7 +81,7 @@ _REFUSALS: Final[dict[grpc.StatusCode, type[BraidError]]] = {
 
 
 def refusal(code: grpc.StatusCode, details: str) -> BraidError | None:
-    """The error of a call that etcd refused outright; None when what became of it is not known."""
+    """Returns the error of a call that etcd refused outright; None when its outcome is not known."""
     if code is grpc.StatusCode.RESOURCE_EXHAUSTED and details.startswith("etcdserver:"):
         return StoreUnavailable(details, remedy="etcd is overloaded or out of space; see its alarms and quota")
     kind = _REFUSALS.get(code)
@@ -89,7 +89,7 @@ def refusal(code: grpc.StatusCode, details: str) -> BraidError | None:
 
 
 class EtcdClient:
-    """Speaks to one of several endpoints, and to the next one when that fails."""
+    """Sends calls to one of several endpoints, and to the next one when that fails."""
 
     def __init__(self, endpoints: Sequence[str], clock: Clock, credentials: grpc.ChannelCredentials | None) -> None:
         if not endpoints:
@@ -206,13 +206,13 @@ class EtcdClient:
 
     def _unavailable(self, why: str) -> StoreUnavailable:
         return StoreUnavailable(
-            f"etcd does not answer at {', '.join(self._endpoints)}: {why}", remedy="see whether a quorum of etcd runs"
+            f"etcd does not answer at {', '.join(self._endpoints)}: {why}", remedy="check that most members of etcd run"
         )
 
 
 @contextmanager
 def settled_by_next_read() -> Iterator[None]:
-    """For transactions whose unknown outcome harms nobody: the caller looks again anyhow. Raises `StoreUnavailable`."""
+    """Turns an unknown outcome into `StoreUnavailable`, for callers that read again anyhow."""
     try:
         yield
     except OutcomeUnknown as error:

@@ -39,7 +39,7 @@ async def win(client: EtcdClient, clock: Clock, endpoint: Endpoint, lease: int) 
 
 
 def claim(endpoint: Endpoint, lease: int) -> wire.TxnRequest:
-    """Creates the leader key, bound to the lease, while there is none; else reads who has it."""
+    """Creates the leader key, bound to the lease, if there is none; otherwise reads whose it is."""
     key = keys.leader(endpoint.service)
     return wire.TxnRequest(
         compare=[requests.created_at(key, 0)],
@@ -65,7 +65,7 @@ async def resign(client: EtcdClient, leader: Leader) -> None:
 
 
 async def find_leader(client: EtcdClient, service: str) -> Leader | None:
-    """Who leads now, read linearizably."""
+    """Returns the present leader, read linearizably."""
     kv = (await client.read(requests.get(keys.leader(service)))).one(0)
     return read_leader(kv) if kv else None
 
@@ -81,12 +81,12 @@ def store_endpoint(endpoint: Endpoint) -> bytes:
 
 
 def read_endpoint(kv: wire.KeyValue) -> Endpoint:
-    """The endpoint in a value."""
+    """Decodes the endpoint in a value."""
     message = stored.StoredEndpoint.FromString(kv.value)
     return Endpoint(message.service, message.instance, message.address, message.tls_address)
 
 
 def read_leader(kv: wire.KeyValue) -> Leader:
-    """The leader a leader key tells of."""
+    """Returns the leader that a leader key names."""
     endpoint = read_endpoint(kv)
     return Leader(endpoint, Fence(endpoint.service, kv.create_revision))

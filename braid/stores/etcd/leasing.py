@@ -1,4 +1,4 @@
-"""Sessions as etcd leases: granted, kept alive, revoked. When one counts as lost is for `stores.session` to say."""
+"""Sessions as etcd leases: granted, kept alive, revoked. `stores.session` decides when one counts as lost."""
 
 import math
 
@@ -10,12 +10,12 @@ from braid.stores.etcd_wire import etcd_pb2 as wire
 
 
 def name_of(lease: int) -> str:
-    """A lease's identity as a session's: hexadecimal, as etcd's own tools print it."""
+    """Returns a lease's identity as a session's: hexadecimal, as etcd's own tools print it."""
     return f"{lease:x}"
 
 
 def lease_of(session: str) -> int:
-    """The lease a session's identity names."""
+    """Returns the lease that a session's identity names."""
     return int(session, 16)
 
 

@@ -88,7 +88,7 @@ async def _pages(client: EtcdClient, wanted: KeyRange, revision: int) -> AsyncIt
 
 
 async def _heads(client: EtcdClient, service: str, revision: int) -> AsyncIterator[HistoryId]:
-    """Histories by their heads. A page that ends among batches is followed by one from their head on."""
+    """Yields histories by their heads. A page that ends among batches is followed by one from their head on."""
     rest, more = keys.histories(service), True
     while more:
         page = await client.call(RANGE, requests.scan(rest, limit=ETCD_PAGE_KEYS, revision=revision, keys_only=True))

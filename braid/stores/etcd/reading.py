@@ -1,4 +1,4 @@
-"""Puts a history together from what its keys hold, and takes snapshots apart into chunks. Pure."""
+"""Assembles a history from the values of its keys, and cuts snapshots into chunks. Pure."""
 
 import zlib
 from collections.abc import Sequence
@@ -48,12 +48,12 @@ def decode(kind: type[M], value: bytes) -> M:
 
 
 def split(data: bytes, size_bytes: int) -> Sequence[bytes]:
-    """Cuts a snapshot into chunks; no bytes make no chunks."""
+    """Cuts a snapshot into chunks; an empty snapshot has none."""
     return [data[start : start + size_bytes] for start in range(0, len(data), size_bytes)]
 
 
 def describe_snapshot(snapshot: Snapshot, upload: str, chunks: int) -> stored.StoredManifest:
-    """The manifest of a snapshot that was cut into so many chunks."""
+    """Builds the manifest of a snapshot in so many chunks."""
     return stored.StoredManifest(
         sequence=snapshot.sequence,
         upload=upload,

@@ -1,4 +1,4 @@
-"""Builders of etcd requests and readers of its answers. Pure: values in, wire messages out; no I/O."""
+"""Builds etcd's requests and reads its answers. Pure: values in, wire messages out; no I/O."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -43,24 +43,24 @@ def delete_all(keys: KeyRange) -> wire.RequestOp:
 
 
 def created_at(key: bytes, revision: int) -> wire.Compare:
-    """Holds while the key is the one created at this revision; revision 0: while it does not exist."""
+    """Compares: the key must be the one created at this revision; revision 0: it must not exist."""
     return wire.Compare(target=wire.Compare.CREATE, key=key, create_revision=revision)
 
 
 def modified_at(key: bytes, revision: int) -> wire.Compare:
-    """Holds while the key was last written at this revision; revision 0: while it does not exist."""
+    """Compares: the key must be last written at this revision; revision 0: it must not exist."""
     return wire.Compare(target=wire.Compare.MOD, key=key, mod_revision=revision)
 
 
 class Answer(NamedTuple):
-    """What a transaction answered: whether its comparisons held, the store's revision, and what each read found."""
+    """The answer to a transaction: whether its comparisons held, the store's revision, and the result of each read."""
 
     succeeded: bool
     revision: int
     found: Sequence[Sequence[wire.KeyValue]]
 
     def one(self, index: int) -> wire.KeyValue | None:
-        """The key the read at `index` asked for, or None when it does not exist."""
+        """Returns the key that the read at `index` asked for, or None if it does not exist."""
         kvs = self.found[index]
         return kvs[0] if kvs else None
 

@@ -18,7 +18,7 @@ from braid.stores.session import KeptSession, session_over
 
 
 class EtcdStore:
-    """`kernel.ports.EventStore` of one process.
+    """The `kernel.ports.EventStore` of one process.
 
     Args:
         endpoints: Of the etcd members, `host:port` each.

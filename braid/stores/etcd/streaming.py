@@ -1,4 +1,4 @@
-"""A bidirectional stream of grpc.aio: its every end is `StoreUnavailable`, and a read can be waited for in parts."""
+"""A bidirectional stream of grpc.aio: its every end is `StoreUnavailable`, and reads can be waited for in parts."""
 
 import asyncio
 from typing import Generic, TypeVar, cast
@@ -14,7 +14,7 @@ R = TypeVar("R", bound=Message)
 
 
 class EtcdStream(Generic[Q, R]):
-    """A stream in use. Made and closed by `EtcdClient.stream`."""
+    """An open stream; `EtcdClient.stream` makes and closes it."""
 
     def __init__(self, call: grpc.aio.StreamStreamCall[Q, R]) -> None:
         self._call = call
@@ -33,7 +33,7 @@ class EtcdStream(Generic[Q, R]):
             raise StoreUnavailable("the store was closed") from error
 
     async def receive(self, timeout_seconds: float) -> R | None:
-        """The next message; None when there was none in time, and the stream goes on.
+        """Returns the next message; None if there was none in time and the stream continues.
 
         Raises:
             StoreUnavailable: the stream ended.

@@ -29,7 +29,7 @@ _ASK_PROGRESS: Final = wire.WatchRequest(progress_request=wire.WatchProgressRequ
 
 
 class Cursor:
-    """How far one watcher is in a service's histories.
+    """The position of one watcher in a service's histories.
 
     Attributes:
         revision: Everything up to here was delivered.
@@ -41,7 +41,7 @@ class Cursor:
         self._held: list[wire.Event] = []
 
     def resume(self) -> Sequence[wire.WatchRequest]:
-        """What to ask a new connection for: whatever came after the last whole revision delivered."""
+        """Returns the request for a new connection: everything after the last whole revision delivered."""
         self._held = []
         histories = wire.WatchCreateRequest(
             key=self._keys.start,
@@ -101,7 +101,7 @@ def check_incarnation_events(response: wire.WatchResponse) -> None:
 
 
 def read_batches(events: Iterable[wire.Event]) -> Sequence[EventBatch]:
-    """The batches among a watch's events; heads, deletions of folded prefixes and unknown keys are none.
+    """Returns the batches among a watch's events; ignores heads, deletions of folded prefixes and unknown keys.
 
     Raises:
         CorruptHistory: a batch does not decode.

@@ -1,6 +1,6 @@
 """Events of a group ⇄ protobuf at rest (`events.proto`); states ⇄ bytes for snapshots. No rules, no API messages.
 
-Events and messages have the same names and fields: the table below says what differs.
+No rules, no API messages. Events and messages have the same names and fields; the table below says what differs.
 """
 
 from collections.abc import Iterator
@@ -58,7 +58,7 @@ _EVENTS: Final = EventMessages(
 
 
 class GroupCodec:
-    """`kernel.decider.EventCodec` for kind `group`."""
+    """The `kernel.decider.EventCodec` for kind `group`."""
 
     def encode(self, event: Event, context: Context) -> bytes:
         """An event with its metadata, as an `AssignerEvent`; equal inputs give equal bytes."""

@@ -1,4 +1,4 @@
-"""What a member says on its Join stream ⇄ values."""
+"""Converts what a member says on its Join stream between messages and values."""
 
 from collections.abc import Iterable, Sequence
 
@@ -12,12 +12,12 @@ from services.assigner.model.progress_findings import ProgressDoubted
 
 
 def read_splits(messages: Iterable[join_pb2.SplitLease]) -> Sequence[ToldSplit]:
-    """What a member says of the leases it has split."""
+    """Reads a member's report of the leases it has split."""
     return [ToldSplit(each.lease, each.epoch, each.at, each.share, each.refused) for each in messages]
 
 
 def read_findings(messages: Iterable[join_pb2.RestoreFindings]) -> Sequence[ProgressDoubted]:
-    """What a member found where its work on leases began."""
+    """Reads a member's findings about committed progress."""
     return [
         ProgressDoubted(told.lease, told.epoch, each.kind, each.start, each.end, each.reason)
         for told in messages
@@ -26,13 +26,13 @@ def read_findings(messages: Iterable[join_pb2.RestoreFindings]) -> Sequence[Prog
 
 
 def wish_message(split: Split) -> join_pb2.JoinResponse:
-    """What its holder is asked."""
+    """Builds the request to a lease's holder to split it."""
     asked = join_pb2.SplitBacklog(lease=split.lease, epoch=split.epoch, share=split.share, relaxed=split.relaxed)
     return join_pb2.JoinResponse(split=asked)
 
 
 def hello_of(message: join_pb2.MemberHello, member: str, caller: Caller, held: tuple[tuple[str, int], ...]) -> Hello:
-    """The hello of a member that is to have this id."""
+    """Reads the hello of a member that gets this id."""
     return Hello(
         member,
         message.client_id,
@@ -47,7 +47,7 @@ def hello_of(message: join_pb2.MemberHello, member: str, caller: Caller, held: t
 
 
 def grant_message(grant: LeaseGrant, channel: Channel) -> join_pb2.GrantedLease:
-    """What a member is told of a lease it gets."""
+    """Builds the message that grants a member a lease."""
     return join_pb2.GrantedLease(
         lease=grant.lease, topic=channel.topic, partition=partition_of(grant.lease), epoch=grant.epoch
     )

@@ -1,4 +1,4 @@
-"""A group's rules as the API tells them."""
+"""A group's rules as messages of the API."""
 
 from typing import cast
 
@@ -9,13 +9,13 @@ from services.assigner.model.rules import Basis, PlacementPolicy, Shadow
 
 
 def policy_message(policy: PlacementPolicy) -> rules_pb2.PlacementPolicy:
-    """A policy as a message."""
+    """Builds the message of a policy."""
     basis = cast("rules_pb2.PlacementBasis.ValueType", policy.basis.value)
     return rules_pb2.PlacementPolicy(basis=basis, band_high=policy.high, band_low=policy.low)
 
 
 def read_policy(message: rules_pb2.PlacementPolicy) -> PlacementPolicy:
-    """Reads `policy_message`'s. Raises `ValueError` for an unknown basis."""
+    """Reads the message of `policy_message`. Raises `ValueError` for an unknown basis."""
     return PlacementPolicy(Basis(message.basis), message.band_high, message.band_low)
 
 
@@ -24,7 +24,7 @@ def _shadow_message(shadow: Shadow) -> rules_pb2.PlacementShadow:
 
 
 def rules_message(state: Group) -> rules_pb2.GroupRules:
-    """A group's rules as the API tells them, with how far drains are."""
+    """Builds the message of a group's rules, with the state of its drains."""
     rules = state.rules
     drains = [
         rules_pb2.MemberDrain(

@@ -48,12 +48,12 @@ _MEMBER_FIELDS: Final = tuple(sorted(field.name for field in fields(Member)))
 
 
 def encode(state: Group) -> bytes:
-    """A state as bytes; equal states give equal bytes."""
+    """Encodes a state as bytes; equal states give equal bytes."""
     return b"".join(pieces(state))
 
 
 def pieces(state: Group) -> Iterator[bytes]:
-    """The same, piece by piece; leases and members, of which there may be very many, some at a time."""
+    """Yields the bytes of `encode` in pieces: leases and members, of which there may be very many, some at a time."""
     document = {
         "format": _FORMAT,
         "name": state.name,
@@ -80,7 +80,7 @@ def pieces(state: Group) -> Iterator[bytes]:
 
 
 def _later_json(state: Group) -> Json:
-    """Fields of a group that came after the first release, where they are set.
+    """Returns the fields of a group that came after the first release, if they are set.
 
     That release refuses fields it does not know anywhere but within the rules, which is why they stand there.
     """
@@ -90,19 +90,19 @@ def _later_json(state: Group) -> Json:
 
 
 def _slices(items: Iterator[T]) -> Iterator[list[T]]:
-    """As many at a time as take a few milliseconds to write."""
+    """Yields slices that take a few milliseconds to write."""
     while some := list(islice(items, SNAPSHOT_PIECE_ITEMS)):
         yield some
 
 
 def _elements(written: Iterable[str]) -> Iterator[bytes]:
-    """The elements of lists or objects, one after the other as if of one."""
+    """Joins the elements of several lists or objects as if they were one."""
     for number, text in enumerate(written):
         yield ("," * (number > 0) + text[1:-1]).encode()
 
 
 def decode(data: bytes) -> Group:
-    """Reads `encode`'s bytes. Raises `CorruptHistory` for anything else."""
+    """Reads the bytes of `encode`. Raises `CorruptHistory` for anything else."""
     try:
         document = json.loads(data)
         if document["format"] != _FORMAT:
@@ -128,7 +128,7 @@ def _member_json(member: Member) -> Json:
 
 
 def _channel_json(channel: Channel) -> Json:
-    """A channel as the first release knows it; the rest is in `_later_json`."""
+    """Returns a channel with the fields of the first release; the other fields are in `_later_json`."""
     told = asdict(channel)
     return {name: value for name, value in told.items() if name not in _LATER_OF_CHANNELS} | {"id": str(channel.id)}
 
@@ -224,7 +224,7 @@ def _lease(item: Sequence[object]) -> Lease:
 
 
 def _rules(item: dict[str, object]) -> GroupRules:
-    """What an older release did not write is as if nobody had asked for it."""
+    """Reads a group's rules; rules that an older release did not write are absent."""
     pins = cast("Mapping[str, Json]", item.get("pins", {}))
     bans = cast("Sequence[Json]", item.get("bans", ()))
     drains = cast("Mapping[str, Json]", item.get("drains", {}))

@@ -1,1 +1,1 @@
-"""Rules of a group: decide, evolve, explain. Pure."""
+"""The rules of a group: decide, evolve, explain. Pure."""

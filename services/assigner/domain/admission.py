@@ -1,4 +1,4 @@
-"""What a group may ask for: bounds of a spec, streams and lanes that exist, and how far a hello may differ. Pure.
+"""What a group may ask for: bounds of a spec, existing streams and lanes, and how far a hello may differ. Pure.
 
 Every refusal names the field at fault, as the request spells it (`spec.streams`).
 """
@@ -90,7 +90,7 @@ def check_hello(hello: Hello) -> None:
     """
     if hello.protocol_version < 1:
         raise Unsupported(
-            f"protocol version {hello.protocol_version} is not spoken here",
+            f"protocol version {hello.protocol_version} is not supported here",
             field="hello.protocol_version",
             remedy=f"speak version {PROTOCOL_VERSION}",
         )
@@ -108,7 +108,7 @@ def check_hello(hello: Hello) -> None:
 
 
 def check_capacity(capacity: float, field: str) -> None:
-    """Raises `Invalid` for what no process can bear, or is not worth a lease: sums would lose all others beside it."""
+    """Raises `Invalid` for a capacity that no process has, or that is too small for any lease."""
     if not CAPACITY_MIN <= capacity <= CAPACITY_MAX:
         raise Invalid(
             f"a capacity of {capacity}",
@@ -177,7 +177,7 @@ def check_update(state: Group, registered: GroupSpec, spec: GroupSpec) -> None:
         )
     if spec.fencing is Fencing.GENERATION and registered.fencing is Fencing.NONE and state.fences:
         raise Refused(
-            f"the group's memberships of before still end on {', '.join(sorted(state.fences))}",
+            f"the group's earlier memberships have yet to end on {', '.join(sorted(state.fences))}",
             field="spec.fencing",
             remedy="try again once these clusters have answered",
         )

@@ -1,4 +1,4 @@
-"""The rules of a group: what each command leads to, and what each event changes. Pure: no I/O, no clock, no chance.
+"""The rules of a group: which events each command leads to. Pure: no I/O, no clock, no chance.
 
 Invariants, held by every prefix of every history: a lease has at most one holder; epochs of grants strictly increase
 over the whole history and are never reused, also not after the group's deletion; a held lease changes hands only
@@ -70,12 +70,12 @@ from services.assigner.policy.by_number import place
 
 @dataclass(frozen=True, slots=True)
 class GroupDecider:
-    """The rules with a placement algorithm; `kernel.decider.Decider` for kind `group`."""
+    """The rules of kind `group` with a placement algorithm; implements `kernel.decider.Decider`."""
 
     assign: Assignor = place
 
     def initial(self, history: str) -> Group:
-        """A group nobody registered."""
+        """Returns the state of a group that is not registered."""
         return Group(history)
 
     def decide(self, state: Group, command: Command, context: Context) -> Sequence[Event]:
@@ -157,9 +157,10 @@ def registered_spec(state: Group) -> GroupSpec:
 
 
 def _register(state: Group, spec: GroupSpec, view: ChannelView) -> Sequence[Event]:
-    """The channels consumable now, and drained ones by the start position, await their start position.
+    """Registers a group in the channels of the view.
 
-    All that come later begin at their log start.
+    Channels that can be consumed now, and drained ones by the start position, wait until their start is fixed. Later
+    channels begin at the start of their logs.
     """
     if state.spec is not None:
         raise AlreadyExists(f"there is a group {state.name!r} already", field="name")
@@ -196,7 +197,7 @@ def _delete(state: Group, etag: str) -> Sequence[Event]:
 
 
 def _join(state: Group, command: JoinMember, context: Context) -> Sequence[Event]:
-    """A known member keeps what it still holds; what it does not name it has dropped, so that is free again."""
+    """Joins a member; a known one keeps the leases it still names. Leases that it does not name are free again."""
     hello = command.hello
     admission.check_hello(hello)
     admission.check_owner(state, hello.member, hello.principal)
@@ -267,7 +268,7 @@ def _grants_of(state: Group, member: str) -> Iterable[LeaseGrant]:
 
 
 def _release(state: Group, command: ReleaseLeases) -> Sequence[Event]:
-    """Releases under an old epoch, of a ghost, or told twice lead to nothing."""
+    """Frees leases that a member gives back. An old epoch, a ghost or a repeated release leads to nothing."""
     valid = {}
     for release in command.releases:
         lease = state.leases.get(release.lease)
@@ -281,7 +282,7 @@ def _release(state: Group, command: ReleaseLeases) -> Sequence[Event]:
 
 
 def _take(state: Group, leases: Iterable[tuple[str, int]]) -> Sequence[Event]:
-    """Takes what is still being revoked under the epoch that was judged."""
+    """Takes leases that are still being revoked under the epoch that was judged."""
     taken = []
     for name, epoch in leases:
         lease = state.leases.get(name)

@@ -1,4 +1,4 @@
-"""What each event of a group changes: the only way its state changes, live and at start alike. Pure, never fails."""
+"""Applies each event to a group's state: the only way the state changes, live and at start. Pure, never fails."""
 
 from dataclasses import replace
 
@@ -39,7 +39,7 @@ from services.assigner.policy import homing
 
 
 def evolve(state: Group, event: Event, context: Context) -> Group:
-    """Returns the state after the event; `context` is what was recorded beside it."""
+    """Returns the state after the event; `context` is the recorded context of the event."""
     match event:
         case GroupRegistered(spec):
             return _registered(state, spec, context)
@@ -184,7 +184,10 @@ def _channel_changed(state: Group, event: StartFixed | ChannelObserved | Channel
 
 
 def _observed(known: Channel | None, event: ChannelObserved) -> Channel:
-    """The channel as observed. A release that does not know of reading drained channels ends it without `finished`."""
+    """Returns the channel as observed.
+
+    A release that does not know of reading drained channels ends it without `finished`.
+    """
     before = known if known is not None and not event.finished else None
     return Channel(
         ChannelId.parse(event.channel),
@@ -207,5 +210,5 @@ def _observed(known: Channel | None, event: ChannelObserved) -> Channel:
 
 
 def _ended(channel: Channel) -> bool:
-    """Nothing will be granted on it again, so what is free there is forgotten."""
+    """Forgets the free leases of a channel on which nothing will be granted again."""
     return channel.closed or not channel.consumable

@@ -1,4 +1,4 @@
-"""Why a lease is where it is: one sentence per step, from the group's history alone. Pure."""
+"""Explains why a lease is where it is: one sentence for each step of the group's history. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -59,7 +59,7 @@ _RELEASED = {
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One event that concerns a lease, and what it means for it."""
+    """One event about a lease, and what it means for it."""
 
     sequence: int
     event: Event
@@ -68,7 +68,7 @@ class Step:
 
 
 def explain(lease: LeaseId, history: Sequence[tuple[int, Event, Context]], before: Group) -> list[Step]:
-    """Tells the story of a lease, oldest step first.
+    """Tells the history of a lease, oldest step first.
 
     Args:
         lease: Which.
@@ -108,7 +108,7 @@ def _find(lease: str, grants: Sequence[LeaseGrant]) -> LeaseGrant | None:
 
 
 def _text(lease: LeaseId, event: Event, holder: str, names: dict[str, str]) -> str:
-    """The sentence for an event; empty when it does not concern the lease."""
+    """Returns the sentence for an event; empty when the event does not concern the lease."""
     match event:
         case GroupRegistered(spec):
             return f"The group was registered for {', '.join(spec.streams)}, {_start(spec)}"
@@ -148,7 +148,7 @@ def _channel_text(lease: LeaseId, event: ChannelObserved | ChannelClosed | Start
 
 
 def _prospects(event: ChannelObserved) -> str:
-    """What the group is to do with a channel."""
+    """Says what the group is to do with a channel."""
     if event.ending:
         return "is about to be deleted"
     if event.reading and event.consumable:
@@ -191,7 +191,7 @@ def _start(spec: GroupSpec) -> str:
 
 
 def rule_text(lease: str, cluster: str, event: Event, holder: tuple[str, ...]) -> str:
-    """The sentence for an event about rules; empty when it does not concern the lease.
+    """Returns the sentence for an event about rules; empty when it does not concern the lease.
 
     Args:
         lease: Which.
@@ -221,14 +221,14 @@ def rule_text(lease: str, cluster: str, event: Event, holder: tuple[str, ...]) -
 
 
 def policy_text(policy: PlacementPolicy) -> str:
-    """A policy for people."""
+    """Describes a policy for people."""
     bands = [f"above {policy.high:g}" if policy.high else "", f"below {policy.low:g}" if policy.low else ""]
     named = " or ".join(filter(None, bands))
     return policy.basis.name.lower() + (f" (moved {named} of the mean)" if named else "")
 
 
 def _holder_text(event: Event, holder: tuple[str, ...]) -> str:
-    """Of rules that name a member only those about the holder are told."""
+    """Returns the sentence for a rule that names a member; only rules about the holder are reported."""
     match event:
         case MemberDrainStarted(member, reason) if member in holder:
             return f"{member} is to be drained" + (f" ({reason})" if reason else "")

@@ -1,4 +1,4 @@
-"""How long drains wait for a group without members: told when half of the wait has passed, over when all has. Pure.
+"""How long drains wait for a group without members: an alert after half of the wait, expiry after all of it. Pure.
 
 The shell measures the time, as time that assigners led (`braid.runtime.clocks.waits`). No wall clock decides.
 """
@@ -31,12 +31,12 @@ class IdleWait:
 
     @property
     def alert_due(self) -> bool:
-        """Whether so much has passed that it is to be told."""
+        """Whether half of the wait has passed, so that an alert is due."""
         return self.waited_ms >= IDLE_ALERT_SHARE * self.whole_ms
 
     @property
     def left_ms(self) -> int:
-        """How much longer drains wait, at the least: nobody is given up who was not told long before."""
+        """Returns how much longer drains wait at least; no group expires that was not alerted long before."""
         after_alert = round((1 - IDLE_ALERT_SHARE) * self.whole_ms) - self.alerted_ms
         return max(0, self.whole_ms - self.waited_ms, after_alert)
 
@@ -47,24 +47,27 @@ def waiting(state: Group) -> bool:
 
 
 def waits(groups: Mapping[str, Group]) -> Mapping[str, int]:
-    """The waits of these groups by name, each with the time it began."""
+    """Returns the waits of these groups by name, each with the time it began."""
     idle = {name: state for name, state in groups.items() if waiting(state)}
     alerted = {alert_name(name): state.idle_since_ms for name, state in idle.items() if state.idle_alerted}
     return {**{wait_name(name): state.idle_since_ms for name, state in idle.items()}, **alerted}
 
 
 def wait_name(group: str) -> str:
-    """Under which a group's idle wait is counted."""
+    """Returns the name under which a group's idle wait is counted."""
     return f"group/{group}"
 
 
 def alert_name(group: str) -> str:
-    """Under which the time since it was told is counted."""
+    """Returns the name under which the time since the alert is counted."""
     return f"alert/{group}"
 
 
 def decide(state: Group, command: LookAtIdle) -> Sequence[GroupIdleAlerted | GroupIdleExpired]:
-    """Decides on an alert or on expiry, by how long the group was waited for. Ignores a look at an earlier wait."""
+    """Decides on an alert or on expiry by how long the group was waited for.
+
+    Ignores a measurement of an earlier wait.
+    """
     if state.spec is None or not waiting(state) or command.since_ms != state.idle_since_ms:
         return ()
     wait = IdleWait(command.whole_ms, command.waited_ms, command.alerted_ms if state.idle_alerted else 0)

@@ -1,8 +1,8 @@
-"""What operators may ask of a group, and what their rules change. Pure.
+"""Rules that operators may set for a group, and how they change the group. Pure.
 
-A rule is refused when it would leave a partition without anybody who may hold it, judged by the members that are there
-now: such a request is a slip far more often than a wish. Later losses can still lead there; a rule is not broken then,
-the partition waits, and the group's warnings name it. Asking for what is so already changes nothing.
+A rule is refused if it would leave a partition without any present member that may hold it: such a request is almost
+always a slip. Members that go later can still lead there. Then no rule is broken: the partition waits, and the group's
+warnings name it. A request for what is already so changes nothing.
 """
 
 from collections.abc import Mapping, Sequence
@@ -61,7 +61,7 @@ V = TypeVar("V")
 
 
 def decide(state: Group, command: RuleCommand, context: Context) -> Sequence[RuleEvent]:
-    """Returns what a rule leads to. Raises `NotFound`, `Invalid`, `Refused`, `Exhausted`; then nothing has changed."""
+    """Returns the events of a rule. Raises `NotFound`, `Invalid`, `Refused`, `Exhausted`; then nothing has changed."""
     if state.spec is None:
         raise NotFound(f"there is no group {state.name!r}", field="group", remedy="list them: braid get groups")
     events = _wanted(state, command)
@@ -153,7 +153,7 @@ def _capacity(state: Group, command: SetCapacity) -> Sequence[RuleEvent]:
 
 
 def check_policy(policy: PlacementPolicy) -> None:
-    """Raises `Invalid` for a band that is absurd, or that nothing would be judged by."""
+    """Raises `Invalid` for a band that makes no sense, or that could never apply."""
     for field, part, limit in (("band_high", policy.high, POLICY_BAND_MAX), ("band_low", policy.low, 1.0)):
         if part and policy.basis is Basis.COUNT:
             raise Invalid("numbers have no band", field=f"policy.{field}", remedy="leave it out, or place by load")
@@ -168,14 +168,14 @@ def _check_text(text: str, field: str) -> None:
 
 
 def _check_member(state: Group, name: str, *, absent: bool) -> None:
-    """A name that is carried now by one member, or is known from another rule."""
+    """Checks that a name belongs to one present member, or is known from another rule."""
     if not name:
         raise Invalid("a member is needed", field="member", remedy="list them: braid get members")
     _check_text(name, "member")
     found = constraints.carriers(state, name)
     if len(found) > 1:
         remedy = f"use an id: {', '.join(sorted(found)[:GROUP_RULES_SHOWN])}"
-        raise Invalid(f"{len(found)} members call themselves {name!r}", field="member", remedy=remedy)
+        raise Invalid(f"{len(found)} members are called {name!r}", field="member", remedy=remedy)
     if not found and not absent and name not in state.rules.names:
         raise NotFound(
             f"group {state.name!r} has no member {name!r}",
@@ -198,7 +198,7 @@ def _check_lease(state: Group, name: str) -> None:
 
 
 def _check_part(state: Group, ban: Ban) -> None:
-    """A part of the group that is there: a cluster, or a path."""
+    """Checks that a part of the group exists: a cluster, or a path."""
     if bool(ban.path) == bool(ban.cluster):
         raise Invalid("name either a path or a cluster", field="path", remedy="STREAM[/LANE[/GENERATION[/PARTITION]]]")
     if ban.path.count("/") == 3:
@@ -221,7 +221,7 @@ def _lane(channel: ChannelId) -> str:
 
 
 def _check_held(before: Group, after: Group) -> None:
-    """Raises `Refused` when a change leaves a partition to nobody who is there, which somebody could hold before."""
+    """Raises `Refused` if a change leaves a partition to no present member, although one could hold it before."""
     if not after.members:
         return
     had = set(unowned(before))
@@ -237,13 +237,13 @@ def _check_held(before: Group, after: Group) -> None:
 
 
 def unowned(state: Group) -> Sequence[str]:
-    """Leases that none of the group's members may hold."""
+    """Returns the leases that no member of the group may hold."""
     placed = layout(state, sorted(state.members), Loads(), 0)
     return [placed.leases[at] for at in constraints.stuck(placed.measured.rules).tolist()]
 
 
 def warnings(state: Group) -> Sequence[str]:
-    """What the rules keep from being as it should, for people."""
+    """Describes for people which wishes the rules prevent."""
     rules = state.rules
     said: list[str] = []
     if rules.constrain and state.members and (left := unowned(state)):
@@ -259,13 +259,13 @@ def warnings(state: Group) -> Sequence[str]:
 
 
 def holds(state: Group, name: str) -> int:
-    """How many leases the members of a name hold."""
+    """Counts the leases that members with this name hold."""
     columns = state.lease_columns
     return int(columns.counts(columns.numbers(constraints.carriers(state, name))).sum())
 
 
 def finished(state: Group) -> Sequence[RuleEvent]:
-    """Drains that have come to their end."""
+    """Returns the drains that are complete."""
     waiting = [name for name, drain in sorted(state.rules.drains.items()) if not drain.drained_at_ms]
     return [MemberDrained(name) for name in waiting if not holds(state, name)]
 
@@ -274,7 +274,7 @@ def finished(state: Group) -> Sequence[RuleEvent]:
 
 
 def evolve(rules: GroupRules, event: RuleEvent, context: Context) -> GroupRules:
-    """The rules after an event."""
+    """Returns the rules after an event."""
     match event:
         case LeasePinned(lease, member, strict):
             return replace(rules, pins={**rules.pins, lease: Pin(member, strict)})
@@ -307,7 +307,7 @@ def evolve(rules: GroupRules, event: RuleEvent, context: Context) -> GroupRules:
 
 
 def without_channel(rules: GroupRules, channel: str) -> GroupRules:
-    """The rules without those that name a channel that is gone, or a lease on it."""
+    """Returns the rules without those that name a channel that is gone, or a lease on it."""
     gone = [lease for lease in rules.pins if channel_of(lease) == channel]
     bans = tuple(ban for ban in rules.bans if ban.path != channel and channel_of(ban.path) != channel)
     if not gone and bans == rules.bans:

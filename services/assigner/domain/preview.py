@@ -1,7 +1,9 @@
-"""What would move, were the group another: members gone, clusters dead, capacities changed. Pure; decides nothing.
+"""Previews what would move if the group changed: members gone, clusters dead, capacities changed.
 
-It places as a balance step does, the present state with the change made, without a budget: where leases would come to
-lie in the end, not at the next step. That may be much work, so it is done in slices.
+Pure; decides nothing.
+
+It places leases as a balance step does, from the present state with the change made and without a budget. So it shows
+where leases would lie in the end, not after the next step. That may be much work, so it is done in slices.
 """
 
 from collections.abc import Generator, Mapping, Sequence
@@ -24,7 +26,7 @@ from services.assigner.policy.layout import Layout, layout, relieved, uncrowded
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What is different. Members are named by id or client id.
+    """The change of a group to preview. Members are named by id or client id.
 
     Attributes:
         leaving: Members that are gone.
@@ -51,7 +53,7 @@ class PlacementMove:
 
 @dataclass(frozen=True, slots=True)
 class MemberLoad:
-    """A member now and then: leases, and load for its capacity relative to the mean of all."""
+    """A member now and after the change: its leases, and its load for its capacity relative to the mean."""
 
     member: str
     capacity: float
@@ -61,7 +63,7 @@ class MemberLoad:
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """What would be."""
+    """The result of a preview."""
 
     moves: Sequence[PlacementMove]
     members: Sequence[MemberLoad]
@@ -89,7 +91,7 @@ def preview(state: Group, loads: Loads, change: Change, now_ms: int) -> Generato
 
 
 def wanted(state: Group, placed: Layout) -> Generator[None, None, Indices]:
-    """Where leases would come to lie in the end, by a layout's policy: not at the next step, nor within a budget."""
+    """Computes in slices where leases would lie in the end by a layout's policy, without a budget."""
     count = len(placed.leases)
     free = replace(placed, measured=replace(placed.measured, moves_max=count), ruled_max=count)
     movable = Movable.ALL if state.rules.freeze is None else Movable.NONE
@@ -132,12 +134,12 @@ def _member(state: Group, name: str, field: str) -> str:
         remedy = "list them: braid get members"
         raise NotFound(f"group {state.name!r} has no member {name!r}", field=field, remedy=remedy)
     if len(found) > 1:
-        raise Invalid(f"{len(found)} members call themselves {name!r}", field=field, remedy=f"use {found[0]}, its id")
+        raise Invalid(f"{len(found)} members are called {name!r}", field=field, remedy=f"use {found[0]}, its id")
     return found[0]
 
 
 def _without(state: Group, costs: Mapping[str, float], lost: Sequence[str]) -> Mapping[str, float]:
-    """A dead cluster's leases keep nobody busy."""
+    """Returns the costs without a dead cluster's leases, which keep no member busy."""
     dead = {name for name, channel in state.channels.items() if channel.cluster in lost}
     if isinstance(costs, Costs):
         return costs.without(dead)

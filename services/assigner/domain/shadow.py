@@ -1,4 +1,4 @@
-"""Another placement policy beside a group's own: what it would do, compared by measured load. Pure; decides nothing."""
+"""Compares another placement policy with a group's own by measured load. Pure; decides nothing."""
 
 from collections.abc import Generator
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ class ShadowLook:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """What looks at a shadow policy came to, since this leader began; sums are of all looks."""
+    """The sums of all looks at a shadow policy since this leader began."""
 
     shadow: Shadow
     last: ShadowLook
@@ -41,17 +41,17 @@ class Trial:
 
     @property
     def average_now(self) -> float:
-        """Of the most loaded over the mean, as it was."""
+        """The most loaded member over the mean, averaged over all looks, as leases lie."""
         return self.sum_now / max(self.looks, 1)
 
     @property
     def average_then(self) -> float:
-        """As it would have been."""
+        """The same, if leases lay where the shadow policy wants them."""
         return self.sum_then / max(self.looks, 1)
 
 
 def look(state: Group, loads: Loads, policy: PlacementPolicy, now_ms: int) -> Generator[None, None, ShadowLook]:
-    """Compares a policy with what is; yields after each slice of the work."""
+    """Compares a policy with the present placement; yields after each slice of the work."""
     everybody = state.member_columns.ids
     measured = layout(state, everybody, loads, now_ms, _MEASURED)
     target = yield from wanted(state, layout(state, everybody, loads, now_ms, policy))
@@ -60,6 +60,6 @@ def look(state: Group, loads: Loads, policy: PlacementPolicy, now_ms: int) -> Ge
 
 
 def tried(before: Trial | None, shadow: Shadow, last: ShadowLook) -> Trial:
-    """The trial after one more look; another policy begins anew."""
+    """Returns the trial after one more look; another policy begins a new trial."""
     known = before if before is not None and before.shadow == shadow else Trial(shadow, last)
     return Trial(shadow, last, known.looks + 1, known.sum_now + last.now, known.sum_then + last.then)

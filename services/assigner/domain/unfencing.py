@@ -1,11 +1,12 @@
-"""How a group that was fenced by generations goes on with plain commits, with its progress. Pure.
+"""Turns a group fenced by generations into one with plain commits, and keeps its progress. Pure.
 
-Its membership ends on every cluster. Kafka forgets all that a group ever committed one retention time after its last
-member left, whatever was committed since, so the group itself has to go and come again: its progress is copied to
-another name, the group is deleted, and the progress is written back. Until then nothing is granted on that cluster,
-so nobody adds to the progress meanwhile. Every step may be repeated from the last event; a leader that was stopped
-between its authority and a deletion, and goes on much later, can make the group begin a cluster anew, which repeats
-records and loses none.
+Its membership ends on every cluster. One retention time after a group's last member left, Kafka forgets everything the
+group ever committed, whatever was committed since. So the Kafka group must be deleted and made again: its progress is
+copied to another name, the group is deleted, and the progress is written back. Until then nothing is granted on that
+cluster, so the progress cannot change meanwhile.
+
+Every step may be repeated from the last event. A leader that was paused between the check of its authority and a
+deletion, and resumes much later, can make the group begin a cluster anew. That repeats records and loses none.
 """
 
 from collections.abc import Sequence
@@ -26,19 +27,19 @@ from services.assigner.model.group import Group
 
 
 def aside_name(group: str) -> str:
-    """Under which Kafka keeps the group's progress meanwhile."""
+    """Returns the name under which Kafka keeps the group's progress meanwhile."""
     return ASIDE_GROUP + group
 
 
 def ending(state: Group) -> Sequence[str]:
-    """Clusters on which the group has a membership that it needs no more."""
+    """Returns clusters on which the group has a membership that it no longer needs."""
     if state.spec is None or generations.fenced(state):
         return []
     return sorted(state.fences)
 
 
 def decide(state: Group, command: RecordAside | EndMembership) -> Sequence[Event]:
-    """Told twice, or too late, they lead to nothing."""
+    """Decides on a step; a repeated or late command leads to nothing."""
     if command.cluster not in ending(state):
         return ()
     aside = state.fences[command.cluster].aside
@@ -50,7 +51,7 @@ def decide(state: Group, command: RecordAside | EndMembership) -> Sequence[Event
 
 
 def evolve(state: Group, event: ProgressSetAside | MembershipEnded) -> Group:
-    """What the events change."""
+    """Applies the events of these steps."""
     fences = dict(state.fences)
     match event:
         case ProgressSetAside(cluster):

@@ -1,1 +1,1 @@
-"""What a term knows of connections; gone with the term. Pure."""
+"""A leader's knowledge of connections, which ends with its term. Pure."""

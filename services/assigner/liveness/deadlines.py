@@ -1,8 +1,8 @@
-"""Deadlines on the leader's own clock, judged so that the leader's own stalls never count against anybody. Pure.
+"""Deadlines on the leader's own clock; the leader's own stalls never count against a member. Pure.
 
-Whoever owns one looks at it in a steady beat. A look that comes late means the process itself stood still: everybody's
-deadline moves by as much. A deadline counts as missed only at the second look in a row that finds it passed, so
-that input which waited in a queue meanwhile was read before.
+The owner looks at its deadlines at a steady interval. A late look means that the process itself stood still, and moves
+every deadline by as much. A deadline is missed only at the second look in a row that finds it passed, so that input
+waiting in a queue is read first.
 """
 
 from collections.abc import Iterator
@@ -18,8 +18,8 @@ class Deadlines(Generic[K]):
         """Starts at `now`; `look` is to be called every `beat_seconds`."""
         self._beat_seconds = beat_seconds
         self._looked_at = now
-        self._stalled = 0.0  # seconds by which all that is kept here was moved so far
-        self._deadlines: dict[K, float] = {}  # less what they were moved by since
+        self._stalled = 0.0  # seconds by which all deadlines were moved so far
+        self._deadlines: dict[K, float] = {}  # deadlines, less what they were moved by since
         self._suspects: dict[K, float] = {}
         self._soonest = float("inf")  # no deadline kept here is before this; looks until then need not look
 
@@ -41,7 +41,7 @@ class Deadlines(Generic[K]):
         self._deadlines.pop(key, None)
 
     def look(self, now: float) -> list[K]:
-        """Returns the keys whose deadlines are missed, and forgets these."""
+        """Returns the keys whose deadlines are missed, and forgets them."""
         stall = now - self._looked_at - self._beat_seconds
         self._looked_at = now
         if stall > self._beat_seconds:

@@ -1,4 +1,4 @@
-"""The open streams of members, as one term knows them: by group, for it is groups that are asked for. Pure."""
+"""The open streams of members in one term, by group. Pure."""
 
 from bisect import bisect_left, insort
 from collections.abc import Iterator, Sequence
@@ -21,7 +21,7 @@ class MemberStream(Protocol):
 
     @property
     def key(self) -> MemberKey:
-        """Whose it is."""
+        """The member of this stream."""
         ...
 
     @property
@@ -30,23 +30,23 @@ class MemberStream(Protocol):
         ...
 
     def granted(self, grants: Sequence[LeaseGrant]) -> None:
-        """These are the member's from now on."""
+        """Queues a grant of leases to the member."""
         ...
 
     def revoked(self, leases: Sequence[LeaseGrant], deadline_seconds: float, reason: str) -> None:
-        """The member shall give these back in time; 0 when they are lost already."""
+        """Queues a revoke with its deadline; 0 when the leases are lost already."""
         ...
 
     def lent(self, cluster: str) -> None:
-        """The group's generation on a cluster is a newer one."""
+        """Queues the group's newer generation on a cluster."""
         ...
 
     def resume(self, lane: str) -> None:
-        """The member shall go on with a lane it has stopped with; pushed at once."""
+        """Asks the member to resume a stopped lane; pushed at once."""
         ...
 
     def split(self, split: Split) -> None:
-        """The member shall work on a lease at its head too; pushed at once."""
+        """Asks the member to split a lease, so that its head is worked on too; pushed at once."""
         ...
 
     def reaches(self, cluster: str) -> bool:
@@ -54,7 +54,7 @@ class MemberStream(Protocol):
         ...
 
     def flush(self) -> None:
-        """Pushes what was granted, revoked and lent since."""
+        """Pushes everything that was queued."""
         ...
 
     def end(self, error: BraidError) -> None:
@@ -77,12 +77,12 @@ class MemberStreams:
         return iter([stream for group in self._groups.values() for stream in group.values()])
 
     def get(self, key: MemberKey) -> MemberStream | None:
-        """A member's, if it has one."""
+        """Returns a member's stream, if it has one."""
         group = self._groups.get(key.group)
         return None if group is None else group.get(key.member)
 
     def set(self, key: MemberKey, stream: MemberStream) -> None:
-        """From now on it is the member's."""
+        """Makes this the member's stream."""
         group = self._groups.setdefault(key.group, {})
         if key.member not in group:
             insort(self._ids.setdefault(key.group, []), key.member)
@@ -90,7 +90,7 @@ class MemberStreams:
         self._leaving.get(key.group, set()).discard(key.member)
 
     def pop(self, key: MemberKey) -> MemberStream | None:
-        """Forgets a member's, and returns it."""
+        """Removes a member's stream, and returns it."""
         group = self._groups.get(key.group)
         stream = None if group is None else group.pop(key.member, None)
         if group is None or stream is None:
@@ -104,11 +104,11 @@ class MemberStreams:
         return stream
 
     def of(self, group: str) -> Sequence[MemberStream]:
-        """A group's."""
+        """Returns the streams of a group."""
         return list(self._groups.get(group, {}).values())
 
     def leave(self, key: MemberKey) -> None:
-        """The member asked for nothing more on its stream: it drains what it holds, then leaves."""
+        """Notes that the member asked for no more grants on its stream: it drains, then leaves."""
         if key in self:
             self._leaving.setdefault(key.group, set()).add(key.member)
 
@@ -119,7 +119,7 @@ class MemberStreams:
         return tuple(ids) if not leaving else tuple(id for id in ids if id not in leaving)
 
     def clear(self) -> None:
-        """Forgets all."""
+        """Forgets all streams."""
         self._groups.clear()
         self._ids.clear()
         self._leaving.clear()

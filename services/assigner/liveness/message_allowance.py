@@ -1,4 +1,4 @@
-"""How many messages a peer may send: so many at once, and then so many a second. Pure.
+"""How many messages a peer may send: a burst, and then a number a second. Pure.
 
 The token bucket of every traffic policer: what was not used gathers, up to what may come at once. A pause of either
 side, or of the network between, sends a burst that is nobody's fault; a flood goes on.
@@ -13,7 +13,7 @@ _REMEDY: Final = "send one for each heartbeat time that the welcome named"
 
 
 class Allowance:
-    """Of one stream."""
+    """The message allowance of one stream."""
 
     def __init__(
         self,

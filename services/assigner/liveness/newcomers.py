@@ -1,4 +1,4 @@
-"""Joins under way in one term, and members that have just come, who are placed together. Pure."""
+"""Joins under way in one term, and new members, which are placed together. Pure."""
 
 from collections import Counter
 
@@ -7,20 +7,20 @@ from services.assigner.liveness.member_streams import MemberKey
 
 
 class Newcomers:
-    """Members that are joining, and groups with new ones, which are placed once all have joined or after a moment."""
+    """Joining members, and groups with new members, which are placed once all have joined or after a moment."""
 
     def __init__(self) -> None:
         self._joining: Counter[MemberKey] = Counter()
-        self._groups: Counter[str] = Counter()  # joins under way of each
-        self._waiting: dict[str, tuple[float, str]] = {}  # since when, and for what first
+        self._groups: Counter[str] = Counter()  # joins under way of each member
+        self._waiting: dict[str, tuple[float, str]] = {}  # since when the group waits, and the first reason
 
     def begin(self, key: MemberKey) -> None:
-        """A member said hello; it may do so on several streams at once."""
+        """Notes that a member said hello; it may do so on several streams at once."""
         self._joining[key] += 1
         self._groups[key.group] += 1
 
     def end(self, key: MemberKey) -> bool:
-        """One of its joins was decided, or has failed. Returns whether it was the last one of its group."""
+        """Ends one of the member's joins. Returns whether it was the last one of its group."""
         self._joining[key] -= 1
         self._groups[key.group] -= 1
         if not self._joining[key]:
@@ -35,14 +35,14 @@ class Newcomers:
         return key in self._joining
 
     def wait(self, group: str, now: float, cause: str) -> None:
-        """Somebody of the group is to be placed soon."""
+        """Starts a group's wait, because one of its members is to be placed soon."""
         self._waiting.setdefault(group, (now, cause))
 
     def overdue(self, now: float) -> list[str]:
-        """Groups that have waited long enough."""
+        """Returns groups that have waited long enough."""
         return [group for group, (since, _) in self._waiting.items() if now - since >= JOINS_GATHER_SECONDS]
 
     def take(self, group: str) -> str | None:
-        """Ends a group's wait; returns what it was for, if it waited."""
+        """Ends a group's wait; returns its reason, if the group waited."""
         waited = self._waiting.pop(group, None)
         return None if waited is None else waited[1]

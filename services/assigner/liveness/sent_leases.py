@@ -5,7 +5,7 @@ from types import MappingProxyType
 
 
 class SentLeases:
-    """One member's, by cluster: a new generation of one cluster looks at no other's."""
+    """The sent leases of one member by cluster, so that a new generation reads only its own cluster's leases."""
 
     def __init__(self) -> None:
         self._epochs: dict[str, dict[str, int]] = {}
@@ -13,7 +13,7 @@ class SentLeases:
 
     @property
     def clusters(self) -> Set[str]:
-        """Clusters with leases of the member."""
+        """Clusters on which the member has leases."""
         return self._epochs.keys()
 
     def on(self, cluster: str) -> Mapping[str, int]:
@@ -21,14 +21,14 @@ class SentLeases:
         return MappingProxyType(self._epochs.get(cluster, {}))
 
     def add(self, lease: str, epoch: int, cluster: str) -> None:
-        """The member is sent a lease."""
+        """Adds a lease that was sent to the member."""
         if (known := self._clusters.get(lease)) is not None:
             self.drop(lease, self._epochs[known][lease])
         self._clusters[lease] = cluster
         self._epochs.setdefault(cluster, {})[lease] = epoch
 
     def drop(self, lease: str, epoch: int) -> bool:
-        """It does not hold the lease any more; what it holds under another epoch stays. Whether it held it."""
+        """Removes a lease under this epoch; returns whether the member held it."""
         cluster = self._clusters.get(lease)
         if cluster is None or self._epochs[cluster][lease] != epoch:
             return False

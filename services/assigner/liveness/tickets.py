@@ -1,7 +1,7 @@
-"""Tickets: what names a member's open Join stream on the Beat stream of the same connection. Pure.
+"""Tickets: they name a member's open Join stream on the Beat stream of the same connection. Pure.
 
-A ticket counts only for whom it was given to, and is never given again: tickets of one term go up from a random first,
-so those of an earlier term, of another replica, or of another connection name nobody.
+A ticket counts only for the connection it was issued to, and is never issued again. Tickets of one term count up from a
+random number, so tickets of an earlier term, another replica or another connection name no member.
 """
 
 from collections.abc import Mapping
@@ -27,7 +27,7 @@ def origin_of(caller: Caller) -> Origin:
 
 
 class Tickets(Generic[T]):
-    """Who holds which ticket, by connection."""
+    """Issued tickets and their holders, by connection."""
 
     def __init__(self, first: int) -> None:
         """`first` is a random number of up to 40 bits."""
@@ -35,17 +35,17 @@ class Tickets(Generic[T]):
         self._held: dict[Origin, dict[int, T]] = {}
 
     def issue(self, origin: Origin, holder: T) -> int:
-        """A new ticket."""
+        """Issues a new ticket."""
         self._next += 1
         self._held.setdefault(origin, {})[self._next] = holder
         return self._next
 
     def void(self, origin: Origin, ticket: int) -> None:
-        """It names nobody any more."""
+        """Voids a ticket: it names no member any more."""
         held = self._held.get(origin)
         if held is not None and held.pop(ticket, None) is not None and not held:
             del self._held[origin]
 
     def of(self, origin: Origin) -> Mapping[int, T]:
-        """Holders by ticket, of one connection."""
+        """Returns the holders of one connection's tickets."""
         return MappingProxyType(self._held.get(origin, {}))

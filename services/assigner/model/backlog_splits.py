@@ -1,8 +1,8 @@
-"""Leases that are worked on at their head and behind it, by their holders' word, and operators' wish for it. Pure.
+"""Split leases, as their holders report them, and operators' requests to split one. Pure.
 
-A wish is for the holder of that moment under its epoch: told late, to a ghost, or after the lease moved it changes
-nothing. A holder tells all its split leases at each change and with each hello, so what is told twice is told alike;
-what makes a split survive its holder is the commit envelope, from which the next holder tells it anew.
+A request is for the holder of that moment under its epoch: a late one, or one for a lease that moved, changes nothing.
+A holder reports all its split leases at each change and with each hello, so a repeated report is the same. The commit
+envelope makes a split survive its holder; the next holder reports it anew.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,7 +27,7 @@ class SplitAsked:
 
 @dataclass(frozen=True, slots=True)
 class LeaseSplit:
-    """Its holder works at its head, which began at `at`, and behind it."""
+    """The holder works at the lease's head, which began at `at`, and on the backlog behind it."""
 
     lease: str
     epoch: int
@@ -37,7 +37,7 @@ class LeaseSplit:
 
 @dataclass(frozen=True, slots=True)
 class SplitRefused:
-    """Its holder does not, and says why."""
+    """The holder did not split the lease, and says why."""
 
     lease: str
     epoch: int
@@ -46,7 +46,7 @@ class SplitRefused:
 
 @dataclass(frozen=True, slots=True)
 class SplitEnded:
-    """It is worked on at one place again."""
+    """The lease is worked on at one place again."""
 
     lease: str
 
@@ -56,7 +56,7 @@ SplitEvent = SplitAsked | LeaseSplit | SplitRefused | SplitEnded
 
 @dataclass(frozen=True, slots=True)
 class SplitBacklog:
-    """Asks the holders of a stream's leases to split them: of one lane or all, of one partition or all."""
+    """Asks the holders of a stream's leases to split them; all lanes and partitions, or one."""
 
     stream: str
     share: float
@@ -67,7 +67,7 @@ class SplitBacklog:
 
 @dataclass(frozen=True, slots=True)
 class ToldSplit:
-    """What a holder says of one lease."""
+    """A holder's report of one split lease."""
 
     lease: str
     epoch: int
@@ -78,7 +78,7 @@ class ToldSplit:
 
 @dataclass(frozen=True, slots=True)
 class ReportSplits:
-    """All leases that a member has split, and one perhaps that it has not."""
+    """A member's report of all leases it has split, and perhaps one that it did not split."""
 
     member: str
     leases: tuple[ToldSplit, ...]
@@ -88,7 +88,7 @@ SplitCommand = SplitBacklog | ReportSplits
 
 
 def decide(state: Group, command: SplitCommand) -> Sequence[SplitEvent]:
-    """What a wish or a report leads to.
+    """Returns the events of a request or a report.
 
     Raises:
         Invalid: a share that is none.
@@ -102,7 +102,7 @@ def decide(state: Group, command: SplitCommand) -> Sequence[SplitEvent]:
 
 
 def evolve(state: Group, event: SplitEvent, context: Context) -> Group:
-    """What the events change."""
+    """Applies an event about splits."""
     splits = dict(state.splits)
     known = splits.get(event.lease)
     match event:
@@ -120,13 +120,13 @@ def evolve(state: Group, event: SplitEvent, context: Context) -> Group:
 
 
 def of_member(state: Group, member: str) -> Mapping[str, Split]:
-    """By lease, what is known of those that a member holds."""
+    """Returns, by lease, what is known of the splits of a member's leases."""
     held = state.held_by(member) if state.splits else {}
     return {name: state.splits[name] for name in held if name in state.splits}
 
 
 def asked(state: Group, member: str) -> Sequence[Split]:
-    """What a member was asked for and has not answered, under the epochs that it holds."""
+    """Returns requests that a member has not answered, under the epochs that it holds."""
     held = state.held_by(member)
     return [each for name, each in of_member(state, member).items() if each.asked and held[name].epoch == each.epoch]
 

@@ -1,4 +1,4 @@
-"""Channels as the registry describes them, and what a group's history records of them. Values only."""
+"""Channels as the registry describes them, and as a group's history records them. Values only."""
 
 from dataclasses import dataclass
 from enum import Enum
@@ -47,7 +47,7 @@ class SeenChannel:
 
 @dataclass(frozen=True, slots=True)
 class ChannelView:
-    """Channels as the registry knew them at a revision. What it does not mention has not changed."""
+    """Channels as the registry knew them at a revision; a channel that is missing has not changed."""
 
     revision: int
     channels: tuple[SeenChannel, ...] = ()
@@ -105,7 +105,7 @@ class CloseChannel:
 
 @dataclass(frozen=True, slots=True)
 class FinishReading:
-    """The group has done everything in a drained channel, as its cluster told.
+    """The group has done everything in a drained channel, as its cluster showed.
 
     Attributes:
         channel: Its name.

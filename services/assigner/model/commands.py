@@ -1,4 +1,4 @@
-"""Commands to the kind `group`. Values only; what they mean is in `domain`."""
+"""Commands to the kind `group`. Values only; `domain` says what they mean."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -43,7 +43,7 @@ class RegisterGroup:
 
 @dataclass(frozen=True, slots=True)
 class UpdateGroup:
-    """Changes a group's spec. An empty etag changes whatever is there."""
+    """Changes the spec of a group. An empty etag changes whatever is there."""
 
     spec: GroupSpec
     view: ChannelView
@@ -84,14 +84,14 @@ class RemoveMember:
 
 @dataclass(frozen=True, slots=True)
 class ObserveChannels:
-    """The registry spoke."""
+    """Records the registry's newest view of channels."""
 
     view: ChannelView
 
 
 @dataclass(frozen=True, slots=True)
 class FixStart:
-    """The group's start in a channel stands in its cluster as committed progress."""
+    """Records that the group's start in a channel is committed in its cluster."""
 
     channel: str
     offsets: tuple[int, ...]
@@ -99,7 +99,7 @@ class FixStart:
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """One lease a member gives back."""
+    """One lease that a member gives back."""
 
     lease: str
     epoch: int
@@ -123,7 +123,7 @@ class TakeOverdue:
 
 @dataclass(frozen=True, slots=True)
 class Loads:
-    """What a leader measured, as placement goes by it.
+    """A leader's measurements, which placement uses.
 
     Attributes:
         costs: Busy seconds per second by lease; what is not named is idle.
@@ -160,7 +160,7 @@ class IntendBump:
 
 @dataclass(frozen=True, slots=True)
 class RecordBump:
-    """The cluster answered the join."""
+    """Records that the cluster answered the join."""
 
     cluster: str
     member_id: str
@@ -169,28 +169,28 @@ class RecordBump:
 
 @dataclass(frozen=True, slots=True)
 class WaiveFencing:
-    """The cluster did not answer joins for the lease time, and members reach it."""
+    """Records that the cluster did not answer joins for the lease time while members reach it."""
 
     cluster: str
 
 
 @dataclass(frozen=True, slots=True)
 class RecordAside:
-    """The group's progress on a cluster was copied."""
+    """Records that the group's progress on a cluster was copied."""
 
     cluster: str
 
 
 @dataclass(frozen=True, slots=True)
 class EndMembership:
-    """The group was deleted on a cluster, and its progress written back."""
+    """Records that the group was deleted on a cluster, and its progress written back."""
 
     cluster: str
 
 
 @dataclass(frozen=True, slots=True)
 class LookAtIdle:
-    """Looks at how long the group is waited for, as measured by a clock that never steps. Milliseconds.
+    """Checks how long the group was waited for, measured by a clock that never steps. Milliseconds.
 
     Attributes:
         since_ms: Which wait that is about, by when it began.
@@ -207,7 +207,7 @@ class LookAtIdle:
 
 @dataclass(frozen=True, slots=True)
 class Together:
-    """Several commands as one decision, each on the state the ones before it led to."""
+    """Several commands as one decision, each on the state after the ones before it."""
 
     commands: "tuple[Command, ...]"
 

@@ -1,4 +1,4 @@
-"""Events of the kind `group`, as in `events.proto`. Values only; what they mean is in `domain`."""
+"""Events of the kind `group`, as in `events.proto`. Values only; `domain` says what they mean."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -26,14 +26,14 @@ class GroupRegistered:
 
 @dataclass(frozen=True, slots=True)
 class GroupUpdated:
-    """The group is to consume otherwise from now on."""
+    """The group's spec has changed."""
 
     spec: GroupSpec
 
 
 @dataclass(frozen=True, slots=True)
 class GroupDeleted:
-    """The group is forgotten, its epochs are not."""
+    """The group is deleted; its highest epoch is kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class MemberJoined:
 
 
 class GoneReason(Enum):
-    """Why a member is gone; numbered as in `events.proto`."""
+    """Why a member has gone; numbered as in `events.proto`."""
 
     LEFT = 1
     DISCONNECTED = 2
@@ -81,7 +81,7 @@ class GoneReason(Enum):
 
 @dataclass(frozen=True, slots=True)
 class MemberGone:
-    """A process is no member any more."""
+    """A process has stopped being a member."""
 
     member: str
     reason: GoneReason
@@ -140,7 +140,7 @@ class BumpIntended:
 
 @dataclass(frozen=True, slots=True)
 class GenerationBumped:
-    """The cluster refuses every earlier generation from now on."""
+    """The group has a new generation: the cluster refuses every earlier one from now on."""
 
     cluster: str
     member_id: str
@@ -149,7 +149,7 @@ class GenerationBumped:
 
 @dataclass(frozen=True, slots=True)
 class FencingWaived:
-    """Members reach the cluster and the assigner does not: grants there go on unfenced."""
+    """Grants on a cluster continue unfenced, because members reach it and the assigner does not."""
 
     cluster: str
 
@@ -171,7 +171,7 @@ class MembershipEnded:
 def released(
     leases: Sequence[LeaseGrant], reason: ReleaseReason, commit_waived: Collection[str] = frozenset()
 ) -> "list[LeasesReleased]":
-    """The events that free leases, however many: each fits one append; what an interruption leaves is orphaned."""
+    """Returns the events that free leases, each small enough for one append; an interruption orphans the rest."""
     parts = [leases[at : at + _RELEASES_PER_EVENT] for at in range(0, len(leases), _RELEASES_PER_EVENT)]
     return [
         LeasesReleased(tuple(part), reason, tuple(each.lease for each in part if each.lease in commit_waived))

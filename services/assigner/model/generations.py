@@ -1,13 +1,13 @@
-"""When a group's generation on a cluster is to be bumped, and what waits for it. Pure.
+"""When a group's generation on a cluster must be bumped, and what waits for that. Pure.
 
-A member commits with the generation it was lent. Whoever lost a lease without giving it back still has the newest one,
-so a newer one is made before that lease, or any other on its cluster, is granted: from then on the cluster itself
-refuses what the former holder commits. One bump serves all that was removed before it, whenever it was joined: those
-members are not lent the new generation, and they have none above the one stored when they were removed.
+A member commits with the generation it was lent. A member that lost a lease without giving it back still has the newest
+generation. So a newer one is made before that lease, or any other on its cluster, is granted. From then on the cluster
+itself refuses commits of the former holder. One bump serves all members removed before it, whenever it was joined: they
+are not lent the new generation, and theirs is at most the one stored at their removal.
 
-After a restore of the store all generations are bumped before anything is granted: whoever was granted a lease after
-the backup is unknown, and has the newest one too. Leases that the backup knows get new epochs when their members are
-back, above those that were granted after it.
+After a restore of the store, all generations are bumped before anything is granted. Members that got a lease after the
+backup are unknown, and have the newest generation too. Leases that the backup knows get new epochs when their members
+are back, above those granted after it.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -43,12 +43,12 @@ def fenced(state: Group) -> bool:
 
 
 def fence_of(state: Group, cluster: str) -> ClusterFence:
-    """The group's membership on a cluster; one that was never joined is due."""
+    """Returns the group's membership on a cluster; one that was never joined is due."""
     return state.fences.get(cluster) or ClusterFence()
 
 
 def lent(state: Group, cluster: str) -> Generation | None:
-    """What members of the group commit with on a cluster; None for plain commits, or while there is nothing to lend."""
+    """Returns the generation for members' commits on a cluster; None for plain commits, or while none can be lent."""
     fence = fence_of(state, cluster)
     if not fenced(state) or not fence.generation:
         return None
@@ -56,12 +56,12 @@ def lent(state: Group, cluster: str) -> Generation | None:
 
 
 def lends_nothing_yet(state: Group, cluster: str) -> bool:
-    """Whether who works there now would commit plainly although the group is fenced."""
+    """Whether a holder there would commit plainly now although the group is fenced."""
     return fenced(state) and lent(state, cluster) is None
 
 
 def gated(state: Group) -> frozenset[str]:
-    """Clusters on which nothing may be granted now."""
+    """Returns clusters on which nothing may be granted now."""
     if not fenced(state):
         return frozenset(state.fences)  # memberships that still end: plain commits are refused there (`unfencing`)
     fences = {cluster: fence_of(state, cluster) for cluster in _clusters(state)}
@@ -69,19 +69,19 @@ def gated(state: Group) -> frozenset[str]:
 
 
 def wants_bump(state: Group, cluster: str) -> bool:
-    """Whether a newer generation is needed: by somebody, for leases that can be held there; or was begun to be made."""
+    """Whether a newer generation is needed for leases that can be held there, or one was begun."""
     fence = fence_of(state, cluster)
     needed = bool(state.members) or fence.intended or cluster in _resetting(state)
     return fenced(state) and needed and cluster in _clusters(state) and fence.due
 
 
 def wanting(state: Group) -> Sequence[str]:
-    """The clusters for which `wants_bump` holds."""
+    """Returns the clusters for which `wants_bump` holds."""
     return [cluster for cluster in sorted(_clusters(state)) if wants_bump(state, cluster)]
 
 
 def intents(state: Group) -> Sequence[Event]:
-    """Bumps that can be intended without asking the cluster for a member id first: in the decision that needs them."""
+    """Returns bumps that need no new member id from the cluster first, in the decision that needs them."""
     fences = {cluster: fence_of(state, cluster) for cluster in wanting(state)}
     return [
         BumpIntended(cluster, fence.member_id)
@@ -99,7 +99,7 @@ def nothing_granted_since_restore(state: Group, incarnation: int) -> bool:
 
 
 def after_restore(state: Group, context: Context) -> Sequence[Event]:
-    """Bumps before the first grant in a new incarnation: unknown holders have the newest recorded generation."""
+    """Returns bumps before the first grant in a new incarnation: unknown holders have the newest generation."""
     incarnation = split_epoch(context.leader_epoch)[0]
     if not fenced(state) or not nothing_granted_since_restore(state, incarnation):
         return ()
@@ -127,7 +127,7 @@ def intends(state: Group, cluster: str, member_id: str) -> bool:
 
 
 def decide(state: Group, command: IntendBump | RecordBump | WaiveFencing) -> Sequence[Event]:
-    """Told twice, or too late, they lead to nothing."""
+    """Decides on a bump; a repeated or late command leads to nothing."""
     fence = fence_of(state, command.cluster)
     if not fenced(state):
         return ()
@@ -143,14 +143,14 @@ def decide(state: Group, command: IntendBump | RecordBump | WaiveFencing) -> Seq
 
 
 def waivable(state: Group, cluster: str) -> bool:
-    """Whether grants may go on without a bump that fails: never without any generation, never in exclusive groups."""
+    """Whether grants may continue although a bump fails: only with some generation, and never in exclusive groups."""
     fence = fence_of(state, cluster)
     shared = state.spec is not None and state.spec.ownership is Ownership.AT_LEAST_ONCE
     return shared and wants_bump(state, cluster) and fence.generation > 0 and not fence.waived
 
 
 def evolve(state: Group, event: BumpIntended | GenerationBumped | FencingWaived, context: Context) -> Group:
-    """What the events change."""
+    """Applies an event about generations."""
     fence = fence_of(state, event.cluster)
     match event:
         case BumpIntended(_, member_id):
@@ -167,7 +167,7 @@ def evolve(state: Group, event: BumpIntended | GenerationBumped | FencingWaived,
 
 
 def after_release(state: Group, event: LeasesReleased) -> Mapping[str, ClusterFence]:
-    """The fences once these leases are free: whoever did not give its lease back could still commit."""
+    """Returns the fences after these leases are freed: a holder that did not give its lease back could still commit."""
     if not fenced(state):
         return state.fences
     unclean = event.reason in _UNCLEAN
@@ -192,7 +192,7 @@ def _clusters(state: Group) -> set[str]:
 
 
 def _resetting(state: Group) -> set[str]:
-    """Where progress is to be replaced, and an earlier holder must not replace it again."""
+    """Returns clusters where progress is to be replaced, so that no earlier holder may overwrite it."""
     return {state.channels[name].cluster for name in progress_resets.pending(state)}
 
 

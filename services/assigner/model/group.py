@@ -162,7 +162,7 @@ class ClusterFence:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """A lane that a member has stopped with. Rules are in `stops`.
+    """A lane that a member has stopped. Rules are in `stopped_lanes`.
 
     Attributes:
         member: Its id.
@@ -181,7 +181,7 @@ class Stop:
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """A lease that is worked on at its head and behind it, or was asked to be. Rules are in `splits`.
+    """A lease that is worked on at its head and on a backlog, or was asked to be. Rules are in `backlog_splits`.
 
     Attributes:
         lease: Its name.
@@ -206,7 +206,7 @@ class Split:
 
 @dataclass(frozen=True, slots=True)
 class Doubt:
-    """What the holder of a lease could not believe of its committed progress. Rules are in `doubts`.
+    """Committed progress that the holder of a lease could not trust. Rules are in `progress_findings`.
 
     Attributes:
         lease: Its name.
@@ -273,7 +273,7 @@ class Group:
     bumped_in: Mapping[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Plain mappings are taken, too."""
+        """Converts plain mappings, which are accepted too."""
         if not isinstance(self.members, Members):
             object.__setattr__(self, "members", Members(self.members))
         if not isinstance(self.leases, Leases):
@@ -290,7 +290,7 @@ class Group:
 
     @property
     def lease_columns(self) -> LeaseColumns:
-        """The leases in columns, to be read before those of another state are asked for."""
+        """The leases as columns; read them before asking for those of another state."""
         return cast("Leases", self.leases).columns
 
     @property
@@ -299,11 +299,11 @@ class Group:
         return cast("Members", self.members).columns
 
     def leases_of(self, channel: str) -> Iterator[tuple[str, Lease]]:
-        """The leases on a channel, by partition's number."""
+        """Returns the leases on a channel by partition number."""
         return cast("Leases", self.leases).of_channel(channel)
 
     def revoking(self) -> Iterator[tuple[str, Lease]]:
-        """The leases that are asked back; finding them costs a look at columns, however many there are."""
+        """Returns leases that are asked back, found in columns, so that the cost does not grow with all leases."""
         columns = self.lease_columns
         for channel in self.channels:
             states = columns.states([(channel, columns.extent(channel))])
@@ -316,7 +316,7 @@ class Group:
         return replace(self, leases=cast("Leases", self.leases).changed(changes)) if changes else self
 
     def idle_from(self, now_ms: int) -> "Group":
-        """The group, without members from now on, or waited for anew."""
+        """Returns the group with its idle wait begun: without members from now on, or waited for anew."""
         return replace(self, idle_since_ms=now_ms, idle_expired=False, idle_alerted=False)
 
     def with_member(self, member: Member) -> "Group":
@@ -324,7 +324,7 @@ class Group:
         return replace(self, members=cast("Members", self.members).with_member(member))
 
     def without_members(self, *ids: str) -> "Group":
-        """The state without some members; leases are as they were."""
+        """Returns the state without some members; their leases stay as they were."""
         return replace(self, members=cast("Members", self.members).without(*ids))
 
 

@@ -1,4 +1,4 @@
-"""Channels of a group: which ones it consumes, from their first sighting until the group has read them. Pure.
+"""The channels of a group: which ones it consumes, from the first sighting until the group has read them. Pure.
 
 A channel that is active or draining is consumed by every group that wants its lane. A drained one is kept for its
 stream's retention, to be read by groups for which something is left in it:
@@ -40,7 +40,7 @@ _NEVER_LEFT: Final = 1 << 62  # in place of a revision: it is on the route
 def first_seen(
     spec: GroupSpec, view: ChannelView, known: frozenset[str], *, appeared_later: bool
 ) -> Iterable[ChannelObserved]:
-    """The channels of a view that get records, or may, and that the group wants and does not know yet."""
+    """Returns channels that the group wants and does not know yet, and that get or may get records."""
     for seen in view.channels:
         if seen.presence is Presence.CONSUMABLE and seen.name not in known and spec.wants(ChannelId.parse(seen.name)):
             event = observed(seen, view.revision, consumable=True, appeared_later=appeared_later)
@@ -50,7 +50,7 @@ def first_seen(
 def left_to_read(
     spec: GroupSpec, view: ChannelView, before: GroupSpec | None, known: frozenset[str]
 ) -> Iterable[ChannelObserved]:
-    """The drained channels that a group begins in, by its start position.
+    """Returns the drained channels in which a group begins, by its start position.
 
     Args:
         spec: What the group consumes.
@@ -66,12 +66,12 @@ def left_to_read(
 
 
 def begun(seen: SeenChannel, revision: int, *, appeared_later: bool) -> ChannelObserved:
-    """The group has yet to read a drained channel."""
+    """Returns the event by which the group has yet to read a drained channel."""
     return replace(observed(seen, revision, consumable=True, appeared_later=appeared_later), reading=True)
 
 
 def observe(state: Group, view: ChannelView) -> Sequence[Event]:
-    """An older view changes nothing, a channel that is not mentioned has not changed."""
+    """Records changed channels; an older view, or a channel that is not mentioned, changes nothing."""
     if state.spec is None or view.revision < state.registry_revision:
         return ()
     events: list[Event] = []
@@ -84,7 +84,10 @@ def observe(state: Group, view: ChannelView) -> Sequence[Event]:
 
 
 def decide(state: Group, command: ChannelCommand) -> Sequence[Event]:
-    """Told twice, or too late, they lead to nothing. Raises `Unavailable` while holders are giving leases back."""
+    """Decides on a channel; a repeated or late command leads to nothing.
+
+    Raises `Unavailable` while leases are given back.
+    """
     known = state.channels.get(command.channel)
     if known is None or known.closed:
         return ()
@@ -104,7 +107,7 @@ def decide(state: Group, command: ChannelCommand) -> Sequence[Event]:
 
 
 def wanted(state: Group) -> Mapping[str, Channel]:
-    """The channels on which leases are to be held: they can be granted, their turn has come, the spec asks for them."""
+    """Returns channels whose leases are to be held: grantable, next in order, and asked for by the spec."""
     spec = state.spec
     if spec is None:
         return {}
@@ -122,7 +125,7 @@ def is_reading(channel: Channel) -> bool:
 
 
 def reading(state: Group) -> Sequence[str]:
-    """Drained channels the group has yet to read and still consumes, sorted."""
+    """Returns drained channels that the group has yet to read and still consumes, sorted."""
     spec = state.spec
     if spec is None:
         return []
@@ -130,18 +133,18 @@ def reading(state: Group) -> Sequence[str]:
 
 
 def unread(state: Group) -> Sequence[tuple[str, OffsetRanges]]:
-    """Ranges the group had not done in channels that were closed, by channel."""
+    """Returns the ranges that the group had not done in closed channels, by channel."""
     return sorted((name, each.unread) for name, each in state.channels.items() if each.unread)
 
 
 def everything_of(channel: Channel) -> OffsetRanges:
-    """The whole range of a channel, used when nothing more precise is known."""
+    """Returns the whole range of a channel, used when nothing more precise is known."""
     starts = channel.start or (0,) * channel.partitions
     return tuple(OffsetRange(number, first, OPEN) for number, first in enumerate(starts))
 
 
 def vacate(state: Group, channel: str) -> Sequence[Event]:
-    """Nothing is left to do on the channel, so its leases end without a hand-over."""
+    """Ends the leases of a channel in which nothing is left to do, without a hand-over."""
     held = [
         LeaseGrant(name, lease.holder, lease.epoch) for name, lease in sorted(state.leases_of(channel)) if lease.holder
     ]
@@ -149,7 +152,7 @@ def vacate(state: Group, channel: str) -> Sequence[Event]:
 
 
 def held_back(channels: Mapping[str, Channel]) -> frozenset[str]:
-    """Channels that are not granted yet, because older ones are read first; empty where no drained one is read.
+    """Returns channels that are not granted yet because older ones are read first; empty if no drained one is read.
 
     In an ordered lane one channel is read after the other, in the order in which they left the route. In others a few
     of each cluster are read at once, beside those that get records: the oldest will be deleted first.
@@ -253,7 +256,7 @@ def _doubtful(state: Group, known: Channel) -> bool:
 
 
 def _unchanged(known: Channel, seen: SeenChannel, consumable: bool) -> bool:
-    """Whether nothing is to be recorded. Groups know many channels that are finished, so nothing is made for it."""
+    """Whether nothing is to be recorded. Groups know many finished channels, so no event is built for them."""
     same = consumable == known.consumable and (seen.cluster, seen.topic, seen.partitions) == (
         known.cluster,
         known.topic,
@@ -268,7 +271,7 @@ def _unchanged(known: Channel, seen: SeenChannel, consumable: bool) -> bool:
 
 
 def _left_revision(seen: SeenChannel) -> int:
-    """When it left the route is kept where order matters."""
+    """Returns when the channel left the route, which is recorded only if order matters."""
     return seen.left_revision if seen.in_order or seen.presence in _KEPT else 0
 
 

@@ -1,4 +1,4 @@
-"""A lease, and how its name is made up. Values only."""
+"""A lease, and the parts of its name. Values only."""
 
 from dataclasses import dataclass
 from enum import Enum
@@ -8,7 +8,7 @@ _DIGITS_MAX: Final = 9
 
 
 class LeaseState(Enum):
-    """Numbered as in `group.proto`."""
+    """The state of a lease; numbered as in `group.proto`."""
 
     FREE = 1
     HELD = 2
@@ -41,17 +41,17 @@ class Lease:
 
 
 def channel_of(lease: str) -> str:
-    """The channel's name within a lease's."""
+    """Returns the channel's name in a lease's name."""
     return lease.rpartition("/")[0]
 
 
 def partition_of(lease: str) -> int:
-    """The partition's number within a lease's name."""
+    """Returns the partition's number in a lease's name."""
     return int(lease.rpartition("/")[2])
 
 
 def split(name: str) -> tuple[str, int]:
-    """Channel and partition; the partition is -1 where it is no number as we write them, so that names stay unique."""
+    """Returns channel and partition; -1 for a partition not in canonical decimal form, so that names stay unique."""
     channel, _, tail = name.rpartition("/")
     plain = tail.isascii() and tail.isdecimal() and len(tail) <= _DIGITS_MAX and (tail[0] != "0" or tail == "0")
     return channel, int(tail) if plain else -1

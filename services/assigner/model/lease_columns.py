@@ -1,8 +1,8 @@
-"""The leases of a group in columns, for decisions that look at all of them: NumPy, one row a partition. Pure.
+"""The leases of a group in columns, for decisions about all of them: NumPy, one row for each partition. Pure.
 
-Columns are no second truth: they are what `Leases` says, written down otherwise. They follow from one version of a
-group to the next, or back, by comparing what the versions share; so a step costs what differs, and made anew from any
-version they are the same (a property holds that). What is handed out is a copy, or is read before the next version is
+The columns are derived from `Leases` and hold no other state. They follow from one version of a group to the next, or
+back, by comparing pages that the versions do not share. So a step costs only what differs. Made anew from any version
+they are the same (a property test checks this). What is returned is a copy, or must be read before the next version is
 asked for.
 """
 
@@ -34,14 +34,14 @@ HELD: Final = LeaseState.HELD.value
 
 
 class Interned:
-    """Names by number, counted from 0 in the order they were met."""
+    """Numbers for names, from 0 in the order they were first seen."""
 
     def __init__(self) -> None:
         self.names: list[str] = []
         self._numbers: dict[str, int] = {}
 
     def number(self, name: str) -> int:
-        """Its number, a new one where need be; -1 for the empty name."""
+        """Returns a name's number, a new one if necessary; -1 for the empty name."""
         if not name:
             return -1
         known = self._numbers.get(name)
@@ -51,12 +51,12 @@ class Interned:
         return known
 
     def known(self, names: Iterable[str]) -> Iterator[int]:
-        """Their numbers; -1 for a name that was not met."""
+        """Returns the numbers of names; -1 for a name that was never seen."""
         return map(self._numbers.get, names, repeat(-1))
 
 
 class LeaseColumns:
-    """Columns of one version of `Leases` after another.
+    """The columns of one version of `Leases` after another.
 
     Attributes:
         members: Whoever held a lease since these columns were begun.
@@ -75,7 +75,7 @@ class LeaseColumns:
         self._asked: tuple[object, int, Indices] = (None, 0, np.zeros(0, np.int64))
 
     def follow(self, pages: Pages) -> "LeaseColumns":
-        """Becomes the columns of these pages; costs what differs, and a look at each page."""
+        """Moves to the version with these pages; costs what differs, and a look at each page."""
         if self._pages is pages:
             return self
         if {name: len(each) for name, each in pages.items()} != {n: len(each) for n, each in self._pages.items()}:
@@ -91,7 +91,7 @@ class LeaseColumns:
 
     @property
     def crowded(self) -> bool:
-        """Whether most names are of members that are long gone: time to begin anew."""
+        """Whether most names belong to members that are long gone, so that the columns should be made anew."""
         rows = len(self._states)
         return len(self.members.names) > 2 * rows + PAGE or len(self.clients.names) > 2 * rows + PAGE
 
@@ -102,11 +102,11 @@ class LeaseColumns:
         return self._gathered(self._states, blocks, NEVER)
 
     def holders(self, blocks: Blocks) -> Numbers:
-        """Whose they are, in the same order: numbers of `members`, or -1."""
+        """Returns the holders in the same order: numbers of `members`, or -1."""
         return self._gathered(self._holders, blocks, -1)
 
     def homes(self, blocks: Blocks, since_ms: int) -> tuple[Indices, Numbers]:
-        """Which of them remember whose they were later than a time, and whose: numbers of `clients`."""
+        """Returns which partitions remember a former holder later than a time, and whom: numbers of `clients`."""
         homes = self._gathered(self._homes, blocks, -1)
         found = np.flatnonzero(homes >= 0)
         if len(found):
@@ -123,16 +123,16 @@ class LeaseColumns:
         return np.concatenate(parts)
 
     def extent(self, channel: str) -> int:
-        """Rows of a channel: a whole number of pages."""
+        """Returns the rows of a channel: a whole number of pages."""
         return len(self._pages.get(channel, ())) * PAGE
 
     @property
     def held_in_all(self) -> int:
-        """How many leases are held and not asked for."""
+        """Counts leases that are held and not asked back."""
         return int(np.count_nonzero(self._states == HELD))
 
     def held(self, channel: str, from_partition: int) -> Sequence[int]:
-        """Partitions of a channel, from one on, that are held and not asked for."""
+        """Returns partitions of a channel, from one on, that are held and not asked back."""
         start = self._starts.get(channel, 0)
         end = start + self.extent(channel)
         found = np.flatnonzero(self._states[min(start + from_partition, end) : end] == HELD)
@@ -140,27 +140,30 @@ class LeaseColumns:
         return partitions
 
     def of(self, member: str) -> Sequence[tuple[str, Lease]]:
-        """The leases a member holds, sorted by name."""
+        """Returns the leases of a member, sorted by name."""
         (number,) = self.members.known([member])
         rows = np.flatnonzero(self._holders == number) if number >= 0 else np.zeros(0, np.int64)
         return sorted(self._leases(rows), key=lambda pair: pair[0])
 
     def orphans(self, members: Sequence[str]) -> Sequence[tuple[str, Lease]]:
-        """The leases that are held by anybody else, sorted by name."""
+        """Returns the leases held by anybody but these members, sorted by name."""
         strange = np.ones(len(self.members.names) + 1, np.bool_)
         strange[self.numbers(members)] = False
         strange[-1] = False  # nobody
         return sorted(self._leases(np.flatnonzero(strange[self._holders])), key=lambda pair: pair[0])
 
     def counts(self, numbers: Indices) -> Indices:
-        """How many leases members of these numbers hold; 0 for -1."""
+        """Counts the leases of members with these numbers; 0 for -1."""
         held = self._holders[self._holders >= 0]
         counts = np.append(np.bincount(held, minlength=len(self.members.names)), 0)
         result: Indices = counts[numbers]
         return result
 
     def numbers(self, members: Sequence[str]) -> Indices:
-        """Their numbers; -1 for who never held a lease. Asked for the same sequence again it costs nothing."""
+        """Returns members' numbers; -1 for a member that never held a lease.
+
+        Asked for the same sequence again it costs nothing.
+        """
         asked, met, known = self._asked
         if asked is not members or met != len(self.members.names):
             met = len(self.members.names)
@@ -180,7 +183,7 @@ class LeaseColumns:
     # --- how they follow
 
     def _lay_out(self, pages: Pages) -> None:
-        """Other channels, or longer ones: what was known moves to its new place."""
+        """Lays out other channels, or longer ones, and moves what was known to its new rows."""
         sizes = {name: len(each) * PAGE for name, each in pages.items()}
         total = sum(sizes.values())
         states, since = np.full(total, NEVER, np.int8), np.zeros(total, np.int64)

@@ -1,4 +1,4 @@
-"""The leases of a group by name: an immutable mapping that shares with the one it came from what did not change. Pure.
+"""The leases of a group by name: an immutable mapping that shares unchanged parts with its predecessor. Pure.
 
 An event changes a few of very many leases. They lie in pages, channel by channel, and a new version copies the pages
 it changes. Versions of one descent share their columns, which follow to whichever is asked for (`columns`).
@@ -15,7 +15,7 @@ _NONE: Final[Mapping[str, Lease]] = MappingProxyType({})
 
 
 class Leases(Mapping[str, Lease]):
-    """Iterates in a fixed order: by channel, then by partition's number."""
+    """A mapping from names to leases, iterated by channel, then by partition number."""
 
     __slots__ = ("_columns", "_count", "_pages")
 
@@ -44,7 +44,7 @@ class Leases(Mapping[str, Lease]):
         return result
 
     def _turn(self, channel: str, number: int, some: list[tuple[int, Lease | None]]) -> None:
-        """Replaces a page; only while the version is being made."""
+        """Replaces a page; called only while the version is being made."""
         pages = list(self._pages.get(channel, ()))
         pages += [EMPTY] * (number + 1 - len(pages))
         page = list(pages[number])
@@ -61,7 +61,7 @@ class Leases(Mapping[str, Lease]):
 
     @property
     def columns(self) -> LeaseColumns:
-        """The columns of this version, to be read before those of another are asked for."""
+        """The columns of this version; read them before asking for another version's."""
         if self._columns[0].crowded:
             self._columns[0] = LeaseColumns()
         return self._columns[0].follow(self._pages)
@@ -72,18 +72,18 @@ class Leases(Mapping[str, Lease]):
         return sorted(self._pages)
 
     def held_by(self, member: str) -> dict[str, Lease]:
-        """What a member holds, sorted by name."""
+        """Returns a member's leases, sorted by name."""
         return dict(self.columns.of(member))
 
     def of_channel(self, channel: str) -> Iterator[tuple[str, Lease]]:
-        """The leases of one channel, by partition's number."""
+        """Returns the leases of one channel by partition number."""
         for number, page in enumerate(self._pages.get(channel, ())):
             for at, lease in enumerate(page):
                 if lease is not None:
                     yield f"{channel}/{number * PAGE + at}", lease
 
     def pairs(self) -> Iterator[tuple[str, Lease]]:
-        """All names with their leases."""
+        """Yields all names with their leases."""
         for channel in self.channels:
             yield from self.of_channel(channel)
 
@@ -116,7 +116,7 @@ class Leases(Mapping[str, Lease]):
 
 
 class _Items(ItemsView[str, Lease]):
-    """Walks pages instead of looking every name up."""
+    """Walks the pages instead of looking up every name."""
 
     def __init__(self, leases: Leases) -> None:
         super().__init__(leases)
@@ -127,7 +127,7 @@ class _Items(ItemsView[str, Lease]):
 
 
 class _Values(ValuesView[Lease]):
-    """As `_Items`."""
+    """Walks the values of the pages, as `_Items` does."""
 
     def __init__(self, leases: Leases) -> None:
         super().__init__(leases)

@@ -47,11 +47,11 @@ class MemberColumns:
     clients: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def position(self, id: str) -> int:
-        """Where a member stands; -1 for none."""
+        """Returns a member's row; -1 for an unknown one."""
         return index_of(self.ids, id)
 
     def positions(self, members: Sequence[str]) -> NDArray[np.int64]:
-        """Where members stand; each must be one."""
+        """Returns the rows of members, each of which must exist."""
         if members is self.ids or members == self.ids:
             return np.arange(len(self.ids))
         index = dict(zip(self.ids, range(len(self.ids)), strict=True))
@@ -81,10 +81,10 @@ class MemberColumns:
 
 
 class Members(Mapping[str, Member]):
-    """By id; never changed once it is made, and iterates by id. A successor shares all but what differs.
+    """Members by id: immutable, and iterated by id. A successor shares all unchanged parts.
 
-    They lie in buckets by a checksum of their ids. Once their columns were asked for, those of successors cost one look
-    at all, however many joined and left in between; beyond a bound, they are made anew.
+    Members lie in buckets by a checksum of their ids. Once the columns were asked for, those of successors cost one
+    look at all members, however many joined and left in between. Beyond a bound they are made anew.
     """
 
     __slots__ = ("_buckets", "_changes", "_columns", "_count")
@@ -109,11 +109,11 @@ class Members(Mapping[str, Member]):
         return self._columns
 
     def with_member(self, member: Member) -> "Members":
-        """With one more, or another under its id."""
+        """Returns a successor with one more member, or another under its id."""
         return self._changed({member.id: member})
 
     def without(self, *ids: str) -> "Members":
-        """Without some that are there."""
+        """Returns a successor without some present members."""
         return self._changed(dict.fromkeys(ids))
 
     def _changed(self, changes: Mapping[str, Member | None]) -> "Members":
@@ -166,13 +166,13 @@ def _bucket(id: str) -> int:
 
 
 def index_of(ids: Sequence[str], id: str) -> int:
-    """Where an id stands among sorted ones; -1 for nowhere."""
+    """Returns the index of an id in sorted ids; -1 if it is missing."""
     at = bisect_left(ids, id)
     return at if at < len(ids) and ids[at] == id else -1
 
 
 def gathered(members: Mapping[str, Member]) -> MemberColumns:
-    """The columns of members, made from nothing."""
+    """Makes the columns of members from scratch."""
     ordered = sorted(members.values(), key=lambda member: member.id)
     clients: dict[str, tuple[str, ...]] = {}
     for member in ordered:

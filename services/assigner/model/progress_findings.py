@@ -1,7 +1,7 @@
-"""What holders could not believe of committed progress, or found gone, by their word. Pure.
+"""Committed progress that holders found doubtful or gone, as they report it. Pure.
 
-A holder tells what it found where its work on a lease began, and tells it again with each hello while it holds the
-lease under that epoch; so what is told twice or late is told alike. The next holder looks anew.
+A holder reports what it found when its work on a lease began, and again with each hello while it holds the lease under
+that epoch. So a repeated or late report is the same. The next holder looks anew.
 """
 
 from collections.abc import Sequence
@@ -26,14 +26,14 @@ class ProgressDoubted:
 
 @dataclass(frozen=True, slots=True)
 class ReportDoubts:
-    """What a member found where its work on leases began."""
+    """A member's findings from the start of its work on leases."""
 
     member: str
     found: tuple[ProgressDoubted, ...]
 
 
 def decide(state: Group, command: ReportDoubts) -> Sequence[ProgressDoubted]:
-    """What is news of leases that the member holds under that epoch."""
+    """Returns events for findings that are new, about leases the member holds under that epoch."""
     held = state.held_by(command.member)
     news: list[ProgressDoubted] = []
     for each in command.found[:RESTORE_FINDINGS_MAX]:
@@ -46,13 +46,13 @@ def decide(state: Group, command: ReportDoubts) -> Sequence[ProgressDoubted]:
 
 
 def evolve(state: Group, event: ProgressDoubted) -> Group:
-    """Keeps the newest of a lease and kind."""
+    """Keeps the newest finding of each lease and kind."""
     doubt = Doubt(event.lease, event.epoch, event.kind, event.start, event.end, event.reason)
     return replace(state, doubts={**state.doubts, _key(event): doubt})
 
 
 def current(state: Group) -> Sequence[Doubt]:
-    """Those of the epochs that leases have now."""
+    """Returns the findings under the present epochs of leases."""
     found = (doubt for _, doubt in sorted(state.doubts.items()))
     return [doubt for doubt in found if _epoch(state, doubt.lease) == doubt.epoch]
 

@@ -1,7 +1,7 @@
-"""Moving a group's progress by hand, with nobody at work on it. Pure.
+"""Resets a group's progress by hand, while no member works on it. Pure.
 
-There are two events, for what is committed lies on a cluster: the intent, from which on nothing is granted of the
-channel, and the result, once the cluster holds the new progress. Between them every step may be repeated. A cluster on
+Committed progress lies on a cluster, so there are two events: the intent, after which nothing is granted of the
+channel, and the result, once the cluster holds the new progress. Every step between them may be repeated. A cluster on
 which somebody could still commit under an old generation gets a newer one first (`generations`).
 """
 
@@ -34,7 +34,7 @@ class ResetIntended:
 
 @dataclass(frozen=True, slots=True)
 class ProgressReset:
-    """The progress of an intent stands in its cluster."""
+    """The progress of an intent is committed in its cluster."""
 
     channel: str
     offsets: tuple[int, ...]
@@ -53,7 +53,7 @@ class ResetProgress:
 
 @dataclass(frozen=True, slots=True)
 class RecordReset:
-    """These offsets stand in the channel's cluster."""
+    """Records that these offsets are committed in the channel's cluster."""
 
     channel: str
     offsets: tuple[int, ...]
@@ -63,7 +63,7 @@ ResetCommand = ResetProgress | RecordReset
 
 
 def decide(state: Group, command: ResetCommand) -> Sequence[ResetEvent | ChannelObserved]:
-    """Told twice, or too late, a result leads to nothing. Raises `NotFound`, `Refused`, `Unavailable`."""
+    """Decides on a reset; a repeated or late result leads to nothing. Raises `NotFound`, `Refused`, `Unavailable`."""
     match command:
         case ResetProgress(channels, drained):
             check(state, [each.channel for each in channels], {each.channel for each in drained})
@@ -112,12 +112,15 @@ def _consumed(state: Group, name: str) -> bool:
 
 
 def pending(state: Group) -> Sequence[str]:
-    """Channels whose progress is being replaced."""
+    """Returns channels whose progress is being replaced."""
     return sorted(name for name, each in state.channels.items() if each.reset is not None and resettable(state, each))
 
 
 def evolve(state: Group, event: ResetEvent, context: Context) -> Group:
-    """What the events change. Whoever resets progress wants the group to go on: its idle wait begins anew."""
+    """Applies an event about resets.
+
+    A reset means that the group is to continue, so its idle wait begins anew.
+    """
     state = replace(state, resets=state.resets + 1)
     known = state.channels.get(event.channel)
     if known is None:

@@ -1,4 +1,4 @@
-"""What this assigner knows of the registry's channels and clusters, at one registry revision. Pure values."""
+"""The registry's channels and clusters as this assigner knows them, at one registry revision. Pure values."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
@@ -13,7 +13,7 @@ from services.assigner.model.channels import (
 
 @dataclass(frozen=True, slots=True)
 class ClusterPlace:
-    """How a Kafka cluster is reached."""
+    """How to reach a Kafka cluster."""
 
     name: str
     bootstrap: str
@@ -30,11 +30,11 @@ class RegistryView:
     clusters: Mapping[str, ClusterPlace] = field(default_factory=dict)
 
     def followed_by(self, later: "RegistryView") -> "RegistryView":
-        """This view with what a later message tells; what it does not mention has not changed."""
+        """Returns this view with a later message applied; what the message leaves out has not changed."""
         return RegistryView(later.revision, {**self.channels, **later.channels}, {**self.clusters, **later.clusters})
 
     def of(self, streams: Collection[str]) -> ChannelView:
-        """The part that concerns some streams."""
+        """Returns the part of the view about some streams."""
         found = [seen for name, seen in sorted(self.channels.items()) if ChannelId.parse(name).stream in streams]
         return ChannelView(self.revision, tuple(replace(seen, zone=self._zone(seen.cluster)) for seen in found))
 
@@ -43,11 +43,11 @@ class RegistryView:
         return place.zone if place else ""
 
     def consumable(self, streams: Collection[str]) -> bool:
-        """Whether any of the streams has a channel here that carries traffic, or will."""
+        """Whether any of the streams has a channel that carries traffic, or will."""
         there = (Presence.CONSUMABLE, Presence.AHEAD)
         return any(seen.presence in there for seen in self.of(streams).channels)
 
     def unknown(self, streams: Collection[str]) -> list[str]:
-        """Those of the streams that have no channel here."""
+        """Returns the streams that have no channel here."""
         known = {ChannelId.parse(name).stream for name in self.channels}
         return [stream for stream in streams if stream not in known]

@@ -1,7 +1,8 @@
-"""What operators ask of a group beyond its spec: pins, bans, drains, capacities, a freeze. Values, events, commands.
+"""Rules that operators set for a group beyond its spec: pins, bans, drains, capacities, a freeze.
 
-Members are named by their client id, or by the id of one process; a rule waits for a name nobody carries. What the
-rules mean for placement is in `constraints`, what may be asked for in `operations`.
+Values, events and commands only. Members are named by their client id, or by the id of one process; a rule may name a
+member that is not there yet. `policy.constraints` says what rules mean for placement, `domain.operator_rules` which
+rules are accepted.
 """
 
 from collections.abc import Mapping
@@ -29,7 +30,7 @@ class Pin:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Ban:
-    """A member is given nothing of a part of the group, whatever happens.
+    """A member never gets a part of the group.
 
     Attributes:
         member: Its client id or id.
@@ -42,20 +43,20 @@ class Ban:
     cluster: str = ""
 
     def covers(self, lease: str, cluster: str) -> bool:
-        """Whether a lease, or a channel, on a cluster is meant."""
+        """Whether the ban covers a lease, or a channel, on a cluster."""
         if self.cluster:
             return cluster == self.cluster
         return lease == self.path or lease.startswith(f"{self.path}/")
 
     @property
     def what(self) -> str:
-        """For people: of what."""
+        """Describes the banned part for people."""
         return f"cluster {self.cluster}" if self.cluster else self.path
 
 
 @dataclass(frozen=True, slots=True)
 class Drain:
-    """A member is given nothing more and gives back what it holds; `drained_at_ms` is 0 until it holds nothing."""
+    """A member gets no more leases and gives back those it holds; `drained_at_ms` is 0 until it holds none."""
 
     since_ms: int
     reason: str = ""
@@ -64,14 +65,14 @@ class Drain:
 
 @dataclass(frozen=True, slots=True)
 class Freeze:
-    """Nothing that is held moves; what is free is placed as ever."""
+    """Held leases do not move; free ones are placed as usual."""
 
     since_ms: int
     reason: str = ""
 
 
 class Basis(Enum):
-    """What a placement evens out; numbered as in `rules.proto`."""
+    """The measure that a placement evens out; numbered as in `rules.proto`."""
 
     LOAD = 1
     COUNT = 2
@@ -79,7 +80,7 @@ class Basis(Enum):
 
 @dataclass(frozen=True, slots=True)
 class PlacementPolicy:
-    """How leases are placed.
+    """How the leases of a group are placed.
 
     Attributes:
         basis: What is evened out.
@@ -128,17 +129,17 @@ class GroupRules:
 
     @property
     def count(self) -> int:
-        """How many there are, for their bound."""
+        """Counts the rules, for their bound."""
         return len(self.pins) + len(self.bans) + len(self.drains) + len(self.capacities)
 
     @property
     def constrain(self) -> bool:
-        """Whether any of them may keep a lease from a member."""
+        """Whether any rule may keep a lease from a member."""
         return bool(self.pins or self.bans or self.drains or self.spread or self.zones is not Zones.ANY)
 
     @property
     def names(self) -> frozenset[str]:
-        """The members they name."""
+        """The members that rules name."""
         pinned = {pin.member for pin in self.pins.values()}
         return frozenset({*pinned, *(ban.member for ban in self.bans), *self.drains, *self.capacities})
 
@@ -150,7 +151,7 @@ NO_RULES = GroupRules()
 
 @dataclass(frozen=True, slots=True)
 class LeasePinned:
-    """A lease belongs to a member from now on."""
+    """A lease was pinned to a member."""
 
     lease: str
     member: str
@@ -159,14 +160,14 @@ class LeasePinned:
 
 @dataclass(frozen=True, slots=True)
 class LeaseUnpinned:
-    """A lease belongs to nobody in particular."""
+    """The pin of a lease was removed."""
 
     lease: str
 
 
 @dataclass(frozen=True, slots=True)
 class MemberBanned:
-    """A member is given nothing of a part of the group."""
+    """A member was banned from a part of the group."""
 
     member: str
     path: str = ""
@@ -175,7 +176,7 @@ class MemberBanned:
 
 @dataclass(frozen=True, slots=True)
 class MemberUnbanned:
-    """A ban is lifted."""
+    """The ban of a member was lifted."""
 
     member: str
     path: str = ""
@@ -184,19 +185,19 @@ class MemberUnbanned:
 
 @dataclass(frozen=True, slots=True)
 class GroupFrozen:
-    """Nothing that is held moves from now on."""
+    """The group was frozen: held leases do not move."""
 
     reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupUnfrozen:
-    """Leases move again."""
+    """The group was unfrozen: leases move again."""
 
 
 @dataclass(frozen=True, slots=True)
 class MemberDrainStarted:
-    """A member is given nothing more, and gives back what it holds."""
+    """A member's drain began: it gets no more leases and gives back those it holds."""
 
     member: str
     reason: str = ""
@@ -204,21 +205,21 @@ class MemberDrainStarted:
 
 @dataclass(frozen=True, slots=True)
 class MemberDrained:
-    """A member that is being drained holds nothing any more."""
+    """A member that is being drained holds no lease any more."""
 
     member: str
 
 
 @dataclass(frozen=True, slots=True)
 class MemberDrainEnded:
-    """A member is given leases again."""
+    """A member's drain ended: it gets leases again."""
 
     member: str
 
 
 @dataclass(frozen=True, slots=True)
 class CapacitySet:
-    """A member bears so much, whatever it declares: busy seconds per second."""
+    """An operator set a member's capacity, whatever it declares: busy seconds per second."""
 
     member: str
     capacity: float
@@ -226,14 +227,14 @@ class CapacitySet:
 
 @dataclass(frozen=True, slots=True)
 class CapacityUnset:
-    """A member bears what it declares."""
+    """A member's declared capacity counts again."""
 
     member: str
 
 
 @dataclass(frozen=True, slots=True)
 class SpreadingSet:
-    """How the group keeps to zones and apart over hosts from now on."""
+    """The group's rules for zones and hosts were set."""
 
     zones: Zones
     hosts: bool
@@ -241,21 +242,21 @@ class SpreadingSet:
 
 @dataclass(frozen=True, slots=True)
 class PolicySet:
-    """Leases are placed by this policy from now on."""
+    """The group's placement policy was set."""
 
     policy: PlacementPolicy
 
 
 @dataclass(frozen=True, slots=True)
 class ShadowSet:
-    """A policy is computed beside the real one from now on."""
+    """A shadow policy was set: it is computed beside the real one."""
 
     policy: PlacementPolicy
 
 
 @dataclass(frozen=True, slots=True)
 class ShadowEnded:
-    """It is not computed any more."""
+    """The shadow policy was removed."""
 
 
 RuleEvent = (
@@ -281,7 +282,7 @@ RuleEvent = (
 
 @dataclass(frozen=True, slots=True)
 class PinLease:
-    """Gives a lease to a member for good."""
+    """Pins a lease to a member."""
 
     lease: str
     member: str
@@ -291,14 +292,14 @@ class PinLease:
 
 @dataclass(frozen=True, slots=True)
 class UnpinLease:
-    """Takes a pin away."""
+    """Removes the pin of a lease."""
 
     lease: str
 
 
 @dataclass(frozen=True, slots=True)
 class BanMember:
-    """Keeps a part of the group from a member."""
+    """Bans a member from a part of the group."""
 
     ban: Ban
     absent: bool = False
@@ -306,14 +307,14 @@ class BanMember:
 
 @dataclass(frozen=True, slots=True)
 class UnbanMember:
-    """Lifts a ban."""
+    """Lifts the ban of a member."""
 
     ban: Ban
 
 
 @dataclass(frozen=True, slots=True)
 class FreezeGroup:
-    """Stops all moves of what is held, or lets them go on."""
+    """Freezes or unfreezes a group."""
 
     frozen: bool
     reason: str = ""
@@ -321,7 +322,7 @@ class FreezeGroup:
 
 @dataclass(frozen=True, slots=True)
 class DrainMember:
-    """Empties a member, or gives it leases again."""
+    """Drains a member, or ends its drain."""
 
     member: str
     drained: bool
@@ -331,7 +332,7 @@ class DrainMember:
 
 @dataclass(frozen=True, slots=True)
 class SetCapacity:
-    """Overrides what a member declared; None no longer does."""
+    """Sets a member's capacity; None goes back to the declared one."""
 
     member: str
     capacity: float | None
@@ -340,7 +341,7 @@ class SetCapacity:
 
 @dataclass(frozen=True, slots=True)
 class SetSpreading:
-    """Sets how the group keeps to zones and apart over hosts; None leaves as it is."""
+    """Sets the group's rules for zones and hosts; None leaves a rule as it is."""
 
     zones: Zones | None = None
     hosts: bool | None = None
@@ -348,14 +349,14 @@ class SetSpreading:
 
 @dataclass(frozen=True, slots=True)
 class SetPolicy:
-    """Places leases by another policy."""
+    """Sets a group's placement policy."""
 
     policy: PlacementPolicy
 
 
 @dataclass(frozen=True, slots=True)
 class SetShadow:
-    """Tries a policy beside the real one; None no longer does."""
+    """Sets the shadow policy; None removes it."""
 
     policy: PlacementPolicy | None
 

@@ -1,7 +1,7 @@
-"""Lanes that members have stopped with, by their own word, and operators' wish that they go on. Pure.
+"""Lanes that members have stopped, as they report them, and operators' requests to resume one. Pure.
 
-A member stops with a lane rather than dead-letter most of it. It tells all the lanes it has stopped with at each change
-and with each hello, so what is told twice or late is told alike.
+A member stops a lane rather than dead-letter most of it. It reports all its stopped lanes at each change and with each
+hello, so a repeated or late report is the same.
 """
 
 from collections.abc import Container, Sequence
@@ -15,7 +15,7 @@ from services.assigner.model.group import Group, Stop
 
 @dataclass(frozen=True, slots=True)
 class LaneStopped:
-    """A member hands out no more of a lane."""
+    """A member hands out no more records of a lane."""
 
     member: str
     lane: str
@@ -43,7 +43,7 @@ StopEvent = LaneStopped | LaneResumed | LaneResumeAsked
 
 @dataclass(frozen=True, slots=True)
 class ReportStops:
-    """All lanes that a member has stopped with, each with its reason."""
+    """A member's report of all its stopped lanes, each with its reason."""
 
     member: str
     lanes: tuple[tuple[str, str], ...]
@@ -51,7 +51,7 @@ class ReportStops:
 
 @dataclass(frozen=True, slots=True)
 class ResumeLane:
-    """Asks members (all that stopped, or one by id or client id) to go on with a lane."""
+    """Asks members (all that stopped the lane, or one by id or client id) to resume it."""
 
     lane: str
     member: str = ""
@@ -61,7 +61,7 @@ StopCommand = ReportStops | ResumeLane
 
 
 def decide(state: Group, command: StopCommand) -> Sequence[StopEvent]:
-    """What a report or a wish leads to. Raises `NotFound` when nobody has stopped with the lane."""
+    """Returns the events of a report or a request. Raises `NotFound` if no member has stopped the lane."""
     match command:
         case ReportStops(member, lanes):
             return _reported(state, member, dict(lanes))
@@ -79,7 +79,7 @@ def decide(state: Group, command: StopCommand) -> Sequence[StopEvent]:
 
 
 def evolve(state: Group, event: StopEvent, context: Context) -> Group:
-    """What the events change."""
+    """Applies an event about stopped lanes."""
     key = f"{event.member}/{event.lane}"
     stops = dict(state.stops)
     match event:
@@ -94,12 +94,12 @@ def evolve(state: Group, event: StopEvent, context: Context) -> Group:
 
 
 def of_member(state: Group, member: str) -> Sequence[Stop]:
-    """The lanes a member has stopped with."""
+    """Returns the lanes that a member has stopped."""
     return [stop for _, stop in sorted(state.stops.items()) if stop.member == member]
 
 
 def asked(state: Group, member: str, lanes: Container[str]) -> Sequence[str]:
-    """Of the lanes that a hello says are stopped, those it was asked to go on with and perhaps never heard so."""
+    """Returns stopped lanes in a hello that the member was asked to resume, perhaps without hearing it."""
     return [stop.lane for stop in of_member(state, member) if stop.asked and stop.lane in lanes]
 
 

@@ -1,1 +1,1 @@
-"""Algorithms that place leases. Pure."""
+"""The algorithms that place leases. Pure."""

@@ -1,4 +1,4 @@
-"""The arrays that placements are made of: indices of partitions or members, loads, and what is wanted of each."""
+"""Types of the arrays in placements: indices of partitions or members, loads, and masks."""
 
 import numpy as np
 from numpy.typing import NDArray

@@ -37,7 +37,7 @@ _TAKERS_NAMED: Final = 3  # in the reason for a move
 
 
 class Assignor(Protocol):
-    """A placement algorithm with `policy.place`'s contract."""
+    """A placement algorithm with the contract of `by_number.place`."""
 
     def __call__(
         self, channels: Indices, holders: Indices, members: int, *, movable: Movable, measured: Measured | None = None
@@ -45,7 +45,7 @@ class Assignor(Protocol):
 
 
 class _Asked(NamedTuple):
-    """A lease that is asked back, and for whom; members as their indices."""
+    """A lease that is asked back, and the member that gets it; members as their indices."""
 
     lease: LeaseGrant
     source: int
@@ -55,7 +55,7 @@ class _Asked(NamedTuple):
 def balance(
     state: Group, live: Sequence[str], context: Context, assign: Assignor, loads: Loads | None = None
 ) -> Sequence[Event]:
-    """Decides one step.
+    """Decides one balance step.
 
     Args:
         state: The group.
@@ -90,9 +90,10 @@ def balance(
 
 
 def _movable(state: Group, reachable: Sequence[str], loads: Loads | None, now_ms: int) -> Movable:
-    """A leader that has not measured for long moves nothing but what newcomers need.
+    """Says which held partitions may move.
 
-    Who has held nothing for long is none: loads had decided that. A frozen group moves nothing at all.
+    A leader that has not measured for long moves only what newcomers need. A member that has held nothing for long is
+    no newcomer: loads had decided that. A frozen group moves nothing at all.
     """
     if len(reachable) < len(state.members) or state.rules.freeze is not None:
         return Movable.NONE
@@ -107,7 +108,7 @@ def _movable(state: Group, reachable: Sequence[str], loads: Loads | None, now_ms
 
 
 def _unwanted(state: Group) -> Sequence[LeaseGrant]:
-    """Held leases of channels the group's spec does not name any more, or beyond a channel's partitions."""
+    """Returns held leases of channels that the spec no longer names, or beyond a channel's partitions."""
     columns = state.lease_columns
     granted = group_channels.wanted(state)
     wanted = [(name, channel.partitions if name in granted else 0) for name, channel in state.channels.items()]
@@ -118,7 +119,7 @@ def _unwanted(state: Group) -> Sequence[LeaseGrant]:
 
 
 def _free(state: Group, placed: Layout, target: Indices) -> Sequence[tuple[str, str]]:
-    """What to grant, and to whom: no more than one decision may."""
+    """Returns free leases and the members that get them, as many as one decision may grant."""
     gated = generations.gated(state)
     closed = np.array([state.channels[name].cluster in gated for name in placed.leases.channels], np.bool_)
     free = np.flatnonzero((target >= 0) & (placed.states <= FREE))
@@ -130,7 +131,7 @@ def _free(state: Group, placed: Layout, target: Indices) -> Sequence[tuple[str, 
 
 
 def _revokes(state: Group, placed: Layout, target: Indices, context: Context, crowd: Indices) -> Sequence[Event]:
-    """Asks misplaced leases back: all with one reason where partitions are counted, else one for each holder."""
+    """Asks misplaced leases back: with one reason if partitions are counted, else with one for each holder."""
     moved = (target != placed.holders) & (target >= 0) & (placed.states == HELD)
     some = np.flatnonzero(moved)[:GRANTS_PER_DECISION_MAX]
     if not len(some):
@@ -174,7 +175,7 @@ def _by_load(state: Group, placed: Layout, target: Indices, context: Context, as
 
 
 def _asked_for(state: Group, lease: LeaseGrant, taker: str, *, crowded: bool) -> str:
-    """Why it moves whatever loads are; empty when it is for them."""
+    """Says why a lease moves whatever loads are; empty if it moves because of loads."""
     why = why_not(state, lease.lease, state.members[lease.member]) if state.rules.constrain else ""
     home = state.leases[lease.lease].home
     if not why and crowded:

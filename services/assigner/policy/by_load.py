@@ -38,7 +38,10 @@ class LeaseMove(NamedTuple):
 
 
 class Placement:
-    """Who holds what. Members and partitions are indices; what is taken in is copied.
+    """A placement: who holds which partition.
+
+    Members and partitions are indices; arrays that are passed in are copied. Members and partitions are indices; what
+    is taken in is copied.
 
     Attributes:
         weights: Busy seconds per second each partition costs; shape (P,).
@@ -50,7 +53,7 @@ class Placement:
     """
 
     def __init__(self, weights: Floats, holders: Indices, capacities: Floats, rules: Rules | None = None) -> None:
-        """A member of capacity 0 keeps what it holds and gets nothing."""
+        """Begins with the present holders. A member of capacity 0 keeps what it holds and gets nothing."""
         self.weights: Floats = np.asarray(weights, np.float64)  # never changed here
         self.holders = holders.astype(np.int64)
         self.capacities = capacities.astype(np.float64)
@@ -68,7 +71,7 @@ class Placement:
         self._room = HostRoom(rules, self.holders, members) if rules and rules.apart is not None else None
 
     def _of(self, member: int) -> list[int]:
-        """The partitions of one member, to be changed; found by a look at all where nobody was asked for before."""
+        """Returns the partitions of one member, which may be changed; the first question costs a look at all."""
         if member not in self._lists:
             self._lists[member] = np.flatnonzero(self.holders == member).tolist()
         return self._lists[member]
@@ -79,14 +82,14 @@ class Placement:
 
     @property
     def mean(self) -> float:
-        """The load everybody would have for its capacity, were all spread like sand; 0 without members."""
+        """The load for its capacity of every member if loads could be divided at will; 0 without members."""
         capacity = float(self.capacities.sum())
         return float(self.loads[self.capacities > 0].sum()) / capacity if capacity else 0.0
 
     # --- changes
 
     def deal(self, free: Indices) -> None:
-        """Gives partitions that nobody holds to members, those few may hold first. What nobody may hold stays free."""
+        """Gives free partitions to members, first those that few members may hold. What nobody may hold stays free."""
         heaviest_first = free[_ascending(-self.weights[free])]
         if self._rules is None:
             if self._alike:
@@ -137,7 +140,7 @@ class Placement:
         return nearest[_ascending(self.relative[nearest])]
 
     def _deal_any(self, partitions: Indices, relative: Floats) -> None:
-        """List scheduling. Whom it reaches is among as many least loaded as there are partitions: only they count."""
+        """Deals by list scheduling; only as many least loaded members as there are partitions can get one."""
         count = min(len(partitions), len(relative))
         if not count:
             return
@@ -155,7 +158,7 @@ class Placement:
         self._give(partitions, takers)
 
     def _deal_apart(self, partitions: Indices, number: int, relative: Floats) -> Indices:
-        """List scheduling of one set, among members whose host has room left; returns what found none."""
+        """Deals one set by list scheduling, among members whose host has room; returns what found none."""
         assert self._room
         left, hosts = self._room.left(number), self._room.hosts
         able = np.flatnonzero(np.isfinite(relative))
@@ -183,12 +186,12 @@ class Placement:
         self.relative[taken] = self.loads[taken] * self.inverse[taken]
 
     def take(self, moves: Sequence[LeaseMove]) -> None:
-        """Does what was planned of this placement as it is."""
+        """Applies a plan that was made of this very placement."""
         for move in moves:
             self.move(move)
 
     def copy(self) -> "Placement":
-        """One to plan on."""
+        """Returns a copy to plan on."""
         twin = copy(self)
         twin.holders, twin.loads, twin.relative = self.holders.copy(), self.loads.copy(), self.relative.copy()
         twin._lists = {}
@@ -197,7 +200,10 @@ class Placement:
         return twin
 
     def takers(self) -> Sequence[int]:
-        """Whom a move is tried with, least loaded first: where nothing is excluded, who cannot help, nobody can."""
+        """Returns members to try a move with, least loaded first.
+
+        Without exclusions, if the first cannot help, none can.
+        """
         if self._rules is None:
             return [int(np.argmin(self.relative))]
         takers: list[int] = np.argsort(self.relative, kind="stable")[:PLACEMENT_DESTINATIONS_TRIED].tolist()
@@ -231,7 +237,7 @@ class Placement:
         return self._rules.apart[partitions]
 
     def may_take(self, partitions: Indices, member: int) -> Mask:
-        """Which partitions the rules let a member have beside what it holds."""
+        """Returns which partitions the rules let a member have beside those it holds."""
         if self._rules is None:
             return np.ones(len(partitions), np.bool_)
         may: Mask = self._rules.allowed[self._rules.kinds[partitions], member]
@@ -239,7 +245,7 @@ class Placement:
 
 
 def _ascending(values: Floats) -> Indices:
-    """The order from least to greatest; equal ones stay in theirs, whatever instructions the machine sorts with."""
+    """Returns the order from least to greatest; equal ones keep their order on every machine."""
     if len(values) < 2 or values.min() == values.max():
         return np.arange(len(values))
     order = np.argsort(values)  # several times faster than a stable one, and the same unless there are ties

@@ -40,7 +40,7 @@ class Movable(Enum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Measured:
-    """What placement by load goes by.
+    """The measurements and rules by which partitions are placed by load.
 
     Attributes:
         weights: Busy seconds per second each partition costs, none below the floor; shape (P,).
@@ -58,7 +58,7 @@ class Measured:
 
     @property
     def plain(self) -> bool:
-        """Whether it is enough to count."""
+        """Whether counting partitions is enough."""
         alike = [len(values) == 0 or values.min() == values.max() for values in (self.weights, self.capacities)]
         return self.rules is None and all(alike)
 
@@ -94,7 +94,7 @@ def place(
 def placing(
     channels: Indices, holders: Indices, measured: Measured, movable: Movable = Movable.ALL
 ) -> Generator[None, None, Indices]:
-    """As `place`, with all of its moves however many they are: yields after each slice of the work."""
+    """As `place`, without a limit on moves; yields after each slice of the work."""
     members = len(measured.capacities)
     if members == 0 or not len(holders) or measured.plain or movable is not Movable.ALL:
         return place(channels, holders, members, movable=movable, measured=measured)
@@ -108,7 +108,7 @@ def placing(
 
 
 def tries_of(members: int, partitions: int) -> int:
-    """How many moves are looked for in a slice: the arithmetic of each is on all members and partitions."""
+    """Returns how many moves are tried in a slice: each costs arithmetic on all members and partitions."""
     return max(PLACEMENT_SLICE_WORK // (PLACEMENT_TRY_WORK + members + partitions // 16), 1)
 
 
@@ -128,7 +128,7 @@ def _by_number(channels: Indices, holders: Indices, members: int, movable: Movab
 
 
 def _even_quotas(counts: Indices, partitions: int) -> Indices:
-    """⌊P/N⌋ each; the remainder goes to those who hold most, which moves least."""
+    """Returns ⌊P/N⌋ for each member; the remainder goes to those that hold most, which moves least."""
     base, extra = divmod(partitions, len(counts))
     quotas = np.full(len(counts), base, np.int64)
     quotas[np.argsort(-counts, kind="stable")[:extra]] += 1
@@ -148,7 +148,7 @@ def _raised(counts: Indices, free: int) -> Indices:
 
 
 def _shared(quotas: Indices, newcomers: NDArray[np.bool_], partitions: int) -> Indices:
-    """Raises newcomers to ⌊P/N⌋ at the cost of the highest quotas."""
+    """Raises the quotas of newcomers to ⌊P/N⌋ at the cost of the highest quotas."""
     raised = np.where(newcomers, np.maximum(quotas, partitions // len(quotas)), quotas)
     top = int(raised.max())
     depths = np.where(newcomers, top + partitions, top - raised)  # a newcomer gives nothing: no water reaches it
@@ -158,7 +158,7 @@ def _shared(quotas: Indices, newcomers: NDArray[np.bool_], partitions: int) -> I
 
 
 def _surplus(channels: Indices, holders: Indices, excess: Indices) -> Indices:
-    """Picks what members above their quota give up: of each, partitions of the channels it has most of."""
+    """Picks what members above their quota give up: partitions of the channels of which they have most."""
     held = np.flatnonzero((holders >= 0) & (excess > 0)[holders])
     if not len(held):
         return held
@@ -188,7 +188,7 @@ def _fill(channels: Indices, target: Indices, quotas: Indices) -> None:
 
 
 def _takers(have: Indices, deficits: Indices, count: int) -> Indices:
-    """Chooses who takes `count` partitions of one channel: who has fewest of it, then who lacks most in all."""
+    """Chooses the members that take `count` partitions of a channel: fewest of it first, then furthest below quota."""
     room = np.minimum(np.maximum(deficits, 0), count)
     slots = np.repeat(np.arange(len(room)), room)
     nth = _position_in_run(slots)

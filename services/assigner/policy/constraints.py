@@ -1,4 +1,6 @@
-"""What a group's rules mean for its placement: who may hold what, as masks, and what has to change hands. Pure, NumPy.
+"""What a group's rules mean for its placement: which members may hold a lease, and what must change hands.
+
+Pure, NumPy.
 
 A mask has one row for every set of members that some partition may go to; partitions that may go to the same members
 share a row. Where a rule leaves the choice (a pin whose member is away, a preferred zone nobody is in) it is as if it
@@ -28,28 +30,28 @@ CROWDED: Final = "its lane is kept apart over hosts"
 
 
 def carries(member: Member, name: str) -> bool:
-    """Whether a rule that names this means the member."""
+    """Whether a rule with this name means the member."""
     return name in (member.id, member.client_id)
 
 
 def carriers(state: Group, name: str) -> list[str]:
-    """Ids of the members a rule means, sorted."""
+    """Returns the ids of members that a rule means, sorted."""
     return sorted({*state.member_columns.clients.get(name, ()), *((name,) if name in state.members else ())})
 
 
 def said_capacity(state: Group, member: Member) -> float:
-    """What somebody said a member bears: an operator, else the member; 0 when nobody did."""
+    """Returns a member's stated capacity: the operator's, else its own; 0 if neither stated one."""
     capacities = state.rules.capacities
     return capacities.get(member.id) or capacities.get(member.client_id) or member.capacity
 
 
 def drained(state: Group, member: Member) -> bool:
-    """Whether a member is to hold nothing."""
+    """Whether a member is being drained."""
     return member.id in state.rules.drains or member.client_id in state.rules.drains
 
 
 def borne(state: Group) -> Floats:
-    """Busy seconds per second that every member is to bear, in the order of the member columns.
+    """Returns every member's capacity in busy seconds per second, in the order of the member columns.
 
     As an operator set it, as the member declared it, or as most can; nothing while it is drained.
     """
@@ -62,7 +64,7 @@ def borne(state: Group) -> Floats:
 
 
 def masks(state: Group, members: Sequence[str], leases: LeaseNames) -> Rules | None:
-    """Who may hold what.
+    """Returns which members may hold which leases.
 
     Args:
         state: The group.
@@ -98,12 +100,14 @@ def masks(state: Group, members: Sequence[str], leases: LeaseNames) -> Rules | N
 
 
 def host_of(member: Member) -> str:
-    """Where a member runs, as far as its address tells: without the port."""
+    """Returns the member's host: its address without the port."""
     return member.peer.rpartition(":")[0] or member.peer
 
 
 def _apart(state: Group, members: Sequence[str], leases: LeaseNames, kinds: Indices, allowed: Mask) -> Rules | None:
-    """Lanes as sets of which no host holds more than its even part, rounded up. None where all are on one host.
+    """Returns lanes as sets of which no host holds more than its even part, rounded up.
+
+    None where all are on one host.
 
     Without other rules there is always room: parts of all hosts together are at least the lane. With them there may be
     none, and a host is crowded rather than a partition left alone: so all is placed that somebody may hold.
@@ -127,7 +131,7 @@ def _apart(state: Group, members: Sequence[str], leases: LeaseNames, kinds: Indi
 
 
 def crowded(rules: Rules, holders: Indices) -> Indices:
-    """Partitions a host holds beyond its room for their set: the last of each."""
+    """Returns partitions that a host holds beyond its room for their set: the last ones of each set."""
     if rules.apart is None or rules.hosts is None or rules.room is None:
         return np.zeros(0, np.int64)
     held = np.flatnonzero(holders >= 0)
@@ -141,7 +145,7 @@ def crowded(rules: Rules, holders: Indices) -> Indices:
 
 
 def forced(rules: Rules, holders: Indices, moves_max: int) -> Indices:
-    """Partitions held by whom the rules keep them from, while somebody else may hold them; at most so many."""
+    """Returns partitions that the rules forbid their holders while another may hold them; at most so many."""
     held = np.flatnonzero(holders >= 0)
     kinds = rules.kinds[held]
     wrong = ~rules.allowed[kinds, holders[held]] & _open_to_any(rules)[kinds]
@@ -150,7 +154,7 @@ def forced(rules: Rules, holders: Indices, moves_max: int) -> Indices:
 
 
 def stuck(rules: Rules | None) -> Indices:
-    """Partitions nobody may hold."""
+    """Returns partitions that no member may hold."""
     if rules is None:
         return np.zeros(0, np.int64)
     result: Indices = np.flatnonzero(~_open_to_any(rules)[rules.kinds])
@@ -163,7 +167,7 @@ def _open_to_any(rules: Rules) -> Mask:
 
 
 def why_not(state: Group, lease: str, member: Member) -> str:
-    """The rule that keeps a lease from a member, for people; empty when none does."""
+    """Returns the rule that keeps a lease from a member, for people; empty when there is none."""
     rules, name = state.rules, member.client_id or member.id
     channel = state.channels[channel_of(lease)]
     if drained(state, member):
@@ -190,7 +194,7 @@ def asked_for(state: Group, event: RevokesStarted) -> int:
 
 
 def ruled(state: Group, lease: str) -> str:
-    """The rules about who may hold a lease, for people; empty for none."""
+    """Describes for people the rules about who may hold a lease; empty when there are none."""
     channel = state.channels.get(channel_of(lease))
     pin = state.rules.pins.get(lease)
     said = [f"pinned to {pin.member}{' only' if pin.strict else ''}"] if pin else []
@@ -204,7 +208,7 @@ def _elsewhere(channel: Channel, member: Member) -> bool:
 
 
 class _Sieve:
-    """The rules of a group with its members in columns."""
+    """The rules of a group, with its members in columns."""
 
     def __init__(self, state: Group, members: Sequence[str]) -> None:
         self._state = state
@@ -219,13 +223,13 @@ class _Sieve:
         self.special = single | set(state.rules.pins)
 
     def _carried(self, name: str) -> Mask:
-        """Which members a rule means."""
+        """Returns which members a rule means."""
         row: Mask = np.zeros(len(self._members), np.bool_)
         row[[at for at in (index_of(self._members, id) for id in carriers(self._state, name)) if at >= 0]] = True
         return row
 
     def row(self, channel: str, lease: str = "") -> Mask:
-        """Who may hold a lease, or any on a channel that no rule names."""
+        """Returns which members may hold a lease, or any lease on a channel that no rule names."""
         rules, known = self._state.rules, self._state.channels[channel]
         row: Mask = self._open.copy()
         for ban in rules.bans:
@@ -245,7 +249,7 @@ class _Sieve:
 
 
 def contradicts(state: Group, ban: Ban, lease: str, pinned_to: str) -> bool:
-    """Whether a ban and a pin speak of the same lease and member."""
+    """Whether a ban and a pin name the same lease and member."""
     channel = state.channels.get(channel_of(lease))
     same = ban.member == pinned_to or bool({*carriers(state, ban.member)} & {*carriers(state, pinned_to)})
     return same and ban.covers(lease, channel.cluster if channel else "")

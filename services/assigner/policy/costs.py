@@ -1,4 +1,4 @@
-"""What leases cost, in columns: channel after channel, as they were measured. Pure."""
+"""The measured costs of leases in columns, one channel after another. Pure."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Costs(Mapping[str, float]):
-    """Busy seconds per second by lease; what is idle is not in it.
+    """Busy seconds per second by lease; idle leases are not in it.
 
     Attributes:
         blocks: Where each channel's partitions begin in `busy`, and how many there are.
@@ -26,7 +26,7 @@ class Costs(Mapping[str, float]):
     busy: Floats
 
     def of(self, blocks: Sequence[tuple[str, int]]) -> Floats:
-        """The first so many partitions of channels, one channel after the other; idle where nothing was measured."""
+        """Returns the costs of the first partitions of channels, one channel after another; 0 if not measured."""
         parts = [np.zeros(0)]
         for name, size in blocks:
             start, known = self.blocks.get(name, (0, 0))
@@ -37,7 +37,7 @@ class Costs(Mapping[str, float]):
         return result
 
     def without(self, channels: Collection[str]) -> "Costs":
-        """As if some channels were idle."""
+        """Returns the costs as if some channels were idle."""
         return Costs({name: block for name, block in self.blocks.items() if name not in channels}, self.busy)
 
     def __getitem__(self, name: str) -> float:
@@ -60,7 +60,7 @@ class Costs(Mapping[str, float]):
 
 
 def costs_of(costs: Mapping[str, float], blocks: Sequence[tuple[str, int]]) -> Floats:
-    """What all partitions of channels cost, 0 where it is not said; any mapping does, `Costs` is fast."""
+    """Returns the costs of all partitions of channels, 0 if missing; accepts any mapping, `Costs` is fast."""
     if isinstance(costs, Costs):
         return costs.of(blocks)
     names = names_of(tuple(blocks))

@@ -1,4 +1,4 @@
-"""What a member held before its restart goes back to it. Pure.
+"""Returns to a restarted member what it held before. Pure.
 
 A process that ends and comes back under its client id within `HOME_SECONDS` finds its partitions again, as far as it is
 short of its share: so a fleet that is restarted one by one, with loads within their band, moves each partition at most
@@ -15,7 +15,7 @@ from services.assigner.policy.layout import Layout, at_home
 
 
 def homeward(placed: Layout, *, still: bool) -> Layout:
-    """The layout as if members that are back had taken what was theirs, as far as they are short of their share.
+    """Returns the layout as if members that are back had taken back their partitions, up to their share.
 
     Who holds it now gives it only where that makes nothing worse: not to one that would then bear more than the giver
     did, nor its only partition to one that holds any. Else newcomers, and the relieved, would be given it again.
@@ -61,12 +61,12 @@ def homeward(placed: Layout, *, still: bool) -> Layout:
 
 
 def gone(state: Group, member: Member, now_ms: int) -> dict[str, Lease | None]:
-    """The member's leases, which remember whose they were."""
+    """Records in each of the member's leases that it was the member's."""
     return {name: _homed(lease, member.client_id, now_ms) for name, lease in state.held_by(member.id).items()}
 
 
 def given_back(state: Group, event: LeasesReleased, now_ms: int) -> Group:
-    """What a member gives back unasked, because it closes, remembers whose it was."""
+    """Records the former holder of leases that a closing member gives back unasked."""
     if event.reason is not ReleaseReason.RELEASED:
         return state
     homed: dict[str, Lease | None] = {}
@@ -79,7 +79,7 @@ def given_back(state: Group, event: LeasesReleased, now_ms: int) -> Group:
 
 
 def _homed(lease: Lease, home: str, now_ms: int) -> Lease:
-    """Who lost it first keeps the claim: its successors only stood in."""
+    """Keeps the claim with the first member that lost the lease: its successors only stood in."""
     if not home or at_home(lease, now_ms):
         return lease
     return replace(lease, home=home, home_since_ms=now_ms)

@@ -30,7 +30,7 @@ _STRICTLY: Final = 1 - 1e-9  # a move that gains less than rounding does gains n
 
 @dataclass(frozen=True, slots=True)
 class Band:
-    """When a placement is uneven enough to be touched; all relative to the mean load for capacity.
+    """When a placement is uneven enough to be changed; all relative to the mean load for capacity.
 
     Attributes:
         high: Somebody is above mean · (1 + high).
@@ -56,7 +56,7 @@ class Improvement:
     """
 
     def __init__(self, placement: Placement, band: Band, moves_max: int) -> None:
-        """At most so many moves are wanted."""
+        """At most `moves_max` moves are wanted."""
         self.moves: list[LeaseMove] = []
         self._moves_max = moves_max
         self._before = placement
@@ -69,7 +69,7 @@ class Improvement:
         self._steps = iter(()) if self.done else improving_moves(self._planned, live, mean, band.inner)
 
     def step(self, tries: int) -> bool:
-        """Looks for so many moves more. Returns `done`."""
+        """Looks for so many more moves. Returns `done`."""
         for tried, move in enumerate(self._steps, 1):
             if move is not None and len(self.moves) < self._moves_max:
                 self.moves.append(move)
@@ -99,7 +99,10 @@ def improve(placement: Placement, band: Band, moves_max: int, tries_max: int = _
 
 
 def improving_moves(placement: Placement, live: Mask, mean: float, inner: float) -> Iterator[LeaseMove | None]:
-    """Moves as they are made, None for a member that was tried in vain. Whom nothing can relieve is not tried."""
+    """Yields moves as they are made, and None for a member that was tried in vain.
+
+    A member that nothing can relieve is not tried.
+    """
     givers, least = live.copy(), float(placement.inverse[live].min())
     lightest = np.full(len(placement.loads) + 1, np.inf)
     np.minimum.at(lightest, placement.holders + 1, placement.weights)
@@ -127,12 +130,12 @@ def _outside(placement: Placement, live: Mask, mean: float, above: float, below:
 
 
 def _excess(placement: Placement, live: Mask, mean: float) -> float:
-    """Load above the mean: any placement at the mean has to move it."""
+    """Returns the load above the mean, which any placement at the mean must move."""
     return float(np.maximum(placement.loads - mean * placement.capacities, 0.0)[live].sum())
 
 
 def _best_move(placement: Placement, source: int, mean: float) -> LeaseMove | None:
-    """The move from `source` that leaves it and the taker least loaded; None when none helps.
+    """Returns the move from `source` that leaves it and the taker least loaded; None when no move helps.
 
     What does not take it below the mean comes first: a hot partition stays, its neighbours go.
     """

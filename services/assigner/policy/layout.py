@@ -67,7 +67,7 @@ class Layout:
     crowd: Indices = field(default_factory=_none)
 
     def relative(self, holders: Indices) -> Floats:
-        """Each member's load for its capacity over the mean of all, were these the holders."""
+        """Returns each member's load for its capacity over the mean of all, with these holders."""
         held, capacities = holders >= 0, self.measured.capacities
         sums = np.bincount(holders[held], self.measured.weights[held], len(self.members))
         loads = np.divide(sums, capacities, out=np.zeros(len(self.members)), where=capacities > 0)
@@ -79,7 +79,7 @@ class Layout:
 def layout(
     state: Group, members: Sequence[str], loads: Loads, now_ms: int, policy: PlacementPolicy | None = None
 ) -> Layout:
-    """A group as the assignor sees it.
+    """Builds the layout of a group.
 
     Args:
         state: The group.
@@ -114,13 +114,13 @@ def layout(
 
 
 def band_of(policy: PlacementPolicy) -> Band:
-    """When a placement is uneven enough to be touched."""
+    """Returns when a placement counts as uneven enough to be changed."""
     high, low = policy.high or PLACEMENT_BAND_HIGH, policy.low or PLACEMENT_BAND_LOW
     return Band(high, low, min(PLACEMENT_BAND_INNER, high, low))
 
 
 def relieved(placed: Layout) -> Layout:
-    """The layout without what members hold against the rules, so that it is dealt out; no more than may be moved.
+    """Returns the layout without what members hold against the rules, so that it is dealt out, within the budget.
 
     What operators ask for does not wait for what a join has moved: it has a budget of the same size for itself.
     """
@@ -137,7 +137,7 @@ def relieved(placed: Layout) -> Layout:
 
 
 def uncrowded(placed: Layout, crowd: Indices, target: Indices) -> Indices:
-    """The target without moves of crowded partitions that lead to where it is crowded, too: they would never end."""
+    """Returns the target without moves of crowded partitions to crowded hosts: such moves would never end."""
     rules = placed.measured.rules
     if rules is None or not len(crowd):
         return target
@@ -148,18 +148,18 @@ def uncrowded(placed: Layout, crowd: Indices, target: Indices) -> Indices:
 
 
 def at_home(lease: Lease, now_ms: int) -> str:
-    """Whose it was before a restart; empty when nobody's, or when that was long ago."""
+    """Returns whose the lease was before a restart; empty when no member's, or when that was long ago."""
     return lease.home if now_ms - lease.home_since_ms < HOME_SECONDS * 1000 else ""
 
 
 def _wanted(state: Group) -> Blocks:
-    """The channels whose leases are wanted, with their partitions, in a fixed order."""
+    """Returns the channels whose leases are wanted, with their partitions, in a fixed order."""
     wanted = sorted((channel.id, name) for name, channel in group_channels.wanted(state).items())
     return [(name, state.channels[name].partitions) for _, name in wanted]
 
 
 def _columns(state: Group, members: Sequence[str]) -> Indices:
-    """By a holder's number, its index among these members, or -1; the last element is for nobody."""
+    """Returns by a holder's number its index among these members, or -1; the last element is for no holder."""
     numbers = state.lease_columns.numbers(members)
     result = np.full(len(state.lease_columns.members.names) + 1, -1, np.int64)
     result[numbers] = np.arange(len(numbers))
@@ -168,7 +168,7 @@ def _columns(state: Group, members: Sequence[str]) -> Indices:
 
 
 def _homes(state: Group, members: Sequence[str], blocks: Blocks, now_ms: int) -> Indices:
-    """As `Layout.homes`: nobody's where several call themselves the same, for nobody knows which is which."""
+    """Returns the array of `Layout.homes`; -1 if several members have the same name."""
     clients = state.lease_columns.clients.names
     recent, whose = state.lease_columns.homes(blocks, now_ms - round(HOME_SECONDS * 1000))
     homes = np.full(sum(size for _, size in blocks), -1, np.int64)
@@ -187,14 +187,14 @@ def _homes(state: Group, members: Sequence[str], blocks: Blocks, now_ms: int) ->
 
 
 def _newcomers(state: Group, members: Sequence[str], now_ms: int) -> int:
-    """Who joined within the minute whose moves are counted: each may be filled in it, however many come at once."""
+    """Returns members that joined within the minute whose moves are counted; each may be filled within it."""
     everybody = state.member_columns
     joined_at_ms = everybody.joined_at_ms[everybody.positions(members)]
     return int(np.count_nonzero(now_ms - joined_at_ms < 1000 * MOVES_COUNTED_SECONDS))
 
 
 def _capacities(state: Group, members: Sequence[str], now_ms: int, *, warming: bool) -> Floats:
-    """What each bears, nothing while it is drained; a newcomer gets a part that grows, where partitions cost unlike."""
+    """Returns each member's capacity, 0 while it is drained; a newcomer's grows if partitions cost differently."""
     everybody = state.member_columns
     at = everybody.positions(members)
     capacities: Floats = borne(state)[at]

@@ -1,4 +1,4 @@
-"""Names of the leases of many channels, made only where one is asked for. Pure."""
+"""Names of the leases of many channels, made only when one is asked for. Pure."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -28,11 +28,11 @@ class LeaseNames:
     partitions: Indices
 
     def at(self, positions: Indices) -> "LeaseNames":
-        """Those at ascending positions."""
+        """Returns the names at ascending positions."""
         return LeaseNames(self.channels, self.of_channel[positions], self.partitions[positions])
 
     def find(self, name: str) -> int:
-        """The position of a lease; -1 when it is none of these."""
+        """Returns the position of a lease; -1 when it is none of these."""
         channel, partition = split(name)
         if partition < 0 or channel not in self.channels:
             return -1
@@ -53,7 +53,7 @@ class LeaseNames:
 
 @lru_cache(maxsize=_REMEMBERED)
 def names_of(blocks: tuple[tuple[str, int], ...]) -> LeaseNames:
-    """All partitions of channels; (name, partitions) each."""
+    """Makes the names of all partitions of channels, given as (name, partitions)."""
     sizes = np.array([size for _, size in blocks], np.int64)
     starts = np.cumsum(sizes) - sizes
     of_channel = np.repeat(np.arange(len(blocks)), sizes)

@@ -1,4 +1,4 @@
-"""What a term as leader has measured of one group: what each lease costs, and how much was moved lately. Pure.
+"""A leader's measurements of one group during its term: the cost of each lease, and how much was moved lately. Pure.
 
 It is a leader's memory and nothing more: the next one begins anew, and moves nothing by load until it has measured for
 `LOAD_SETTLE_SECONDS`, so that a leader change moves no partition. A cost is smoothed (an exponential average, so a
@@ -39,7 +39,7 @@ _INTERVAL_SECONDS: Final = (0.05, 10.0)  # between two heartbeats, as far as rat
 
 
 class Sample(NamedTuple):
-    """What a member said of a lease in a heartbeat, since the one before."""
+    """A member's measurement of a lease since its last heartbeat."""
 
     lease: str
     records: int
@@ -61,17 +61,20 @@ class Cost(NamedTuple):
 
 
 class GroupLoads:
-    """Costs of a group's leases. Holds no more than the group has partitions and members, twice over."""
+    """The measured costs of a group's leases; bounded by twice the group's partitions and members."""
 
     def __init__(self, now: float) -> None:
-        """`now` in seconds on a clock that never falls, as everywhere here."""
+        """Begins at `now`, in seconds on a clock that never falls."""
         self._measures_since = now
         self._heard: dict[str, float] = {}
         self._costs = _Measures()
         self._moved: deque[tuple[float, int, int]] = deque()
 
     def heard(self, state: Group, member: str, now: float, samples: Iterable[Sample]) -> None:
-        """A heartbeat came. Its first only begins the interval; leases that are not the member's are passed over."""
+        """Takes a heartbeat's samples.
+
+        A member's first heartbeat only begins the interval; leases not its own are ignored.
+        """
         before = self._heard.get(member)
         self._heard[member] = now
         if before is None:
@@ -92,24 +95,24 @@ class GroupLoads:
                 self._costs.write(at, _smoothed(known, _rate(sample, seconds), now))
 
     def moved(self, partitions: int, now: float, ruled: int = 0) -> None:
-        """So many partitions were asked back, some of them because of rules."""
+        """Notes how many partitions were asked back, and how many of them because of rules."""
         if partitions:
             self._moved.append((now, partitions, ruled))
             self._measures_since = now
 
     def settled(self, now: float) -> bool:
-        """Whether it was measured for long enough, since the term began and since anything moved, to move more."""
+        """Whether the leader has measured for long enough to move more: since its term began and the last move."""
         return now - self._measures_since >= LOAD_SETTLE_SECONDS
 
     def taken(self, state: Group, now: float) -> Loads:
-        """What a balance step goes by; forgets leases that are no more."""
+        """Returns the measurements for a balance step; forgets leases that are gone."""
         self.recovered(now)
         self._costs.keep(state)
         moved = sum(partitions for _, partitions, _ in self._moved)
         return Loads(self._costs.peaks(now), self.settled(now), moved, sum(ruled for _, _, ruled in self._moved))
 
     def recovered(self, now: float) -> bool:
-        """Whether moves were made so long ago, since this was last asked, that as many may be made again."""
+        """Whether the budget of moves has recovered since this was last asked."""
         before = len(self._moved)
         while self._moved and now - self._moved[0][0] >= MOVES_COUNTED_SECONDS:
             self._moved.popleft()
@@ -151,7 +154,7 @@ class _Measures:
         self._smooth, self._peaks, self._since, self._at = array("d"), array("d"), array("d"), array("d")
 
     def place(self, state: Group, lease: str) -> int:
-        """The row of a lease that exists; makes room for its channel where need be."""
+        """Returns the row of a lease that exists; makes room for its channel if necessary."""
         channel, partition = split(lease)
         start, size = self._blocks.get(channel, (0, 0))
         if partition >= size:
@@ -159,7 +162,7 @@ class _Measures:
         return start + partition
 
     def _grow(self, channel: str, size: int) -> tuple[int, int]:
-        """A block at the end; what its channel had moves there."""
+        """Adds a block at the end, and moves a channel's measurements there."""
         before, known = self._blocks.get(channel, (0, 0))
         start = len(self._members)
         more = size - known
@@ -170,16 +173,16 @@ class _Measures:
         return start, size
 
     def read(self, row: int) -> Cost | None:
-        """What was measured; None for nothing."""
+        """Returns a lease's measurement; None if there is none."""
         member = self._members[row]
         return Cost(self._smooth[row], self._peaks[row], member, self._since[row], self._at[row]) if member else None
 
     def write(self, row: int, cost: Cost) -> None:
-        """What is known from now on."""
+        """Sets a lease's measurement."""
         self._smooth[row], self._peaks[row], self._members[row], self._since[row], self._at[row] = cost
 
     def keep(self, state: Group) -> None:
-        """Forgets channels that have gone."""
+        """Forgets channels that are gone."""
         gone = [name for name in self._blocks if name not in state.channels or state.channels[name].closed]
         for name in gone:
             del self._blocks[name]
@@ -195,7 +198,7 @@ class _Measures:
                     column.extend(before[start : start + size])
 
     def peaks(self, now: float) -> Costs:
-        """What each costs now: what was not named for longer than heartbeats are apart was idle since."""
+        """Returns the present cost of each lease; one that was not named for longer than a heartbeat was idle since."""
         smooth, peaks, since, at = (np.array(column) for column in (self._smooth, self._peaks, self._since, self._at))
         silent = np.flatnonzero((at < now - _SILENCE_SECONDS) & (np.maximum(smooth, peaks) > LOAD_FLOOR))
         if not len(silent):
@@ -209,13 +212,13 @@ class _Measures:
 
 
 def _rate(sample: Sample, seconds: float) -> float:
-    """Busy seconds per second; records that were not timed cost what records cost at least. Hostile numbers are cut."""
+    """Returns busy seconds per second; untimed records cost a minimum, and hostile numbers are cut."""
     nominal = max(sample.records, 0) * LOAD_NOMINAL_RECORD_SECONDS + max(sample.bytes, 0) * LOAD_NOMINAL_BYTE_SECONDS
     return min(max(sample.busy_micros / 1e6, nominal) / seconds, LOAD_BUSY_PER_SECOND_MAX)
 
 
 def _smoothed(known: Cost, rate: float, now: float) -> Cost:
-    """The cost after a time of this rate."""
+    """Returns the smoothed cost after a time at this rate."""
     seconds = now - known.at
     if seconds <= 0:
         return known
@@ -226,5 +229,5 @@ def _smoothed(known: Cost, rate: float, now: float) -> Cost:
 
 
 def _peak(cost: Cost, now: float) -> float:
-    """What it costs now: not named for longer than heartbeats are apart means idle."""
+    """Returns the present cost; a lease not named for longer than heartbeats are apart is idle."""
     return _smoothed(cost, 0.0, now - _SILENCE_SECONDS).peak

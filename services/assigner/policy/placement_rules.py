@@ -1,4 +1,7 @@
-"""Rules that a placement keeps to whatever the load: who may hold what, and what is kept apart on hosts. Pure."""
+"""Rules that a placement keeps whatever the load: which members may hold a partition, and what hosts keep apart.
+
+Pure.
+"""
 
 from dataclasses import dataclass
 
@@ -9,7 +12,7 @@ from services.assigner.policy.arrays import Indices, Mask
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rules:
-    """What may not be, whatever the load.
+    """What a placement must not do, whatever the load.
 
     Attributes:
         kinds: Per partition, the row of `allowed` it stands under; shape (P,).
@@ -29,10 +32,10 @@ class Rules:
 
 
 class HostRoom:
-    """How many partitions of each set each host holds, and how many more it may; `hosts` are the members'."""
+    """How many partitions of each set each host holds, and has room for; `hosts` are the members' hosts."""
 
     def __init__(self, rules: Rules, holders: Indices, members: int) -> None:
-        """As of now; -1 holds for nobody."""
+        """Begins with the present holders; -1 means none."""
         self._sets = np.full(len(holders), -1) if rules.apart is None else rules.apart
         self._hosts = np.arange(members) if rules.hosts is None else rules.hosts
         self.hosts: list[int] = self._hosts.tolist()
@@ -43,18 +46,18 @@ class HostRoom:
         self.change(held, holders[held], 1)
 
     def change(self, partitions: Indices, members: Indices, by: int) -> None:
-        """Members got partitions, or lost them."""
+        """Counts partitions that members got or lost."""
         sets = self._sets[partitions]
         counted = sets >= 0
         np.add.at(self._counts, (sets[counted], self._hosts[members[counted]]), by)
 
     def left(self, number: int) -> list[int]:
-        """Per host, how many more of a set it has room for."""
+        """Returns by host how many more of a set it has room for."""
         room: list[int] = (self._room[number] - self._counts[number]).tolist()
         return room
 
     def may_join(self, partitions: Indices, holders: Indices, member: int) -> Mask:
-        """Which partitions a member's host has room for; what is on that host already takes none."""
+        """Returns which partitions fit on a member's host; those on that host already take no room."""
         sets, host = self._sets[partitions], self._hosts[member]
         here = (holders >= 0) & (self._hosts[holders] == host)
         may: Mask = (sets < 0) | here | (self._counts[sets, host] < self._room[sets])

@@ -14,7 +14,7 @@ from services.assigner.peers import RegistryFollower
 
 
 def streams_deleted(group: str, streams: Sequence[str]) -> NotFound:
-    """The error for members of a group none of whose streams exists any more."""
+    """Returns the error for members of a group whose streams are all deleted."""
     named = ", ".join(streams)
     many = len(streams) > 1
     return NotFound(
@@ -37,7 +37,7 @@ class DeletedStreams:
         present: Callable[[], bool],
         end_members: Callable[[NotFound], None],
     ) -> None:
-        """`present` tells whether any member is connected, `end_members` ends the streams of all that are."""
+        """`present` says whether any member is connected; `end_members` ends the streams of all that are."""
         self._replica = replica
         self._registry = registry
         self._state = state
@@ -46,14 +46,14 @@ class DeletedStreams:
         self._asking: Task | None = None
 
     def look(self) -> None:
-        """Asks the registry where all channels of the group's streams are gone or about to be, and members wait."""
+        """Asks the registry if all channels of the group's streams are gone or about to go, and members wait."""
         spec = self._state().spec
         if self._asking is None and spec is not None and self._present() and self._registry.suspects(spec.streams):
             asking = self._ask(spec.streams)
             self._asking = self._replica.host.tasks.spawn(asking, f"streams of {self._state().name}")
 
     def stop(self) -> None:
-        """Ends what was started here."""
+        """Ends the tasks that were started here."""
         if self._asking is not None:
             self._asking.cancel()
 

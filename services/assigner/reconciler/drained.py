@@ -1,4 +1,4 @@
-"""How far a group has read drained channels, as their clusters tell: when it is finished, and what it left unread."""
+"""A group's progress in drained channels, from their clusters: when it has finished, and what it left unread."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -18,7 +18,7 @@ from services.assigner.peers import RegistryFollower
 
 
 class DrainedReads:
-    """Looks at the progress of one group in the drained channels it reads, until it has done everything in them."""
+    """Checks one group's progress in its drained channels until it has done everything in them."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class DrainedReads:
         self._again = asyncio.Event()
 
     def look(self) -> None:
-        """Called after each decision: starts looking where a drained channel is read, at once where one is new."""
+        """Starts checking after a decision if a drained channel is read; at once if one is new."""
         if not _due(self._state()):
             return
         self._again.set()
@@ -48,7 +48,7 @@ class DrainedReads:
             self._task = self._replica.host.tasks.spawn(self._run(), f"drained channels of {self._name}")
 
     def stop(self) -> None:
-        """Ends looking."""
+        """Stops checking."""
         if self._task is not None:
             self._task.cancel()
 
@@ -67,7 +67,7 @@ class DrainedReads:
             self._task = None
 
     async def _wait(self, known: frozenset[str]) -> None:
-        """Until the next look: soon while members read, or once another channel is read."""
+        """Waits until the next check: soon while members read, or once another channel is read."""
         clock = self._replica.host.clock
         until = clock.elapsed() + READING_IDLE_LOOK_SECONDS
         while clock.elapsed() < until:
@@ -99,7 +99,7 @@ class DrainedReads:
 
 
 async def unread_ranges(kafka: Kafka, place: ClusterPlace, group: str, channel: Channel) -> OffsetRanges:
-    """Ranges of a channel that the group has not done. Raises `BraidError` if the cluster does not answer."""
+    """Returns ranges of a channel that the group has not done. Raises `BraidError` if the cluster does not answer."""
     connected = kafka.cluster(place.bootstrap, place.security_profile)
     admin, offsets = connected.admin(), connected.offsets()
     try:
@@ -119,7 +119,7 @@ async def unread_ranges(kafka: Kafka, place: ClusterPlace, group: str, channel: 
 
 
 def _bounded(ranges: Sequence[OffsetRange]) -> OffsetRanges:
-    """No more ranges than an event holds: the last of a partition then reach to its end, over what was done there."""
+    """Returns at most as many ranges as an event holds; a partition's last range then reaches to the log's end."""
     if len(ranges) <= UNREAD_RANGES_MAX:
         return tuple(ranges)
     widest: dict[int, OffsetRange] = {}
@@ -130,7 +130,7 @@ def _bounded(ranges: Sequence[OffsetRange]) -> OffsetRanges:
 
 
 def _due(state: Group) -> Mapping[str, Channel]:
-    """Channels whose turn it is to be read, and in which the group's start stands."""
+    """Returns channels whose turn it is to be read, and in which the group's start is committed."""
     return {name: each for name, each in group_channels.wanted(state).items() if each.reading and not each.ending}
 
 

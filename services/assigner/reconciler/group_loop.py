@@ -56,7 +56,7 @@ GROUPS: Kind[Group, Command, Event] = Kind("group", GroupDecider(), GroupCodec()
 
 
 class GroupKeeper:
-    """Decides for one group what its members' liveness, the registry and its deadlines ask for."""
+    """Decides for one group what its members' connections, the registry and its deadlines ask for."""
 
     def __init__(
         self,
@@ -102,47 +102,47 @@ class GroupKeeper:
     # --- signals
 
     def poke(self, cause: str) -> None:
-        """Something changed: look again."""
+        """Runs the loop once more, because something changed."""
         self._causes[cause] = None
         self._signal.set()
 
     def remove(self, member: str, reason: GoneReason, cause: str) -> None:
-        """The member is gone."""
+        """Removes a member that is gone."""
         self._removals.setdefault(member, RemoveMember(member, reason))
         self.poke(cause)
 
     async def spare(self, member: str) -> None:
-        """The member is back: forgets its removal, or waits until the decision that contains it is made."""
+        """Drops the removal of a member that is back, or waits until the decision that contains it is made."""
         while member in self._removing:
             self._decided.clear()
             await self._decided.wait()
         self.keep(member)
 
     def keep(self, member: str) -> None:
-        """The member is here: forgets its removal, unless the decision that contains it is made all the same."""
+        """Drops the removal of a member that is here, unless the decision that contains it is made already."""
         self._removals.pop(member, None)
         self._removing.pop(member, None)  # not to be tried again, should its append fail
 
     def release(self, member: str, releases: tuple[Release, ...]) -> None:
-        """The member gives leases back."""
+        """Frees leases that a member gives back."""
         self._commands.append(ReleaseLeases(member, releases))
         self.poke(f"given back by {member}")
 
     def measured(self, member: str, samples: Iterable[Sample]) -> None:
-        """A heartbeat said what the member's leases cost."""
+        """Takes a heartbeat's measurements of a member's leases."""
         self._loads.heard(self._state(), member, self._replica.host.clock.elapsed(), samples)
 
     def loads(self) -> Loads:
-        """What was measured, as a decision goes by it."""
+        """The measurements, as a decision uses them."""
         return self._loads.taken(self._state(), self._replica.host.clock.elapsed())
 
     @property
     def trial(self) -> Trial | None:
-        """What looks at the group's shadow policy came to; None while there is none, or none was made."""
+        """The result of the looks at the group's shadow policy; None without one, or before the first look."""
         return self._shadow.trial
 
     def look(self) -> None:
-        """Decides when loads have become uneven, or when what rules ask for may go on."""
+        """Decides if loads have become uneven, or if moves that rules ask for may continue."""
         self._shadow.look()
         state, now = self._state(), self._replica.host.clock.elapsed()
         if self._loads.uneven(state, now):
@@ -151,31 +151,31 @@ class GroupKeeper:
             self.poke("the minute's moves are over")
 
     def take(self, lease: str, epoch: int) -> None:
-        """The holder let its revoke deadline pass."""
+        """Takes a lease whose holder let its revoke deadline pass."""
         self._commands.append(TakeOverdue(((lease, epoch),)))
         self.poke(f"revoke of {lease} overdue")
 
     def refused(self, cluster: str, generation: Generation) -> bool:
-        """A member's commit was refused. Returns whether there is something newer to lend it."""
+        """Notes that a member's commit was refused. Returns whether there is something newer to lend it."""
         return self._generations.refused(cluster, generation)
 
     def stopped(self, member: str, lanes: Mapping[str, str]) -> None:
-        """A member told all lanes it has stopped with."""
+        """Takes a member's report of all its stopped lanes."""
         if lanes or stopped_lanes.of_member(self._state(), member):
             self._ask(ReportStops(member, tuple(sorted(lanes.items()))), f"told by {member}")
 
     def divided(self, member: str, told: Sequence[ToldSplit]) -> None:
-        """A member told all leases it has split."""
+        """Takes a member's report of all its split leases."""
         if told or backlog_splits.of_member(self._state(), member):
             self._ask(ReportSplits(member, tuple(told)), f"told by {member}")
 
     def found(self, member: str, told: Sequence[ProgressDoubted]) -> None:
-        """A member told what it could not believe of committed progress."""
+        """Takes a member's findings about committed progress."""
         if told:
             self._ask(ReportDoubts(member, tuple(told)), f"told by {member}")
 
     def look_at_idle(self, look: LookAtIdle) -> None:
-        """The group may have been waited for for too long."""
+        """Checks whether the group was waited for too long."""
         self._ask(look, "idle")
 
     def _ask(self, command: Command, cause: str) -> None:
@@ -198,7 +198,7 @@ class GroupKeeper:
                 self._drained.look()
                 self._deleted.look()
                 backoff.reset()
-                await self._replica.host.clock.sleep(0)  # what was begun goes on its way before the next decision
+                await self._replica.host.clock.sleep(0)  # pushes that were begun are sent before the next decision
             except (NotLeader, CorruptHistory):
                 return
             except BraidError as error:  # whatever it is, the other groups go on
@@ -207,7 +207,7 @@ class GroupKeeper:
                 self._signal.set()
 
     def stop(self) -> None:
-        """Ends what was started here."""
+        """Ends the tasks that were started here."""
         for task in self._starts.values():
             task.cancel()
         self._generations.stop()
@@ -241,7 +241,7 @@ class GroupKeeper:
             self._signal.set()  # until a step finds nothing to do
 
     async def _execute(self, command: Command, cause: str) -> bool:
-        """Returns whether anything was decided."""
+        """Executes a command; returns whether anything was decided."""
         outcome = await self._replica.aggregates.execute(
             GROUPS, self._name, command, actor=self._replica.instance, cause=cause
         )
@@ -253,7 +253,7 @@ class GroupKeeper:
         return bool(outcome.events)
 
     async def _execute_now(self, command: Command, cause: str) -> bool:
-        """A command and the balance step that follows from it, beside the loop."""
+        """Executes a command and the balance step that follows from it, outside the loop."""
         return await self._execute(Together((command, self._balance())), cause)
 
     def _balance(self) -> Balance:
@@ -344,7 +344,7 @@ def _observations(spec: GroupSpec | None, view: RegistryView | None) -> list[Com
 
 
 def _text(causes: Mapping[str, None]) -> str:
-    """The causes of a decision, for its events; the first three name themselves."""
+    """Joins the causes of a decision for its events; at most three are named."""
     named = list(causes)[:3]
     more = [f"{len(causes) - 3} more"] if len(causes) > 3 else []
     return "; ".join(named + more)

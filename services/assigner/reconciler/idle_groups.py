@@ -1,4 +1,4 @@
-"""Looks at groups without members: records that they are waited for, and has them judged by how long they were."""
+"""Checks groups without members: records that drains wait for them, and judges how long that was."""
 
 from collections.abc import Callable, Mapping
 
@@ -13,7 +13,7 @@ from services.assigner.reconciler.group_loop import GROUPS, GroupKeeper
 
 
 def measured(replica: Replica, state: Group, whole_ms: int) -> IdleWait:
-    """How long drains have waited for a group, as this replica knows."""
+    """Returns how long drains have waited for a group, as this replica knows."""
     name, since_ms = state.name, state.idle_since_ms
     waited_ms = replica.waits.waited_ms(wait_name(name), since_ms)
     alerted_ms = replica.waits.waited_ms(alert_name(name), since_ms) if state.idle_alerted else 0
@@ -21,7 +21,7 @@ def measured(replica: Replica, state: Group, whole_ms: int) -> IdleWait:
 
 
 class IdleWatch:
-    """A term's looks at idle groups. While clocks disagree everybody is waited for."""
+    """A term's checks of idle groups. While clocks disagree no group expires."""
 
     def __init__(
         self, replica: Replica, metrics: AssignerMetrics, whole_ms: int, keeper: Callable[[str], GroupKeeper]
@@ -33,12 +33,12 @@ class IdleWatch:
         self._looking: Task | None = None
 
     def look(self) -> None:
-        """Looks once, unless a look is under way."""
+        """Starts a check, unless one is under way."""
         if self._looking is None:
             self._looking = self._replica.host.tasks.spawn(self._look(), "idle groups")
 
     def stop(self) -> None:
-        """Ends a look that is under way."""
+        """Ends a check that is under way."""
         if self._looking is not None:
             self._looking.cancel()
 

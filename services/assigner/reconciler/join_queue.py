@@ -1,6 +1,6 @@
-"""Joins of members, decided together: whoever of a group waits when a decision begins is in it, up to a bound.
+"""Joins of members that are decided together: every member of a group that waits when a decision begins, up to a bound.
 
-So where thousands join at once, one append serves a hundred of them; who comes alone is decided at once, and alone.
+If thousands join at once, one append serves a hundred of them. A member that comes alone is decided at once.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ class _Waiting(NamedTuple):
 
 
 class JoinQueue:
-    """Who waits for its join to be decided, by group."""
+    """Members that wait for their join to be decided, by group."""
 
     def __init__(self, replica: Replica) -> None:
         self._replica = replica
@@ -33,7 +33,7 @@ class JoinQueue:
         return sum(len(queue) for queue in self._queues.values())
 
     def enter(self, group: str, asked: Asked[Command], gone: Callable[[], bool]) -> "asyncio.Future[None]":
-        """Lines up a join; to be cancelled by who does not wait for it any more.
+        """Queues a join; a caller that stops waiting cancels the future.
 
         Args:
             group: The group's name.
@@ -78,7 +78,7 @@ class JoinQueue:
 
 
 def _first(queue: deque[_Waiting]) -> list[_Waiting]:
-    """Takes as many as are decided together, without those who do not wait any more."""
+    """Takes as many joins as are decided together, without those that no caller waits for any more."""
     some: list[_Waiting] = []
     while queue and len(some) < JOINS_AT_ONCE:
         each = queue.popleft()

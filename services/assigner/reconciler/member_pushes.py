@@ -1,6 +1,6 @@
-"""Hands members' streams what was decided, and pushes it: to few at once, for the event loop has more to do.
+"""Hands decisions to members' streams and pushes them, a few streams at once, so that other tasks get their turn.
 
-Only grants, revokes and the like pass here. Who is connected, and until when, is the term's.
+Only grants, revokes and the like pass here. The term knows which members are connected, and until when.
 """
 
 from collections.abc import Iterable
@@ -24,10 +24,10 @@ from services.assigner.reconciler.group_loop import GROUPS
 
 
 class MemberPushes:
-    """The deltas of one term, on their way to its streams."""
+    """The changes of one term on their way to its streams."""
 
     def __init__(self, replica: Replica, streams: MemberStreams) -> None:
-        """`streams` are the term's, and only read here."""
+        """`streams` belong to the term; they are only read here."""
         self._replica = replica
         self._streams = streams
         self._unflushed: dict[MemberStream, None] = {}
@@ -39,7 +39,7 @@ class MemberPushes:
             self._flushing.cancel()
 
     def tell(self, group: str, event: object) -> dict[MemberKey, MemberStream]:
-        """Hands an event to the streams it concerns; returns those that are to be flushed for it."""
+        """Hands an event to the streams it concerns; returns the streams to flush."""
         match event:
             case LeasesGranted(grants):
                 return self._share(group, grants, None, "")
@@ -59,7 +59,7 @@ class MemberPushes:
     def _share(
         self, group: str, leases: Iterable[LeaseGrant], deadline_seconds: float | None, reason: str
     ) -> dict[MemberKey, MemberStream]:
-        """Hands each member's stream its part; a grant when no deadline is given."""
+        """Hands each member's stream its part: a grant without a deadline, else a revoke."""
         parts: dict[MemberKey, list[LeaseGrant]] = {}
         for lease in leases:
             parts.setdefault(MemberKey(group, lease.member), []).append(lease)
@@ -72,7 +72,7 @@ class MemberPushes:
         return told
 
     def _ask_to_split(self, group: str, lease: str) -> None:
-        """Tells the holder, if it is still the one that is meant."""
+        """Asks the holder to split its lease, if it is still the one that was meant."""
         state = self._replica.aggregates.state(GROUPS, group)
         held, split = state.leases.get(lease), state.splits.get(lease)
         if held is None or split is None or held.epoch != split.epoch:
@@ -81,16 +81,16 @@ class MemberPushes:
             stream.split(split)
 
     def _lend(self, group: str, cluster: str) -> dict[MemberKey, MemberStream]:
-        """Survivors are told, and nobody waits for them."""
+        """Lends a new generation to the remaining members, and waits for none of them."""
         told = {stream.key: stream for stream in self._streams.of(group)}
         for stream in told.values():
             stream.lent(cluster)
         return told
 
     def flush(self, streams: Iterable[MemberStream]) -> None:
-        """Pushes what they were told: to so many at once, to others in turns of their own, for the loop has more to do.
+        """Pushes to streams: to a few at once, to the others in later turns of the event loop.
 
-        What a stream is told later than it could be is what holds then.
+        A stream that is flushed late gets what holds at that moment.
         """
         left = iter(streams)
         for stream in islice(left, FLUSHES_AT_ONCE):

@@ -1,7 +1,7 @@
-"""Ends one group's memberships while this replica leads, once the group is fenced no more; `unfencing` says why so.
+"""Ends one group's memberships while this replica leads, once the group is no longer fenced; `unfencing` says why.
 
-Every step is repeated until its cluster answers, from the last event on; a cluster that is away has its turn when it
-returns, and nothing is granted there before.
+Every step is repeated from the last event until its cluster answers. A cluster that is away follows when it returns,
+and nothing is granted there before.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -24,7 +24,7 @@ from services.assigner.reconciler.memberships import Memberships
 
 
 class MembershipEnder:
-    """Gives one group its plain commits back."""
+    """Ends the memberships of one group, so that its commits are plain again."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class MembershipEnder:
         state: Callable[[], Group],
         execute: Callable[[Command, str], Awaitable[bool]],
     ) -> None:
-        """`execute` decides a command now, and balances."""
+        """`execute` decides a command at once, and balances."""
         self._replica = replica
         self._kafka = kafka
         self._registry = registry
@@ -48,19 +48,19 @@ class MembershipEnder:
         self._tasks: dict[str, Task] = {}
 
     def look(self) -> None:
-        """Begins what the state wants."""
+        """Starts what the state asks for."""
         for cluster in unfencing.ending(self._state()):
             if cluster not in self._tasks:
                 task = self._replica.host.tasks.spawn(self._end(cluster), f"{self._name} leaves {cluster}")
                 self._tasks[cluster] = task
 
     def stop(self) -> None:
-        """Ends what was started here."""
+        """Ends the tasks that were started here."""
         for task in self._tasks.values():
             task.cancel()
 
     async def _end(self, cluster: str) -> None:
-        """Tries until nothing is left to do."""
+        """Tries until no step is left."""
         backoff = Backoff(self._replica.host)
         try:
             while cluster in unfencing.ending(self._state()):
@@ -90,7 +90,7 @@ class MembershipEnder:
             await offsets.close()
 
     async def _set_aside(self, cluster: str, offsets: KafkaOffsets) -> None:
-        """Copies the progress; what an attempt of before has left is worth nothing."""
+        """Copies the progress to another name; the copy of an earlier attempt is replaced."""
         aside = unfencing.aside_name(self._name)
         progress = await offsets.committed(self._name, None)
         self._replica.require_leader()
@@ -99,7 +99,7 @@ class MembershipEnder:
         await self._execute(RecordAside(cluster), f"progress on {cluster} is set aside")
 
     async def _write_back(self, cluster: str, place: ClusterPlace, offsets: KafkaOffsets) -> None:
-        """The group goes, with what Kafka would expire by, and comes again with its progress."""
+        """Deletes the group, with Kafka's record of its last member, and writes its progress back."""
         aside = unfencing.aside_name(self._name)
         progress = await offsets.committed(aside, None)
         self._replica.require_leader()
@@ -111,7 +111,7 @@ class MembershipEnder:
         await offsets.delete_group(aside)
 
     async def _copy(self, offsets: KafkaOffsets, progress: Mapping[TopicPartition, Committed], group: str) -> None:
-        """Commits it under a name, and reads it back."""
+        """Commits progress under a name, and reads it back."""
         listed = list(progress.items())
         for at in range(0, len(listed), COMMITS_COPIED_AT_ONCE):
             self._replica.require_leader()

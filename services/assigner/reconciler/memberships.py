@@ -1,9 +1,9 @@
-"""One group's memberships on clusters while this replica leads: joins what `generations` wants, and keeps it alive.
+"""One group's memberships on clusters while this replica leads: joins as `generations` asks, and keeps them alive.
 
-Order: the intent is appended (with the member id), the cluster is asked, its answer is appended and lent. A leader
-killed or stopped anywhere in between leaves an intent, and the next one joins with the same member id. One that was
-only stopped, and joins late, makes a generation nobody is lent: members' commits are refused, they say so, and whoever
-leads by then makes the next one.
+The order: append the intent with the member id, ask the cluster, append its answer and lend it. A leader that is killed
+or stopped in between leaves an intent, and the next leader joins with the same member id. A leader that was only paused
+and joins late makes a generation that no member is lent. Members' commits are then refused, they report it, and the
+present leader makes the next generation.
 """
 
 import asyncio
@@ -46,14 +46,14 @@ class Memberships:
         self._open: dict[tuple[str, str], KafkaMembership] = {}
 
     def of(self, place: ClusterPlace) -> KafkaMembership:
-        """The client for a cluster. Raises `Invalid` for an unknown security profile."""
+        """Returns the client for a cluster. Raises `Invalid` for an unknown security profile."""
         key = (place.bootstrap, place.security_profile)
         if key not in self._open:
             self._open[key] = self._kafka.cluster(*key).membership()
         return self._open[key]
 
     async def check_vacant(self, group: str, places: Iterable[ClusterPlace]) -> None:
-        """Asks the clusters, for a moment, whether others use a group's name; who does not answer is asked again later.
+        """Asks clusters briefly whether others use a group's name; a cluster that does not answer is asked later.
 
         Raises:
             GroupOccupied: other Kafka consumers use it.
@@ -66,7 +66,7 @@ class Memberships:
                 await self.of(place).check_vacant(group)
 
     async def leave(self, group: str, member_id: str, place: ClusterPlace) -> None:
-        """Ends a membership that nobody needs any more; one that cannot be reached ends with its session."""
+        """Ends a membership that is no longer needed; one that cannot be reached ends with its session."""
         with contextlib.suppress(ClusterUnavailable):
             await self.of(place).leave(group, member_id)
 
@@ -92,8 +92,9 @@ class GenerationKeeper:
         ask: Callable[[Command, str], None],
         reached: Callable[[str], bool],
     ) -> None:
-        """`execute` decides a command now, and balances; `ask` with the next decision. `reached` tells whether members
-        that hold leases on a cluster reach it.
+        """`execute` decides a command at once, and balances; `ask` adds it to the next decision.
+
+        `reached` says whether members that hold leases on a cluster reach it.
         """
         self._replica = replica
         self._registry = registry
@@ -108,7 +109,7 @@ class GenerationKeeper:
         self._refused: dict[str, tuple[Generation, float]] = {}
 
     def look(self) -> None:
-        """Begins what the state wants."""
+        """Starts what the state asks for."""
         state, spawn = self._state(), self._replica.host.tasks.spawn
         for cluster in generations.wanting(state):
             if cluster not in self._bumps:
@@ -117,7 +118,10 @@ class GenerationKeeper:
             self._renewing = spawn(self._renew(), f"memberships of {self._name}")
 
     def refused(self, cluster: str, generation: Generation) -> bool:
-        """A member's commit was refused. Returns whether something newer is there to lend; else it will be made."""
+        """Notes that a member's commit was refused.
+
+        Returns whether a newer generation can be lent; if not, one is made.
+        """
         lent, now = generations.lent(self._state(), cluster), self._replica.host.clock.elapsed()
         known, asked_at = self._refused.get(cluster, (None, float("-inf")))
         if lent == generation != known and now - asked_at >= REFUSAL_SECONDS:
@@ -129,14 +133,14 @@ class GenerationKeeper:
         return lent not in (None, generation)
 
     def stop(self) -> None:
-        """Ends what was started here."""
+        """Ends the tasks that were started here."""
         for task in [*self._bumps.values(), *([self._renewing] if self._renewing else [])]:
             task.cancel()
 
     # --- bumps
 
     async def _bump(self, cluster: str) -> None:
-        """Tries until nothing is wanted any more."""
+        """Bumps until no newer generation is needed."""
         clock, backoff = self._replica.host.clock, Backoff(self._replica.host)
         started = clock.elapsed()
         try:
@@ -149,7 +153,7 @@ class GenerationKeeper:
             self._bumps.pop(cluster, None)
 
     async def _attempt(self, cluster: str, seconds: float) -> bool:
-        """Returns whether the next attempt, if one is needed, may come at once."""
+        """Makes one attempt; returns whether the next one, if needed, may come at once."""
         try:
             return await self._join(cluster)
         except (NotLeader, CorruptHistory):
@@ -187,7 +191,7 @@ class GenerationKeeper:
         return await membership.join(self._name, member_id)
 
     async def _waive(self, cluster: str, seconds: float) -> None:
-        """Lets grants go on when joins failed for the lease time, and members reached the cluster meanwhile."""
+        """Waives fencing if joins failed for the lease time while members reached the cluster."""
         state = self._state()
         lease_ms = state.spec.lease_ms if state.spec else 0
         if (
@@ -203,7 +207,7 @@ class GenerationKeeper:
     # --- renewals
 
     async def _renew(self) -> None:
-        """Keeps memberships alive while no member commits, or none is there: else the cluster forgets the progress."""
+        """Renews memberships while no member commits: otherwise the cluster would forget the progress."""
         while True:
             await self._replica.host.clock.sleep(MEMBERSHIP_RENEW_SECONDS)
             for cluster in sorted(self._state().fences):

@@ -1,4 +1,4 @@
-"""A group's shadow policy, looked at now and then while this replica leads; and work that is done in slices."""
+"""Checks a group's shadow policy at intervals while this replica leads, and runs long work in slices."""
 
 from collections.abc import Callable, Generator
 from typing import TypeVar
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 async def sliced(work: Generator[None, None, T], clock: Clock) -> T:
-    """Does work whose steps hold the event loop for a slice each; others get their turn between them."""
+    """Runs work in slices, so that other tasks get their turn between them."""
     while True:
         try:
             next(work)
@@ -26,7 +26,7 @@ async def sliced(work: Generator[None, None, T], clock: Clock) -> T:
 
 
 class ShadowKeeper:
-    """Compares the shadow policy of one group with its own, and remembers what came of it. Acts upon nothing."""
+    """Compares one group's shadow policy with its own, and keeps the results. It changes nothing."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class ShadowKeeper:
         self._task: Task | None = None
 
     def look(self) -> None:
-        """Begins a comparison when it is time for one and the last has ended."""
+        """Starts a comparison when one is due and the last has ended."""
         now = self._replica.host.clock.elapsed()
         if self._state().rules.shadow is None:
             self._forget()
@@ -56,7 +56,7 @@ class ShadowKeeper:
             self._task = self._replica.host.tasks.spawn(self._compare(), f"shadow of {self._name}")
 
     def stop(self) -> None:
-        """Ends what was started here."""
+        """Ends the task that was started here."""
         if self._task is not None:
             self._task.cancel()
         self._forget()
@@ -69,7 +69,7 @@ class ShadowKeeper:
                 self._metrics.shadow_imbalance.remove(self._name, side)
 
     async def _compare(self) -> None:
-        """What changed between the slices spoils the look, which is thrown away then: the next one is near."""
+        """Compares the policies. A change between slices spoils the result, which is dropped; the next look is near."""
         state = self._state()
         shadow = state.rules.shadow
         try:

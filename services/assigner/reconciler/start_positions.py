@@ -1,7 +1,7 @@
 """Start positions: a group's start in a channel is committed to its cluster once, before the first lease is granted.
-So is what replaces its progress by hand, before the next one is.
 
-The loop that tries until the cluster answers is the group's (`reconciler_group`).
+A reset of its progress is committed in the same way, before the next grant. The loop that tries until the cluster
+answers is the group's (`group_loop`).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -104,6 +104,6 @@ async def _begin(
 
 
 def _envelope(offset: int, epoch: int = 0) -> Committed:
-    """Everything below the offset counts as done; nothing beyond it."""
+    """Returns an envelope in which everything below the offset is done, and nothing beyond it."""
     encoded = encode(EnvelopeFields(base=offset, epoch=epoch))
     return Committed(encoded.offset, encoded.metadata)

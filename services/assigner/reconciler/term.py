@@ -1,7 +1,7 @@
-"""One term as leader: who is connected, who is awaited, whose deadline passed; every group's loop runs within it.
+"""One term as leader: connected members, awaited members and passed deadlines. Every group's loop runs within it.
 
-Liveness lives here and vanishes with the term; what follows from it is decided by `group_loop`'s keepers. Nothing here
-reads or writes messages: the members' streams are `servicer/member_session.py`.
+Knowledge of connections lives here and ends with the term; `group_loop`'s keepers decide what follows from it. No
+messages are read or written here: the members' streams are in `servicer/member_session.py`.
 """
 
 from collections.abc import Iterable
@@ -44,7 +44,7 @@ from services.assigner.reconciler.memberships import Memberships
 
 
 class RevokeKey(NamedTuple):
-    """A lease under the epoch it is revoked under."""
+    """A lease, and the epoch under which it is revoked."""
 
     group: str
     lease: str
@@ -89,7 +89,7 @@ class Term:
         return not self._over and self._replica.leading()
 
     def keeper(self, group: str) -> GroupKeeper:
-        """The loop of a group; started when first asked for."""
+        """Returns the loop of a group; it starts when first asked for."""
         if group not in self._keepers:
             keeper = GroupKeeper(
                 self._replica,
@@ -106,7 +106,7 @@ class Term:
         return self._keepers[group]
 
     def _placeable(self, group: str) -> tuple[str, ...]:
-        """Members that may be granted something now.
+        """Returns members that may be granted a lease now.
 
         An exclusive group waits after a restore of the store, until whatever was granted after the backup has expired.
         """
@@ -121,17 +121,17 @@ class Term:
         return exclusive and generations.nothing_granted_since_restore(state, self._replica.aggregates.incarnation)
 
     def _grace(self, state: Group) -> float:
-        """Seconds from the election until no lease of the group lives whose holder has not come back."""
+        """Returns seconds from the election until every lease whose holder has not come back has expired."""
         return max(_lease_seconds(state), LEADER_GRACE_SECONDS) * (1 + CLOCK_RATE_SLACK)
 
     async def check_vacant(self, group: str, spec: GroupSpec, view: ChannelView) -> None:
-        """Called before a group is registered. Raises `GroupOccupied` when other Kafka consumers use its name."""
+        """Checks a group's name before it is registered. Raises `GroupOccupied` when other Kafka consumers use it."""
         if spec.fencing is Fencing.GENERATION:
             wanted = {seen.cluster for seen in view.channels if spec.wants(ChannelId.parse(seen.name))}
             await self._memberships.check_vacant(group, self._places(wanted))
 
     def deleted(self, state: Group) -> None:
-        """The group is deleted: its memberships end."""
+        """Ends the memberships of a deleted group."""
         for cluster, fence in state.fences.items():
             for place in self._places([cluster]):
                 end = self._memberships.leave(state.name, fence.member_id, place)
@@ -142,15 +142,16 @@ class Term:
         return [known[cluster] for cluster in sorted(clusters) if cluster in known]
 
     def greet(self, key: MemberKey) -> None:
-        """Called when a member says hello. Until `joined` neither the end of an older stream removes it nor its
-        deadline: that it waits for its turn, where thousands join, is not its fault.
+        """Notes that a member said hello.
+
+        Until `joined`, neither its older stream's end nor its deadline removes it.
         """
         self._newcomers.begin(key)
         if key not in self._expelled:
             self._expect(key)
 
     async def admit(self, key: MemberKey) -> None:
-        """Called before its join is decided.
+        """Checks a member before its join is decided.
 
         Raises:
             LeaseLost: it did not give back what it was asked for, and must let its lease run out first.
@@ -164,7 +165,7 @@ class Term:
             self._expect(key)
 
     def joined(self, key: MemberKey) -> None:
-        """Its join was decided, or has failed."""
+        """Notes that its join was decided, or has failed."""
         if self._newcomers.end(key):
             self._place_newcomers(key.group)
 
@@ -173,7 +174,7 @@ class Term:
             self.keeper(group).poke(cause)
 
     def attach(self, key: MemberKey, stream: MemberStream) -> None:
-        """Makes this the member's stream; an older one is ended, and a removal that was not decided yet is dropped."""
+        """Makes this the member's stream; an older one is ended, and an undecided removal is dropped."""
         self.keeper(key.group).keep(key.member)
         older = self._streams.get(key)
         self._streams.set(key, stream)
@@ -183,19 +184,19 @@ class Term:
         self._newcomers.wait(key.group, self._clock.elapsed(), f"{key.member} is here")
 
     def leaving(self, key: MemberKey, stream: MemberStream) -> None:
-        """The member said on this stream that nothing more is to be granted to it."""
+        """Notes that the member wants no more grants on this stream."""
         if self._streams.get(key) is stream:
             self._streams.leave(key)
 
     def heard(self, key: MemberKey, stream: MemberStream) -> bool:
-        """The member gave a sign of life on this stream. False when it counts no more, and must not be answered."""
+        """Notes a sign of life on this stream. Returns False when the stream counts no more, and must get no answer."""
         if self._streams.get(key) is not stream or not self.valid():
             return False
         self._deadlines.set(key, self._deadline(stream.lease_seconds))
         return True
 
     def heard_together(self, beating: Iterable[tuple[int, MemberStream | None]]) -> list[int]:
-        """As `heard` for many at one moment, each with its ticket; returns the tickets that count no more."""
+        """As `heard`, for many at one moment by their tickets; returns the tickets that count no more."""
         valid, now, slack = self.valid(), self._clock.elapsed(), 1 + CLOCK_RATE_SLACK
         unheard: list[int] = []
         for ticket, stream in beating:
@@ -248,9 +249,9 @@ class Term:
             self._close()
 
     def _take_over(self) -> None:
-        """Members of the histories are awaited; revokes under way keep the rest of their time, but no less than that.
+        """Takes over from the histories: awaits their members, and gives revokes at least the rest of their time.
 
-        Where there are thousands it takes longer until each had its turn to come back, which is not its fault.
+        With thousands of members it takes longer until each had its turn to come back, which is not their fault.
         """
         groups = self._replica.aggregates.states(GROUPS)
         everybody = sum(len(state.members) for state in groups.values())
@@ -267,7 +268,7 @@ class Term:
                 self._tasks.append(self._replica.host.tasks.spawn(self._poke_later(name), f"grace of {name}"))
 
     async def _poke_later(self, group: str) -> None:
-        """Once leases that nobody knows of have expired, the group's loop looks again."""
+        """Runs the group's loop again once unknown leases have expired."""
         await self._clock.sleep(self._grace(self._replica.aggregates.state(GROUPS, group)))
         self.keeper(group).poke("leases from before the restore have expired")
 
@@ -279,7 +280,7 @@ class Term:
             task.cancel()
         self._pushes.stop()
         self._replica.host.tasks.spawn(self._memberships.close(), "memberships end")
-        error = NotLeader(f"{self._replica.instance} does not lead any more", remedy="ask the leader")
+        error = NotLeader(f"{self._replica.instance} no longer leads", remedy="ask the leader")
         for stream in self._streams:
             stream.end(error)
 
@@ -289,7 +290,7 @@ class Term:
         return self._clock.elapsed() + lease_seconds * (1 + CLOCK_RATE_SLACK)
 
     def _expect(self, key: MemberKey) -> None:
-        """A member of the history has its lease time to open its stream."""
+        """Gives a member of the history its lease time to open a stream."""
         state = self._replica.aggregates.state(GROUPS, key.group)
         if key.member in state.members:
             self._deadlines.set(key, self._deadline(_lease_seconds(state)))
@@ -313,7 +314,7 @@ class Term:
                 keeper.look()
 
     def _expire(self, key: MemberKey) -> None:
-        """From now on nothing it sends is answered, so its own deadline passes too."""
+        """Removes a member: nothing it sends is answered from now on, so its own deadline passes too."""
         stream = self._streams.pop(key)
         if stream is not None:
             stream.end(LeaseLost("no heartbeat came for the lease time", remedy="join again"))
@@ -321,7 +322,7 @@ class Term:
         self.keeper(key.group).remove(key.member, GoneReason.EXPIRED, f"no heartbeat of {key.member}")
 
     def _overdue(self, key: RevokeKey) -> None:
-        """A lease of an exclusive member is not taken from its hands: the member is cut off and its lease runs out."""
+        """Takes an overdue lease. An exclusive member is cut off instead, and its lease runs out."""
         if self._ownership(key.group) is not Ownership.EXCLUSIVE:
             self.keeper(key.group).take(key.lease, key.epoch)
             return
@@ -355,7 +356,7 @@ class Term:
             self.keeper(change.history.id).poke(cause)
 
     def _follow(self, group: str, event: object) -> None:
-        """Keeps deadlines of members and revokes as what was decided has it."""
+        """Sets the deadlines of members and revokes as decided."""
         match event:
             case RevokesStarted(leases):
                 at = self._clock.elapsed() + REVOKE_DEADLINE_SECONDS
@@ -375,7 +376,7 @@ class Term:
                     stream.end(LeaseLost("the member is gone from its group", remedy="join again"))
 
     def _reloaded(self) -> None:
-        """What members were told may not be what the histories say now: they join again and keep what is theirs."""
+        """Ends all streams, because members may have been told what histories no longer say; they join again."""
         streams = list(self._streams)
         self._streams.clear()
         for stream in streams:

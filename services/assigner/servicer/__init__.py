@@ -1,1 +1,1 @@
-"""RPC handlers."""
+"""The handlers of the assigner's RPCs."""

@@ -20,10 +20,10 @@ from services.assigner.servicer.member_session import MemberSession
 
 
 class Beats:
-    """Serves Beat streams."""
+    """Serves the Beat streams of connections."""
 
     def __init__(self, replica: Replica, tickets: Tickets[MemberSession], term: Callable[[], Term]) -> None:
-        """`term` gives the present term, or raises `NotLeader`."""
+        """`term` returns the present term, or raises `NotLeader`."""
         self._replica = replica
         self._tickets = tickets
         self._term = term
@@ -56,7 +56,7 @@ class Beats:
             _check(request, number)
             unheard = self._heard(term, origin, request)
             if not term.valid():
-                raise NotLeader(f"{self._replica.instance} does not lead any more", remedy="ask the leader")
+                raise NotLeader(f"{self._replica.instance} no longer leads", remedy="ask the leader")
             try:
                 async with asyncio.timeout(BEAT_ANSWER_SECONDS):
                     await stream.send(beat_pb2.BeatResponse(sequence=request.sequence, unheard=unheard))
@@ -64,7 +64,7 @@ class Beats:
                 raise Exhausted("answers are not read", remedy="open the stream again") from None
 
     def _heard(self, term: Term, origin: Origin, request: beat_pb2.BeatRequest) -> list[int]:
-        """Lets the heartbeats count; returns the tickets that do not."""
+        """Counts the heartbeats; returns the tickets that count no more."""
         sessions = self._tickets.of(origin)
         unheard = term.heard_together((ticket, sessions.get(ticket)) for ticket in request.tickets)
         if request.news:
@@ -76,7 +76,7 @@ class Beats:
 
 
 def _check(request: beat_pb2.BeatRequest, number: int) -> None:
-    """Raises `Invalid` for what no client of ours sends."""
+    """Raises `Invalid` for a message that no client of ours sends."""
     if request.sequence != number:
         raise Invalid(f"message {number} has sequence {request.sequence}", field="sequence")
     if len(request.tickets) > BEAT_MEMBERS_MAX:

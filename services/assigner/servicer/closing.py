@@ -1,8 +1,8 @@
-"""The handler of `CloseChannel`: the registry is about to delete a topic, and no group shall begin in its channel.
+"""The handler of `CloseChannel`: the registry is about to delete a topic, and no group may begin in its channel.
 
-A group that still reads the channel gives its leases back first, so that its last commits count; then its progress is
-read from the cluster, and what it had not done is recorded. Nothing of this holds the deletion for longer than a revoke
-takes: where the cluster does not answer, or the topic is gone, the whole channel is named.
+A group that still reads the channel gives its leases back first, so that its last commits count. Then its progress is
+read from the cluster, and what it had not done is recorded. This delays the deletion by no longer than a revoke takes.
+If the cluster does not answer, or the topic is gone, the whole channel is recorded as not done.
 """
 
 from collections.abc import Callable
@@ -34,7 +34,7 @@ class Closings:
         self._term = term
 
     async def close_channel(self, request: api.CloseChannelRequest, caller: Caller) -> api.CloseChannelResponse:
-        """Records in every group that has the channel that it is never granted again.
+        """Records in every group with the channel that it is never granted again.
 
         Views move on only when a channel changes, so a view of a lower revision that says it is drained is enough.
 
@@ -49,7 +49,7 @@ class Closings:
         seen = view.channels.get(name) if view else None
         closable = seen is None or seen.presence in _CLOSABLE
         if view is None or (not closable and view.revision < request.registry_revision):
-            raise Unavailable(f"the registry is not yet heard to have drained {name}", remedy="try again")
+            raise Unavailable(f"this assigner has not heard yet that {name} is drained", remedy="try again")
         if not closable:
             raise Refused(f"channel {name} is not drained", field="channel", remedy="drain it first")
         groups = self._replica.aggregates.states(GROUPS)
@@ -89,7 +89,7 @@ class Closings:
         return self._replica.aggregates.state(GROUPS, group)
 
     async def _execute(self, group: str, command: ChannelCommand, caller: Caller) -> None:
-        """A command for one group. The request's id would let the second command of a group count as the first."""
+        """Executes a command for one group; with the caller's request id, a second group's would count as a repeat."""
         actor = caller.principal or caller.peer
         await self._replica.aggregates.execute(
             GROUPS, group, command, actor=actor, tenant=caller.tenant, cause=f"closing {command.channel}"

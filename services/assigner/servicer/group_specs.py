@@ -1,4 +1,4 @@
-"""What a request asks of a group's spec, with the defaults of this release. Pure but for messages."""
+"""Reads the group spec of a request, with the defaults of this release. Pure except for messages."""
 
 from typing import cast
 
@@ -11,7 +11,7 @@ from services.assigner.model.group import Fencing, GroupSpec, Ownership
 
 
 def read_wishes(message: group_pb2.GroupSpec) -> tuple[GroupSpec, frozenset[str]]:
-    """A spec as asked for, sorted and with defaults, and the names of the fields that were not set."""
+    """Returns the wanted spec, sorted and with defaults, and the names of the fields that were not set."""
     asked = group_pb2.GroupSpec()
     asked.CopyFrom(message)
     unsaid = {name for name in ("streams", "lanes", "ownership", "fencing") if not getattr(message, name)}

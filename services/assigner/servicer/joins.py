@@ -1,4 +1,4 @@
-"""Members that join: their hello is read, they wait their turn, are registered, and get a session."""
+"""Joins members: reads the hello, waits for the member's turn, registers it, and opens its session."""
 
 import asyncio
 from collections.abc import Callable
@@ -45,7 +45,7 @@ from services.assigner.servicer.namesakes import Namesakes
 
 
 class Joins:
-    """Serves Join streams."""
+    """Serves the Join streams of members."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class Joins:
         tickets: "Tickets[MemberSession]",
         term: Callable[[], Term],
     ) -> None:
-        """`term` gives the present term, or raises `NotLeader`."""
+        """`term` returns the present term, or raises `NotLeader`."""
         self._replica = replica
         self._registry = registry
         self._tickets = tickets
@@ -106,7 +106,7 @@ class Joins:
     async def _join(
         self, term: Term, key: MemberKey, message: join_pb2.MemberHello, stream: DuplexServing
     ) -> frozenset[tuple[str, int]]:
-        """Has the join decided; returns what the member says it holds."""
+        """Has the join decided; returns the leases the member says it holds."""
         spec, unsaid = read_wishes(message.spec)
         if "fencing" in unsaid and GENERATIONS not in message.capabilities:
             spec = replace(spec, fencing=Fencing.NONE)
@@ -125,7 +125,7 @@ class Joins:
         return frozenset(held)
 
     async def _seen(self, term: Term, group: str, spec: GroupSpec) -> ChannelView | None:
-        """What a join needs that registers its group: the registry's channels; its name is free on their clusters.
+        """Returns the channels for a join that registers its group, if the group's name is free on their clusters.
 
         Raises:
             NotFound: the group is registered, and all its streams were deleted.
@@ -146,7 +146,7 @@ class Joins:
     async def _told_to_wait(
         self, decided: "asyncio.Future[None]", message: join_pb2.MemberHello, stream: DuplexServing
     ) -> None:
-        """Waits for its turn; where that may take a while, the member is told to wait, too."""
+        """Waits for the member's turn; tells it to wait, too, if that may take a while."""
         seconds = QUEUE_NOTICE_SECONDS
         while not (await asyncio.wait((decided,), timeout=seconds))[0]:
             seconds = max(2 * seconds, len(self._queue) * JOIN_TURN_SECONDS)
@@ -162,7 +162,7 @@ class Joins:
         held: frozenset[tuple[str, int]],
         stream: DuplexServing,
     ) -> "MemberSession":
-        """From here on, in one step, the state is what the member is told, and its changes reach its session."""
+        """Attaches the session in one step: the member is told the present state, and then each change."""
         state = self._replica.aggregates.state(GROUPS, key.group)
         if key.member not in state.members or not term.valid():
             raise LeaseLost("the membership ended while it began", remedy="join again")

@@ -1,7 +1,7 @@
-"""The Join stream of one member: welcome, heartbeats answered and deltas pushed at once, leases given back.
+"""The Join stream of one member: welcome, heartbeats, pushed changes and returned leases.
 
-The stream tells the term (`reconciler`) what it hears and is told what to push; it decides nothing. Each message is
-sent only while this replica's authority holds at that instant.
+The stream reports to the term (`reconciler.term`) and is told what to push; it decides nothing. Each message is sent
+only while this replica has authority at that instant.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ from services.assigner.reconciler.term import Term
 
 
 class MemberSession:
-    """One member's open stream; `reconciler.MemberStream`."""
+    """One member's open stream; a `MemberStream`."""
 
     def __init__(
         self,
@@ -72,17 +72,17 @@ class MemberSession:
         self._deltas = 0
         self._granted: list[LeaseGrant] = []
         self._revoked: list[tuple[LeaseGrant, float, str]] = []
-        self._lent: set[str] = set()  # clusters whose newer generation is to be told
+        self._lent: set[str] = set()  # clusters whose newer generation is to be lent
         self._sent = SentLeases()
-        self._unreachable: frozenset[str] | None = None  # not told yet
+        self._unreachable: frozenset[str] | None = None  # not sent yet
 
     @property
     def namesake(self) -> join_pb2.Namesake:
-        """How this member is named to another of its client id."""
+        """The name of this member for another with its client id."""
         return join_pb2.Namesake(member_id=self.key.member, peer=self._stream.caller.peer)
 
     async def serve(self) -> None:
-        """Reads and writes until either side ends the stream. Raises why it was ended from here."""
+        """Reads and writes until either side ends the stream. Raises the reason if the assigner ended it."""
         spawn = self._replica.host.tasks.spawn
         reading = spawn(self._read(), f"reads {self.key.member}")
         self._writing = spawn(self._write(), f"writes {self.key.member}")
@@ -143,23 +143,23 @@ class MemberSession:
         self.flush()
 
     def granted(self, grants: Sequence[LeaseGrant]) -> None:
-        """These are the member's from now on."""
+        """Queues a grant of leases to the member."""
         self._granted += grants
 
     def revoked(self, leases: Sequence[LeaseGrant], deadline_seconds: float, reason: str) -> None:
-        """The member shall give these back in time; 0 when they are lost already."""
+        """Queues a revoke with its deadline; 0 when the leases are lost already."""
         self._revoked += [(lease, deadline_seconds, reason) for lease in leases]
 
     def lent(self, cluster: str) -> None:
-        """The group's generation on a cluster is a newer one."""
+        """Queues the group's newer generation on a cluster."""
         self._lent.add(cluster)
 
     def resume(self, lane: str) -> None:
-        """The member shall go on with a lane it has stopped with."""
+        """Asks the member to resume a stopped lane."""
         self._push(join_pb2.JoinResponse(resume=join_pb2.ResumeLane(lane=lane)))
 
     def split(self, split: Split) -> None:
-        """The member shall work on a lease at its head too."""
+        """Asks the member to split a lease, so that its head is worked on too."""
         self._push(wish_message(split))
 
     def reaches(self, cluster: str) -> bool:
@@ -167,7 +167,7 @@ class MemberSession:
         return self._unreachable is not None and cluster not in self._unreachable and cluster in self._sent.clusters
 
     def flush(self) -> None:
-        """Pushes what there is to tell: one delta, or several where one would be too large."""
+        """Pushes what is queued: one delta, or several if one would be too large."""
         while self._push_delta():
             pass
 
@@ -227,7 +227,7 @@ class MemberSession:
             )
 
     def _add_generations(self, state: Group, clusters: dict[str, join_pb2.ClusterDelta]) -> None:
-        """Lends what is newest for clusters on which all that the member believes to hold is its own."""
+        """Adds the newest generation of clusters on which the member owns every lease that it may believe it holds."""
         lent, self._lent = self._lent, set()
         for name in sorted(lent & self._sent.clusters):
             generation = generations.lent(state, name)
@@ -240,7 +240,7 @@ class MemberSession:
             delta.generation.generation, delta.generation.member_id = generation
 
     def _owns_all(self, state: Group, cluster: str) -> bool:
-        """Else what was taken from it could be committed with a generation made to prevent that."""
+        """Whether the member owns every lease sent to it; else it could commit a lost one under the new generation."""
         for name, epoch in self._sent.on(cluster).items():
             lease = state.leases.get(name)
             if lease is None or (lease.holder, lease.epoch) != (self.key.member, epoch):
@@ -281,7 +281,7 @@ class MemberSession:
 
     def _may_speak(self) -> bool:
         if not self._term.valid():
-            self.end(NotLeader(f"{self._replica.instance} does not lead any more", remedy="ask the leader"))
+            self.end(NotLeader(f"{self._replica.instance} no longer leads", remedy="ask the leader"))
         return not self._ended.is_set()
 
     async def _read(self) -> None:
@@ -326,7 +326,7 @@ class MemberSession:
                 self.end(Invalid("a stream has one hello", field="hello"))
 
     def news(self, news: beat_pb2.MemberNews) -> None:
-        """What came with a heartbeat that was heard on a Beat stream."""
+        """Takes what came with a heartbeat on a Beat stream."""
         if news.HasField("unreachable"):
             self._unreachable = frozenset(news.unreachable.clusters)
         self._measured(news.loads)
@@ -337,7 +337,7 @@ class MemberSession:
             self._term.keeper(self.key.group).measured(self.key.member, samples)
 
     def _given_back(self, message: join_pb2.Acknowledge) -> None:
-        """What the member was never told, or gave back before, leads to nothing: it costs no decision."""
+        """Frees leases that the member gives back; those it never got or gave back before cost no decision."""
         releases = tuple(
             Release(each.lease, each.epoch, each.commit_waived)
             for each in message.released
@@ -347,7 +347,7 @@ class MemberSession:
             self._term.keeper(self.key.group).release(self.key.member, releases)
 
     def _refused(self, message: join_pb2.CommitRefused) -> None:
-        """Lends what is newer than what was refused; when there is nothing newer, the next bump's event will."""
+        """Lends a newer generation than the refused one; without one, the next bump's event will."""
         generation = Generation(message.generation.generation, message.generation.member_id)
         if self._term.keeper(self.key.group).refused(message.cluster, generation):
             self.lent(message.cluster)
@@ -355,6 +355,6 @@ class MemberSession:
 
 
 def _cluster_of(state: Group, lease: str) -> str:
-    """The cluster a lease lies on; empty when its channel is not known."""
+    """Returns the cluster of a lease; empty when its channel is not known."""
     channel = state.channels.get(channel_of(lease))
     return channel.cluster if channel else ""

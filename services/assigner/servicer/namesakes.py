@@ -1,4 +1,4 @@
-"""Connected members of one group that carry the same client id, so that they can be told of each other."""
+"""Connected members of one group with the same client id, so that each can be told of the others."""
 
 from collections.abc import Sequence
 from itertools import islice
@@ -8,13 +8,13 @@ from services.assigner.servicer.member_session import MemberSession
 
 
 class Namesakes:
-    """Open sessions by group and client id. Members that give none are nobody's namesakes."""
+    """Open sessions by group and client id; members without a client id are left out."""
 
     def __init__(self) -> None:
         self._sessions: dict[tuple[str, str], dict[str, MemberSession]] = {}
 
     def enter(self, client_id: str, session: MemberSession) -> Sequence[MemberSession]:
-        """A session begins. Returns those of other members under its client id; of many, the first."""
+        """Adds a session. Returns those of other members with its client id; the first ones if there are many."""
         if not client_id:
             return ()
         same = self._sessions.setdefault((session.key.group, client_id), {})
@@ -24,7 +24,7 @@ class Namesakes:
         return found
 
     def leave(self, client_id: str, session: MemberSession) -> None:
-        """A session is over; a newer one of the same member stays."""
+        """Removes a session that is over; a newer one of the same member stays."""
         key = session.key.group, client_id
         same = self._sessions.get(key, {})
         if same.get(session.key.member) is session:

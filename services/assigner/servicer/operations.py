@@ -1,4 +1,4 @@
-"""What operators ask over the wire: pins, bans, freezes, drains, capacities, and the same taken back."""
+"""Handlers of operators' requests: pins, bans, freezes, drains and capacities, and their removal."""
 
 from collections.abc import Callable
 
@@ -35,7 +35,7 @@ from services.assigner.servicer.reads import group_message
 
 
 def asked_policy(message: rules_pb2.PlacementPolicy) -> PlacementPolicy:
-    """Reads a policy that was asked for. Raises `Invalid`."""
+    """Reads a policy in a request. Raises `Invalid`."""
     try:
         policy = read_policy(message)
     except ValueError:
@@ -45,7 +45,7 @@ def asked_policy(message: rules_pb2.PlacementPolicy) -> PlacementPolicy:
 
 
 class Operations:
-    """Handlers of the methods operators call. Each answers the group as it is then."""
+    """The handlers of methods that operators call. Each returns the group after the change."""
 
     def __init__(self, replica: Replica) -> None:
         self._replica = replica
@@ -70,18 +70,18 @@ class Operations:
         return await self._execute(request.group, FreezeGroup(request.frozen, request.reason), caller)
 
     async def drain_member(self, request: api.DrainMemberRequest, caller: Caller) -> group_pb2.Group:
-        """Drains a member, or lets it have leases again."""
+        """Drains a member, or ends its drain."""
         drain = DrainMember(request.member, request.drained, request.reason, request.absent)
         return await self._execute(self._of_member(request.group, request.member), drain, caller)
 
     async def set_capacity(self, request: api.SetCapacityRequest, caller: Caller) -> group_pb2.Group:
-        """Sets what a member bears, or goes by what it declared again."""
+        """Sets a member's capacity, or goes back to the one it declared."""
         capacity = request.capacity if request.HasField("capacity") else None
         command = SetCapacity(request.member, capacity, request.absent)
         return await self._execute(self._of_member(request.group, request.member), command, caller)
 
     async def set_spreading(self, request: api.SetSpreadingRequest, caller: Caller) -> group_pb2.Group:
-        """Sets how a group keeps to zones and apart over hosts."""
+        """Sets a group's rules for zones and hosts."""
         if request.zones not in rules_pb2.ZoneRule.values():
             raise Invalid(f"zone rule {request.zones} is unknown", field="zones", remedy="use any, prefer or strict")
         zones = Zones(request.zones) if request.zones else None
@@ -89,20 +89,20 @@ class Operations:
         return await self._execute(request.group, SetSpreading(zones, hosts), caller)
 
     async def set_policy(self, request: api.SetPolicyRequest, caller: Caller) -> group_pb2.Group:
-        """Sets how a group's leases are placed."""
+        """Sets a group's placement policy."""
         return await self._execute(request.group, SetPolicy(asked_policy(request.policy)), caller)
 
     async def set_shadow(self, request: api.SetShadowRequest, caller: Caller) -> group_pb2.Group:
-        """Tries a policy beside a group's own, or no longer."""
+        """Sets a group's shadow policy, or removes it."""
         policy = asked_policy(request.policy) if request.HasField("policy") else None
         return await self._execute(request.group, SetShadow(policy), caller)
 
     async def resume_lane(self, request: api.ResumeLaneRequest, caller: Caller) -> group_pb2.Group:
-        """Asks members that have stopped with a lane to go on."""
+        """Asks members that have stopped a lane to resume it."""
         return await self._execute(request.group, ResumeLane(request.lane, request.member), caller)
 
     async def split_backlog(self, request: api.SplitBacklogRequest, caller: Caller) -> group_pb2.Group:
-        """Asks the holders of leases to work at their head and behind it."""
+        """Asks the holders of leases to work at their head and on their backlog at once."""
         partition = request.partition if request.HasField("partition") else None
         split = SplitBacklog(request.stream, request.share, request.lane, partition, request.relaxed)
         return await self._execute(request.group, split, caller)
@@ -114,7 +114,7 @@ class Operations:
         return self._group(group, "member", member, known)
 
     def _group(self, group: str, field: str, name: str, has: Callable[[Group], bool]) -> str:
-        """The group that is named, or the only one that has it."""
+        """Returns the named group, or the only group that has the lease or member."""
         self._replica.require_leader()
         if group:
             return group

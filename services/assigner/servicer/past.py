@@ -14,7 +14,7 @@ from services.assigner.servicer.reads import consumes, group_message, leases_pag
 
 @dataclass(frozen=True, slots=True)
 class PastReads:
-    """Handlers of one replica."""
+    """The handlers of one replica that read the past."""
 
     replica: Replica
 

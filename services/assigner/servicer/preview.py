@@ -1,4 +1,4 @@
-"""Answers what a changed group would look like. The leader's answer, for only it measures; changes nothing."""
+"""Previews a changed group on the leader, because only the leader measures; changes nothing."""
 
 from collections.abc import Callable
 
@@ -17,17 +17,17 @@ from services.assigner.servicer.operations import asked_policy
 
 
 class Previews:
-    """Serves `PreviewPlacement`."""
+    """The handler of `PreviewPlacement` on the leader."""
 
     def __init__(self, replica: Replica, term: Callable[[], Term]) -> None:
-        """`term` gives the present term, or raises `NotLeader`."""
+        """`term` returns the present term, or raises `NotLeader`."""
         self._replica = replica
         self._term = term
 
     async def preview_placement(
         self, request: api.PreviewPlacementRequest, caller: Caller
     ) -> api.PreviewPlacementResponse:
-        """What would move. Raises `NotLeader`, `NotFound`, `Invalid`."""
+        """Returns what would move. Raises `NotLeader`, `NotFound`, `Invalid`."""
         term = self._term()
         state = self._replica.aggregates.state(GROUPS, request.group)
         registered_spec(state)

@@ -1,4 +1,4 @@
-"""Answers about groups, members and leases, read from the folded histories; any replica gives them. Changes nothing."""
+"""Answers about groups, members and leases from the folded histories, on any replica. Changes nothing."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar, cast
@@ -52,11 +52,14 @@ class Reads:
         self._idle_expiry_ms = idle_expiry_ms
 
     async def get_group(self, request: api.GetGroupRequest, caller: Caller) -> group_pb2.Group:
-        """One group. Raises `NotFound`."""
+        """Returns one group. Raises `NotFound`."""
         return self._described(self._group(request.name))
 
     async def list_groups(self, request: api.ListGroupsRequest, caller: Caller) -> api.ListGroupsResponse:
-        """Groups by name. Filtered by lane the answer feeds drains, so it is the leader's. Raises `NotLeader`."""
+        """Lists groups by name.
+
+        Filtered by lane the answer feeds drains, so only the leader gives it. Raises `NotLeader`.
+        """
         if request.stream or request.lane:
             self._replica.require_leader()
         found = [group for group in self._groups("") if consumes(group, request.stream, request.lane)]
@@ -66,7 +69,7 @@ class Reads:
         )
 
     async def list_members(self, request: api.ListMembersRequest, caller: Caller) -> api.ListMembersResponse:
-        """Members of a group, or of all. Raises `NotFound` for an unknown group."""
+        """Lists members of a group, or of all. Raises `NotFound` for an unknown group."""
         found = [(group, member) for group in self._groups(request.group) for member in group.members.values()]
         members, token = _page(
             found, lambda pair: f"{pair[0].name}/{pair[1].id}", request.page_size, request.page_token
@@ -78,7 +81,7 @@ class Reads:
         )
 
     async def list_leases(self, request: api.ListLeasesRequest, caller: Caller) -> api.ListLeasesResponse:
-        """Leases, free ones included. Raises `NotFound` for an unknown group."""
+        """Lists leases, free ones included. Raises `NotFound` for an unknown group."""
         found = [
             (group, name, lease)
             for group in self._groups(request.group)
@@ -90,7 +93,7 @@ class Reads:
         return api.ListLeasesResponse(leases=[lease_message(*each) for each in leases], next_page_token=token)
 
     async def explain_lease(self, request: api.ExplainLeaseRequest, caller: Caller) -> api.ExplainLeaseResponse:
-        """Why a lease is where it is, or was at a time. Raises `NotFound`, `Invalid`, `HistoryHole`."""
+        """Explains where a lease is, or was at a time, and why. Raises `NotFound`, `Invalid`, `HistoryHole`."""
         lease = LeaseId.parse(request.lease)
         group = self._group_of(request.group, lease)
         past = await self._replica.aggregates.past(GROUPS, group.name, request.at_ms)
@@ -113,7 +116,7 @@ class Reads:
         return api.ExplainLeaseResponse(lease=now, reasons=reasons, kept_from_sequence=past.kept_from)
 
     def _described(self, state: Group) -> group_pb2.Group:
-        """A group with what this replica knows of how long it will be waited for."""
+        """Returns a group, with how long it will be waited for as this replica knows."""
         message = group_message(state)
         if idle_wait.waiting(state):
             message.status.idle_left_ms = measured(self._replica, state, self._idle_expiry_ms).left_ms
@@ -148,7 +151,7 @@ class Reads:
 
 
 def member_messages(group: Group) -> Sequence[group_pb2.Member]:
-    """A group's members as its history has them: it records nothing of their connections, so their states are unset."""
+    """Returns a group's members from its history. Their states are unset, because connections are not recorded."""
     counts = _held(group)
     return [
         _member_message(group, member, counts.get(member.id, 0), group_pb2.MEMBER_STATE_UNSPECIFIED)
@@ -157,7 +160,7 @@ def member_messages(group: Group) -> Sequence[group_pb2.Member]:
 
 
 def leases_page(group: Group, size: int, token: str) -> tuple[list[group_pb2.Lease], str]:
-    """A page of one group's leases, free ones included, and the next page's token."""
+    """Returns a page of one group's leases, free ones included, and the next page's token."""
     found = [(group, name, lease) for name, lease in _leases(group)]
     page, token = _page(found, _lease_key, size, token)
     return [lease_message(*each) for each in page], token
@@ -182,7 +185,7 @@ def _member_message(
 
 
 def group_message(state: Group) -> group_pb2.Group:
-    """A registered group as the API tells it."""
+    """Builds the message of a registered group."""
     leases = _leases(state)
     return group_pb2.Group(
         name=state.name,
@@ -240,7 +243,7 @@ def _stop_text(state: Group, stop: Stop) -> str:
 
 
 def lease_message(group: Group, name: str, lease: Lease) -> group_pb2.Lease:
-    """A lease as the API tells it."""
+    """Builds the message of a lease."""
     channel = group.channels.get(channel_of(name))
     member = group.members.get(lease.holder)
     return group_pb2.Lease(
@@ -266,7 +269,7 @@ def _drain_state(group: Group, member: Member) -> rules_pb2.DrainState.ValueType
 
 
 def _leases(group: Group) -> list[tuple[str, Lease]]:
-    """All leases that are held or wanted."""
+    """Returns all leases that are held or wanted."""
     waiting = group_channels.held_back(group.channels)
     wanted = {
         lease_name(channel.id, partition): _NEVER
@@ -296,14 +299,14 @@ def consumes(group: Group, stream: str, lane: str) -> bool:
 
 
 def _lease_key(item: tuple[Group, str, Lease]) -> str:
-    """Sorts partitions and generations as numbers."""
+    """Returns a sort key with partitions and generations as numbers."""
     group, name, _ = item
     channel, partition = LeaseId.parse(name)
     return f"{group.name}/{channel.stream}/{channel.lane}/{channel.generation:020d}/{partition:06d}"
 
 
 def _page(items: Iterable[T], key: Callable[[T], str], size: int, token: str) -> tuple[list[T], str]:
-    """The items after the token, and the token of the next page; '' at the end."""
+    """Returns the items after the token, and the next page's token; '' at the end."""
     if size < 0:
         raise Invalid(f"a page of {size} items", field="page_size", remedy="use 0 for the default")
     size = min(size or PAGE_SIZE_DEFAULT, PAGE_SIZE_MAX)

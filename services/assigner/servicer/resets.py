@@ -1,4 +1,4 @@
-"""What moving a group's progress would do, looked up on its clusters, and the request for it."""
+"""The handler of `ResetProgress`: looks up on clusters what a reset would do, and asks for it."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -20,7 +20,7 @@ from services.assigner.reconciler.group_loop import GROUPS
 
 
 class _Looked(NamedTuple):
-    """One channel: the request, and the bounds of its logs."""
+    """One channel of a reset: the request, and the bounds of its logs."""
 
     channel: Channel
     intent: ResetIntended
@@ -29,14 +29,14 @@ class _Looked(NamedTuple):
 
     @property
     def holds_records(self) -> bool:
-        """Whether records lie behind the wanted offsets."""
+        """Whether records lie at or after the wanted offsets."""
         return any(
             wanted != UNTOUCHED and wanted < end for wanted, end in zip(self.intent.offsets, self.ends, strict=True)
         )
 
 
 class Resets:
-    """The handler of `ResetProgress`."""
+    """The handler of `ResetProgress` on the leader."""
 
     def __init__(self, replica: Replica, kafka: Kafka, registry: RegistryFollower) -> None:
         self._replica = replica
@@ -44,7 +44,7 @@ class Resets:
         self._registry = registry
 
     async def reset_progress(self, request: api.ResetProgressRequest, caller: Caller) -> api.ResetProgressResponse:
-        """Replaces progress, or tells what would be.
+        """Replaces progress, or returns what would be replaced.
 
         Raises:
             NotFound: no such group, or it consumes nothing of that stream.
@@ -116,7 +116,7 @@ class Resets:
         return _Looked(channel, intent, tuple(starts[at] for at in partitions), tuple(ends[at] for at in partitions))
 
     def _drained(self, state: Group, request: api.ResetProgressRequest) -> Mapping[str, ChannelObserved]:
-        """Drained channels that are kept and have nothing left for the group, which may begin in them anew."""
+        """Returns drained channels that are kept and finished for the group, which may begin in them anew."""
         view, spec = self._registry.view, state.spec
         if view is None or spec is None:
             return {}
@@ -145,12 +145,12 @@ def _check_known(state: Group) -> None:
 
 
 def _consumed(state: Group) -> Mapping[str, Channel]:
-    """The channels in which something is left for the group."""
+    """Returns the channels in which something is left for the group."""
     return {name: each for name, each in state.channels.items() if progress_resets.resettable(state, each)}
 
 
 def _begun(event: ChannelObserved) -> Channel:
-    """A drained channel as it will be once the group begins in it anew."""
+    """Returns a drained channel as it will be once the group begins in it anew."""
     id = ChannelId.parse(event.channel)
     return Channel(id, event.cluster, event.topic, event.partitions, True, event.registry_revision, True, reading=True)
 
@@ -158,7 +158,7 @@ def _begun(event: ChannelObserved) -> Channel:
 def _asked_for(
     request: api.ResetProgressRequest, known: Mapping[str, Channel], asked: Mapping[str, int]
 ) -> list[Channel]:
-    """Those of the channels that a request is about."""
+    """Returns the channels that a request is about."""
     for lease in asked:
         channel, partition = lease.rsplit("/", 1)
         if channel not in known or int(partition) >= known[channel].partitions:

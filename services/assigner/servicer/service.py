@@ -1,4 +1,4 @@
-"""The assigner as the runtime runs it: its table of methods, changes of groups, and when it leads or follows."""
+"""The assigner as the runtime runs it: its methods, changes of groups, and its work as leader or follower."""
 
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
@@ -42,7 +42,10 @@ from services.assigner.servicer.resets import Resets
 
 
 class Assigner:
-    """`runtime.service.Service`: owns groups, members and leases. One instance serves one replica."""
+    """The assigner service, which owns groups, members and leases; a `runtime.service.Service`.
+
+    One instance serves one replica.
+    """
 
     name = "assigner"
     kinds: Mapping[str, AnyKind] = MappingProxyType({GROUPS.name: GROUPS})
@@ -56,7 +59,7 @@ class Assigner:
         self._metrics: AssignerMetrics | None = None
 
     def rpc(self, replica: Replica) -> RpcService:
-        """The table of methods; called once, before serving."""
+        """Returns the table of methods; called once, before serving."""
         registry = self._registry = RegistryFollower(replica.host, replica.client("registry"))
         self._metrics = make_assigner_metrics(replica.metrics)
         reads = Reads(replica, self._connected, round(self._idle_expiry_seconds * 1_000))
@@ -108,7 +111,7 @@ class Assigner:
         return Lookup(streams_of_group=lambda group: _registered_streams(replica, group))
 
     async def lead(self, replica: Replica) -> None:
-        """One term; cancelled the moment authority ends."""
+        """Leads for one term; cancelled the moment authority ends."""
         assert self._metrics, "rpc() comes first"
         self._term = Term(replica, self._followed(), self._kafka, self._metrics, self._idle_expiry_seconds)
         counting = replica.host.tasks.spawn(replica.waits.lead(), f"{replica.instance} waits")
@@ -161,7 +164,7 @@ class _Writes:
         return group_message((await self._execute(name, RegisterGroup(spec, view), caller)).state)
 
     async def update_group(self, request: api.UpdateGroupRequest, caller: Caller) -> group_pb2.Group:
-        """Changes a group's spec; what the request leaves out stays."""
+        """Changes a group's spec; fields that the request leaves out stay."""
         self._replica.require_leader()
         spec = self._updated(request)
         check_spec(spec)
@@ -169,7 +172,7 @@ class _Writes:
         return group_message((await self._execute(request.name, UpdateGroup(spec, view, request.etag), caller)).state)
 
     async def delete_group(self, request: api.DeleteGroupRequest, caller: Caller) -> group_pb2.Group:
-        """Deletes a group without members and answers what it was. Its committed progress stays in its clusters."""
+        """Deletes a group without members and returns it as it was. Its committed progress stays in its clusters."""
         self._replica.require_leader()
         before = self._replica.aggregates.state(GROUPS, request.name)
         term = self._term()

@@ -1,1 +1,1 @@
-"""Values: clusters, logs, lag. Pure."""
+"""Values of the lag monitor: clusters, logs, lag. Pure."""

@@ -1,4 +1,4 @@
-"""Where one log began and ended at which time: pure, bounded, and enough to say when an offset was written, roughly.
+"""The observed ends of one log over time: bounded, and enough to say roughly when an offset was written. Pure.
 
 Times are seconds on a clock that never steps. An end that stays is one sample with a first and a last time.
 """
@@ -11,7 +11,7 @@ from braid.kernel.limits.lagmon import LAG_END_SAMPLES_MAX
 
 
 class WrittenBetween(NamedTuple):
-    """What is known of when an offset was written: not before `after`, not after `by`. None: never looked so early."""
+    """When an offset was written: not before `after`, and by `by`. None: the log was not observed so early."""
 
     after: float | None
     by: float | None
@@ -46,7 +46,10 @@ class LogEnds:
         return self._samples[-1].last if self._samples else None
 
     def observe(self, end: int, at: float) -> None:
-        """The log ended there at that time. A smaller end than before is another log: what was known is forgotten."""
+        """Notes the log's end at that time.
+
+        An end below the last one means another log: everything known is forgotten.
+        """
         samples = self._samples
         if samples and end < samples[-1].end:
             samples.clear()
@@ -61,14 +64,14 @@ class LogEnds:
             samples[:half] = samples[:half:2]
 
     def written(self, offset: int) -> WrittenBetween:
-        """Between which looks an offset below the end was written."""
+        """Returns the two observations between which an offset below the end was written."""
         at = bisect_right(self._samples, offset, key=lambda sample: sample.end)
         after = self._samples[at - 1].last if at else None
         by = self._samples[at].first if at < len(self._samples) else None
         return WrittenBetween(after, by)
 
     def guessed(self, offset: int) -> float | None:
-        """When an offset was written if the log grew evenly between two looks; None where that cannot be said."""
+        """Returns when an offset was written if the log grew evenly between two observations; None if unknown."""
         at = bisect_right(self._samples, offset, key=lambda sample: sample.end)
         if not 0 < at < len(self._samples):
             return None

@@ -1,4 +1,4 @@
-"""Rows of lag as values: their order, what a filter wants, how they sum up, what changed between two tables. Pure."""
+"""Rows of lag as values: their order, filters, sums, and the changes between two tables. Pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -25,7 +25,7 @@ class Detail(IntEnum):
 
 
 class RowKey(NamedTuple):
-    """What a row is about; rows are sorted by it. Empty names and partition -1 stand for all."""
+    """The subject of a row; rows are sorted by it. Empty names and partition -1 stand for all."""
 
     group: str
     stream: str
@@ -36,7 +36,7 @@ class RowKey(NamedTuple):
 
 
 class Holder(Protocol):
-    """What a commit says of who made it."""
+    """The holder of a lease, as its commit names it."""
 
     @property
     def epoch(self) -> int: ...
@@ -46,9 +46,9 @@ class Holder(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LagRow:
-    """A group's lag, as the message `Lag` tells it; field by field described there.
+    """A group's lag; the message `Lag` describes each field.
 
-    What the commit says of its holder is read when somebody asks: it costs decoding an envelope.
+    The holder is read from the commit only when somebody asks, because that decodes an envelope.
     """
 
     key: RowKey
@@ -70,7 +70,7 @@ class LagRow:
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Which rows; empty fields match everything."""
+    """Selects rows; empty fields match everything."""
 
     group: str = ""
     stream: str = ""
@@ -91,7 +91,7 @@ class Filter:
 
 
 def summed(rows: Iterable[LagRow], detail: Detail) -> list[LagRow]:
-    """Rows of one partition each, summed up to a detail and sorted.
+    """Sums rows of single partitions up to a detail, and sorts them.
 
     Records add up, seconds are the largest, the source the weakest; the time of observation is the oldest.
     """
@@ -106,7 +106,7 @@ def summed(rows: Iterable[LagRow], detail: Detail) -> list[LagRow]:
 
 
 def after(rows: Sequence[LagRow], last: RowKey | None, size: int) -> tuple[Sequence[LagRow], RowKey | None]:
-    """One page of sorted rows behind a key, and the key the next page begins behind; None at the end."""
+    """Returns one page of sorted rows after a key, and the key after which the next page begins; None at the end."""
     left = [row for row in rows if last is None or row.key > last]
     return left[:size], left[size - 1].key if len(left) > size else None
 
@@ -114,7 +114,7 @@ def after(rows: Sequence[LagRow], last: RowKey | None, size: int) -> tuple[Seque
 def changes(
     told: Mapping[RowKey, LagRow], rows: Iterable[LagRow]
 ) -> tuple[dict[RowKey, LagRow], list[LagRow], list[RowKey]]:
-    """The new table, the rows that differ from the told ones, and the keys that are no more.
+    """Returns the new table, the rows that differ from those sent before, and the keys that no longer exist.
 
     The mere passing of time is no change: neither the observation's time nor the answer's.
     """
@@ -128,7 +128,7 @@ def _timeless(row: LagRow) -> LagRow:
 
 
 def _wider(key: RowKey, detail: Detail) -> RowKey:
-    """A lane's row is over all clusters and topics; what belongs to no stream stays divided by topic."""
+    """Returns the wider key of a row: a lane's over all clusters and topics; a row without a stream keeps its topic."""
     if detail is Detail.CHANNEL or not key.stream:
         return key._replace(partition=-1)
     return RowKey(key.group, key.stream, key.lane, "", "", -1)

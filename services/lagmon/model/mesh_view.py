@@ -1,4 +1,4 @@
-"""What the registry and the assigner told: clusters, channels, groups. Pure values."""
+"""Clusters, channels and groups, as the registry and the assigner report them. Pure values."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ class Presence(Enum):
 
 
 class ClusterPlace(NamedTuple):
-    """How a cluster is reached."""
+    """How to reach a cluster."""
 
     bootstrap: str
     security_profile: str
@@ -38,7 +38,7 @@ class Channel(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class GroupSubscription:
-    """What a registered group consumes; no lanes stand for all but the dead letters'.
+    """What a registered group consumes; no lanes means all but the dead-letter lane.
 
     Attributes:
         streams, lanes: Names.
@@ -58,7 +58,7 @@ class GroupSubscription:
         return channel.lane in self.lanes if self.lanes else channel.lane != DEAD_LETTER_LANE
 
     def lags_in(self, channel: Channel) -> bool:
-        """Whether something may be left for the group in the channel."""
+        """Whether the channel may hold something for the group."""
         if channel.presence is Presence.DRAINED:
             return channel.name in self.reading
         return channel.presence is Presence.OPEN and self.wants(channel)

@@ -1,4 +1,4 @@
-"""Looks at the ends of one cluster's logs, and reads single records for their time where a group stalls."""
+"""Observes the ends of one cluster's logs, and reads single records for their time where a group stalls."""
 
 import asyncio
 import contextlib
@@ -38,7 +38,7 @@ _LONG_BEFORE = float("-inf")
 
 
 class EndWatch:
-    """Keeps one cluster's ends fresh. While the cluster is away nothing changes, and rows grow stale."""
+    """Keeps the ends of one cluster's logs fresh. While the cluster is away nothing changes, and rows grow stale."""
 
     def __init__(self, host: Host, cluster: KafkaCluster, model: ClusterModel, view: Callable[[], MeshView]) -> None:
         self.probes = 0
@@ -54,7 +54,7 @@ class EndWatch:
         self._started: frozenset[TopicPartition] = frozenset()
 
     async def run(self) -> None:
-        """Looks until cancelled."""
+        """Observes until cancelled."""
         clock = self._host.clock
         admin = self._cluster.admin()
         prober = RecordProber(self._host, self._cluster, self._model)
@@ -73,12 +73,12 @@ class EndWatch:
             await admin.close()
 
     def wake(self) -> None:
-        """Somebody began with logs that nobody has looked at: their rows are stale until they are."""
+        """Observes soon, because new logs have no observed end and their rows are stale until then."""
         if self._model.grown:
             self._news.set()
 
     async def _pause(self, took: float) -> None:
-        """Until the next look is due, or there is news. What was long is not repeated at once, whatever comes in."""
+        """Waits until the next observation is due, or there is news; a long one is not repeated at once."""
         least = max(LAG_NEWS_SECONDS, took)
         await self._host.clock.sleep(least)
         with contextlib.suppress(TimeoutError):
@@ -103,7 +103,7 @@ class EndWatch:
         self._starts_at, self._started = now, frozenset(there)
 
     async def _describe(self, admin: KafkaAdmin) -> None:
-        """Learns which partitions exist and have a leader: asking for any other would hold up the rest."""
+        """Finds partitions that exist and have a leader, because asking for any other would delay the rest."""
         topics = frozenset(partition.topic for partition in self._model.wanted())
         now = self._host.clock.elapsed()
         if topics == self._asked and now - self._topics_at < LAG_TOPICS_SECONDS:
@@ -129,7 +129,7 @@ class RecordProber:
         self._fetcher: KafkaFetcher | None = None
 
     async def read_due(self, view: MeshView) -> int:
-        """Reads the records that stalled groups wait before; returns how many it tried."""
+        """Reads the records at which groups stall; returns how many it tried."""
         due: dict[TopicPartition, int] = {}
         for keys in self._model.slices():
             clock = self._host.clock
@@ -143,7 +143,7 @@ class RecordProber:
         return len(due)
 
     async def close(self) -> None:
-        """Ends the fetcher, if there is one."""
+        """Closes the fetcher, if there is one."""
         if self._fetcher is not None:
             await self._fetcher.close()
 
@@ -177,7 +177,7 @@ class RecordProber:
             self._model.probed(partition, offset, _ingested_at_ms(records[0]), self._host.clock.elapsed())
 
     def _give_up(self, error: BraidError, left: dict[TopicPartition, int]) -> None:
-        """A place that cannot be read is not read for its time; the others still are."""
+        """Stops trying an offset that cannot be read for its time; others are still read."""
         if "topic" not in error.metadata:
             return
         partition = TopicPartition(error.metadata["topic"], int(error.metadata["partition"]))
@@ -203,7 +203,7 @@ def _is_canary(record: KafkaRecord, offset: int) -> bool:
 
 
 def _ingested_at_ms(record: KafkaRecord) -> int | None:
-    """The producer's word; Kafka's timestamp where there is none that can be believed."""
+    """Returns the producer's time; Kafka's timestamp if the record has none that is plausible."""
     for name, value in record.headers:
         if name == _INGESTION_HEADER and value.isdigit() and len(value) <= _INGESTION_DIGITS_MAX:
             return int(value)

@@ -1,7 +1,7 @@
-"""Tails the offset log of one cluster into its model: all partitions from their starts, then as they grow.
+"""Tails the offset log of one cluster into its model: every partition from its start, then as it grows.
 
-Only committed records are read, so that the commits of aborted transactions do not count. What is no more as it was
-(a log that was cut, or made anew) is read again from its start.
+Only committed records are read, so that commits of aborted transactions do not count. A partition that was cut or made
+anew is read again from its start.
 """
 
 import contextlib
@@ -31,7 +31,7 @@ from services.lagmon.policy import LONG_AGO
 
 
 class OffsetTail:
-    """Follows one cluster's offset log, whatever becomes of the cluster."""
+    """Follows one cluster's offset log, also while the cluster comes and goes."""
 
     def __init__(
         self, host: Host, cluster: KafkaCluster, model: ClusterModel, took: Callable[[], None], log: BoundLogger
@@ -57,7 +57,7 @@ class OffsetTail:
         try:
             await fetcher.start()
             while True:
-                with contextlib.suppress(ClusterUnavailable):  # what is known stands, and is shown as stale
+                with contextlib.suppress(ClusterUnavailable):  # known lag stays, and is shown as stale
                     await self._read_anew(admin, fetcher)
                     backoff.reset()
                 await backoff.wait()
@@ -66,7 +66,7 @@ class OffsetTail:
             await admin.close()
 
     async def _read_anew(self, admin: KafkaAdmin, fetcher: KafkaFetcher) -> None:
-        """Reads all of the offset log and goes on, until there is another offset log in its place."""
+        """Reads the offset log from its start and follows it, until another offset log is in its place."""
         topic = await self._find(admin)
         partitions = [TopicPartition(OFFSETS_TOPIC, number) for number in range(topic.partitions)]
         starts = await admin.offsets_at(dict.fromkeys(partitions, OffsetAt.EARLIEST))
@@ -97,7 +97,7 @@ class OffsetTail:
             await self._host.clock.sleep(FETCH_WAIT_SECONDS)
 
     async def _is_other(self, admin: KafkaAdmin, known: TopicDescription) -> bool:
-        """Whether the offset log is another one, or has another number of partitions."""
+        """Whether the offset log was replaced, or has another number of partitions."""
         try:
             found = (await admin.describe_topics([OFFSETS_TOPIC])).get(OFFSETS_TOPIC)
         except ClusterUnavailable:
@@ -137,14 +137,14 @@ class OffsetTail:
             self._model.catching_up = not reached and now - self._moved_at < LAG_QUIET_SECONDS
 
     async def _restart(self, admin: KafkaAdmin, fetcher: KafkaFetcher, partition: TopicPartition) -> None:
-        """A partition of the offset log does not hold where we are: it was cut, or is another log."""
+        """Reads a partition of the offset log again whose position is gone: it was cut, or replaced."""
         self._log.warning("offset log was cut, it is read again", partition=partition.partition)
         starts = await admin.offsets_at({partition: OffsetAt.EARLIEST})
         self._model.forget(partition.partition)
         self._move(fetcher, partition, starts[partition])
 
     def _pass_damage(self, fetcher: KafkaFetcher, error: ClusterUnavailable) -> None:
-        """Goes on behind a place that holds no batch at all, one offset at a time."""
+        """Passes one offset at which no batch can be read."""
         if "offset" not in error.metadata:
             return
         place, offset = _place(error), int(error.metadata["offset"])
@@ -163,7 +163,7 @@ class OffsetTail:
         fetcher.assign(self._positions)
 
     def _tell_damage(self) -> None:
-        """Says where the newest unreadable record lies, once for each chunk."""
+        """Logs the newest unreadable record, once for each chunk."""
         counts = self.table.counts
         if counts.damaged + counts.unsupported > self._noted and self.table.damage:
             self._noted = counts.damaged + counts.unsupported

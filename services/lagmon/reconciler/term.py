@@ -1,4 +1,4 @@
-"""One tail and one end watch for each cluster of the registry; the table of lag that everybody is answered from."""
+"""One tail and one end watch for each cluster of the registry, and the table of lag that answers requests."""
 
 import asyncio
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from services.lagmon.reconciler.tail import OffsetTail
 
 
 class Table(NamedTuple):
-    """All lag at one instant.
+    """The lag of all groups at one instant.
 
     Attributes:
         rows: One for each group and partition, in no order.
@@ -61,7 +61,7 @@ class Clusters:
                 self._leave(name)
 
     async def table(self) -> Table:
-        """The lag now, at most a moment old. Computed in slices, so that nothing else waits for it."""
+        """Returns the present lag, at most a moment old, computed in slices so that other tasks get their turn."""
         clock = self._replica.host.clock
         async with self._computing:
             known = self._table
@@ -81,15 +81,15 @@ class Clusters:
         return Table(rows, now, self._catching_up())
 
     def counts(self) -> dict[str, OffsetCounts]:
-        """What became of the offset logs' records, by cluster."""
+        """Counts the records of the offset logs by outcome, for each cluster."""
         return {name: followed.tail.table.counts for name, followed in self._followed.items()}
 
     def probes(self) -> dict[str, int]:
-        """Records read for their time, by cluster."""
+        """Counts records read for their time, by cluster."""
         return {name: followed.ends.probes for name, followed in self._followed.items()}
 
     def left_out(self) -> int:
-        """Commits of groups and partitions beyond what one cluster's model holds."""
+        """Counts commits of groups and partitions beyond the bound of one cluster's model."""
         return sum(followed.model.left_out for followed in self._followed.values())
 
     def _catching_up(self) -> list[str]:

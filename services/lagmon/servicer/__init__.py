@@ -1,1 +1,1 @@
-"""RPC handlers and gauges."""
+"""The lag monitor's RPC handlers and gauges."""

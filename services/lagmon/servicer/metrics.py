@@ -1,4 +1,4 @@
-"""Lag as gauges, and what became of the offset logs' records as counters. Rows that are gone are removed."""
+"""Exports lag as gauges, and the records of the offset logs as counters by outcome. Rows that are gone are removed."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
@@ -13,7 +13,7 @@ _GROUP_LABELS = ("stream", "lane", "group", "cluster")
 
 
 class Gauges:
-    """The lag monitor's own metrics. `kafka_consumergroup_lag` is named as other exporters name it."""
+    """The gauges and counters of the lag monitor. `kafka_consumergroup_lag` has the name that other exporters use."""
 
     def __init__(self, metrics: Metrics) -> None:
         registry = metrics.registry
@@ -44,7 +44,7 @@ class Gauges:
         )
 
     def show(self, rows: Iterable[LagRow], left_out: int) -> None:
-        """The rows of one partition each, as they are now; channels of one lane and cluster are one row.
+        """Sets the gauges to the present rows of single partitions; channels of one lane and cluster are one row.
 
         Args:
             rows: Those.
@@ -68,7 +68,7 @@ class Gauges:
         self._left_out.replace({**beyond, ("commits",): left_out})
 
     def show_counts(self, counts: Mapping[str, OffsetCounts], probes: Mapping[str, int]) -> None:
-        """What was counted so far, by cluster."""
+        """Sets the counters, by cluster."""
         self._offsets.replace(
             {
                 (cluster, field.name): getattr(each, field.name)
@@ -81,7 +81,7 @@ class Gauges:
 
 
 def _bounded(rows: Mapping[Labels, float]) -> Mapping[Labels, float]:
-    """The same rows, or the first by name when there are too many."""
+    """Returns the rows, or the first ones by name if there are too many."""
     if len(rows) <= LAG_METRICS_ROWS_MAX:
         return rows
     return {labels: rows[labels] for labels in sorted(rows)[:LAG_METRICS_ROWS_MAX]}

@@ -21,7 +21,10 @@ from services.lagmon.servicer.metrics import Gauges
 
 
 class Lagmon:
-    """`runtime.service.Service`: a read model without histories of its own. One instance serves one replica."""
+    """The lag monitor: a read model without histories of its own; a `runtime.service.Service`.
+
+    One instance serves one replica.
+    """
 
     name = "lagmon"
     kinds: Mapping[str, AnyKind] = MappingProxyType({})
@@ -31,7 +34,7 @@ class Lagmon:
         self._clusters: Clusters | None = None
 
     def rpc(self, replica: Replica) -> RpcService:
-        """The table of methods; called once, before serving."""
+        """Returns the table of methods; called once, before serving."""
         clusters = self._clusters = Clusters(replica, self._kafka)
         reads = Reads(replica, clusters)
         return RpcService(
@@ -42,7 +45,7 @@ class Lagmon:
         )
 
     async def lead(self, replica: Replica) -> None:
-        """A leader decides nothing here."""
+        """Does nothing: a lag monitor's leader decides nothing."""
 
     async def follow(self, replica: Replica) -> None:
         """Follows every cluster, leading or not, and keeps the gauges."""
@@ -72,7 +75,7 @@ class Reads:
         self._clusters = clusters
 
     async def list_lag(self, request: api.ListLagRequest, caller: Caller) -> api.ListLagResponse:
-        """One page of rows. Raises `Invalid`."""
+        """Returns one page of rows. Raises `Invalid`."""
         detail, last = read_detail(request.detail), read_page_token(request.page_token)
         if request.page_size < 0:
             raise Invalid(
@@ -89,9 +92,9 @@ class Reads:
         )
 
     async def watch_lag(self, request: api.WatchLagRequest, caller: Caller) -> AsyncIterator[api.WatchLagResponse]:
-        """All rows, then those that changed; without changes a sign of life now and then. Raises `Invalid`.
+        """Yields all rows, then rows that changed; without changes a sign of life now and then. Raises `Invalid`.
 
-        A slow reader is not buffered for: what it did not take yet is not computed, and it gets the newest rows next.
+        A slow reader gets no backlog: nothing is computed while it reads, and it gets the newest rows next.
         """
         detail, wanted = read_detail(request.detail), read_filter(request.filter)
         seconds = _interval_seconds(request.interval_ms)
@@ -116,7 +119,7 @@ def _wanted(table: Table, wanted: Filter, detail: Detail) -> list[LagRow]:
 
 
 def _answers(changed: Sequence[LagRow], gone: Sequence[RowKey]) -> Iterator[api.WatchLagResponse]:
-    """One answer, or as many as keep each within its bound; an empty one when there is nothing to tell."""
+    """Splits rows into answers within the bound of each; yields an empty one when there is nothing to report."""
     messages = [(lag_message(row), True) for row in changed] + [(gone_message(key), False) for key in gone]
     for at in range(0, max(len(messages), 1), LAG_WATCH_ROWS_MAX):
         part = messages[at : at + LAG_WATCH_ROWS_MAX]

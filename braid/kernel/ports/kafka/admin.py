@@ -32,7 +32,7 @@ class TopicDescription:
 
     @property
     def copies(self) -> int:
-        """Copies of the partition that has the fewest."""
+        """The number of copies of the partition that has the fewest."""
         return min(map(len, self.replicas), default=1)
 
     @property
@@ -43,7 +43,7 @@ class TopicDescription:
 
 @dataclass(frozen=True, slots=True)
 class ClusterDescription:
-    """A cluster as it describes itself."""
+    """A cluster as its brokers describe it."""
 
     cluster_id: str
     controller: int
@@ -57,7 +57,7 @@ class ClusterDescription:
     def configured(
         cls, cluster_id: str, controller: int, brokers: Mapping[int, str], config: Mapping[str, str]
     ) -> "ClusterDescription":
-        """As a broker with this configuration describes it; what it does not tell is Kafka's default."""
+        """Describes a cluster by the configuration of one broker; settings that are missing have Kafka's defaults."""
         return cls(
             cluster_id,
             controller,
@@ -184,7 +184,8 @@ class KafkaAdmin(Protocol):
     ) -> None:
         """Asks the controller whether it would create a topic, and creates none. Raises as `create_topic`.
 
-        Brokers go on serving clients where no controller answers, and name one in metadata (KIP-590): this tells.
+        Brokers continue to serve clients when no controller answers, and metadata may still name one (KIP-590). Only
+        this call shows it.
         """
         ...
 
@@ -201,10 +202,10 @@ class KafkaAdmin(Protocol):
         ...
 
     async def alter_topic_config(self, topic: str, changes: Mapping[str, str | None]) -> None:
-        """Sets some of a topic's configuration, leaving the rest (incremental alter). None restores the default.
+        """Sets some of a topic's configuration and leaves the rest (incremental alter). None restores the default.
 
-        Returns when the controller has it. Leaders learn of it one by one, mostly within milliseconds; that one has
-        shows by what it does alone.
+        Returns when the controller has the setting. Leaders apply it one by one, mostly within milliseconds; only a
+        leader's behaviour shows that it has applied the setting.
         """
         ...
 
@@ -219,7 +220,8 @@ class KafkaAdmin(Protocol):
     async def reassign(self, topic: str, replicas: Mapping[int, Sequence[int]]) -> None:
         """Gives some partitions other replicas, the first of each preferred as leader (KIP-455).
 
-        Returns when the controller has recorded it; new copies are made afterwards. Told again, it changes nothing.
+        Returns when the controller has recorded it; new copies are made afterwards. Repeating the request changes
+        nothing.
 
         Raises:
             Invalid: a broker is not of the cluster, or is named twice.
@@ -228,7 +230,7 @@ class KafkaAdmin(Protocol):
         ...
 
     async def reassignments(self, topic: str, partitions: int) -> Mapping[int, Reassignment]:
-        """Partitions of a topic of so many whose copies are being reassigned."""
+        """Lists the partitions of a topic whose copies are being reassigned; `partitions` says how many there are."""
         ...
 
     async def create_acls(self, principal: str, acls: Sequence[Acl]) -> None:
@@ -256,7 +258,7 @@ class KafkaAdmin(Protocol):
         ...
 
     async def epoch_ends(self, at: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
-        """OffsetForLeaderEpoch (KIP-320): where leaders later than an epoch began to write in each log.
+        """OffsetForLeaderEpoch (KIP-320): for each log, the offset where leaders later than an epoch began.
 
         That is the log's end where no later leader began, and -1 where the log's leader does not know. Whatever lies
         below was taken by leaders of that epoch or an earlier one; a log that was cut begins a later epoch at the cut.
@@ -264,5 +266,5 @@ class KafkaAdmin(Protocol):
         ...
 
     async def close(self) -> None:
-        """Frees connections."""
+        """Frees the client's connections."""
         ...

@@ -1,4 +1,4 @@
-"""Producers and fetchers, and how any cluster's clients are had."""
+"""Producers and fetchers, and the port that opens clients of any cluster."""
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from types import MappingProxyType
@@ -12,26 +12,26 @@ from braid.kernel.ports.kafka.records import FetchedColumns, FetchedRecords, Iso
 
 
 class Sendable(Protocol):
-    """What a producer reads of a record; whoever sends it may keep more in it."""
+    """The parts of a record that a producer reads; the sender's object may have more."""
 
     @property
     def key(self) -> bytes | None:
-        """Its key."""
+        """The record's key; None for none."""
         ...
 
     @property
     def value(self) -> bytes | None:
-        """Its value; None for a tombstone."""
+        """The record's value; None for a tombstone."""
         ...
 
     @property
     def headers(self) -> Sequence[tuple[str, bytes]]:
-        """Its headers."""
+        """The record's headers, in order."""
         ...
 
     @property
     def stamp_ms(self) -> int:
-        """Its time, milliseconds since the epoch."""
+        """The record's time, milliseconds since the epoch."""
         ...
 
 
@@ -44,15 +44,15 @@ class KafkaProducer(Protocol):
     async def start(self) -> None:
         """Connects, trying until it succeeds or the task is cancelled.
 
-        Returns also once the cluster refused this client: then every send fails with `ClusterAccessDenied`, and it is
-        tried again beside that until the cluster lets it in.
+        Also returns when the cluster has refused this client. Then every send fails with `ClusterAccessDenied`, and the
+        producer tries to connect again until the cluster accepts it.
         """
         ...
 
     async def prepare(self, topic: str) -> None:
-        """Connects a started producer to all who lead the topic, trying until it succeeds or the task is cancelled.
+        """Connects a started producer to all leaders of the topic, trying until it succeeds or the task is cancelled.
 
-        The first record does not wait for that then.
+        After that the first record does not wait for connections.
         """
         ...
 
@@ -77,12 +77,13 @@ class KafkaProducer(Protocol):
         record: SendableT,
         settle: Callable[[SendableT, Written | BraidError], None],
     ) -> bool:
-        """As `send`, for a record that need not wait: nothing is made for it but its place in a batch.
+        """As `send`, for a record that need not wait: the record takes only its place in a batch.
 
         Args:
             partition: Where to.
             record: Must not change until it is settled.
-            settle: Told the record and its fate, once, in the order of a partition's offers, never within this call.
+            settle: Called with the record and its fate, once, in the order of a partition's offers, never within this
+                call.
 
         Returns:
             Whether it was taken. False when there is no room, or the partition is not known yet: `send` waits for both.
@@ -93,7 +94,10 @@ class KafkaProducer(Protocol):
         ...
 
     def leaderless(self, topic: str) -> Collection[int]:
-        """Partitions of a topic that had no leader when the cluster last told; asks nobody, and waits for nothing."""
+        """Lists the partitions of a topic that had no leader in the newest metadata.
+
+        It sends no request and does not wait.
+        """
         ...
 
     def withdraw(self, partition: TopicPartition) -> None:
@@ -105,11 +109,14 @@ class KafkaProducer(Protocol):
         ...
 
     def cluster_id(self) -> str:
-        """The cluster's own id, as it last told; empty until it did. Known once a record was acknowledged."""
+        """The cluster's own id from the newest metadata; empty before the first.
+
+        Known once a record was acknowledged.
+        """
         ...
 
     async def abandon(self) -> None:
-        """Fails all that is pending with `ClusterUnavailable` and stops; what is on the wire may still be written."""
+        """Fails all pending records with `ClusterUnavailable` and stops; records in a request may still be written."""
         ...
 
     async def close(self, timeout_seconds: float) -> None:
@@ -118,7 +125,7 @@ class KafkaProducer(Protocol):
 
 
 class FetchLane(NamedTuple):
-    """Partitions of one name share its turns in fetching, which grow with its share."""
+    """A lane of partitions: partitions with the same lane name share its turns, which grow with its share."""
 
     name: str = ""
     share: int = 1
@@ -128,7 +135,7 @@ NO_LANES: Final[Mapping[TopicPartition, FetchLane]] = MappingProxyType({})
 
 
 class KnownLog(NamedTuple):
-    """What is known to be done of a log: the newest leader epoch among it (-1: unknown), and where it ends."""
+    """What is known to be done in a log: where it ends, and the newest leader epoch in it (-1: unknown)."""
 
     leader_epoch: int = -1
     end: int = 0
@@ -160,11 +167,11 @@ class KafkaFetcher(Protocol):
         ...
 
     def pause(self, partitions: Sequence[TopicPartition]) -> None:
-        """Stops fetching these (intake is full); they stay assigned."""
+        """Stops fetching these partitions (intake is full); they stay assigned."""
         ...
 
     def resume(self, partitions: Sequence[TopicPartition]) -> None:
-        """Fetches these again."""
+        """Fetches these partitions again."""
         ...
 
     async def fetch(self, max_records: int, timeout_seconds: float) -> Sequence[FetchedRecords]:
@@ -181,7 +188,7 @@ class KafkaFetcher(Protocol):
     async def fetch_columns(
         self, max_records: int, timeout_seconds: float, names: Sequence[str]
     ) -> Sequence[FetchedColumns]:
-        """As `fetch`, from the same positions, as columns: keys, values, and the headers of these names."""
+        """As `fetch`, but returns columns: keys, values, and the headers of these names."""
         ...
 
     def contact(self) -> Contact:
@@ -198,36 +205,36 @@ class KafkaFetcher(Protocol):
 
 
 class KafkaCluster(Protocol):
-    """How one cluster is reached. Opening a client never blocks on the cluster."""
+    """Opens clients of one cluster. Opening a client never blocks on the cluster."""
 
     def producer(self, *, linger_ms: int, compression: str | None, max_batch_bytes: int) -> KafkaProducer:
-        """A new producer, not started."""
+        """Returns a new producer, not started."""
         ...
 
     def fetcher(
         self, *, max_partition_bytes: int, isolation: Isolation, client_rack: str, keep_damaged_bytes: int = 0
     ) -> KafkaFetcher:
-        """A new fetcher, not started. Of a damaged batch it keeps so many bytes as they lie in the log."""
+        """Returns a new fetcher, not started. It keeps so many bytes of a damaged batch, as they lie in the log."""
         ...
 
     def admin(self) -> KafkaAdmin:
-        """A new admin client; it connects when used."""
+        """Returns a new admin client; it connects when used."""
         ...
 
     def offsets(self) -> KafkaOffsets:
-        """A new client for committed offsets; it connects when used."""
+        """Returns a new client for committed offsets; it connects when used."""
         ...
 
     def membership(self) -> KafkaMembership:
-        """A new client for Braid's memberships of groups; it connects when used."""
+        """Returns a new client for Braid's memberships of groups; it connects when used."""
         ...
 
 
 class Kafka(Protocol):
-    """Reaches any Kafka cluster."""
+    """The port to Kafka: opens clients of any cluster."""
 
     def cluster(self, bootstrap: str, security_profile: str) -> KafkaCluster:
-        """Names a cluster by its bootstrap servers and the profile that holds its credentials ('' for plain text)."""
+        """Returns the cluster at these bootstrap servers; the profile holds its credentials ('' for plain text)."""
         ...
 
     def check_profile(self, bootstrap: str, security_profile: str) -> Sequence[str]:

@@ -1,4 +1,4 @@
-"""What clusters keep of consumer groups: committed offsets, and memberships."""
+"""Committed offsets of consumer groups, and memberships in them, as clusters keep them."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
@@ -7,7 +7,7 @@ from braid.kernel.ports.kafka.records import TopicPartition
 
 
 class Generation(NamedTuple):
-    """A borrowed group generation (see `facts.md`, KIP-394): commits that carry it are fenced by the broker itself."""
+    """A borrowed group generation (KIP-394): brokers themselves refuse commits that carry an older one."""
 
     generation: int
     member_id: str
@@ -48,11 +48,11 @@ class KafkaOffsets(Protocol):
         ...
 
     async def groups(self) -> Sequence[str]:
-        """All groups that the cluster keeps, of any protocol, sorted."""
+        """Lists all groups that the cluster keeps, of any protocol, sorted."""
         ...
 
     async def group_state(self, group: str) -> str:
-        """`Empty`, `Stable`, `Dead` (unknown) … as Kafka names it."""
+        """Returns the group's state as Kafka names it: `Empty`, `Stable`, `Dead` (unknown) and others."""
         ...
 
     async def delete_group(self, group: str) -> None:
@@ -60,7 +60,7 @@ class KafkaOffsets(Protocol):
         ...
 
     async def close(self) -> None:
-        """Frees connections."""
+        """Frees the client's connections."""
         ...
 
 
@@ -72,7 +72,7 @@ class KafkaMembership(Protocol):
     """
 
     async def check_vacant(self, group: str) -> None:
-        """Sees that nobody else uses the group's name; leaves no trace.
+        """Checks that no other Kafka consumer uses the group's name; changes nothing in the group.
 
         Raises:
             GroupOccupied: other Kafka consumers do.
@@ -80,9 +80,10 @@ class KafkaMembership(Protocol):
         ...
 
     async def reserve(self, group: str) -> str:
-        """A member id to join with; that of Braid's own membership, if the group has it already.
+        """Returns a member id to join with; that of Braid's own membership, if the group has one already.
 
-        The cluster waits for whoever reserved: until an id nobody joins with lapses, joins of others may go unanswered.
+        The cluster waits for every member that reserved an id. So joins of others may get no answer until an unused id
+        lapses.
 
         Raises:
             GroupOccupied: other Kafka consumers use the group's name.
@@ -90,7 +91,9 @@ class KafkaMembership(Protocol):
         ...
 
     async def join(self, group: str, member_id: str) -> Generation:
-        """Joins, or joins again: the group's next generation. From its answer on the broker refuses every earlier one.
+        """Joins, or joins again, and thereby begins the group's next generation.
+
+        Once this is answered, the broker refuses every earlier generation.
 
         Raises:
             Fenced: the cluster does not know the member id (any more): reserve another.
@@ -107,5 +110,5 @@ class KafkaMembership(Protocol):
         ...
 
     async def close(self) -> None:
-        """Frees connections."""
+        """Frees the client's connections."""
         ...

@@ -1,4 +1,4 @@
-"""Records and batches as a cluster takes, keeps and returns them."""
+"""Records and batches as a cluster receives, stores and returns them."""
 
 from collections.abc import Sequence
 from enum import Enum
@@ -16,7 +16,7 @@ class TopicPartition(NamedTuple):
 
 
 class KafkaRecord(Protocol):
-    """A record as fetched. Adapters may hand out the client's own objects that have these attributes."""
+    """A record as a fetch returns it. Adapters may hand out the client's own objects that have these attributes."""
 
     @property
     def offset(self) -> int: ...
@@ -33,12 +33,12 @@ class KafkaRecord(Protocol):
 
 
 class DamagedBatch(NamedTuple):
-    """Records that cannot be had: a decompression bomb, or bytes that are not what they say. Fetching goes on behind.
+    """Records that cannot be read: a decompression bomb, or bytes that are not what they claim to be.
 
-    `first_offset` is the first of the batch that was not delivered, `last_offset` the batch's last; `why` is for
-    people. `attributes` are the batch's (KIP-98; bits 0 to 2 name the codec), `size_bytes` what it takes in the log,
-    `timestamp_ms` its newest time as it says itself. `raw` is the beginning of it as it lies there, where that was
-    asked for.
+    Fetching continues after the batch. `first_offset` is the batch's first offset that was not delivered, `last_offset`
+    its last; `why` is for people. `attributes` are the batch's (KIP-98; bits 0 to 2 name the codec), `size_bytes` is
+    its size in the log, and `timestamp_ms` its newest time by its own account. `raw` is the beginning of the batch as
+    it lies in the log, if the fetcher was asked to keep it.
     """
 
     first_offset: int
@@ -51,7 +51,7 @@ class DamagedBatch(NamedTuple):
 
 
 class FetchedRecords(NamedTuple):
-    """What one fetch brought for one partition: the records, and the offset the next fetch starts at.
+    """The result of one fetch for one partition: the records, and the offset at which the next fetch starts.
 
     Offsets below `next_offset` that appear in no fetch are not deliverable (control, aborted, compacted), but for
     those of `damaged` batches: whoever passes them loses records, and has to say so. Both are in offset order.
@@ -66,7 +66,7 @@ class FetchedRecords(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Records and damaged batches in here."""
+        """The number of records and damaged batches."""
         return len(self.records) + len(self.damaged)
 
 
@@ -81,7 +81,7 @@ class FetchedColumns(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Records and damaged batches in here."""
+        """The number of records and damaged batches."""
         return sum(map(len, self.parts)) + len(self.damaged)
 
 
@@ -112,7 +112,7 @@ class Fingerprint(NamedTuple):
 
 
 class BatchHead(NamedTuple):
-    """What a log says of one batch without its records.
+    """The head of one batch in a log, without its records.
 
     Attributes:
         base, last: Its first and its last offset.

@@ -287,7 +287,7 @@ def test_a_rule_that_leaves_nobody_is_refused_by_name() -> None:
 def test_a_shared_name_is_refused_with_the_ids() -> None:
     history = joined(1)
     history.do(JoinMember(hello(member(2), client_id="web-1"), SPEC))
-    with pytest.raises(Invalid, match="2 members call themselves 'web-1'") as refused:
+    with pytest.raises(Invalid, match="2 members are called 'web-1'") as refused:
         history.do(DrainMember("web-1", True))
     assert member(2) in refused.value.remedy
     history.do(DrainMember(member(2), True))

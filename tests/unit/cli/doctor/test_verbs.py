@@ -27,7 +27,7 @@ from braid.api.registry.v1.stream_pb2 import (
 from braid.cli.doctor.cluster_findings import ClusterFacts, check_cluster, check_versions
 from braid.cli.doctor.findings import Level, ReplicaFacts, check_clocks, check_lag, check_services, check_stream
 from braid.cli.doctor.idle_groups import check_groups
-from braid.kernel.errors import Exhausted, Unavailable
+from braid.kernel.errors import ClusterAccessDenied, Exhausted, Unavailable
 from braid.kernel.ports import ClusterDescription
 from tests.unit.cli.mesh import Shell, virtual
 
@@ -78,6 +78,20 @@ def test_what_is_wrong_with_a_cluster(
     status: dict[str, object], description: ClusterDescription | None, found: dict[str, Level]
 ) -> None:
     assert checks(ClusterFacts(cluster(**status), description, Unavailable("gone"))) == found
+
+
+@pytest.mark.parametrize(
+    ("access", "message"),
+    [
+        ("authentication", "not reachable from here: it refuses this client: why"),
+        ("authorization", "not reachable from here: it refuses this client: why"),
+        ("withheld", "not reachable from here: nothing was sent there: why"),
+    ],
+)
+def test_denied_access_is_told_from_an_address_that_is_withheld(access: str, message: str) -> None:
+    denied = ClusterAccessDenied("why", remedy="what to do", metadata={"access": access})
+    found = {each.check: each for each in check_cluster(ClusterFacts(cluster(), None, denied))}
+    assert (found["reachable"].message, found["reachable"].remedy) == (message, "what to do")
 
 
 @pytest.mark.parametrize(

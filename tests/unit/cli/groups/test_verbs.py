@@ -174,7 +174,7 @@ async def test_fencing_ends_once_the_members_are_stopped() -> None:
         east.kill()
         told = await shell.braid("set", "fencing", "indexer", "none")
         assert (told.code, told.out) == (0, "group/indexer fencing: none\n")
-        assert "its membership still ends on east; nothing is granted there before" in told.err
+        assert "its membership has yet to end on east; nothing is granted there until then" in told.err
 
 
 @virtual

@@ -102,7 +102,7 @@ def test_what_the_mesh_refuses_names_the_file(tmp_path: Path) -> None:
         (STREAM.replace("spec:", "sepc:"), "a.yaml: sepc: there is no such field"),
         (STREAM.replace("off", "sometimes"), "a.yaml: spec.failover: 'sometimes' is unknown"),
         (STREAM.replace('"1048576"', "1048576"), "put it in quotes"),
-        (STREAM + "  clusters: [west]\n", "clusters stands there twice"),
+        (STREAM + "  clusters: [west]\n", "clusters is given twice"),
         (f"{STREAM}---{STREAM}", "Stream logs is declared twice"),
         (f"{CLUSTER}---\nkind: 1\n", "a.yaml#2: apiVersion"),
         ("{", "this is not YAML"),

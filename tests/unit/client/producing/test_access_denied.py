@@ -86,7 +86,7 @@ async def test_a_consumer_that_is_refused_says_so_and_complains_of_nothing() -> 
         await at.control.witnesses[0].ask("east")
         assert at.control.witnesses[0].complaints == []
         [lease] = [each for each in consumer.explain() if each.lease == FIRST]
-        assert any(why.startswith("cluster east refuses this client: ") for why in lease.blocked)
+        assert any(why.startswith("cluster east gives this client no access: ") for why in lease.blocked)
 
 
 def test_a_refusal_of_a_consumer_is_logged_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
@@ -98,5 +98,5 @@ def test_a_refusal_of_a_consumer_is_logged_once_a_minute(caplog: pytest.LogCaptu
             await asyncio.sleep(2.5 * DENIED_AGAIN_SECONDS)
 
     scene()
-    told = [each for each in caplog.messages if each.startswith("cluster east refuses this client")]
+    told = [each for each in caplog.messages if each.startswith("cluster east gives this client no access")]
     assert len(told) == 3
