@@ -70,6 +70,7 @@ VERBS: Final[Mapping[str, Verb]] = {
     "drill": Verb("braid.cli.drill.verbs", "Rehearse a failure on this mesh, and print a verdict"),
     "acls": Verb("braid.cli.acls.verbs", "Print the Kafka ACLs that a role needs, or give them"),
     "archive": Verb("braid.cli.doctor.archive", "Check the archived histories"),
+    "certs": Verb("braid.cli.certs.verbs", "Make and renew the mesh's certificates"),
     "store": Verb("braid.cli.store.verbs", "Back up the event store, and restore it"),
     "completion": Verb("braid.cli.completion", "Print a completion script for bash, zsh or fish"),
 }

@@ -1,0 +1,77 @@
+"""Directories that are replaced as one: readers find all old files or all new ones.
+
+A directory is a symbolic link to its generation, a hidden directory beside it. A change writes a new generation, syncs
+it to the disk and swaps the link by `rename`, which is atomic (POSIX.1-2017, rename). A reader that opens two files one
+after the other can still open them on both sides of a swap; `authority` says why that does no harm.
+"""
+
+import os
+import re
+import secrets
+import shutil
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+_DIRECTORY_MODE: Final = 0o700
+_FILE_MODE: Final = 0o600
+_TOKEN_BYTES: Final = 4
+
+
+def make_private_directory(path: Path) -> None:
+    """Makes a directory that nobody else may open; parents as well. Fine when it is there."""
+    path.mkdir(mode=_DIRECTORY_MODE, parents=True, exist_ok=True)
+    path.chmod(_DIRECTORY_MODE)
+
+
+def replace_directory(link: Path, files: Mapping[str, bytes]) -> None:
+    """Puts these files in the place of what the directory held. What it held is removed afterwards.
+
+    Args:
+        link: The directory as readers name it; made when it is not there.
+        files: By name.
+    """
+    generation = link.with_name(f".{link.name}.{secrets.token_hex(_TOKEN_BYTES)}")
+    generation.mkdir(mode=_DIRECTORY_MODE)
+    for name, content in files.items():
+        _write(generation / name, content)
+    _sync(generation)
+    _swap(link, generation.name)
+    _sync(link.parent)
+    _remove_others(link, generation)
+
+
+def _write(path: Path, content: bytes) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _FILE_MODE)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _swap(link: Path, target: str) -> None:
+    fresh = link.with_name(f"{target}.link")
+    fresh.symlink_to(target, target_is_directory=True)
+    fresh.replace(link)
+
+
+def _remove_others(link: Path, current: Path) -> None:
+    """Removes earlier generations, also those of a run that ended before its swap."""
+    ours = re.compile(rf"\.{re.escape(link.name)}\.[0-9a-f]{{{2 * _TOKEN_BYTES}}}(\.link)?")
+    for each in link.parent.iterdir():
+        if each == current or not ours.fullmatch(each.name):
+            continue
+        if each.is_symlink():
+            each.unlink()
+        else:
+            shutil.rmtree(each, ignore_errors=True)
+
+
+def _sync(directory: Path) -> None:
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        with suppress(OSError):  # some file systems sync no directories
+            os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
