@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from braid._mesh import mesh_command
+from braid.host.tls import CA_VARIABLE, CERTIFICATE_VARIABLE, KEY_VARIABLE, Tls
 
 SERVICES: Final = ("registry", "assigner", "lagmon", "dlq")
 _KEEPERS: Final = ("registry", "assigner", "dlq")  # of histories
@@ -76,6 +77,7 @@ class ServicePlace(NamedTuple):
         metrics: `host:port` of its metrics.
         home: Directory for what it keeps; empty where it has none.
         ready_file: Written once it serves; empty for none.
+        tls: What it shows and whom it trusts; None for plain text.
     """
 
     instance: str
@@ -85,6 +87,7 @@ class ServicePlace(NamedTuple):
     metrics: str
     home: str = ""
     ready_file: str = ""
+    tls: Tls | None = None
 
 
 class BrokerPlace(NamedTuple):
@@ -199,6 +202,10 @@ def service_settings(place: ServicePlace) -> dict[str, str]:
     }
     if place.ready_file:
         settings["BRAID_READY_FILE"] = place.ready_file
+    if place.tls is not None:
+        settings[CERTIFICATE_VARIABLE] = str(place.tls.certificate)
+        settings[KEY_VARIABLE] = str(place.tls.key)
+        settings[CA_VARIABLE] = str(place.tls.ca)
     if keeps_files(place.instance):
         settings["BRAID_ARCHIVE"] = f"file://{place.home}/archive"
     if kind_of(place.instance) == "dlq":

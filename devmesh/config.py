@@ -38,6 +38,7 @@ class MeshConfig:
         kafka_settings: Of every broker, overriding ours; for this run alone.
         kafka_version: The release of Kafka; empty for ours.
         store_members: Of etcd, 1 or 3; 0 for what the directory has, or else one.
+        secure: Whether services and clients speak mutual TLS; None for what the directory has, or else plain text.
     """
 
     directory: Path
@@ -53,6 +54,7 @@ class MeshConfig:
     kafka_settings: Mapping[str, str] = field(default_factory=dict)
     kafka_version: str = ""
     store_members: int = 0
+    secure: bool | None = None
 
     def check(self) -> None:
         """Raises `Invalid` naming the flag at fault."""
@@ -128,12 +130,14 @@ class Remembered:
         zones: Of each cluster by name, in the order in which they came.
         ports: By the name of what listens there (`east`, `east/controller`, `registry-0`, `etcd`, `etcd/peer`).
         brokers: How many each cluster has, by name; one where nothing is said.
+        secure: Whether it spoke mutual TLS.
     """
 
     store: str = ""
     zones: Mapping[str, str] = field(default_factory=dict)
     ports: Mapping[str, int] = field(default_factory=dict)
     brokers: Mapping[str, int] = field(default_factory=dict)
+    secure: bool = False
 
 
 @dataclass(frozen=True)
@@ -147,6 +151,7 @@ class MeshLayout:
         fresh: Whether the directory was empty before.
         brokers: How many each cluster has, by name; one where nothing is said.
         members: Names of etcd's members; none where the store is another.
+        secure: Whether services and clients speak mutual TLS.
     """
 
     store: str
@@ -155,6 +160,7 @@ class MeshLayout:
     fresh: bool
     brokers: Mapping[str, int] = field(default_factory=dict)
     members: tuple[str, ...] = ()
+    secure: bool = False
 
     def broker_names(self, cluster: str) -> tuple[str, ...]:
         """Names of the processes of a cluster."""
@@ -184,7 +190,8 @@ def lay_out(config: MeshConfig, remembered: Remembered) -> MeshLayout:
         )
     brokers = {name: _brokers(config.directory, name, count, remembered) for name, count in asked.items()}
     zones, members = _zones(names, remembered.zones), _members(config, store, remembered)
-    return MeshLayout(store, zones, config.instances(), not remembered.store, brokers, members)
+    secure = remembered.secure if config.secure is None else config.secure
+    return MeshLayout(store, zones, config.instances(), not remembered.store, brokers, members, secure)
 
 
 def store_names(members: int) -> tuple[str, ...]:

@@ -52,6 +52,7 @@ class Ready:
         dir: All state of the mesh.
         services: By instance.
         clusters: By name.
+        tls: Paths of `ca`, `certificate` and `key` for its user; None where services speak plain text.
     """
 
     endpoint: str
@@ -60,10 +61,11 @@ class Ready:
     dir: str
     services: Mapping[str, ServiceAddress] = field(default_factory=dict)
     clusters: Mapping[str, ClusterAddress] = field(default_factory=dict)
+    tls: Mapping[str, str] | None = None
 
     def to_json(self) -> str:
         """The ready file's text."""
-        return json.dumps(asdict(self), indent=1) + "\n"
+        return _text(asdict(self))
 
 
 def ready_from_json(text: str) -> Ready:
@@ -119,6 +121,7 @@ class MeshStatus:
         memory_bytes: Resident, of all processes and the supervisor.
         processes: In the order in which they were named.
         endpoint: `host:port` of a replica; what `braid.connect` takes. Empty until ports are chosen.
+        tls: As in `Ready`.
     """
 
     dir: str
@@ -127,10 +130,11 @@ class MeshStatus:
     memory_bytes: int
     processes: Sequence[ProcessStatus]
     endpoint: str = ""
+    tls: Mapping[str, str] | None = None
 
     def to_json(self) -> str:
         """What `braid dev status -o json` prints."""
-        return json.dumps(asdict(self), indent=1) + "\n"
+        return _text(asdict(self))
 
 
 def status_from_json(text: str) -> MeshStatus:
@@ -138,3 +142,10 @@ def status_from_json(text: str) -> MeshStatus:
     document = json.loads(text)
     processes = tuple(ProcessStatus(**fields) for fields in document.pop("processes"))
     return MeshStatus(**document, processes=processes)
+
+
+def _text(document: dict[str, Any]) -> str:
+    """A document's JSON. Without TLS it has no such field: releases before TLS read it, too."""
+    if document["tls"] is None:
+        del document["tls"]
+    return json.dumps(document, indent=1) + "\n"

@@ -1,13 +1,16 @@
 """Tells a mesh where its Kafka clusters are: `python -m braid._mesh devmesh.enroll ENDPOINT NAME=HOST:PORT/ZONE …`.
 
 The one step of a composed mesh that runs once. Told twice, it does nothing; told another address, it passes that on.
+`BRAID_TLS_CERTIFICATE`, `BRAID_TLS_KEY` and `BRAID_TLS_CA` name what it shows, as everywhere.
 """
 
 import asyncio
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from braid.host.tls import tls_of_environment
 from braid.kernel.errors import BraidError, Invalid
 from braid.kernel.ids import check_name
 from devmesh.registration import Address, Registration
@@ -44,7 +47,7 @@ async def enroll(endpoints: Sequence[str], clusters: Mapping[str, Address]) -> l
     Raises:
         BraidError: something did not come up in time, or an address is refused.
     """
-    registration = Registration(endpoints)
+    registration = Registration(endpoints, tls_of_environment(os.environ))
     try:
         await registration.wait_leaders(NEEDED)
         told = await registration.tell(clusters)

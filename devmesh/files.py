@@ -73,6 +73,11 @@ class MeshFiles:
         """A service replica's own directory."""
         return self.directory / "services" / instance
 
+    @property
+    def tls(self) -> Path:
+        """The CA and the certificates of a secure mesh."""
+        return self.directory / "tls"
+
     def prepare(self) -> None:
         """Makes the directory.
 
@@ -101,6 +106,7 @@ class MeshFiles:
             "zones": dict(remembered.zones),
             "ports": dict(remembered.ports),
             **({"brokers": dict(remembered.brokers)} if several else {}),
+            **({"secure": True} if remembered.secure else {}),
         }
         write_whole(self.directory / "mesh.json", json.dumps(document, indent=1) + "\n")
 
@@ -118,7 +124,7 @@ class MeshFiles:
             zones = {str(name): str(zone) for name, zone in document["zones"].items()}
             ports = {str(name): int(port) for name, port in document["ports"].items()}
             brokers = {str(name): int(count) for name, count in document.get("brokers", {}).items()}
-            return Remembered(str(document["store"]), zones, ports, brokers)
+            return Remembered(str(document["store"]), zones, ports, brokers, bool(document.get("secure", False)))
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise Refused(
                 f"{path} cannot be understood ({type(error).__name__}: {error})",

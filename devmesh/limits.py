@@ -33,4 +33,5 @@ DEV_DOWN_SECONDS: Final = 45.0  # the whole mesh ends in order; then its supervi
 DEV_RESTART_SECONDS: Final = (0.25, 10.0)  # first and longest wait before a crashed service is started again
 DEV_STEADY_SECONDS: Final = 30.0  # a service that ran so long starts counting crashes anew
 DEV_STARTS_MAX: Final = 3  # attempts of a service to come up at all before the mesh gives up
+DEV_RENEWAL_SECONDS: Final = 3_600.0  # between two looks at certificates, which are renewed a month before they end
 DEV_LINE_BYTES_MAX: Final = 1 << 20  # one message on the control socket

@@ -49,6 +49,7 @@ class DevMesh:
         kafka_settings: Of every broker, overriding ours; for this run alone.
         kafka_version: The release of Kafka; empty for ours.
         store_members: Of etcd, 1 or 3.
+        secure: Whether services and clients speak mutual TLS.
         outlive: Whether a mesh started from here goes on when this process ends.
     """
 
@@ -68,6 +69,7 @@ class DevMesh:
         kafka_settings: Mapping[str, str] | None = None,
         kafka_version: str = "",
         store_members: int = 0,
+        secure: bool | None = None,
         outlive: bool = False,
     ) -> None:
         self._config = MeshConfig(
@@ -84,6 +86,7 @@ class DevMesh:
             kafka_settings=dict(kafka_settings or {}),
             kafka_version=kafka_version,
             store_members=store_members,
+            secure=secure,
         )
         self._outlive = outlive
         self._files = MeshFiles(directory)

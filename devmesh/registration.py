@@ -11,6 +11,8 @@ from braid.api.registry.v1.registry_service_pb2 import (
     UpdateClusterRequest,
 )
 from braid.host.system import system_host
+from braid.host.tls import Tls
+from braid.host.tls_files import TlsFiles
 from braid.kernel.errors import Conflict, Unavailable
 from braid.kernel.limits.names import PAGE_SIZE_MAX
 from braid.rpc.directory import Directory
@@ -82,12 +84,15 @@ class Registration:
 
     Args:
         addresses: Of replicas.
+        tls: What it shows them; None where they speak plain text.
     """
 
-    def __init__(self, addresses: Sequence[str]) -> None:
+    def __init__(self, addresses: Sequence[str], tls: Tls | None = None) -> None:
+        """Raises `Invalid` when a file of `tls` cannot be used."""
         host = system_host()
         self._clock = host.clock
-        self._directory = Directory(GrpcTransport(), host, addresses)
+        transport = GrpcTransport(TlsFiles(tls) if tls is not None else None)
+        self._directory = Directory(transport, host, addresses)
         self._registry = ServiceClient(self._directory, "registry", host, principal=PRINCIPAL)
 
     async def wait_leaders(self, services: Sequence[str]) -> None:

@@ -11,6 +11,7 @@ from braid.host.endpoints import READY_FILE
 from devmesh import roster
 from devmesh.blueprint import ENDPOINT_PORT
 from devmesh.config import MeshLayout
+from devmesh.credentials import MeshCredentials, paths_of
 from devmesh.documents import BrokerAddress, ClusterAddress, MeshStatus, ProcessStatus, Ready, ServiceAddress
 from devmesh.files import MeshFiles
 from devmesh.processes.process import ServiceProcess
@@ -31,7 +32,7 @@ def ready_document(held: Mapping[str, Supervised], layout: MeshLayout, files: Me
             services[name] = ServiceAddress(process.pid, each.address, process.metrics)
     clusters = {name: _cluster_address(name, held, layout.zones[name]) for name in roster.clusters(held)}
     endpoint = held[layout.instances[0]].address
-    return Ready(endpoint, "", layout.store, str(files.directory), services, clusters)
+    return Ready(endpoint, "", layout.store, str(files.directory), services, clusters, _tls(layout, files))
 
 
 def _cluster_address(name: str, held: Mapping[str, Supervised], zone: str) -> ClusterAddress:
@@ -72,7 +73,7 @@ def ready_page(ready: Ready, files: MeshFiles, warning: str = "", *, foreground:
         foreground: Whether Ctrl-C ends it.
     """
     where = f" --dir {files.directory}"
-    export = f"export BRAID_ENDPOINT={ready.endpoint}"
+    export = f"export {' '.join(_variables(ready))}"
     if files.directory.name == FOUND_DIRECTORY:
         export = f"in {files.directory.parent}, commands and braid.connect() find it; elsewhere: {export}"
     clusters = (
@@ -90,6 +91,11 @@ def ready_page(ready: Ready, files: MeshFiles, warning: str = "", *, foreground:
             f"  endpoint    {ready.endpoint}",
             *clusters,
             *services,
+            *(
+                (f"  tls         mutual, by a CA of this mesh: braid certs show --dir {files.tls}",)
+                if ready.tls
+                else ()
+            ),
             f"  logs        {files.directory}/{brokers}, services/NAME/service.log",
             f"  ({NOT_BUILT})",
             "",
@@ -101,12 +107,24 @@ def ready_page(ready: Ready, files: MeshFiles, warning: str = "", *, foreground:
     )
 
 
+def _variables(ready: Ready) -> list[str]:
+    """What names the mesh elsewhere on this machine, as `export` takes it."""
+    tls = [f"BRAID_TLS_{role.upper()}={path}" for role, path in (ready.tls or {}).items()]
+    return [f"BRAID_ENDPOINT={ready.endpoint}", *tls]
+
+
 def status_document(held: Mapping[str, Supervised], layout: MeshLayout, files: MeshFiles, ready: bool) -> MeshStatus:
     """How everything is now."""
     endpoint = held[layout.instances[0]].address if held else ""
     processes = [_process_status(name, each) for name, each in held.items()]
     total = _memory_bytes(os.getpid()) + sum(each.memory_bytes for each in processes)
-    return MeshStatus(str(files.directory), os.getpid(), ready, total, processes, endpoint)
+    tls = _tls(layout, files)
+    return MeshStatus(str(files.directory), os.getpid(), ready, total, processes, endpoint, tls)
+
+
+def _tls(layout: MeshLayout, files: MeshFiles) -> dict[str, str] | None:
+    """The files of the mesh's user; None where services speak plain text."""
+    return paths_of(MeshCredentials(files.tls, layout.instances).user) if layout.secure else None
 
 
 def state_of(held: Supervised) -> str:

@@ -11,6 +11,7 @@ from braid.kernel.errors import NotFound
 from devmesh.archives.making import ensure_archive
 from devmesh.blueprint import ENDPOINT_PORT, StorePlace, store_url, wanted_ports
 from devmesh.config import MeshConfig, MeshLayout
+from devmesh.credentials import MeshCredentials
 from devmesh.files import MeshFiles
 from devmesh.processes.brokers import KafkaBroker
 from devmesh.processes.kafka_cluster import make_cluster, stop_together
@@ -133,6 +134,7 @@ def build(
     files: MeshFiles,
     tools: Tools,
     kafka_settings: Mapping[str, str] | None = None,
+    credentials: MeshCredentials | None = None,
 ) -> dict[str, Supervised]:
     """The mesh's processes by name, none started."""
     held: dict[str, Supervised] = {}
@@ -157,7 +159,8 @@ def build(
     for instance in layout.instances:
         address = _local(ports[instance])
         set_off(files.service(instance), 0)
-        service = ServiceProcess(instance, files.service(instance), address, store)
+        tls = credentials.service(instance) if credentials is not None else None
+        service = ServiceProcess(instance, files.service(instance), address, store, tls=tls)
         held[instance] = Supervised(ProcessKind.SERVICE, service, address)
     return held
 

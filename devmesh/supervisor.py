@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from braid.kernel.errors import BraidError, Invalid, Refused, Unavailable
-from devmesh import roster, verbs
+from devmesh import credentials, roster, verbs
 from devmesh.blueprint import kind_of
 from devmesh.config import MeshConfig, MeshLayout, Remembered, lay_out
 from devmesh.control import Answer, ControlServer
@@ -58,6 +58,7 @@ class Supervisor:
         self._begun = time.monotonic()
         self._held: dict[str, Supervised] = {}
         self._layout = MeshLayout("", {}, (), True)
+        self._credentials: credentials.MeshCredentials | None = None
         self._awaited: list[str] = []
         self._ready = asyncio.Event()
         self._ending = asyncio.Event()
@@ -115,8 +116,9 @@ class Supervisor:
         if self._port_warning:
             self._say(f"WARNING: {self._port_warning}")
         known = {**remembered.ports, **ports}
-        self._files.remember(Remembered(layout.store, layout.zones, known, layout.brokers))
-        self._held = roster.build(layout, ports, self._files, tools, self._config.kafka_settings)
+        self._credentials = credentials.prepared(layout.secure, self._files.tls, layout.instances)
+        self._files.remember(Remembered(layout.store, layout.zones, known, layout.brokers, layout.secure))
+        self._held = roster.build(layout, ports, self._files, tools, self._config.kafka_settings, self._credentials)
 
     async def _live(self) -> None:
         """Starts, then watches; a start that fails, or an end asked for meanwhile, stops the rest of it."""
@@ -132,7 +134,7 @@ class Supervisor:
                 elif time.monotonic() > deadline:
                     raise Unavailable(
                         f"not ready after {DEV_READY_SECONDS:.0f} s: {', '.join(self._awaited)}",
-                        remedy=self._where_to_look(),
+                        remedy=f"the logs are under {self._files.directory}",
                     )
         except BraidError as error:
             self._failure = error
@@ -178,7 +180,8 @@ class Supervisor:
         clusters = self._document().clusters
         wanted = {name: Address(each.bootstrap, each.zone) for name, each in clusters.items()}
         services = roster.named(self._held, ProcessKind.SERVICE)
-        registration = Registration([self._held[name].address for name in services])
+        tls = None if self._credentials is None else self._credentials.supervisor
+        registration = Registration([self._held[name].address for name in services], tls)
         try:
             await registration.wait_leaders(tuple(dict.fromkeys(map(kind_of, services))))
             told = await registration.tell(wanted)
@@ -220,6 +223,8 @@ class Supervisor:
             await self._act(action)
         if self._ready.is_set():
             self._write_ready()
+        if self._credentials is not None:
+            self._credentials.renew_when_due(self._note)
 
     async def _until_changed(self, ending: "asyncio.Future[T]") -> None:
         """Waits until processes are to be looked at again: soon while any of them changes, at once when one does."""
@@ -350,9 +355,6 @@ class Supervisor:
     def _ready_files(self) -> list[Path]:
         asked = self._config.ready_file
         return [self._files.ready, *([asked] if asked is not None else [])]
-
-    def _where_to_look(self) -> str:
-        return f"the logs are under {self._files.directory}"
 
     def _note(self, text: str) -> None:
         self._say(f"{time.monotonic() - self._begun:6.1f} s  {text}")

@@ -33,6 +33,7 @@ def running_mesh(
     dlqs: int = 0,
     kafka_settings: Mapping[str, str] | None = None,
     kafka_version: str = "",
+    secure: bool | None = None,
 ) -> Iterator[DevMesh]:
     """A mesh in which everything answers. For fixtures of any scope: it belongs to no event loop.
 
@@ -48,6 +49,7 @@ def running_mesh(
         dlqs=dlqs,
         kafka_settings=kafka_settings,
         kafka_version=kafka_version,
+        secure=secure,
     )
     try:
         asyncio.run(mesh.up(print))

@@ -28,6 +28,7 @@ _HELP: Final = """Run a whole mesh on this machine: Kafka clusters, store, servi
   braid dev kill east                            SIGKILL; `start east` brings it back
   braid dev kill east/2                          one broker alone; so do the other verbs
   braid dev --store etcd --store-members 3       histories in an etcd of three: etcd-0, etcd-1, etcd-2
+  braid dev --secure                             mutual TLS between everything that speaks to services
   braid dev roll east                            restart one broker after the other
   braid dev pause registry-0                     SIGSTOP; `resume registry-0` ends it
   braid dev clock registry-1 +1h                 its wall clock is an hour ahead; `0` puts it right
@@ -39,6 +40,10 @@ All state is under --dir; started again there, the mesh finds its data. Several 
 A service that crashes is started again; what you kill or stop stays down until `start`, and so does a Kafka broker
 that ends by itself. A cluster of three brokers or more keeps three copies of every partition, two of which acknowledge.
 """
+_SECURE: Final = (
+    "Mutual TLS by a CA of this mesh's own, below --dir. Commands, braid.connect() and Spark find their certificate "
+    "where they find the endpoint. Plain text stays the default in this release."
+)
 _VERBS: Final = {
     "kill": "End a cluster, broker or service at once (SIGKILL).",
     "stop": "End a cluster, broker or service in order (SIGTERM).",
@@ -109,6 +114,10 @@ def _dev(
     assigners: Annotated[int, typer.Option(metavar="N", help="Replicas of the assigner.")] = 2,
     lagmons: Annotated[int | None, typer.Option(metavar="N", help="Replicas of lagmon; 0 for none.")] = None,
     dlqs: Annotated[int | None, typer.Option(metavar="N", help="Replicas of dlq; 0 for none.")] = None,
+    secure: Annotated[
+        bool | None,
+        typer.Option("--secure/--insecure", show_default="as it was, at first --insecure", help=_SECURE),
+    ] = None,
     directory: _Dir = None,
     port: Annotated[int, typer.Option(metavar="PORT", show_default="7401, or a free one", help="Of the endpoint.")] = 0,
     ready_file: Annotated[
@@ -138,6 +147,7 @@ def _dev(
         dlqs=DERIVED_REPLICAS if dlqs is None else dlqs,
         brokers=brokers,
         store_members=store_members,
+        secure=secure,
     )
     if detach:
         typer.echo(asyncio.run(start_detached(config, typer.echo)))

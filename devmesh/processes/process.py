@@ -12,13 +12,17 @@ import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Final
 
+from braid.host.tls import Tls
 from braid.kernel.errors import Refused, Unavailable
 from devmesh.blueprint import ServicePlace, StorePlace, service_command, service_settings, store_arguments
 from devmesh.files import remove
 from devmesh.limits import DEV_POLL_SECONDS, DEV_STOP_SECONDS
 from devmesh.processes import wall_clock
 from devmesh.processes.guard import spawn_guarded
+
+_TLS_SETTINGS: Final = "BRAID_TLS_"
 
 
 class Process:
@@ -119,16 +123,25 @@ class ServiceProcess(Process):
         address: Where it serves control RPCs, `host:port`.
         store: URL of the event store.
         command: What runs instead of the module.
+        tls: What it shows and whom it trusts; None for plain text.
     """
 
     def __init__(
-        self, instance: str, directory: Path, address: str, store: str, *, command: Sequence[str] | None = None
+        self,
+        instance: str,
+        directory: Path,
+        address: str,
+        store: str,
+        *,
+        command: Sequence[str] | None = None,
+        tls: Tls | None = None,
     ) -> None:
         super().__init__(instance, directory / "service.log")
         self._command = list(command or service_command(instance))
         self._ready_file = directory / "ready.json"
         self._metrics: tuple[int | None, str] = (None, "")
-        place = ServicePlace(instance, store, address, address, "127.0.0.1:0", str(directory), str(self._ready_file))
+        home, ready_file = str(directory), str(self._ready_file)
+        place = ServicePlace(instance, store, address, address, "127.0.0.1:0", home, ready_file, tls)
         self._settings = {**service_settings(place), wall_clock.SETTING: str(wall_clock.offset_file(directory))}
 
     @property
@@ -147,10 +160,15 @@ class ServiceProcess(Process):
         self.log_path.parent.mkdir(parents=True, exist_ok=True)
         if self.pid is None:
             remove(self._ready_file)
-        self._spawn(self._command, {**os.environ, **self._settings, "BRAID_PARENT_PID": str(os.getpid())})
+        self._spawn(self._command, {**_inherited(), **self._settings, "BRAID_PARENT_PID": str(os.getpid())})
 
     def _serves(self) -> bool:
         return self._ready_file.exists()
+
+
+def _inherited() -> dict[str, str]:
+    """This process's environment without its TLS settings: they are of a client, perhaps of another mesh."""
+    return {name: value for name, value in os.environ.items() if not name.startswith(_TLS_SETTINGS)}
 
 
 class EtcdProcess(Process):

@@ -81,6 +81,16 @@ def test_what_is_no_offset_of_a_clock_is_wrong_usage(tmp_path: Path, capsys: pyt
     assert "OFFSET: 'tomorrow' is no offset of a clock" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(("flags", "secure"), [([], None), (["--secure"], True), (["--insecure"], False)])
+def test_a_mesh_is_made_secure_by_a_flag(
+    flags: list[str], secure: bool | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[MeshConfig] = []
+    monkeypatch.setattr("devmesh.supervisor.supervise", asked.append)
+    assert app.run(["dev", *flags, "--dir", str(tmp_path)]) == 0
+    assert [each.secure for each in asked] == [secure]
+
+
 def test_an_etcd_of_three_members_is_asked_for_by_a_flag(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[MeshConfig] = []
     monkeypatch.setattr("devmesh.supervisor.supervise", asked.append)

@@ -46,10 +46,30 @@ def test_nonsense_is_refused_naming_the_flag(config: MeshConfig, field: str) -> 
 
 def test_what_is_asked_travels_to_the_supervisor() -> None:
     config = MeshConfig(
-        WHERE, ("a", "b:3"), "etcd", 1, 3, 7500, Path("/ready"), 2, 0, 2, {"num.io.threads": "2"}, store_members=3
+        WHERE,
+        ("a", "b:3"),
+        "etcd",
+        1,
+        3,
+        7500,
+        Path("/ready"),
+        2,
+        0,
+        2,
+        {"num.io.threads": "2"},
+        store_members=3,
+        secure=True,
     )
     assert config_from_json(config.to_json()) == config
     assert config_from_json(MeshConfig(WHERE).to_json()) == MeshConfig(WHERE)
+
+
+@pytest.mark.parametrize(
+    ("asked", "had", "secure"),
+    [(None, False, False), (None, True, True), (True, False, True), (False, True, False)],
+)
+def test_a_mesh_stays_secure_until_asked_otherwise(asked: bool | None, had: bool, secure: bool) -> None:
+    assert lay_out(MeshConfig(WHERE, secure=asked), Remembered("sqlite", secure=had)).secure is secure
 
 
 def test_a_fresh_directory_gets_the_defaults() -> None:

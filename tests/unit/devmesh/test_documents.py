@@ -1,6 +1,7 @@
 """The ready file and the status have exactly the fields that scripts rely on."""
 
 import json
+from dataclasses import replace
 
 from devmesh.documents import (
     BrokerAddress,
@@ -44,6 +45,16 @@ def test_the_ready_file_has_exactly_these_keys() -> None:
 
 def test_a_status_has_the_endpoint() -> None:
     assert json.loads(STATUS.to_json())["endpoint"] == "127.0.0.1:7401"
+
+
+def test_tls_is_named_only_where_it_is_spoken() -> None:
+    """Releases before TLS read these documents, and know no such field."""
+    paths = {"ca": "/d/ca.pem", "certificate": "/d/certificate.pem", "key": "/d/key.pem"}
+    for document in (READY, STATUS):
+        assert "tls" not in json.loads(document.to_json())
+        assert json.loads(replace(document, tls=paths).to_json())["tls"] == paths
+    assert ready_from_json(replace(READY, tls=paths).to_json()).tls == paths
+    assert status_from_json(replace(STATUS, tls=paths).to_json()).tls == paths
 
 
 def test_both_come_back_from_their_text() -> None:

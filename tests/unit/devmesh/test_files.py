@@ -51,6 +51,14 @@ def test_a_killed_holder_holds_nothing(tmp_path: Path) -> None:
     assert lock.holder() is None
 
 
+def test_a_mesh_remembers_that_it_is_secure(tmp_path: Path) -> None:
+    files = MeshFiles(tmp_path)
+    files.remember(Remembered("sqlite", secure=True))
+    assert files.recall().secure
+    files.remember(Remembered("sqlite"))
+    assert not files.recall().secure
+
+
 def test_a_mesh_of_single_brokers_is_remembered_as_ever(tmp_path: Path) -> None:
     files = MeshFiles(tmp_path)
     files.remember(Remembered("sqlite", {"east": "a"}, {"east": 1}, {"east": 1}))

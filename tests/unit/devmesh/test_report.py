@@ -27,6 +27,17 @@ def test_a_mesh_is_addressed_by_its_directory_or_by_the_environment() -> None:
     assert "find it" not in elsewhere
 
 
+def test_a_secure_mesh_names_its_certificates() -> None:
+    paths = {"ca": "/d/ca.pem", "certificate": "/d/certificate.pem", "key": "/d/key.pem"}
+    ready = Ready("127.0.0.1:7401", "", "sqlite", "/d/mesh", tls=paths)
+    shown = ready_page(ready, MeshFiles(Path("/d/mesh"))).splitlines()
+    assert "  tls         mutual, by a CA of this mesh: braid certs show --dir /d/mesh/tls" in shown
+    use = next(line for line in shown if line.startswith("  use it:"))
+    variables = "BRAID_TLS_CA=/d/ca.pem BRAID_TLS_CERTIFICATE=/d/certificate.pem BRAID_TLS_KEY=/d/key.pem"
+    assert use.endswith(f"export BRAID_ENDPOINT=127.0.0.1:7401 {variables}")
+    assert "  tls " not in page()
+
+
 @pytest.mark.parametrize(
     ("asked", "remembered", "got", "warning"),
     [

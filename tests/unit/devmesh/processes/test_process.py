@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from braid.host.tls import Tls
 from braid.kernel.errors import Refused, Unavailable
 from devmesh.blueprint import StorePlace
 from devmesh.processes.process import EtcdProcess, ServiceProcess
@@ -100,6 +101,31 @@ def test_a_service_gets_its_settings_and_is_ready_when_its_file_is(
     assert settings["BRAID_LISTEN"] == "127.0.0.1:7401"
     assert settings["BRAID_METRICS"] == "127.0.0.1:0"
     assert settings["BRAID_PARENT_PID"] == str(os.getpid())
+
+
+def test_a_service_gets_the_certificate_of_its_mesh_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The caller's own names another mesh's, or half of one."""
+    monkeypatch.setenv("BRAID_TLS_KEY", "/mine/key.pem")
+    monkeypatch.setenv("BRAID_TLS_MODE", "permissive")
+    tls = Tls(Path("/m/certificate.pem"), Path("/m/key.pem"), Path("/m/ca.pem"))
+    assert tls_settings_of_a_service(tmp_path / "plain", None) == {}
+    assert tls_settings_of_a_service(tmp_path / "secure", tls) == {
+        "BRAID_TLS_CERTIFICATE": "/m/certificate.pem",
+        "BRAID_TLS_KEY": "/m/key.pem",
+        "BRAID_TLS_CA": "/m/ca.pem",
+    }
+
+
+def tls_settings_of_a_service(directory: Path, tls: Tls | None) -> dict[str, str]:
+    command = [sys.executable, "-I", "-c", _SERVICE]
+    service = ServiceProcess("registry-0", directory, "127.0.0.1:7401", "sqlite:///x", command=command, tls=tls)
+    service.start()
+    try:
+        service.wait_ready(60.0)
+        settings: dict[str, str] = json.loads((directory / "ready.json").read_text())
+    finally:
+        service.kill()
+    return {name: value for name, value in settings.items() if name.startswith("BRAID_TLS_")}
 
 
 def test_a_service_started_again_is_not_ready_by_its_old_file(tmp_path: Path) -> None:
