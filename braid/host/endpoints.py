@@ -8,6 +8,7 @@ import difflib
 import json
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -46,7 +47,8 @@ def resolve(choice: Choice, environment: Mapping[str, str], directory: Path, *, 
     """Resolves an endpoint: what was named, BRAID_ENDPOINT, the contexts file, then a running `braid dev` nearby.
 
     So are the files of mutual TLS: what was named, BRAID_TLS_CERTIFICATE and its like, then what stands beside the
-    address in the contexts file or the mesh nearby.
+    address in the contexts file or the mesh nearby. An address that was named is looked up there, too: Spark jobs and
+    drills are given one that was found before.
 
     Args:
         choice: What was named.
@@ -58,7 +60,21 @@ def resolve(choice: Choice, environment: Mapping[str, str], directory: Path, *, 
         Invalid: nothing names a mesh, or what names it is out of form.
     """
     found = _resolve_address(choice, environment, directory, flags=flags)
-    return found._replace(tls=choice.tls or tls_of_environment(environment) or found.tls)
+    tls = choice.tls or tls_of_environment(environment) or found.tls
+    return found._replace(tls=tls or _tls_of_known(found.addresses, environment, directory))
+
+
+def _tls_of_known(addresses: tuple[str, ...], environment: Mapping[str, str], directory: Path) -> Tls | None:
+    """The files beside one of these addresses, in the context in use or the mesh nearby; None where there are none."""
+    with suppress(Invalid):  # what was named needs no contexts file
+        context = _from_contexts(contexts_path(environment), environment.get("BRAID_CONTEXT", ""), "BRAID_CONTEXT")
+        if context is not None and not set(addresses).isdisjoint(context.addresses):
+            return context.tls
+    with suppress(Invalid):  # nor a ready file
+        nearby = _from_ready_file(directory / READY_FILE, "endpoint")
+        if not set(addresses).isdisjoint(nearby.addresses):
+            return nearby.tls
+    return None
 
 
 def _resolve_address(choice: Choice, environment: Mapping[str, str], directory: Path, *, flags: bool) -> Endpoint:

@@ -1,6 +1,8 @@
 """Which mesh a command or a program talks to."""
 
+import json
 from pathlib import Path
+from typing import Final
 
 import pytest
 
@@ -123,6 +125,44 @@ async def how_it_fails(found: Endpoint) -> Unavailable:
     with pytest.raises(Unavailable) as failed:
         await mesh.__aenter__()
     return failed.value
+
+
+NEARBY: Final = json.dumps(
+    {
+        "endpoint": "a:2",
+        "services": {"r-1": {"address": "a:3"}},
+        "tls": {"ca": "/n/ca.pem", "certificate": "/n/certificate.pem", "key": "/n/key.pem"},
+    }
+)
+
+
+@pytest.mark.parametrize("environment", [{}, {"BRAID_ENDPOINT": "a:3,a:9"}])
+def test_an_address_of_the_mesh_nearby_has_its_files(tmp_path: Path, environment: dict[str, str]) -> None:
+    """A Spark job is given the address that `find_endpoint` found, and nothing else."""
+    ready(tmp_path, NEARBY)
+    environment = {"HOME": str(tmp_path), **environment}
+    choice = Choice() if "BRAID_ENDPOINT" in environment else Choice("a:2,a:3")
+    assert resolve(choice, environment, tmp_path).tls == Tls(
+        Path("/n/certificate.pem"), Path("/n/key.pem"), Path("/n/ca.pem")
+    )
+    assert resolve(Choice("elsewhere:2"), environment, tmp_path).tls is None
+
+
+def test_an_address_of_the_context_in_use_has_its_files(tmp_path: Path) -> None:
+    path = tmp_path / "contexts.yaml"
+    path.write_text(TLS_CONTEXT)
+    environment = {"BRAID_CONTEXTS": str(path)}
+    found = resolve(Choice("home:1"), environment, tmp_path)
+    assert (found.origin, found.tls) == ("connect()", resolve(Choice(), environment, tmp_path).tls)
+    assert found.tls is not None
+
+
+@pytest.mark.parametrize("damaged", ["{", '{"endpoint": "a:2", "tls": 1}'])
+def test_an_address_that_was_named_needs_no_other_file(tmp_path: Path, damaged: str) -> None:
+    ready(tmp_path, damaged)
+    (tmp_path / "contexts.yaml").write_text("contexts: [1]")
+    environment = {"BRAID_CONTEXTS": str(tmp_path / "contexts.yaml")}
+    assert resolve(Choice("a:2"), environment, tmp_path).tls is None
 
 
 FILES = {"BRAID_TLS_CERTIFICATE": "/e.crt", "BRAID_TLS_KEY": "/e.key", "BRAID_TLS_CA": "/e-ca.crt"}
