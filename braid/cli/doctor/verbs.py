@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from braid.cli.doctor.findings import Finding, ReplicaFacts
     from braid.rpc.directory import KnownEndpoint
 
-_DOCTOR: Final = """Check the mesh: services, clocks, certificates, clusters, standbys, idle groups, lag, archives.
+_DOCTOR: Final = """Check the mesh: services, clocks, TLS, certificates, clusters, standbys, groups, lag, archives.
 
 \b
   braid doctor
@@ -69,10 +69,11 @@ async def all_findings(session: "Session") -> list["Finding"]:
     from braid.cli.doctor.certificate_findings import check_certificate
     from braid.cli.doctor.certificates import ask_certificates
     from braid.cli.doctor.cluster_findings import check_cluster, check_versions
+    from braid.cli.doctor.plaintext_findings import check_plaintext
 
     endpoints = await session.endpoints()
     replicas = await asyncio.gather(*(_ask_replica(session, each) for each in endpoints))
-    found = [*findings.check_services(replicas), *findings.check_clocks(replicas)]
+    found = [*findings.check_services(replicas), *findings.check_clocks(replicas), *check_plaintext(endpoints)]
     found += [
         finding for each in await ask_archives(session, endpoints) for finding in check_archive(each, session.now_ms)
     ]
