@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from braid.archive.blocking import BlockingArchive, T, parts_of
+from braid.host import private_files
 from braid.kernel.errors import BraidError, NotFound, Unavailable
 from braid.kernel.limits.archive import ARCHIVE_OBJECT_BYTES_MAX
 from braid.kernel.ports import ArchivedObject, Tasks
@@ -98,7 +99,7 @@ class DirectoryArchive(BlockingArchive):
         self._make(path.parent)
         part = path.with_name(f".{path.name[:200]}.{next(self._parts)}{_PART}")
         try:
-            with part.open("wb") as file:
+            with private_files.write_file(part) as file:
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
@@ -115,7 +116,7 @@ class DirectoryArchive(BlockingArchive):
         if directory.is_dir():
             return
         self._make(directory.parent)
-        directory.mkdir(exist_ok=True)
+        private_files.make_directory(directory)
         _sync(directory.parent)
 
     def _tidy(self) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from braid.host import private_files
 from braid.kernel.errors import Invalid, StoreUnavailable
 from braid.kernel.limits.registry import RESTORE_REVISION_GAP
 from braid.kernel.limits.store import STORE_CALL_SECONDS
@@ -27,6 +28,7 @@ def back_up(path: Path, file: Path) -> StoreFacts:
         raise Invalid(f"{file} exists already", field="FILE", remedy="name a new file")
     part = file.with_name(f".{file.name}.part")
     with _removed(part):
+        private_files.make_file(part)
         _copy(path, part)
         facts = read_facts(part)
         _sync(part)
@@ -61,9 +63,10 @@ def restore(
     found = StoreFacts(backup.mesh, next_incarnation(backup, before, now_ms), backup.histories)
     if dry_run:
         return found, None
-    path.parent.mkdir(parents=True, exist_ok=True)
+    private_files.make_directory(path.parent)
     part = path.with_name(f".{path.name}.restored")
     with _removed(part):
+        private_files.make_file(part)
         _copy(file, part)
         _begin_incarnation(part, found.incarnation, _revision(path) if before else 0)
         _sync(part)

@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
+from braid.host import private_files
 from braid.kernel.errors import OutcomeUnknown, StoreUnavailable
 from braid.kernel.limits.store import (
     SESSION_TTL_SECONDS,
@@ -161,7 +162,8 @@ class _File:
     def open(self) -> sqlite3.Connection:
         """A connection to the store, which is made when the file is empty. May raise that a lock is in the way."""
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
+            private_files.make_directory(self.path.parent)
+            private_files.make_file(self.path)
         except OSError as error:
             raise StoreUnavailable(f"the store {self.path} cannot be made: {error}") from error
         connection = self.connect(self.path)

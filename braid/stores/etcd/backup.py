@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from braid.host import private_files
 from braid.kernel.errors import Invalid, StoreUnavailable
 from braid.kernel.limits.store import APPEND_BYTES_MAX, APPEND_EVENTS_MAX
 from braid.kernel.ports import Clock, Endpoint
@@ -162,8 +163,8 @@ def _write(file: Path, rows: Sequence[_Row]) -> None:
     part = file.with_name(f".{file.name}.part")
     head = json.dumps({"format": _FORMAT, "pairs": len(rows), "crc": _crc(rows)})
     lines = [head, *(f"{b64encode(key).decode()} {b64encode(value).decode()}" for key, value in rows)]
-    with part.open("w", encoding="ascii") as writing:
-        writing.write("\n".join(lines) + "\n")
+    with private_files.write_file(part) as writing:
+        writing.write(("\n".join(lines) + "\n").encode("ascii"))
         writing.flush()
         os.fsync(writing.fileno())
     part.replace(file)

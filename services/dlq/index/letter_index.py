@@ -15,6 +15,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
+from braid.host import private_files
 from braid.kernel.errors import Unavailable
 from braid.kernel.limits.dlq import DLQ_BUSY_SECONDS, DLQ_COUNTS_KEPT
 from services.dlq.index.conditions import ANYTHING, Condition
@@ -22,6 +23,7 @@ from services.dlq.model.events import Position
 from services.dlq.model.letters import Cursor, Letter, LetterPlace, Origin
 
 T = TypeVar("T")
+_NO_FILE: Final = ":memory:"  # SQLite's name for a database without a file
 _FORMAT: Final = "5"
 _SCHEMA: Final = """
 CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -136,7 +138,7 @@ class LetterIndex:
         self._path = path
         self._lock = threading.Lock()
         self._counted: dict[str, tuple[int, int]] = {}  # by stream: `changes` then, and the number of letters
-        path.parent.mkdir(parents=True, exist_ok=True)
+        private_files.make_directory(path.parent)
         try:
             self._connection = _open(path, mesh)
         except sqlite3.DatabaseError as error:
@@ -320,6 +322,8 @@ class LetterIndex:
 def _open(path: Path, mesh: str) -> sqlite3.Connection:
     """A connection to an index with its tables. Raises `sqlite3.DatabaseError` for a file that is no index of ours."""
     # Autocommit: transactions are begun by name. Of what a crash of the machine loses, positions and rows go together.
+    if str(path) != _NO_FILE:
+        private_files.make_file(path)
     connection = sqlite3.connect(path, timeout=DLQ_BUSY_SECONDS, isolation_level=None, check_same_thread=False)
     try:
         connection.execute("PRAGMA journal_mode=WAL")
