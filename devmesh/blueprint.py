@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from braid._mesh import mesh_command
-from braid.host.tls import CA_VARIABLE, CERTIFICATE_VARIABLE, KEY_VARIABLE, Tls
+from braid.host.tls import Tls, environment_of
 
 SERVICES: Final = ("registry", "assigner", "lagmon", "dlq")
 _KEEPERS: Final = ("registry", "assigner", "dlq")  # of histories
@@ -202,10 +202,7 @@ def service_settings(place: ServicePlace) -> dict[str, str]:
     }
     if place.ready_file:
         settings["BRAID_READY_FILE"] = place.ready_file
-    if place.tls is not None:
-        settings[CERTIFICATE_VARIABLE] = str(place.tls.certificate)
-        settings[KEY_VARIABLE] = str(place.tls.key)
-        settings[CA_VARIABLE] = str(place.tls.ca)
+    settings |= environment_of(place.tls)
     if keeps_files(place.instance):
         settings["BRAID_ARCHIVE"] = f"file://{place.home}/archive"
     if kind_of(place.instance) == "dlq":

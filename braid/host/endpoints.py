@@ -47,8 +47,8 @@ def resolve(choice: Choice, environment: Mapping[str, str], directory: Path, *, 
     """Resolves an endpoint: what was named, BRAID_ENDPOINT, the contexts file, then a running `braid dev` nearby.
 
     So are the files of mutual TLS: what was named, BRAID_TLS_CERTIFICATE and its like, then what stands beside the
-    address in the contexts file or the mesh nearby. An address that was named is looked up there, too: Spark jobs and
-    drills are given one that was found before.
+    address in the contexts file or the mesh nearby. An address that was named is looked up there, too: Spark jobs are
+    given one that was found before.
 
     Args:
         choice: What was named.

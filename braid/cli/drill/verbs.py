@@ -114,8 +114,6 @@ def _play(kind: str, stream: str, for_: str, broker: int, rate: int, yes: bool, 
 
     order = Order(DrillKind(kind), stream, seconds, broker, rate)
     addresses = ",".join(find_endpoint(choice, os.environ, Path.cwd()).addresses)
-    if choice.context:
-        os.environ["BRAID_CONTEXT"] = choice.context  # where the drill's processes find their certificate
     execute(choice.endpoint or "", choice.context, lambda session: rehearse(session, order, addresses, yes, format))
 
 

@@ -113,6 +113,7 @@ def test_a_service_gets_the_certificate_of_its_mesh_alone(tmp_path: Path, monkey
         "BRAID_TLS_CERTIFICATE": "/m/certificate.pem",
         "BRAID_TLS_KEY": "/m/key.pem",
         "BRAID_TLS_CA": "/m/ca.pem",
+        "BRAID_TLS_RELOAD_SECONDS": "10.0",
     }
 
 
