@@ -3,20 +3,28 @@
 import json
 import os
 import re
+import socket
+import ssl
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 import pytest
+from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.x509 import load_pem_x509_certificates
 
+from testbed.mesh import running_mesh
+from testbed.patience import wait
 from tests.support.snippets import Snippet, reader, run_page, run_snippet, snippets
 
 pytestmark = [pytest.mark.real, pytest.mark.untimed]
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 BIN: Final = Path(sys.executable).parent
+RELOADED_SECONDS: Final = 120.0  # files are looked at each ten seconds
 SNIPPET_SECONDS: Final = 600.0  # by the wall: it ends what hangs, and judges nothing
 EXAMPLES: Final = {
     "produce": "sent 1000 records",
@@ -50,6 +58,40 @@ def test_a_new_user_needs_nothing_else_for_a_secure_mesh(directory: Path) -> Non
     printed = run_snippet(python, directory, SNIPPET_SECONDS)
     assert re.search(r"^live west \d+ b'", printed, re.MULTILINE), printed
     run_snippet(last, directory, SNIPPET_SECONDS)
+
+
+@pytest.mark.timeout(900)
+def test_certificates_and_ca_rotate_under_a_running_mesh(tmp_path: Path) -> None:
+    """At once after each step, old and new files accept one another; later, services show the new ones."""
+    with running_mesh(tmp_path / ".braid", clusters=("east",), secure=True) as mesh:
+        replicas = {name: each.address for name, each in mesh.ready.services.items()}
+        for step in (("--within", "3650"), ("--ca",), ("--ca", "--finish")):
+            done = braid(tmp_path, "certs", "rotate", *step, "--dir", ".braid/tls")
+            assert f"{len(replicas) + 2} renewed" in done.stdout, done.stderr
+            called = braid(tmp_path, "get", "clusters")
+            assert "east" in called.stdout, called.stderr
+            for name, address in replicas.items():
+                wait(
+                    partial(shows_its_file, tmp_path, name, address), f"{name} shows what {step} made", RELOADED_SECONDS
+                )
+            called = braid(tmp_path, "get", "clusters")
+            assert "east" in called.stdout, called.stderr
+
+
+def shows_its_file(directory: Path, name: str, address: str) -> bool:
+    """Whether a replica shows the certificate that lies in its directory now; asks as the mesh's user."""
+    tls = directory / ".braid" / "tls"
+    (user,) = [each for each in (tls / "user").iterdir() if each.is_symlink()]
+    context = ssl.create_default_context(cafile=user / "ca.pem")
+    context.load_cert_chain(user / "certificate.pem", user / "key.pem")
+    host, _, port = address.rpartition(":")
+    with (
+        socket.create_connection((host, int(port)), 10.0) as wire,
+        context.wrap_socket(wire, server_hostname=host) as end,
+    ):
+        shown = end.getpeercert(binary_form=True)
+    (lies, *_) = load_pem_x509_certificates((tls / "service" / name / "certificate.pem").read_bytes())
+    return shown == lies.public_bytes(Encoding.DER)
 
 
 def parts_of(first: Snippet) -> tuple[Snippet, Snippet, Snippet]:
