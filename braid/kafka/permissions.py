@@ -10,7 +10,7 @@ _KINDS: Final = {29: "topic", 30: "group", 31: "cluster"}
 
 
 class Need(NamedTuple):
-    """What a request needs.
+    """The permission that a Kafka request needs.
 
     Attributes:
         operation: On each resource that it names (`Read`).

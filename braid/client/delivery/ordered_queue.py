@@ -4,7 +4,6 @@
 """
 
 from collections.abc import Sequence
-from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from braid.client.delivery.key_order import KeyOrder
@@ -56,7 +55,7 @@ class OrderedQueue:
         again = self._order.settled_of_slice(count)
         if rows := self._order.all_returned():
             again = [slice_of_rows(self._cursor, rows, admitted=False)]
-        for waiting in sorted(again, key=attrgetter("first_offset"), reverse=True):
+        for waiting in sorted(again, key=lambda each: each.first_offset, reverse=True):
             self._ready.put(waiting, first=True)
 
     def back(self, row: Row) -> bool:

@@ -87,6 +87,14 @@ class Slice(Generic[W]):
             self._back.extendleft(reversed(rows))
 
     @property
+    def first_offset(self) -> int:
+        """The offset of the first row that was not taken."""
+        if self._rows is not None:
+            return self._rows[self.index].offset
+        assert self.columns is not None, "a slice has columns or rows"
+        return int(self.columns.offsets[self.index])
+
+    @property
     def times(self) -> NDArray[np.int64]:
         """Ingestion times (ms) of records that were not taken."""
         return self._times[self.index :]

@@ -1,4 +1,4 @@
-"""Access tokens for SASL's OAUTHBEARER (RFC 7628, KIP-255): kept until they are old, and got beside whoever waits.
+"""Access tokens for SASL's OAUTHBEARER (RFC 7628, KIP-255): kept until they are old, and fetched in a thread.
 
 A token is fetched in a thread: endpoints are asked over a blocking client, and clients of several event loops may
 share one provider. A source that fails is not asked again for `KAFKA_DENIED_SECONDS`.

@@ -36,7 +36,7 @@ class Named(NamedTuple):
 
 
 class Row(NamedTuple):
-    """What a method needs. Every resource that its request names must be allowed.
+    """The right that a method needs. Every resource that its request names must be allowed.
 
     Attributes:
         action: The least that the caller must be allowed to do.

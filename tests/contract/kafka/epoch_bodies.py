@@ -62,7 +62,7 @@ async def _fetcher(rig: Rig, partition: TopicPartition, position: int, known: Kn
 
 
 async def _told(fetcher: KafkaFetcher, partition: TopicPartition, position: int) -> None:
-    with pytest.raises(OffsetOutOfRange, match="cut short") as cut:
+    with pytest.raises(OffsetOutOfRange, match="was cut below it") as cut:
         assert list(await fetcher.fetch(WRITTEN, ENOUGH_SECONDS)) == []
     where = {"topic": partition.topic, "partition": str(partition.partition), "offset": str(position)}
     assert cut.value.metadata == where
