@@ -44,7 +44,7 @@ def test_letters_of_logs_that_are_cut_and_written_on_are_all_replayed() -> None:
 def test_a_letter_marked_early_is_told_by_name() -> None:
     mutant = next(each for each in MUTANTS if each.name == "a dead letter marked before its acknowledgement")
     with mutant.at_work():
-        result = run(mutant.plan(0), lines=1)
+        result = run(mutant.plan(mutant.shown_by), lines=1)
     assert [each.invariant for each in result.found] == ["I3 truthful commits", "I12 letters first"]
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from braid.host.tls import Tls
 from braid.kernel.errors import NotFound, Refused, Unavailable
 from devmesh import config, roster, supervisor
 from devmesh.config import MeshConfig
@@ -28,8 +29,8 @@ WAIT_SECONDS = 60.0
 class NoRegistration:
     """Stands for a registry that knows everything."""
 
-    def __init__(self, addresses: Sequence[str]) -> None:
-        assert addresses == ["127.0.0.1:7401"]
+    def __init__(self, addresses: Sequence[str], tls: Tls | None) -> None:
+        assert (addresses, tls) == (["127.0.0.1:7401"], None)
 
     async def wait_leaders(self, services: Sequence[str]) -> None:
         """They lead."""
@@ -98,7 +99,12 @@ class Mesh:
         while not self.files.socket.exists():
             assert not self.running.done(), self.running.exception()
             await asyncio.sleep(0.01)
-        return ready_from_json((await ask(self.files.socket, "ready"))["ready"])
+        asking = asyncio.ensure_future(ask(self.files.socket, "ready"))
+        await asyncio.wait((asking, self.running), return_when=asyncio.FIRST_COMPLETED)
+        if self.running.done() and not asking.done():
+            asking.cancel()
+            self.running.result()  # why it ended
+        return ready_from_json((await asking)["ready"])
 
     async def verb(self, verb: str, name: str) -> str:
         """A fault verb."""
