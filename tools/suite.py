@@ -1,11 +1,11 @@
 """Runs the test tiers; real-process tests that fail are looked at again, alone, and said to be flaky if they pass.
 
-`python -m tools.suite tests/unit …`. First come tests of real processes that are marked `untimed`, three at a time, for
-much of what they do is wait. Unit and contract tests run beside these at a lower priority, and fill the waits. Where
-both have ended, all other tests of real processes run: they measure times, so they run alone, one after the other.
-Beside everything the simulation plays, and with `--check` all checks run (`make check`): they measure no time, and run
-at idle priority, where they keep nobody from running. Where the system has no such priority they come first. What runs
-beside prints into `build/beside`; the suite shows it once it has ended.
+`python -m tools.suite tests/unit …`. Unit and contract tests come first, and take every core. Then come tests of real
+processes that are marked `untimed`, three at a time, for much of what they do is wait. All others measure times, so
+they run alone, one after the other. Beside tests of real processes the simulation plays, and with `--check` all checks
+run (`make check`): they measure no time, and run at idle priority, where they keep nobody from running. Where the
+system has no such priority they come first. What runs beside prints into `build/beside`; the suite shows it once it has
+ended. Unit tests beside real processes saved nothing: both took longer, and some of the latter missed their time.
 
 `--extended` adds the tests that run for long. Only tests of real processes get a second look, and only a few of them: a
 machine that stalls for a second fails them without any fault of ours. Where the machine's host withheld its cores
@@ -33,11 +33,9 @@ STARVED_LOOKS_MAX: Final = 20  # unless the machine stood still for much of the 
 STARVED_SHARE: Final = 0.9  # given less of its time than this, a machine is starved
 SLOWEST_SHOWN: Final = 20
 UNTIMED_AT_ONCE: Final = 3  # a mesh has five to ten processes, which wait for each other most of the time
-NICE: Final = "10"  # gets a tenth of a busy core: whoever waits for such a test still sees it end (nice(1), sched(7))
 CACHE: Final = ".pytest_cache"
-CACHE_PURE: Final = f"{CACHE}/pure"  # runs of pytest at the same time must not write one file
-CACHE_VIRTUAL: Final = f"{CACHE}/virtual"
-CACHES: Final = (CACHE, CACHE_PURE, CACHE_VIRTUAL)
+CACHE_VIRTUAL: Final = f"{CACHE}/virtual"  # runs of pytest at the same time must not write one file
+CACHES: Final = (CACHE, CACHE_VIRTUAL)
 
 _FAILED: Final = 1  # pytest's exit codes: tests ran and some failed; there was none to run
 _NOTHING: Final = 5
@@ -77,10 +75,6 @@ class Runner(Protocol):
         """Starts all checks at idle priority."""
         ...
 
-    def pure_beside(self, *arguments: str) -> Beside:
-        """Starts pytest at a lower priority, with a cache of its own."""
-        ...
-
     def virtual_beside(self, *arguments: str) -> Beside:
         """Starts pytest at idle priority, with a cache of its own."""
         ...
@@ -91,14 +85,10 @@ def main(arguments: Sequence[str], runner: Runner) -> int:
     plan = phases([argument for argument in arguments if argument != CHECK])
     codes, idle = _begin(plan, runner, checks=CHECK in arguments)
     share = 1.0
-    pure = runner.pure_beside(*plan.pure) if plan.pure and plan.real else None
     for phase in plan.real:
         given = Deadline(0)
         codes.append(runner.run(*phase))
         share = min(share, given.share)
-        if pure:  # the next tests measure times
-            codes.append(pure.ended())
-            pure = None
     codes += [each.ended() for each in idle]
     print(f"suite: the machine gave {share:.0%} of the time that tests wanted", flush=True)
     code = max((code for code in codes if code != _NOTHING), default=_NOTHING)
@@ -109,7 +99,7 @@ def _begin(plan: "Phases", runner: Runner, *, checks: bool) -> tuple[list[int], 
     """Runs what comes first, and starts what runs at idle priority. Returns exit codes, and what runs."""
     idle = bool(plan.real) and runner.can_idle
     codes = [runner.check()] if checks and not idle else []
-    codes += [runner.run(*plan.pure)] if plan.pure and not plan.real else []
+    codes += [runner.run(*plan.pure)] if plan.pure else []
     codes += [runner.run(*plan.virtual)] if plan.virtual and not idle else []
     if not idle:
         return codes, []
@@ -136,7 +126,7 @@ class Phases(NamedTuple):
     """Arguments of the runs of pytest.
 
     Attributes:
-        pure: Of unit and contract tests, which run beside the first of `real`; empty where none is asked for.
+        pure: Of unit and contract tests, which take all cores; empty where none is asked for.
         virtual: Of the simulation, which plays beside all of `real`; empty where it is not asked for.
         real: Of each run of real processes, one after the other: some tests at a time, then one at a time.
     """
@@ -204,11 +194,6 @@ class Processes:
     def check_beside(self) -> Beside:
         """Starts all checks at idle priority."""
         return ProcessBeside(self.root, "checks", [*_IDLY, *_MAKE_CHECK], failed=_CHECK_FAILED)
-
-    def pure_beside(self, *arguments: str) -> Beside:
-        """Starts pytest at a lower priority, with a cache of its own."""
-        command = ["nice", "-n", NICE, *_pytest(CACHE_PURE), *arguments]
-        return ProcessBeside(self.root, "unit and contract tests", command)
 
     def virtual_beside(self, *arguments: str) -> Beside:
         """Starts pytest at idle priority, with a cache of its own."""

@@ -44,7 +44,7 @@ class Played:
     def __init__(
         self, root: Path, codes: Iterable[int] = (), *, beside: dict[str, int] | None = None, can_idle: bool = True
     ) -> None:
-        """`codes` are of what others wait for; `beside` has the exit codes of "checks", "pure" and "virtual"."""
+        """`codes` are of what others wait for; `beside` has the exit codes of "checks" and "virtual"."""
         self.root = root
         self.can_idle = can_idle
         self.asked: list[tuple[str, ...]] = []
@@ -60,9 +60,6 @@ class Played:
 
     def check_beside(self) -> suite.Beside:
         return self._start("checks")
-
-    def pure_beside(self, *arguments: str) -> suite.Beside:
-        return self._start("pure", *arguments)
 
     def virtual_beside(self, *arguments: str) -> suite.Beside:
         return self._start("virtual", *arguments)
@@ -99,16 +96,15 @@ def test_a_real_test_that_passes_alone_is_named_flaky(tmp_path: Path, capsys: py
     assert json.loads((tmp_path / "build" / "flaky.json").read_text()) == [REAL]
 
 
-def test_tests_that_judge_times_start_when_pure_ones_have_ended(tmp_path: Path) -> None:
+def test_tests_that_judge_times_run_alone_after_all_others(tmp_path: Path) -> None:
     played = Played(tmp_path)
     tiers = ["tests/unit", "tests/integration", "tests/simulation", "tests/e2e"]
     assert suite.main(["--check", *tiers], played) == 0
     assert played.asked == [
+        (*ALL_CORES, "tests/unit"),
         ("checks beside",),
         ("virtual beside", *ALL_CORES, "tests/simulation"),
-        ("pure beside", *ALL_CORES, "tests/unit"),
         (*AT_ONCE, "tests/integration", "tests/e2e"),
-        ("pure ended",),
         (*ALONE, "tests/integration", "tests/e2e"),
         ("checks ended",),
         ("virtual ended",),
@@ -120,10 +116,9 @@ def test_without_idle_priority_checks_and_simulation_come_first(tmp_path: Path) 
     assert suite.main(["--check", "tests/unit", "tests/simulation", "tests/e2e"], played) == 0
     assert played.asked == [
         ("checks",),
+        (*ALL_CORES, "tests/unit"),
         (*ALL_CORES, "tests/simulation"),
-        ("pure beside", *ALL_CORES, "tests/unit"),
         (*AT_ONCE, "tests/e2e"),
-        ("pure ended",),
         (*ALONE, "tests/e2e"),
     ]
 
@@ -146,7 +141,6 @@ def test_options_reach_every_run_of_pytest(tmp_path: Path) -> None:
     [
         ([1], {}, 1),
         ([0, 1], {}, 1),
-        ([], {"pure": 1}, 1),
         ([], {"virtual": 1}, 1),
         ([], {"checks": 2}, 2),
         ([1], {"checks": 2}, 2),
@@ -161,17 +155,10 @@ def test_a_failure_in_any_run_fails(
     assert suite.main(["--check", "tests/unit", "tests/simulation", "tests/e2e"], played) == expected
 
 
-@pytest.mark.parametrize(
-    ("what", "cache", "test"),
-    [
-        ("virtual", suite.CACHE_VIRTUAL, "tests/simulation/test_simulation.py::test_x"),
-        ("pure", suite.CACHE_PURE, PURE),
-    ],
-)
-def test_what_failed_beside_gets_no_second_look(tmp_path: Path, what: str, cache: str, test: str) -> None:
+def test_what_failed_beside_gets_no_second_look(tmp_path: Path) -> None:
     note(tmp_path, [REAL])
-    note(tmp_path, [test], cache)
-    played = Played(tmp_path, [1, 0], beside={what: 1})
+    note(tmp_path, ["tests/simulation/test_simulation.py::test_x"], suite.CACHE_VIRTUAL)
+    played = Played(tmp_path, [0, 1, 0], beside={"virtual": 1})
     assert suite.main(["tests/unit", "tests/simulation", "tests/e2e"], played) == 1
     assert (REAL,) not in played.asked
 
@@ -233,17 +220,15 @@ def test_what_fails_twice_has_failed(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("never_idle")
 def test_each_run_of_pytest_notes_what_failed_for_itself(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    for name in ("first", "second", "third"):
+    for name in ("first", "second"):
         (tmp_path / f"test_{name}.py").write_text(f"def test_{name}():\n    assert False\n")
     (tmp_path / "tools").symlink_to(suite.ROOT / "tools")
     note(tmp_path, ["of an earlier suite"])
     runner = suite.Processes(tmp_path)
-    beside = [runner.pure_beside("-q", "test_second.py")]
-    if runner.can_idle:
-        beside.append(runner.virtual_beside("-q", "test_third.py"))
+    beside = [runner.virtual_beside("-q", "test_second.py")] if runner.can_idle else []
     assert runner.run("-q", "test_first.py") == 1
-    assert {each.ended() for each in beside} == {1}
-    names = ("first", "second", "third")[: 1 + len(beside)]
+    assert [each.ended() for each in beside] == [1] * len(beside)
+    names = ("first", "second")[: 1 + len(beside)]
     assert suite.failures(tmp_path) == [f"test_{name}.py::test_{name}" for name in names]
     printed = capfd.readouterr().out
     assert all(f"def test_{name}" in printed for name in names)
