@@ -6,7 +6,8 @@ from contextlib import aclosing, contextmanager
 from dataclasses import replace
 from typing import cast
 
-from braid.kernel.errors import BraidError
+from braid.kernel.errors import BraidError, DeadlineExceeded
+from braid.kernel.limits.leases import HELLO_SECONDS
 from braid.kernel.ports import (
     Authorizer,
     Caller,
@@ -76,7 +77,7 @@ def _duplex(authorizer: Authorizer, path: str, handler: DuplexHandler) -> Duplex
         authorizer.authenticate(path, stream.caller)
         hello: object | None = None
         if waits:
-            hello = await stream.receive()
+            hello = await _first_message(stream)
             if hello is None:  # it ended before it asked for anything
                 return
         authorizer.authorize(path, hello, stream.caller)
@@ -90,6 +91,15 @@ def _duplex(authorizer: Authorizer, path: str, handler: DuplexHandler) -> Duplex
             close()
 
     return handle
+
+
+async def _first_message(stream: DuplexServing) -> object | None:
+    """The message that says what a stream is for; None when it ended. Raises `DeadlineExceeded` when none comes."""
+    try:
+        async with asyncio.timeout(HELLO_SECONDS):
+            return await stream.receive()
+    except TimeoutError:
+        raise DeadlineExceeded(f"no hello came within {HELLO_SECONDS:g} s", field="hello") from None
 
 
 class _Work:

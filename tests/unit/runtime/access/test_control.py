@@ -16,8 +16,9 @@ from braid.api.registry.v1 import registry_service_pb2 as registry
 from braid.api.registry.v1.grant_pb2 import CheckAccessRequest, GrantAccessRequest
 from braid.api.registry.v1.route_pb2 import ChannelLeft, ProducerHello, WatchChannelsRequest, WatchRoutesRequest
 from braid.kernel.access.roles import MESH, Resource, ResourceKind, Role
-from braid.kernel.errors import AccessDenied, Unauthenticated, Unavailable
+from braid.kernel.errors import AccessDenied, DeadlineExceeded, Unauthenticated, Unavailable
 from braid.kernel.limits.access import ACCESS_RECHECK_SECONDS, REFUSAL_LOG_SECONDS, REFUSALS_REMEMBERED_MAX
+from braid.kernel.limits.leases import HELLO_SECONDS
 from braid.kernel.ports import Caller, CallOptions, DuplexCall
 from braid.rpc.methods import method_path
 from braid.runtime.access.refusals import DENIED, Refusals
@@ -232,6 +233,23 @@ def test_a_stream_that_ends_before_its_hello_reaches_no_handler() -> None:
         await call.close()
         await asyncio.sleep(1)
         assert not mesh.services["registry"].reached
+
+    run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("service", "method", "kind"), [("registry", "WatchRoutes", WatchRoutesRequest), ("assigner", "Join", JoinRequest)]
+)
+def test_a_stream_without_a_hello_ends_in_time(service: str, method: str, kind: type) -> None:
+    async def scenario() -> None:
+        mesh = await Mesh(service).start()
+        call = mesh.client(service, ORDERS).channel.duplex(method_path(service, method), kind, OPTIONS)
+        begun = running_loop().time()
+        with pytest.raises(DeadlineExceeded, match="no hello came"):
+            async with asyncio.timeout(10 * HELLO_SECONDS):
+                await call.receive()
+        assert running_loop().time() - begun < 2 * HELLO_SECONDS
+        assert not mesh.services[service].reached
 
     run(scenario())
 
