@@ -67,7 +67,8 @@ class AccessControl:
         self._streams = OpenStreams(self._clock, self._lost)
         self._refusals = Refusals(self._clock, replica.metrics, replica.log)
         self._known = False
-        self._file_admins: Collection[str] = read_admins(settings.admins_file) if settings.admins_file else ()
+        named = read_admins(settings.admins_file) if settings.admins_file else ()
+        self._admins = frozenset((*settings.admins, *named))
 
     # --- what is known
 
@@ -79,7 +80,7 @@ class AccessControl:
     @property
     def admins(self) -> Collection[str]:
         """Principals that are admins by the settings."""
-        return frozenset((*self._settings.admins, *self._file_admins))
+        return self._admins
 
     def require_known(self) -> None:
         """Raises `Unavailable` before the grants were read for the first time."""
@@ -151,7 +152,7 @@ class AccessControl:
         if self._settings.admins_file is None:
             return
         try:
-            self._file_admins = read_admins(self._settings.admins_file)
+            self._admins = frozenset((*self._settings.admins, *read_admins(self._settings.admins_file)))
         except Invalid as error:
             self._replica.log.warning("the admins file cannot be read: those read before stand", error=str(error))
 
