@@ -21,7 +21,7 @@ from braid.runtime.access.open_streams import OpenStream, OpenStreams
 from braid.runtime.access.refusals import DENIED, ENDED, UNAUTHENTICATED, Refusals
 from braid.runtime.access.settings import AccessMode, AccessSettings, read_admins
 from braid.runtime.histories.aggregates import Aggregates
-from braid.runtime.histories.kinds import Change, Leadership, Reloaded
+from braid.runtime.histories.kinds import Change, Reloaded, SideAuthority
 
 if TYPE_CHECKING:
     from braid.runtime.replica import Replica
@@ -38,21 +38,6 @@ class KnowsResources(Protocol):
         ...
 
 
-class _Office:
-    """The replica's authority over the grants. What is wrong with that history ends no leadership."""
-
-    def __init__(self, replica: "Replica") -> None:
-        self._replica = replica
-
-    def require_leader(self) -> Leadership:
-        """See `Authority`."""
-        return self._replica.require_leader()
-
-    def step_down(self, reason: str) -> None:
-        """See `Authority`: the service's own histories say when its leadership is over."""
-        self._replica.log.error("grants are not followed any more: those read before stand", reason=reason)
-
-
 class AccessControl:
     """Access to one replica."""
 
@@ -62,7 +47,11 @@ class AccessControl:
         self._settings = settings
         self._clock = replica.host.clock
         kinds = {GRANTS.name: GRANTS}
-        self._aggregates = Aggregates(replica.store, kinds, replica.host, HISTORIES, _Office(replica), replica.metrics)
+        authority = SideAuthority(
+            replica.require_leader,
+            lambda why: replica.log.error("grants are not followed any more: those read before stand", reason=why),
+        )
+        self._aggregates = Aggregates(replica.store, kinds, replica.host, HISTORIES, authority, replica.metrics)
         self._lookup = service.resources(replica) if isinstance(service, KnowsResources) else Lookup()
         self._streams = OpenStreams(self._clock, self._lost)
         self._refusals = Refusals(self._clock, replica.metrics, replica.log)

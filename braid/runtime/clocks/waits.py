@@ -14,25 +14,10 @@ from braid.runtime.clocks.clock_watch import ClockWatch
 from braid.runtime.clocks.led_time import HISTORIES, ClockState, Command, CountTime, KeepWaits, LedTime, TellClocks
 from braid.runtime.clocks.led_time_codec import CLOCK
 from braid.runtime.histories.aggregates import Aggregates
-from braid.runtime.histories.kinds import Leadership
+from braid.runtime.histories.kinds import SideAuthority
 
 if TYPE_CHECKING:
     from braid.runtime.replica import Replica
-
-
-class _Office:
-    """The replica's authority over its clock's history. What is wrong with that history ends no leadership."""
-
-    def __init__(self, replica: "Replica") -> None:
-        self._replica = replica
-
-    def require_leader(self) -> Leadership:
-        """See `Authority`."""
-        return self._replica.require_leader()
-
-    def step_down(self, reason: str) -> None:
-        """See `Authority`: the service's own histories say when its leadership is over."""
-        self._replica.log.warning("waits are not counted", reason=reason)
 
 
 class Waits:
@@ -42,7 +27,10 @@ class Waits:
         self._replica = replica
         self._clock = replica.host.clock
         kinds = {CLOCK.name: CLOCK}
-        self._aggregates = Aggregates(replica.store, kinds, replica.host, HISTORIES, _Office(replica), replica.metrics)
+        authority = SideAuthority(
+            replica.require_leader, lambda why: replica.log.warning("waits are not counted", reason=why)
+        )
+        self._aggregates = Aggregates(replica.store, kinds, replica.host, HISTORIES, authority, replica.metrics)
         self._watch = ClockWatch(replica)
         self._led: LedTime | None = None
         self._compared = False

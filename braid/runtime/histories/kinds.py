@@ -1,6 +1,6 @@
 """The values around the aggregate loop: kinds of histories, outcomes of commands, what subscribers are told. No I/O."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, NamedTuple, Protocol, TypeVar, cast
 
@@ -56,6 +56,18 @@ class Authority(Protocol):
     def step_down(self, reason: str) -> None:
         """Ends the leadership, because the store says it is over or its state cannot be trusted."""
         ...
+
+
+class SideAuthority(NamedTuple):
+    """`Authority` over a history that lies beside a service's own: what is wrong with it ends no leadership.
+
+    Attributes:
+        require_leader: As in `Authority`, of the service's own histories, which say when its leadership is over.
+        step_down: Gets the reason why the history is not followed any more, for a log.
+    """
+
+    require_leader: Callable[[], Leadership]
+    step_down: Callable[[str], None]
 
 
 class RecordedEvent(NamedTuple):
