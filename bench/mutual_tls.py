@@ -44,7 +44,7 @@ async def _beat(stream: DuplexServing) -> None:
 
 
 def service() -> RpcService:
-    """What both sides serve."""
+    """The service that both servers of the benchmark offer, in plaintext and over mutual TLS."""
     return RpcService(
         SERVICE, {f"/{SERVICE}/Echo": unary(EventRecord, _echo)}, {}, {f"/{SERVICE}/Beat": duplex(EventRecord, _beat)}
     )

@@ -59,7 +59,7 @@ class Authority:
 
     @classmethod
     def create(cls, directory: Path, trust_domain: str, now: datetime) -> "Authority":
-        """Makes a CA in a new or empty directory, which nobody else may open.
+        """Makes a CA in a new or empty directory that only its owner can open.
 
         Raises:
             Invalid: the trust domain is out of form.
@@ -79,7 +79,7 @@ class Authority:
 
     @property
     def ca_validity(self) -> Validity:
-        """Of the CA that signs."""
+        """The validity of the CA that signs."""
         return validity_of(self._files.ca.certificate)
 
     @property
