@@ -180,6 +180,12 @@ class StreamExpired(Unavailable):
     reason = "STREAM_EXPIRED"
 
 
+class CertificateUntrusted(Unavailable):
+    """The caller's certificate was accepted once and is no more: it has ended, or its authority was removed."""
+
+    reason = "CERTIFICATE_UNTRUSTED"
+
+
 class OutcomeUnknown(Unavailable):
     """A write was sent and its answer never came: it may or may not have happened. Read back, never retry blindly."""
 
@@ -233,6 +239,12 @@ class AccessDenied(BraidError):
 
     code = Code.PERMISSION_DENIED
     reason = "ACCESS_DENIED"
+
+
+class IdentityRevoked(AccessDenied):
+    """The caller's principal or certificate was revoked; `metadata['identity']` names which. Asking again is vain."""
+
+    reason = "IDENTITY_REVOKED"
 
 
 class DeliveryUnknown(BraidError):

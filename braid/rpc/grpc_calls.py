@@ -28,7 +28,7 @@ class GrpcChannel:
         self._address = address
         self._authenticated = files is not None
         self._connections = Connections(address, files)
-        self._failures = HandshakeFailures(address, files)
+        self._failures = HandshakeFailures(address, files, self._connections.renew)
 
     async def unary(self, method: str, request: object, response_type: type[T], options: CallOptions) -> T:
         """One request, one response.

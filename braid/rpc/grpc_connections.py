@@ -5,13 +5,14 @@ when the calls on it have ended. Streams stay on it until the server ends them (
 """
 
 import asyncio
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import grpc
 
 from braid.host.tls_files import TlsFiles, TlsMaterial
-from braid.kernel.limits.rpc import TLS_CONNECTIONS_RETIRED_MAX
+from braid.kernel.limits.rpc import CONNECTION_RENEWAL_SECONDS, TLS_CONNECTIONS_RETIRED_MAX
 from braid.rpc.grpc_wire import CLIENT_OPTIONS
 from braid.rpc.tls import channel_credentials
 
@@ -26,6 +27,7 @@ class Connections:
         self._newest = self._opened()
         self._retired: list[_Connection] = []
         self._closing: set[asyncio.Task[None]] = set()
+        self._renew_at = 0.0
 
     @contextmanager
     def newest(self) -> Iterator[grpc.aio.Channel]:
@@ -41,6 +43,16 @@ class Connections:
             if not used.calls and used in self._retired:
                 self._retired.remove(used)
                 self._close_soon(used)
+
+    def renew(self) -> None:
+        """Opens another connection for later calls: the server trusts the certificate of this one no more.
+
+        A handshake shows the files as they are now, and says what is wrong with them if they are refused.
+        """
+        now = time.monotonic()
+        if now >= self._renew_at:
+            self._renew_at = now + CONNECTION_RENEWAL_SECONDS
+            self._rotate()
 
     async def close(self) -> None:
         """Closes all; what is under way on them ends."""

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import random
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from typing import Final, TypeAlias, cast
@@ -14,15 +13,14 @@ from braid.kernel.limits.rpc import (
     BROKEN_STREAM_NOTICE_SECONDS,
     BROKEN_STREAM_NOTICES_MAX,
     MESSAGE_BYTES_MAX,
-    TLS_CONNECTION_SECONDS,
-    TLS_JITTER,
     UNARY_DEADLINE_SECONDS,
 )
 from braid.kernel.ports import Caller, DuplexHandler, RpcService, StreamHandler, UnaryHandler
 from braid.rpc.grpc_wire import END_MARK, caller_of, marks_its_end, trailers_of
 from braid.rpc.inbox import Inbox
 from braid.rpc.messages import parser, serialize
-from braid.rpc.tls import verified_principal
+from braid.rpc.stream_lifetimes import StreamLifetimes
+from braid.rpc.tls import certificate_of, verified_principal
 
 Context: TypeAlias = "grpc.aio.ServicerContext[bytes, bytes]"
 MethodHandler: TypeAlias = "grpc.RpcMethodHandler[bytes, bytes]"
@@ -34,13 +32,13 @@ _log: Final = logging.getLogger("braid.rpc")
 class Streams:
     """The streams being served, so that a stopping server can end them, and those of old certificates end in time."""
 
-    def __init__(self, lifetime_seconds: float = TLS_CONNECTION_SECONDS) -> None:
-        """Streams of callers with certificates end after about `lifetime_seconds`."""
-        self._lifetime_seconds = lifetime_seconds
+    def __init__(self, lifetimes: StreamLifetimes | None = None) -> None:
+        """Streams of callers with certificates end when their `lifetimes` do."""
+        self._lifetimes = lifetimes or StreamLifetimes()
         self._inboxes: set[Inbox] = set()
         self._responding: set[asyncio.Task[None]] = set()
         self._handling: set[asyncio.Task[None]] = set()
-        self._timers: dict[Inbox, asyncio.TimerHandle] = {}
+        self._ends: dict[Inbox, Callable[[], None]] = {}
         self._stopping = False
 
     def stop(self) -> None:
@@ -61,11 +59,14 @@ class Streams:
     async def respond(self, caller: Caller, writing: Callable[[], Awaitable[None]]) -> None:
         """Runs the handler of a server stream as a task of its own, so that stopping is told from a broken call."""
         responding = asyncio.ensure_future(writing())
+        expiring = asyncio.get_running_loop().create_future()
+        end = self._lifetimes.begin(caller, lambda: expiring.set_result(None))
         self._responding.add(responding)
         try:
-            await asyncio.wait((responding,), timeout=self._lifetime(caller))
+            await asyncio.wait((responding, expiring), return_when=asyncio.FIRST_COMPLETED)
             expired = not responding.done()
         finally:
+            end()
             self._responding.discard(responding)
             responding.cancel()
         if expired:
@@ -81,10 +82,7 @@ class Streams:
         if self._stopping:
             inbox.fail(_stopping())
         self._inboxes.add(inbox)
-        lifetime = self._lifetime(caller)
-        if lifetime is not None:
-            timer = asyncio.get_running_loop().call_later(lifetime, lambda: inbox.fail(_expired()))
-            self._timers[inbox] = timer
+        self._ends[inbox] = self._lifetimes.begin(caller, lambda: inbox.fail(_expired()))
 
     def handle(self, handling: asyncio.Task[None], inbox: Inbox) -> None:
         self._handling.add(handling)
@@ -92,19 +90,12 @@ class Streams:
         def ended(task: asyncio.Task[None]) -> None:
             self._handling.discard(task)
             self._inboxes.discard(inbox)
-            if (timer := self._timers.pop(inbox, None)) is not None:
-                timer.cancel()
+            self._ends.pop(inbox)()
             error = None if task.cancelled() else task.exception()
             if error is not None and not isinstance(error, BraidError):
                 _log.error("the handler of a stream failed", exc_info=error)
 
         handling.add_done_callback(ended)
-
-    def _lifetime(self, caller: Caller) -> float | None:
-        """Seconds that a stream may last; None for a caller whose certificate is not what it is known by."""
-        if not caller.authenticated:
-            return None
-        return self._lifetime_seconds * random.uniform(1 - TLS_JITTER, 1 + TLS_JITTER)
 
 
 def _expired() -> StreamExpired:
@@ -159,7 +150,9 @@ async def _write(context: Context, caller: Caller, message: bytes) -> None:
 
 def _caller(context: Context) -> Caller:
     """Who called. Raises `Unauthenticated` where its certificate names nobody, or it claims to be somebody else."""
-    return caller_of(context.invocation_metadata(), context.peer(), verified_principal(context.auth_context()))
+    authentication = context.auth_context()
+    verified, certificate = verified_principal(authentication), certificate_of(authentication)
+    return caller_of(context.invocation_metadata(), context.peer(), verified, certificate)
 
 
 def _serve_unary(handler: UnaryHandler, parse: Parse) -> Callable[[bytes, Context], Awaitable[bytes]]:

@@ -13,6 +13,8 @@ from braid.kernel.errors import Invalid, Unavailable
 from braid.kernel.ports import RpcService
 from braid.rpc.grpc_handlers import Streams, handlers_of
 from braid.rpc.grpc_wire import SERVER_OPTIONS
+from braid.rpc.peer_trust import PeerTrust, trusted_only
+from braid.rpc.stream_lifetimes import StreamLifetimes
 from braid.rpc.tls import TlsServing, connection_options, server_credentials
 
 _ANY_LOCAL_PORT: Final = "127.0.0.1:0"
@@ -29,7 +31,11 @@ async def serve_grpc(
     serving = serving or TlsServing()
     aging = () if files is None else connection_options(serving.connection_seconds)
     server = grpc.aio.server(options=(*SERVER_OPTIONS, *aging))
-    streams = Streams(serving.connection_seconds)
+    trust = None if files is None else PeerTrust(files, grace_seconds=serving.distrust_grace_seconds)
+    if trust is not None:
+        service = trusted_only(service, trust)
+    lifetimes = StreamLifetimes(serving.connection_seconds, trust, serving.distrust_look_seconds)
+    streams = Streams(lifetimes)
     server.add_generic_rpc_handlers(handlers_of(service, streams))
     checks = health.aio.HealthServicer()
     health_pb2_grpc.add_HealthServicer_to_server(checks, server)
@@ -41,7 +47,9 @@ async def serve_grpc(
         health_pb2_grpc.add_HealthServicer_to_server(checks, checking)
         health_bound = _add_port(checking, serving.health_listen or _ANY_LOCAL_PORT, None)
         servers.append(checking)
-    running = GrpcServer(servers, bound, tls_bound, health_bound, streams, _Health(checks, service.name))
+    running = GrpcServer(
+        servers, (bound, tls_bound, health_bound), streams, lifetimes, _Health(checks, service.name)
+    )
     running.set_serving(False)
     for each in servers:
         await each.start()
@@ -78,18 +86,17 @@ class GrpcServer:
     def __init__(
         self,
         servers: list[grpc.aio.Server],
-        address: str,
-        tls_address: str,
-        health_address: str,
+        addresses: tuple[str, str, str],
         streams: Streams,
+        lifetimes: StreamLifetimes,
         health: "_Health",
     ) -> None:
+        """Its addresses are those of `address`, `tls_address` and `health_address`."""
         self._servers = servers
-        self._address = address
-        self._tls_address = tls_address
-        self._health_address = health_address
+        self._address, self._tls_address, self._health_address = addresses
         self._streams = streams
         self._health = health
+        self._looking = asyncio.get_running_loop().create_task(lifetimes.run(), name="lifetimes of streams")
 
     @property
     def address(self) -> str:
@@ -113,6 +120,7 @@ class GrpcServer:
     async def stop(self, grace_seconds: float) -> None:
         """Ends streams with `Unavailable` at once, lets unary calls finish for the grace period."""
         self._health.set(False)
+        self._looking.cancel()
         self._streams.stop()
         await asyncio.gather(*(server.stop(grace_seconds) for server in self._servers))
         await self._streams.ended()

@@ -16,7 +16,7 @@ from braid.kernel.limits.rpc import (
     MESSAGE_BYTES_MAX,
     RECONNECT_BACKOFF_SECONDS,
 )
-from braid.kernel.ports import Caller, CallOptions
+from braid.kernel.ports import Caller, CallOptions, PeerCertificate
 from braid.rpc.errors import DETAILS_KEY, from_code, from_status, to_status
 
 REQUEST_ID_KEY: Final = "braid-request-id"
@@ -83,8 +83,13 @@ def marks_its_end(metadata: Iterable[tuple[str, str | bytes]] | None) -> bool:
     return any(key == END_MARK_KEY for key, _ in metadata or ())
 
 
-def caller_of(metadata: Iterable[tuple[str, str | bytes]] | None, peer: str, verified: str = "") -> Caller:
-    """Who called, from a request's metadata and, where there is one, the principal of its verified certificate.
+def caller_of(
+    metadata: Iterable[tuple[str, str | bytes]] | None,
+    peer: str,
+    verified: str = "",
+    certificate: PeerCertificate | None = None,
+) -> Caller:
+    """Who called, from a request's metadata and, where there is one, its verified certificate and whom that names.
 
     Raises:
         Unauthenticated: it claims to be somebody else than its certificate says.
@@ -93,7 +98,8 @@ def caller_of(metadata: Iterable[tuple[str, str | bytes]] | None, peer: str, ver
     principal, tenant = texts.get(PRINCIPAL_KEY, ""), texts.get(TENANT_KEY, "default")
     if verified:
         check_claim(principal, verified)
-    return Caller(verified or principal, tenant, texts.get(REQUEST_ID_KEY, ""), peer, bool(verified))
+    request_id = texts.get(REQUEST_ID_KEY, "")
+    return Caller(verified or principal, tenant, request_id, peer, bool(verified), certificate)
 
 
 def check_claim(claimed: str, verified: str) -> None:

@@ -5,6 +5,7 @@ Every message is serialised and parsed, so that no object is shared. `memory_net
 
 import asyncio
 import contextvars
+import hashlib
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import aclosing
 from typing import TypeVar, cast
@@ -15,6 +16,7 @@ from braid.kernel.ports import (
     Caller,
     CallOptions,
     DuplexHandler,
+    PeerCertificate,
     RpcChannel,
     RpcServer,
     RpcService,
@@ -36,10 +38,15 @@ class MemoryTransport:
         self._network = network
         self._process = process
         self._identity = identity
+        self._certificate = memory_certificate(identity) if identity else None
+
+    def show(self, certificate: PeerCertificate) -> None:
+        """Shows another certificate of the same principal from now on, as a process does whose files are replaced."""
+        self._certificate = certificate
 
     def channel(self, address: str, tls_address: str = "") -> RpcChannel:
         """A connection to an address; connects when used."""
-        return MemoryChannel(self._network, self._process, address, self._identity)
+        return MemoryChannel(self._network, self._process, address, self._identity, self._certificate)
 
     async def serve(self, address: str, service: RpcService) -> RpcServer:
         """Serves at an address (port 0 chooses one). Raises `Unavailable` when it is taken."""
@@ -94,7 +101,15 @@ class MemoryServer:
 class MemoryChannel:
     """A connection to one replica."""
 
-    def __init__(self, network: MemoryNetwork, process: str, address: str, identity: str = "") -> None:
+    def __init__(
+        self,
+        network: MemoryNetwork,
+        process: str,
+        address: str,
+        identity: str = "",
+        certificate: PeerCertificate | None = None,
+    ) -> None:
+        self._certificate = certificate
         self._network = network
         self._process = process
         self._address = address
@@ -142,7 +157,8 @@ class MemoryChannel:
         if self._closed:
             raise Unavailable(f"{self._address}: the connection was closed here")
         principal = self._identity or options.principal
-        caller = Caller(principal, options.tenant, options.request_id, self._process, bool(self._identity))
+        proved = bool(self._identity)
+        caller = Caller(principal, options.tenant, options.request_id, self._process, proved, self._certificate)
         call = self._network.open(self._process, self._address, method, caller)
         self._calls = {number: each for number, each in self._calls.items() if not each.to_client.inbox.over()}
         self._calls[call.number] = call
@@ -208,6 +224,12 @@ class MemoryDuplexServing:
         """The next message; None when the client ended well. Raises `Unavailable` when the connection broke."""
         data = await self._call.to_server.receive()
         return None if data is None else self._parse(cast("bytes", data))
+
+
+def memory_certificate(identity: str, number: int = 1) -> PeerCertificate:
+    """A certificate of a principal, of which it may have several, by number. It does not end."""
+    fingerprint = hashlib.sha256(f"{identity} {number}".encode()).hexdigest()
+    return PeerCertificate(fingerprint, fingerprint[:16].lstrip("0"), 1 << 62)
 
 
 def _start(listener: Listener) -> Callable[[Call], "asyncio.Task[None]"]:

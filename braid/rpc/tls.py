@@ -8,7 +8,16 @@ import grpc
 
 from braid.host.tls import Tls as Tls
 from braid.host.tls_files import TlsFiles, TlsMaterial
-from braid.kernel.limits.rpc import TLS_CONNECTION_SECONDS, TLS_GRACE_SECONDS, TLS_JITTER
+from braid.host.tls_peers import peer_certificate
+from braid.kernel.errors import Unauthenticated
+from braid.kernel.limits.rpc import (
+    PEER_TRUST_GRACE_SECONDS,
+    PEER_TRUST_LOOK_SECONDS,
+    TLS_CONNECTION_SECONDS,
+    TLS_GRACE_SECONDS,
+    TLS_JITTER,
+)
+from braid.kernel.ports import PeerCertificate
 from braid.kernel.principals import principal_of
 
 _SECURITY_TYPE: Final = "transport_security_type"
@@ -24,12 +33,16 @@ class TlsServing:
         health_listen: Where health checks need no certificate, `host:port`. Empty for any port of 127.0.0.1 where TLS
             is served alone, and for none beside plaintext, which answers them itself.
         connection_seconds: A connection takes no new calls after about so long, and its streams end within as long
-            again: then the authority that signed its certificate may be trusted no more.
+            again.
+        distrust_look_seconds: Between two looks whether the callers of open streams are still trusted.
+        distrust_grace_seconds: A caller is refused so long after its certificate ended, or its authority was removed.
     """
 
     permissive_listen: str = ""
     health_listen: str = ""
     connection_seconds: float = TLS_CONNECTION_SECONDS
+    distrust_look_seconds: float = PEER_TRUST_LOOK_SECONDS
+    distrust_grace_seconds: float = PEER_TRUST_GRACE_SECONDS
 
 
 def server_credentials(files: TlsFiles) -> grpc.ServerCredentials:
@@ -78,6 +91,23 @@ def verified_principal(authentication: Mapping[str, Iterable[bytes]]) -> str:
         _texts(authentication, "peer_dns"),
         next(iter(_texts(authentication, "x509_subject")), "a client"),
     )
+
+
+def certificate_of(authentication: Mapping[str, Iterable[bytes]]) -> PeerCertificate | None:
+    """The certificate that a call's connection was opened with; None for a call in plaintext.
+
+    A session that was resumed shows the certificate that it was begun with.
+
+    Raises:
+        Unauthenticated: it cannot be read, so nobody could tell whether it was revoked.
+    """
+    if b"ssl" not in authentication.get(_SECURITY_TYPE, ()):
+        return None
+    leaf, others = (b"".join(authentication.get(key, ())) for key in ("x509_pem_cert", "x509_pem_cert_chain"))
+    found = peer_certificate(leaf, others)
+    if found is None:
+        raise Unauthenticated("the caller's certificate cannot be read", remedy="issue it anew")
+    return found
 
 
 def _texts(authentication: Mapping[str, Iterable[bytes]], key: str) -> list[str]:

@@ -8,13 +8,14 @@ import asyncio
 import socket
 import ssl
 import time
+from collections.abc import Callable
 from typing import Final
 
 import grpc
 
 from braid.host.tls import CA_VARIABLE, CERTIFICATE_VARIABLE, KEY_VARIABLE, Tls
 from braid.host.tls_files import TlsFiles
-from braid.kernel.errors import BraidError, Unavailable
+from braid.kernel.errors import BraidError, CertificateUntrusted, Unavailable
 from braid.kernel.limits.rpc import TLS_PROBE_SECONDS
 from braid.rpc.grpc_wire import error_of
 
@@ -30,8 +31,12 @@ _PLAINTEXT: Final = "WRONG_VERSION_NUMBER"
 class HandshakeFailures:
     """Turns what grpc raises into errors. A server that closes connections is asked why, once in a row of failures."""
 
-    def __init__(self, address: str, files: TlsFiles | None) -> None:
-        """Of the connections to `address`; in plaintext, or over mutual TLS with `files`."""
+    def __init__(self, address: str, files: TlsFiles | None, on_untrusted: Callable[[], None]) -> None:
+        """Of the connections to `address`; in plaintext, or over mutual TLS with `files`.
+
+        `on_untrusted` is called when the server says that it trusts the certificate of its connection no more.
+        """
+        self._on_untrusted = on_untrusted
         self._address = address
         self._files = files
         self._tls = files.tls if files is not None else None
@@ -44,6 +49,8 @@ class HandshakeFailures:
     async def error_of(self, error: grpc.aio.AioRpcError) -> BraidError:
         """The error of a call that failed, as `grpc_wire.error_of`, with the cause where a handshake failed."""
         found, said = error_of(error, self._address), error.details() or ""
+        if isinstance(found, CertificateUntrusted):
+            self._on_untrusted()
         if not isinstance(found, Unavailable) or "failed to connect" not in said.lower():
             return found
         cause = _server_fault(said, self._address, self._tls)

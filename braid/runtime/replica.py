@@ -17,6 +17,7 @@ from braid.kernel.ports import Endpoint, EventStore, Host, Leader, RpcServer, Rp
 from braid.rpc.directory import Directory, KnownEndpoint
 from braid.rpc.mesh_client import ServiceClient
 from braid.runtime.access.control import AccessControl
+from braid.runtime.access.identities import Identities
 from braid.runtime.access.settings import AccessSettings
 from braid.runtime.archive.serving import Archive, ArchiveHandlers, PeerArchives
 from braid.runtime.archive.shelf import Shelf
@@ -44,6 +45,7 @@ class Replica:
         aggregates: The service's histories.
         archive: What it serves of its archive of them.
         access: Who may call it, and the grants.
+        identities: Whose calls it refuses, because a certificate or a name was revoked.
         waits: What it waits for, for days, before it deletes or expires something.
         metrics: Its instruments; `metrics.registry` takes the service's own.
         log: Its structured logger.
@@ -102,6 +104,7 @@ class Replica:
         self._ready = asyncio.Event()
         self.waits = Waits(self)
         self.access = AccessControl(self, service, access or AccessSettings())
+        self.identities = Identities(self)
 
     # --- what services ask ---------------------------------------------------------------------------------------
 
@@ -221,10 +224,14 @@ class Replica:
         """
         spawn = self.host.tasks.spawn
         self._server = await self.transport.serve(self._listen, build_rpc_service(self._service, self))
-        tasks = [spawn(self.aggregates.follow(), f"{self.instance} follow")]
+        tasks = [
+            spawn(self.identities.run(), f"{self.instance} identities"),
+            spawn(self.aggregates.follow(), f"{self.instance} follow"),
+        ]
         try:
             if self.access.needs_grants:
                 tasks.append(spawn(self.access.run(), f"{self.instance} access"))
+            await self._unless(self._stopping, self.identities.known())
             await self._unless(self._stopping, self.aggregates.loaded())
             tasks.append(spawn(self._service.follow(self), f"{self.instance} service follow"))
             if self._sweeper is not None:

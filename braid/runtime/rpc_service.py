@@ -65,7 +65,8 @@ def build_rpc_service(service: Service, replica: "Replica") -> RpcService:
         **own.server_stream,
         method_path(service.name, "WatchEvents"): server_stream(WatchEventsRequest, events.watch_events),
     }
-    allowed = authorized(replace(own, unary=unaries, server_stream=streams), replica.access)
+    permitted = authorized(replace(own, unary=unaries, server_stream=streams), replica.access)
+    allowed = authorized(permitted, replica.identities)
     return RpcService(
         name=service_path(service.name),
         unary={path: (kind, _unary(replica, path, handler)) for path, (kind, handler) in allowed.unary.items()},
@@ -164,8 +165,10 @@ class _Events:
         return page
 
     def _aggregates(self, history: str) -> Aggregates:
-        """Where a history is followed: the service's own, or the grants where they are asked for by name."""
-        access = self._replica.access
+        """Where a history is followed: the service's own; grants and revocations where they are asked for by name."""
+        access, identities = self._replica.access, self._replica.identities
+        if identities.owns(history):
+            return identities.histories
         return access.histories if access.needs_grants and access.owns(history) else self._replica.aggregates
 
     async def _add_notes(self, request: ListEventsRequest, page: ListEventsResponse, size: int, first: int) -> None:

@@ -130,6 +130,9 @@ _REGISTRY: Final[Mapping[str, Row]] = {
     "RevokeAccess": Row(Action.GRANT),
     "ListGrants": Row(Action.VIEW, own="principal"),
     "CheckAccess": Row(Action.VIEW, own="principal", own_if_empty=True),
+    "RevokeIdentity": Row(Action.GRANT),
+    "LiftRevocation": Row(Action.GRANT),
+    "ListRevocations": Row(Action.VIEW),
 }
 
 _ASSIGNER: Final[Mapping[str, Row]] = {

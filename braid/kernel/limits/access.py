@@ -8,6 +8,10 @@ GRANTS_PER_PRINCIPAL_MAX: Final = 200  # each decision looks through those of it
 GRANT_REASON_CHARS_MAX: Final = 1_000  # of a reason; it is for people
 GRANT_SECONDS_MAX: Final = 10 * 365 * 86_400.0  # a grant that ends; a longer one is meant to have no end
 
+# --- revocations
+REVOCATIONS_MAX: Final = 10_000  # of one mesh: every replica keeps all of them in memory; a removed CA stands for many
+REVOCATION_KEPT_SECONDS: Final = 86_400.0  # after the certificate ended: by then every replica's clock says so
+
 # --- enforcement
 ACCESS_RECHECK_SECONDS: Final = 15.0  # between two looks at open streams, for grants that end by the clock
 ACCESS_RECHECK_STREAMS: Final = 500  # looked at in one go; then other work has its turn

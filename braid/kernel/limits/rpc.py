@@ -34,6 +34,11 @@ TLS_JITTER: Final = 0.1  # of that, either way, so that clients that came togeth
 TLS_GRACE_SECONDS: Final = 60.0  # for streams whose handlers do not hear that their time is over
 TLS_CONNECTIONS_RETIRED_MAX: Final = 64  # of one client to one replica, kept for the streams on them: one a rotation
 TLS_PROBE_SECONDS: Final = 1.0  # to ask a server that closed a connection why; once in a row of failures
+PEER_TRUST_LOOK_SECONDS: Final = 10.0  # between two looks whether callers' certificates are still trusted
+PEER_TRUST_GRACE_SECONDS: Final = 20.0  # for a caller that has a new certificate, and reads its files a moment later
+PEER_CERTIFICATES_REMEMBERED_MAX: Final = 4_096  # parsed once a connection; those of more connections, once a call
+PEER_CHAIN_MAX: Final = 16  # certificates between a caller's own and an authority that are looked at
+CONNECTION_RENEWAL_SECONDS: Final = 1.0  # of calls refused together, one opens another connection
 TLS_FILE_BYTES_MAX: Final = 1 << 20  # one PEM file; a bundle of hundreds of authorities fits
 
 # --- the command line

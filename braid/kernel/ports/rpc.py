@@ -80,6 +80,23 @@ class RpcTransport(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class PeerCertificate:
+    """The certificate that a caller's connection was opened with.
+
+    Attributes:
+        fingerprint: SHA-256 of its DER form, 64 lower-case hexadecimal digits.
+        serial: Its serial number, lower-case hexadecimal without leading zeros.
+        expire_ms: When it ends, milliseconds since the epoch.
+        chain: PEM of it and of those that came with it.
+    """
+
+    fingerprint: str
+    serial: str
+    expire_ms: int
+    chain: bytes = field(default=b"", repr=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Caller:
     """Who called, and what travelled beside the request.
 
@@ -89,6 +106,7 @@ class Caller:
         request_id: Names the request over all its attempts.
         peer: Where it comes from, as the transport names it.
         authenticated: Whether a certificate proves the principal.
+        certificate: That certificate; None where there is none.
     """
 
     principal: str
@@ -96,6 +114,7 @@ class Caller:
     request_id: str
     peer: str
     authenticated: bool = False
+    certificate: PeerCertificate | None = None
 
 
 class DuplexServing(Protocol):

@@ -38,7 +38,11 @@ class OpenStreams:
 
     def look_at(self, principal: str) -> None:
         """Looks at the streams of one principal at once: its grants have changed."""
-        self._look([number for number, each in self._open.items() if each.caller.principal == principal])
+        self.look_at_callers(lambda caller: caller.principal == principal)
+
+    def look_at_callers(self, chosen: Callable[[Caller], bool]) -> None:
+        """Looks at the streams of chosen callers at once."""
+        self._look([number for number, each in self._open.items() if chosen(each.caller)])
 
     async def look_at_all(self) -> None:
         """Looks at all streams, some at a time, so that others have their turn."""

@@ -10,6 +10,7 @@ from braid.runtime.telemetry import Metrics
 UNAUTHENTICATED: Final = "unauthenticated"
 DENIED: Final = "denied"
 ENDED: Final = "ended"  # a stream that was open
+REVOKED: Final = "revoked"  # who called, not what it may
 
 
 class Refusals:

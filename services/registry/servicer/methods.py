@@ -1,13 +1,13 @@
 """The registry's RPCs by name.
 
-What they do is in `cluster_requests.py`, `stream_requests.py`, `grant_requests.py`, `closing.py`, and in
-`watches/clusters.py`, `watches/routes.py` and `watches/channels.py`.
+What they do is in `cluster_requests.py`, `stream_requests.py`, `grant_requests.py`, `revocation_requests.py`,
+`closing.py`, and in `watches/clusters.py`, `watches/routes.py` and `watches/channels.py`.
 """
 
 from collections.abc import AsyncIterator, Mapping
 from typing import Final
 
-from braid.api.registry.v1 import grant_pb2
+from braid.api.registry.v1 import grant_pb2, revocation_pb2
 from braid.api.registry.v1 import registry_service_pb2 as api
 from braid.api.registry.v1.route_pb2 import WatchChannelsRequest, WatchChannelsResponse, WatchRoutesRequest
 from braid.api.registry.v1.witness_pb2 import WatchClustersRequest
@@ -20,6 +20,7 @@ from services.registry.servicer.cluster_requests import ClusterRequests
 from services.registry.servicer.grant_requests import GrantRequests
 from services.registry.servicer.past import PastRequests
 from services.registry.servicer.request_context import Desk
+from services.registry.servicer.revocation_requests import RevocationRequests
 from services.registry.servicer.stream_requests import StreamRequests
 from services.registry.watches.channels import watch_channels
 
@@ -47,7 +48,8 @@ def registry_rpc(desk: Desk) -> RpcService:
         "DescribePast": unary(api.DescribePastRequest, PastRequests(desk.replica).describe),
     }
     clusters, grants = _cluster_methods(ClusterRequests(desk)), _grant_methods(GrantRequests(desk.replica))
-    unaries = {**clusters, **_stream_methods(streams), **channels, **grants}
+    revocations = _revocation_methods(RevocationRequests(desk.replica))
+    unaries = {**clusters, **_stream_methods(streams), **channels, **grants, **revocations}
     return RpcService(
         name=service_path(NAME),
         unary={method_path(NAME, name): entry for name, entry in unaries.items()},
@@ -65,6 +67,14 @@ def _grant_methods(grants: GrantRequests) -> Mapping[str, tuple[type, UnaryHandl
         "RevokeAccess": unary(grant_pb2.RevokeAccessRequest, grants.revoke),
         "ListGrants": unary(grant_pb2.ListGrantsRequest, grants.list),
         "CheckAccess": unary(grant_pb2.CheckAccessRequest, grants.check),
+    }
+
+
+def _revocation_methods(revocations: RevocationRequests) -> Mapping[str, tuple[type, UnaryHandler]]:
+    return {
+        "RevokeIdentity": unary(revocation_pb2.RevokeIdentityRequest, revocations.revoke),
+        "LiftRevocation": unary(revocation_pb2.LiftRevocationRequest, revocations.lift),
+        "ListRevocations": unary(revocation_pb2.ListRevocationsRequest, revocations.list),
     }
 
 

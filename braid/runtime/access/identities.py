@@ -1,0 +1,152 @@
+"""Revoked identities at a replica: it follows their list, refuses their calls, and ends their open streams.
+
+The list is about who calls, not about rights: it holds in every mode of access, for every method of every service.
+The event store tells it, so a replica knows it while the registry is away; with the store away, what it read last
+stands. Before the first read nobody with a certificate is served.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from braid.kernel.access.revocations import Revocation, find_revocation, identities_of
+from braid.kernel.errors import BraidError, IdentityRevoked, Unavailable
+from braid.kernel.ports import Caller
+from braid.runtime.access.open_streams import OpenStream, OpenStreams
+from braid.runtime.access.refusals import REVOKED, Refusals
+from braid.runtime.access.revocation_codec import REVOCATIONS
+from braid.runtime.access.revocation_history import HISTORIES, HISTORY, Command, RevocationsState
+from braid.runtime.histories.aggregates import Aggregates
+from braid.runtime.histories.kinds import Change, Reloaded, SideAuthority
+
+if TYPE_CHECKING:
+    from braid.runtime.replica import Replica
+
+_REMEDY: Final = "ask an admin why (braid get revocations); a certificate that was revoked is replaced by another"
+
+
+class Identities:
+    """Who is refused at one replica, whatever it was granted. An `Authorizer` that knows no roles."""
+
+    def __init__(self, replica: "Replica") -> None:
+        """Prepares it; `run` follows the list."""
+        self._replica = replica
+        authority = SideAuthority(
+            replica.require_leader,
+            lambda why: replica.log.error("revocations are not followed any more: those read before stand", reason=why),
+        )
+        kinds = {REVOCATIONS.name: REVOCATIONS}
+        self._aggregates = Aggregates(replica.store, kinds, replica.host, HISTORIES, authority, replica.metrics)
+        self._streams = OpenStreams(replica.host.clock, self._lost)
+        self._refusals = Refusals(replica.host.clock, replica.metrics, replica.log)
+        self._known = asyncio.Event()
+
+    # --- what is known
+
+    @property
+    def revoked(self) -> RevocationsState:
+        """All revocations, as this replica knows them."""
+        return self._aggregates.state(REVOCATIONS, HISTORY)
+
+    @property
+    def histories(self) -> Aggregates:
+        """The history of revocations, as this replica follows it."""
+        return self._aggregates
+
+    def owns(self, history: str) -> bool:
+        """Whether a history, `<kind>/<id>` or `<kind>`, is that of revocations."""
+        return history.partition("/")[0] == REVOCATIONS.name
+
+    async def known(self) -> None:
+        """Waits until the list was read once."""
+        await self._known.wait()
+
+    def require_known(self) -> None:
+        """Raises `Unavailable` before the list was read for the first time."""
+        if not self._known.is_set():
+            text = f"{self._replica.instance} has not read yet who is revoked"
+            raise Unavailable(text, remedy="ask again in a moment, or see whether the event store answers")
+
+    # --- changing it
+
+    async def execute(self, command: Command, caller: Caller) -> RevocationsState:
+        """Records a caller's command, at the registry's leader. Raises what `Aggregates.execute` does."""
+        outcome = await self._aggregates.execute(
+            REVOCATIONS,
+            HISTORY,
+            command,
+            actor=caller.principal or "anonymous",
+            tenant=caller.tenant,
+            request_id=caller.request_id,
+        )
+        return outcome.state
+
+    # --- its life
+
+    async def run(self) -> None:
+        """Follows the list until cancelled."""
+        unsubscribe = self._aggregates.subscribe(self._changed)
+        try:
+            await self._aggregates.follow()
+        finally:
+            unsubscribe()
+
+    def _changed(self, change: Change | Reloaded) -> None:
+        self._known.set()
+        if isinstance(change, Reloaded):
+            self._streams.look_at_callers(lambda caller: True)
+            return
+        changed = {str(getattr(each.event, "identity", "")) for each in change.events}
+        self._streams.look_at_callers(lambda caller: not changed.isdisjoint(identities_of(caller)))
+
+    # --- `Authorizer`
+
+    def guards(self, method: str) -> bool:
+        """See `Authorizer.guards`: all methods, in every mode."""
+        return True
+
+    def waits_for_hello(self, method: str) -> bool:
+        """See `Authorizer.waits_for_hello`: who calls is known without it."""
+        return False
+
+    def authenticate(self, method: str, caller: Caller) -> None:
+        """See `Authorizer.authenticate`: a caller in plaintext has no identity that could be revoked."""
+
+    def authorize(self, method: str, request: object | None, caller: Caller) -> None:
+        """Lets a caller through that is not revoked.
+
+        Raises:
+            IdentityRevoked: its principal or its certificate is.
+            Unavailable: the list was not read yet.
+        """
+        if not caller.authenticated:
+            return
+        self.require_known()
+        revocation = find_revocation(self.revoked.revocations, caller)
+        if revocation is not None:
+            raise self._refused(method, revocation, caller)
+
+    def check_later(self, method: str, hello: object, message: object, caller: Caller) -> None:
+        """See `Authorizer.check_later`: messages say nothing about who sends them."""
+
+    def opened(
+        self, method: str, request: object | None, caller: Caller, end: Callable[[BraidError], None]
+    ) -> Callable[[], None]:
+        """See `Authorizer.opened`."""
+        return self._streams.add(OpenStream(method, None, caller, end))
+
+    # --- deciding
+
+    def _lost(self, stream: OpenStream) -> IdentityRevoked | None:
+        revocation = find_revocation(self.revoked.revocations, stream.caller)
+        return None if revocation is None else self._refused(stream.method, revocation, stream.caller)
+
+    def _refused(self, method: str, revocation: Revocation, caller: Caller) -> IdentityRevoked:
+        short = method.rpartition("/")[2]
+        what = revocation.identity
+        if what != caller.principal:
+            what = f"the certificate {what} of {caller.principal}"
+        message = f"{short}: {what} was revoked{f': {revocation.reason}' if revocation.reason else ''}"
+        self._refusals.record(short, REVOKED, caller, message)
+        facts = {"identity": revocation.identity, "principal": caller.principal, "method": short}
+        return IdentityRevoked(message, remedy=_REMEDY, metadata=facts)
