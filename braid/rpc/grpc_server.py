@@ -47,9 +47,7 @@ async def serve_grpc(
         health_pb2_grpc.add_HealthServicer_to_server(checks, checking)
         health_bound = _add_port(checking, serving.health_listen or _ANY_LOCAL_PORT, None)
         servers.append(checking)
-    running = GrpcServer(
-        servers, (bound, tls_bound, health_bound), streams, lifetimes, _Health(checks, service.name)
-    )
+    running = GrpcServer(servers, (bound, tls_bound, health_bound), streams, lifetimes, _Health(checks, service.name))
     running.set_serving(False)
     for each in servers:
         await each.start()

@@ -1,4 +1,4 @@
-"""`certs init`, `issue`, `rotate` and `show`: they work on a directory, and speak to no mesh."""
+"""`certs init`, `issue`, `rotate` and `show` work on a directory; `certs revoke` speaks to a mesh."""
 
 import sys
 from datetime import UTC, datetime
@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from braid.cli.core.execution import ContextOption, DryRunOption, EndpointOption, YesOption, execute
 from braid.cli.core.output import Format, parse_format
+from braid.cli.core.times import parse_end, to_ms
 from braid.cli.errors import EXIT_DIFFERENT
 from braid.host.system import SystemClock
 from braid.kernel.errors import Invalid
@@ -26,9 +28,10 @@ _HELP: Final = """Make and renew the certificates of a mesh, where there is no P
   braid certs issue user/anna                             for a person, or app/indexer for an application
   braid certs show                                        names, ends and days left
   braid certs rotate                                      renew what ends soon
+  braid certs revoke --certificate stolen.pem             refuse it at every service of the mesh
 
 DIR/service/registry-0 then holds certificate.pem, key.pem and ca.pem: all that this process needs. Copy them there.
-Processes read renewed files by themselves. No command here speaks to a mesh.
+Processes read renewed files by themselves. Only `revoke` speaks to a mesh; it takes certificates of any PKI.
 """
 _INIT: Final = """Make a CA in a new directory, which nobody else may open.
 
@@ -66,6 +69,19 @@ _SHOW: Final = """List the CA and every certificate: names, ends, days left.
   braid certs show -o json
   braid certs show --check --within 14                    exit code 1 when something must be renewed
 """
+_REVOKE: Final = """Refuse a principal or a certificate at every service, and end its open streams within seconds.
+
+\b
+  braid certs revoke --certificate stolen.pem --reason 'laptop stolen'
+  braid certs revoke sha256:1F:A0:…                       by its fingerprint: openssl x509 -fingerprint -sha256
+  braid certs revoke serial:0A1B…  --ends 2026-12-31      by its serial number, whoever signed it
+  braid certs revoke spiffe://braid.local/app/indexer     every certificate of a principal, now and later
+  braid certs revoke spiffe://braid.local/app/indexer --lift
+  braid get revocations                                   who is revoked
+
+A certificate stays on the list until it has ended; a principal, and a certificate whose end nobody said, until it is
+lifted. An application whose certificate was revoked needs another one: braid certs issue app/NAME --new-key.
+"""
 _Dir = Annotated[Path, typer.Option("--dir", metavar="DIR", help="Directory that `braid certs init` made.")]
 _Within = Annotated[
     float | None,
@@ -85,6 +101,7 @@ def register(app: typer.Typer) -> None:
     certs.command("issue", help=_ISSUE)(_issue)
     certs.command("rotate", help=_ROTATE)(_rotate)
     certs.command("show", help=_SHOW)(_show)
+    certs.command("revoke", help=_REVOKE)(_revoke)
     app.add_typer(certs, name="certs")
 
 
@@ -173,6 +190,47 @@ def _show(
     print(to_json(authority, rows) if form is Format.JSON else table_text(rows))
     if check and any(row.state != "ok" for row in rows):
         raise typer.Exit(EXIT_DIFFERENT)
+
+
+def _revoke(
+    identity: Annotated[
+        str, typer.Argument(metavar="[IDENTITY]", help="A principal, sha256:… or serial:…", show_default=False)
+    ] = "",
+    certificate: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="PEM file of the certificate; it says all that is needed.")
+    ] = None,
+    ends: Annotated[
+        str, typer.Option(metavar="TIME", help="When a certificate ends that is named by its digits: 2026-12-31.")
+    ] = "",
+    reason: Annotated[str, typer.Option(metavar="TEXT", help="Kept with it, for people.")] = "",
+    lift: Annotated[bool, typer.Option("--lift", help="Accept it again.")] = False,
+    dry_run: DryRunOption = False,
+    yes: YesOption = False,
+    endpoint: EndpointOption = "",
+    context: ContextOption = "",
+) -> None:
+    if bool(identity) == (certificate is not None):
+        raise Invalid("one identity is revoked, or lifted", field="IDENTITY", remedy="name it, or give --certificate")
+    from braid.kernel.access.revocations import check_identity
+
+    principal, expire_ms = "", 0
+    if certificate is not None:
+        from braid.certs.revocable import read_certificate
+
+        identity, principal, expire_ms = read_certificate(certificate, "--certificate")
+    identity = check_identity(identity, "IDENTITY")
+    if ends:
+        expire_ms = to_ms(parse_end(ends, datetime.now().astimezone(), "--ends"))
+    from braid.api.registry.v1.revocation_pb2 import RevokeIdentityRequest
+    from braid.cli.certs import revoking
+
+    if lift:
+        execute(endpoint, context, lambda session: revoking.lift(session, identity, reason, dry_run))
+        return
+    request = RevokeIdentityRequest(
+        identity=identity, principal=principal, reason=reason, expire_time_ms=expire_ms, dry_run=dry_run
+    )
+    execute(endpoint, context, lambda session: revoking.revoke(session, request, yes))
 
 
 def _open(directory: Path) -> "Authority":

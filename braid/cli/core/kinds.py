@@ -36,6 +36,7 @@ DEADLETTER: Final = Kind("deadletter", "deadletters")
 REPLAY: Final = Kind("replay", "replays")
 REJECTED: Final = Kind("rejected", "rejected")
 GRANT: Final = Kind("grant", "grants")
+REVOCATION: Final = Kind("revocation", "revocations")
 
 KINDS: Final = (
     STREAM,
@@ -50,6 +51,7 @@ KINDS: Final = (
     REPLAY,
     REJECTED,
     GRANT,
+    REVOCATION,
     Kind("alert", "alerts", built=False),
 )
 _BY_NAME: Final = {name: kind for kind in KINDS for name in (kind.singular, kind.plural)}

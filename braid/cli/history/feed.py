@@ -18,6 +18,7 @@ from braid.api.mesh.v1.event_pb2 import (
 )
 from braid.api.registry.v1.events_pb2 import RegistryEvent
 from braid.api.registry.v1.grant_pb2 import AccessEvent
+from braid.api.registry.v1.revocation_pb2 import RevocationEvent
 from braid.cli.core.documents import Document, to_document
 from braid.cli.core.limits import CLI_EVENTS_MAX, CLI_WATCH_SECONDS
 from braid.cli.core.output import API_VERSION, Column, Columns, Item
@@ -41,7 +42,12 @@ _MESSAGES: Final[Mapping[str, type[Message]]] = {
     "assigner": AssignerEvent,
     "dlq": DlqEvent,
 }
-_BODIES: Final[Mapping[str, type[Message]]] = {**_MESSAGES, "archive": ArchiveEvent, "access": AccessEvent}
+_BODIES: Final[Mapping[str, type[Message]]] = {
+    **_MESSAGES,
+    "archive": ArchiveEvent,
+    "access": AccessEvent,
+    "identities": RevocationEvent,
+}
 _NEEDED: Final = ("registry", "assigner")  # a mesh may do without the others
 _OWNERS: Final = {
     "stream": "registry",
@@ -49,6 +55,7 @@ _OWNERS: Final = {
     "group": "assigner",
     "replay": "dlq",
     "grants": "registry",
+    "revocations": "registry",
 }
 _CHANNEL: Final = {"lane", "generation"}
 _LETTER: Final = {"generation", "partition", "offset"}
@@ -65,7 +72,7 @@ class Subject(NamedTuple):
 
 
 def parse_subject(text: str) -> Subject:
-    """Reads `stream/logs`, `cluster/east`, `group/indexer`, `replay/ID` or `grants/mesh`. Raises `Invalid`."""
+    """Reads `<kind>/<name>`, of which grants and revocations have one each, `grants/mesh`. Raises `Invalid`."""
     if not text:
         return Subject()
     kind, _, name = text.partition("/")

@@ -9,12 +9,25 @@ from braid.api.assigner.v1 import assigner_service_pb2 as assigner_api
 from braid.api.assigner.v1 import group_pb2, rules_pb2
 from braid.api.registry.v1 import cluster_pb2, stream_pb2
 from braid.cli.core.documents import Document, Value, enum_text, to_document
-from braid.cli.core.kinds import CHANNEL, CLUSTER, DEADLETTER, GRANT, GROUP, LEASE, MEMBER, REPLAY, STREAM, Kind, Scope
+from braid.cli.core.kinds import (
+    CHANNEL,
+    CLUSTER,
+    DEADLETTER,
+    GRANT,
+    GROUP,
+    LEASE,
+    MEMBER,
+    REPLAY,
+    REVOCATION,
+    STREAM,
+    Kind,
+    Scope,
+)
 from braid.cli.core.lists import all_channels, all_clusters, all_groups, all_streams
 from braid.cli.core.output import API_VERSION, Column, Columns, Item
 from braid.cli.core.session import Session
 from braid.cli.core.text import offsets_text
-from braid.cli.resources import dead_letters, grants, replays
+from braid.cli.resources import dead_letters, grants, replays, revocations
 from braid.cli.resources.cluster_loads import bytes_text, free_text, taken_text
 from braid.cli.resources.group_streams import DELETED_STREAMS, deleted_streams
 from braid.kernel.ids import epoch_text
@@ -100,6 +113,7 @@ COLUMNS: Final[Mapping[Kind, Columns]] = {
     DEADLETTER: dead_letters.COLUMNS,
     REPLAY: replays.COLUMNS,
     GRANT: grants.COLUMNS,
+    REVOCATION: revocations.COLUMNS,
 }
 
 
@@ -373,4 +387,5 @@ _READERS: Final[Mapping[Kind, Callable[[Session, Scope], Awaitable[Sequence[Item
     DEADLETTER: dead_letters.list_letters,
     REPLAY: replays.list_replays,
     GRANT: grants.list_grants,
+    REVOCATION: revocations.list_revocations,
 }

@@ -41,9 +41,10 @@ _GET: Final = """List what the mesh has.
   braid get rejected indexer --fetch 10    and the records themselves
   braid get events --for stream/logs
   braid get grants                         who may do what; as manifests with -o yaml
+  braid get revocations                    who is refused, whatever it may do, and why
 
 Types, in singular or plural: streams, channels, clusters, groups, members, leases, lag, deadletters, replays,
-rejected, events, grants.
+rejected, events, grants, revocations.
 Lag is BEHIND from a minute on; NO MEMBER says that nobody consumes.
 A lag of `~3.1` seconds is an estimate (a group that is not the mesh's), `≥3.1` the least it can be.
 """
@@ -89,7 +90,7 @@ _CREATE: Final = """Create a stream, or register a cluster.
 """
 _GETTABLE: Final = tuple(kind for kind in kinds.KINDS if kind.built)
 _DESCRIBABLE: Final = tuple(
-    kind for kind in _GETTABLE if kind not in (kinds.EVENT, kinds.LAG, kinds.REJECTED, kinds.GRANT)
+    kind for kind in _GETTABLE if kind not in (kinds.EVENT, kinds.LAG, kinds.REJECTED, kinds.GRANT, kinds.REVOCATION)
 )
 _DELETABLE: Final = (kinds.STREAM, kinds.CLUSTER, kinds.GROUP)
 # Which types a flag of `get` goes with.

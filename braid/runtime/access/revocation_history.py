@@ -136,5 +136,7 @@ def _revoked(state: RevocationsState, command: RevokeIdentity, identity: str, no
         return []
     if known is None and sum(not each.ended(now_ms - _KEPT_MS) for each in state.all()) >= REVOCATIONS_MAX:
         message = f"the mesh has {REVOCATIONS_MAX} revocations, which is the most"
-        raise Exhausted(message, remedy="lift some; or move to another CA (braid certs rotate --ca), which ends them all")
+        raise Exhausted(
+            message, remedy="lift some; or move to another CA (braid certs rotate --ca), which ends them all"
+        )
     return [event]
