@@ -31,13 +31,13 @@ class Authority:
     def make(cls, name: str = "Test CA") -> Self:
         """A new one."""
         key = generate_private_key(SECP256R1())
-        subject = _name(name)
-        builder = _builder(subject, subject, key, _DAY * 365)
-        builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        usage = x509.KeyUsage(
-            *(True, False, False, False, False, True, True, False, False)  # signs data, certificates, revocations
-        )
-        return cls(key, builder.add_extension(usage, critical=True).sign(key, hashes.SHA256()))
+        return cls(key, _authority_builder(_name(name), _name(name), key).sign(key, hashes.SHA256()))
+
+    def intermediate(self, name: str) -> Self:
+        """Another authority that this one vouches for."""
+        key = generate_private_key(SECP256R1())
+        builder = _authority_builder(_name(name), self.certificate.subject, key)
+        return type(self)(key, builder.sign(self.key, hashes.SHA256()))
 
     @property
     def pem(self) -> bytes:
@@ -103,6 +103,14 @@ def write_files(directory: Path, certificate: bytes, key: bytes, ca: bytes, *, r
 
 def _name(name: str) -> x509.Name:
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+
+
+def _authority_builder(subject: x509.Name, issuer: x509.Name, key: EllipticCurvePrivateKey) -> x509.CertificateBuilder:
+    usage = x509.KeyUsage(
+        *(True, False, False, False, False, True, True, False, False)  # signs data, certificates, revocations
+    )
+    builder = _builder(subject, issuer, key, _DAY * 365).add_extension(usage, critical=True)
+    return builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
 
 
 def _builder(
