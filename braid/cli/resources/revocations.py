@@ -15,7 +15,7 @@ COLUMNS: Final = Columns(
     (
         Column("PRINCIPAL", shrinks=True),
         Column("REASON", shrinks=True),
-        Column("CERTIFICATE ENDS"),
+        Column("ENDS"),
         Column("BY", wide=True),
     )
 )
