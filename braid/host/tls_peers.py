@@ -47,13 +47,23 @@ def vouched_for(chain: bytes, authorities: bytes) -> bool:
         found, trusted = load_pem_x509_certificates(chain), load_pem_x509_certificates(authorities)
     except ValueError:
         return False
-    links = found[1 : PEER_CHAIN_MAX + 1]
+    links = [each for each in found[1 : PEER_CHAIN_MAX + 1] if is_authority(each)]
     reached = [found[0]]
     for each in reached:  # grows
         if any(each == authority or _signed_by(each, authority) for authority in trusted):
             return True
         reached += [link for link in links if link not in reached and _signed_by(each, link)]
     return False
+
+
+def is_authority(certificate: "Certificate") -> bool:
+    """Whether a certificate may sign others (RFC 5280, section 4.2.1.9)."""
+    from cryptography.x509 import BasicConstraints, ExtensionNotFound
+
+    try:
+        return certificate.extensions.get_extension_for_class(BasicConstraints).value.ca
+    except (ExtensionNotFound, ValueError):
+        return False
 
 
 def _signed_by(certificate: "Certificate", issuer: "Certificate") -> bool:

@@ -3,7 +3,9 @@
 from datetime import timedelta
 
 from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
 from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from braid.host.tls_peers import peer_certificate, vouched_for
 from testbed.authority import ALICE, Authority
@@ -55,3 +57,13 @@ def test_a_way_over_intermediates_in_any_order() -> None:
 def test_a_certificate_that_has_ended_is_named_all_the_same() -> None:
     pem, _ = Authority.make().issue(uris=[ALICE], lifetime=timedelta(days=-1))
     assert peer_certificate(pem, b"") is not None
+
+
+def test_a_leaf_among_the_others_vouches_for_nobody() -> None:
+    root = Authority.make("Root")
+    pem, key = root.issue(uris=[ALICE], name="Leaf")
+    leaf = x509.load_pem_x509_certificate(pem)
+    signer = load_pem_private_key(key, None)
+    assert isinstance(signer, EllipticCurvePrivateKey)
+    forged, _ = Authority(signer, leaf).issue(uris=["spiffe://test.local/user/bob"])
+    assert not vouched_for(forged + pem, root.pem)
