@@ -46,7 +46,9 @@ class Connections:
             channel = self.channels[instance] = self._transport.channel(self._processes.ready[instance]["address"])
             self._stack.push_async_callback(channel.close)
             watch = self.watches[instance] = asyncio.create_task(self._watch(instance, channel))
-            watch.add_done_callback(lambda over: over.cancelled() or over.exception())  # it was looked at, or is no matter
+            watch.add_done_callback(
+                lambda over: over.cancelled() or over.exception()
+            )  # else asyncio complains at the end
 
     async def _watch(self, instance: str, channel: RpcChannel) -> EventRecord:
         path = method_path(service_of(instance), "WatchEvents")

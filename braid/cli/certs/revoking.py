@@ -1,15 +1,25 @@
 """The work of `certs revoke`: asked of the registry, and said in words."""
 
+from typing import Final
+
 from braid.api.registry.v1 import revocation_pb2 as api
 from braid.cli.core.asking import ask, require_terminal
 from braid.cli.core.session import Session
 from braid.cli.core.times import clock_text
+from braid.kernel.access.revocations import Revocation
 
-_DRY: str = " (dry run: nothing was changed)"
+_DRY: Final = " (dry run: nothing was changed)"
 
 
-async def revoke(session: Session, request: api.RevokeIdentityRequest, yes: bool) -> int:
+async def revoke(session: Session, revocation: Revocation, dry_run: bool, yes: bool) -> int:
     """Has an identity refused everywhere. What follows that its author may not expect is said, and asked about."""
+    request = api.RevokeIdentityRequest(
+        identity=revocation.identity,
+        principal=revocation.principal,
+        reason=revocation.reason,
+        expire_time_ms=revocation.expire_ms,
+        dry_run=dry_run,
+    )
     if not request.dry_run:
         await _confirm(session, request, yes)
     doing = f"revoking {request.identity}"

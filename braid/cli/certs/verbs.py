@@ -1,6 +1,7 @@
 """`certs init`, `issue`, `rotate` and `show` work on a directory; `certs revoke` speaks to a mesh."""
 
 import sys
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -211,26 +212,23 @@ def _revoke(
 ) -> None:
     if bool(identity) == (certificate is not None):
         raise Invalid("one identity is revoked, or lifted", field="IDENTITY", remedy="name it, or give --certificate")
-    from braid.kernel.access.revocations import check_identity
+    from braid.kernel.access.revocations import Revocation, check_identity
 
-    principal, expire_ms = "", 0
+    revocation = Revocation(identity, reason=reason)
     if certificate is not None:
         from braid.certs.revocable import read_certificate
 
-        identity, principal, expire_ms = read_certificate(certificate, "--certificate")
-    identity = check_identity(identity, "IDENTITY")
+        found = read_certificate(certificate, "--certificate")
+        revocation = Revocation(found.identity, found.principal, reason, found.expire_ms)
+    revocation = replace(revocation, identity=check_identity(revocation.identity, "IDENTITY"))
     if ends:
-        expire_ms = to_ms(parse_end(ends, datetime.now().astimezone(), "--ends"))
-    from braid.api.registry.v1.revocation_pb2 import RevokeIdentityRequest
+        revocation = replace(revocation, expire_ms=to_ms(parse_end(ends, datetime.now().astimezone(), "--ends")))
     from braid.cli.certs import revoking
 
     if lift:
-        execute(endpoint, context, lambda session: revoking.lift(session, identity, reason, dry_run))
-        return
-    request = RevokeIdentityRequest(
-        identity=identity, principal=principal, reason=reason, expire_time_ms=expire_ms, dry_run=dry_run
-    )
-    execute(endpoint, context, lambda session: revoking.revoke(session, request, yes))
+        execute(endpoint, context, lambda session: revoking.lift(session, revocation.identity, reason, dry_run))
+    else:
+        execute(endpoint, context, lambda session: revoking.revoke(session, revocation, dry_run, yes))
 
 
 def _open(directory: Path) -> "Authority":
