@@ -76,7 +76,7 @@ def make_metrics(service: str, instance: str) -> Metrics:
         ),
         access_refusals=Counter(
             "braid_access_refusals",
-            "Calls refused, and open streams ended, because their caller is unknown or has no right",
+            "Calls refused, and open streams ended, because their caller is unknown, was revoked or has no right",
             ["method", "reason"],
             registry=registry,
         ),
