@@ -22,7 +22,7 @@ PRINCIPAL, FINGERPRINT, SERIAL = ORDERS, f"sha256:{'ab' * 32}", "serial:a1b"
 
 @given(st.binary(min_size=32, max_size=32), st.booleans(), st.booleans())
 def test_a_fingerprint_has_one_form_however_it_is_typed(digest: bytes, upper: bool, colons: bool) -> None:
-    typed = digest.hex(":" if colons else "") if colons else digest.hex()
+    typed = digest.hex(":") if colons else digest.hex()
     identity = check_identity(f"sha256:{typed.upper() if upper else typed}", "identity")
     assert identity == f"sha256:{digest.hex()}" and is_certificate(identity)
     assert check_identity(identity, "identity") == identity
