@@ -1,6 +1,7 @@
 """RPCs on grants ⇄ commands. Any replica lists and checks; the leader grants and revokes."""
 
 from braid.api.registry.v1 import grant_pb2 as api
+from braid.kernel.access.decisions import Decision
 from braid.kernel.access.grants import Grant, check_principal
 from braid.kernel.access.roles import Resource
 from braid.kernel.access.verbs import Question, need_of
@@ -76,7 +77,7 @@ class GrantRequests:
         need = need_of(Question(request.verb, request.kind, request.name))
         access = self._replica.access
         access.require_known()
-        decision = access.decide(principal, need)
+        decision = self._of_revoked(principal) or access.decide(principal, need)
         answer = api.CheckAccessResponse(
             allowed=decision.allowed, why=decision.why, principal=principal, enforced=access.enforced
         )
@@ -85,6 +86,13 @@ class GrantRequests:
         if decision.missing is not None:
             answer.missing.CopyFrom(grant_spec(decision.missing))
         return answer
+
+    def _of_revoked(self, principal: str) -> Decision | None:
+        """The refusal of a principal that was revoked, whatever it was granted; None for others."""
+        found = self._replica.identities.revoked.revocations.get(principal)
+        if found is None:
+            return None
+        return Decision(False, f"{principal} was revoked{f': {found.reason}' if found.reason else ''}")
 
     def _preview(self, command: GrantRole, caller: Caller) -> GrantsState:
         """The state that the command would lead to; nothing is recorded."""

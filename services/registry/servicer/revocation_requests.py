@@ -85,7 +85,7 @@ class RevocationRequests:
         if is_certificate(identity):
             return
         if access.decide(identity, Need(Action.SERVE, MESH)).allowed:
-            yield "it is a service: other services will not answer it, and what it leads goes on without it"
+            yield "it is a service: others refuse its calls, but it leads and serves until its process is stopped"
         if identity in (admins := self._admins(access)) and len(admins) == 1:
             yield "it is the last admin: then only the services' setting BRAID_ADMINS can name another one"
 

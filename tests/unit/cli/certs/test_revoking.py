@@ -43,6 +43,8 @@ async def test_a_principal_is_revoked_listed_and_lifted() -> None:
     done = await shell.braid("certs", "revoke", BOB, "--reason", "left the team")
     assert done == (0, f"{BOB} is revoked: every service refuses it\n", "")
     assert await shell.braid("certs", "revoke", BOB, "--reason", "left the team") == done, "again changes nothing"
+    asked = await shell.braid("can-i", "view", "stream", "logs", "--as", BOB)
+    assert (asked.code, asked.out) == (1, f"no: {BOB} was revoked: left the team\n")
     shell.principals["cli"] = BOB
     refused = await shell.braid("get", "streams")
     assert refused.code == 4
