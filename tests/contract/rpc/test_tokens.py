@@ -1,10 +1,10 @@
 """Callers with tokens, over both transports: who they are, what ends their streams, and what reaches nobody."""
 
 import asyncio
-import os
 import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import grpc
@@ -85,8 +85,13 @@ async def grpc_tokens(authority: Authority, directory: Path) -> TokenMesh:
         mesh,
         server,
         lambda name, seconds: issuer.token(name, seconds=seconds - _LEEWAY),
-        lambda token: write_private(file, token) and None,
+        partial(write_token, file),
     )
+
+
+def write_token(file: Path, token: str) -> None:
+    """Writes a token where a client reads it."""
+    write_private(file, token)
 
 
 async def memory_tokens(authority: Authority, directory: Path) -> TokenMesh:
@@ -257,7 +262,7 @@ def test_a_file_that_holds_no_token_is_refused_by_name(
     file = tmp_path / "token"
     if content is not None:
         write_private(file, content)
-        os.chmod(file, mode)
+        file.chmod(mode)
     with pytest.raises(Invalid, match=said) as refused:
         TokenFiles(Token(file))
     assert refused.value.field == "token_file"

@@ -275,4 +275,4 @@ def test_connect_takes_one_token(tmp_path: Path) -> None:
     braid.connect("h:1", token="a.b.c")
     for wrong in ({"token": "a.b.c", "token_file": file}, {"token": Token(file), "token_file": file}, {"token": ""}):
         with pytest.raises(Invalid):
-            braid.connect("h:1", **wrong)  # type: ignore[arg-type]
+            braid.connect("h:1", **wrong)
