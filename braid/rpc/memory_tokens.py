@@ -39,6 +39,10 @@ class MemoryTokens:
         self._issued[token] = issued
         return token
 
+    def now(self) -> float:
+        """The issuer's clock, seconds since the epoch."""
+        return self._clock.now_ms() / 1000
+
     async def identify(self, shown: Shown) -> Identity | None:
         """See `Authenticator.identify`."""
         if not shown.bearer:

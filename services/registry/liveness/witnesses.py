@@ -5,9 +5,8 @@ principal that was verified is one witness, too, whatever hosts it names: what m
 Nobody speaks as another's host. The last word counts, and only for a while. A complaint of an SDK that takes a cluster
 which refuses it for one that is away counts only where the host was seen to reach the cluster: else its password may be
 wrong. A host has two words, one of those who write there and one of those who read: an answer to a fetch proves less
-than one to an append, so where its producers said anything, that is what it says.
-Times are on the clock that stands while the registry is late
-(`lateness.py`).
+than one to an append, so where its producers said anything, that is what it says. Times are on the
+clock that stands while the registry is late (`lateness.py`).
 """
 
 from collections.abc import Collection, Mapping
