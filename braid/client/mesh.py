@@ -353,12 +353,13 @@ def _start(start: Start) -> group_pb2.StartPosition:
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """A process's clock and dice, its way to Kafka, its way to services, and the certificate it shows these."""
+    """A process's clock and dice, its way to Kafka, its way to services, and what it shows these."""
 
     host: Host
     kafka: Kafka
     transport: RpcTransport
     tls: Tls | None = None
+    token: TokenFiles | None = None
 
 
 def system_ports(client_id: str, found: Endpoint | None = None) -> Ports:
@@ -368,4 +369,5 @@ def system_ports(client_id: str, found: Endpoint | None = None) -> Ports:
         Invalid: files cannot be used.
     """
     found = found or Endpoint((), "")
-    return Ports(system_host(), AioKafka(client_id), transport_to(found), found.tls)
+    token = TokenFiles(found.token) if found.token is not None else None
+    return Ports(system_host(), AioKafka(client_id), transport_to(found), found.tls, token)
