@@ -61,7 +61,7 @@ class ServicePrincipals:
     named: Collection[str] = ()
 
     def includes(self, principal: str) -> bool:
-        """Whether a verified principal is a service; whoever shows a token is none."""
+        """Whether a verified principal is a service. A token never names one."""
         if principal.startswith(TOKEN):
             return False
         prefix = f"{SPIFFE}{self.trust_domain}{_SERVICE_PATH}"
