@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from braid.client.telemetry.zone_bytes import ZoneBytes, zone_bytes
     from braid.host.endpoints import find_endpoint
     from braid.host.tls import Tls
+    from braid.host.tokens import Token
     from braid.kernel.errors import (
         AccessDenied,
         AlreadyExists,
@@ -94,6 +95,7 @@ __all__ = [
     "RetryBudget",
     "Retryable",
     "Tls",
+    "Token",
     "TopicSealed",
     "Unauthenticated",
     "Unavailable",
@@ -122,6 +124,7 @@ _HOMES = {
     "braid.client.telemetry.zone_bytes": ("ZoneBytes", "zone_bytes"),
     "braid.host.endpoints": ("find_endpoint",),
     "braid.host.tls": ("Tls",),
+    "braid.host.tokens": ("Token",),
     "braid.kernel.errors": (
         "AccessDenied",
         "AlreadyExists",

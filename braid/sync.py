@@ -10,6 +10,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from pathlib import Path
 from types import TracebackType
 from typing import Final, Self, TypeVar, cast
 
@@ -301,6 +302,15 @@ class Mesh:
             await self._mesh.__aenter__()
 
 
-def connect(endpoint: str | None = None, *, client_id: str = "", zone: str = "", tls: braid.Tls | None = None) -> Mesh:
+def connect(
+    endpoint: str | None = None,
+    *,
+    client_id: str = "",
+    zone: str = "",
+    tls: braid.Tls | None = None,
+    token: str | braid.Token | None = None,
+    token_file: str | Path | None = None,
+) -> Mesh:
     """See `braid.connect`; entering the context raises what that does."""
-    return Mesh(lambda: braid.connect(endpoint, client_id=client_id, zone=zone, tls=tls))
+    named = {"client_id": client_id, "zone": zone}
+    return Mesh(lambda: braid.connect(endpoint, **named, tls=tls, token=token, token_file=token_file))

@@ -4,6 +4,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
@@ -27,6 +28,8 @@ from braid.host.endpoints import Endpoint, resolve_here, unreachable
 from braid.host.system import system_host
 from braid.host.tls import Tls
 from braid.host.tls_files import TlsFiles
+from braid.host.token_files import TokenFiles
+from braid.host.tokens import Token
 from braid.kafka.cluster import AioKafka
 from braid.kernel.capabilities import KNOWS_DENIALS
 from braid.kernel.errors import BraidError, Invalid, Unavailable
@@ -264,7 +267,15 @@ class Mesh(MeshOfStreams):
         )
 
 
-def connect(endpoint: str | None = None, *, client_id: str = "", zone: str = "", tls: Tls | None = None) -> Mesh:
+def connect(
+    endpoint: str | None = None,
+    *,
+    client_id: str = "",
+    zone: str = "",
+    tls: Tls | None = None,
+    token: str | Token | None = None,
+    token_file: str | Path | None = None,
+) -> Mesh:
     """Names a mesh by any replica of any of its services; the rest is found from there.
 
     Args:
@@ -275,18 +286,40 @@ def connect(endpoint: str | None = None, *, client_id: str = "", zone: str = "",
         zone: Where this process runs; nearer clusters are preferred.
         tls: This process's certificate and whom it trusts. Without it, those of BRAID_TLS_CERTIFICATE, BRAID_TLS_KEY
             and BRAID_TLS_CA, or what stands beside the endpoint that is found; else plaintext.
+        token: A signed token (JWT) that this process shows in place of a certificate; it travels over TLS alone. Of
+            `tls`, or the environment, only `ca` counts then. A `braid.Token` says more. Without it and `token_file`:
+            BRAID_TOKEN or BRAID_TOKEN_FILE.
+        token_file: A file that holds the token, which is read again when it changes.
 
     Raises:
         Invalid: the endpoint is not of that form, or none is given and nothing names a mesh; or a file of mutual TLS
-            cannot be used.
+            or a token cannot be used.
         Unavailable: (on entering the context) no replica answered in 15 s; says where the endpoint is from.
     """
-    found = resolve_here(endpoint, tls)
+    found = resolve_here(endpoint, tls, token_of(token, token_file))
     if found.note:
         _log.info("%s", found.note)
     kafka = AioKafka(client_id or "braid")
-    transport = GrpcTransport(TlsFiles(found.tls) if found.tls else None)
+    transport = transport_to(found)
     return Mesh(system_host(), kafka, transport, found.addresses, client_id, zone, found=found)
+
+
+def token_of(token: str | Token | None, token_file: str | Path | None) -> Token | None:
+    """The token that was named; None where none was. Raises `Invalid` where two are, or an empty one."""
+    if token is None and token_file is None:
+        return None
+    if isinstance(token, Token):
+        if token_file is not None:
+            raise Invalid("is given, and token, too", field="token_file", remedy="give one of them")
+        return token
+    return Token(None if token_file is None else Path(token_file).expanduser(), token or "")
+
+
+def transport_to(found: Endpoint) -> GrpcTransport:
+    """The way to a mesh that was found. Raises `Invalid` for files that cannot be used."""
+    if found.token is not None:
+        return GrpcTransport(TokenFiles(found.token))
+    return GrpcTransport(TlsFiles(found.tls) if found.tls else None)
 
 
 def own_client_id(kind: str, host: Host) -> str:
@@ -320,14 +353,21 @@ def _start(start: Start) -> group_pb2.StartPosition:
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """A process's clock and dice, its way to Kafka, its way to services, and the certificate it shows these."""
+    """A process's clock and dice, its way to Kafka, its way to services, and what it shows these."""
 
     host: Host
     kafka: Kafka
     transport: RpcTransport
     tls: Tls | None = None
+    token: TokenFiles | None = None
 
 
-def system_ports(client_id: str, tls: Tls | None = None) -> Ports:
-    """The real ones. Brokers know the process as `client_id`. Raises `Invalid` for files that cannot be used."""
-    return Ports(system_host(), AioKafka(client_id), GrpcTransport(TlsFiles(tls) if tls else None), tls)
+def system_ports(client_id: str, found: Endpoint | None = None) -> Ports:
+    """The real ones, to a mesh that was found. Brokers know the process as `client_id`.
+
+    Raises:
+        Invalid: files cannot be used.
+    """
+    found = found or Endpoint((), "")
+    token = TokenFiles(found.token) if found.token is not None else None
+    return Ports(system_host(), AioKafka(client_id), transport_to(found), found.tls, token)

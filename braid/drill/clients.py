@@ -3,15 +3,13 @@
 import asyncio
 from collections.abc import Callable, Coroutine
 
-from braid.client.mesh import Mesh
+from braid.client.mesh import Mesh, transport_to
 from braid.drill.arguments import ProcessSpec
 from braid.drill.gate import GatedLoop, parse_addresses
 from braid.drill.orders import Refuse, read_orders
 from braid.host.endpoints import resolve_here
 from braid.host.system import system_host
-from braid.host.tls_files import TlsFiles
 from braid.kafka.cluster import AioKafka
-from braid.rpc.grpc_transport import GrpcTransport
 
 
 class DrillMesh(Mesh):
@@ -20,8 +18,7 @@ class DrillMesh(Mesh):
     def __init__(self, spec: ProcessSpec) -> None:
         """Reaches the mesh as the process that `spec` names."""
         found = resolve_here(spec.endpoint)
-        transport = GrpcTransport(TlsFiles(found.tls) if found.tls else None)
-        super().__init__(system_host(), AioKafka(spec.name), transport, found.addresses, spec.name, "")
+        super().__init__(system_host(), AioKafka(spec.name), transport_to(found), found.addresses, spec.name, "")
         self._cluster_watch = None
 
 

@@ -9,10 +9,12 @@ import json
 import os
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from braid.host.tls import Tls, tls_of_environment, tls_of_files
+from braid.host.tls import CA_VARIABLE, Tls, tls_of_environment, tls_of_files
+from braid.host.tokens import Token, token_of_environment
 from braid.kernel.errors import Invalid, Unavailable
 
 READY_FILE: Final = Path(".braid", "ready.json")
@@ -25,6 +27,7 @@ class Choice(NamedTuple):
     endpoint: str | None = None
     context: str = ""
     tls: Tls | None = None
+    token: Token | None = None
 
 
 class Endpoint(NamedTuple):
@@ -34,21 +37,24 @@ class Endpoint(NamedTuple):
         addresses: Of replicas, `host:port`.
         origin: Where the addresses come from.
         note: Shown when nobody asked for this mesh.
-        tls: The files of mutual TLS; None for plaintext.
+        tls: The files of mutual TLS; None for plaintext, or where a token is shown.
+        token: The token that is shown in place of a certificate; None for none.
     """
 
     addresses: tuple[str, ...]
     origin: str
     note: str = ""
     tls: Tls | None = None
+    token: Token | None = None
 
 
 def resolve(choice: Choice, environment: Mapping[str, str], directory: Path, *, flags: bool = False) -> Endpoint:
     """Resolves an endpoint: what was named, BRAID_ENDPOINT, the contexts file, then a running `braid dev` nearby.
 
-    So are the files of mutual TLS: what was named, BRAID_TLS_CERTIFICATE and its like, then what stands beside the
-    address in the contexts file or the mesh nearby. An address that was named is looked up there, too: Spark jobs are
-    given one that was found before.
+    So is what this process proves itself with: what was named, a token or the files of mutual TLS in the environment
+    (BRAID_TOKEN_FILE, BRAID_TLS_CERTIFICATE and their like), then what stands beside the address in the contexts file
+    or the mesh nearby. An address that was named is looked up there, too: Spark jobs are given one that was found
+    before. Where both are, the token counts, and of the files whom to trust.
 
     Args:
         choice: What was named.
@@ -60,20 +66,40 @@ def resolve(choice: Choice, environment: Mapping[str, str], directory: Path, *, 
         Invalid: nothing names a mesh, or what names it is out of form.
     """
     found = _resolve_address(choice, environment, directory, flags=flags)
-    tls = choice.tls or tls_of_environment(environment) or found.tls
-    return found._replace(tls=tls or _tls_of_known(found.addresses, environment, directory))
+    if choice.token is not None:
+        return found._replace(tls=None, token=_trusting(choice.token, choice.tls, environment, found))
+    if choice.tls is not None:
+        return found._replace(tls=choice.tls, token=None)
+    if (token := token_of_environment(environment)) is not None:
+        return found._replace(tls=None, token=token)
+    if (tls := tls_of_environment(environment)) is not None:
+        return found._replace(tls=tls, token=None)
+    if found.tls is not None or found.token is not None:
+        return found
+    known = _known(found.addresses, environment, directory)
+    return found if known is None else found._replace(tls=known.tls, token=known.token)
 
 
-def _tls_of_known(addresses: tuple[str, ...], environment: Mapping[str, str], directory: Path) -> Tls | None:
-    """The files beside one of these addresses, in the context in use or the mesh nearby; None where there are none."""
+def _trusting(token: Token, tls: Tls | None, environment: Mapping[str, str], found: Endpoint) -> Token:
+    """A token that was named, with whom its connection trusts, where that is named elsewhere."""
+    if token.ca is not None:
+        return token
+    beside = found.token.ca if found.token is not None else found.tls.ca if found.tls is not None else None
+    named = environment.get(CA_VARIABLE, "")
+    ca = tls.ca if tls is not None else Path(named).expanduser() if named else beside
+    return replace(token, ca=ca)
+
+
+def _known(addresses: tuple[str, ...], environment: Mapping[str, str], directory: Path) -> Endpoint | None:
+    """What stands beside one of these addresses, in the context in use or the mesh nearby; None where nothing does."""
     with suppress(Invalid):  # what was named needs no contexts file
         context = _from_contexts(contexts_path(environment), environment.get("BRAID_CONTEXT", ""), "BRAID_CONTEXT")
         if context is not None and not set(addresses).isdisjoint(context.addresses):
-            return context.tls
+            return context
     with suppress(Invalid):  # nor a ready file
         nearby = _from_ready_file(directory / READY_FILE, "endpoint")
         if not set(addresses).isdisjoint(nearby.addresses):
-            return nearby.tls
+            return nearby
     return None
 
 
@@ -100,9 +126,9 @@ def _resolve_address(choice: Choice, environment: Mapping[str, str], directory: 
     )
 
 
-def resolve_here(endpoint: str | None = None, tls: Tls | None = None) -> Endpoint:
+def resolve_here(endpoint: str | None = None, tls: Tls | None = None, token: Token | None = None) -> Endpoint:
     """Resolves an endpoint with this process's environment and working directory. Raises `Invalid` as `resolve`."""
-    return resolve(Choice(endpoint, tls=tls), os.environ, Path.cwd())
+    return resolve(Choice(endpoint, tls=tls, token=token), os.environ, Path.cwd())
 
 
 def find_endpoint() -> str:
@@ -145,12 +171,22 @@ def _from_contexts(path: Path, named: str, field: str) -> Endpoint | None:
         known = f"did you mean {close}?" if close else f"{path} has {', '.join(contexts) or 'none'}"
         raise Invalid(f"there is no context {name!r}", field=field, remedy=known)
     origin = f"context {name} of {path}"
-    endpoint, tls = contexts[name]
-    return Endpoint(_addresses(endpoint, origin), origin, tls=_tls(tls, f"contexts.{name}.tls", path.parent))
+    endpoint, tls, token_file = contexts[name]
+    found = Endpoint(_addresses(endpoint, origin), origin)
+    if token_file is not None:
+        token = Token(path.parent / Path(str(token_file)).expanduser(), ca=_ca(tls, path.parent))
+        return found._replace(token=token)
+    return found._replace(tls=_tls(tls, f"contexts.{name}.tls", path.parent))
 
 
-def _read_contexts(path: Path) -> tuple[dict[str, tuple[str, object]], str]:
-    """Endpoint and, as it stands there, `tls` by context; and the current one's name."""
+def _ca(entry: object, directory: Path) -> Path | None:
+    """Whom a connection trusts that shows a token: `ca` of `tls`."""
+    ca = entry.get("ca") if isinstance(entry, dict) else None
+    return None if not ca else directory / Path(str(ca)).expanduser()
+
+
+def _read_contexts(path: Path) -> tuple[dict[str, tuple[str, object, object]], str]:
+    """Endpoint and, as they stand there, `tls` and `token_file` by context; and the current one's name."""
     import yaml
 
     if not path.exists():
@@ -159,7 +195,8 @@ def _read_contexts(path: Path) -> tuple[dict[str, tuple[str, object]], str]:
     try:
         document = yaml.safe_load(path.read_text()) or {}
         contexts = {
-            str(name): (str(each["endpoint"]), each.get("tls")) for name, each in document.get("contexts", {}).items()
+            str(name): (str(each["endpoint"]), each.get("tls"), each.get("token_file"))
+            for name, each in document.get("contexts", {}).items()
         }
         return contexts, str(document.get("current", ""))
     except (OSError, yaml.YAMLError, AttributeError, KeyError, TypeError) as error:

@@ -1,4 +1,4 @@
-"""Who a certificate belongs to: the principal among the names in it. Pure: parses no certificates."""
+"""Who a certificate or a token belongs to: the principal among the names in it. Pure: parses neither."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -8,6 +8,7 @@ from braid.kernel.limits.names import SPIFFE_ID_BYTES_MAX
 
 SPIFFE: Final = "spiffe://"
 DNS: Final = "dns:"
+TOKEN: Final = "jwt:"  # of every token, whatever its issuer writes: so none names what a certificate does
 
 
 def principal_of(uris: Sequence[str], dns_names: Sequence[str], subject: str) -> str:
@@ -41,6 +42,23 @@ def check_spiffe_id(uri: str, subject: str) -> str:
     if not (domain and path) or not printable or len(uri) > SPIFFE_ID_BYTES_MAX or set(uri) & set("?#@"):
         raise Unauthenticated(f"the certificate of {subject} names {uri!r}, which is no SPIFFE id")
     return uri
+
+
+def token_principal(prefix: str, name: str) -> str:
+    """The principal of a verified token: `jwt:`, a prefix of the mesh's own, and the name that stands in the token.
+
+    Raises:
+        Unauthenticated: the name is empty, too long, or has characters that no principal has.
+    """
+    principal = f"{TOKEN}{prefix}{name}"
+    printable = principal.isascii() and principal.isprintable() and " " not in principal
+    if not name or not printable or len(principal) > SPIFFE_ID_BYTES_MAX:
+        raise Unauthenticated(
+            f"the token names {name[:100]!r}, which is no principal",
+            remedy="let the issuer put a name of printable ASCII without blanks into it",
+            metadata={"problem": "token_name"},
+        )
+    return principal
 
 
 def trust_domain(principal: str) -> str:

@@ -1,18 +1,20 @@
 """The client's end of control RPCs over grpc.aio. A pump reads streams, because cancelling a read cancels the call."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import ExitStack
 from typing import TypeVar
 
 import grpc
 
 from braid.host.tls_files import TlsFiles
+from braid.host.token_files import TokenFiles
 from braid.kernel.errors import BraidError, Unavailable
 from braid.kernel.limits.rpc import STREAM_CLOSE_SECONDS
 from braid.kernel.ports import CallOptions
+from braid.rpc.authenticators import call_metadata
 from braid.rpc.grpc_connections import Connections
-from braid.rpc.grpc_wire import END_MARK, END_MARK_KEY, call_metadata
+from braid.rpc.grpc_wire import END_MARK, END_MARK_KEY
 from braid.rpc.inbox import Inbox
 from braid.rpc.messages import parser, serialize
 from braid.rpc.tls_failures import HandshakeFailures
@@ -21,12 +23,13 @@ T = TypeVar("T")
 
 
 class GrpcChannel:
-    """The way to one replica: one HTTP/2 connection, and over mutual TLS another one once the certificate changes."""
+    """The way to one replica: one HTTP/2 connection, and over TLS another one once the files change."""
 
-    def __init__(self, address: str, files: TlsFiles | None = None) -> None:
-        """In plaintext, or over mutual TLS with `files`."""
+    def __init__(self, address: str, files: TlsFiles | TokenFiles | None = None) -> None:
+        """In plaintext, or over TLS with `files`: a certificate, or a token beside each call."""
         self._address = address
         self._authenticated = files is not None
+        self._token = files if isinstance(files, TokenFiles) else None
         self._connections = Connections(address, files)
         self._failures = HandshakeFailures(address, files, self._connections.renew)
 
@@ -37,7 +40,7 @@ class GrpcChannel:
             Unavailable: the replica cannot be reached, or the connection was closed.
             BraidError: what the server answered.
         """
-        metadata = call_metadata(options, claim=not self._authenticated)
+        metadata = self._metadata(options)
         with self._connections.newest() as channel:
             call = channel.unary_unary(method, serialize, bytes)
             try:
@@ -57,7 +60,7 @@ class GrpcChannel:
         self, method: str, request: object, response_type: type[T], options: CallOptions
     ) -> AsyncIterator[T]:
         """One request, many responses; the timeout of `options` does not apply. Raises as `unary` does."""
-        metadata = call_metadata(options, claim=not self._authenticated)
+        metadata = self._metadata(options)
         parse = parser(response_type)
         with self._connections.newest() as channel:
             make = channel.unary_stream(method, serialize, bytes)
@@ -83,7 +86,7 @@ class GrpcChannel:
 
     def duplex(self, method: str, response_type: type[T], options: CallOptions) -> "GrpcDuplexCall":
         """Opens a bidirectional stream; the timeout of `options` does not apply. Raises `Unavailable` when closed."""
-        metadata = (*call_metadata(options, claim=not self._authenticated), (END_MARK_KEY, "1"))
+        metadata = (*self._metadata(options), (END_MARK_KEY, "1"))
         with ExitStack() as using:
             channel = using.enter_context(self._connections.newest())
             make = channel.stream_stream(method, _as_is, bytes)
@@ -97,6 +100,10 @@ class GrpcChannel:
     async def close(self) -> None:
         """Closes all connections; what is under way on them ends with `Unavailable`."""
         await self._connections.close()
+
+    def _metadata(self, options: CallOptions) -> Sequence[tuple[str, str]]:
+        bearer = "" if self._token is None else self._token.bearer()
+        return call_metadata(options, claim=not self._authenticated, bearer=bearer)
 
     def _closed(self) -> Unavailable:
         return Unavailable(f"{self._address}: the connection was closed here")

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 import grpc
 
 from braid.host.tls_files import TlsFiles, TlsMaterial
+from braid.host.token_files import TokenFiles
 from braid.kernel.limits.rpc import CONNECTION_RENEWAL_SECONDS, TLS_CONNECTIONS_RETIRED_MAX
 from braid.rpc.grpc_wire import CLIENT_OPTIONS
 from braid.rpc.tls import channel_credentials
@@ -20,8 +21,8 @@ from braid.rpc.tls import channel_credentials
 class Connections:
     """Opens connections when they are used, and closes those that nothing uses any more."""
 
-    def __init__(self, address: str, files: TlsFiles | None) -> None:
-        """In plaintext, or over mutual TLS with `files`."""
+    def __init__(self, address: str, files: TlsFiles | TokenFiles | None) -> None:
+        """In plaintext, or over TLS with `files`."""
         self._address = address
         self._files = files
         self._newest = self._opened()

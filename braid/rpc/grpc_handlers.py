@@ -15,16 +15,18 @@ from braid.kernel.limits.rpc import (
     MESSAGE_BYTES_MAX,
     UNARY_DEADLINE_SECONDS,
 )
-from braid.kernel.ports import Caller, DuplexHandler, RpcService, StreamHandler, UnaryHandler
-from braid.rpc.grpc_wire import END_MARK, caller_of, marks_its_end, trailers_of
+from braid.kernel.ports import Authenticator, Caller, DuplexHandler, RpcService, StreamHandler, UnaryHandler
+from braid.rpc.authenticators import bearer_of, caller_of
+from braid.rpc.grpc_wire import END_MARK, marks_its_end, trailers_of
 from braid.rpc.inbox import Inbox
 from braid.rpc.messages import parser, serialize
 from braid.rpc.stream_lifetimes import StreamLifetimes
-from braid.rpc.tls import certificate_of, verified_principal
+from braid.rpc.tls import certificate_of, shown
 
 Context: TypeAlias = "grpc.aio.ServicerContext[bytes, bytes]"
 MethodHandler: TypeAlias = "grpc.RpcMethodHandler[bytes, bytes]"
 Parse: TypeAlias = Callable[[bytes], object]
+Identify: TypeAlias = Callable[[Context], Awaitable[Caller]]
 
 _log: Final = logging.getLogger("braid.rpc")
 
@@ -106,8 +108,9 @@ def _stopping() -> Unavailable:
     return Unavailable("the replica is stopping", remedy="ask another replica")
 
 
-def handlers_of(service: RpcService, streams: Streams) -> list[grpc.GenericRpcHandler]:
-    """The service's methods, grouped by the gRPC service their paths name."""
+def handlers_of(service: RpcService, streams: Streams, authenticator: Authenticator) -> list[grpc.GenericRpcHandler]:
+    """The service's methods, grouped by the gRPC service their paths name, for callers whom `authenticator` knows."""
+    identify = identifying(authenticator)
     grouped: dict[str, dict[str, MethodHandler]] = {}
 
     def add(path: str, handler: MethodHandler) -> None:
@@ -115,12 +118,12 @@ def handlers_of(service: RpcService, streams: Streams) -> list[grpc.GenericRpcHa
         grouped.setdefault(name, {})[method] = handler
 
     for path, (request, unary) in service.unary.items():
-        add(path, grpc.unary_unary_rpc_method_handler(_serve_unary(unary, parser(request))))
+        add(path, grpc.unary_unary_rpc_method_handler(_serve_unary(unary, parser(request), identify)))
     for path, (request, stream) in service.server_stream.items():
-        add(path, grpc.unary_stream_rpc_method_handler(_serve_stream(stream, parser(request), streams)))
+        add(path, grpc.unary_stream_rpc_method_handler(_serve_stream(stream, parser(request), streams, identify)))
     for path, (request, duplex) in service.duplex.items():
         parse: Parse = parser(request, service.bytes_max.get(path, MESSAGE_BYTES_MAX))
-        add(path, grpc.stream_stream_rpc_method_handler(_serve_duplex(duplex, parse, streams)))
+        add(path, grpc.stream_stream_rpc_method_handler(_serve_duplex(duplex, parse, streams, identify)))
     return [grpc.method_handlers_generic_handler(name, methods) for name, methods in grouped.items()]
 
 
@@ -148,19 +151,27 @@ async def _write(context: Context, caller: Caller, message: bytes) -> None:
         raise Unavailable(f"the connection to {caller.peer} is gone") from error
 
 
-def _caller(context: Context) -> Caller:
-    """Who called. Raises `Unauthenticated` where its certificate names nobody, or it claims to be somebody else."""
-    authentication = context.auth_context()
-    verified, certificate = verified_principal(authentication), certificate_of(authentication)
-    return caller_of(context.invocation_metadata(), context.peer(), verified, certificate)
+def identifying(authenticator: Authenticator) -> Identify:
+    """What says who called. It raises `Unauthenticated` where nothing proves that, or another is claimed."""
+
+    async def identify(context: Context) -> Caller:
+        metadata, peer = context.invocation_metadata(), context.peer()
+        authentication = context.auth_context()
+        identity = await authenticator.identify(shown(authentication, bearer_of(metadata)))
+        return caller_of(metadata, peer, identity, certificate_of(authentication))
+
+    return identify
 
 
-def _serve_unary(handler: UnaryHandler, parse: Parse) -> Callable[[bytes, Context], Awaitable[bytes]]:
+def _serve_unary(
+    handler: UnaryHandler, parse: Parse, identify: Identify
+) -> Callable[[bytes, Context], Awaitable[bytes]]:
     async def serve(request: bytes, context: Context) -> bytes:
         try:
             # grpc itself ends a call at the caller's deadline; this one is for callers that set none.
             async with asyncio.timeout(None if _has_deadline(context) else UNARY_DEADLINE_SECONDS):
-                return serialize(await handler(parse(request), _caller(context)))
+                caller = await identify(context)
+                return serialize(await handler(parse(request), caller))
         except BraidError as error:
             await _abort(context, error)
         except TimeoutError:
@@ -176,7 +187,7 @@ def _has_deadline(context: Context) -> bool:
 
 
 def _serve_stream(
-    handler: StreamHandler, parse: Parse, streams: Streams
+    handler: StreamHandler, parse: Parse, streams: Streams, identify: Identify
 ) -> Callable[[bytes, Context], Awaitable[None]]:
     async def serve(request: bytes, context: Context) -> None:
         async def write() -> None:
@@ -186,7 +197,7 @@ def _serve_stream(
                     await _write(context, caller, serialize(response))
 
         try:
-            caller = _caller(context)
+            caller = await identify(context)
             await streams.respond(caller, write)
         except BraidError as error:
             await _abort(context, error)
@@ -195,7 +206,7 @@ def _serve_stream(
 
 
 def _serve_duplex(
-    handler: DuplexHandler, parse: Parse, streams: Streams
+    handler: DuplexHandler, parse: Parse, streams: Streams, identify: Identify
 ) -> Callable[[object, Context], Awaitable[None]]:
     """The call's own task waits for the handler, which is a task of its own.
 
@@ -204,7 +215,7 @@ def _serve_duplex(
 
     async def serve(_: object, context: Context) -> None:
         try:
-            stream = GrpcDuplexServing(context, parse)
+            stream = GrpcDuplexServing(context, parse, await identify(context))
         except BraidError as error:  # of a caller that nobody knows
             await _abort(context, error)
             return
@@ -234,11 +245,11 @@ async def _awaited(awaitable: Awaitable[None]) -> None:
 class GrpcDuplexServing:
     """The server's end of a bidirectional stream."""
 
-    def __init__(self, context: Context, parse: Parse) -> None:
+    def __init__(self, context: Context, parse: Parse, caller: Caller) -> None:
         self.inbox = Inbox()
         self._context = context
         self._parse = parse
-        self._caller = _caller(context)
+        self._caller = caller
         self._marks_its_end = marks_its_end(context.invocation_metadata())
         self._broken = asyncio.Event()
         self._writing = asyncio.Lock()  # as in `GrpcDuplexCall`

@@ -10,7 +10,8 @@ import grpc
 
 from braid.host.tls_files import TlsFiles
 from braid.kernel.errors import Invalid, Unavailable
-from braid.kernel.ports import RpcService
+from braid.kernel.ports import Authenticator, RpcService
+from braid.rpc.authenticators import CertificateOrToken
 from braid.rpc.grpc_handlers import Streams, handlers_of
 from braid.rpc.grpc_wire import SERVER_OPTIONS
 from braid.rpc.peer_trust import PeerTrust, trusted_only
@@ -21,7 +22,11 @@ _ANY_LOCAL_PORT: Final = "127.0.0.1:0"
 
 
 async def serve_grpc(
-    address: str, service: RpcService, files: TlsFiles | None = None, serving: TlsServing | None = None
+    address: str,
+    service: RpcService,
+    files: TlsFiles | None = None,
+    serving: TlsServing | None = None,
+    authenticator: Authenticator | None = None,
 ) -> "GrpcServer":
     """Starts serving; see `GrpcTransport.serve`."""
     # Lazy: applications that only call have no need for the packages of the `mesh` extra.
@@ -36,13 +41,23 @@ async def serve_grpc(
         service = trusted_only(service, trust)
     lifetimes = StreamLifetimes(serving.connection_seconds, trust, serving.distrust_look_seconds)
     streams = Streams(lifetimes)
-    server.add_generic_rpc_handlers(handlers_of(service, streams))
+    handlers = handlers_of(service, streams, authenticator or CertificateOrToken())
+    server.add_generic_rpc_handlers(handlers)
     checks = health.aio.HealthServicer()
     health_pb2_grpc.add_HealthServicer_to_server(checks, server)
     reflection.enable_server_reflection((service.name, health.SERVICE_NAME, reflection.SERVICE_NAME), server)
-    bound, tls_bound = _listen(server, address, files, serving)
-    servers, health_bound = [server], bound
-    if serving.health_listen or bound == tls_bound:
+    servers = [server]
+    if serving.mutual_listen and files is not None:
+        # A server of its own: callers without certificates are not told by reflection what it serves.
+        signing_in = grpc.aio.server(options=(*SERVER_OPTIONS, *aging))
+        signing_in.add_generic_rpc_handlers(handlers)
+        bound = _add_port(signing_in, address, files, certificates=False)
+        tls_bound = _add_port(server, serving.mutual_listen, files)
+        servers.append(signing_in)
+    else:
+        bound, tls_bound = _listen(server, address, files, serving)
+    health_bound = bound
+    if serving.health_listen or bound == tls_bound or serving.mutual_listen:
         checking = grpc.aio.server(options=SERVER_OPTIONS)
         health_pb2_grpc.add_HealthServicer_to_server(checks, checking)
         health_bound = _add_port(checking, serving.health_listen or _ANY_LOCAL_PORT, None)
@@ -64,7 +79,7 @@ def _listen(server: grpc.aio.Server, address: str, files: TlsFiles | None, servi
     return bound, bound
 
 
-def _add_port(server: grpc.aio.Server, address: str, files: TlsFiles | None) -> str:
+def _add_port(server: grpc.aio.Server, address: str, files: TlsFiles | None, *, certificates: bool = True) -> str:
     host, _, port = address.rpartition(":")
     if not host or not port.isdecimal():
         raise Invalid(f"{address!r} is not host:port", field="address")
@@ -72,7 +87,7 @@ def _add_port(server: grpc.aio.Server, address: str, files: TlsFiles | None) -> 
         if files is None:
             bound = server.add_insecure_port(address)
         else:
-            bound = server.add_secure_port(address, server_credentials(files))
+            bound = server.add_secure_port(address, server_credentials(files, certificates=certificates))
     except RuntimeError as error:
         raise Unavailable(f"cannot listen on {address}", remedy="is the port in use?") from error
     return f"{host}:{bound}"

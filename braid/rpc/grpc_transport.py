@@ -1,7 +1,8 @@
 """Control RPCs over grpc.aio: the transport. Calls are in `grpc_calls`, serving in `grpc_server`."""
 
 from braid.host.tls_files import TlsFiles
-from braid.kernel.ports import RpcChannel, RpcServer, RpcService
+from braid.host.token_files import TokenFiles
+from braid.kernel.ports import Authenticator, RpcChannel, RpcServer, RpcService
 from braid.rpc.grpc_calls import GrpcChannel
 from braid.rpc.grpc_server import serve_grpc
 from braid.rpc.tls import TlsServing
@@ -10,19 +11,28 @@ from braid.rpc.tls import TlsServing
 class GrpcTransport:
     """Opens connections and serves over HTTP/2. Needs a running loop; no instance may exist in a process that forks."""
 
-    def __init__(self, files: TlsFiles | None = None, serving: TlsServing | None = None) -> None:
-        """Without `files` all is plaintext; with them both ends of each connection show a certificate.
+    def __init__(
+        self,
+        files: TlsFiles | TokenFiles | None = None,
+        serving: TlsServing | None = None,
+        authenticator: Authenticator | None = None,
+    ) -> None:
+        """Without `files` all is plaintext; with them both ends of each connection prove who they are.
 
         Args:
-            files: This process's certificate and whom it trusts.
+            files: This process's certificate and whom it trusts; or, of one that serves nothing, its token.
             serving: How it serves with them. Where it serves plaintext as well, others may not have changed over yet:
                 then it calls in plaintext whoever does not say that it serves mutual TLS.
+            authenticator: Says who calls; by default certificates alone do.
         """
         self._files = files
         self._serving = serving or TlsServing()
+        self._authenticator = authenticator
 
     def channel(self, address: str, tls_address: str = "") -> RpcChannel:
         """A connection to `host:port`; connects when used, and again by itself."""
+        if isinstance(self._files, TokenFiles):
+            return GrpcChannel(address, self._files)
         if self._files is None or (self._serving.permissive_listen and not tls_address):
             return GrpcChannel(address)
         return GrpcChannel(tls_address or address, self._files)
@@ -34,4 +44,5 @@ class GrpcTransport:
             Invalid: `address` is not `host:port`.
             Unavailable: the address is taken or not this machine's.
         """
-        return await serve_grpc(address, service, self._files, self._serving)
+        assert not isinstance(self._files, TokenFiles), "who serves has a certificate"
+        return await serve_grpc(address, service, self._files, self._serving, self._authenticator)

@@ -8,7 +8,7 @@ from typing import Final
 import grpc
 from google.rpc.status_pb2 import Status
 
-from braid.kernel.errors import BraidError, Invalid, Unauthenticated, Unavailable
+from braid.kernel.errors import BraidError, Unavailable
 from braid.kernel.limits.rpc import (
     CALLS_PENDING_MAX,
     KEEPALIVE_INTERVAL_SECONDS,
@@ -16,12 +16,8 @@ from braid.kernel.limits.rpc import (
     MESSAGE_BYTES_MAX,
     RECONNECT_BACKOFF_SECONDS,
 )
-from braid.kernel.ports import Caller, CallOptions, PeerCertificate
 from braid.rpc.errors import DETAILS_KEY, from_code, from_status, to_status
 
-REQUEST_ID_KEY: Final = "braid-request-id"
-TENANT_KEY: Final = "braid-tenant"
-PRINCIPAL_KEY: Final = "braid-principal"
 # A peer that half-closes and one whose connection broke look alike for a while, which grows with load. So a client that
 # ends a stream well says so in it: it announces the mark in the call's metadata, and sends it last. No message begins
 # with a zero byte (field number 0).
@@ -65,50 +61,9 @@ SERVER_OPTIONS: Final = (
 )
 
 
-def call_metadata(options: CallOptions, *, claim: bool = True) -> Sequence[tuple[str, str]]:
-    """What travels beside a request. Raises `Invalid` for text that headers cannot carry.
-
-    Without `claim` it says nothing of who calls: a certificate does.
-    """
-    principal = options.principal if claim else ""
-    pairs = ((REQUEST_ID_KEY, options.request_id), (TENANT_KEY, options.tenant), (PRINCIPAL_KEY, principal))
-    for key, value in pairs:
-        if not (value.isascii() and (value.isprintable() or not value)):
-            raise Invalid(f"{value!r} is not printable ASCII", field=key.removeprefix("braid-").replace("-", "_"))
-    return [(key, value) for key, value in pairs if value]
-
-
 def marks_its_end(metadata: Iterable[tuple[str, str | bytes]] | None) -> bool:
     """Whether the client of a stream will send `END_MARK` when it ends the stream well."""
     return any(key == END_MARK_KEY for key, _ in metadata or ())
-
-
-def caller_of(
-    metadata: Iterable[tuple[str, str | bytes]] | None,
-    peer: str,
-    verified: str = "",
-    certificate: PeerCertificate | None = None,
-) -> Caller:
-    """Who called, from a request's metadata and, where there is one, its verified certificate and whom that names.
-
-    Raises:
-        Unauthenticated: it claims to be somebody else than its certificate says.
-    """
-    texts = {key: value for key, value in metadata or () if isinstance(value, str)}
-    principal, tenant = texts.get(PRINCIPAL_KEY, ""), texts.get(TENANT_KEY, "default")
-    if verified:
-        check_claim(principal, verified)
-    request_id = texts.get(REQUEST_ID_KEY, "")
-    return Caller(verified or principal, tenant, request_id, peer, bool(verified), certificate)
-
-
-def check_claim(claimed: str, verified: str) -> None:
-    """Raises `Unauthenticated` where a principal is claimed that is not the verified one."""
-    if claimed and claimed != verified:
-        raise Unauthenticated(
-            f"the call claims to come from {claimed!r}, but its certificate is that of {verified}",
-            remedy=f"send no {PRINCIPAL_KEY}: over TLS the certificate says who calls",
-        )
 
 
 def trailers_of(error: BraidError) -> tuple[grpc.StatusCode, str, Sequence[tuple[str, bytes]]]:

@@ -6,13 +6,13 @@ breaks calls once keepalive would have. Built on asyncio alone, so it follows a 
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextvars import Context
-from typing import Final
+from typing import Final, NamedTuple
 
 from braid.kernel.errors import BraidError, StreamExpired, Unavailable
 from braid.kernel.limits.rpc import KEEPALIVE_INTERVAL_SECONDS, KEEPALIVE_TIMEOUT_SECONDS, STREAM_INBOX_MESSAGES_MAX
-from braid.kernel.ports import Caller, Clock, Randomness, RpcService
+from braid.kernel.ports import Authenticator, Caller, Clock, PeerCertificate, Randomness, RpcService, Shown
 from braid.rpc.inbox import Inbox
 
 _LATENCY_SECONDS: Final = (0.0002, 0.001)
@@ -107,9 +107,9 @@ class MemoryNetwork:
         self._numbers += 1
         return self._numbers
 
-    def open(self, client: str, address: str, method: str, caller: Caller) -> "Call":
+    def open(self, client: str, address: str, method: str, credentials: "Credentials") -> "Call":
         """Begins a call; it arrives at whoever serves at the address by then."""
-        call = Call(self, client, address, method, caller)
+        call = Call(self, client, address, method, credentials)
         self._calls[call.number] = call
         call.begin()
         if self.is_cut(client, call.server):
@@ -129,6 +129,10 @@ class MemoryNetwork:
         low, high = self._latencies.get((sender, receiver), _LATENCY_SECONDS)
         return max(after, self._clock.elapsed() + self._randomness.uniform(low, high))
 
+    def until_wall(self, at_ms: int) -> float:
+        """Seconds until a time on the wall clock."""
+        return max(0.0, (at_ms - self._clock.now_ms()) / 1000)
+
     def left(self, until: float) -> float:
         """Seconds until a time on the network's clock."""
         return max(0.0, until - self._clock.elapsed())
@@ -146,12 +150,21 @@ class MemoryNetwork:
                 call.lose(call.server, told=True)
 
 
+class Credentials(NamedTuple):
+    """What a caller shows, and what it says beside its request."""
+
+    shown: Shown
+    metadata: Sequence[tuple[str, str]]
+    certificate: PeerCertificate | None = None
+
+
 class Listener:
     """A process that serves. Handlers run in the context of whoever began to serve, so they end with that process."""
 
-    def __init__(self, process: str, service: RpcService, context: Context) -> None:
+    def __init__(self, process: str, service: RpcService, context: Context, authenticator: Authenticator) -> None:
         self.process = process
         self.service = service
+        self.authenticator = authenticator
         self.serving = False
         self.context = context
         self.calls: dict[int, Call] = {}
@@ -217,13 +230,16 @@ class Pipe:
 class Call:
     """One call of any shape: a pipe each way, and the task that handles it at the server."""
 
-    def __init__(self, network: MemoryNetwork, client: str, address: str, method: str, caller: Caller) -> None:
+    def __init__(
+        self, network: MemoryNetwork, client: str, address: str, method: str, credentials: Credentials
+    ) -> None:
         self.number = network.next_number()
         self.client = client
         self.address = address
         self.server = network.process_of(address)
         self.method = method
-        self.caller = caller
+        self.credentials = credentials
+        self.caller = Caller("", "", "", client)  # until it is known
         self.to_server = Pipe(network, client, self.server)
         self.to_client = Pipe(network, self.server, client)
         self._network = network
@@ -282,6 +298,12 @@ class Call:
     def streams(self) -> bool:
         """Whether it is served, and no call of one request and one response."""
         return self._listener is not None and self.method not in self._listener.service.unary
+
+    def expire_at(self, at_ms: int) -> asyncio.TimerHandle:
+        """Ends the call, if it is a stream, when its caller's proof ends by the wall clock."""
+        expired = StreamExpired("the stream lasted as long as its caller's token", remedy="open it again")
+        end = self.break_stream if self.streams else lambda _: None
+        return asyncio.get_running_loop().call_later(self._network.until_wall(at_ms), end, expired)
 
     def break_stream(self, error: BraidError) -> None:
         """The serving replica ends the call from its side: a stream's handler is told, a response stream is cut off."""

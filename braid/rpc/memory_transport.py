@@ -8,23 +8,29 @@ import contextvars
 import hashlib
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import aclosing
+from dataclasses import replace
 from typing import TypeVar, cast
 
 from braid.kernel.errors import BraidError, DeadlineExceeded, Exhausted, Unavailable, Unsupported
 from braid.kernel.limits.rpc import MESSAGE_BYTES_MAX, STREAM_CLOSE_SECONDS
 from braid.kernel.ports import (
+    Authenticator,
     Caller,
     CallOptions,
+    CertificateNames,
     DuplexHandler,
     PeerCertificate,
     RpcChannel,
     RpcServer,
     RpcService,
+    Shown,
     StreamHandler,
     UnaryHandler,
 )
+from braid.kernel.principals import DNS
+from braid.rpc.authenticators import CertificateOrToken, call_metadata, caller_of
 from braid.rpc.errors import from_status, to_status
-from braid.rpc.memory_network import Call, Listener, MemoryNetwork
+from braid.rpc.memory_network import Call, Credentials, Listener, MemoryNetwork
 from braid.rpc.messages import parser, serialize
 
 T = TypeVar("T")
@@ -33,12 +39,33 @@ T = TypeVar("T")
 class MemoryTransport:
     """The control RPCs of one process on a `MemoryNetwork`."""
 
-    def __init__(self, network: MemoryNetwork, process: str, identity: str = "") -> None:
-        """Of a process with a certificate that names `identity` as its principal, or without one."""
+    def __init__(
+        self,
+        network: MemoryNetwork,
+        process: str,
+        identity: str = "",
+        *,
+        bearer: Callable[[], str] | None = None,
+        claims: str = "",
+        authenticator: Authenticator | None = None,
+    ) -> None:
+        """Of a process with a certificate that names `identity` as its principal, or without one.
+
+        Args:
+            network: What it is on.
+            process: Its name.
+            identity: Of its certificate; empty for none.
+            bearer: Gives the token that it sends in place of a certificate.
+            claims: Whom it says it is beside all it shows, as only a hostile caller does.
+            authenticator: Says who calls it, when it serves.
+        """
         self._network = network
         self._process = process
         self._identity = identity
         self._certificate = memory_certificate(identity) if identity else None
+        self._bearer = bearer
+        self._claims = claims
+        self._authenticator = authenticator or CertificateOrToken()
 
     def show(self, certificate: PeerCertificate) -> None:
         """Shows another certificate of the same principal from now on, as a process does whose files are replaced."""
@@ -46,11 +73,21 @@ class MemoryTransport:
 
     def channel(self, address: str, tls_address: str = "") -> RpcChannel:
         """A connection to an address; connects when used."""
-        return MemoryChannel(self._network, self._process, address, self._identity, self._certificate)
+        return MemoryChannel(self._network, self._process, address, self._credentials)
+
+    def _credentials(self, options: CallOptions) -> Credentials:
+        """What a call shows and says: over TLS nothing but the proof says who calls, unless somebody lies."""
+        bearer = self._bearer() if self._bearer is not None else ""
+        certificate = _certificate(self._identity) if self._identity else None
+        proved = certificate is not None or bool(bearer)
+        metadata = call_metadata(
+            replace(options, principal=self._claims or options.principal), claim=bool(self._claims) or not proved
+        )
+        return Credentials(Shown(proved, certificate, bearer), metadata, self._certificate)
 
     async def serve(self, address: str, service: RpcService) -> RpcServer:
         """Serves at an address (port 0 chooses one). Raises `Unavailable` when it is taken."""
-        listener = Listener(self._process, service, contextvars.copy_context())
+        listener = Listener(self._process, service, contextvars.copy_context(), self._authenticator)
         listener.start = _start(listener)
         return MemoryServer(self._network, self._network.listen(address, listener), listener)
 
@@ -102,18 +139,12 @@ class MemoryChannel:
     """A connection to one replica."""
 
     def __init__(
-        self,
-        network: MemoryNetwork,
-        process: str,
-        address: str,
-        identity: str = "",
-        certificate: PeerCertificate | None = None,
+        self, network: MemoryNetwork, process: str, address: str, credentials: Callable[[CallOptions], Credentials]
     ) -> None:
-        self._certificate = certificate
         self._network = network
         self._process = process
         self._address = address
-        self._identity = identity
+        self._credentials = credentials
         self._calls: dict[int, Call] = {}
         self._closed = False
 
@@ -156,10 +187,7 @@ class MemoryChannel:
     def _open(self, method: str, options: CallOptions) -> Call:
         if self._closed:
             raise Unavailable(f"{self._address}: the connection was closed here")
-        principal = self._identity or options.principal
-        proved = bool(self._identity)
-        caller = Caller(principal, options.tenant, options.request_id, self._process, proved, self._certificate)
-        call = self._network.open(self._process, self._address, method, caller)
+        call = self._network.open(self._process, self._address, method, self._credentials(options))
         self._calls = {number: each for number, each in self._calls.items() if not each.to_client.inbox.over()}
         self._calls[call.number] = call
         return call
@@ -238,7 +266,8 @@ def _start(listener: Listener) -> Callable[[Call], "asyncio.Task[None]"]:
     def start(call: Call) -> "asyncio.Task[None]":
         name = f"{listener.process} serves {call.method.rpartition('/')[2]} to {call.client}"
         loop = asyncio.get_running_loop()
-        task = loop.create_task(_handle(listener.service, call), name=name, context=listener.context.copy())
+        handling = _identified(listener, call)
+        task = loop.create_task(handling, name=name, context=listener.context.copy())
         task.add_done_callback(lambda ended: call.end_at_server(_ending(ended)))
         return task
 
@@ -257,6 +286,19 @@ def _ending(task: "asyncio.Task[None]") -> BraidError | None:
     facts = {"message": f"{task.get_name()} failed", "exception": error, "task": task}
     asyncio.get_running_loop().call_exception_handler(facts)
     return BraidError(f"unexpected {type(error).__name__}: {error}")
+
+
+async def _identified(listener: Listener, call: Call) -> None:
+    """Handles a call of a caller that is known. Raises `Unauthenticated` where it proves nothing, or claims more."""
+    credentials = call.credentials
+    identity = await listener.authenticator.identify(credentials.shown)
+    call.caller = caller_of(credentials.metadata, call.client, identity, credentials.certificate)
+    expiry = call.expire_at(call.caller.expire_ms) if call.caller.expire_ms else None
+    try:
+        await _handle(listener.service, call)
+    finally:
+        if expiry is not None:
+            expiry.cancel()
 
 
 def _handle(service: RpcService, call: Call) -> Coroutine[object, object, None]:
@@ -296,6 +338,12 @@ async def _unknown(call: Call) -> None:
 async def _request(call: Call, request_type: type) -> object:
     parse: Callable[[bytes], object] = parser(request_type)
     return parse(cast("bytes", await call.to_server.receive()))
+
+
+def _certificate(identity: str) -> CertificateNames:
+    if identity.startswith(DNS):
+        return CertificateNames(dns_names=[identity.removeprefix(DNS)])
+    return CertificateNames([identity])
 
 
 def _bounded(data: bytes) -> bytes:

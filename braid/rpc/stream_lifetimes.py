@@ -1,7 +1,8 @@
-"""How long streams last: those of callers with certificates end in time, and early where these are trusted no more."""
+"""How long streams last: those of known callers end in time, and early where their proof ends or is trusted no more."""
 
 import asyncio
 import random
+import time
 from collections.abc import Callable
 
 from braid.kernel.limits.rpc import PEER_TRUST_LOOK_SECONDS, TLS_CONNECTION_SECONDS, TLS_JITTER
@@ -18,9 +19,9 @@ class StreamLifetimes:
         trust: PeerTrust | None = None,
         look_seconds: float = PEER_TRUST_LOOK_SECONDS,
     ) -> None:
-        """Streams of callers with certificates last about `lifetime_seconds`, and no longer than `trust` lets them.
+        """Streams of known callers last about `lifetime_seconds`, but no longer than a caller's token, or `trust`.
 
-        That is asked each `look_seconds`, while `run` runs.
+        `trust` is asked each `look_seconds`, while `run` runs.
         """
         self._lifetime_seconds = lifetime_seconds
         self._trust = trust
@@ -35,6 +36,8 @@ class StreamLifetimes:
         number = self._next = self._next + 1
         self._open[number] = caller, expire
         lasts = self._lifetime_seconds * random.uniform(1 - TLS_JITTER, 1 + TLS_JITTER)
+        if caller.expire_ms:
+            lasts = min(lasts, max(0.0, caller.expire_ms / 1000 - time.time()))
         timer = asyncio.get_running_loop().call_later(lasts, self._expire, number)
 
         def end() -> None:

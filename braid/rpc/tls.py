@@ -1,4 +1,4 @@
-"""Mutual TLS of control RPCs: what both ends of a connection show, and whom a verified certificate names."""
+"""TLS of control RPCs: what both ends of a connection show, and what a call shows of its caller."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,10 +17,10 @@ from braid.kernel.limits.rpc import (
     TLS_GRACE_SECONDS,
     TLS_JITTER,
 )
-from braid.kernel.ports import PeerCertificate
-from braid.kernel.principals import principal_of
+from braid.kernel.ports import CertificateNames, PeerCertificate, Shown
 
 _SECURITY_TYPE: Final = "transport_security_type"
+_CERTIFICATE: Final = "x509_pem_cert"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +32,8 @@ class TlsServing:
             for mutual TLS alone.
         health_listen: Where health checks need no certificate, `host:port`. Empty for any port of 127.0.0.1 where TLS
             is served alone, and for none beside plaintext, which answers them itself.
+        mutual_listen: Where mutual TLS is served beside TLS at the server's own address, which asks for no client
+            certificate: callers show tokens there. Empty where no tokens are taken.
         connection_seconds: A connection takes no new calls after about so long, and its streams end within as long
             again.
         distrust_look_seconds: Between two looks whether the callers of open streams are still trusted.
@@ -40,13 +42,18 @@ class TlsServing:
 
     permissive_listen: str = ""
     health_listen: str = ""
+    mutual_listen: str = ""
     connection_seconds: float = TLS_CONNECTION_SECONDS
     distrust_look_seconds: float = PEER_TRUST_LOOK_SECONDS
     distrust_grace_seconds: float = PEER_TRUST_GRACE_SECONDS
 
 
-def server_credentials(files: TlsFiles) -> grpc.ServerCredentials:
-    """Credentials that ask for a client certificate, and use the files as they are at each handshake."""
+def server_credentials(files: TlsFiles, *, certificates: bool = True) -> grpc.ServerCredentials:
+    """Credentials that use the files as they are at each handshake.
+
+    They ask for a client certificate; without `certificates` they do not, for callers who prove themselves by tokens:
+    grpc for Python knows no certificate that is asked for and may be missing.
+    """
     used = files.current()
 
     def fetch() -> grpc.ServerCertificateConfiguration | None:  # called by threads of grpc; None keeps what is in use
@@ -58,12 +65,12 @@ def server_credentials(files: TlsFiles) -> grpc.ServerCredentials:
         return _server_configuration(material)
 
     fetcher = cast("Callable[[], grpc.ServerCertificateConfiguration]", fetch)  # its stub knows no None
-    return grpc.dynamic_ssl_server_credentials(_server_configuration(used), fetcher, require_client_authentication=True)
+    return grpc.dynamic_ssl_server_credentials(_server_configuration(used), fetcher, certificates)
 
 
 def channel_credentials(material: TlsMaterial) -> grpc.ChannelCredentials:
-    """Credentials of a client; a channel keeps them for its life."""
-    return grpc.ssl_channel_credentials(material.ca, material.key, material.certificate)
+    """Credentials of a client; a channel keeps them for its life. Without `ca` it trusts the system's authorities."""
+    return grpc.ssl_channel_credentials(material.ca or None, material.key or None, material.certificate or None)
 
 
 def connection_options(connection_seconds: float) -> Sequence[tuple[str, int]]:
@@ -75,35 +82,33 @@ def connection_options(connection_seconds: float) -> Sequence[tuple[str, int]]:
     )
 
 
-def verified_principal(authentication: Mapping[str, Iterable[bytes]]) -> str:
-    """The principal of the certificate that a call came with; empty for a call in plaintext.
+def shown(authentication: Mapping[str, Iterable[bytes]], bearer: str) -> Shown:
+    """What a call shows of its caller.
 
     Args:
         authentication: The call's `auth_context()`.
-
-    Raises:
-        Unauthenticated: the certificate names no principal.
+        bearer: The token it came with; empty for none.
     """
     if b"ssl" not in authentication.get(_SECURITY_TYPE, ()):
-        return ""
-    return principal_of(
-        _texts(authentication, "peer_uri"),
-        _texts(authentication, "peer_dns"),
-        next(iter(_texts(authentication, "x509_subject")), "a client"),
-    )
+        return Shown(bearer=bearer)
+    if not any(authentication.get(_CERTIFICATE, ())):
+        return Shown(encrypted=True, bearer=bearer)
+    subject = next(iter(_texts(authentication, "x509_subject")), "a client")
+    names = CertificateNames(_texts(authentication, "peer_uri"), _texts(authentication, "peer_dns"), subject)
+    return Shown(encrypted=True, certificate=names, bearer=bearer)
 
 
 def certificate_of(authentication: Mapping[str, Iterable[bytes]]) -> PeerCertificate | None:
-    """The certificate that a call's connection was opened with; None for a call in plaintext.
+    """The certificate that a call's connection was opened with; None in plaintext, and where a token is shown instead.
 
     A session that was resumed shows the certificate that it was begun with.
 
     Raises:
         Unauthenticated: it cannot be read, so nobody could tell whether it was revoked.
     """
-    if b"ssl" not in authentication.get(_SECURITY_TYPE, ()):
+    leaf, others = (b"".join(authentication.get(key, ())) for key in (_CERTIFICATE, "x509_pem_cert_chain"))
+    if b"ssl" not in authentication.get(_SECURITY_TYPE, ()) or not leaf:
         return None
-    leaf, others = (b"".join(authentication.get(key, ())) for key in ("x509_pem_cert", "x509_pem_cert_chain"))
     found = peer_certificate(leaf, others)
     if found is None:
         raise Unauthenticated("the caller's certificate cannot be read", remedy="issue it anew")

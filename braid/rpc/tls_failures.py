@@ -15,11 +15,13 @@ import grpc
 
 from braid.host.tls import CA_VARIABLE, CERTIFICATE_VARIABLE, KEY_VARIABLE, Tls
 from braid.host.tls_files import TlsFiles
-from braid.kernel.errors import BraidError, CertificateUntrusted, Unavailable
+from braid.host.token_files import TokenFiles
+from braid.kernel.errors import BraidError, CertificateUntrusted, Unauthenticated, Unavailable
 from braid.kernel.limits.rpc import TLS_PROBE_SECONDS
 from braid.rpc.grpc_wire import error_of
 
 _WANTS_TLS: Final = f"the server wants mutual TLS: set {CERTIFICATE_VARIABLE}, {KEY_VARIABLE} and {CA_VARIABLE}"
+_WANTS_CERTIFICATE: Final = "the server wants a certificate there: give the address at which it takes tokens"
 # What grpc's details say of the server's certificate.
 _EXPIRED: Final = "certificate has expired"
 _NOT_YET: Final = "certificate is not yet valid"
@@ -31,15 +33,17 @@ _PLAINTEXT: Final = "WRONG_VERSION_NUMBER"
 class HandshakeFailures:
     """Turns what grpc raises into errors. A server that closes connections is asked why, once in a row of failures."""
 
-    def __init__(self, address: str, files: TlsFiles | None, on_untrusted: Callable[[], None]) -> None:
-        """Of the connections to `address`; in plaintext, or over mutual TLS with `files`.
+    def __init__(
+        self, address: str, files: TlsFiles | TokenFiles | None, on_untrusted: Callable[[], None]
+    ) -> None:
+        """Of the connections to `address`; in plaintext, or over TLS with `files`.
 
         `on_untrusted` is called when the server says that it trusts the certificate of its connection no more.
         """
         self._on_untrusted = on_untrusted
         self._address = address
         self._files = files
-        self._tls = files.tls if files is not None else None
+        self._tls = files.tls if isinstance(files, TlsFiles) else None
         self._asked: asyncio.Task[str] | None = None
 
     def answered(self) -> None:
@@ -51,36 +55,43 @@ class HandshakeFailures:
         found, said = error_of(error, self._address), error.details() or ""
         if isinstance(found, CertificateUntrusted):
             self._on_untrusted()
+        if isinstance(self._files, TokenFiles) and isinstance(found, Unauthenticated):
+            return self._files.refused(found)
         if not isinstance(found, Unavailable) or "failed to connect" not in said.lower():
             return found
-        cause = _server_fault(said, self._address, self._tls)
+        cause = "" if self._files is None else _server_fault(said, self._address, self._trusted())
         if not cause and "Socket closed" in said:
             cause = self._expired() or await self._probed()
         return Unavailable(f"{self._address}: no connection ({cause})") if cause else found
 
     def _expired(self) -> str:
-        if self._files is None or self._files.current().expires_at > time.time():
+        if not isinstance(self._files, TlsFiles) or self._files.current().expires_at > time.time():
             return ""
         return f"the certificate {self._files.tls.certificate} has expired"
+
+    def _trusted(self) -> str:
+        ca = self._tls.ca if self._tls is not None else None
+        if isinstance(self._files, TokenFiles):
+            ca = self._files.token.ca
+        return "the system's authorities" if ca is None else f"an authority in {ca}"
 
     async def _probed(self) -> str:
         if self._asked is None:
             self._asked = asyncio.create_task(asyncio.to_thread(probe, self._address, self._tls))
-        return await asyncio.shield(self._asked)
+        said = await asyncio.shield(self._asked)
+        return _WANTS_CERTIFICATE if said and isinstance(self._files, TokenFiles) else said
 
 
-def _server_fault(said: str, address: str, tls: Tls | None) -> str:
-    """What grpc found wrong with the server, or ''."""
-    if tls is None:
-        return ""
+def _server_fault(said: str, address: str, trusted: str) -> str:
+    """What grpc found wrong with the server, or ''. `trusted` says who may sign its certificate."""
     if _PLAINTEXT in said:
-        return f"the server speaks plaintext, and {CERTIFICATE_VARIABLE} or its like asks for mutual TLS"
+        return f"the server speaks plaintext, and {CERTIFICATE_VARIABLE}, a token or their like ask for TLS"
     if _EXPIRED in said:
         return "the server's certificate has expired"
     if _NOT_YET in said:
         return "the server's certificate is not valid yet: check this machine's clock"
     if _UNTRUSTED in said:
-        return f"the server's certificate is not signed by an authority in {tls.ca}"
+        return f"the server's certificate is not signed by {trusted}"
     if _WRONG_HOST in said:
         return f"the server's certificate is not for {address.rpartition(':')[0]}"
     return ""

@@ -19,6 +19,7 @@ from braid.kernel.errors import BraidError, Unavailable
 from braid.kernel.limits.runtime import DRAIN_SECONDS, LOOP_LAG_INTERVAL_SECONDS, PARENT_POLL_SECONDS, SHUTDOWN_SECONDS
 from braid.kernel.limits.store import STORE_CALL_SECONDS
 from braid.kernel.ports import Host
+from braid.rpc.authenticators import CertificateOrToken
 from braid.rpc.grpc_transport import GrpcTransport
 from braid.rpc.tls import TlsServing
 from braid.runtime.opening import open_archive, open_store
@@ -26,6 +27,7 @@ from braid.runtime.replica import Replica
 from braid.runtime.service import Service
 from braid.runtime.settings import Settings, split_address
 from braid.runtime.telemetry import Metrics, configure_logs, make_metrics, make_tls_metrics
+from braid.runtime.tokens.opening import tokens_of
 
 
 def serve(service: Service | Callable[[Host], Service], settings: Settings) -> int:
@@ -70,7 +72,7 @@ class _Process:
             service,
             host,
             store,
-            make_transport(settings, metrics),
+            make_transport(settings, metrics, host),
             address=settings.listen,
             instance=settings.instance,
             advertise=settings.advertise,
@@ -155,21 +157,27 @@ def serves_plaintext_beyond_this_machine(settings: Settings) -> bool:
         return host != "localhost"
 
 
-def make_transport(settings: Settings, metrics: Metrics) -> GrpcTransport:
-    """The way control RPCs come and go: in plaintext, over mutual TLS, or both. Raises `Invalid` for unusable files."""
+def make_transport(settings: Settings, metrics: Metrics, host: Host) -> GrpcTransport:
+    """The way control RPCs come and go: in plaintext, over mutual TLS, or both, with tokens or without.
+
+    Raises:
+        Invalid: files cannot be used.
+    """
     if settings.tls is None:
         return GrpcTransport(serving=TlsServing(health_listen=settings.health_listen))
     tls_metrics = make_tls_metrics(metrics)
     files = TlsFiles(settings.tls, tls_metrics.unusable_files.inc)
     # Each scrape looks at the files, so that a broken one is counted where nobody connects.
     tls_metrics.expiry_seconds.set_function(lambda: files.current().expires_at - time.time())
-    permissive_listen = settings.tls_listen or f"{split_address(settings.listen)[0]}:0"
+    second_listen = settings.tls_listen or f"{split_address(settings.listen)[0]}:0"
     serving = TlsServing(
-        permissive_listen=permissive_listen if settings.permissive else "",
+        permissive_listen=second_listen if settings.permissive else "",
+        mutual_listen=second_listen if settings.tokens is not None else "",
         health_listen=settings.health_listen,
         connection_seconds=settings.tls_connection_seconds,
     )
-    return GrpcTransport(files, serving)
+    tokens = None if settings.tokens is None else tokens_of(settings.tokens, host)
+    return GrpcTransport(files, serving, CertificateOrToken(tokens))
 
 
 def _serve_metrics(address: str, metrics: Metrics) -> str:

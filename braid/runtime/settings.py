@@ -25,8 +25,10 @@ from braid.kernel.ids import check_name
 from braid.kernel.limits.archive import ARCHIVE_RETENTION_DAYS
 from braid.kernel.limits.rpc import TLS_CONNECTION_SECONDS, TLS_RELOAD_SECONDS
 from braid.kernel.limits.store import SESSION_TTL_SECONDS
-from braid.kernel.principals import trust_domain
+from braid.kernel.limits.tokens import TOKEN_LEEWAY_SECONDS
+from braid.kernel.principals import TOKEN, trust_domain
 from braid.runtime.access.settings import AccessMode, AccessSettings, check_admins
+from braid.runtime.tokens.settings import ALGORITHMS_DEFAULT, TokenSettings, check_tokens
 
 CONFIG_VARIABLE = "BRAID_CONFIG"
 _WRONG_USAGE = 2
@@ -61,6 +63,17 @@ class Settings(BaseSettings):
             `listen`.
         tls_advertise: How others reach that, `host:port`; by default the host of `advertise` and the port of
             `tls_listen`.
+        tls_clients: `certificate`: clients prove who they are by certificates alone. `either`: at `listen` they show
+            tokens, which a certificate is not asked for, and mutual TLS is served at `tls_listen`, for certificates and
+            among services. It needs the mode `required`, and the settings of tokens.
+        token_issuer: Whose tokens are taken in the mode `either`: what stands in each as `iss`, to the letter.
+        token_audience: For whom they must be: one of those that stand in each as `aud`.
+        token_keys: The issuer's public keys (a JWK set): an https URL, or the path of a file.
+        token_keys_ca: The authorities that sign the certificate of that URL, a PEM file; the system's by default.
+        token_claim: The claim that names the caller; its principal is `jwt:`, then `token_prefix`, then that name.
+        token_prefix: Stands before the name.
+        token_algorithms: Signatures that count, separated by commas.
+        token_leeway_seconds: How long a token counts after its end, and before its beginning: clocks differ.
         health_listen: Where health checks alone are answered, without a client certificate, `host:port`. By default any
             port of 127.0.0.1 in the mode `required`, and none in the others: `listen` answers them there.
         access: `open`: everybody may do everything but grant rights. `enforced`: what is not granted is refused; it
@@ -93,6 +106,15 @@ class Settings(BaseSettings):
     tls_connection_seconds: float = Field(default=TLS_CONNECTION_SECONDS, ge=1, allow_inf_nan=False)
     tls_listen: str = ""
     tls_advertise: str = ""
+    tls_clients: Literal["certificate", "either"] = "certificate"
+    token_issuer: str = ""
+    token_audience: str = ""
+    token_keys: str = ""
+    token_keys_ca: Path | None = None
+    token_claim: str = "sub"
+    token_prefix: str = ""
+    token_algorithms: Annotated[tuple[str, ...], NoDecode] = ALGORITHMS_DEFAULT
+    token_leeway_seconds: float = Field(default=TOKEN_LEEWAY_SECONDS, ge=0, le=600, allow_inf_nan=False)
     health_listen: str = ""
     access: Literal["open", "enforced"] = "open"
     admins: Annotated[tuple[str, ...], NoDecode] = ()
@@ -122,7 +144,7 @@ class Settings(BaseSettings):
         except Invalid as error:
             raise ValueError(str(error)) from error
 
-    @field_validator("tls_certificate", "tls_key", "tls_ca", "tls_mode", mode="before")
+    @field_validator("tls_certificate", "tls_key", "tls_ca", "tls_mode", "token_keys_ca", mode="before")
     @classmethod
     def _empty_is_none(cls, value: object) -> object:
         return value or None  # a variable that is set to nothing names no file
@@ -158,7 +180,7 @@ class Settings(BaseSettings):
             raise ValueError(f"{value!r} is not host:port")
         return value
 
-    @field_validator("admins", "service_principals", mode="before")
+    @field_validator("admins", "service_principals", "token_algorithms", mode="before")
     @classmethod
     def _is_a_list(cls, value: object) -> object:
         return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
@@ -169,13 +191,42 @@ class Settings(BaseSettings):
             for principal in self.admins:
                 check_principal(principal, "admins")
             for principal in self.service_principals:
-                check_principal(principal.removesuffix("*") + "x", "service_principals")
+                _check_service(principal)
             check_admins(self.admins, "admins")
         except Invalid as error:
             raise ValueError(f"BRAID_{error.field.upper()}: {error.message} ({error.remedy})") from error
         if self.access == "enforced" and self.tls is None:
             raise ValueError("BRAID_ACCESS: enforced needs mutual TLS: set BRAID_TLS_CERTIFICATE, _KEY and _CA")
         return self
+
+    @model_validator(mode="after")
+    def _tokens_are_whole(self) -> Self:
+        if self.tls_clients != "either":
+            return self
+        if self.tls is None or self.permissive:
+            raise ValueError("BRAID_TLS_CLIENTS: either needs BRAID_TLS_MODE=required: tokens travel over TLS alone")
+        try:
+            check_tokens(self._tokens())
+        except Invalid as error:
+            raise ValueError(f"BRAID_{error.field.upper()}: {error.message} ({error.remedy})") from error
+        return self
+
+    @property
+    def tokens(self) -> TokenSettings | None:
+        """Whose tokens are taken; None where none are."""
+        return self._tokens() if self.tls_clients == "either" else None
+
+    def _tokens(self) -> TokenSettings:
+        return TokenSettings(
+            issuer=self.token_issuer,
+            audience=self.token_audience,
+            keys=self.token_keys,
+            keys_ca=self.token_keys_ca,
+            claim=self.token_claim,
+            prefix=self.token_prefix,
+            algorithms=self.token_algorithms,
+            leeway_seconds=self.token_leeway_seconds,
+        )
 
     def access_settings(self) -> AccessSettings:
         """How access is controlled. Services are those of the trust domain of the replica's own certificate.
@@ -194,6 +245,14 @@ class Settings(BaseSettings):
         if value not in ("debug", "info", "warning", "error"):
             raise ValueError(f"{value!r} is none of debug, info, warning, error")
         return value
+
+
+def _check_service(principal: str) -> None:
+    """Raises `Invalid` for what names no service: a token never does."""
+    check_principal(principal.removesuffix("*") + "x", "service_principals")
+    if principal.startswith(TOKEN):
+        remedy = "name principals of certificates"
+        raise Invalid(f"{principal!r} is of a token", field="service_principals", remedy=remedy)
 
 
 S = TypeVar("S", bound=Settings)

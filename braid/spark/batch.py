@@ -63,7 +63,9 @@ async def batch_ranges(options: ReadOptions) -> list[LogRange]:
         Unavailable: no registry answers, or a cluster was away for `clusterWaitSeconds`.
     """
     wanted = options.mesh
-    async with connect(wanted.endpoint, client_id=wanted.client_id, zone=wanted.zone, tls=wanted.tls) as mesh:
+    async with connect(
+        wanted.endpoint, client_id=wanted.client_id, zone=wanted.zone, tls=wanted.tls, token=wanted.token
+    ) as mesh:
         found = await channel_places(mesh.service("registry"), options.mesh.stream, options.lanes)
     places = {
         LeaseId(ChannelId.parse(place.channel), number): place for place in found for number in range(place.partitions)

@@ -9,10 +9,12 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Final
 
 from braid.client.records.where import Where
 from braid.host.tls import Tls, tls_of_files
+from braid.host.tokens import Token
 from braid.kernel.errors import Invalid, Unsupported
 from braid.kernel.ids import LeaseId, check_name
 from braid.kernel.limits.client import DELIVERY_TIMEOUT_SECONDS
@@ -25,7 +27,8 @@ UNNAMED: Final = "braid-spark"  # the client id of who gives none
 Position = str | datetime | Mapping[LeaseId, int]
 
 _TLS: Final = ("tls.certificate", "tls.key", "tls.ca")
-_MESH: Final = ("endpoint", "stream", "clientId", "zone", *_TLS)
+_TOKEN: Final = "tokenFile"
+_MESH: Final = ("endpoint", "stream", "clientId", "zone", *_TLS, _TOKEN)
 _READ: Final = (
     *("lanes", "where", "failOnDataLoss", "includeHeaders", "minPartitions", "clusterWaitSeconds"),
     *("startingOffsets", "startingTimestamp"),
@@ -53,6 +56,7 @@ class MeshOptions:
         client_id: Who connects, as people will see it.
         zone: Where Spark runs; nearer clusters are preferred.
         tls: Paths of the files of mutual TLS on every machine that Spark runs on; None for those of the environment.
+        token: A file of a token that is shown in their place, on every machine; None for that of the environment.
     """
 
     endpoint: str
@@ -60,6 +64,7 @@ class MeshOptions:
     client_id: str = UNNAMED
     zone: str = ""
     tls: Tls | None = None
+    token: Token | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,13 +194,21 @@ def _mesh(given: "_Given") -> MeshOptions:
         host, _, port = part.strip().rpartition(":")
         if not host or not port.isdecimal():
             raise Invalid(f"{part.strip()!r} is not host:port", field="endpoint", remedy="for example 127.0.0.1:7401")
+    token = _token(given)
     return MeshOptions(
         endpoint=endpoint,
         stream=given.name("stream", "the stream's name"),
         client_id=given.text("clientId", given.text("kafka.client.id", UNNAMED)),
         zone=given.text("zone", given.text("kafka.client.rack", "")),
-        tls=tls_of_files(*(given.text(name, "") for name in _TLS), names=_TLS),
+        tls=None if token else tls_of_files(*(given.text(name, "") for name in _TLS), names=_TLS),
+        token=token,
     )
+
+
+def _token(given: "_Given") -> Token | None:
+    """The file of a token, and whom its connection trusts: `tls.ca`. A token itself is no option: plans show those."""
+    file, ca = given.text(_TOKEN, ""), given.text(_TLS[2], "")
+    return Token(Path(file), ca=Path(ca) if ca else None) if file else None
 
 
 @dataclass(frozen=True, slots=True)

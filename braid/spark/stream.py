@@ -252,7 +252,9 @@ class Planner:
         if self._mesh is None:
             options = self._options.mesh
             client_id = member_client_id(options.client_id, system_host())
-            mesh = connect(options.endpoint, client_id=client_id, zone=options.zone, tls=options.tls)
+            mesh = connect(
+                options.endpoint, client_id=client_id, zone=options.zone, tls=options.tls, token=options.token
+            )
             await mesh.__aenter__()
             self._mesh = mesh
         return self._mesh

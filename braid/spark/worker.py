@@ -112,7 +112,9 @@ def _tell_of_damage(loop: ProcessLoop, options: ReadOptions, log: LogRange, batc
 
 async def _quarantine(options: ReadOptions, log: LogRange, batch: DamagedBatch) -> None:
     wanted = options.mesh
-    async with connect(wanted.endpoint, client_id=wanted.client_id, zone=wanted.zone, tls=wanted.tls) as mesh:
+    async with connect(
+        wanted.endpoint, client_id=wanted.client_id, zone=wanted.zone, tls=wanted.tls, token=wanted.token
+    ) as mesh:
         wait_seconds = options.cluster_wait_seconds
         await quarantine(mesh, options.group, log.lease, log.cluster, log.topic, batch, wait_seconds=wait_seconds)
 

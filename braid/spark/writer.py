@@ -166,7 +166,9 @@ async def _producer(options: WriteOptions) -> Producer:
         await _open[0].mesh.__aexit__(None, None, None)
     _open.clear()
     wanted = options.mesh
-    mesh = await connect(wanted.endpoint, client_id=wanted.client_id, zone=wanted.zone, tls=wanted.tls).__aenter__()
+    mesh = await connect(
+        wanted.endpoint, client_id=wanted.client_id, zone=wanted.zone, tls=wanted.tls, token=wanted.token
+    ).__aenter__()
     producer = mesh.producer(
         wanted.stream,
         compression=options.compression,

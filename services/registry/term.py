@@ -12,7 +12,7 @@ from services.registry.histories import STREAMS
 from services.registry.kafka.clients import Access
 from services.registry.liveness.own_lateness import Lateness
 from services.registry.liveness.producer_sessions import Sessions
-from services.registry.liveness.witnesses import Users, Witnesses
+from services.registry.liveness.witnesses import Users, Witnesses, users_of
 from services.registry.model.cluster_loads import MeasuredLoad
 from services.registry.model.stream_events import FailoverBlocked, FailoverUnblocked, StreamDeleted
 from services.registry.model.streams import Stream
@@ -127,7 +127,7 @@ class Term:
     def _ask(self, cluster: str) -> Users:
         """Asks who writes to a cluster and who reads it; each host counts once, whoever speaks for it."""
         writing = self.producers.ask(cluster)
-        return Users(len(writing | self.readers.ask(cluster, writing)), len(writing))
+        return users_of(writing, self.readers.ask(cluster, writing))
 
     def _broken(self) -> Mapping[tuple[str, str], str]:
         return {**self.drills.broken, **self.prober.broken}

@@ -78,6 +78,7 @@ class Plan:
         second_mesh: Whether another mesh wants the same clusters, and takes one of them over.
         remembers: Whether services have archives, histories are compacted every few events, and the past is asked for.
         letters: So many dead letters there are before somebody mends the handler.
+        hostile: Whether somebody calls in others' names, and some prove by tokens who they are.
     """
 
     seed: int
@@ -114,6 +115,7 @@ class Plan:
     latecomers: Sequence[str] = ()
     second_mesh: bool = False
     remembers: bool = False
+    hostile: bool = False
 
 
 def plan_of(seed: int, fault_seconds: float = 60.0) -> Plan:

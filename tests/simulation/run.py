@@ -18,6 +18,7 @@ from testbed.checkers.epochs import OneLeaderAtATime, RisingEpochs
 from testbed.checkers.fencing import FencedCommits
 from testbed.checkers.folding import OneFold
 from testbed.checkers.holders import ExclusiveHolders
+from testbed.checkers.identities import ProvedCallers
 from testbed.checkers.lanes import FairLanes, PoisonStandsAside
 from testbed.checkers.leases import Restful
 from testbed.checkers.letters import LettersFirst, WholeReplays
@@ -131,6 +132,7 @@ def _checkers(plan: Plan, now: Callable[[], float]) -> list[Checker]:
     checkers += [KeptTopics(now)] if "step-clock" in plan.faults else []
     checkers += [FairLanes(now, "live", plan.handling_seconds)] if plan.flood else []
     checkers += [PoisonStandsAside(now)] if plan.roomy else []
+    checkers += [ProvedCallers()] if plan.hostile else []
     return [*checkers, ExclusiveHolders(GROUP)] if plan.exclusive else checkers
 
 

@@ -5,18 +5,20 @@ from _pytest.mark import ParameterSet
 
 from tests.simulation.mutants import MUTANTS, Mutant
 from tests.simulation.mutants_health import HEALTH_MUTANTS
+from tests.simulation.mutants_identities import IDENTITY_MUTANTS
 from tests.simulation.mutants_lanes import LANE_MUTANTS
 from tests.simulation.mutants_letters import LETTER_MUTANTS
 from tests.simulation.mutants_waits import WAIT_MUTANTS
 from tests.simulation.run import run
 
 SEEDS_MAX = 6
-ALL = (*MUTANTS, *HEALTH_MUTANTS, *LETTER_MUTANTS, *LANE_MUTANTS, *WAIT_MUTANTS)
+ALL = (*MUTANTS, *IDENTITY_MUTANTS, *HEALTH_MUTANTS, *LETTER_MUTANTS, *LANE_MUTANTS, *WAIT_MUTANTS)
 QUICK = (  # one each for I3, I6, I9, and rules
     "commit before the sink",
     "epochs used again",
     "a snapshot that forgets",
     "a ban is not heard",
+    "claims are believed",
 )
 
 

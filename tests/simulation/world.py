@@ -19,8 +19,10 @@ from braid.client.mesh import Mesh
 from braid.kafka.memory import MemoryProcess
 from braid.kernel.errors import BraidError
 from braid.kernel.ports import HistoryId
+from braid.rpc.authenticators import CertificateOrToken
 from braid.rpc.directory import Directory
 from braid.rpc.memory_network import MemoryNetwork
+from braid.rpc.memory_tokens import MemoryTokens
 from braid.rpc.memory_transport import MemoryTransport
 from braid.rpc.mesh_client import ServiceClient
 from braid.runtime.archive.serving import Archive
@@ -35,6 +37,7 @@ from tests.simulation.applications import STREAM, Member, ProducerApplication
 from tests.simulation.flooding import LANE, Flood
 from tests.simulation.histories import KINDS, Histories
 from tests.simulation.journal import Journal
+from tests.simulation.lying import HOSTILE, Liar, fresh_token, identity_of
 from tests.simulation.observed import ObservedKafka, ObservedStore, ObservedStoreServer
 from tests.simulation.plan import Plan
 from tests.simulation.replaying import ObservedDlq
@@ -45,6 +48,7 @@ MEMBERS: Final = ("member-0", "member-1", "member-2")
 PRODUCERS: Final = ("producer-0", "producer-1")
 DLQS: Final = ("dlq-0", "dlq-1")  # in a run with replays
 FLOOD: Final = "flood-0"  # in a run with one
+TOKEN_HOLDERS: Final = ("member-1", "producer-1")  # in a run with a hostile caller
 LANES: Final = {"live": 3, "bulk": 2, "dlq": 1}
 ENDPOINTS: Final = tuple(f"{name}:1" for name in SERVICES)
 TUNING: Final = Tuning(producer_session_seconds=6.0, probe_interval_seconds=0.25, probe_timeout_seconds=0.75)
@@ -108,7 +112,8 @@ class World:
         for name in plan.clusters:
             made = self.kafka.add_cluster(name, brokers=plan.brokers)
             made.groups.metadata_max_units = plan.metadata_units or made.groups.metadata_max_units
-        directory = Directory(MemoryTransport(self.network, "operator"), self.host, ENDPOINTS)
+        self.tokens = MemoryTokens(self.host.clock)
+        directory = Directory(self._transport("operator"), self.host, ENDPOINTS)
         self.registry = ServiceClient(directory, "registry", self.host, principal="operator")
         self.assigner = ServiceClient(directory, "assigner", self.host, principal="operator")
         self.dlq = ServiceClient(directory, "dlq", self.host, principal="operator")
@@ -134,6 +139,8 @@ class World:
             "CreateStream", api.CreateStreamRequest(name=STREAM, spec=declared), stream_pb2.Stream
         )
         more = (*(DLQS if self.plan.replays else ()), *((FLOOD,) if self.plan.flood else ()))
+        if self.plan.hostile:
+            more = (*more, HOSTILE)
         for name in (*MEMBERS, *PRODUCERS, *more):
             self.start_process(name)
 
@@ -164,6 +171,10 @@ class World:
                 )
                 running.producer.voices = self.plan.voices if name == PRODUCERS[0] else 1
                 process.tasks.spawn(running.producer.run(), "application")
+            case "mallory":
+                victims = tuple(identity_of(each, SERVICES) for each in (*SERVICES, *MEMBERS, *PRODUCERS))
+                liar = Liar(process, self.network, self.journal, self.tokens, ENDPOINTS, victims)
+                process.tasks.spawn(liar.run(), "application")
             case "flood":
                 running.producer = Flood(
                     process,
@@ -183,7 +194,7 @@ class World:
         running.store = ObservedStore(host, self.server, self.journal, self._network)
         running.store.latency = lambda operation: self._store_latency(running, operation)
         service = self._service(name, running)
-        transport = MemoryTransport(self.network, name)
+        transport = self._transport(name)
         archive = Archive(self.archives.setdefault(name, MemoryArchive()), name) if self.plan.remembers else None
         replica = Replica(service, host, running.store, transport, address=f"{name}:1", instance=name, archive=archive)
         replica.aggregates.subscribe(lambda change: self._folded(running.process, service.kinds, change))
@@ -206,8 +217,16 @@ class World:
         return self.host.randomness.uniform(slow / 2, slow)
 
     def _mesh(self, name: str, running: Running) -> Mesh:
-        transport = MemoryTransport(self.network, name)
-        return Mesh(running.process.host, running.kafka, transport, ENDPOINTS, client_id=name, zone="a")
+        return Mesh(running.process.host, running.kafka, self._transport(name), ENDPOINTS, client_id=name, zone="a")
+
+    def _transport(self, name: str) -> MemoryTransport:
+        """The way of a process to others, who know it by its certificate, or some by their tokens."""
+        authenticator = CertificateOrToken(self.tokens)
+        if self.plan.hostile and name in TOKEN_HOLDERS:
+            bearer = fresh_token(self.tokens, name)
+            return MemoryTransport(self.network, name, bearer=bearer, authenticator=authenticator)
+        identity = identity_of(name, (*SERVICES, *DLQS))
+        return MemoryTransport(self.network, name, identity, authenticator=authenticator)
 
     # --- ending
 

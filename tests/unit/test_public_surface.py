@@ -49,7 +49,7 @@ def signature(value: Callable[..., object]) -> str:
 
 def fields(value: type) -> str:
     """The constructor of a class users construct."""
-    constructed = ("Circuit", "Outgoing", "Retry", "RetryBudget", "MemoryMesh", "Tls")
+    constructed = ("Circuit", "Outgoing", "Retry", "RetryBudget", "MemoryMesh", "Tls", "Token")
     return signature(value) if value.__name__ in constructed else ""
 
 

@@ -155,7 +155,7 @@ async def open_session(endpoint: Endpoint, terminal: Terminal) -> AsyncIterator[
     if endpoint.note and terminal.interactive:
         terminal.note(endpoint.note)
     client_id = f"{_user()}@braid"
-    ports = system_ports(client_id, endpoint.tls)
+    ports = system_ports(client_id, endpoint)
     # Asked once: whoever sits at a terminal would rather know at once that nobody is there.
     mesh = Mesh(
         ports.host, ports.kafka, ports.transport, endpoint.addresses, client_id, "", open_seconds=0.0, found=endpoint

@@ -70,9 +70,11 @@ async def all_findings(session: "Session") -> list["Finding"]:
     from braid.cli.doctor.certificates import ask_certificates
     from braid.cli.doctor.cluster_findings import check_cluster, check_versions
     from braid.cli.doctor.plaintext_findings import check_plaintext
+    from braid.cli.doctor.tokens import check_token, with_tokens
 
     endpoints = await session.endpoints()
     replicas = await asyncio.gather(*(_ask_replica(session, each) for each in endpoints))
+    endpoints = await with_tokens(endpoints)
     found = [*findings.check_services(replicas), *findings.check_clocks(replicas), *check_plaintext(endpoints)]
     found += [
         finding for each in await ask_archives(session, endpoints) for finding in check_archive(each, session.now_ms)
@@ -82,6 +84,8 @@ async def all_findings(session: "Session") -> list["Finding"]:
         for each in await ask_certificates(session, endpoints)
         for finding in check_certificate(each, session.now_ms / 1_000)
     ]
+    if session.ports.token is not None:
+        found.append(check_token(session.ports.token.bearer(), session.now_ms / 1_000))
     if any(each.service == "lagmon" and each.error is None for each in replicas):
         found += await _ask_lag(session)
     try:

@@ -27,7 +27,7 @@ from braid.rpc.mesh_client import ServiceClient
 PROTOCOL_VERSION = 1
 # Commits with what it is lent, and asks when that is refused; shares a stream for heartbeats by the ticket it is given;
 # waits for its welcome as long as it is told to.
-CAPABILITIES = ("generations", "beats", "queued")
+CAPABILITIES = ("generations", "beats", "queued", "secret")
 
 
 class LeaseSession:
@@ -216,6 +216,7 @@ class LeaseSession:
     def _welcomed(self, welcome: wire.MemberWelcome, started_at: float) -> list[wire.ReleasedLease]:
         self._welcome_seconds = 0.0
         self._hello.member_id = welcome.member_id
+        self._hello.resume_secret = welcome.resume_secret or self._hello.resume_secret
         stray = self._held.welcomed(welcome, started_at)
         self._namesakes.warn(welcome.namesakes)
         self._joined.set()

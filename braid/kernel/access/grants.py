@@ -7,7 +7,7 @@ from typing import Final
 from braid.kernel.access.roles import Resource, ResourceKind, Role
 from braid.kernel.errors import Invalid
 from braid.kernel.limits.names import SPIFFE_ID_BYTES_MAX
-from braid.kernel.principals import DNS, SPIFFE
+from braid.kernel.principals import DNS, SPIFFE, TOKEN
 
 _SERVICE_PATH: Final = "/service/"
 
@@ -17,7 +17,7 @@ class Grant:
     """A role that a principal has on a resource. Principal, role and resource name it: there is one of each.
 
     Attributes:
-        principal: Who has it: a SPIFFE id, or `dns:` and a name.
+        principal: Who has it: a SPIFFE id, or `dns:` or `jwt:` and a name.
         role: What it may do.
         resource: Where; a pattern for many.
         expire_ms: When it ends, by the wall clock, milliseconds since the epoch; 0 for never.
@@ -61,7 +61,9 @@ class ServicePrincipals:
     named: Collection[str] = ()
 
     def includes(self, principal: str) -> bool:
-        """Whether a verified principal is a service."""
+        """Whether a verified principal is a service. A token never names one."""
+        if principal.startswith(TOKEN):
+            return False
         prefix = f"{SPIFFE}{self.trust_domain}{_SERVICE_PATH}"
         if self.trust_domain and principal.startswith(prefix) and len(principal) > len(prefix):
             return True
@@ -95,12 +97,13 @@ def check_principal(text: str, field: str) -> str:
     """Returns a principal that is in form.
 
     Raises:
-        Invalid: it is neither `spiffe://TRUST-DOMAIN/PATH` nor `dns:NAME`, has blanks, or is too long.
+        Invalid: it is neither `spiffe://TRUST-DOMAIN/PATH`, `dns:NAME` nor `jwt:NAME`, has blanks, or is too long.
     """
     domain, _, path = text.removeprefix(SPIFFE).partition("/")
-    known = (text.startswith(SPIFFE) and domain and path) or (text.startswith(DNS) and len(text) > len(DNS))
+    named = any(text.startswith(kind) and len(text) > len(kind) for kind in (DNS, TOKEN))
+    known = named or (text.startswith(SPIFFE) and domain and path)
     if not known or not text.isascii() or not text.isprintable() or " " in text or len(text) > SPIFFE_ID_BYTES_MAX:
-        remedy = "write spiffe://TRUST-DOMAIN/PATH or dns:NAME, as its certificate has it"
+        remedy = "write spiffe://TRUST-DOMAIN/PATH or dns:NAME, as its certificate has it, or jwt:NAME of a token"
         raise Invalid(f"{text[:200]!r} is no principal", field=field, remedy=remedy)
     return text
 

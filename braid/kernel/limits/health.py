@@ -52,6 +52,7 @@ SEND_REPORTERS_SHARE: Final = 2 / 3  # of the hosts that use the cluster, where 
 SOLE_WITNESS_SECONDS: Final = 10.0  # of one host's complaints, where no other uses the cluster: its own trouble passes
 COMPLAINT_PAUSE_SECONDS: Final = 3.0  # longest pause between a host's complaints: a late producer complains of nobody
 WITNESSES_ASKED_MAX: Final = 64  # producers, and processes of consumers, asked at once; of distinct hosts first
+WITNESS_HOSTS_MAX: Final = 1_000  # of one principal, heard of a cluster: it counts once whatever it names
 WITNESSES_KEPT_MAX: Final = 20_000  # hosts heard of a cluster: one a session at most
 READERS_MAX: Final = 20_000  # streams of consumers' processes at one registry; further ones are refused
 CLUSTERS_READ_MAX: Final = 1_000  # clusters named by one of them; the rest is not heard

@@ -17,6 +17,7 @@ from braid.kernel.ports.host import (
     Tasks,
     Threads,
 )
+from braid.kernel.ports.identity import Authenticator, CertificateNames, Identity, Shown
 from braid.kernel.ports.kafka.acls import Acl
 from braid.kernel.ports.kafka.admin import (
     BrokerDescription,
@@ -86,11 +87,13 @@ __all__ = [
     "Appended",
     "ArchiveStore",
     "ArchivedObject",
+    "Authenticator",
     "Authorizer",
     "BatchHead",
     "BrokerDescription",
     "CallOptions",
     "Caller",
+    "CertificateNames",
     "Clock",
     "ClusterDescription",
     "Committed",
@@ -110,6 +113,7 @@ __all__ = [
     "Generation",
     "HistoryId",
     "Host",
+    "Identity",
     "Ids",
     "Isolation",
     "Kafka",
@@ -135,6 +139,7 @@ __all__ = [
     "Sendable",
     "SendableT",
     "Session",
+    "Shown",
     "Snapshot",
     "StreamHandler",
     "Survey",

@@ -101,12 +101,13 @@ class Caller:
     """Who called, and what travelled beside the request.
 
     Attributes:
-        principal: Who it is: of a certificate that was verified, else what the caller says, or empty.
+        principal: Who it is: of a certificate or token that was verified, else what the caller says, or empty.
         tenant: Whose data it works on, as the caller says.
         request_id: Names the request over all its attempts.
         peer: Where it comes from, as the transport names it.
-        authenticated: Whether a certificate proves the principal.
-        certificate: That certificate; None where there is none.
+        authenticated: Whether a certificate or a token proves the principal.
+        expire_ms: When that proof ends, by the wall clock, milliseconds since the epoch; 0 for one that does not.
+        certificate: The certificate that the call's connection was opened with; None where there is none.
     """
 
     principal: str
@@ -114,6 +115,7 @@ class Caller:
     request_id: str
     peer: str
     authenticated: bool = False
+    expire_ms: int = 0
     certificate: PeerCertificate | None = None
 
 

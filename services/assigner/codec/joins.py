@@ -31,7 +31,9 @@ def wish_message(split: Split) -> join_pb2.JoinResponse:
     return join_pb2.JoinResponse(split=asked)
 
 
-def hello_of(message: join_pb2.MemberHello, member: str, caller: Caller, held: tuple[tuple[str, int], ...]) -> Hello:
+def hello_of(
+    message: join_pb2.MemberHello, member: str, caller: Caller, held: tuple[tuple[str, int], ...], secret_digest: str
+) -> Hello:
     """Reads the hello of a member that gets this id."""
     return Hello(
         member,
@@ -43,6 +45,7 @@ def hello_of(message: join_pb2.MemberHello, member: str, caller: Caller, held: t
         caller.peer,
         held,
         caller.principal if caller.authenticated else "",
+        secret_digest,
     )
 
 

@@ -44,7 +44,8 @@ _LATER_OF_CHANNELS: Final[Json] = {
     "in_order": False,
     "unread": (),
 }
-_MEMBER_FIELDS: Final = tuple(sorted(field.name for field in fields(Member)))
+_SECRET: Final = "secret_digest"  # of a member; it came later, too
+_MEMBER_FIELDS: Final = tuple(sorted(field.name for field in fields(Member) if field.name != _SECRET))
 
 
 def encode(state: Group) -> bytes:
@@ -86,7 +87,9 @@ def _later_json(state: Group) -> Json:
     """
     later = {name: value for name in LATER if (value := getattr(state, name)) != getattr(_INITIAL, name)}
     channels = {name: told for name, each in sorted(state.channels.items()) if (told := _later_of_channel(each))}
-    return ({"later": later} if later else {}) | ({"later_of_channels": channels} if channels else {})
+    secrets = {each.id: each.secret_digest for each in state.members.values() if each.secret_digest}
+    told = {"later": later, "later_of_channels": channels, "later_of_members": dict(sorted(secrets.items()))}
+    return {name: value for name, value in told.items() if value}
 
 
 def _slices(items: Iterator[T]) -> Iterator[list[T]]:
@@ -163,8 +166,10 @@ def _policy_json(policy: PlacementPolicy) -> Sequence[float]:
 def _group(document: dict[str, object]) -> Group:
     told = {name: value for name, value in document.items() if name != "format"}
     spec = cast("dict[str, object] | None", told["spec"])
-    members = [_member(item) for item in cast("Sequence[dict[str, object]]", told["members"])]
     told_later = cast("Mapping[str, Mapping[str, dict[str, object]]]", told.get("rules", {}))
+    secrets = told_later.get("later_of_members", {})
+    items = cast("Sequence[dict[str, object]]", told["members"])
+    members = [_member(item | {_SECRET: secrets.get(cast("str", item["id"]), "")}) for item in items]
     later = told_later.get("later_of_channels", {})
     items = cast("Sequence[dict[str, object]]", told["channels"])
     channels = [_channel(item | later.get(cast("str", item["id"]), {})) for item in items]

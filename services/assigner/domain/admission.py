@@ -18,7 +18,8 @@ PROTOCOL_VERSION: Final = 1
 GENERATIONS: Final = "generations"  # commits with what it is lent, and asks when that is refused
 BEATS: Final = "beats"  # lets its heartbeats travel with those of others, by the ticket it is given
 QUEUED: Final = "queued"  # waits for its welcome as long as it is told to
-CAPABILITIES: Final[tuple[str, ...]] = (GENERATIONS, BEATS, QUEUED)
+SECRET: Final = "secret"  # shows the secret of its welcome whenever it comes back
+CAPABILITIES: Final[tuple[str, ...]] = (GENERATIONS, BEATS, QUEUED, SECRET)
 FENCING_DEFAULT: Final = Fencing.GENERATION  # of new groups whose first member can work with it
 _ULID_LENGTH: Final = 26
 
@@ -63,13 +64,14 @@ def check_known(spec: GroupSpec, view: ChannelView) -> None:
             )
 
 
-def check_owner(state: Group, member: str, principal: str) -> None:
-    """Raises `Unauthenticated` when a member that joined with a certificate comes back without it, or with another's.
+def check_owner(state: Group, member: str, principal: str, secret_digest: str) -> None:
+    """Raises `Unauthenticated` when a member comes back as another principal, or without the secret it was given.
 
     Args:
         state: The group.
         member: The id of who comes back.
-        principal: That of its certificate; empty where it shows none.
+        principal: That of its certificate or token; empty where it shows none.
+        secret_digest: Of the secret it shows; empty where it shows none.
     """
     known = state.members.get(member)
     if known is not None and known.principal and known.principal != principal:
@@ -79,6 +81,19 @@ def check_owner(state: Group, member: str, principal: str) -> None:
             field="hello.member_id",
             remedy="leave the member id out, and join as a new member",
         )
+    if known is not None and known.secret_digest and not _same(known.secret_digest, secret_digest):
+        shown = "another secret than it was given" if secret_digest else "no secret"
+        raise Unauthenticated(
+            f"who comes back as member {member} of {state.name} shows {shown}",
+            field="hello.resume_secret",
+            remedy="leave the member id out, and join as a new member",
+        )
+
+
+def _same(one: str, other: str) -> bool:
+    """Compares digests in a time that says nothing of them."""
+    pairs = zip(one.ljust(len(other)), other.ljust(len(one)), strict=True)
+    return not sum(ord(a) ^ ord(b) for a, b in pairs)
 
 
 def check_hello(hello: Hello) -> None:

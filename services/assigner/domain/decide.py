@@ -200,7 +200,7 @@ def _join(state: Group, command: JoinMember, context: Context) -> Sequence[Event
     """Joins a member; a known one keeps the leases it still names. Leases that it does not name are free again."""
     hello = command.hello
     admission.check_hello(hello)
-    admission.check_owner(state, hello.member, hello.principal)
+    admission.check_owner(state, hello.member, hello.principal, hello.secret_digest)
     events: list[Event] = []
     if state.spec is None:
         if command.view is None:
@@ -212,7 +212,7 @@ def _join(state: Group, command: JoinMember, context: Context) -> Sequence[Event
     if hello.member not in state.members:
         admission.check_room(state)
     if _joins_anew(state, hello):
-        events.append(_joined(hello))
+        events.append(_joined(state, hello))
     held = frozenset(hello.held)
     dropped = [
         grant
@@ -231,7 +231,7 @@ def _joins_anew(state: Group, hello: Hello) -> bool:
     )
 
 
-def _joined(hello: Hello) -> Event:
+def _joined(state: Group, hello: Hello) -> Event:
     return MemberJoined(
         hello.member,
         hello.client_id,
@@ -241,6 +241,7 @@ def _joined(hello: Hello) -> Event:
         hello.capabilities,
         hello.peer,
         hello.principal,
+        hello.secret_digest if hello.member not in state.members else "",
     )
 
 

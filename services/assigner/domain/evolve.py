@@ -100,6 +100,7 @@ def _joined(state: Group, event: MemberJoined, context: Context) -> Group:
         event.peer,
         context.now_ms if known is None else known.joined_at_ms,
         event.principal,
+        event.secret_digest or ("" if known is None else known.secret_digest),
     )
     return replace(state.with_member(member), idle_since_ms=0, idle_expired=False, idle_alerted=False)
 

@@ -19,7 +19,8 @@ class Hello:
 
     Attributes:
         held: The (lease, epoch) pairs it still holds after a reconnect.
-        principal: That of its certificate; empty where it shows none.
+        principal: That of its certificate or token; empty where it shows none.
+        secret_digest: Of the secret that it shows, or is about to be given; empty for none.
     """
 
     member: str
@@ -31,6 +32,7 @@ class Hello:
     peer: str
     held: tuple[tuple[str, int], ...] = ()
     principal: str = ""
+    secret_digest: str = ""
 
 
 @dataclass(frozen=True, slots=True)

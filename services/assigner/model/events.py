@@ -59,7 +59,7 @@ class StartFixed:
 
 @dataclass(frozen=True, slots=True)
 class MemberJoined:
-    """A process joined, or came back with other properties. `principal` is a certificate's; empty where it has none."""
+    """A process joined, or came back with other properties; see `Member` for the last two fields."""
 
     member: str
     client_id: str
@@ -69,6 +69,7 @@ class MemberJoined:
     capabilities: tuple[str, ...]
     peer: str
     principal: str = ""
+    secret_digest: str = ""
 
 
 class GoneReason(Enum):

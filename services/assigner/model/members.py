@@ -15,7 +15,11 @@ _CHANGES_MAX: Final = 256  # put into columns together; those of more are made a
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One process of the group. `principal` is that of the certificate it joined with; empty where it showed none."""
+    """One process of the group.
+
+    `principal` is that of the certificate or token it joined with, and `secret_digest` of the secret it was given to
+    come back with; each is empty where it has none.
+    """
 
     id: str
     client_id: str
@@ -26,6 +30,7 @@ class Member:
     peer: str
     joined_at_ms: int
     principal: str = ""
+    secret_digest: str = ""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -21,10 +21,12 @@ from services.assigner.domain.admission import (
     BEATS,
     GENERATIONS,
     QUEUED,
+    SECRET,
     check_owner,
     check_spec,
 )
 from services.assigner.domain.decide import registered_spec
+from services.assigner.domain.secrets import SECRET_BYTES, digest_of
 from services.assigner.liveness.member_streams import MemberKey
 from services.assigner.liveness.tickets import Tickets, origin_of
 from services.assigner.model import backlog_splits, stopped_lanes
@@ -73,11 +75,13 @@ class Joins:
         message = await self._hello(stream)
         name = check_name(message.group, "hello.group")
         key = MemberKey(name, message.member_id or self._replica.host.ids.ulid())
-        self._check_owner(key, stream.caller)
+        secret = b"" if message.member_id or SECRET not in message.capabilities else self._new_secret()
+        shown = digest_of(secret or message.resume_secret)
+        self._check_owner(key, stream.caller, shown)
         term.greet(key)
         try:
-            kept = await self._join(term, key, message, stream)
-            session = self._attach(term, key, message, kept, stream)
+            kept = await self._join(term, key, message, stream, shown)
+            session = self._attach(term, key, message, kept, stream, secret)
         finally:
             term.joined(key)
         try:
@@ -88,10 +92,13 @@ class Joins:
             term.detach(key, session, left=session.left, returns=session.returns)
             await session.written()
 
-    def _check_owner(self, key: MemberKey, caller: Caller) -> None:
+    def _new_secret(self) -> bytes:
+        return self._replica.host.randomness.entropy(SECRET_BYTES)
+
+    def _check_owner(self, key: MemberKey, caller: Caller, secret_digest: str) -> None:
         """Raises `Unauthenticated` for a stranger, before its hello keeps the member's leases alive."""
         state = self._replica.aggregates.state(GROUPS, key.group)
-        check_owner(state, key.member, caller.principal if caller.authenticated else "")
+        check_owner(state, key.member, caller.principal if caller.authenticated else "", secret_digest)
 
     async def _hello(self, stream: DuplexServing) -> join_pb2.MemberHello:
         try:
@@ -104,7 +111,7 @@ class Joins:
         return message.hello
 
     async def _join(
-        self, term: Term, key: MemberKey, message: join_pb2.MemberHello, stream: DuplexServing
+        self, term: Term, key: MemberKey, message: join_pb2.MemberHello, stream: DuplexServing, secret_digest: str
     ) -> frozenset[tuple[str, int]]:
         """Has the join decided; returns the leases the member says it holds."""
         spec, unsaid = read_wishes(message.spec)
@@ -113,7 +120,7 @@ class Joins:
         view = await self._seen(term, key.group, spec)
         held = tuple((each.lease, each.epoch) for each in message.held)
         caller, who = stream.caller, message.client_id or key.member
-        command = JoinMember(hello_of(message, key.member, caller, held), spec, unsaid, view)
+        command = JoinMember(hello_of(message, key.member, caller, held, secret_digest), spec, unsaid, view)
         await term.admit(key)
         asked: Asked[Command] = Asked(command, caller.principal or who, caller.tenant, cause=f"hello of {who}")
         decided = self._queue.enter(key.group, asked, lambda: stream.over)
@@ -161,6 +168,7 @@ class Joins:
         message: join_pb2.MemberHello,
         held: frozenset[tuple[str, int]],
         stream: DuplexServing,
+        secret: bytes,
     ) -> "MemberSession":
         """Attaches the session in one step: the member is told the present state, and then each change."""
         state = self._replica.aggregates.state(GROUPS, key.group)
@@ -169,7 +177,7 @@ class Joins:
         session = MemberSession(self._replica, self._registry, term, key, registered_spec(state), stream)
         if BEATS in message.capabilities:
             session.ticket = self._tickets.issue(origin_of(stream.caller), session)
-        session.welcome(state, held, self._namesakes.enter(message.client_id, session))
+        session.welcome(state, held, self._namesakes.enter(message.client_id, session), secret)
         term.attach(key, session)
         for lane in stopped_lanes.asked(state, key.member, message.stopped):
             session.resume(lane)

@@ -107,11 +107,16 @@ class MemberSession:
     # --- what the term tells
 
     def welcome(
-        self, state: Group, held: frozenset[tuple[str, int]], namesakes: "Sequence[MemberSession]" = ()
+        self,
+        state: Group,
+        held: frozenset[tuple[str, int]],
+        namesakes: "Sequence[MemberSession]" = (),
+        secret: bytes = b"",
     ) -> None:
         """Queues the welcome; then what the member holds without knowing it, and what it is to give back.
 
         `namesakes` are the sessions of others under its client id; unless they are many, each hears of this one.
+        `secret` is what the member comes back with; empty where it knows it, or needs none.
         """
         kept: list[join_pb2.HeldLease] = []
         for name, lease in sorted(state.held_by(self.key.member).items()):
@@ -136,6 +141,7 @@ class MemberSession:
             spec=spec_message(self._spec),
             ticket=self.ticket,
             namesakes=[each.namesake for each in namesakes],
+            resume_secret=secret,
         )
         self._push(join_pb2.JoinResponse(welcome=welcome))
         for each in namesakes if len(namesakes) < NAMESAKES_MAX else ():

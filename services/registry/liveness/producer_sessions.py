@@ -18,6 +18,7 @@ from braid.kernel.limits.health import RESUMPTIONS_TOLD_MAX
 from braid.kernel.limits.registry import OFFSET_MAX, PRODUCER_SESSIONS_MAX
 from braid.kernel.resumptions import Resumption
 from services.registry.liveness.seen_ends import ChannelEnds
+from services.registry.liveness.witnesses import Voice
 from services.registry.model.channels import Channel, ChannelRef, checked
 
 
@@ -52,6 +53,11 @@ class ProducerSession:
     knows_denials: bool = True
     drill: bool = False
     questions: set[str] = field(default_factory=set)
+
+    @property
+    def voice(self) -> Voice:
+        """As whom it speaks of clusters."""
+        return Voice(self.host, self.principal)
 
     def introduce(self, host: str, lanes: Collection[str], *, drill: bool, knows_denials: bool) -> None:
         """Takes what its newest hello says of it."""

@@ -1,14 +1,16 @@
 """What others say of clusters: hosts whose producers and consumers reach them, or do not. No I/O.
 
-A host is one witness, however many of its processes speak: what ails one of them, or its network, ails it alone. The
-last word counts, and only for a while. A complaint of an SDK that takes a cluster which refuses it for one that is away
-counts only where the host was seen to reach the cluster: else its password may be wrong. A host has two words, one of
-those who write there and one of those who read: an answer to a fetch proves less than one to an append, so where its
-producers said anything, that is what it says. Times are on the clock that stands while the registry is late
-(`lateness.py`).
+A host is one witness, however many of its processes speak: what ails one of them, or its network, ails it alone. A
+principal that was verified is one witness, too, whatever hosts it names: what most of its hosts say is what it says.
+Nobody speaks as another's host. The last word counts, and only for a while. A complaint of an SDK that takes a cluster
+which refuses it for one that is away counts only where the host was seen to reach the cluster: else its password may be
+wrong. A host has two words, one of those who write there and one of those who read: an answer to a fetch proves less
+than one to an append, so where its producers said anything, that is what it says. Times are on the
+clock that stands while the registry is late (`lateness.py`).
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from math import ceil, inf
@@ -19,6 +21,7 @@ from braid.kernel.limits.health import (
     SEND_REPORT_SECONDS,
     SEND_REPORTERS_MIN,
     SEND_REPORTERS_SHARE,
+    WITNESS_HOSTS_MAX,
     WITNESSES_KEPT_MAX,
 )
 
@@ -31,10 +34,32 @@ class Use(Enum):
 
 
 class Users(NamedTuple):
-    """How many hosts use a cluster; on how many of them somebody writes there."""
+    """How many witnesses use a cluster; how many of them write there."""
 
     hosts: int
     writing: int
+
+
+class Voice(NamedTuple):
+    """Who speaks: a host as it names itself, and the principal that was verified; '' where none was."""
+
+    host: str
+    principal: str = ""
+
+
+def users_of(writing: AbstractSet[Voice], reading: AbstractSet[Voice]) -> Users:
+    """How many witnesses there are among those who write to a cluster and those who read it."""
+    witnesses = _witnesses({*writing, *reading})
+    return Users(len({*witnesses.values()}), len({witnesses[voice] for voice in writing}))
+
+
+def _witnesses(voices: Collection[Voice]) -> Mapping[Voice, Voice]:
+    """By voice, the witness that it is a part of: a principal that speaks on several hosts, else its host."""
+    hosts: dict[str, set[str]] = {}
+    for voice in voices:
+        hosts.setdefault(voice.principal, set()).add(voice.host)
+    spread = {principal for principal, named in hosts.items() if principal and len(named) > 1}
+    return {each: Voice("", each.principal) if each.principal in spread else Voice(each.host) for each in voices}
 
 
 @dataclass(slots=True)
@@ -138,16 +163,18 @@ SILENCE = Heard(NOBODY, NOBODY)
 class Witnesses:
     """All that hosts said in a term of leadership."""
 
-    _words: dict[str, dict[str, dict[Use, Word]]] = field(default_factory=dict)
+    _words: dict[str, dict[Voice, dict[Use, Word]]] = field(default_factory=dict)
 
-    def complains(self, cluster: str, host: str, now: float, use: Use = Use.WRITES, *, credible: bool = True) -> None:
-        """A host does not reach a cluster; not `credible` where it may only be refused there."""
-        if (word := self._word(cluster, host, use)) is not None:
+    def complains(
+        self, cluster: str, voice: Voice | str, now: float, use: Use = Use.WRITES, *, credible: bool = True
+    ) -> None:
+        """Somebody does not reach a cluster; not `credible` where it may only be refused there."""
+        if (word := self._word(cluster, voice, use)) is not None:
             word.complain(now, credible=credible)
 
-    def reached(self, cluster: str, host: str, at: float, use: Use = Use.WRITES) -> None:
-        """A host saw an answer of a cluster."""
-        if (word := self._word(cluster, host, use)) is not None:
+    def reached(self, cluster: str, voice: Voice | str, at: float, use: Use = Use.WRITES) -> None:
+        """Somebody saw an answer of a cluster."""
+        if (word := self._word(cluster, voice, use)) is not None:
             word.reach(at)
 
     def complained(self, cluster: str, now: float) -> bool:
@@ -158,21 +185,48 @@ class Witnesses:
     def heard(self, cluster: str, users: Users, now: float) -> Heard:
         """What is known of a cluster with these users; what is old is forgotten."""
         kept = {
-            host: words
-            for host, words in self._words.get(cluster, {}).items()
+            voice: words
+            for voice, words in self._words.get(cluster, {}).items()
             if any(now - word.newest <= COMPLAINT_PAUSE_SECONDS for word in words.values())
         }
         self._words[cluster] = kept
-        spoken = {host: _spoken(words, now) for host, words in kept.items()}
-        everyone = [words[use] for host, words in kept.items() if (use := spoken[host]) is not None]
-        writers = [words[Use.WRITES] for host, words in kept.items() if spoken[host] is Use.WRITES]
-        return Heard(_counted(everyone, users.hosts, now), _counted(writers, users.writing, now))
+        spoken = {voice: _spoken(words, now) for voice, words in kept.items()}
+        everyone = {voice: words[use] for voice, words in kept.items() if (use := spoken[voice]) is not None}
+        writers = {voice: words[Use.WRITES] for voice, words in kept.items() if spoken[voice] is Use.WRITES}
+        return Heard(
+            _counted(_joint(everyone, now), users.hosts, now), _counted(_joint(writers, now), users.writing, now)
+        )
 
-    def _word(self, cluster: str, host: str, use: Use) -> Word | None:
-        hosts = self._words.setdefault(cluster, {})
-        if host not in hosts and len(hosts) >= WITNESSES_KEPT_MAX:
+    def _word(self, cluster: str, voice: Voice | str, use: Use) -> Word | None:
+        voices, speaker = self._words.setdefault(cluster, {}), Voice(voice) if isinstance(voice, str) else voice
+        if speaker not in voices and not _has_room(voices, speaker):
             return None
-        return hosts.setdefault(host, {}).setdefault(use, Word())
+        return voices.setdefault(speaker, {}).setdefault(use, Word())
+
+
+def _has_room(voices: Collection[Voice], speaker: Voice) -> bool:
+    """Whether one more is kept: nobody's hosts may take the room of everybody's."""
+    if len(voices) >= WITNESSES_KEPT_MAX:
+        return False
+    if not speaker.principal:
+        return True
+    return sum(each.principal == speaker.principal for each in voices) < WITNESS_HOSTS_MAX
+
+
+def _joint(words: Mapping[Voice, Word], now: float) -> list[Word]:
+    """One word of each witness: what most of its voices say; an answer where as many say one thing as the other."""
+    witnesses, said = _witnesses(words), dict[Voice, list[Word]]()
+    for voice, word in words.items():
+        said.setdefault(witnesses[voice], []).append(word)
+    return [_most(each, now) for each in said.values()]
+
+
+def _most(words: list[Word], now: float) -> Word:
+    failing = [word for word in words if now - word.reached_at > SEND_REPORT_SECONDS]
+    if 2 * len(failing) <= len(words):
+        return max(words, key=lambda word: word.reached_at)
+    since = min(word.complains_since for word in failing)
+    return replace(min(failing, key=lambda word: word.complained_at), complains_since=since)
 
 
 def _spoken(words: Mapping[Use, Word], now: float) -> Use | None:

@@ -22,7 +22,7 @@ from braid.kernel.ports import DuplexServing
 from braid.runtime.replica import Replica
 from services.registry.histories import CLUSTERS
 from services.registry.liveness.own_lateness import Lateness
-from services.registry.liveness.witnesses import Use, Witnesses
+from services.registry.liveness.witnesses import Use, Voice, Witnesses
 
 PROTOCOL_VERSION = 1
 
@@ -54,7 +54,8 @@ class Readers:
             raise Exhausted(f"the registry serves {READERS_MAX} processes of consumers already")
         self._opened += 1
         host = hello.host or call.caller.peer.rpartition(":")[0] or f"reader {self._opened}"
-        connection = _Connection(host, knows_denials=KNOWS_DENIALS in hello.capabilities)
+        principal = call.caller.principal if call.caller.authenticated else ""
+        connection = _Connection(Voice(host, principal), knows_denials=KNOWS_DENIALS in hello.capabilities)
         self._connections[connection] = None
         self._reads(connection, hello.clusters.names)
         reading = self._replica.host.tasks.spawn(self._read(call, connection), f"reader {self._opened}")
@@ -68,15 +69,15 @@ class Readers:
             self._reads(connection, ())
             del self._connections[connection]
 
-    def ask(self, cluster: str, heard: AbstractSet[str]) -> AbstractSet[str]:
-        """Asks who reads a cluster whether they reach it, one of each host first; on which hosts they are.
+    def ask(self, cluster: str, heard: AbstractSet[Voice]) -> AbstractSet[Voice]:
+        """Asks who reads a cluster whether they reach it, one of each host first; who they are.
 
-        `heard` are hosts of which producers are asked: theirs are the last to be.
+        `heard` are those of whom producers are asked: theirs are the last to be.
         """
         connections = self._reading.get(cluster, {})
-        first = {connection.host: connection for connection in connections}
-        others = [connection for connection in connections if first[connection.host] is not connection]
-        ordered = sorted(first.values(), key=lambda connection: connection.host in heard)
+        first = {connection.voice: connection for connection in connections}
+        others = [connection for connection in connections if first[connection.voice] is not connection]
+        ordered = sorted(first.values(), key=lambda connection: connection.voice in heard)
         for connection in [*ordered, *others][:WITNESSES_ASKED_MAX]:
             connection.questions.add(cluster)
             connection.stirred.set()
@@ -120,11 +121,11 @@ class Readers:
                 self._reads(connection, message.clusters.names)
             case "errors" if self._may_speak(connection, message.errors.cluster):
                 credible = connection.knows_denials
-                self._witnesses.complains(message.errors.cluster, connection.host, now, Use.READS, credible=credible)
+                self._witnesses.complains(message.errors.cluster, connection.voice, now, Use.READS, credible=credible)
             case "reach" if self._may_speak(connection, message.reach.cluster):
                 if message.reach.acknowledged_ms_ago >= 0:
                     at = now - message.reach.acknowledged_ms_ago / 1_000
-                    self._witnesses.reached(message.reach.cluster, connection.host, at, Use.READS)
+                    self._witnesses.reached(message.reach.cluster, connection.voice, at, Use.READS)
             case _:
                 pass  # a second hello, a cluster that it does not read, or a message of a later release
 
@@ -149,14 +150,15 @@ class _Connection:
     """One stream.
 
     Attributes:
+        voice: As whom it speaks.
         knows_denials: Whether it never complains of a cluster that refuses it; older SDKs do.
         clusters: That its process reads.
         questions: Clusters it is to be asked about.
         stirred: Something is to be done for it.
     """
 
-    def __init__(self, host: str, *, knows_denials: bool) -> None:
-        self.host = host
+    def __init__(self, voice: Voice, *, knows_denials: bool) -> None:
+        self.voice = voice
         self.knows_denials = knows_denials
         self.clusters: Collection[str] = ()
         self.questions: set[str] = set()

@@ -34,7 +34,7 @@ from services.registry.histories import CLUSTERS, STREAMS, read_world
 from services.registry.liveness.own_lateness import Lateness
 from services.registry.liveness.producer_sessions import ProducerSession, Sessions
 from services.registry.liveness.receipts import check_offsets
-from services.registry.liveness.witnesses import Witnesses
+from services.registry.liveness.witnesses import Voice, Witnesses
 from services.registry.model.channels import CONSUMABLE, SPARE, Channel, ChannelState
 from services.registry.model.streams import Stream
 from services.registry.term_tasks import Signal, wait_for
@@ -111,13 +111,13 @@ class Producers:
         """A stream's history moved on: note who owes an acknowledgement. Called at once, in the order of events."""
         self._sessions.route_changed(stream.name, stream.route_revision, self._replica.host.clock.elapsed())
 
-    def ask(self, cluster: str) -> AbstractSet[str]:
-        """Asks producers whether they reach a cluster, one of each host first; which hosts have any there."""
+    def ask(self, cluster: str) -> AbstractSet[Voice]:
+        """Asks producers whether they reach a cluster, one of each host first; who they are."""
         streams = self._replica.aggregates.states(STREAMS)
         there = {name for name, stream in streams.items() if _writes_to(stream, cluster)}
         sessions = self._sessions.connected(there)
-        first = {session.host: session for session in sessions}
-        others = [session for session in sessions if first[session.host] is not session]
+        first = {session.voice: session for session in sessions}
+        others = [session for session in sessions if first[session.voice] is not session]
         for session in [*first.values(), *others][:WITNESSES_ASKED_MAX]:
             session.questions.add(cluster)
         if sessions:
@@ -195,7 +195,7 @@ class Producers:
                 self._place(stream, connection)
             case "send_errors" if self._replica.aggregates.state(CLUSTERS, message.send_errors.cluster).exists:
                 at, credible = self._lateness.attentive(now), session.knows_denials
-                self._witnesses.complains(message.send_errors.cluster, session.host, at, credible=credible)
+                self._witnesses.complains(message.send_errors.cluster, session.voice, at, credible=credible)
             case "reach" if self._replica.aggregates.state(CLUSTERS, message.reach.cluster).exists:
                 self._hear(message.reach, session, self._lateness.attentive(now))
             case _:
@@ -205,12 +205,12 @@ class Producers:
         """Never a word about a cluster's health: whatever a drill's client says is about its own stream."""
         stream = self._replica.aggregates.state(STREAMS, session.stream)
         if message.WhichOneof("message") == "send_errors":
-            self._rehearsals.complains(stream, message.send_errors.cluster, session.host, now)
+            self._rehearsals.complains(stream, message.send_errors.cluster, session.voice, now)
 
     def _hear(self, answer: ReachAnswer, session: ProducerSession, now: float) -> None:
         if answer.acknowledged_ms_ago >= 0:
             at = now - answer.acknowledged_ms_ago / 1_000
-            self._witnesses.reached(answer.cluster, session.host, at)
+            self._witnesses.reached(answer.cluster, session.voice, at)
 
     def _check_told(self, stream: Stream, told: ChannelLeft | LogResumed, field: str) -> None:
         """Raises `Invalid` for offsets that no log of the stream can have reached."""

@@ -24,6 +24,7 @@ from testbed.checkers.facts.processes import (
     Ailing,
     CutOff,
     Failed,
+    FalselyCalled,
     Flooded,
     HandlerEnded,
     HandlerStarted,
@@ -72,6 +73,7 @@ __all__ = [
     "Expired",
     "Fact",
     "Failed",
+    "FalselyCalled",
     "Flooded",
     "Folded",
     "GivenUp",
@@ -110,6 +112,7 @@ __all__ = [
 
 Fact = (
     Sent
+    | FalselyCalled
     | Acknowledged
     | Appended
     | Processed

@@ -83,3 +83,12 @@ class Ailing:
     cluster: str
     ailment: str
     begins: bool
+
+
+@dataclass(frozen=True, slots=True)
+class FalselyCalled:
+    """Somebody called who says it is another than it can prove, and was answered, or refused."""
+
+    proved: str
+    claimed: str
+    answered: bool

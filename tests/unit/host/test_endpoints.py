@@ -11,6 +11,7 @@ import braid.sync
 from braid.client.mesh import Mesh, system_ports
 from braid.host.endpoints import Choice, Endpoint, contexts_path, resolve
 from braid.host.tls import Tls
+from braid.host.tokens import Token
 from braid.kernel.errors import Invalid, Unavailable
 
 CONTEXTS = "current: home\ncontexts:\n  home: {endpoint: 'home:1'}\n  work: {endpoint: 'a:1,b:2'}\n"
@@ -219,3 +220,59 @@ def test_connecting_refuses_files_that_cannot_be_used(tmp_path: Path) -> None:
     with pytest.raises(Invalid, match="does not exist") as error:
         braid.connect("here:1", tls=missing)
     assert error.value.field == "tls.certificate"
+
+
+# --- tokens
+
+
+def written(directory: Path, text: str) -> Path:
+    """A contexts file."""
+    path = directory / "contexts.yaml"
+    path.write_text(text)
+    return path
+
+
+def test_a_token_that_is_named_counts_before_everything_else(tmp_path: Path) -> None:
+    environment = {
+        **{f"BRAID_TLS_{name}": f"/env/{name.lower()}" for name in ("CERTIFICATE", "KEY", "CA")},
+        "BRAID_TOKEN_FILE": "/env/token",
+    }
+    named = Choice("h:1", tls=Tls(Path("c"), Path("k"), Path("/named/ca")), token=Token(text="a.b.c"))
+    found = resolve(named, environment, tmp_path)
+    assert (found.tls, found.token) == (None, Token(text="a.b.c", ca=Path("/named/ca")))
+    found = resolve(Choice("h:1", token=Token(text="a.b.c")), environment, tmp_path)
+    assert found.token == Token(text="a.b.c", ca=Path("/env/ca"))
+    found = resolve(Choice("h:1"), environment, tmp_path)
+    assert (found.tls, found.token) == (None, Token(Path("/env/token"), ca=Path("/env/ca")))
+    named = Choice("h:1", tls=Tls(Path("c"), Path("k"), Path("/named/ca")))
+    found = resolve(named, environment, tmp_path)
+    assert (found.tls, found.token) == (named.tls, None)
+    found = resolve(Choice("h:1"), {"BRAID_TOKEN": "d.e.f"}, tmp_path)
+    assert found.token == Token(text="d.e.f")
+    with pytest.raises(Invalid, match="BRAID_TOKEN: is set, and BRAID_TOKEN_FILE, too"):
+        resolve(Choice("h:1"), {"BRAID_TOKEN": "d.e.f", "BRAID_TOKEN_FILE": "t"}, tmp_path)
+
+
+def test_a_context_names_a_token_and_whom_to_trust(tmp_path: Path) -> None:
+    path = written(
+        tmp_path,
+        "current: home\ncontexts:\n  home: {endpoint: 'h:1', token_file: token, tls: {ca: ca.crt}}\n"
+        "  other: {endpoint: 'h:2'}\n",
+    )
+    environment = {"BRAID_CONTEXTS": str(path)}
+    wanted = Token(tmp_path / "token", ca=tmp_path / "ca.crt")
+    for choice in (Choice(), Choice("h:1")):
+        found = resolve(choice, environment, tmp_path)
+        assert (found.tls, found.token) == (None, wanted)
+    assert resolve(Choice(context="other"), environment, tmp_path).token is None
+
+
+def test_connect_takes_one_token(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.touch(mode=0o600)
+    file.write_text("a.b.c")
+    braid.connect("h:1", token_file=file)
+    braid.connect("h:1", token="a.b.c")
+    for wrong in ({"token": "a.b.c", "token_file": file}, {"token": Token(file), "token_file": file}, {"token": ""}):
+        with pytest.raises(Invalid):
+            braid.connect("h:1", **wrong)

@@ -9,7 +9,8 @@ import pytest
 from google.protobuf.wrappers_pb2 import StringValue
 
 from braid.kernel.errors import Exhausted, Unavailable
-from braid.rpc.grpc_handlers import Context, Streams, _abort, _awaited, _serve_stream
+from braid.rpc.authenticators import CertificateOrToken
+from braid.rpc.grpc_handlers import Context, Streams, _abort, _awaited, _serve_stream, identifying
 from braid.rpc.grpc_wire import error_of
 
 
@@ -76,7 +77,7 @@ async def endless(_: object, caller: object) -> AsyncIterator[StringValue]:
 
 def test_a_server_stream_ends_quietly_when_its_caller_is_gone_before_grpc_says_so() -> None:
     context = Gone(BatchFailedError("the call is over"))
-    serve = _serve_stream(endless, StringValue.FromString, Streams())
+    serve = _serve_stream(endless, StringValue.FromString, Streams(), identifying(CertificateOrToken()))
     with pytest.raises(asyncio.CancelledError):
         asyncio.run(_awaited(serve(b"", cast("Context", context))))
     assert context.code is grpc.StatusCode.UNAVAILABLE

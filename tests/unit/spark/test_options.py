@@ -8,6 +8,7 @@ import pytest
 
 from braid.client.records.where import Where
 from braid.host.tls import Tls
+from braid.host.tokens import Token
 from braid.kernel.errors import BraidError, Invalid
 from braid.kernel.ids import LeaseId
 from braid.spark.options import batch_options, stream_options, write_options
@@ -139,3 +140,10 @@ def test_a_bad_option_of_a_write_is_named_with_its_remedy() -> None:
     with pytest.raises(Invalid, match="lane"):
         write_options({**MESH, "lane": "A B"})
     assert write_options({**MESH, "checkpointLocation": "/x", "compression": "none"}).compression is None
+
+
+def test_a_token_is_named_by_its_file_and_never_an_option_itself() -> None:
+    given = {"endpoint": "h:1", "stream": "logs", "tokenFile": "/run/token", "tls.ca": "/run/ca.crt"}
+    mesh = batch_options(given).mesh
+    assert (mesh.tls, mesh.token) == (None, Token(Path("/run/token"), ca=Path("/run/ca.crt")))
+    assert batch_options({"endpoint": "h:1", "stream": "logs"}).mesh.token is None

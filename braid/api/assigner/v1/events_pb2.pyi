@@ -533,6 +533,7 @@ class MemberJoined(_message.Message):
     CAPABILITIES_FIELD_NUMBER: _builtins.int
     PEER_FIELD_NUMBER: _builtins.int
     PRINCIPAL_FIELD_NUMBER: _builtins.int
+    SECRET_DIGEST_FIELD_NUMBER: _builtins.int
     member: _builtins.str
     client_id: _builtins.str
     zone: _builtins.str
@@ -541,6 +542,8 @@ class MemberJoined(_message.Message):
     peer: _builtins.str
     principal: _builtins.str
     """Whose certificate it joined with: nobody else may come back as this member. Empty where it showed none."""
+    secret_digest: _builtins.str
+    """Digest of the secret that whoever comes back as this member shows. Empty where it was given none."""
     @_builtins.property
     def capabilities(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     def __init__(
@@ -554,10 +557,11 @@ class MemberJoined(_message.Message):
         capabilities: _abc.Iterable[_builtins.str] | None = ...,
         peer: _builtins.str = ...,
         principal: _builtins.str = ...,
+        secret_digest: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["capabilities", b"capabilities", "capacity", b"capacity", "client_id", b"client_id", "member", b"member", "peer", b"peer", "principal", b"principal", "protocol_version", b"protocol_version", "zone", b"zone"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["capabilities", b"capabilities", "capacity", b"capacity", "client_id", b"client_id", "member", b"member", "peer", b"peer", "principal", b"principal", "protocol_version", b"protocol_version", "secret_digest", b"secret_digest", "zone", b"zone"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -112,6 +112,7 @@ class MemberHello(_message.Message):
     STOPPED_FIELD_NUMBER: _builtins.int
     SPLITS_FIELD_NUMBER: _builtins.int
     FOUND_FIELD_NUMBER: _builtins.int
+    RESUME_SECRET_FIELD_NUMBER: _builtins.int
     protocol_version: _builtins.int
     group: _builtins.str
     member_id: _builtins.str
@@ -120,6 +121,8 @@ class MemberHello(_message.Message):
     zone: _builtins.str
     capacity: _builtins.float
     """Cores, or a declared capacity."""
+    resume_secret: _builtins.bytes
+    """What the welcome gave, of members with the capability `secret`; empty at the first join."""
     @_builtins.property
     def capabilities(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     @_builtins.property
@@ -155,10 +158,11 @@ class MemberHello(_message.Message):
         stopped: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
         splits: _abc.Iterable[Global___SplitLease] | None = ...,
         found: _abc.Iterable[Global___RestoreFindings] | None = ...,
+        resume_secret: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["spec", b"spec"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["capabilities", b"capabilities", "capacity", b"capacity", "client_id", b"client_id", "found", b"found", "group", b"group", "held", b"held", "member_id", b"member_id", "protocol_version", b"protocol_version", "spec", b"spec", "splits", b"splits", "stopped", b"stopped", "zone", b"zone"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["capabilities", b"capabilities", "capacity", b"capacity", "client_id", b"client_id", "found", b"found", "group", b"group", "held", b"held", "member_id", b"member_id", "protocol_version", b"protocol_version", "resume_secret", b"resume_secret", "spec", b"spec", "splits", b"splits", "stopped", b"stopped", "zone", b"zone"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -685,12 +689,15 @@ class MemberWelcome(_message.Message):
     SPEC_FIELD_NUMBER: _builtins.int
     TICKET_FIELD_NUMBER: _builtins.int
     NAMESAKES_FIELD_NUMBER: _builtins.int
+    RESUME_SECRET_FIELD_NUMBER: _builtins.int
     protocol_version: _builtins.int
     member_id: _builtins.str
     lease_ms: _builtins.int
     heartbeat_ms: _builtins.int
     ticket: _builtins.int
     """Names this stream on a `Beat` stream of the same connection, for as long as it is open; 0 when there is no such."""
+    resume_secret: _builtins.bytes
+    """At the first join of a member with the capability `secret`: whoever comes back as this member shows it."""
     @_builtins.property
     def capabilities(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     @_builtins.property
@@ -717,10 +724,11 @@ class MemberWelcome(_message.Message):
         spec: _group_pb2.GroupSpec | None = ...,
         ticket: _builtins.int = ...,
         namesakes: _abc.Iterable[Global___Namesake] | None = ...,
+        resume_secret: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["spec", b"spec"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["capabilities", b"capabilities", "heartbeat_ms", b"heartbeat_ms", "kept", b"kept", "lease_ms", b"lease_ms", "member_id", b"member_id", "namesakes", b"namesakes", "protocol_version", b"protocol_version", "spec", b"spec", "ticket", b"ticket"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["capabilities", b"capabilities", "heartbeat_ms", b"heartbeat_ms", "kept", b"kept", "lease_ms", b"lease_ms", "member_id", b"member_id", "namesakes", b"namesakes", "protocol_version", b"protocol_version", "resume_secret", b"resume_secret", "spec", b"spec", "ticket", b"ticket"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

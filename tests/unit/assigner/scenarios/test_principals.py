@@ -90,3 +90,58 @@ def test_a_member_that_does_not_open_its_stream_again_expires() -> None:
         assert any(isinstance(each, MemberGone) for each in await mesh.events())
 
     run(scenario())
+
+
+@pytest.mark.parametrize("shown", [b"", b"x" * 16, b"short", b"x" * 1_000], ids=["none", "another", "short", "long"])
+@pytest.mark.parametrize("moved", [False, True], ids=["same-leader", "new-leader"])
+def test_who_comes_back_shows_the_secret_of_the_first_welcome(shown: bytes, moved: bool) -> None:
+    async def scenario() -> None:
+        mesh = await Mesh().start(2 if moved else 1)
+        web = Wire(mesh, "web", ALICE)
+        welcome = await web.hello(capabilities=["secret"])
+        assert len(welcome.resume_secret) == 16
+        digest = mesh.state().members[welcome.member_id].secret_digest
+        assert digest
+        assert welcome.resume_secret.hex() not in digest
+        if moved:
+            mesh.processes[(await mesh.leader()).instance].kill()
+            await mesh.leader()
+        with pytest.raises(Unauthenticated) as refused:
+            await Wire(mesh, "namesake", ALICE).hello(
+                member_id=welcome.member_id, capabilities=["secret"], resume_secret=shown
+            )
+        assert refused.value.field == "hello.resume_secret"
+        again = await Wire(mesh, "web-2", ALICE).hello(
+            member_id=welcome.member_id, capabilities=["secret"], resume_secret=welcome.resume_secret
+        )
+        assert (again.member_id, again.resume_secret) == (welcome.member_id, b"")
+        assert mesh.state().members[welcome.member_id].secret_digest == digest
+
+    run(scenario())
+
+
+def test_a_member_of_an_older_release_comes_back_without_a_secret() -> None:
+    async def scenario() -> None:
+        mesh = await Mesh().start()
+        welcome = await Wire(mesh, "old", ALICE).hello()
+        assert not welcome.resume_secret
+        again = await Wire(mesh, "newer", ALICE).hello(member_id=welcome.member_id, capabilities=["secret"])
+        assert (again.member_id, again.resume_secret) == (welcome.member_id, b"")
+        assert not mesh.state().members[welcome.member_id].secret_digest
+
+    run(scenario())
+
+
+def test_a_member_that_was_removed_comes_back_with_the_secret_it_has() -> None:
+    """Else a welcome that was lost would leave it with a secret that nobody takes."""
+
+    async def scenario() -> None:
+        mesh = await Mesh().start()
+        secret, member = b"s" * 16, "01JD0000000000000000000000"
+        for name in ("web", "web-2"):
+            welcome = await Wire(mesh, name).hello(member_id=member, capabilities=["secret"], resume_secret=secret)
+            assert not welcome.resume_secret
+        with pytest.raises(Unauthenticated):
+            await Wire(mesh, "other").hello(member_id=member, capabilities=["secret"])
+
+    run(scenario())

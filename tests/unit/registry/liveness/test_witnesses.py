@@ -4,8 +4,8 @@ from math import inf
 
 import pytest
 
-from braid.kernel.limits.health import SEND_REPORT_SECONDS, WITNESSES_KEPT_MAX
-from services.registry.liveness.witnesses import NOBODY, SILENCE, Heard, Hearsay, Use, Users, Witnesses
+from braid.kernel.limits.health import SEND_REPORT_SECONDS, WITNESS_HOSTS_MAX, WITNESSES_KEPT_MAX
+from services.registry.liveness.witnesses import NOBODY, SILENCE, Heard, Hearsay, Use, Users, Voice, Witnesses, users_of
 
 
 def everyone(witnesses: Witnesses, cluster: str, hosts: int, now: float) -> Hearsay:
@@ -177,3 +177,67 @@ def test_witnesses_are_bounded() -> None:
     for number in range(WITNESSES_KEPT_MAX + 10):
         witnesses.complains("east", f"h{number}", 1.0)
     assert everyone(witnesses, "east", 0, 1.0).failing == WITNESSES_KEPT_MAX
+
+
+# --- principals
+
+
+MALLORY = "spiffe://test.local/app/mallory"
+
+
+def test_a_principal_counts_once_whatever_hosts_it_names() -> None:
+    """Seen red: by hosts alone one caller condemned a cluster that everybody else reached."""
+    witnesses = Witnesses()
+    for number in range(50):
+        witnesses.complains("east", Voice(f"invented-{number}", MALLORY), 9.9)
+    for number in range(3):
+        witnesses.reached("east", Voice(f"host-{number}", f"spiffe://test.local/app/{number}"), 9.9)
+    heard = everyone(witnesses, "east", 4, 10.0)
+    assert (heard.hosts, heard.failing, heard.reaching) == (4, 1, 3)
+    assert not heard.condemns
+
+
+def test_nobody_speaks_as_anothers_host() -> None:
+    witnesses = Witnesses()
+    witnesses.reached("east", Voice("host-1", "spiffe://test.local/app/web"), 9.9)
+    witnesses.complains("east", Voice("host-1", MALLORY), 9.95)
+    heard = everyone(witnesses, "east", 1, 10.0)
+    assert (heard.hosts, heard.failing, heard.reaching) == (1, 0, 1)
+
+
+@pytest.mark.parametrize(("failing", "counts"), [(2, False), (3, True)])
+def test_a_principal_says_what_most_of_its_hosts_say(failing: int, counts: bool) -> None:
+    witnesses = Witnesses()
+    for number in range(4):
+        voice = Voice(f"host-{number}", "spiffe://test.local/app/web")
+        if number < failing:
+            witnesses.complains("east", voice, 9.0 + number / 10)
+        else:
+            witnesses.reached("east", voice, 9.9)
+    heard = everyone(witnesses, "east", 1, 10.0)
+    assert (heard.hosts, heard.failing, heard.reaching) == (1, int(counts), int(not counts))
+    assert heard.failing_since == (9.0 if counts else inf)
+
+
+def test_processes_of_several_principals_on_one_host_are_one_witness() -> None:
+    witnesses = Witnesses()
+    for name in ("web", "job"):
+        witnesses.complains("east", Voice("host-1", f"spiffe://test.local/app/{name}"), 9.9)
+    assert everyone(witnesses, "east", 1, 10.0).sole
+
+
+def test_users_are_counted_as_witnesses_are() -> None:
+    spread = {Voice(f"host-{number}", "spiffe://test.local/app/web") for number in range(3)}
+    alone = {Voice("host-7", "spiffe://test.local/app/job"), Voice("host-8")}
+    assert users_of(spread, alone) == Users(3, 1)
+    assert users_of(set(), alone) == Users(2, 0)
+    assert users_of({Voice("host-1"), Voice("host-2")}, {Voice("host-2")}) == Users(2, 2)
+
+
+def test_one_principals_hosts_do_not_take_the_room_of_others() -> None:
+    witnesses = Witnesses()
+    for number in range(WITNESS_HOSTS_MAX + 10):
+        witnesses.complains("east", Voice(f"invented-{number}", MALLORY), 9.9)
+    assert len(witnesses._words["east"]) == WITNESS_HOSTS_MAX
+    witnesses.reached("east", Voice("host-1", "spiffe://test.local/app/web"), 9.9)
+    assert everyone(witnesses, "east", 2, 10.0).reaching == 1

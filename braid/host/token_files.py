@@ -1,0 +1,140 @@
+"""Reads the file of a token and of those whom its connection trusts, and reads them again when they change.
+
+A file that cannot be used leaves what was read before in use. No error has a token in it.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, Generic, TypeVar
+
+from braid.host import secret_files
+from braid.host.tls_files import TlsMaterial
+from braid.host.tokens import Token
+from braid.kernel.errors import BraidError, Invalid, Unauthenticated, Unavailable
+from braid.kernel.limits.rpc import TLS_FILE_BYTES_MAX
+from braid.kernel.limits.tokens import TOKEN_BYTES_MAX
+
+T = TypeVar("T")
+
+_log: Final = logging.getLogger("braid.token")
+
+
+class TokenFiles:
+    """A `Token` as it was last read well. Safe to ask from any thread."""
+
+    def __init__(self, token: Token) -> None:
+        """Reads the files.
+
+        Raises:
+            Invalid: one is missing, unreadable, too large or out of form, or other users may read the token's. The
+                field is `token`, `token_file` or `tls.ca`.
+        """
+        self._token = token
+        self._text = _checked(token.text, "token") if token.text else ""
+        self._file = None if token.file is None else _Reread(token.file, _read_token, token.reload_seconds)
+        nobody = TlsMaterial(b"", b"", b"", float("inf"))
+        self._system = nobody
+        self._ca = None if token.ca is None else _Reread(token.ca, _read_ca, token.reload_seconds)
+
+    @property
+    def token(self) -> Token:
+        """Where the files are."""
+        return self._token
+
+    def current(self) -> TlsMaterial:
+        """Whom the connection trusts now: the same object until that changes. It holds no certificate and no key."""
+        return self._system if self._ca is None else self._ca.current()
+
+    def bearer(self) -> str:
+        """The token to send with a call that begins now."""
+        return self._text if self._file is None else self._file.current()
+
+    def refused(self, error: Unauthenticated) -> BraidError:
+        """The error of a refused token: where its file may hold a newer one soon, trying again later may work."""
+        if self._file is None or error.metadata.get("problem") != "token_expired":
+            return error
+        remedy = "renew it there: it is read again by itself"
+        return Unavailable(f"the token in {self._token.file} has expired", remedy=remedy, metadata=error.metadata)
+
+
+class _Reread(Generic[T]):
+    """A file as it was last read well; looked at again once some time has passed since it was last."""
+
+    def __init__(self, path: Path, read: Callable[[Path], T], seconds: float) -> None:
+        self._path = path
+        self._read = read
+        self._seconds = seconds
+        self._looking = threading.Lock()
+        self._seen = _signature(path)
+        self._value = read(path)
+        self._look_at = time.monotonic() + seconds
+
+    def current(self) -> T:
+        if time.monotonic() >= self._look_at and self._looking.acquire(blocking=False):
+            try:
+                self._look()
+            finally:
+                self._looking.release()
+        return self._value
+
+    def _look(self) -> None:
+        self._look_at = time.monotonic() + self._seconds
+        found = _signature(self._path)
+        if found == self._seen:
+            return
+        self._seen = found
+        try:
+            self._value = self._read(self._path)
+        except Invalid as error:
+            _log.warning("the file changed and cannot be used: what was read before stays in use: %s", error)
+        else:
+            _log.info("%s was read anew", self._path)
+
+
+def _signature(path: Path) -> tuple[int, ...]:
+    try:
+        stat = path.stat()
+    except OSError:
+        return ()
+    return stat.st_mtime_ns, stat.st_size, stat.st_ino, stat.st_mode
+
+
+def _read_token(path: Path) -> str:
+    content, exposure = _content(path, "token_file")
+    if exposure:
+        raise Invalid(f"{path} {exposure}", field="token_file", remedy=f"chmod 600 {path}")
+    return _checked(content.decode("ascii", errors="replace").strip(), "token_file", f"{path} ")
+
+
+def _read_ca(path: Path) -> TlsMaterial:
+    # Lazy: most programs that import Braid open no TLS connection.
+    from cryptography.x509 import load_pem_x509_certificates
+
+    content, _ = _content(path, "tls.ca")
+    try:
+        load_pem_x509_certificates(content[:TLS_FILE_BYTES_MAX])
+    except ValueError:
+        remedy = "it begins with -----BEGIN CERTIFICATE-----"
+        raise Invalid(f"{path} holds no PEM certificate", field="tls.ca", remedy=remedy) from None
+    return TlsMaterial(b"", b"", content, float("inf"))
+
+
+def _content(path: Path, field: str) -> tuple[bytes, str]:
+    try:
+        return secret_files.read_bytes(path)
+    except OSError as error:
+        reason = (error.strerror or type(error).__name__).lower()
+        raise Invalid(f"{path} cannot be read ({reason})", field=field, remedy="check the path") from None
+
+
+def _checked(text: str, field: str, what: str = "it ") -> str:
+    """A token that a header may carry. Errors have nothing of it."""
+    if len(text) > TOKEN_BYTES_MAX:
+        message = f"{what}has {len(text)} characters, more than the {TOKEN_BYTES_MAX} of a token"
+        raise Invalid(message, field=field, remedy="is it the right file?")
+    if not text or not text.isascii() or not text.isprintable() or " " in text:
+        raise Invalid(f"{what}is no token: one line of printable ASCII", field=field, remedy="write a JWT there")
+    return text

@@ -1,0 +1,12 @@
+"""Everybody proves who it is, some by tokens that end, and nobody answers a caller who lies."""
+
+from testbed.checkers.identities import ProvedCallers
+from tests.simulation.plan import Plan
+from tests.simulation.run import run
+
+
+def test_nobody_answers_a_caller_who_lies_while_tokens_end_and_leases_stay() -> None:
+    result = run(Plan(1, 30.0, faults=("kill-service", "kill-member"), hostile=True))
+    assert result.green, "\n".join([*result.trace[-40:], result.message])
+    lies = next(each for each in result.checkers if isinstance(each, ProvedCallers))
+    assert lies.refused > 200, "else it proves less than it says"
