@@ -5,6 +5,7 @@ import logging
 import random
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
+from functools import partial
 from typing import Final, TypeAlias, cast
 
 import grpc
@@ -19,7 +20,7 @@ from braid.kernel.limits.rpc import (
     UNARY_DEADLINE_SECONDS,
 )
 from braid.kernel.ports import Caller, DuplexHandler, RpcService, StreamHandler, UnaryHandler
-from braid.rpc.grpc_wire import END_MARK, caller_of, marks_its_end, trailers_of
+from braid.rpc.grpc_wire import END_MARK, caller_of, marks_its_end, refused_caller, trailers_of
 from braid.rpc.inbox import Inbox
 from braid.rpc.messages import parser, serialize
 from braid.rpc.tls import verified_principal
@@ -27,6 +28,7 @@ from braid.rpc.tls import verified_principal
 Context: TypeAlias = "grpc.aio.ServicerContext[bytes, bytes]"
 MethodHandler: TypeAlias = "grpc.RpcMethodHandler[bytes, bytes]"
 Parse: TypeAlias = Callable[[bytes], object]
+Refused: TypeAlias = Callable[[Caller, BraidError], None]
 
 _log: Final = logging.getLogger("braid.rpc")
 
@@ -123,13 +125,16 @@ def handlers_of(service: RpcService, streams: Streams) -> list[grpc.GenericRpcHa
         name, _, method = path.removeprefix("/").partition("/")
         grouped.setdefault(name, {})[method] = handler
 
+    def refused(path: str) -> Refused:
+        return partial(service.refused, path)
+
     for path, (request, unary) in service.unary.items():
-        add(path, grpc.unary_unary_rpc_method_handler(_serve_unary(unary, parser(request))))
+        add(path, grpc.unary_unary_rpc_method_handler(_serve_unary(unary, parser(request), refused(path))))
     for path, (request, stream) in service.server_stream.items():
-        add(path, grpc.unary_stream_rpc_method_handler(_serve_stream(stream, parser(request), streams)))
+        add(path, grpc.unary_stream_rpc_method_handler(_serve_stream(stream, parser(request), streams, refused(path))))
     for path, (request, duplex) in service.duplex.items():
         parse: Parse = parser(request, service.bytes_max.get(path, MESSAGE_BYTES_MAX))
-        add(path, grpc.stream_stream_rpc_method_handler(_serve_duplex(duplex, parse, streams)))
+        add(path, grpc.stream_stream_rpc_method_handler(_serve_duplex(duplex, parse, streams, refused(path))))
     return [grpc.method_handlers_generic_handler(name, methods) for name, methods in grouped.items()]
 
 
@@ -157,17 +162,23 @@ async def _write(context: Context, caller: Caller, message: bytes) -> None:
         raise Unavailable(f"the connection to {caller.peer} is gone") from error
 
 
-def _caller(context: Context) -> Caller:
+def _caller(context: Context, refused: Refused) -> Caller:
     """Who called. Raises `Unauthenticated` where its certificate names nobody, or it claims to be somebody else."""
-    return caller_of(context.invocation_metadata(), context.peer(), verified_principal(context.auth_context()))
+    metadata, peer, verified = context.invocation_metadata(), context.peer(), ""
+    try:
+        verified = verified_principal(context.auth_context())
+        return caller_of(metadata, peer, verified)
+    except BraidError as error:
+        refused(refused_caller(metadata, peer, verified), error)
+        raise
 
 
-def _serve_unary(handler: UnaryHandler, parse: Parse) -> Callable[[bytes, Context], Awaitable[bytes]]:
+def _serve_unary(handler: UnaryHandler, parse: Parse, refused: Refused) -> Callable[[bytes, Context], Awaitable[bytes]]:
     async def serve(request: bytes, context: Context) -> bytes:
         try:
             # grpc itself ends a call at the caller's deadline; this one is for callers that set none.
             async with asyncio.timeout(None if _has_deadline(context) else UNARY_DEADLINE_SECONDS):
-                return serialize(await handler(parse(request), _caller(context)))
+                return serialize(await handler(parse(request), _caller(context, refused)))
         except BraidError as error:
             await _abort(context, error)
         except TimeoutError:
@@ -183,7 +194,7 @@ def _has_deadline(context: Context) -> bool:
 
 
 def _serve_stream(
-    handler: StreamHandler, parse: Parse, streams: Streams
+    handler: StreamHandler, parse: Parse, streams: Streams, refused: Refused
 ) -> Callable[[bytes, Context], Awaitable[None]]:
     async def serve(request: bytes, context: Context) -> None:
         async def write() -> None:
@@ -193,7 +204,7 @@ def _serve_stream(
                     await _write(context, caller, serialize(response))
 
         try:
-            caller = _caller(context)
+            caller = _caller(context, refused)
             await streams.respond(caller, write)
         except BraidError as error:
             await _abort(context, error)
@@ -202,7 +213,7 @@ def _serve_stream(
 
 
 def _serve_duplex(
-    handler: DuplexHandler, parse: Parse, streams: Streams
+    handler: DuplexHandler, parse: Parse, streams: Streams, refused: Refused
 ) -> Callable[[object, Context], Awaitable[None]]:
     """The call's own task waits for the handler, which is a task of its own.
 
@@ -211,7 +222,7 @@ def _serve_duplex(
 
     async def serve(_: object, context: Context) -> None:
         try:
-            stream = GrpcDuplexServing(context, parse)
+            stream = GrpcDuplexServing(context, parse, _caller(context, refused))
         except BraidError as error:  # of a caller that nobody knows
             await _abort(context, error)
             return
@@ -241,11 +252,11 @@ async def _awaited(awaitable: Awaitable[None]) -> None:
 class GrpcDuplexServing:
     """The server's end of a bidirectional stream."""
 
-    def __init__(self, context: Context, parse: Parse) -> None:
+    def __init__(self, context: Context, parse: Parse, caller: Caller) -> None:
         self.inbox = Inbox()
         self._context = context
         self._parse = parse
-        self._caller = _caller(context)
+        self._caller = caller
         self._marks_its_end = marks_its_end(context.invocation_metadata())
         self._broken = asyncio.Event()
         self._writing = asyncio.Lock()  # as in `GrpcDuplexCall`

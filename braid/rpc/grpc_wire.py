@@ -8,6 +8,7 @@ from typing import Final
 import grpc
 from google.rpc.status_pb2 import Status
 
+from braid.kernel.access.refusals import REFUSAL_FACT, RefusalReason
 from braid.kernel.errors import BraidError, Invalid, Unauthenticated, Unavailable
 from braid.kernel.limits.rpc import (
     CALLS_PENDING_MAX,
@@ -96,12 +97,19 @@ def caller_of(metadata: Iterable[tuple[str, str | bytes]] | None, peer: str, ver
     return Caller(verified or principal, tenant, texts.get(REQUEST_ID_KEY, ""), peer, bool(verified))
 
 
+def refused_caller(metadata: Iterable[tuple[str, str | bytes]] | None, peer: str, verified: str = "") -> Caller:
+    """What is known of a caller that is refused because of who it is: not what it claims."""
+    texts = {key: value for key, value in metadata or () if isinstance(value, str)}
+    return Caller(verified, texts.get(TENANT_KEY, "default"), texts.get(REQUEST_ID_KEY, ""), peer, bool(verified))
+
+
 def check_claim(claimed: str, verified: str) -> None:
     """Raises `Unauthenticated` where a principal is claimed that is not the verified one."""
     if claimed and claimed != verified:
         raise Unauthenticated(
             f"the call claims to come from {claimed!r}, but its certificate is that of {verified}",
             remedy=f"send no {PRINCIPAL_KEY}: over TLS the certificate says who calls",
+            metadata={REFUSAL_FACT: RefusalReason.FALSE_CLAIM.value},
         )
 
 

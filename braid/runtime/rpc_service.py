@@ -34,7 +34,7 @@ from braid.rpc.methods import method_path, server_stream, service_path, unary
 from braid.runtime.access.authorized import authorized
 from braid.runtime.archive.log import SERVICE, type_name
 from braid.runtime.archive.serving import gap_message
-from braid.runtime.histories.aggregates import Aggregates
+from braid.runtime.audit.serving import EventSource, matches
 from braid.runtime.histories.event_metadata import metadata_message
 from braid.runtime.histories.kinds import RecordedEvent
 from braid.runtime.service import Service
@@ -65,7 +65,7 @@ def build_rpc_service(service: Service, replica: "Replica") -> RpcService:
         **own.server_stream,
         method_path(service.name, "WatchEvents"): server_stream(WatchEventsRequest, events.watch_events),
     }
-    allowed = authorized(replace(own, unary=unaries, server_stream=streams), replica.access)
+    allowed = replica.audit.recorded(authorized(replace(own, unary=unaries, server_stream=streams), replica.access))
     return RpcService(
         name=service_path(service.name),
         unary={path: (kind, _unary(replica, path, handler)) for path, (kind, handler) in allowed.unary.items()},
@@ -74,6 +74,7 @@ def build_rpc_service(service: Service, replica: "Replica") -> RpcService:
         },
         duplex={path: (kind, _duplex(replica, path, handler)) for path, (kind, handler) in allowed.duplex.items()},
         bytes_max=allowed.bytes_max,
+        refused=allowed.refused,
     )
 
 
@@ -138,11 +139,11 @@ class _Events:
             raise Invalid("a page has at least one event", field="page_size")
         if request.latest < 0:
             raise Invalid("the latest events are some or, with 0, all", field="latest")
-        aggregates = self._aggregates(request.history)
+        aggregates, within = await self._source(request.history)
         start, sequence = _parse_token(request.page_token)
         page = ListEventsResponse(revision=aggregates.revision)
         weight = scanned = 0
-        for history in aggregates.histories(request.history):
+        for history in aggregates.histories(within):
             place = f"{history.kind}/{history.id}"
             if place < start:
                 continue
@@ -158,19 +159,26 @@ class _Events:
                 if len(page.events) == size or weight > EVENTS_PAGE_BYTES_MAX:
                     page.next_page_token = f"{place}:{record.sequence}"
                     return page
-                page.events.append(event_record(record))
-                weight += len(record.data)
+                if matches(request.filter, record):
+                    page.events.append(event_record(record))
+                    weight += len(record.data)
+            if len(found.events) > left:  # the history goes on, and all that was read of it may have been left out
+                page.next_page_token = f"{place}:{found.events[-1].sequence + 1}"
+                return page
         await self._add_notes(request, page, size, sequence if start == _NOTES_PLACE else 0)
         return page
 
-    def _aggregates(self, history: str) -> Aggregates:
-        """Where a history is followed: the service's own, or the grants where they are asked for by name."""
-        access = self._replica.access
-        return access.histories if access.needs_grants and access.owns(history) else self._replica.aggregates
+    async def _source(self, history: str) -> tuple[EventSource, str]:
+        """Where histories are read, and which there: the service's own, or those that are asked for by name."""
+        access, audit = self._replica.access, self._replica.audit
+        if audit.owns(history):
+            return await audit.histories(), history.partition("/")[2]
+        own = not (access.needs_grants and access.owns(history))
+        return self._replica.aggregates if own else access.histories, history
 
     async def _add_notes(self, request: ListEventsRequest, page: ListEventsResponse, size: int, first: int) -> None:
         """Adds the service's notes about its archive, which lie under a service name of their own."""
-        if request.history not in ("", SERVICE):
+        if request.history not in ("", SERVICE) or request.HasField("filter"):
             return
         log = self._replica.aggregates.archive_log
         notes = await log.events()
@@ -193,9 +201,10 @@ class _Events:
             )
 
     async def watch_events(self, request: WatchEventsRequest, caller: Caller) -> AsyncIterator[EventRecord]:
-        aggregates = self._aggregates(request.history)
-        async for record in aggregates.watch_events(request.history, request.after_revision or aggregates.revision):
-            yield event_record(record)
+        source, within = await self._source(request.history)
+        async for record in source.watch_events(within, request.after_revision or source.revision):
+            if matches(request.filter, record):
+                yield event_record(record)
 
 
 def _parse_token(token: str) -> tuple[str, int]:
