@@ -72,7 +72,7 @@ class Replica:
         """Prepares a replica that listens at `address` and is reached at `advertise` (by default where it listens).
 
         Where its transport serves mutual TLS at a second address, that is reached at `tls_advertise`.
-        Without an `archive`, what snapshots take from the event store is gone. Without an `audit`, no calls are recorded.
+        Without an `archive`, what snapshots take from the event store is gone. Without an `audit`, no call is recorded.
         """
         self.instance = instance
         self.mesh = ""

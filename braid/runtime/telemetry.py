@@ -85,7 +85,7 @@ def make_metrics(service: str, instance: str) -> Metrics:
         ),
         audit_records=Counter(
             "braid_audit_records",
-            "Calls recorded, each and every one, by how they ended",
+            "Calls recorded, by how they ended",
             ["outcome"],
             registry=registry,
         ),

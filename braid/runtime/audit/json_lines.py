@@ -102,7 +102,7 @@ class JsonLines:
             self._append(data)
         except OSError as error:
             if not self._failing:
-                self._logger.error("audit lines cannot be written", file=self._log, error=str(error))
+                self._logger.warning("audit lines cannot be written: they wait", file=self._log, error=str(error))
             self._failing = True
         else:
             del self._waiting[:count]
