@@ -11,8 +11,9 @@ from braid.kernel.errors import Conflict
 from braid.kernel.limits.audit import AUDIT_BUFFER_RECORDS_MAX, AUDIT_SLACK
 from braid.kernel.limits.store import APPEND_BYTES_MAX, APPEND_EVENTS_MAX
 from braid.kernel.ports import EventStore, HistoryId, Loaded
+from braid.rpc.audit_records import encoded, parse, read_record
 from braid.runtime.archive.writer import SnapshotWriter
-from braid.runtime.audit.codec import COUNTS, encoded, parse, read_record
+from braid.runtime.audit.codec import COUNTS
 from braid.runtime.histories.fold import PinnedState
 from braid.runtime.histories.kinds import Kind, Leadership
 

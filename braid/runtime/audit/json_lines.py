@@ -6,13 +6,13 @@ The file is opened for each write, so one that was renamed or removed is made an
 import json
 import os
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from contextlib import suppress
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from braid.kernel.audit.calls import Lost, Record
+from braid.kernel.audit.calls import Record
+from braid.kernel.audit.fields import fields_of
 from braid.kernel.errors import Invalid
 from braid.kernel.limits.audit import AUDIT_BUFFER_RECORDS_MAX
 from braid.runtime.plain_structlog import structlog
@@ -21,38 +21,6 @@ from braid.runtime.telemetry import Metrics
 STANDARD_OUTPUT: Final = "-"
 _MODE: Final = 0o600
 _STDOUT: Final = 1
-
-
-def line_fields(record: Record, service: str, instance: str) -> Mapping[str, str | int | bool]:
-    """A record by the names of its fields, which never change; `docs/reference/audit.md` tells them."""
-    if isinstance(record, Lost):
-        return {
-            "time": _time(record.last_ms),
-            "first_time": _time(record.first_ms),
-            "event": "lost",
-            "service": service,
-            "instance": instance,
-            "count": record.count,
-        }
-    call = record.call
-    return {
-        "time": _time(call.time_ms),
-        "first_time": _time(record.first_ms),
-        "event": "call",
-        "service": service,
-        "instance": instance,
-        "principal": call.principal,
-        "authenticated": call.authenticated,
-        "tenant": call.tenant,
-        "address": call.address,
-        "rpc": call.rpc,
-        "resource": call.resource,
-        "request_id": call.request_id,
-        "outcome": call.outcome.value,
-        "reason": call.reason,
-        "command": call.command,
-        "count": record.count,
-    }
 
 
 class JsonLines:
@@ -86,7 +54,7 @@ class JsonLines:
         if not self._log:
             return
         for record in records:
-            fields = line_fields(record, self._service, self._instance)
+            fields = fields_of(record, self._service, self._instance)
             self._waiting.append(json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode() + b"\n")
         dropped = len(self._waiting) - AUDIT_BUFFER_RECORDS_MAX
         if dropped > 0:
@@ -140,8 +108,3 @@ class JsonLines:
 def _write_all(descriptor: int, data: bytes) -> None:
     while data:
         data = data[os.write(descriptor, data) :]
-
-
-def _time(time_ms: int) -> str:
-    """RFC 3339 in UTC with milliseconds."""
-    return datetime.fromtimestamp(time_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
