@@ -7,7 +7,7 @@ from google.protobuf.message import DecodeError
 
 from braid.api.mesh.v1 import audit_pb2 as pb
 from braid.api.mesh.v1.event_pb2 import EventMetadata
-from braid.kernel.audit.calls import Call, Counted, Lost, Outcome, Record
+from braid.kernel.audit.calls import AuditRecord, Call, Counted, Lost, Outcome
 from braid.kernel.errors import CorruptHistory
 
 _OUTCOMES: Final[Mapping[Outcome, "pb.CallOutcome.ValueType"]] = {
@@ -27,7 +27,7 @@ def parse(data: bytes) -> pb.AuditEvent:
         raise CorruptHistory("the bytes are no AuditEvent") from error
 
 
-def encoded(record: Record, instance: str) -> bytes:
+def encoded(record: AuditRecord, instance: str) -> bytes:
     """A record of a replica as bytes; equal inputs give equal bytes."""
     match record:
         case Counted(call, count, first_ms):
@@ -53,7 +53,7 @@ def encoded(record: Record, instance: str) -> bytes:
     return event.SerializeToString(deterministic=True)
 
 
-def read_record(message: pb.AuditEvent) -> Record | None:
+def read_record(message: pb.AuditEvent) -> AuditRecord | None:
     """The record of an event; None for one of a later release."""
     metadata = message.metadata
     match message.WhichOneof("event"):

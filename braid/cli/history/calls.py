@@ -8,7 +8,7 @@ from braid.cli.core.documents import Document
 from braid.cli.core.output import API_VERSION, Item
 from braid.cli.core.session import Session
 from braid.cli.history.feed import Events, Subject, events_of, follow_events
-from braid.kernel.audit.calls import AUDIT, Counted, Outcome, Record
+from braid.kernel.audit.calls import AUDIT, AuditRecord, Counted, Outcome
 from braid.kernel.audit.fields import fields_of
 from braid.kernel.errors import CorruptHistory, Unavailable
 from braid.rpc.audit_records import parse, read_record
@@ -109,7 +109,7 @@ def _last_of_each(records: Sequence[EventRecord]) -> list[EventRecord]:
     return sorted(kept.values(), key=lambda each: (each.metadata.time_ms, each.history, each.sequence))
 
 
-def _record(record: EventRecord) -> Record | None:
+def _record(record: EventRecord) -> AuditRecord | None:
     """What a record says; None for one of a later release."""
     try:
         return read_record(parse(record.data))
@@ -117,7 +117,7 @@ def _record(record: EventRecord) -> Record | None:
         return None
 
 
-def _what(found: Record | None) -> str:
+def _what(found: AuditRecord | None) -> str:
     if found is None:
         return ""
     if not isinstance(found, Counted):

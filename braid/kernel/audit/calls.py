@@ -108,7 +108,7 @@ class Lost:
     last_ms: int
 
 
-Record = Counted | Lost
+AuditRecord = Counted | Lost
 
 
 def host_of(peer: str) -> str:

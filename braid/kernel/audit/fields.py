@@ -2,10 +2,10 @@
 
 from datetime import UTC, datetime
 
-from braid.kernel.audit.calls import Lost, Record
+from braid.kernel.audit.calls import AuditRecord, Lost
 
 
-def fields_of(record: Record, service: str, instance: str) -> dict[str, str | int | bool]:
+def fields_of(record: AuditRecord, service: str, instance: str) -> dict[str, str | int | bool]:
     """A record of a replica as plain values. A later one with the same first time and caller replaces a count."""
     if isinstance(record, Lost):
         return {

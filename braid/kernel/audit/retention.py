@@ -3,19 +3,19 @@
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
-from braid.kernel.audit.calls import Lost, Record
+from braid.kernel.audit.calls import AuditRecord, Lost
 from braid.kernel.limits.audit import AUDIT_KEPT_PER_PRINCIPAL
 
 
-def last_of_each(records: Iterable[Record]) -> Sequence[Record]:
+def last_of_each(records: Iterable[AuditRecord]) -> Sequence[AuditRecord]:
     """Records without those that later ones replace, in the order of their last times."""
-    kept: dict[object, Record] = {}
+    kept: dict[object, AuditRecord] = {}
     for record in records:
         kept[record if isinstance(record, Lost) else record.key] = record
     return sorted(kept.values(), key=last_ms)
 
 
-def kept(records: Iterable[Record], most: int, oldest_ms: int) -> Sequence[Record]:
+def kept(records: Iterable[AuditRecord], most: int, oldest_ms: int) -> Sequence[AuditRecord]:
     """What is kept of counts: nothing that is too old, and where room is short the newest of each principal.
 
     Args:
@@ -28,7 +28,7 @@ def kept(records: Iterable[Record], most: int, oldest_ms: int) -> Sequence[Recor
         return found
     share = max(1, int(most * AUDIT_KEPT_PER_PRINCIPAL))
     ranks: dict[str, int] = defaultdict(int)
-    ranked: list[tuple[bool, int, Record]] = []
+    ranked: list[tuple[bool, int, AuditRecord]] = []
     for place, record in enumerate(reversed(found)):
         owner = "" if isinstance(record, Lost) else record.call.owner
         ranks[owner] += 1
@@ -36,6 +36,6 @@ def kept(records: Iterable[Record], most: int, oldest_ms: int) -> Sequence[Recor
     return sorted((record for _, _, record in sorted(ranked, key=lambda each: each[:2])[:most]), key=last_ms)
 
 
-def last_ms(record: Record) -> int:
+def last_ms(record: AuditRecord) -> int:
     """When the last of a record's calls came, milliseconds since the epoch."""
     return record.last_ms if isinstance(record, Lost) else record.call.time_ms

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from braid.kernel.audit.calls import Record
+from braid.kernel.audit.calls import AuditRecord
 from braid.kernel.decider import Context
 from braid.kernel.errors import CorruptHistory
 from braid.rpc.audit_records import encoded, parse, read_record
@@ -17,22 +17,22 @@ class AuditDecider:
     def initial(self, history: str) -> None:
         """See `Decider.initial`."""
 
-    def decide(self, state: None, command: Record, context: Context) -> Sequence[Record]:
+    def decide(self, state: None, command: AuditRecord, context: Context) -> Sequence[AuditRecord]:
         """See `Decider.decide`."""
         return [command]
 
-    def evolve(self, state: None, event: Record, context: Context) -> None:
+    def evolve(self, state: None, event: AuditRecord, context: Context) -> None:
         """See `Decider.evolve`."""
 
 
 class AuditCodec:
     """`kernel.decider.EventCodec` for audit records. The metadata has the record's time, actor, tenant and request."""
 
-    def encode(self, event: Record, context: Context) -> bytes:
+    def encode(self, event: AuditRecord, context: Context) -> bytes:
         """A record as an `AuditEvent`; of the context only the epoch counts."""
         return encoded(event, context.actor)
 
-    def decode(self, data: bytes) -> tuple[Record, Context]:
+    def decode(self, data: bytes) -> tuple[AuditRecord, Context]:
         """Reads `encode`'s bytes. Raises `CorruptHistory` for other bytes, or a record of a newer release."""
         message = parse(data)
         record = read_record(message)
@@ -48,6 +48,6 @@ class AuditCodec:
         """See `EventCodec.decode_state`."""
 
 
-CHANGES: Final[Kind[None, Record, Record]] = Kind("changes", AuditDecider(), AuditCodec())
-COUNTS: Final[Kind[None, Record, Record]] = Kind("counts", AuditDecider(), AuditCodec())
+CHANGES: Final[Kind[None, AuditRecord, AuditRecord]] = Kind("changes", AuditDecider(), AuditCodec())
+COUNTS: Final[Kind[None, AuditRecord, AuditRecord]] = Kind("counts", AuditDecider(), AuditCodec())
 KINDS: Final = {kind.name: kind for kind in (CHANGES, COUNTS)}

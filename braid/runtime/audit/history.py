@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import Final
 
-from braid.kernel.audit.calls import AUDIT, Record
+from braid.kernel.audit.calls import AUDIT, AuditRecord
 from braid.kernel.audit.retention import kept
 from braid.kernel.errors import Conflict
 from braid.kernel.limits.audit import AUDIT_BUFFER_RECORDS_MAX, AUDIT_SLACK
@@ -26,7 +26,7 @@ class AuditHistory:
     def __init__(
         self,
         store: EventStore,
-        kind: Kind[None, Record, Record],
+        kind: Kind[None, AuditRecord, AuditRecord],
         id: str,
         instance: str,
         snapshots: SnapshotWriter,
@@ -39,7 +39,7 @@ class AuditHistory:
         self._instance = instance
         self._snapshots = snapshots
         self._records = records
-        self._waiting: deque[Record] = deque()
+        self._waiting: deque[AuditRecord] = deque()
         self._sequence = 0
         self._size = 0
         self._known = False
@@ -54,7 +54,7 @@ class AuditHistory:
         """Whether the store has more of it than it is to keep."""
         return self._size > self._records * (1 + AUDIT_SLACK)
 
-    def add(self, records: Iterable[Record]) -> list[Record]:
+    def add(self, records: Iterable[AuditRecord]) -> list[AuditRecord]:
         """Takes records that are to be written. Returns the oldest, if too many wait: those are lost."""
         self._waiting.extend(records)
         return [self._waiting.popleft() for _ in range(len(self._waiting) - AUDIT_BUFFER_RECORDS_MAX)]

@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from braid.kernel.audit.calls import Record
+from braid.kernel.audit.calls import AuditRecord
 from braid.kernel.audit.fields import fields_of
 from braid.kernel.errors import Invalid
 from braid.kernel.limits.audit import AUDIT_BUFFER_RECORDS_MAX
@@ -49,7 +49,7 @@ class JsonLines:
         """How many lines are not written yet."""
         return len(self._waiting)
 
-    def add(self, records: Iterable[Record]) -> None:
+    def add(self, records: Iterable[AuditRecord]) -> None:
         """Takes records, to be written by `write`. The oldest go where too many wait."""
         if not self._log:
             return

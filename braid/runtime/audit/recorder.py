@@ -6,7 +6,7 @@ from typing import NamedTuple
 from braid.kernel.access.refusals import refusal_of
 from braid.kernel.access.requests import Lookup, needs_of
 from braid.kernel.access.table import row_of
-from braid.kernel.audit.calls import Call, Counted, Lost, Outcome, Record, host_of, shown
+from braid.kernel.audit.calls import AuditRecord, Call, Counted, Lost, Outcome, host_of, shown
 from braid.kernel.audit.commands import command_of
 from braid.kernel.audit.counting import CallCounts
 from braid.kernel.audit.forms import Form, Reads, form_of
@@ -24,8 +24,8 @@ from braid.runtime.telemetry import Metrics
 class Taken(NamedTuple):
     """Records that are to be written, by the history that they belong to."""
 
-    changes: list[Record]
-    counts: list[Record]
+    changes: list[AuditRecord]
+    counts: list[AuditRecord]
 
 
 class Recorder:
@@ -37,7 +37,7 @@ class Recorder:
         self._lookup = lookup
         self._reads = reads
         self._metrics = metrics
-        self._changes: list[Record] = []
+        self._changes: list[AuditRecord] = []
         self._counts = CallCounts()
         self._second = 0
         self._in_second: Counter[str] = Counter()
@@ -70,13 +70,13 @@ class Recorder:
         """What is to be written now; with `last` all there is."""
         changes, self._changes = self._changes, []
         now = self._clock.elapsed()
-        counts: list[Record] = [*(self._counts.all_changed() if last else self._counts.due(now))]
+        counts: list[AuditRecord] = [*(self._counts.all_changed() if last else self._counts.due(now))]
         if self._lost is not None:
             counts.append(self._lost)
             self._lost = None
         return Taken(changes, counts)
 
-    def lose(self, records: list[Record]) -> None:
+    def lose(self, records: list[AuditRecord]) -> None:
         """Counts records that will not be written: there are too many, or the process ends."""
         for record in records:
             self._metrics.audit_lost.inc(record.count)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from braid.api.mesh.v1.event_pb2 import EventFilter, EventRecord, ListEventsRequest, ListEventsResponse
-from braid.kernel.audit.calls import Call, Counted, Lost, Record
+from braid.kernel.audit.calls import AuditRecord, Call, Counted, Lost
 from braid.kernel.audit.retention import last_ms, last_of_each
 from braid.kernel.ports import CallOptions
 from braid.rpc.methods import method_path
@@ -42,8 +42,8 @@ async def listed(
 
 async def records(mesh: Mesh, service: str = "registry", filter: EventFilter | None = None) -> Found:
     """Records as a replica lists them; of counts that were written again the last."""
-    changes: list[Record] = []
-    counts: list[Record] = []
+    changes: list[AuditRecord] = []
+    counts: list[AuditRecord] = []
     for each in await listed(mesh, service, filter=filter):
         some = changes if each.history.startswith("audit/changes/") else counts
         some.append(AuditCodec().decode(each.data)[0])
