@@ -17,12 +17,13 @@ from braid.api.mesh.v1.event_pb2 import (
 )
 from braid.api.registry.v1 import registry_service_pb2 as registry
 from braid.api.registry.v1.cluster_pb2 import ClusterSpec
+from braid.archive.memory import MemoryArchive
 from braid.kernel.access.roles import MESH, Resource, ResourceKind, Role
 from braid.kernel.audit.calls import Outcome
 from braid.kernel.audit.forms import Reads
 from braid.kernel.errors import AccessDenied, Invalid
 from braid.kernel.limits.audit import AUDIT_BUFFER_RECORDS_MAX, AUDIT_SESSION_IDLE_SECONDS, AUDIT_SINGLE_PER_SECOND
-from braid.kernel.ports import Caller, CallOptions
+from braid.kernel.ports import Caller, CallOptions, HistoryId
 from braid.rpc.methods import method_path
 from braid.runtime.access.settings import AccessSettings
 from braid.runtime.audit.settings import AuditSettings
@@ -37,6 +38,7 @@ AUDIT = AuditSettings()
 OPTIONS = CallOptions(5.0)
 WRITTEN_SECONDS = 1.0  # what is recorded is in the store by then
 SECRET = "hunter2-planted"
+CHANGES_OF_REGISTRY = HistoryId("audit", "changes", "registry.registry-0")
 
 
 def run(work: Coroutine[object, object, None]) -> None:
@@ -206,6 +208,22 @@ def test_old_changes_are_cut_off_and_the_newest_kept() -> None:
         await asyncio.sleep(WRITTEN_SECONDS)
         names = [call.resource for call, _ in (await records(mesh)).of("DeleteStream")]
         assert 100 <= len(names) <= 121 and names[-1] == "stream/s-299"
+
+    run(scenario())
+
+
+def test_old_changes_go_to_the_archive_and_are_still_listed() -> None:
+    async def scenario() -> None:
+        mesh = Mesh(audit=AuditSettings(records=100), archive=MemoryArchive())
+        await mesh.start()
+        client = mesh.client("registry", ADMIN)
+        for number in range(300):
+            await delete(client, f"s-{number}")
+            await asyncio.sleep(0.05)
+        await asyncio.sleep(WRITTEN_SECONDS)
+        names = [call.resource for call, _ in (await records(mesh)).of("DeleteStream")]
+        assert names == [f"stream/s-{number}" for number in range(300)]
+        assert len((await mesh.stores["registry"].load(CHANGES_OF_REGISTRY)).events) <= 120
 
     run(scenario())
 
