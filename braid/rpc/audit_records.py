@@ -7,7 +7,7 @@ from google.protobuf.message import DecodeError
 
 from braid.api.mesh.v1 import audit_pb2 as pb
 from braid.api.mesh.v1.event_pb2 import EventMetadata
-from braid.kernel.audit.calls import AuditRecord, Call, Counted, Lost, Outcome
+from braid.kernel.audit.calls import AuditRecord, Call, CallRecorded, CallsLost, Outcome
 from braid.kernel.errors import CorruptHistory
 
 _OUTCOMES: Final[Mapping[Outcome, "pb.CallOutcome.ValueType"]] = {
@@ -30,7 +30,7 @@ def parse(data: bytes) -> pb.AuditEvent:
 def encoded(record: AuditRecord, instance: str) -> bytes:
     """A record of a replica as bytes; equal inputs give equal bytes."""
     match record:
-        case Counted(call, count, first_ms):
+        case CallRecorded(call, count, first_ms):
             metadata = EventMetadata(
                 time_ms=call.time_ms, actor=call.principal, tenant=call.tenant, request_id=call.request_id
             )
@@ -47,7 +47,7 @@ def encoded(record: AuditRecord, instance: str) -> bytes:
                 first_time_ms=first_ms,
             )
             event = pb.AuditEvent(metadata=metadata, call_recorded=recorded)
-        case Lost(count, first_ms, until_ms):
+        case CallsLost(count, first_ms, until_ms):
             lost = pb.CallsLost(count=count, first_time_ms=first_ms, last_time_ms=until_ms)
             event = pb.AuditEvent(metadata=EventMetadata(time_ms=until_ms, actor=instance), calls_lost=lost)
     return event.SerializeToString(deterministic=True)
@@ -76,8 +76,8 @@ def read_record(message: pb.AuditEvent) -> AuditRecord | None:
                 told.reason,
                 told.command,
             )
-            return Counted(call, told.count, told.first_time_ms)
+            return CallRecorded(call, told.count, told.first_time_ms)
         case "calls_lost":
             lost = message.calls_lost
-            return Lost(lost.count, lost.first_time_ms, lost.last_time_ms)
+            return CallsLost(lost.count, lost.first_time_ms, lost.last_time_ms)
     return None

@@ -8,7 +8,7 @@ from braid.cli.core.documents import Document
 from braid.cli.core.output import API_VERSION, Item
 from braid.cli.core.session import Session
 from braid.cli.history.feed import Events, Subject, events_of, follow_events
-from braid.kernel.audit.calls import AUDIT, AuditRecord, Counted, Outcome
+from braid.kernel.audit.calls import AUDIT, AuditRecord, CallRecorded, Outcome
 from braid.kernel.audit.fields import fields_of
 from braid.kernel.errors import CorruptHistory, Unavailable
 from braid.rpc.audit_records import parse, read_record
@@ -66,7 +66,7 @@ def call_item(record: EventRecord) -> Item:
         **(fields_of(found, service, instance) if found is not None else {}),
     }
     metadata = record.metadata
-    called = found.call if isinstance(found, Counted) else None
+    called = found.call if isinstance(found, CallRecorded) else None
     cells = (
         (called.rpc or "many") if called else "CallsLost",
         _what(found),
@@ -91,7 +91,7 @@ def filter_calls(records: Iterable[EventRecord], wanted: Wanted) -> list[EventRe
 
 def _matches(record: EventRecord, wanted: Wanted) -> bool:
     filter, found = wanted.filter, _record(record)
-    call = found.call if isinstance(found, Counted) else None
+    call = found.call if isinstance(found, CallRecorded) else None
     if filter.actor not in ("", record.metadata.actor) or record.metadata.time_ms < filter.since_ms:
         return False
     if call is None:
@@ -104,7 +104,7 @@ def _last_of_each(records: Sequence[EventRecord]) -> list[EventRecord]:
     kept: dict[object, EventRecord] = {}
     for record in records:
         found = _record(record) if record.history.startswith(_COUNTS) else None
-        key = (record.history, found.key if isinstance(found, Counted) else record.sequence)
+        key = (record.history, found.key if isinstance(found, CallRecorded) else record.sequence)
         kept[key] = record
     return sorted(kept.values(), key=lambda each: (each.metadata.time_ms, each.history, each.sequence))
 
@@ -120,7 +120,7 @@ def _record(record: EventRecord) -> AuditRecord | None:
 def _what(found: AuditRecord | None) -> str:
     if found is None:
         return ""
-    if not isinstance(found, Counted):
+    if not isinstance(found, CallRecorded):
         return f"{found.count} calls are not recorded"
     call = found.call
     outcome = call.outcome.value + (f" ({call.reason})" if call.reason else "")

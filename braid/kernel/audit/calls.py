@@ -86,7 +86,7 @@ class Alike(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
+class CallRecorded:
     """A record: the last of `count` calls alike, the first of which came at `first_ms`."""
 
     call: Call
@@ -100,7 +100,7 @@ class Counted:
 
 
 @dataclass(frozen=True, slots=True)
-class Lost:
+class CallsLost:
     """Calls of which nothing is recorded but how many they were, and when."""
 
     count: int
@@ -108,7 +108,7 @@ class Lost:
     last_ms: int
 
 
-AuditRecord = Counted | Lost
+AuditRecord = CallRecorded | CallsLost
 
 
 def host_of(peer: str) -> str:

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from braid.kernel.audit.calls import Alike, Call, Counted
+from braid.kernel.audit.calls import Alike, Call, CallRecorded
 from braid.kernel.limits.audit import (
     AUDIT_REPEAT_SECONDS,
     AUDIT_ROWS_MAX,
@@ -21,7 +21,7 @@ from braid.kernel.limits.audit import (
 class _Row:
     """A count that goes on."""
 
-    record: Counted
+    record: CallRecorded
     began: float
     due: float
     wait: float
@@ -48,12 +48,12 @@ class CallCounts:
         if row is None:
             self._begin(call, now)
             return
-        row.record = Counted(call, row.record.count + 1, row.record.first_ms)
+        row.record = CallRecorded(call, row.record.count + 1, row.record.first_ms)
         row.changed = True
 
-    def due(self, now: float) -> Sequence[Counted]:
+    def due(self, now: float) -> Sequence[CallRecorded]:
         """Counts that are to be written now. Those of an earlier window end with that."""
-        found: list[Counted] = []
+        found: list[CallRecorded] = []
         for alike, row in list(self._rows.items()):
             over = now - row.began >= AUDIT_WINDOW_SECONDS
             if row.changed and (over or now >= row.due):
@@ -65,7 +65,7 @@ class CallCounts:
                 self._end(alike, row)
         return found
 
-    def all_changed(self) -> Sequence[Counted]:
+    def all_changed(self) -> Sequence[CallRecorded]:
         """Every count that has changed since it was written, for the last time."""
         found = [row.record for row in self._rows.values() if row.changed]
         for row in self._rows.values():
@@ -77,7 +77,7 @@ class CallCounts:
         return mine < self._rows_per_principal and len(self._rows) < self._rows_max
 
     def _begin(self, call: Call, now: float) -> None:
-        self._rows[call.alike] = _Row(Counted(call, 1, call.time_ms), now, now, AUDIT_REPEAT_SECONDS[0])
+        self._rows[call.alike] = _Row(CallRecorded(call, 1, call.time_ms), now, now, AUDIT_REPEAT_SECONDS[0])
         self._of_owner[call.owner] += 1
 
     def _end(self, alike: Alike, row: _Row) -> None:

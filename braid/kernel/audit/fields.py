@@ -2,12 +2,12 @@
 
 from datetime import UTC, datetime
 
-from braid.kernel.audit.calls import AuditRecord, Lost
+from braid.kernel.audit.calls import AuditRecord, CallsLost
 
 
 def fields_of(record: AuditRecord, service: str, instance: str) -> dict[str, str | int | bool]:
     """A record of a replica as plain values. A later one with the same first time and caller replaces a count."""
-    if isinstance(record, Lost):
+    if isinstance(record, CallsLost):
         return {
             "time": _time(record.last_ms),
             "first_time": _time(record.first_ms),

@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
-from braid.kernel.audit.calls import AuditRecord, Lost
+from braid.kernel.audit.calls import AuditRecord, CallsLost
 from braid.kernel.limits.audit import AUDIT_KEPT_PER_PRINCIPAL
 
 
@@ -11,7 +11,7 @@ def last_of_each(records: Iterable[AuditRecord]) -> Sequence[AuditRecord]:
     """Records without those that later ones replace, in the order of their last times."""
     kept: dict[object, AuditRecord] = {}
     for record in records:
-        kept[record if isinstance(record, Lost) else record.key] = record
+        kept[record if isinstance(record, CallsLost) else record.key] = record
     return sorted(kept.values(), key=last_ms)
 
 
@@ -30,7 +30,7 @@ def kept(records: Iterable[AuditRecord], most: int, oldest_ms: int) -> Sequence[
     ranks: dict[str, int] = defaultdict(int)
     ranked: list[tuple[bool, int, AuditRecord]] = []
     for place, record in enumerate(reversed(found)):
-        owner = "" if isinstance(record, Lost) else record.call.owner
+        owner = "" if isinstance(record, CallsLost) else record.call.owner
         ranks[owner] += 1
         ranked.append((ranks[owner] > share, place, record))
     return sorted((record for _, _, record in sorted(ranked, key=lambda each: each[:2])[:most]), key=last_ms)
@@ -38,4 +38,4 @@ def kept(records: Iterable[AuditRecord], most: int, oldest_ms: int) -> Sequence[
 
 def last_ms(record: AuditRecord) -> int:
     """When the last of a record's calls came, milliseconds since the epoch."""
-    return record.last_ms if isinstance(record, Lost) else record.call.time_ms
+    return record.last_ms if isinstance(record, CallsLost) else record.call.time_ms

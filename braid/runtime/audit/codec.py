@@ -1,6 +1,7 @@
 """The two kinds of histories that hold audit records."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from braid.kernel.audit.calls import AuditRecord
@@ -11,34 +12,38 @@ from braid.runtime.histories.event_metadata import read_context
 from braid.runtime.histories.kinds import Kind
 
 
+@dataclass(frozen=True, slots=True)
+class UnknownRecord:
+    """A record of a later release: who and when are known, and the bytes are passed on as they are."""
+
+
 class AuditDecider:
     """Rules of audit histories: a record is its own command, and nothing is folded from records."""
 
     def initial(self, history: str) -> None:
         """See `Decider.initial`."""
 
-    def decide(self, state: None, command: AuditRecord, context: Context) -> Sequence[AuditRecord]:
+    def decide(self, state: None, command: AuditRecord, context: Context) -> Sequence[AuditRecord | UnknownRecord]:
         """See `Decider.decide`."""
         return [command]
 
-    def evolve(self, state: None, event: AuditRecord, context: Context) -> None:
+    def evolve(self, state: None, event: AuditRecord | UnknownRecord, context: Context) -> None:
         """See `Decider.evolve`."""
 
 
 class AuditCodec:
     """`kernel.decider.EventCodec` for audit records. The metadata has the record's time, actor, tenant and request."""
 
-    def encode(self, event: AuditRecord, context: Context) -> bytes:
-        """A record as an `AuditEvent`; of the context only the epoch counts."""
+    def encode(self, event: AuditRecord | UnknownRecord, context: Context) -> bytes:
+        """A record of the instance that the context names as an `AuditEvent`."""
+        if isinstance(event, UnknownRecord):
+            raise CorruptHistory("a record of a later release cannot be written by this one")
         return encoded(event, context.actor)
 
-    def decode(self, data: bytes) -> tuple[AuditRecord, Context]:
-        """Reads `encode`'s bytes. Raises `CorruptHistory` for other bytes, or a record of a newer release."""
+    def decode(self, data: bytes) -> tuple[AuditRecord | UnknownRecord, Context]:
+        """Reads `encode`'s bytes. Raises `CorruptHistory` for other bytes."""
         message = parse(data)
-        record = read_record(message)
-        if record is None:
-            raise CorruptHistory("the audit record is of an unknown type", remedy="run a newer release")
-        return record, read_context(message.metadata)
+        return read_record(message) or UnknownRecord(), read_context(message.metadata)
 
     def encode_state(self, state: None) -> bytes:
         """See `EventCodec.encode_state`."""
@@ -48,6 +53,6 @@ class AuditCodec:
         """See `EventCodec.decode_state`."""
 
 
-CHANGES: Final[Kind[None, AuditRecord, AuditRecord]] = Kind("changes", AuditDecider(), AuditCodec())
-COUNTS: Final[Kind[None, AuditRecord, AuditRecord]] = Kind("counts", AuditDecider(), AuditCodec())
+CHANGES: Final[Kind[None, AuditRecord, AuditRecord | UnknownRecord]] = Kind("changes", AuditDecider(), AuditCodec())
+COUNTS: Final[Kind[None, AuditRecord, AuditRecord | UnknownRecord]] = Kind("counts", AuditDecider(), AuditCodec())
 KINDS: Final = {kind.name: kind for kind in (CHANGES, COUNTS)}

@@ -13,7 +13,7 @@ from braid.kernel.limits.store import APPEND_BYTES_MAX, APPEND_EVENTS_MAX
 from braid.kernel.ports import EventStore, HistoryId, Loaded
 from braid.rpc.audit_records import encoded, parse, read_record
 from braid.runtime.archive.writer import SnapshotWriter
-from braid.runtime.audit.codec import COUNTS
+from braid.runtime.audit.codec import COUNTS, UnknownRecord
 from braid.runtime.histories.fold import PinnedState
 from braid.runtime.histories.kinds import Kind, Leadership
 
@@ -26,7 +26,7 @@ class AuditHistory:
     def __init__(
         self,
         store: EventStore,
-        kind: Kind[None, AuditRecord, AuditRecord],
+        kind: Kind[None, AuditRecord, AuditRecord | UnknownRecord],
         id: str,
         instance: str,
         snapshots: SnapshotWriter,

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from braid.kernel.access.refusals import refusal_of
 from braid.kernel.access.requests import Lookup, needs_of
 from braid.kernel.access.table import row_of
-from braid.kernel.audit.calls import AuditRecord, Call, Counted, Lost, Outcome, host_of, shown
+from braid.kernel.audit.calls import AuditRecord, Call, CallRecorded, CallsLost, Outcome, host_of, shown
 from braid.kernel.audit.commands import command_of
 from braid.kernel.audit.counting import CallCounts
 from braid.kernel.audit.forms import Form, Reads, form_of
@@ -41,7 +41,7 @@ class Recorder:
         self._counts = CallCounts()
         self._second = 0
         self._in_second: Counter[str] = Counter()
-        self._lost: Lost | None = None
+        self._lost: CallsLost | None = None
 
     # --- what calls tell
 
@@ -81,8 +81,8 @@ class Recorder:
         for record in records:
             self._metrics.audit_lost.inc(record.count)
             until_ms = last_ms(record)
-            lost = self._lost or Lost(0, record.first_ms, until_ms)
-            self._lost = Lost(
+            lost = self._lost or CallsLost(0, record.first_ms, until_ms)
+            self._lost = CallsLost(
                 lost.count + record.count, min(lost.first_ms, record.first_ms), max(lost.last_ms, until_ms)
             )
 
@@ -111,7 +111,7 @@ class Recorder:
             command_of(self._service, rpc, request),
         )
         if form is Form.SINGLE and self._may_be_single(call):
-            record = Counted(call, 1, call.time_ms)
+            record = CallRecorded(call, 1, call.time_ms)
             if len(self._changes) >= AUDIT_BUFFER_RECORDS_MAX:
                 self.lose([record])
             else:

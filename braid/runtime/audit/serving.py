@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Protocol
 
 from braid.api.mesh.v1.event_pb2 import EventFilter
-from braid.kernel.audit.calls import AUDIT, Counted, Outcome
+from braid.kernel.audit.calls import AUDIT, CallRecorded, Outcome
 from braid.kernel.ports import Clock, EventStore, HistoryId
 from braid.runtime.archive.log import ArchiveLog
 from braid.runtime.archive.shelf import Shelf
@@ -71,7 +71,7 @@ def matches(wanted: EventFilter, record: RecordedEvent) -> bool:
         return False
     if not (wanted.rpc or wanted.refused):
         return True
-    if not isinstance(record.event, Counted):
+    if not isinstance(record.event, CallRecorded):
         return False
     call = record.event.call
     return wanted.rpc in ("", call.rpc) and (not wanted.refused or call.outcome is Outcome.REFUSED)

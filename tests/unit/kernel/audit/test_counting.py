@@ -5,7 +5,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from braid.kernel.audit.calls import Call, Counted, Outcome
+from braid.kernel.audit.calls import Call, CallRecorded, Outcome
 from braid.kernel.audit.counting import CallCounts
 from braid.kernel.limits.audit import AUDIT_REPEAT_SECONDS, AUDIT_ROWS_PER_PRINCIPAL, AUDIT_WINDOW_SECONDS
 
@@ -21,11 +21,11 @@ def refused(principal: str = MALLORY, resource: str = "stream/logs", time_ms: in
 def test_the_first_call_is_written_at_once_and_repeats_as_a_growing_count() -> None:
     counts = CallCounts()
     counts.add(refused(time_ms=1), 0.0)
-    assert counts.due(0.0) == [Counted(refused(time_ms=1), 1, 1)]
+    assert counts.due(0.0) == [CallRecorded(refused(time_ms=1), 1, 1)]
     counts.add(refused(time_ms=2), 0.1)
     counts.add(refused(time_ms=3), 0.2)
     assert counts.due(0.3) == []
-    assert counts.due(0.5) == [Counted(refused(time_ms=3), 3, 1)]
+    assert counts.due(0.5) == [CallRecorded(refused(time_ms=3), 3, 1)]
     assert counts.due(100.0) == []  # nothing has changed
 
 
@@ -49,7 +49,7 @@ def test_who_begins_too_many_counts_has_its_others_in_one_and_takes_none_from_ot
     assert len(mine) == AUDIT_ROWS_PER_PRINCIPAL + 1
     (rest,) = [record for record in mine if not record.call.rpc]
     assert rest.count == 10_000 - AUDIT_ROWS_PER_PRINCIPAL and not rest.call.resource
-    assert [record for record in found if record.call.principal == ANN] == [Counted(refused(ANN), 1, 0)]
+    assert [record for record in found if record.call.principal == ANN] == [CallRecorded(refused(ANN), 1, 0)]
 
 
 def test_claims_share_one_allowance_whatever_name_they_give() -> None:
@@ -68,13 +68,13 @@ def test_a_window_ends_and_gives_room_back() -> None:
     counts.due(0.0)
     counts.due(AUDIT_WINDOW_SECONDS)
     counts.add(refused(resource="stream/new", time_ms=9), AUDIT_WINDOW_SECONDS)
-    assert counts.due(AUDIT_WINDOW_SECONDS) == [Counted(refused(resource="stream/new", time_ms=9), 1, 9)]
+    assert counts.due(AUDIT_WINDOW_SECONDS) == [CallRecorded(refused(resource="stream/new", time_ms=9), 1, 9)]
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9), st.booleans()), max_size=200))
 def test_no_call_is_left_out_of_the_counts_and_their_number_is_bounded(calls: list[tuple[int, int, bool]]) -> None:
     counts = CallCounts(rows_max=12, rows_per_principal=3)
-    written: dict[object, Counted] = {}
+    written: dict[object, CallRecorded] = {}
     for now, (principal, resource, proved) in enumerate(calls):
         name = f"spiffe://braid.local/app/{principal}"
         counts.add(refused(name, f"stream/{resource}", now, authenticated=proved), float(now))

@@ -2,19 +2,19 @@
 
 from dataclasses import replace
 
-from braid.kernel.audit.calls import Counted, Lost
+from braid.kernel.audit.calls import CallRecorded, CallsLost
 from braid.kernel.audit.retention import kept, last_of_each
 from tests.unit.kernel.audit.test_counting import ANN, MALLORY, refused
 
 
-def row(principal: str, number: int) -> Counted:
-    return Counted(refused(principal, f"stream/s-{number}", number), 1, number)
+def row(principal: str, number: int) -> CallRecorded:
+    return CallRecorded(refused(principal, f"stream/s-{number}", number), 1, number)
 
 
 def test_of_a_count_that_was_written_again_the_last_is_kept() -> None:
-    first = Counted(refused(time_ms=1), 1, 1)
-    again = Counted(refused(time_ms=5), 4, 1)
-    later = Counted(refused(time_ms=7), 1, 7)
+    first = CallRecorded(refused(time_ms=1), 1, 1)
+    again = CallRecorded(refused(time_ms=5), 4, 1)
+    later = CallRecorded(refused(time_ms=7), 1, 7)
     assert last_of_each([first, later, again]) == [again, later]
 
 
@@ -32,7 +32,7 @@ def test_where_all_are_within_their_share_the_oldest_go() -> None:
 
 
 def test_what_is_too_old_goes_and_losses_are_kept_like_calls() -> None:
-    lost = Lost(3, 4, 6)
+    lost = CallsLost(3, 4, 6)
     assert kept([row(ANN, 1), lost, row(ANN, 9)], 100, 5) == [lost, row(ANN, 9)]
 
 

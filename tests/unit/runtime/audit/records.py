@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from braid.api.mesh.v1.event_pb2 import EventFilter, EventRecord, ListEventsRequest, ListEventsResponse
-from braid.kernel.audit.calls import AuditRecord, Call, Counted, Lost
+from braid.kernel.audit.calls import AuditRecord, Call, CallRecorded, CallsLost
 from braid.kernel.audit.retention import last_ms, last_of_each
 from braid.kernel.ports import CallOptions
+from braid.rpc.audit_records import parse, read_record
 from braid.rpc.methods import method_path
-from braid.runtime.audit.codec import AuditCodec
 from tests.unit.runtime.access.mesh import ADMIN, Mesh
 
 
@@ -16,7 +16,7 @@ class Found(NamedTuple):
     """Records of a mesh: calls, each with how many, and losses."""
 
     calls: Sequence[tuple[Call, int]]
-    lost: Sequence[Lost]
+    lost: Sequence[CallsLost]
 
     def of(self, rpc: str, principal: str = "") -> Sequence[tuple[Call, int]]:
         """Those of a method, and of a principal where one is named."""
@@ -46,7 +46,9 @@ async def records(mesh: Mesh, service: str = "registry", filter: EventFilter | N
     counts: list[AuditRecord] = []
     for each in await listed(mesh, service, filter=filter):
         some = changes if each.history.startswith("audit/changes/") else counts
-        some.append(AuditCodec().decode(each.data)[0])
+        record = read_record(parse(each.data))
+        assert record is not None and each.type == type(record).__name__
+        some.append(record)
     found = sorted([*changes, *last_of_each(counts)], key=last_ms)
-    calls = [(each.call, each.count) for each in found if isinstance(each, Counted)]
-    return Found(calls, [each for each in found if isinstance(each, Lost)])
+    calls = [(each.call, each.count) for each in found if isinstance(each, CallRecorded)]
+    return Found(calls, [each for each in found if isinstance(each, CallsLost)])
