@@ -10,7 +10,7 @@ AUDIT_COMMAND_CHARS_MAX: Final = 600  # of the command that would do the same
 # --- writing
 AUDIT_WRITE_SECONDS: Final = 0.5  # between two writes: a process that is killed loses at most these and the write's own
 AUDIT_BUFFER_RECORDS_MAX: Final = 10_000  # wait in memory while the store is away, some 5 MB; more are lost
-AUDIT_LAST_WRITE_SECONDS: Final = 3.0  # of writing what is left when a replica ends
+AUDIT_LAST_WRITE_SECONDS: Final = 1.5  # of writing what is left when a replica ends, within what a process has to end
 AUDIT_CAMPAIGN_SECONDS: Final = 1.0  # waiting for the right to write, which an earlier process may hold for a moment
 AUDIT_SESSION_IDLE_SECONDS: Final = 15.0  # a replica without records keeps no session for them
 
