@@ -37,6 +37,7 @@ BENCHMARKS: Final = (
     "healthy",
     "heartbeats",
     "mutual_tls",
+    "audit",
 )
 
 

@@ -7,6 +7,7 @@ nothing is proved, and the claim is what there is.
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from braid.kernel.access.refusals import REFUSAL_FACT, RefusalReason
 from braid.kernel.errors import Invalid, Unauthenticated
 from braid.kernel.ports import Authenticator, Caller, CallOptions, Identity, PeerCertificate, Shown
 from braid.kernel.principals import TOKEN, principal_of
@@ -119,6 +120,13 @@ def caller_of(
     return Caller(identity.principal, tenant, request_id, peer, True, identity.expire_ms, certificate)
 
 
+def refused_caller(metadata: Metadata | None, peer: str, identity: Identity | None) -> Caller:
+    """What is known of a caller that is refused because of who it is: not what it claims."""
+    texts = {key: value for key, value in metadata or () if isinstance(value, str)}
+    tenant, request_id = texts.get(TENANT_KEY, "default"), texts.get(REQUEST_ID_KEY, "")
+    return Caller(identity.principal if identity else "", tenant, request_id, peer, identity is not None)
+
+
 def check_claim(claimed: str, verified: str) -> None:
     """Raises `Unauthenticated` where a principal is claimed that is not the verified one."""
     if claimed and claimed != verified:
@@ -126,5 +134,5 @@ def check_claim(claimed: str, verified: str) -> None:
         raise Unauthenticated(
             f"the call claims to come from {claimed!r}, but its {proof} is that of {verified}",
             remedy=f"send no {PRINCIPAL_KEY}: over TLS the {proof} says who calls",
-            metadata={"problem": "false_claim"},
+            metadata={REFUSAL_FACT: RefusalReason.FALSE_CLAIM.value},
         )

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
+from functools import partial
 from typing import Final, TypeAlias, cast
 
 import grpc
@@ -16,7 +17,7 @@ from braid.kernel.limits.rpc import (
     UNARY_DEADLINE_SECONDS,
 )
 from braid.kernel.ports import Authenticator, Caller, DuplexHandler, RpcService, StreamHandler, UnaryHandler
-from braid.rpc.authenticators import bearer_of, caller_of
+from braid.rpc.authenticators import bearer_of, caller_of, refused_caller
 from braid.rpc.grpc_wire import END_MARK, marks_its_end, trailers_of
 from braid.rpc.inbox import Inbox
 from braid.rpc.messages import parser, serialize
@@ -118,11 +119,14 @@ def handlers_of(service: RpcService, streams: Streams, authenticator: Authentica
         grouped.setdefault(name, {})[method] = handler
 
     for path, (request, unary) in service.unary.items():
+        identify = identifying(authenticator, partial(service.refused, path))
         add(path, grpc.unary_unary_rpc_method_handler(_serve_unary(unary, parser(request), identify)))
     for path, (request, stream) in service.server_stream.items():
+        identify = identifying(authenticator, partial(service.refused, path))
         add(path, grpc.unary_stream_rpc_method_handler(_serve_stream(stream, parser(request), streams, identify)))
     for path, (request, duplex) in service.duplex.items():
         parse: Parse = parser(request, service.bytes_max.get(path, MESSAGE_BYTES_MAX))
+        identify = identifying(authenticator, partial(service.refused, path))
         add(path, grpc.stream_stream_rpc_method_handler(_serve_duplex(duplex, parse, streams, identify)))
     return [grpc.method_handlers_generic_handler(name, methods) for name, methods in grouped.items()]
 
@@ -151,14 +155,21 @@ async def _write(context: Context, caller: Caller, message: bytes) -> None:
         raise Unavailable(f"the connection to {caller.peer} is gone") from error
 
 
-def identifying(authenticator: Authenticator) -> Identify:
-    """What says who called. It raises `Unauthenticated` where nothing proves that, or another is claimed."""
+def identifying(authenticator: Authenticator, refused: Callable[[Caller, BraidError], None]) -> Identify:
+    """What says who called. It raises `Unauthenticated` where nothing proves that, or another is claimed.
+
+    `refused` hears of those whom it raises for.
+    """
 
     async def identify(context: Context) -> Caller:
         metadata, peer = context.invocation_metadata(), context.peer()
-        authentication = context.auth_context()
-        identity = await authenticator.identify(shown(authentication, bearer_of(metadata)))
-        return caller_of(metadata, peer, identity, certificate_of(authentication))
+        authentication, identity = context.auth_context(), None
+        try:
+            identity = await authenticator.identify(shown(authentication, bearer_of(metadata)))
+            return caller_of(metadata, peer, identity, certificate_of(authentication))
+        except BraidError as error:
+            refused(refused_caller(metadata, peer, identity), error)
+            raise
 
     return identify
 

@@ -28,7 +28,7 @@ from braid.kernel.ports import (
     UnaryHandler,
 )
 from braid.kernel.principals import DNS
-from braid.rpc.authenticators import CertificateOrToken, call_metadata, caller_of
+from braid.rpc.authenticators import CertificateOrToken, call_metadata, caller_of, refused_caller
 from braid.rpc.errors import from_status, to_status
 from braid.rpc.memory_network import Call, Credentials, Listener, MemoryNetwork
 from braid.rpc.messages import parser, serialize
@@ -291,8 +291,13 @@ def _ending(task: "asyncio.Task[None]") -> BraidError | None:
 async def _identified(listener: Listener, call: Call) -> None:
     """Handles a call of a caller that is known. Raises `Unauthenticated` where it proves nothing, or claims more."""
     credentials = call.credentials
-    identity = await listener.authenticator.identify(credentials.shown)
-    call.caller = caller_of(credentials.metadata, call.client, identity, credentials.certificate)
+    metadata, identity = credentials.metadata, None
+    try:
+        identity = await listener.authenticator.identify(credentials.shown)
+        call.caller = caller_of(metadata, call.client, identity, credentials.certificate)
+    except BraidError as error:
+        listener.service.refused(call.method, refused_caller(metadata, call.client, identity), error)
+        raise
     expiry = call.expire_at(call.caller.expire_ms) if call.caller.expire_ms else None
     try:
         await _handle(listener.service, call)

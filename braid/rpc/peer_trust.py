@@ -24,6 +24,9 @@ from braid.kernel.ports import (
 )
 
 
+Check = Callable[[Caller], None]  # raises where the caller is trusted no more
+
+
 class PeerTrust:
     """What one server thinks of the certificates of its connections."""
 
@@ -78,39 +81,45 @@ class PeerTrust:
 
 def trusted_only(service: RpcService, trust: PeerTrust) -> RpcService:
     """The same service, where no handler runs for a caller whose certificate is trusted no more."""
+
+    def check(path: str) -> Check:
+        def run(caller: Caller) -> None:
+            error = trust.distrust(caller)
+            if error is not None:
+                service.refused(path, caller, error)
+                raise error
+
+        return run
+
     return replace(
         service,
-        unary={path: (kind, _unary(trust, each)) for path, (kind, each) in service.unary.items()},
-        server_stream={path: (kind, _stream(trust, each)) for path, (kind, each) in service.server_stream.items()},
-        duplex={path: (kind, _duplex(trust, each)) for path, (kind, each) in service.duplex.items()},
+        unary={path: (kind, _unary(check(path), each)) for path, (kind, each) in service.unary.items()},
+        server_stream={
+            path: (kind, _stream(check(path), each)) for path, (kind, each) in service.server_stream.items()
+        },
+        duplex={path: (kind, _duplex(check(path), each)) for path, (kind, each) in service.duplex.items()},
     )
 
 
-def _check(trust: PeerTrust, caller: Caller) -> None:
-    error = trust.distrust(caller)
-    if error is not None:
-        raise error
-
-
-def _unary(trust: PeerTrust, handler: UnaryHandler) -> UnaryHandler:
+def _unary(check: Check, handler: UnaryHandler) -> UnaryHandler:
     async def handle(request: object, caller: Caller) -> object:
-        _check(trust, caller)
+        check(caller)
         return await handler(request, caller)
 
     return handle
 
 
-def _stream(trust: PeerTrust, handler: StreamHandler) -> StreamHandler:
+def _stream(check: Check, handler: StreamHandler) -> StreamHandler:
     def handle(request: object, caller: Caller) -> AsyncIterator[object]:
-        _check(trust, caller)
+        check(caller)
         return handler(request, caller)
 
     return handle
 
 
-def _duplex(trust: PeerTrust, handler: DuplexHandler) -> DuplexHandler:
+def _duplex(check: Check, handler: DuplexHandler) -> DuplexHandler:
     async def handle(stream: DuplexServing) -> None:
-        _check(trust, stream.caller)
+        check(stream.caller)
         await handler(stream)
 
     return handle

@@ -81,6 +81,7 @@ class _Process:
             metrics=metrics,
             archive=archive,
             access=settings.access_settings(),
+            audit=settings.audit_settings(),
         )
         self._listen_to_signals(replica)
         running = asyncio.ensure_future(replica.run())

@@ -22,6 +22,8 @@ from braid.runtime.access.settings import AccessSettings
 from braid.runtime.archive.serving import Archive, ArchiveHandlers, PeerArchives
 from braid.runtime.archive.shelf import Shelf
 from braid.runtime.archive.sweeper import Sweeper
+from braid.runtime.audit.audit import Audit
+from braid.runtime.audit.settings import AuditSettings
 from braid.runtime.clocks.waits import Waits
 from braid.runtime.directory import StoreDirectory
 from braid.runtime.histories.aggregates import Aggregates
@@ -46,6 +48,7 @@ class Replica:
         archive: What it serves of its archive of them.
         access: Who may call it, and the grants.
         identities: Whose calls it refuses, because a certificate or a name was revoked.
+        audit: Records of calls: its own are written, and those of all replicas read.
         waits: What it waits for, for days, before it deletes or expires something.
         metrics: Its instruments; `metrics.registry` takes the service's own.
         log: Its structured logger.
@@ -66,11 +69,12 @@ class Replica:
         metrics: Metrics | None = None,
         archive: Archive | None = None,
         access: AccessSettings | None = None,
+        audit: AuditSettings | None = None,
     ) -> None:
         """Prepares a replica that listens at `address` and is reached at `advertise` (by default where it listens).
 
         Where its transport serves mutual TLS at a second address, that is reached at `tls_advertise`.
-        Without an `archive`, what snapshots take from the event store is gone.
+        Without an `archive`, what snapshots take from the event store is gone. Without an `audit`, no call is recorded.
         """
         self.instance = instance
         self.mesh = ""
@@ -105,6 +109,7 @@ class Replica:
         self.waits = Waits(self)
         self.access = AccessControl(self, service, access or AccessSettings())
         self.identities = Identities(self)
+        self.audit = Audit(self, shelf, session_ttl_seconds, audit)
 
     # --- what services ask ---------------------------------------------------------------------------------------
 
@@ -231,6 +236,8 @@ class Replica:
         try:
             if self.access.needs_grants:
                 tasks.append(spawn(self.access.run(), f"{self.instance} access"))
+            if self.audit.records:
+                tasks.append(spawn(self.audit.run(), f"{self.instance} audit"))
             await self._unless(self._stopping, self.identities.known())
             await self._unless(self._stopping, self.aggregates.loaded())
             tasks.append(spawn(self._service.follow(self), f"{self.instance} service follow"))
@@ -247,6 +254,7 @@ class Replica:
             await self._directory.close()
             await self._peers.close()
             await self._server.stop(DRAIN_SECONDS)
+            await self.audit.close()
 
     def stop(self) -> None:
         """Ends `run` gracefully: not serving, resign, let running calls finish."""

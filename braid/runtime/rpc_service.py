@@ -34,7 +34,7 @@ from braid.rpc.methods import method_path, server_stream, service_path, unary
 from braid.runtime.access.authorized import authorized
 from braid.runtime.archive.log import SERVICE, type_name
 from braid.runtime.archive.serving import gap_message
-from braid.runtime.histories.aggregates import Aggregates
+from braid.runtime.audit.serving import EventSource, matches
 from braid.runtime.histories.event_metadata import metadata_message
 from braid.runtime.histories.kinds import RecordedEvent
 from braid.runtime.service import Service
@@ -66,7 +66,7 @@ def build_rpc_service(service: Service, replica: "Replica") -> RpcService:
         method_path(service.name, "WatchEvents"): server_stream(WatchEventsRequest, events.watch_events),
     }
     permitted = authorized(replace(own, unary=unaries, server_stream=streams), replica.access)
-    allowed = authorized(permitted, replica.identities)
+    allowed = replica.audit.recorded(authorized(permitted, replica.identities))
     return RpcService(
         name=service_path(service.name),
         unary={path: (kind, _unary(replica, path, handler)) for path, (kind, handler) in allowed.unary.items()},
@@ -75,6 +75,7 @@ def build_rpc_service(service: Service, replica: "Replica") -> RpcService:
         },
         duplex={path: (kind, _duplex(replica, path, handler)) for path, (kind, handler) in allowed.duplex.items()},
         bytes_max=allowed.bytes_max,
+        refused=allowed.refused,
     )
 
 
@@ -139,11 +140,11 @@ class _Events:
             raise Invalid("a page has at least one event", field="page_size")
         if request.latest < 0:
             raise Invalid("the latest events are some or, with 0, all", field="latest")
-        aggregates = self._aggregates(request.history)
+        aggregates, within = await self._source(request.history)
         start, sequence = _parse_token(request.page_token)
         page = ListEventsResponse(revision=aggregates.revision)
         weight = scanned = 0
-        for history in aggregates.histories(request.history):
+        for history in aggregates.histories(within):
             place = f"{history.kind}/{history.id}"
             if place < start:
                 continue
@@ -159,21 +160,28 @@ class _Events:
                 if len(page.events) == size or weight > EVENTS_PAGE_BYTES_MAX:
                     page.next_page_token = f"{place}:{record.sequence}"
                     return page
-                page.events.append(event_record(record))
-                weight += len(record.data)
+                if matches(request.filter, record):
+                    page.events.append(event_record(record))
+                    weight += len(record.data)
+            if len(found.events) > left:  # the history goes on, and all that was read of it may have been left out
+                page.next_page_token = f"{place}:{found.events[-1].sequence + 1}"
+                return page
         await self._add_notes(request, page, size, sequence if start == _NOTES_PLACE else 0)
         return page
 
-    def _aggregates(self, history: str) -> Aggregates:
-        """Where a history is followed: the service's own; grants and revocations where they are asked for by name."""
-        access, identities = self._replica.access, self._replica.identities
+    async def _source(self, history: str) -> tuple[EventSource, str]:
+        """Where histories are read, and which there: the service's own, or those that are asked for by name."""
+        access, identities, audit = self._replica.access, self._replica.identities, self._replica.audit
+        if audit.owns(history):
+            return await audit.histories(), history.partition("/")[2]
         if identities.owns(history):
-            return identities.histories
-        return access.histories if access.needs_grants and access.owns(history) else self._replica.aggregates
+            return identities.histories, history
+        own = not (access.needs_grants and access.owns(history))
+        return self._replica.aggregates if own else access.histories, history
 
     async def _add_notes(self, request: ListEventsRequest, page: ListEventsResponse, size: int, first: int) -> None:
         """Adds the service's notes about its archive, which lie under a service name of their own."""
-        if request.history not in ("", SERVICE):
+        if request.history not in ("", SERVICE) or request.HasField("filter"):
             return
         log = self._replica.aggregates.archive_log
         notes = await log.events()
@@ -196,9 +204,10 @@ class _Events:
             )
 
     async def watch_events(self, request: WatchEventsRequest, caller: Caller) -> AsyncIterator[EventRecord]:
-        aggregates = self._aggregates(request.history)
-        async for record in aggregates.watch_events(request.history, request.after_revision or aggregates.revision):
-            yield event_record(record)
+        source, within = await self._source(request.history)
+        async for record in source.watch_events(within, request.after_revision or source.revision):
+            if matches(request.filter, record):
+                yield event_record(record)
 
 
 def _parse_token(token: str) -> tuple[str, int]:

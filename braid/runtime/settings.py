@@ -20,14 +20,17 @@ from pydantic_settings import (
 from braid.host.tls import CA_VARIABLE, CERTIFICATE_VARIABLE, KEY_VARIABLE, Tls, tls_of_files
 from braid.host.tls_principal import own_principal
 from braid.kernel.access.grants import ServicePrincipals, check_principal
+from braid.kernel.audit.forms import Reads
 from braid.kernel.errors import Invalid
 from braid.kernel.ids import check_name
 from braid.kernel.limits.archive import ARCHIVE_RETENTION_DAYS
+from braid.kernel.limits.audit import AUDIT_DAYS, AUDIT_RECORDS, AUDIT_RECORDS_MAX
 from braid.kernel.limits.rpc import TLS_CONNECTION_SECONDS, TLS_RELOAD_SECONDS
 from braid.kernel.limits.store import SESSION_TTL_SECONDS
 from braid.kernel.limits.tokens import TOKEN_LEEWAY_SECONDS
 from braid.kernel.principals import TOKEN, trust_domain
 from braid.runtime.access.settings import AccessMode, AccessSettings, check_admins
+from braid.runtime.audit.settings import AuditSettings
 from braid.runtime.tokens.settings import ALGORITHMS_DEFAULT, TokenSettings, check_tokens
 
 CONFIG_VARIABLE = "BRAID_CONFIG"
@@ -82,6 +85,11 @@ class Settings(BaseSettings):
         admins_file: A file that names more of them, one a line. It is read again while the process runs.
         service_principals: Principals that count as services of the mesh beside `spiffe://TRUST-DOMAIN/service/…`,
             separated by commas; one that ends with `*` is all that begin so.
+        audit: `on` records every change and every refusal, in the event store; `off` records nothing.
+        audit_reads: Which reads are recorded, too: `none`, `content` (of dead letters) or `all`.
+        audit_records: How many records of each kind this replica keeps in the store. Older changes go to the archive.
+        audit_days: How long they are kept in the store.
+        audit_log: A file to which records are appended as JSON lines, too; `-` is the standard output. By default none.
         clock_offset_file: For fault tests: a file with the milliseconds that this process's wall clock is to be off.
     """
 
@@ -120,6 +128,11 @@ class Settings(BaseSettings):
     admins: Annotated[tuple[str, ...], NoDecode] = ()
     admins_file: Path | None = None
     service_principals: Annotated[tuple[str, ...], NoDecode] = ()
+    audit: Literal["on", "off"] = "on"
+    audit_reads: Literal["none", "content", "all"] = "none"
+    audit_records: int = Field(default=AUDIT_RECORDS, ge=100, le=AUDIT_RECORDS_MAX)
+    audit_days: float = Field(default=AUDIT_DAYS, gt=0, allow_inf_nan=False)
+    audit_log: str = ""
     clock_offset_file: Path | None = None
 
     @classmethod
@@ -238,6 +251,12 @@ class Settings(BaseSettings):
         domain = trust_domain(own_principal(self.tls)) if self.tls is not None else ""
         services = ServicePrincipals(domain, self.service_principals)
         return AccessSettings(AccessMode(self.access), self.admins, self.admins_file, services)
+
+    def audit_settings(self) -> AuditSettings | None:
+        """Which calls are recorded, and for how long; None where none are."""
+        if self.audit == "off":
+            return None
+        return AuditSettings(Reads(self.audit_reads), self.audit_records, self.audit_days, self.audit_log)
 
     @field_validator("log_level")
     @classmethod

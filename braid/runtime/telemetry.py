@@ -36,6 +36,9 @@ class Metrics:
     archive_bytes: Gauge
     clock_ahead_seconds: Gauge
     access_refusals: Counter
+    audit_records: Counter
+    audit_lost: Counter
+    audit_failing: Gauge
 
 
 def make_metrics(service: str, instance: str) -> Metrics:
@@ -78,6 +81,23 @@ def make_metrics(service: str, instance: str) -> Metrics:
             "braid_access_refusals",
             "Calls refused, and open streams ended, because their caller is unknown, was revoked or has no right",
             ["method", "reason"],
+            registry=registry,
+        ),
+        audit_records=Counter(
+            "braid_audit_records",
+            "Calls recorded, by how they ended",
+            ["outcome"],
+            registry=registry,
+        ),
+        audit_lost=Counter(
+            "braid_audit_lost",
+            "Calls whose records are lost: they were too many while none could be written",
+            registry=registry,
+        ),
+        audit_failing=Gauge(
+            "braid_audit_failing",
+            "1 while records of calls cannot be written, by where to: the store, or a file",
+            ["to"],
             registry=registry,
         ),
     )

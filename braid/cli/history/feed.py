@@ -10,6 +10,7 @@ from braid.api.assigner.v1.events_pb2 import AssignerEvent
 from braid.api.dlq.v1.events_pb2 import DlqEvent
 from braid.api.mesh.v1.archive_pb2 import ArchiveEvent
 from braid.api.mesh.v1.event_pb2 import (
+    EventFilter,
     EventGap,
     EventRecord,
     ListEventsRequest,
@@ -104,9 +105,12 @@ class Events(NamedTuple):
             session.terminal.note(f"events {gap.first} to {gap.last} of {place} are missing: {gap.reason}")
 
 
-async def list_events(session: Session, subject: Subject, until_ms: int = 0, latest: int = 0) -> Events:
-    """The events of a moment's past, or of each history only its latest. A service that cannot be reached is left out,
-    and said so, if another answers.
+async def list_events(
+    session: Session, subject: Subject, until_ms: int = 0, latest: int = 0, filter: EventFilter | None = None
+) -> Events:
+    """The events of a moment's past, or of each history only its latest; with a filter those that match.
+
+    A service that cannot be reached is left out, and said so, if another answers.
 
     Raises:
         Unavailable: no service answers.
@@ -116,7 +120,7 @@ async def list_events(session: Session, subject: Subject, until_ms: int = 0, lat
     services = [subject.service] if subject.service else await _services(session)
     for service in services:
         try:
-            some = await _events_of(session, service, subject.history, until_ms, latest)
+            some = await events_of(session, service, subject.history, until_ms, latest, filter)
         except Unavailable as error:
             failures.append(error)
             continue
@@ -131,7 +135,9 @@ async def list_events(session: Session, subject: Subject, until_ms: int = 0, lat
     return found
 
 
-async def follow_events(session: Session, subject: Subject, after: Events) -> AsyncIterator[EventRecord]:
+async def follow_events(
+    session: Session, subject: Subject, after: Events, filter: EventFilter | None = None
+) -> AsyncIterator[EventRecord]:
     """Events as they happen, after those listed; each once. Never ends by itself."""
     seen: dict[str, int] = {}
     for listed in after.records:
@@ -140,13 +146,14 @@ async def follow_events(session: Session, subject: Subject, after: Events) -> As
     tasks = session.ports.host.tasks
     followers = []
     for service in [subject.service] if subject.service else list(_MESSAGES):
-        request = WatchEventsRequest(history=subject.history, after_revision=after.revisions.get(service, 0))
+        revision = after.revisions.get(service, 0)
+        request = WatchEventsRequest(history=subject.history, after_revision=revision, filter=filter)
         follower = _follow(session, service, request, arrived, seen)
         followers.append(tasks.spawn(follower, f"events of {service}"))
     try:
         while True:
             record = await arrived.get()
-            if record.sequence > seen.get(record.history, 0):
+            if record.sequence > seen.get(record.history, 0) and _matches(record, filter):
                 yield record
     finally:
         for each in followers:
@@ -223,12 +230,17 @@ async def _services(session: Session) -> list[str]:
     return [service for service in _MESSAGES if service in _NEEDED or service in running]
 
 
-async def _events_of(session: Session, service: str, history: str, until_ms: int, latest: int) -> Events:
+async def events_of(
+    session: Session, service: str, history: str, until_ms: int, latest: int, filter: EventFilter | None
+) -> Events:
+    """Events of one service, in the order in which it lists them. Raises `Unavailable`, or `Exhausted` for too many."""
     found = Events([], [], {})
-    request = ListEventsRequest(history=history, page_size=PAGE_SIZE_MAX, until_ms=until_ms, latest=latest)
+    request = ListEventsRequest(
+        history=history, page_size=PAGE_SIZE_MAX, until_ms=until_ms, latest=latest, filter=filter
+    )
     while True:
         page = await session.read(service, "ListEvents", request, ListEventsResponse)
-        found.records.extend(page.events)
+        found.records.extend(each for each in page.events if _matches(each, filter))
         found.gaps.extend(page.gaps)
         found.revisions.setdefault(service, page.revision)
         request.page_token = page.next_page_token
@@ -237,6 +249,13 @@ async def _events_of(session: Session, service: str, history: str, until_ms: int
         if len(found.records) >= CLI_EVENTS_MAX:
             remedy = "name what you look for (--for), or ask for fewer of each history (--max)"
             raise Exhausted(f"there are more than {CLI_EVENTS_MAX} events", remedy=remedy)
+
+
+def _matches(record: EventRecord, filter: EventFilter | None) -> bool:
+    """Whether an event is of the actor and the time that are asked for; older replicas leave nothing out."""
+    if filter is None:
+        return True
+    return filter.actor in ("", record.metadata.actor) and record.metadata.time_ms >= filter.since_ms
 
 
 async def _follow(

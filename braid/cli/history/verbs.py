@@ -1,7 +1,7 @@
 """`events`: every decision of the mesh with its cause, up to a moment or as they happen."""
 
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
 import typer
 
@@ -23,6 +23,9 @@ _EVENTS: Final = """Show what the mesh decided, oldest first, with who and why.
   braid events --for revocations/mesh      who revoked whom
   braid events --at 14:03                  as it was known then
   braid events -w                          as they happen
+  braid events --calls                     who called what, and how it ended
+  braid events --refused --since 2d        what was refused
+  braid events --actor dns:web             what one caller asked for, and what came of it
   braid events --for group/indexer -o json
 """
 MOST_DEFAULT: Final = 50
@@ -41,47 +44,93 @@ def _events(
     watch: Annotated[
         bool, typer.Option("-w", "--watch", help="Keep running, and print events as they happen.")
     ] = False,
+    actor: Annotated[
+        str, typer.Option(metavar="PRINCIPAL", help="Only what this caller or instance did, calls included.")
+    ] = "",
+    calls: Annotated[bool, typer.Option("--calls", help="Only records of calls.")] = False,
+    refused: Annotated[bool, typer.Option("--refused", help="Only calls that were refused.")] = False,
+    rpc: Annotated[str, typer.Option(metavar="METHOD", help="Only calls of this method, as DeleteStream.")] = "",
+    since: Annotated[str, typer.Option(metavar="TIME", help="From then on: 14:03, 2d (ago).")] = "",
+    to_stream: Annotated[
+        str, typer.Option("--to-stream", metavar="STREAM", help="With -w: send them to this stream, as JSON.")
+    ] = "",
     most: Annotated[int, typer.Option("--max", min=0, metavar="N", help="The latest N; 0 for all.")] = MOST_DEFAULT,
     output: OutputOption = "table",
     endpoint: EndpointOption = "",
     context: ContextOption = "",
 ) -> None:
-    show_events(for_, at, watch, most, parse_format(output), endpoint, context)
+    query = Query(for_, at, watch, most, actor, calls or refused or bool(rpc), refused, rpc, since, to_stream)
+    show_events(query, parse_format(output), endpoint, context)
 
 
-def show_events(for_: str, at: str, watch: bool, most: int, format: Format, endpoint: str, context: str) -> None:
+class Query(NamedTuple):
+    """Which events are asked for, as typed.
+
+    Attributes:
+        calls: Only records of calls.
+        to_stream: Where to send them instead of printing them.
+    """
+
+    for_: str = ""
+    at: str = ""
+    watch: bool = False
+    most: int = 0
+    actor: str = ""
+    calls: bool = False
+    refused: bool = False
+    rpc: str = ""
+    since: str = ""
+    to_stream: str = ""
+
+    @property
+    def narrowed(self) -> bool:
+        """Whether some are left out by what they say, so that the latest cannot be counted before."""
+        return bool(self.actor or self.refused or self.rpc or self.since or (self.calls and self.for_))
+
+
+def show_events(query: Query, format: Format, endpoint: str, context: str) -> None:
     """Runs the verb; `get events` comes here too, with `most` 0 for its default.
 
     Raises:
-        Invalid: `for_` or `at` is out of form, or what cannot go together is asked for.
+        Invalid: a name or time is out of form, or what cannot go together is asked for.
     """
-    if watch and at:
+    if query.watch and query.at:
         raise Invalid("a watch shows the future, and --at the past", field="--at", remedy="leave out -w or --at")
-    until_ms = to_ms(parse_time(at, datetime.now().astimezone(), "--at")) if at else 0
+    if query.to_stream and not query.watch:
+        raise Invalid("events are sent to a stream as they happen", field="--to-stream", remedy="add -w")
+    now = datetime.now().astimezone()
+    until_ms = to_ms(parse_time(query.at, now, "--at")) if query.at else 0
+    since_ms = to_ms(parse_time(query.since, now, "--since")) if query.since else 0
     from braid.cli.history.feed import parse_subject
 
-    subject = parse_subject(for_)
-    execute(endpoint, context, lambda session: _show(session, subject, until_ms, most, format, watch))
+    subject = parse_subject(query.for_)
+    execute(endpoint, context, lambda session: _show(session, query, subject, (since_ms, until_ms), format))
 
 
-async def _show(session: "Session", subject: "Subject", until_ms: int, most: int, format: Format, watch: bool) -> int:
-    from braid.cli.history.feed import COLUMNS, event_item, follow_events, list_events
+async def _show(session: "Session", query: Query, subject: "Subject", times_ms: tuple[int, int], format: Format) -> int:
+    from braid.cli.history.feed import COLUMNS
+    from braid.cli.history.sources import event_or_call_item, opened
 
-    found = await list_events(session, subject, until_ms, most)
-    records = found.records
+    since_ms, until_ms = times_ms
+    events = await opened(session, query, subject, since_ms, until_ms)
+    records = events.listed.records
     if until_ms or subject.history:
-        found.note_gaps(session)
-    if not records and not found.gaps and subject.history and not watch:
+        events.listed.note_gaps(session)
+    if not records and not events.listed.gaps and subject.history and not query.watch:
         raise NotFound(f"nothing is recorded of {subject.history}", remedy="check the name: braid get streams")
-    items = [event_item(each) for each in records[-most if most else 0 :]]
-    if not watch:
+    items = [event_or_call_item(each) for each in records[-query.most if query.most else 0 :]]
+    if not query.watch:
         text = render(format, COLUMNS, items, session.now_ms, narrow=session.terminal.narrow)
         session.terminal.print_table(format, text)
         return 0
     session.interrupt_code = 0
+    if query.to_stream:
+        from braid.cli.history.forwarding import forward
+
+        return await forward(session, query.to_stream, items, events.followed())
     _print_some(session, format, items, header=True)
-    async for record in follow_events(session, subject, found):
-        _print_some(session, format, [event_item(record)], header=False)
+    async for record in events.followed():
+        _print_some(session, format, [event_or_call_item(record)], header=False)
     return 0
 
 

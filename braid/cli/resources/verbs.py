@@ -178,9 +178,9 @@ def _get(
     kind = parse_kind(type_, "get", _GETTABLE)
     format = parse_format(output)
     if kind is kinds.EVENT:
-        from braid.cli.history.verbs import show_events
+        from braid.cli.history.verbs import Query, show_events
 
-        show_events(for_ or name, "", watch, 0, format, endpoint, context)
+        show_events(Query(for_ or name, watch=watch), format, endpoint, context)
         return
     given = {"--group": group, "--stream": stream, "--where": where, "--detail": detail, "--for": for_}
     _check_flags(kind, given | {"--fetch": str(fetch or ""), "--status": "yes" * status}, most)

@@ -50,6 +50,7 @@ class Row(NamedTuple):
         streams_of_group: The group's registered streams are resources too, besides those that the request names.
         own: A field with a principal. About itself everybody may ask who is authenticated.
         own_if_empty: An empty such field means the caller.
+        writes: Whether it changes something although only services call it.
     """
 
     action: Action
@@ -61,6 +62,12 @@ class Row(NamedTuple):
     streams_of_group: bool = False
     own: str = ""
     own_if_empty: bool = False
+    writes: bool = False
+
+    @property
+    def mutates(self) -> bool:
+        """Whether it changes something, or opens a stream that may."""
+        return self.writes or self.action not in (Action.CONNECT, Action.VIEW, Action.INSPECT, Action.SERVE)
 
     @property
     def unnamed(self) -> Resource:
@@ -159,7 +166,7 @@ _ASSIGNER: Final[Mapping[str, Row]] = {
     "ResetProgress": Row(Action.OPERATE, (_OF_GROUP,)),
     "ResumeLane": Row(Action.OPERATE, (_OF_GROUP,)),
     "SplitBacklog": Row(Action.OPERATE, (_OF_GROUP,)),
-    "CloseChannel": Row(Action.SERVE),
+    "CloseChannel": Row(Action.SERVE, writes=True),
     "DescribePast": Row(Action.VIEW, (_OF_GROUP, _OF_STREAM)),
     # Leases that later messages name count only where the assigner granted them to this member.
     "Join": Row(

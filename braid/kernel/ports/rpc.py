@@ -4,6 +4,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
+from braid.kernel.errors import BraidError
+
 T = TypeVar("T")
 
 
@@ -146,6 +148,11 @@ class DuplexServing(Protocol):
         ...
 
 
+def _pass_over(path: str, caller: Caller, error: BraidError) -> None:
+    """Nobody asks about calls that the transport refuses."""
+
+
+RefusalHandler = Callable[[str, Caller, BraidError], None]
 UnaryHandler = Callable[[object, Caller], Awaitable[object]]
 StreamHandler = Callable[[object, Caller], AsyncIterator[object]]
 DuplexHandler = Callable[[DuplexServing], Awaitable[None]]
@@ -157,6 +164,8 @@ class RpcService:
 
     Attributes:
         bytes_max: The largest request, of both-ways methods that bound theirs more tightly than the transport does.
+        refused: Hears of calls that the transport refuses because of who calls: the method, what is known of the
+            caller, and why.
     """
 
     name: str
@@ -164,6 +173,7 @@ class RpcService:
     server_stream: Mapping[str, tuple[type, StreamHandler]]
     duplex: Mapping[str, tuple[type, DuplexHandler]]
     bytes_max: Mapping[str, int] = field(default_factory=dict)
+    refused: RefusalHandler = _pass_over
 
 
 class RpcServer(Protocol):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
 
 from braid.kernel.access.decisions import Decision, decide, first_refused, grant_command
 from braid.kernel.access.grants import Rights
+from braid.kernel.access.refusals import REFUSAL_FACT
 from braid.kernel.access.requests import Lookup, Need, asks_about_itself, needs_of, says_hello, strays
 from braid.kernel.access.roles import Action
 from braid.kernel.access.table import Row, row_of
@@ -86,6 +87,11 @@ class AccessControl:
     def histories(self) -> Aggregates:
         """The history of the grants, as this replica follows it."""
         return self._aggregates
+
+    @property
+    def lookup(self) -> Lookup:
+        """What this replica knows of the resources that requests are about."""
+        return self._lookup
 
     def owns(self, history: str) -> bool:
         """Whether a history, `<kind>/<id>` or `<kind>`, is that of the grants."""
@@ -207,6 +213,7 @@ class AccessControl:
             return None
         refusal = self._refusal(stream.method, stream.request, stream.caller)
         if refusal is not None:
+            refusal.metadata[REFUSAL_FACT] = ENDED
             self._refusals.record(_short(stream.method), ENDED, stream.caller, refusal.message)
         return refusal
 

@@ -2,15 +2,16 @@
 
 from typing import Final
 
+from braid.kernel.access.refusals import RefusalReason
 from braid.kernel.limits.access import REFUSAL_LOG_SECONDS, REFUSALS_REMEMBERED_MAX
 from braid.kernel.ports import Caller, Clock
 from braid.runtime.plain_structlog import structlog
 from braid.runtime.telemetry import Metrics
 
-UNAUTHENTICATED: Final = "unauthenticated"
-DENIED: Final = "denied"
-ENDED: Final = "ended"  # a stream that was open
-REVOKED: Final = "revoked"  # who called, not what it may
+UNAUTHENTICATED: Final = RefusalReason.UNAUTHENTICATED.value
+DENIED: Final = RefusalReason.DENIED.value
+ENDED: Final = RefusalReason.ENDED.value
+REVOKED: Final = RefusalReason.REVOKED.value
 
 
 class Refusals:

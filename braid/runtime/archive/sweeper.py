@@ -10,6 +10,7 @@ from collections.abc import Callable
 from braid.archive import names
 from braid.archive.expiry import expired
 from braid.archive.names import BaseName, SegmentName
+from braid.kernel.audit.calls import AUDIT
 from braid.kernel.errors import Unavailable
 from braid.kernel.limits.archive import ARCHIVE_EXPIRY_SECONDS, ARCHIVE_SWEEP_SECONDS
 from braid.kernel.ports import Clock, HistoryId
@@ -33,7 +34,7 @@ class Sweeper:
     ) -> None:
         self.retention_days = retention_days
         self._shelf = shelf
-        self._prefix = f"{service}/"
+        self._prefixes = (f"{service}/", f"{AUDIT}/")
         self._clock = clock
         self._metrics = metrics
         self._leading = leading
@@ -51,7 +52,7 @@ class Sweeper:
 
     async def sweep(self) -> None:
         """Deletes what has looked expired for long enough. Raises `Unavailable`."""
-        listed = await self._shelf.store.list(self._prefix)
+        listed = [each for prefix in self._prefixes for each in await self._shelf.store.list(prefix)]
         self._metrics.archive_bytes.set(sum(each.size_bytes for each in listed))
         if self._shelf.shared and not self._leading():
             return

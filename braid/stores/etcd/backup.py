@@ -110,7 +110,7 @@ async def _read(client: EtcdClient) -> list[_Row]:
 def _is_bound(key: bytes) -> bool:
     """Whether a key belongs to a session: the leader keys and the directory."""
     directory = keys.directory()
-    return directory.start <= key < directory.end or key in {keys.leader(each) for each in _SERVICES}
+    return directory.start <= key < directory.end or keys.is_leader(key)
 
 
 def _running(rows: Sequence[_Row]) -> list[str]:

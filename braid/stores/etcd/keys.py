@@ -22,6 +22,7 @@ _ROOT: Final = "/braid/v1/"
 _RESERVED: Final = frozenset({"directory", "incarnation", "mesh"})
 _SEQUENCE_DIGITS: Final = 20
 _CHUNK_DIGITS: Final = 6
+_LEADER_PARTS: Final = 2
 
 INCARNATION: Final = f"{_ROOT}incarnation".encode()
 MESH: Final = f"{_ROOT}mesh".encode()
@@ -37,6 +38,12 @@ class KeyRange(NamedTuple):
 def leader(service: str) -> bytes:
     """The key whose creation revision is the fence of a service's leadership."""
     return _key(_service(service), "leader")
+
+
+def is_leader(key: bytes) -> bool:
+    """Whether it is the leader key of a service, whichever."""
+    parts = key.decode().removeprefix(_ROOT).split("/")
+    return len(parts) == _LEADER_PARTS and parts[0] not in _RESERVED and parts[1] == "leader"
 
 
 def endpoint(service: str, instance: str) -> bytes:

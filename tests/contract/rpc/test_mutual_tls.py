@@ -5,6 +5,7 @@ import shutil
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -16,11 +17,13 @@ from grpc_health.v1.health_pb2_grpc import HealthStub
 
 from braid.host.tls import Tls
 from braid.host.tls_files import TlsFiles
+from braid.kernel.access.refusals import REFUSAL_FACT
 from braid.kernel.errors import BraidError, StreamExpired, Unauthenticated, Unavailable
-from braid.kernel.ports import Caller, DuplexServing, RpcServer
+from braid.kernel.ports import Caller, DuplexServing, RpcServer, RpcService
 from braid.rpc import tls_failures
 from braid.rpc.grpc_transport import GrpcTransport
 from braid.rpc.grpc_wire import error_of
+from braid.rpc.methods import duplex, unary
 from braid.rpc.tls import TlsServing, channel_credentials
 from testbed.authority import ALICE, SERVICE, Authority, write_files
 from tests.contract.rpc.conftest import OPTIONS, Mesh, grpc_mesh, path, say, text
@@ -103,6 +106,38 @@ async def test_a_claim_must_be_what_the_certificate_says(
         error = error_of(raised.value, server.address)
     assert isinstance(error, Unauthenticated)
     assert error.message == f"the call claims to come from 'mallory', but its certificate is that of {ALICE}"
+
+
+async def test_a_server_hears_of_callers_that_are_refused_and_not_of_what_they_claim(
+    authority: Authority, tmp_path: Path
+) -> None:
+    heard: list[tuple[str, Caller, str]] = []
+
+    def refused(path: str, caller: Caller, error: BraidError) -> None:
+        heard.append((path, caller, error.metadata.get(REFUSAL_FACT, "")))
+
+    service = RpcService("x", {path("Who"): unary(StringValue, who)}, {}, {path("Talk"): duplex(StringValue, talk)})
+    transport = GrpcTransport(TlsFiles(authority.service(tmp_path / "server")))
+    server = await transport.serve("127.0.0.1:0", replace(service, refused=refused))
+    credentials = channel_credentials(TlsFiles(authority.client(tmp_path / "client")).current())
+    claim = (("braid-principal", "mallory"), ("braid-request-id", "r-1"))
+    try:
+        async with grpc.aio.secure_channel(server.address, credentials) as channel:
+            with pytest.raises(grpc.aio.AioRpcError):
+                await channel.unary_unary(path("Who"), bytes, bytes)(b"", metadata=claim)
+            stream = channel.stream_stream(path("Talk"), bytes, bytes)(metadata=claim)
+            with pytest.raises(grpc.aio.AioRpcError):
+                await stream.read()
+    finally:
+        await server.stop(0.0)
+    assert [method for method, _, _ in heard] == [path("Who"), path("Talk")]
+    for _, caller, reason in heard:
+        assert (caller.principal, caller.authenticated, caller.request_id, reason) == (
+            ALICE,
+            True,
+            "r-1",
+            "false_claim",
+        )
 
 
 # --- refusals in words

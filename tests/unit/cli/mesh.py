@@ -25,6 +25,7 @@ from braid.rpc.memory_network import MemoryNetwork
 from braid.rpc.memory_transport import MemoryTransport
 from braid.runtime.access.settings import AccessSettings
 from braid.runtime.archive.serving import Archive
+from braid.runtime.audit.settings import AuditSettings
 from braid.runtime.replica import Replica
 from braid.runtime.service import Service
 from braid.stores.memory import MemoryStore
@@ -77,6 +78,7 @@ class Shell:
         self.replicas: dict[str, Replica] = {}
         self.archives: dict[str, MemoryArchive] = {}
         self.access: AccessSettings | None = None
+        self.audit: AuditSettings | None = None
         self.principals: dict[str, str] = {}  # by process, those that the wire verifies: "cli", "assigner-0"
         self.lagmon = ScriptedLagmon()
         self.dlq = ScriptedDlq()
@@ -108,6 +110,7 @@ class Shell:
             instance=instance,
             archive=Archive(self.archives[instance], "memory") if instance in self.archives else None,
             access=self.access,
+            audit=self.audit,
         )
         self.processes[instance], self.replicas[instance] = process, replica
         process.tasks.spawn(replica.run(), "run")

@@ -7,7 +7,9 @@ from pydantic import ValidationError
 
 from braid.host.system import system_host
 from braid.host.tls import Tls
+from braid.kernel.audit.forms import Reads
 from braid.kernel.errors import Invalid
+from braid.runtime.audit.settings import AuditSettings
 from braid.runtime.opening import open_store
 from braid.runtime.settings import Settings, split_address
 
@@ -35,11 +37,23 @@ def test_the_environment_wins_over_the_file(monkeypatch: pytest.MonkeyPatch, tmp
         ("log_level", "loud"),
         ("parent_pid", -1),
         ("session_ttl_seconds", 0),
+        ("audit", "maybe"),
+        ("audit_reads", "some"),
+        ("audit_records", 99),
+        ("audit_days", 0),
     ],
 )
 def test_values_out_of_form_are_named(field: str, value: object) -> None:
     with pytest.raises(ValidationError, match=field):
         Settings.model_validate({"store": "sqlite:///x", "instance": "registry-0", field: value})
+
+
+def test_calls_are_recorded_unless_settings_say_no() -> None:
+    base = {"store": "sqlite:///x", "instance": "registry-0"}
+    assert Settings.model_validate(base).audit_settings() == AuditSettings()
+    assert Settings.model_validate({**base, "audit": "off"}).audit_settings() is None
+    told = {"audit_reads": "content", "audit_records": 700, "audit_days": 3, "audit_log": "-"}
+    assert Settings.model_validate({**base, **told}).audit_settings() == AuditSettings(Reads.CONTENT, 700, 3, "-")
 
 
 def test_addresses_split() -> None:

@@ -23,6 +23,12 @@ def test_keys_are_as_documented() -> None:
     assert keys.chunk(LOGS, upload, 3) == (b"/braid/v1/registry/snapshot/stream/logs/00000000000000000007-01J/000003")
 
 
+def test_leader_keys_are_known_whatever_leads() -> None:
+    assert keys.is_leader(keys.leader("registry")) and keys.is_leader(keys.leader("audit.registry.registry-0"))
+    for other in (keys.head(HistoryId("registry", "leader", "leader")), keys.endpoint("leader", "leader"), keys.MESH):
+        assert not keys.is_leader(other)
+
+
 @pytest.mark.parametrize("service", ["directory", "incarnation", ""])
 def test_a_service_may_not_be_named_like_another_part_of_the_table(service: str) -> None:
     with pytest.raises(Invalid):

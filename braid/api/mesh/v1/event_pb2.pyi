@@ -110,14 +110,21 @@ class ListEventsRequest(_message.Message):
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     UNTIL_MS_FIELD_NUMBER: _builtins.int
     LATEST_FIELD_NUMBER: _builtins.int
+    FILTER_FIELD_NUMBER: _builtins.int
     history: _builtins.str
-    """`<kind>/<id>`, `<kind>`, or empty for the whole service."""
+    """`<kind>/<id>`, `<kind>`, or empty for the whole service. `audit` is the records of calls of all replicas of all
+    services, `audit/<kind>` and `audit/<kind>/<id>` some of them; every service knows them.
+    """
     page_size: _builtins.int
     page_token: _builtins.str
     until_ms: _builtins.int
     """Only events up to the last one, in a history's order, that is not later than this; 0 for all."""
     latest: _builtins.int
     """Only so many of each history, the newest of those; 0 for all. Older releases list all."""
+    @_builtins.property
+    def filter(self) -> Global___EventFilter:
+        """Only events that match; `latest` counts before that. Older releases list all."""
+
     def __init__(
         self,
         *,
@@ -126,14 +133,49 @@ class ListEventsRequest(_message.Message):
         page_token: _builtins.str = ...,
         until_ms: _builtins.int = ...,
         latest: _builtins.int = ...,
+        filter: Global___EventFilter | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["filter", b"filter"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["history", b"history", "latest", b"latest", "page_size", b"page_size", "page_token", b"page_token", "until_ms", b"until_ms"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["filter", b"filter", "history", b"history", "latest", b"latest", "page_size", b"page_size", "page_token", b"page_token", "until_ms", b"until_ms"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ListEventsRequest: _TypeAlias = ListEventsRequest  # noqa: Y015
+
+@_typing.final
+class EventFilter(_message.Message):
+    """Which events; empty fields match everything."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ACTOR_FIELD_NUMBER: _builtins.int
+    SINCE_MS_FIELD_NUMBER: _builtins.int
+    RPC_FIELD_NUMBER: _builtins.int
+    REFUSED_FIELD_NUMBER: _builtins.int
+    actor: _builtins.str
+    """Principal of the caller, or the instance that acted."""
+    since_ms: _builtins.int
+    """Not earlier than this, milliseconds since the epoch."""
+    rpc: _builtins.str
+    """Of records of calls, `history` `audit`: those of this method."""
+    refused: _builtins.bool
+    """Of those: calls that were refused."""
+    def __init__(
+        self,
+        *,
+        actor: _builtins.str = ...,
+        since_ms: _builtins.int = ...,
+        rpc: _builtins.str = ...,
+        refused: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["actor", b"actor", "refused", b"refused", "rpc", b"rpc", "since_ms", b"since_ms"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___EventFilter: _TypeAlias = EventFilter  # noqa: Y015
 
 @_typing.final
 class ListEventsResponse(_message.Message):
@@ -211,19 +253,25 @@ class WatchEventsRequest(_message.Message):
 
     HISTORY_FIELD_NUMBER: _builtins.int
     AFTER_REVISION_FIELD_NUMBER: _builtins.int
+    FILTER_FIELD_NUMBER: _builtins.int
     history: _builtins.str
-    """`<kind>/<id>`, `<kind>`, or empty for the whole service."""
+    """As in `ListEventsRequest`."""
     after_revision: _builtins.int
     """Deliver what was appended after this revision; 0 for from now on."""
+    @_builtins.property
+    def filter(self) -> Global___EventFilter:
+        """Only events that match. Older releases deliver all."""
+
     def __init__(
         self,
         *,
         history: _builtins.str = ...,
         after_revision: _builtins.int = ...,
+        filter: Global___EventFilter | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["filter", b"filter"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["after_revision", b"after_revision", "history", b"history"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["after_revision", b"after_revision", "filter", b"filter", "history", b"history"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

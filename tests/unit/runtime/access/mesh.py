@@ -8,6 +8,7 @@ from typing import Final
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
+from braid.archive.memory import MemoryArchive
 from braid.kernel.access.grants import ServicePrincipals
 from braid.kernel.access.requests import Lookup
 from braid.kernel.access.roles import Resource, Role
@@ -25,6 +26,8 @@ from braid.rpc.memory_network import MemoryNetwork
 from braid.rpc.methods import duplex, method_path, server_stream, service_path, unary
 from braid.runtime.access.grant_history import GrantRole, RevokeRole
 from braid.runtime.access.settings import AccessMode, AccessSettings
+from braid.runtime.archive.serving import Archive
+from braid.runtime.audit.settings import AuditSettings
 from braid.runtime.histories.kinds import AnyKind
 from braid.runtime.replica import Replica
 from braid.stores.memory import MemoryStore
@@ -102,7 +105,13 @@ class CountingService:
 class Mesh:
     """A registry, which holds the grants, and one other service; clients are processes with principals."""
 
-    def __init__(self, *services: str, access: AccessSettings = ENFORCED) -> None:
+    def __init__(
+        self,
+        *services: str,
+        access: AccessSettings = ENFORCED,
+        audit: AuditSettings | None = None,
+        archive: MemoryArchive | None = None,
+    ) -> None:
         loop = running_loop()
         self.me = VirtualProcess(loop, "me", 1)
         self.server = MemoryStoreServer(self.me.host.clock)
@@ -112,6 +121,8 @@ class Mesh:
         self.replicas: dict[str, Replica] = {}
         self.processes: dict[str, VirtualProcess] = {}
         self.stores: dict[str, MemoryStore] = {}
+        self.audit = audit
+        self.archive = Archive(archive, "memory") if archive is not None else None
         for name in dict.fromkeys(["registry", *services]):
             self.begin(name, access)
 
@@ -122,7 +133,15 @@ class Mesh:
         transport = AuthenticatedTransport(self.network, f"{name}-0", self.principals)
         store = self.stores[name] = MemoryStore(process.host, self.server)
         replica = self.replicas[name] = Replica(
-            service, process.host, store, transport, address=f"{name}:1", instance=f"{name}-0", access=access
+            service,
+            process.host,
+            store,
+            transport,
+            address=f"{name}:1",
+            instance=f"{name}-0",
+            access=access,
+            audit=self.audit,
+            archive=self.archive,
         )
         process.tasks.spawn(replica.run(), "run")
         return replica

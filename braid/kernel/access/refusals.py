@@ -1,0 +1,36 @@
+"""Why access is refused, as metrics, logs and audit records name it. Pure."""
+
+from enum import Enum
+from typing import Final
+
+from braid.kernel.errors import AccessDenied, BraidError, CertificateUntrusted, IdentityRevoked, Unauthenticated
+
+REFUSAL_FACT: Final = "problem"  # in an error's metadata: the reason, where its class does not say it
+
+
+class RefusalReason(Enum):
+    """A reason. An error with another one than its class implies names it in its metadata, as `REFUSAL_FACT`."""
+
+    UNAUTHENTICATED = "unauthenticated"
+    FALSE_CLAIM = "false_claim"  # it claims to be somebody else than its certificate says
+    DENIED = "denied"
+    ENDED = "ended"  # a stream that was open
+    REVOKED = "revoked"  # who calls, not what it may
+    UNTRUSTED = "untrusted"  # its certificate was accepted, and is no more
+
+
+def refusal_of(error: BraidError) -> RefusalReason | None:
+    """The reason why an error refuses its caller; None for an error of another kind."""
+    implied = next((reason for kind, reason in _IMPLIED.items() if isinstance(error, kind)), None)
+    if implied is None:
+        return None
+    named = error.metadata.get(REFUSAL_FACT, "")
+    return next((each for each in RefusalReason if each.value == named), implied)
+
+
+_IMPLIED: Final[dict[type[BraidError], RefusalReason]] = {  # the narrowest first
+    IdentityRevoked: RefusalReason.REVOKED,
+    AccessDenied: RefusalReason.DENIED,
+    Unauthenticated: RefusalReason.UNAUTHENTICATED,
+    CertificateUntrusted: RefusalReason.UNTRUSTED,
+}
