@@ -111,9 +111,19 @@ soak: setup ## work at a mesh for HOURS=n; judges memory, descriptors, tasks, ev
 bench: setup ## measure against peers (ONLY=produce; QUICK=1: a trial; AGAINST=commit: then and now)
 	@$(RUN) -m bench$(if $(AGAINST),.against $(AGAINST)) $(if $(ONLY),--only $(ONLY)) $(if $(QUICK),--quick)
 
-up: ## start the mesh with docker compose
+up: ## start the mesh with docker compose (INSECURE=1: without certificates)
 	@$(call need_docker,up)
-	@docker compose up --build --detach --wait && echo "make up: the endpoint is 127.0.0.1:7401"
+	@docker compose -f compose.yaml $(if $(INSECURE),-f compose.insecure.yaml) up --build --detach --wait
+	@$(if $(INSECURE),$(SAY_PLAIN),$(TAKE_CERTIFICATE))
+
+SAY_PLAIN := echo "make up: the endpoint is 127.0.0.1:7401; whoever reaches it may do everything"
+# What is copied out of a container belongs to who copies it, and keeps its mode.
+define TAKE_CERTIFICATE
+mkdir -p -m 700 .braid && docker compose cp certs:/etc/braid/tls/me/. .braid/compose \
+&& echo "make up: the endpoint is 127.0.0.1:7401. To use it:" \
+&& echo "export BRAID_ENDPOINT=127.0.0.1:7401 BRAID_TLS_CERTIFICATE=$(CURDIR)/.braid/compose/certificate.pem \\" \
+&& echo "  BRAID_TLS_KEY=$(CURDIR)/.braid/compose/key.pem BRAID_TLS_CA=$(CURDIR)/.braid/compose/ca.pem"
+endef
 
 down: ## stop what `make up` started (its volumes stay)
 	@$(call need_docker,down)

@@ -10,6 +10,8 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from braid._mesh import mesh_command
+from braid.host.store_credentials import StoreCredentials
+from braid.host.store_credentials import environment_of as store_environment_of
 from braid.host.tls import Tls, environment_of
 
 SERVICES: Final = ("registry", "assigner", "lagmon", "dlq")
@@ -17,6 +19,7 @@ _KEEPERS: Final = ("registry", "assigner", "dlq")  # of histories
 
 # Ports a mesh wants. What listens on two takes the one above for its peers.
 ENDPOINT_PORT: Final = 7401
+HEALTH_ABOVE: Final = 200  # answers to health checks, above a service's own port, where that needs a certificate
 METRICS_ABOVE: Final = 100  # a service's metrics, above its own port, where they are not on any free one
 CLUSTER_PORT: Final = 19192
 STORE_PORT: Final = 19292
@@ -78,6 +81,8 @@ class ServicePlace(NamedTuple):
         home: Directory for what it keeps; empty where it has none.
         ready_file: Written once it serves; empty for none.
         tls: What it shows and whom it trusts; None for plain text.
+        store_tls: What it shows etcd, where that has a CA of its own; None for the same.
+        health: `host:port` at which it answers health checks, which need no certificate; empty for any port.
     """
 
     instance: str
@@ -88,6 +93,8 @@ class ServicePlace(NamedTuple):
     home: str = ""
     ready_file: str = ""
     tls: Tls | None = None
+    store_tls: Tls | None = None
+    health: str = ""
 
 
 class BrokerPlace(NamedTuple):
@@ -122,12 +129,14 @@ class StorePlace(NamedTuple):
         port: For clients, on 127.0.0.1.
         peer_port: For the other members, on 127.0.0.1.
         data: Directory of its log.
+        tls: What it shows clients and other members, and whom it trusts; None for plain text.
     """
 
     name: str
     port: int
     peer_port: int
     data: str
+    tls: Tls | None = None
 
 
 def kind_of(instance: str) -> str:
@@ -179,6 +188,11 @@ def health_command(address: str) -> list[str]:
     return [sys.executable, "-P", "-m", "braid.runtime.health", address]
 
 
+def issue_command(cas: str, target: str, names: Sequence[str]) -> list[str]:
+    """Makes the certificates of a composed mesh: CAs below `cas`, and each holder's files below `target`."""
+    return [*mesh_command("devmesh.issue"), cas, target, *names]
+
+
 def enroll_command(endpoints: str, clusters: Sequence[str]) -> list[str]:
     """Tells a mesh its clusters, each as `NAME=HOST:PORT/ZONE`, once."""
     return [*mesh_command("devmesh.enroll"), endpoints, *clusters]
@@ -202,7 +216,9 @@ def service_settings(place: ServicePlace) -> dict[str, str]:
     }
     if place.ready_file:
         settings["BRAID_READY_FILE"] = place.ready_file
-    settings |= environment_of(place.tls)
+    settings |= {**environment_of(place.tls), **store_environment_of(StoreCredentials(place.store_tls))}
+    if place.health:
+        settings["BRAID_HEALTH_LISTEN"] = place.health
     if keeps_files(place.instance):
         settings["BRAID_ARCHIVE"] = f"file://{place.home}/archive"
     if kind_of(place.instance) == "dlq":
@@ -259,7 +275,7 @@ def store_arguments(place: StorePlace, members: Sequence[StorePlace]) -> list[st
         members: All, this one among them. A single one is quick, not durable: what it wrote survives the death of the
             process, not that of the machine.
     """
-    client, peer = f"http://127.0.0.1:{place.port}", _peer(place)
+    client, peer = client_url(place), _peer(place)
     several = ("--log-level", "warn", "--initial-cluster-token", "braid")
     # A single member elects itself: in 0.2 s instead of 1 s.
     single = ("--log-level", "error", "--unsafe-no-fsync", "--heartbeat-interval", "20", "--election-timeout", "200")
@@ -269,14 +285,35 @@ def store_arguments(place: StorePlace, members: Sequence[StorePlace]) -> list[st
         *("--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer),
         *("--initial-cluster", ",".join(f"{each.name}={_peer(each)}" for each in members)),
         *("--auto-compaction-mode", "periodic", "--auto-compaction-retention", "1h"),
+        *(_store_files(place.tls) if place.tls else ()),
         *(several if len(members) > 1 else single),
     ]
 
 
+def client_url(place: StorePlace) -> str:
+    """Where a member of etcd serves clients."""
+    return f"{_scheme(place)}://127.0.0.1:{place.port}"
+
+
 def store_url(members: Sequence[StorePlace]) -> str:
     """The event store as services name it."""
-    return f"etcd://{','.join(f'127.0.0.1:{each.port}' for each in members)}"
+    scheme = "etcd+tls" if all(each.tls for each in members) else "etcd"
+    return f"{scheme}://{','.join(f'127.0.0.1:{each.port}' for each in members)}"
+
+
+def _store_files(tls: Tls) -> tuple[str, ...]:
+    """Who shows no certificate of the store's own CA is served nothing, neither as a client nor as a member."""
+    clients = ("--cert-file", str(tls.certificate), "--key-file", str(tls.key), "--trusted-ca-file", str(tls.ca))
+    peers = (
+        *("--peer-cert-file", str(tls.certificate), "--peer-key-file", str(tls.key)),
+        *("--peer-trusted-ca-file", str(tls.ca), "--peer-client-cert-auth"),
+    )
+    return (*clients, "--client-cert-auth", *peers)
 
 
 def _peer(place: StorePlace) -> str:
-    return f"http://127.0.0.1:{place.peer_port}"
+    return f"{_scheme(place)}://127.0.0.1:{place.peer_port}"
+
+
+def _scheme(place: StorePlace) -> str:
+    return "https" if place.tls else "http"

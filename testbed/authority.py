@@ -52,9 +52,13 @@ class Authority:
         ips: Sequence[str] = (),
         name: str = "test",
         lifetime: timedelta = _DAY * 30,
+        key: EllipticCurvePrivateKey | None = None,
     ) -> tuple[bytes, bytes]:
-        """PEM of a certificate for both sides of a connection, and of its key. A negative lifetime is over."""
-        key = generate_private_key(SECP256R1())
+        """PEM of a certificate for both sides of a connection, and of its key. A negative lifetime is over.
+
+        The key is a new one unless it is given.
+        """
+        key = key or generate_private_key(SECP256R1())
         names: list[x509.GeneralName] = [x509.UniformResourceIdentifier(uri) for uri in uris]
         names += [x509.DNSName(each) for each in dns]
         names += [x509.IPAddress(ipaddress.ip_address(each)) for each in ips]

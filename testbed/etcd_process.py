@@ -12,7 +12,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
 
+from braid.host.store_credentials import StoreCredentials
 from braid.host.system import SystemClock
+from braid.host.tls import Tls
 from braid.kernel.errors import StoreUnavailable
 from braid.stores.etcd import keys, requests
 from braid.stores.etcd.client import RANGE, EtcdClient, Method
@@ -39,10 +41,14 @@ def free_ports(count: int) -> list[int]:
 
 
 class EtcdNode:
-    """One member: a process that can be killed and started again over its data."""
+    """One member: a process that can be killed and started again over its data.
 
-    def __init__(self, name: str, directory: Path, client_port: int, peer_port: int) -> None:
+    It serves clients over mutual TLS with the files of `tls`, or in plain text.
+    """
+
+    def __init__(self, name: str, directory: Path, client_port: int, peer_port: int, tls: Tls | None = None) -> None:
         self.name = name
+        self.tls = tls
         self.endpoint = f"127.0.0.1:{client_port}"
         self.peer_url = f"http://127.0.0.1:{peer_port}"
         self.data = directory / name
@@ -51,13 +57,22 @@ class EtcdNode:
 
     def start(self, cluster: Sequence["EtcdNode"], *flags: str) -> None:
         """Starts it as a member of a cluster."""
-        url = f"http://{self.endpoint}"
+        url = f"http{'s' if self.tls else ''}://{self.endpoint}"
         command = [
             *(str(etcd_binary()), "--name", self.name, "--data-dir", str(self.data)),
             *("--listen-client-urls", url, "--advertise-client-urls", url),
             *("--listen-peer-urls", self.peer_url, "--initial-advertise-peer-urls", self.peer_url),
             *("--initial-cluster", ",".join(f"{node.name}={node.peer_url}" for node in cluster)),
-            *("--unsafe-no-fsync", "--log-level", "error", *(_HASTY if len(cluster) == 1 else ()), *flags),
+            *(
+                "--unsafe-no-fsync",
+                "--bcrypt-cost",
+                "4",
+                "--log-level",
+                "error",
+                *(_HASTY if len(cluster) == 1 else ()),
+                *flags,
+            ),
+            *(_tls_flags(self.tls) if self.tls else ()),
         ]
         self._process = spawn_guarded(command, self._log)
 
@@ -65,6 +80,13 @@ class EtcdNode:
         """Ends it by SIGKILL, also when it is paused; it stays startable."""
         if self._process:
             self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    def stop(self) -> None:
+        """Ends it in order, as an operator does; it stays startable."""
+        if self._process:
+            self._process.terminate()
             self._process.wait()
             self._process = None
 
@@ -82,11 +104,21 @@ class EtcdNode:
 
 
 class EtcdCluster:
-    """One or three members."""
+    """One or three members.
 
-    def __init__(self, directory: Path, size: int) -> None:
+    Args:
+        directory: Of their data.
+        size: How many.
+        tls: What they show clients, and whom they trust; None for plain text.
+        credentials: What the test's own client shows.
+    """
+
+    def __init__(
+        self, directory: Path, size: int, tls: Tls | None = None, credentials: StoreCredentials | None = None
+    ) -> None:
         ports = free_ports(2 * size)
-        self.nodes = [EtcdNode(f"n{i}", directory, ports[2 * i], ports[2 * i + 1]) for i in range(size)]
+        self.nodes = [EtcdNode(f"n{i}", directory, ports[2 * i], ports[2 * i + 1], tls) for i in range(size)]
+        self.credentials = credentials
         self._directory = directory
 
     @property
@@ -112,7 +144,7 @@ class EtcdCluster:
     async def leader(self) -> EtcdNode:
         """The member that leads."""
         for node in self.nodes:
-            async with connected([node.endpoint]) as client:
+            async with connected([node.endpoint], self.credentials) as client:
                 status = await client.call(STATUS, wire.StatusRequest())
             if status.leader == status.header.member_id:
                 return node
@@ -152,7 +184,7 @@ class EtcdCluster:
     @asynccontextmanager
     async def client(self) -> AsyncIterator[EtcdClient]:
         """A client of all members."""
-        async with connected(self.endpoints) as client:
+        async with connected(self.endpoints, self.credentials) as client:
             yield client
 
     def stop(self) -> None:
@@ -162,9 +194,9 @@ class EtcdCluster:
 
 
 @asynccontextmanager
-async def connected(endpoints: Sequence[str]) -> AsyncIterator[EtcdClient]:
+async def connected(endpoints: Sequence[str], credentials: StoreCredentials | None = None) -> AsyncIterator[EtcdClient]:
     """A client that is closed afterwards."""
-    client = EtcdClient(endpoints, SystemClock(), None)
+    client = EtcdClient(endpoints, SystemClock(), credentials)
     try:
         yield client
     finally:
@@ -172,11 +204,18 @@ async def connected(endpoints: Sequence[str]) -> AsyncIterator[EtcdClient]:
 
 
 @asynccontextmanager
-async def etcd_cluster(directory: Path, size: int = 1) -> AsyncIterator[EtcdCluster]:
-    """A running cluster, ended afterwards."""
-    cluster = EtcdCluster(directory, size)
+async def etcd_cluster(
+    directory: Path, size: int = 1, tls: Tls | None = None, credentials: StoreCredentials | None = None
+) -> AsyncIterator[EtcdCluster]:
+    """A running cluster, ended afterwards. Arguments as `EtcdCluster` takes them."""
+    cluster = EtcdCluster(directory, size, tls, credentials)
     try:
         await cluster.start()
         yield cluster
     finally:
         cluster.stop()
+
+
+def _tls_flags(tls: Tls) -> Sequence[str]:
+    files = ("--cert-file", str(tls.certificate), "--key-file", str(tls.key), "--trusted-ca-file", str(tls.ca))
+    return (*files, "--client-cert-auth")

@@ -1,4 +1,4 @@
-"""compose.yaml, written from the table that `braid dev` runs: `python -m tools.compose write|check`.
+"""compose.yaml and compose.insecure.yaml, from the table that `braid dev` runs: `python -m tools.compose write|check`.
 
 What runs is decided in `tools.compose_services`; here it becomes text, with the reasons people need beside it.
 """
@@ -11,7 +11,7 @@ from typing import Final
 
 import yaml
 
-from tools.compose_services import Value, services, volumes
+from tools.compose_services import Value, plain_services, services, volumes
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 
@@ -33,14 +33,22 @@ _HEAD: Final = """\
 # An application in a container joins with `network_mode: container:braid-net-1`.
 #
 # What is not published (the store, the controllers) listens on 127.0.0.1 of the namespace and cannot be reached from
-# outside. There are no secrets in this file and no authentication in this mesh: it is for one machine.
+# outside. Services, the store and whoever calls them show certificates, which `certs` makes before anything else
+# starts; `make up` copies yours to .braid/compose. Kafka's brokers speak plain text. There are no secrets in this file.
+# Keys lie in the volume `tls`, which all containers of this mesh can read: it is for one machine. A mesh without
+# certificates: `docker compose -f compose.yaml -f compose.insecure.yaml up --wait`, or `make up INSECURE=1`.
 #
 # Data is in named volumes: `docker compose down --volumes` forgets it. When Docker itself was restarted, run `make up`
 # again: containers may have come up before the network they share.
 """
+_INSECURE_HEAD: Final = """\
+# A mesh without certificates, for scripts: `docker compose -f compose.yaml -f compose.insecure.yaml up --wait`, or
+# `make up INSECURE=1`. Whoever reaches a port may do everything. Written by `python -m tools.compose write`.
+"""
 _COMMENTS: Final[Mapping[str, str]] = {
     "net": "Owns the network and the published ports, and does nothing else: it has no reason to end.",
     "disks": "Volumes of etcd, whose image has no user of its own: made by ours, they belong to the user it runs as.",
+    "certs": "Makes a CA for the mesh, one for its store, and everybody's certificates. Run again, it renews them.",
     "etcd-0": "The store. Three members: one may be lost.",
     "east": "Kafka clusters of one node each, broker and controller in one process.",
     "registry-0": "The services. One replica of each leads, the others follow.",
@@ -61,6 +69,15 @@ def compose_text(version: str) -> str:
             parts.append(f"  # {_COMMENTS[name]}\n")
         parts.append(_indented(_yaml({name: service})))
     return "".join((*parts, "volumes:\n", *(f"  {name}:\n" for name in volumes())))
+
+
+def insecure_text() -> str:
+    """The file that takes certificates away."""
+    return (
+        f"{_INSECURE_HEAD}\nservices:\n"
+        + "".join(_indented(_yaml({name: service})) for name, service in plain_services().items()).rstrip("\n")
+        + "\n"
+    )
 
 
 def version_of(pyproject: Path) -> str:
@@ -110,15 +127,21 @@ def _indented(text: str) -> str:
 
 def main(arguments: Sequence[str]) -> int:
     """Writes the file, or compares it; 1 when it is not what the table says, 2 for an unknown verb."""
-    file = ROOT / "compose.yaml"
-    wanted = compose_text(version_of(ROOT / "pyproject.toml"))
+    wanted = {
+        ROOT / "compose.yaml": compose_text(version_of(ROOT / "pyproject.toml")),
+        ROOT / "compose.insecure.yaml": insecure_text(),
+    }
     match arguments:
         case ["write"]:
-            file.write_text(wanted)
+            for file, text in wanted.items():
+                file.write_text(text)
         case ["check"]:
-            if not file.exists() or file.read_text() != wanted:
-                print(f"{file.name} is not what the table says; run: python -m tools.compose write", file=sys.stderr)
-                return 1
+            for file, text in wanted.items():
+                if not file.exists() or file.read_text() != text:
+                    print(
+                        f"{file.name} is not what the table says; run: python -m tools.compose write", file=sys.stderr
+                    )
+                    return 1
         case _:
             print("usage: python -m tools.compose write|check", file=sys.stderr)
             return 2

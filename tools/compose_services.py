@@ -6,8 +6,11 @@ Everything shares one network namespace, that of `net`: see the head of compose.
 import base64
 import uuid
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Final
 
+from braid.certs.authority import BUNDLE, CERTIFICATE, KEY
+from braid.host.tls import Tls, environment_of
 from devmesh import blueprint
 from devmesh.blueprint import BrokerPlace, ServicePlace, StorePlace, kind_of
 from devmesh.toolchain.etcd_binary import ETCD_VERSION
@@ -31,7 +34,15 @@ _EVERYWHERE: Final = "0.0.0.0"  # of the namespace: published ports arrive at it
 
 INSTANCES: Final = blueprint.instance_names(REPLICAS)
 PORTS: Final = blueprint.wanted_ports(INSTANCES, tuple(ZONES), MEMBERS)
-STORES: Final = tuple(StorePlace(name, PORTS[name], PORTS[f"{name}/peer"], f"{ETCD_HOME}/data") for name in MEMBERS)
+CAS: Final = "/etc/braid/cas"
+FILES: Final = "/etc/braid/tls"
+CERTIFICATES: Final = {"cas": CAS, "tls": FILES}  # volumes, by where they are mounted
+USER_NAME: Final = "me"  # who calls from the host
+HOLDERS: Final = (
+    *(f"service/{name}" for name in INSTANCES),
+    *("app/init", "app/event-store", f"user/{USER_NAME}"),
+    *(f"member/{name}" for name in MEMBERS),
+)
 ENDPOINTS: Final = ",".join(f"127.0.0.1:{PORTS[name]}" for name in INSTANCES if kind_of(name) == "registry")
 
 # Killed before it has ended in order after so long: longer than the processes themselves take.
@@ -53,18 +64,40 @@ def services(version: str) -> dict[str, Service]:
         version: Of Braid, the tag of its own images.
     """
     image = f"braid-streams/services:{version}"
-    found = {"net": _net(image), "disks": _disks(image)}
-    found |= {place.name: _store(place) for place in STORES}
+    members = stores(secure=True)
+    found = {"net": _net(image), "disks": _disks(image), "certs": _certs(image)}
+    found |= {place.name: _store(place, members) for place in members}
     found |= {name: _cluster(name, zone) for name, zone in ZONES.items()}
     found |= {name: _replica(name, image) for name in INSTANCES}
     found["init"] = _init(image)
     return found | _spark(image, f"braid-streams/spark:{version}")
 
 
+def plain_services() -> dict[str, Service]:
+    """What compose.insecure.yaml changes: the store and the services speak plain text, and ask for no certificate."""
+    members = stores(secure=False)
+    found: dict[str, Service] = {}
+    for place in members:
+        whole = _store(place, members)
+        found[place.name] = {key: whole[key] for key in ("command", "healthcheck")}
+    url = blueprint.store_url(members)
+    found |= {name: {"environment": {"BRAID_STORE": url, "BRAID_TLS_MODE": "off"}} for name in INSTANCES}
+    no_files: Service = {name: "" for name in environment_of(_files("init"))}
+    return found | {name: {"environment": dict(no_files)} for name in ("init", "stream", "event-store")}
+
+
+def stores(*, secure: bool) -> tuple[StorePlace, ...]:
+    """The members of etcd."""
+    data = f"{ETCD_HOME}/data"
+    return tuple(
+        StorePlace(name, PORTS[name], PORTS[f"{name}/peer"], data, _files(name) if secure else None) for name in MEMBERS
+    )
+
+
 def volumes() -> tuple[str, ...]:
     """Names of all volumes."""
     kept = [name for name in INSTANCES if blueprint.keeps_files(name)]
-    return (*MEMBERS, *ZONES, *kept, "event-store")
+    return (*MEMBERS, *ZONES, *kept, "event-store", *CERTIFICATES)
 
 
 def kafka_variable(property_name: str) -> str:
@@ -95,7 +128,7 @@ def _net(image: str) -> Service:
         "hostname": "braid",
         "ports": [f"127.0.0.1:{port}:{port}" for port in outside],
         # By the namespace's own name, so through the interface at which published ports arrive.
-        "healthcheck": _health(_service_check(f"braid:{PORTS[INSTANCES[0]]}")),
+        "healthcheck": _health(_service_check(f"braid:{PORTS[INSTANCES[0]] + blueprint.HEALTH_ABOVE}")),
         "restart": "unless-stopped",
         "stop_grace_period": _GRACE["step"],
     }
@@ -112,17 +145,29 @@ def _disks(image: str) -> Service:
     }
 
 
-def _store(place: StorePlace) -> Service:
-    client = f"http://127.0.0.1:{place.port}"
+def _certs(image: str) -> Service:
+    return {
+        **_ours(image, "services"),
+        "command": _python(blueprint.issue_command(CAS, FILES, HOLDERS)),
+        "network_mode": "none",
+        "volumes": [f"{name}:{path}" for name, path in CERTIFICATES.items()],
+        "restart": "no",
+        "stop_grace_period": _GRACE["step"],
+    }
+
+
+def _store(place: StorePlace, members: Sequence[StorePlace]) -> Service:
+    shown = ("--cert", place.tls.certificate, "--key", place.tls.key, "--cacert", place.tls.ca) if place.tls else ()
+    asked = ["etcdctl", f"--endpoints={blueprint.client_url(place)}", *map(str, shown), "endpoint", "health"]
     return {
         "image": ETCD_IMAGE,
         **_shut(()),
         "user": USER,
-        "command": ["etcd", *blueprint.store_arguments(place, STORES)],
+        "command": ["etcd", *blueprint.store_arguments(place, members)],
         "network_mode": "service:net",
-        "depends_on": {**_NET, "disks": _done()},
-        "volumes": [f"{place.name}:{ETCD_HOME}"],
-        "healthcheck": _health(["CMD", "etcdctl", f"--endpoints={client}", "endpoint", "health"]),
+        "depends_on": {**_NET, "disks": _done(), "certs": _done()},
+        "volumes": [f"{place.name}:{ETCD_HOME}", _SHOWN],
+        "healthcheck": _health(["CMD", *asked]),
         "restart": "unless-stopped",
         "stop_grace_period": _GRACE["store"],
     }
@@ -155,11 +200,14 @@ def _replica(instance: str, image: str) -> Service:
     keeps = blueprint.keeps_files(instance)
     place = ServicePlace(
         instance=instance,
-        store=blueprint.store_url(STORES),
+        store=blueprint.store_url(stores(secure=True)),
         listen=f"{_EVERYWHERE}:{port}",
         advertise=f"127.0.0.1:{port}",
         metrics=f"{_EVERYWHERE}:{port + blueprint.METRICS_ABOVE}",
         home=HOME if keeps else "",
+        tls=_files(instance),
+        store_tls=_files(f"{instance}/store"),
+        health=f"{_EVERYWHERE}:{port + blueprint.HEALTH_ABOVE}",
     )
     after = {name: _healthy() for name in (*MEMBERS, *ZONES)}
     return {
@@ -168,9 +216,14 @@ def _replica(instance: str, image: str) -> Service:
         "environment": blueprint.service_settings(place),
         "network_mode": "service:net",
         # What is derived from the clusters starts when the registry knows them.
-        "depends_on": {**_NET, **after, **({} if kind_of(instance) in _DECIDERS else {"init": _done()})},
-        **({"volumes": [f"{instance}:{HOME}"]} if keeps else {}),
-        "healthcheck": _health(_service_check(f"127.0.0.1:{port}")),
+        "depends_on": {
+            **_NET,
+            "certs": _done(),
+            **after,
+            **({} if kind_of(instance) in _DECIDERS else {"init": _done()}),
+        },
+        "volumes": [*([f"{instance}:{HOME}"] if keeps else []), _SHOWN],
+        "healthcheck": _health(_service_check(f"127.0.0.1:{port + blueprint.HEALTH_ABOVE}")),
         "restart": "unless-stopped",
         "stop_grace_period": _GRACE["service"],
     }
@@ -182,7 +235,9 @@ def _init(image: str) -> Service:
     return {
         **_ours(image, "services"),
         "command": _python(blueprint.enroll_command(ENDPOINTS, clusters)),
+        "environment": dict(environment_of(_files("init"))),
         "network_mode": "service:net",
+        "volumes": [_SHOWN],
         "depends_on": {**_NET, **{name: _healthy() for name in (*deciders, *ZONES)}},
         "restart": "no",
         "stop_grace_period": _GRACE["step"],
@@ -196,7 +251,8 @@ def _spark(image: str, spark_image: str) -> dict[str, Service]:
             **_ours(image, "services"),
             **common,
             "command": ["braid", "apply", "-f", f"/usr/share/braid/{STREAM}.yaml"],
-            "environment": {"BRAID_ENDPOINT": ENDPOINTS},
+            "environment": {"BRAID_ENDPOINT": ENDPOINTS, **environment_of(_files(USER_NAME))},
+            "volumes": [_SHOWN],
             "depends_on": {**_NET, "init": _done()},
             "restart": "no",
             "stop_grace_period": _GRACE["step"],
@@ -205,9 +261,9 @@ def _spark(image: str, spark_image: str) -> dict[str, Service]:
             **_ours(spark_image, "spark", _SPARK_TMPFS),
             **common,
             "command": _python(blueprint.event_store_command(ENDPOINTS, STREAM, HOME)),
-            "environment": {"SPARK_LOCAL_IP": "127.0.0.1"},
+            "environment": {"SPARK_LOCAL_IP": "127.0.0.1", **environment_of(_files("event-store"))},
             "depends_on": {**_NET, "stream": _done()},
-            "volumes": [f"event-store:{HOME}"],
+            "volumes": [f"event-store:{HOME}", _SHOWN],
             "healthcheck": _health(["CMD", "test", "-f", f"{HOME}/checkpoint/metadata"]),
             "restart": "unless-stopped",
             "stop_grace_period": _GRACE["job"],
@@ -215,6 +271,13 @@ def _spark(image: str, spark_image: str) -> dict[str, Service]:
     }
 
 
+def _files(holder: str) -> Tls:
+    """Where a container finds what its process shows."""
+    directory = Path(FILES) / holder
+    return Tls(directory / CERTIFICATE, directory / KEY, directory / BUNDLE)
+
+
+_SHOWN: Final = f"tls:{FILES}:ro"
 _DECIDERS: Final = ("registry", "assigner")
 _NET: Final[Mapping[str, Value]] = {"net": {"condition": "service_started", "restart": True}}
 

@@ -1,17 +1,19 @@
 """Archived objects in an S3-compatible bucket, which all replicas of a mesh share.
 
 Credentials, region and endpoint are those of the usual environment (`AWS_ACCESS_KEY_ID`, `AWS_REGION`,
-`AWS_ENDPOINT_URL`, a profile, a role). An object shows once all of its bytes arrived, or not at all.
+`AWS_ENDPOINT_URL`, `AWS_CA_BUNDLE`, a profile, a role). An object shows once all of its bytes arrived, or not at all.
 """
 
 import os
 from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
 from typing import Final, NamedTuple, Self
 from urllib.parse import parse_qsl, urlsplit
 
 from pyarrow import fs
 
 from braid.archive.blocking import BlockingArchive, T, parts_of
+from braid.host.addresses import is_loopback
 from braid.kernel.errors import BraidError, Invalid, NotFound, Unavailable
 from braid.kernel.limits.archive import (
     ARCHIVE_BUCKET_ATTEMPTS,
@@ -23,7 +25,13 @@ from braid.kernel.ports import ArchivedObject, Tasks
 
 _REMEDY: Final = "check the bucket's name, its credentials (AWS_… in the environment), and that its endpoint answers"
 _REASON_MAX: Final = 300
-_FORM: Final = "write s3://bucket/prefix, or s3://bucket/prefix?endpoint=http://host:port&region=NAME"
+_FORM: Final = "write s3://bucket/prefix, or s3://bucket/prefix?endpoint=https://host:port&region=NAME&ca=FILE"
+# What the client library says of a connection, and what to do about it.
+_TLS_REMEDIES: Final = {
+    "curlCode: 60": "the server's certificate is not trusted: name its CA with ca=FILE in the URL, or in AWS_CA_BUNDLE",
+    "curlCode: 77": "the CA's file cannot be used: it holds PEM certificates",
+    "curlCode: 35": "no TLS connection can be made: does the endpoint speak TLS?",
+}
 
 
 class BucketPlace(NamedTuple):
@@ -31,18 +39,22 @@ class BucketPlace(NamedTuple):
 
     Attributes:
         prefix: Without slashes around it; '' for the whole bucket.
-        endpoint: `http://host:port` of a server that is not Amazon's; '' for what the environment says.
+        endpoint: `https://host:port` of a server that is not Amazon's; '' for what the environment says.
         region: '' for what the environment says.
+        ca: PEM file of the authorities that sign the server's certificate; '' for what the environment says.
+        plaintext: Whether events may leave this machine unencrypted, over `http://`.
     """
 
     bucket: str
     prefix: str = ""
     endpoint: str = ""
     region: str = ""
+    ca: str = ""
+    plaintext: bool = False
 
     @classmethod
     def parse(cls, url: str) -> Self:
-        """Reads `s3://bucket/prefix?endpoint=…&region=…`. Raises `Invalid`."""
+        """Reads `s3://bucket/prefix?endpoint=…&region=…&ca=…&plaintext=true`. Raises `Invalid`."""
         parts = urlsplit(url)
         options = dict(parse_qsl(parts.query, keep_blank_values=True))
         prefix = parts.path.strip("/")
@@ -50,12 +62,14 @@ class BucketPlace(NamedTuple):
         wrong = parts.scheme != "s3" or not parts.netloc or "@" in parts.netloc or parts.fragment
         if wrong or any(part in ("", ".", "..") for part in prefix.split("/") if prefix):
             raise Invalid(f"{url!r} names no bucket", field="archive", remedy=_FORM)
-        region = options.pop("region", "")
+        region, ca, plaintext = (options.pop(name, "") for name in ("region", "ca", "plaintext"))
+        if plaintext not in ("", "true", "false"):
+            raise Invalid(f"plaintext={plaintext} is neither true nor false", field="archive", remedy=_FORM)
         if options:
             raise Invalid(f"a bucket has no setting {next(iter(options))!r}", field="archive", remedy=_FORM)
         if endpoint and not endpoint.startswith(("http://", "https://")):
             raise Invalid(f"{endpoint!r} is no endpoint of a bucket", field="archive", remedy=_FORM)
-        return cls(parts.netloc, prefix, endpoint, region)
+        return cls(parts.netloc, prefix, endpoint, region, ca, plaintext == "true")
 
 
 class BucketArchive(BlockingArchive):
@@ -64,9 +78,16 @@ class BucketArchive(BlockingArchive):
     shared = True
 
     def __init__(self, place: BucketPlace, mesh: Callable[[], Awaitable[str]], tasks: Tasks) -> None:
-        """`mesh` tells the mesh's id, under which its objects lie: meshes may share a bucket."""
+        """`mesh` tells the mesh's id, under which its objects lie: meshes may share a bucket.
+
+        Raises:
+            Invalid: events would leave this machine unencrypted, or the CA's file is not there.
+        """
         super().__init__(tasks)
         self._place = place
+        self._endpoint = place.endpoint or _endpoint_of_environment()
+        self._ca = place.ca or os.environ.get("AWS_CA_BUNDLE", "")
+        _check_connection(self._endpoint, self._ca, place.plaintext)
         self._mesh = mesh
         self._root = ""
         self._files: fs.S3FileSystem | None = None
@@ -82,17 +103,20 @@ class BucketArchive(BlockingArchive):
         return await super()._in_thread(work)
 
     def _failed(self, error: OSError) -> BraidError:
-        reason = str(error.strerror or error)[:_REASON_MAX]
-        return Unavailable(f"the archive in bucket {self._place.bucket} cannot be used: {reason}", remedy=_REMEDY)
+        reason = str(error.strerror or error)
+        remedy = next((each for sign, each in _TLS_REMEDIES.items() if sign in reason), _REMEDY)
+        what = f"the archive in bucket {self._place.bucket} cannot be used: {reason[:_REASON_MAX]}"
+        return Unavailable(what, remedy=remedy)
 
     def _system(self) -> fs.S3FileSystem:
         if self._files is None:
             place = self._place
-            scheme, _, host = (place.endpoint or _endpoint_of_environment()).rpartition("://")
+            scheme, _, host = self._endpoint.rpartition("://")
             self._files = fs.S3FileSystem(
                 endpoint_override=host or None,
                 scheme=scheme or "https",
                 region=place.region or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION"),
+                tls_ca_file_path=self._ca or None,
                 connect_timeout=ARCHIVE_BUCKET_CONNECT_SECONDS,
                 request_timeout=ARCHIVE_BUCKET_REQUEST_SECONDS,
                 retry_strategy=fs.AwsStandardS3RetryStrategy(max_attempts=ARCHIVE_BUCKET_ATTEMPTS),
@@ -130,3 +154,13 @@ class BucketArchive(BlockingArchive):
 
 def _endpoint_of_environment() -> str:
     return os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL") or ""
+
+
+def _check_connection(endpoint: str, ca: str, plaintext: bool) -> None:
+    """Raises `Invalid` where events, and a session's token, would travel for others to read, or no CA would be read."""
+    parts = urlsplit(endpoint)
+    if parts.scheme == "http" and not plaintext and not is_loopback(parts.hostname or ""):
+        remedy = "use an endpoint of https://, or add plaintext=true to the URL"
+        raise Invalid(f"events would travel to {endpoint} in plain text", field="archive", remedy=remedy)
+    if ca and not Path(ca).is_file():
+        raise Invalid(f"the CA's file {ca} is not there", field="archive", remedy="check ca=… or AWS_CA_BUNDLE")

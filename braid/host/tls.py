@@ -72,7 +72,7 @@ def tls_of_environment(environment: Mapping[str, str]) -> Tls | None:
     """
     names = (CERTIFICATE_VARIABLE, KEY_VARIABLE, CA_VARIABLE)
     certificate, key, ca = (environment.get(name, "") for name in names)
-    return tls_of_files(certificate, key, ca, names=names, reload_seconds=_reload_seconds(environment))
+    return tls_of_files(certificate, key, ca, names=names, reload_seconds=reload_seconds_of(environment))
 
 
 def environment_of(tls: Tls | None) -> Mapping[str, str]:
@@ -87,7 +87,8 @@ def environment_of(tls: Tls | None) -> Mapping[str, str]:
     }
 
 
-def _reload_seconds(environment: Mapping[str, str]) -> float:
+def reload_seconds_of(environment: Mapping[str, str]) -> float:
+    """How often files are looked at, by BRAID_TLS_RELOAD_SECONDS. Raises `Invalid` for no positive number."""
     text = environment.get(RELOAD_VARIABLE, "")
     try:
         seconds = float(text) if text else TLS_RELOAD_SECONDS

@@ -198,6 +198,21 @@ class StoreUnavailable(Unavailable):
     reason = "STORE_UNAVAILABLE"
 
 
+class StoreAccessDenied(StoreUnavailable):
+    """The event store refuses this process, or this process does not trust the store; asking again changes nothing.
+
+    `metadata['problem']` says what is wrong: `connection` (certificates, either side's), `user` (none was named),
+    `password`, or `permission`.
+    """
+
+    reason = "STORE_ACCESS_DENIED"
+
+    @property
+    def problem(self) -> str:
+        """What is wrong, for programs: see above."""
+        return self.metadata.get("problem", "")
+
+
 class ClusterUnavailable(Unavailable):
     """A Kafka cluster cannot be reached or does not answer in time."""
 

@@ -13,7 +13,7 @@ from braid.kernel.errors import BraidError, Unavailable
 from braid.kernel.limits.rpc import STREAM_CLOSE_SECONDS
 from braid.kernel.ports import CallOptions
 from braid.rpc.authenticators import call_metadata
-from braid.rpc.grpc_connections import Connections
+from braid.rpc.grpc_connections import connections
 from braid.rpc.grpc_wire import END_MARK, END_MARK_KEY
 from braid.rpc.inbox import Inbox
 from braid.rpc.messages import parser, serialize
@@ -30,7 +30,7 @@ class GrpcChannel:
         self._address = address
         self._authenticated = files is not None
         self._token = files if isinstance(files, TokenFiles) else None
-        self._connections = Connections(address, files)
+        self._connections = connections(address, files)
         self._failures = HandshakeFailures(address, files, self._connections.renew)
 
     async def unary(self, method: str, request: object, response_type: type[T], options: CallOptions) -> T:

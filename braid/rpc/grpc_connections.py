@@ -1,94 +1,25 @@
-"""The connections of one client to one replica: new calls go to the newest, which shows the newest certificate.
+"""The connections of one client to one replica.
 
-A connection keeps its certificate for its life. So a changed certificate opens another one, and the old one is closed
-when the calls on it have ended. Streams stay on it until the server ends them (`TlsServing.connection_seconds`).
+Streams stay on the connection they began on until the server ends them (`TlsServing.connection_seconds`).
 """
-
-import asyncio
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import grpc
 
+from braid.host.tls_connections import TlsConnections
 from braid.host.tls_files import TlsFiles, TlsMaterial
 from braid.host.token_files import TokenFiles
-from braid.kernel.limits.rpc import CONNECTION_RENEWAL_SECONDS, TLS_CONNECTIONS_RETIRED_MAX
 from braid.rpc.grpc_wire import CLIENT_OPTIONS
 from braid.rpc.tls import channel_credentials
 
-
-class Connections:
-    """Opens connections when they are used, and closes those that nothing uses any more."""
-
-    def __init__(self, address: str, files: TlsFiles | TokenFiles | None) -> None:
-        """In plaintext, or over TLS with `files`."""
-        self._address = address
-        self._files = files
-        self._newest = self._opened()
-        self._retired: list[_Connection] = []
-        self._closing: set[asyncio.Task[None]] = set()
-        self._renew_at = 0.0
-
-    @contextmanager
-    def newest(self) -> Iterator[grpc.aio.Channel]:
-        """The connection for a call that begins now, kept open while the context lasts."""
-        if self._files is not None and self._files.current() is not self._newest.material:
-            self._rotate()
-        used = self._newest
-        used.calls += 1
-        try:
-            yield used.channel
-        finally:
-            used.calls -= 1
-            if not used.calls and used in self._retired:
-                self._retired.remove(used)
-                self._close_soon(used)
-
-    def renew(self) -> None:
-        """Opens another connection for later calls: the server trusts the certificate of this one no more.
-
-        A handshake shows the files as they are now, and says what is wrong with them if they are refused.
-        """
-        now = time.monotonic()
-        if now >= self._renew_at:
-            self._renew_at = now + CONNECTION_RENEWAL_SECONDS
-            self._rotate()
-
-    async def close(self) -> None:
-        """Closes all; what is under way on them ends."""
-        retired, self._retired = self._retired, []
-        for each in (*retired, self._newest):
-            await each.channel.close()
-        if self._closing:
-            await asyncio.wait(tuple(self._closing))
-
-    def _opened(self) -> "_Connection":
-        if self._files is None:
-            return _Connection(grpc.aio.insecure_channel(self._address, options=CLIENT_OPTIONS), None)
-        material = self._files.current()
-        credentials = channel_credentials(material)
-        return _Connection(grpc.aio.secure_channel(self._address, credentials, options=CLIENT_OPTIONS), material)
-
-    def _rotate(self) -> None:
-        old, self._newest = self._newest, self._opened()
-        if not old.calls:
-            self._close_soon(old)
-            return
-        self._retired.append(old)
-        if len(self._retired) > TLS_CONNECTIONS_RETIRED_MAX:
-            self._close_soon(self._retired.pop(0))
-
-    def _close_soon(self, connection: "_Connection") -> None:
-        closing = asyncio.get_running_loop().create_task(connection.channel.close())
-        self._closing.add(closing)
-        closing.add_done_callback(self._closing.discard)
+Connections = TlsConnections[grpc.aio.Channel]
 
 
-class _Connection:
-    """One connection, and how many calls are under way on it."""
+def connections(address: str, files: TlsFiles | TokenFiles | None) -> Connections:
+    """Connections in plaintext, or over TLS with `files`."""
 
-    def __init__(self, channel: grpc.aio.Channel, material: TlsMaterial | None) -> None:
-        self.channel = channel
-        self.material = material
-        self.calls = 0
+    def open_one(material: TlsMaterial | None) -> grpc.aio.Channel:
+        if material is None:
+            return grpc.aio.insecure_channel(address, options=CLIENT_OPTIONS)
+        return grpc.aio.secure_channel(address, channel_credentials(material), options=CLIENT_OPTIONS)
+
+    return TlsConnections(files, open_one, lambda channel: channel.close())

@@ -1,12 +1,9 @@
 """Why a connection to a replica could not be made, in words: what grpc says of a handshake, and what it does not.
 
-grpc tells what was wrong with the server's certificate. Of what the server did not like it tells that the connection
-was closed: a server on grpc sends no alert. Then a handshake with `ssl`, beside grpc, tells at which step that happens.
+A server on grpc sends no alert when it does not like a client's certificate: it closes the connection.
 """
 
 import asyncio
-import socket
-import ssl
 import time
 from collections.abc import Callable
 from typing import Final
@@ -14,20 +11,15 @@ from typing import Final
 import grpc
 
 from braid.host.tls import CA_VARIABLE, CERTIFICATE_VARIABLE, KEY_VARIABLE, Tls
+from braid.host.tls_faults import Refusal, refusal_of, server_fault
 from braid.host.tls_files import TlsFiles
 from braid.host.token_files import TokenFiles
 from braid.kernel.errors import BraidError, CertificateUntrusted, Unauthenticated, Unavailable
-from braid.kernel.limits.rpc import TLS_PROBE_SECONDS
 from braid.rpc.grpc_wire import error_of
 
 _WANTS_TLS: Final = f"the server wants mutual TLS: set {CERTIFICATE_VARIABLE}, {KEY_VARIABLE} and {CA_VARIABLE}"
 _WANTS_CERTIFICATE: Final = "the server wants a certificate there: give the address at which it takes tokens"
-# What grpc's details say of the server's certificate.
-_EXPIRED: Final = "certificate has expired"
-_NOT_YET: Final = "certificate is not yet valid"
-_UNTRUSTED: Final = "CERTIFICATE_VERIFY_FAILED"
-_WRONG_HOST: Final = "Hostname Verification Check failed"
-_PLAINTEXT: Final = "WRONG_VERSION_NUMBER"
+_PLAINTEXT: Final = f"the server speaks plaintext, and {CERTIFICATE_VARIABLE}, a token or their like ask for TLS"
 
 
 class HandshakeFailures:
@@ -59,7 +51,7 @@ class HandshakeFailures:
             return self._files.refused(found)
         if not isinstance(found, Unavailable) or "failed to connect" not in said.lower():
             return found
-        cause = "" if self._files is None else _server_fault(said, self._address, self._trusted())
+        cause = "" if self._files is None else server_fault(said, self._address, self._trusted(), _PLAINTEXT)
         if not cause and "Socket closed" in said:
             cause = self._expired() or await self._probed()
         return Unavailable(f"{self._address}: no connection ({cause})") if cause else found
@@ -82,44 +74,12 @@ class HandshakeFailures:
         return _WANTS_CERTIFICATE if said and isinstance(self._files, TokenFiles) else said
 
 
-def _server_fault(said: str, address: str, trusted: str) -> str:
-    """What grpc found wrong with the server, or ''. `trusted` says who may sign its certificate."""
-    if _PLAINTEXT in said:
-        return f"the server speaks plaintext, and {CERTIFICATE_VARIABLE}, a token or their like ask for TLS"
-    if _EXPIRED in said:
-        return "the server's certificate has expired"
-    if _NOT_YET in said:
-        return "the server's certificate is not valid yet: check this machine's clock"
-    if _UNTRUSTED in said:
-        return f"the server's certificate is not signed by {trusted}"
-    if _WRONG_HOST in said:
-        return f"the server's certificate is not for {address.rpartition(':')[0]}"
-    return ""
-
-
 def probe(address: str, tls: Tls | None) -> str:
-    """Why a server closes connections, as a handshake beside grpc tells; '' where it does not tell. Blocks a moment.
-
-    Nothing is asked of the server and nothing is believed, so whom it is need not be verified.
-    """
-    host, _, port = address.rpartition(":")
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE
-    context.set_alpn_protocols(["h2"])
+    """Why a server closes connections, as a handshake beside grpc tells; '' where it does not tell. Blocks a moment."""
     try:
-        if tls is not None:
-            context.load_cert_chain(tls.certificate, tls.key)
-        with (
-            socket.create_connection((host.strip("[]"), int(port)), TLS_PROBE_SECONDS) as raw,
-            context.wrap_socket(raw, server_hostname=host) as wrapped,
-        ):
-            # With TLS 1.3 the server judges the client's certificate when its own part of the handshake is over.
-            refused = tls is None or not wrapped.recv(1)
-    except ssl.SSLError as error:
-        refused = "ALERT" in (error.reason or "")
+        refused = refusal_of(address, tls)
     except OSError:
         return ""
-    if not refused:
+    if refused is Refusal.NONE:
         return ""
     return f"the server does not trust the authority that signed {tls.certificate}" if tls else _WANTS_TLS

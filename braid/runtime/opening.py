@@ -3,30 +3,38 @@
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+from braid.host.store_credentials import ETCD_SCHEMES, StoreCredentials, etcd_credentials
 from braid.kernel.errors import Invalid
 from braid.kernel.ports import EventStore, Host
 from braid.runtime.archive.serving import Archive
 
 
-def open_store(url: str, host: Host) -> EventStore:
-    """The event store at `sqlite:///path/of/file` or `etcd://host:port,host:port`; it connects when used.
+def open_store(url: str, host: Host, credentials: StoreCredentials | None = None) -> EventStore:
+    """The event store that a URL names; it connects when used.
+
+    Args:
+        url: `sqlite:///path/of/file`, `etcd+tls://host:port,host:port`, or `etcd://…` in plain text.
+        host: The process's host.
+        credentials: What to show an etcd; None where it asks for nothing.
 
     Raises:
-        Invalid: the URL names neither.
+        Invalid: the URL names no store, the files of TLS are missing or cannot be used, or a password would travel
+            unencrypted.
     """
     scheme, _, rest = url.partition("://")
     if scheme == "sqlite" and rest.startswith("/") and len(rest) > 1:
         from braid.stores.sqlite import SqliteStore
 
         return SqliteStore(Path(rest), host)
-    if scheme == "etcd" and rest:
+    if scheme in ETCD_SCHEMES and rest:
         from braid.stores.etcd import EtcdStore
 
-        return EtcdStore(rest.rstrip("/").split(","), host)
+        endpoints = rest.rstrip("/").split(",")
+        return EtcdStore(endpoints, host, etcd_credentials(scheme, endpoints, credentials))
     raise Invalid(
         f"{url!r} names no event store",
         field="store",
-        remedy="write sqlite:///path/of/file or etcd://host:port,host:port",
+        remedy="write sqlite:///path/of/file or etcd+tls://host:port,host:port",
     )
 
 

@@ -1,7 +1,6 @@
 """One process of a service: its loop, signals, logs, metrics endpoint, ready file, and how it ends."""
 
 import asyncio
-import ipaddress
 import json
 import os
 import signal
@@ -11,22 +10,24 @@ from collections.abc import Callable
 from pathlib import Path
 
 import uvloop
-from prometheus_client import start_http_server
 
+from braid.host.addresses import is_loopback
+from braid.host.store_credentials import ETCD_TLS_SCHEME
 from braid.host.system import system_host
 from braid.host.tls_files import TlsFiles
-from braid.kernel.errors import BraidError, Unavailable
+from braid.kernel.errors import BraidError
 from braid.kernel.limits.runtime import DRAIN_SECONDS, LOOP_LAG_INTERVAL_SECONDS, PARENT_POLL_SECONDS, SHUTDOWN_SECONDS
 from braid.kernel.limits.store import STORE_CALL_SECONDS
 from braid.kernel.ports import Host
 from braid.rpc.authenticators import CertificateOrToken
 from braid.rpc.grpc_transport import GrpcTransport
 from braid.rpc.tls import TlsServing
+from braid.runtime.metrics_server import MetricsServer
 from braid.runtime.opening import open_archive, open_store
 from braid.runtime.replica import Replica
 from braid.runtime.service import Service
 from braid.runtime.settings import Settings, split_address
-from braid.runtime.telemetry import Metrics, configure_logs, make_metrics, make_tls_metrics
+from braid.runtime.telemetry import Metrics, configure_logs, make_metrics, make_store_tls_expiry, make_tls_metrics
 from braid.runtime.tokens.opening import tokens_of
 
 
@@ -65,14 +66,16 @@ class _Process:
         host = system_host(self._died, settings.clock_offset_file)
         service = self._service(host) if callable(self._service) else self._service
         metrics = make_metrics(service.name, settings.instance)
-        metrics_url = _serve_metrics(settings.metrics, metrics)
-        store = open_store(settings.store, host)
+        files = tls_files(settings, metrics)
+        metrics_url = serve_metrics(settings, metrics, files).url
+        measure_store_certificate(settings, metrics)
+        store = open_store(settings.store, host, settings.store_credentials())
         archive = open_archive(settings.archive, settings.archive_days, host, store.mesh)
         replica = Replica(
             service,
             host,
             store,
-            make_transport(settings, metrics, host),
+            make_transport(settings, files, host),
             address=settings.listen,
             instance=settings.instance,
             advertise=settings.advertise,
@@ -127,6 +130,8 @@ class _Process:
         replica.log.info("serving", address=replica.address, metrics=metrics_url)
         if serves_plaintext_beyond_this_machine(self._settings):
             replica.log.warning("plaintext is served: callers are who they say they are", listen=self._settings.listen)
+        if serves_plain_metrics_beyond_this_machine(self._settings):
+            replica.log.warning("metrics are served in plain text: others read them", metrics=self._settings.metrics)
         if self._settings.ready_file is not None:
             ready = {
                 "address": replica.address,
@@ -151,25 +156,42 @@ def serves_plaintext_beyond_this_machine(settings: Settings) -> bool:
     """Whether callers on other machines may reach this replica without a certificate."""
     if settings.tls is not None and not settings.permissive:
         return False
-    host = split_address(settings.listen)[0].strip("[]")
-    try:
-        return not ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host != "localhost"
+    return not is_loopback(split_address(settings.listen)[0])
 
 
-def make_transport(settings: Settings, metrics: Metrics, host: Host) -> GrpcTransport:
-    """The way control RPCs come and go: in plaintext, over mutual TLS, or both, with tokens or without.
+def serves_plain_metrics_beyond_this_machine(settings: Settings) -> bool:
+    """Whether clients on other machines read this replica's metrics in plain text."""
+    return settings.served_metrics_tls == "off" and not is_loopback(split_address(settings.metrics)[0])
 
-    Raises:
-        Invalid: files cannot be used.
-    """
+
+def tls_files(settings: Settings, metrics: Metrics) -> TlsFiles | None:
+    """The replica's own files of mutual TLS, which are counted when they end or break. Raises `Invalid`."""
     if settings.tls is None:
-        return GrpcTransport(serving=TlsServing(health_listen=settings.health_listen))
+        return None
     tls_metrics = make_tls_metrics(metrics)
     files = TlsFiles(settings.tls, tls_metrics.unusable_files.inc)
     # Each scrape looks at the files, so that a broken one is counted where nobody connects.
     tls_metrics.expiry_seconds.set_function(lambda: files.current().expires_at - time.time())
+    return files
+
+
+def measure_store_certificate(settings: Settings, metrics: Metrics) -> None:
+    """Tells when the certificate ends that only the event store sees. Raises `Invalid` for unusable files."""
+    shown = settings.store_credentials().tls
+    if not settings.store.startswith(f"{ETCD_TLS_SCHEME}:") or shown is None or shown == settings.tls:
+        return
+    files = TlsFiles(shown)
+    make_store_tls_expiry(metrics).set_function(lambda: files.current().expires_at - time.time())
+
+
+def make_transport(settings: Settings, files: TlsFiles | None, host: Host) -> GrpcTransport:
+    """The way control RPCs come and go: in plaintext, over mutual TLS with these files, or both; with tokens or not.
+
+    Raises:
+        Invalid: the keys of tokens cannot be used.
+    """
+    if files is None:
+        return GrpcTransport(serving=TlsServing(health_listen=settings.health_listen))
     second_listen = settings.tls_listen or f"{split_address(settings.listen)[0]}:0"
     serving = TlsServing(
         permissive_listen=second_listen if settings.permissive else "",
@@ -181,13 +203,12 @@ def make_transport(settings: Settings, metrics: Metrics, host: Host) -> GrpcTran
     return GrpcTransport(files, serving, CertificateOrToken(tokens))
 
 
-def _serve_metrics(address: str, metrics: Metrics) -> str:
-    host, port = split_address(address)
-    try:
-        server, _ = start_http_server(port, host, metrics.registry)
-    except OSError as error:
-        raise Unavailable(f"cannot serve metrics on {address}", remedy="is the port in use?") from error
-    return f"http://{host}:{server.server_port}/metrics"
+def serve_metrics(settings: Settings, metrics: Metrics, files: TlsFiles | None) -> MetricsServer:
+    """Serves the metrics as the settings say. Raises `Unavailable` when the address is taken."""
+    host, port = split_address(settings.metrics)
+    wanted = settings.served_metrics_tls
+    shown = files if wanted != "off" else None
+    return MetricsServer(host.strip("[]"), port, metrics.registry, shown, clients_proved=wanted == "mutual")
 
 
 def _write_whole(path: Path, text: str) -> None:

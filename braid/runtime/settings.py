@@ -17,6 +17,11 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
+from braid.host.addresses import is_loopback
+from braid.host.store_credentials import CA_VARIABLE as STORE_CA_VARIABLE
+from braid.host.store_credentials import CERTIFICATE_VARIABLE as STORE_CERTIFICATE_VARIABLE
+from braid.host.store_credentials import KEY_VARIABLE as STORE_KEY_VARIABLE
+from braid.host.store_credentials import StoreCredentials
 from braid.host.tls import CA_VARIABLE, CERTIFICATE_VARIABLE, KEY_VARIABLE, Tls, tls_of_files
 from braid.host.tls_principal import own_principal
 from braid.kernel.access.grants import ServicePrincipals, check_principal
@@ -35,16 +40,27 @@ from braid.runtime.tokens.settings import ALGORITHMS_DEFAULT, TokenSettings, che
 
 CONFIG_VARIABLE = "BRAID_CONFIG"
 _WRONG_USAGE = 2
+_STORE_FILES = ("store_tls_certificate", "store_tls_key", "store_tls_ca", "store_password_file")
+_MAY_BE_EMPTY = ("tls_certificate", "tls_key", "tls_ca", "tls_mode", "metrics_tls", "token_keys_ca", *_STORE_FILES)
 
 
 class Settings(BaseSettings):
     """What a service process needs to know.
 
     Attributes:
-        store: Event store: `sqlite:///path/of/file` or `etcd://host:port,host:port`.
+        store: Event store: `sqlite:///path/of/file`, `etcd+tls://host:port,host:port`, or `etcd://…` in plain text.
+        store_tls_certificate: What this replica shows an etcd over TLS, a PEM file; by default `tls_certificate`.
+        store_tls_key: Its private key, a PEM file that nobody else may read; by default `tls_key`.
+        store_tls_ca: The authorities that sign etcd's certificates, a PEM file; by default `tls_ca`.
+        store_user: User of etcd. Without one, etcd takes the certificate's common name for it.
+        store_password_file: Its password, a line in a file that nobody else may read. It may hold two, while the
+            password changes: each is tried.
         listen: Where control RPCs are served, `host:port`; port 0 chooses one.
         advertise: How others reach it, `host:port`; by default where it listens.
         metrics: Where `/metrics` is served, `host:port`; port 0 chooses one.
+        metrics_tls: `off` serves metrics in plain text; `server` over TLS with this replica's certificate; `mutual`
+            also asks clients for one of an authority in `tls_ca`. By default `off` on a loopback address or without
+            a certificate, else `server`.
         instance: Name in the directory (`registry-0`).
         ready_file: Written once serving: JSON with `address`, `metrics` and `pid`.
         parent_pid: The process ends when this one is no longer its parent; 0 for never.
@@ -96,10 +112,16 @@ class Settings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix="BRAID_", extra="ignore", frozen=True)
 
     store: str
+    store_tls_certificate: Path | None = None
+    store_tls_key: Path | None = None
+    store_tls_ca: Path | None = None
+    store_user: str = ""
+    store_password_file: Path | None = None
     instance: str
     listen: str = "127.0.0.1:0"
     advertise: str = ""
     metrics: str = "127.0.0.1:0"
+    metrics_tls: Literal["off", "server", "mutual"] | None = None
     ready_file: Path | None = None
     parent_pid: int = Field(default=0, ge=0)
     session_ttl_seconds: float = Field(default=SESSION_TTL_SECONDS, gt=0)
@@ -157,7 +179,7 @@ class Settings(BaseSettings):
         except Invalid as error:
             raise ValueError(str(error)) from error
 
-    @field_validator("tls_certificate", "tls_key", "tls_ca", "tls_mode", "token_keys_ca", mode="before")
+    @field_validator(*_MAY_BE_EMPTY, mode="before")
     @classmethod
     def _empty_is_none(cls, value: object) -> object:
         return value or None  # a variable that is set to nothing names no file
@@ -166,19 +188,39 @@ class Settings(BaseSettings):
     def _tls_is_whole(self) -> Self:
         try:
             named = self.tls is not None
+            self.store_credentials()
         except Invalid as error:
             raise ValueError(str(error)) from error
         if self.tls_mode in ("permissive", "required") and not named:
             raise ValueError(f"BRAID_TLS_CERTIFICATE: is not set, though BRAID_TLS_MODE is {self.tls_mode}")
+        if self.metrics_tls in ("server", "mutual") and self.tls is None:
+            raise ValueError(f"BRAID_METRICS_TLS: {self.metrics_tls} needs BRAID_TLS_CERTIFICATE, _KEY and _CA")
         return self
 
     @property
     def tls(self) -> Tls | None:
         """The files of mutual TLS; None where none is named, or the mode is `off`."""
+        named = self._named_tls()
+        return None if self.tls_mode == "off" else named
+
+    def _named_tls(self) -> Tls | None:
         paths = [str(path or "") for path in (self.tls_certificate, self.tls_key, self.tls_ca)]
         names = (CERTIFICATE_VARIABLE, KEY_VARIABLE, CA_VARIABLE)
-        found = tls_of_files(*paths, names=names, reload_seconds=self.tls_reload_seconds)
-        return None if self.tls_mode == "off" else found
+        return tls_of_files(*paths, names=names, reload_seconds=self.tls_reload_seconds)
+
+    def store_credentials(self) -> StoreCredentials:
+        """What the replica shows an event store that is a server. Raises `Invalid` where only a part is named."""
+        paths = [str(path or "") for path in (self.store_tls_certificate, self.store_tls_key, self.store_tls_ca)]
+        names = (STORE_CERTIFICATE_VARIABLE, STORE_KEY_VARIABLE, STORE_CA_VARIABLE)
+        own = tls_of_files(*paths, names=names, reload_seconds=self.tls_reload_seconds)
+        return StoreCredentials(own or self._named_tls(), self.store_user, self.store_password_file)
+
+    @property
+    def served_metrics_tls(self) -> Literal["off", "server", "mutual"]:
+        """How metrics are served, where the setting leaves it open too."""
+        if self.metrics_tls is not None:
+            return self.metrics_tls
+        return "off" if self.tls is None or is_loopback(split_address(self.metrics)[0]) else "server"
 
     @property
     def permissive(self) -> bool:

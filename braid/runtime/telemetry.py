@@ -126,6 +126,15 @@ def make_tls_metrics(metrics: Metrics) -> TlsMetrics:
     )
 
 
+def make_store_tls_expiry(metrics: Metrics) -> Gauge:
+    """The instrument of a replica that shows etcd another certificate than everybody else."""
+    return Gauge(
+        "braid_store_tls_certificate_expiry_seconds",
+        "Time until the certificate ends that this replica shows the event store, where that is one of its own",
+        registry=metrics.registry,
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class DlqMetrics:
     """The dlq service's own instruments."""

@@ -15,6 +15,11 @@ from braid.api.registry.v1.registry_service_pb2 import (
     ListClustersResponse,
 )
 from braid.api.registry.v1.stream_pb2 import LaneSpec, Stream, StreamSpec
+from braid.host.store_credentials import StoreCredentials
+from braid.host.system import system_host
+from braid.host.tls import Tls
+from braid.kernel.errors import StoreAccessDenied, Unavailable
+from braid.stores.etcd import EtcdStore
 from testbed.patience import Deadline
 from tests.support.compose import Played, read_compose, start_order
 
@@ -61,6 +66,12 @@ def wait_healthy(mesh: Played, name: str) -> None:
         time.sleep(LOOK_SECONDS)
 
 
+def connected(mesh: Played) -> braid.Mesh:
+    """The SDK with the certificate that `make up` copies."""
+    certificate, key, ca = (mesh.file("tls", f"me/{name}") for name in ("certificate.pem", "key.pem", "ca.pem"))
+    return braid.connect(mesh.here(ENDPOINT), tls=braid.Tls(certificate, key, ca))
+
+
 async def take(client: braid.Mesh, count: int) -> list[bytes]:
     """Takes and acknowledges so many records, in the order of their values."""
     values: list[bytes] = []
@@ -74,12 +85,40 @@ async def take(client: braid.Mesh, count: int) -> list[bytes]:
 
 
 async def test_the_registry_knows_the_clusters_by_the_addresses_of_the_host(played: Played) -> None:
-    async with braid.connect(played.here(ENDPOINT)) as client:
+    async with connected(played) as client:
         answer = await client.service("registry").unary("ListClusters", ListClustersRequest(), ListClustersResponse)
     assert {each.name: (each.spec.bootstrap, each.spec.zone) for each in answer.clusters} == {
         "east": (played.here("127.0.0.1:19192"), "a"),
         "west": (played.here("127.0.0.1:19194"), "b"),
     }
+
+
+async def test_nobody_is_served_without_a_certificate(played: Played) -> None:
+    with pytest.raises(Unavailable, match="the server wants mutual TLS"):
+        async with braid.connect(played.here(ENDPOINT)):
+            pytest.fail("somebody without a certificate was let in")
+    store = EtcdStore([played.here("127.0.0.1:19292")], system_host())
+    with pytest.raises(StoreAccessDenied, match="the server wants TLS"):
+        await store.mesh()
+    await store.close()
+
+
+async def test_an_applications_certificate_does_not_open_the_store(played: Played) -> None:
+    own = [played.file("tls", f"me/{name}") for name in ("certificate.pem", "key.pem")]
+    tls = Tls(own[0], own[1], played.file("tls", "registry-0/store/ca.pem"))
+    store = EtcdStore([played.here("127.0.0.1:19292")], system_host(), StoreCredentials(tls))
+    with pytest.raises(StoreAccessDenied, match="the server does not trust the authority"):
+        await store.mesh()
+    await store.close()
+
+
+def test_certificates_are_made_once_and_stay(played: Played) -> None:
+    key = played.file("tls", "registry-0/key.pem")
+    before = key.read_bytes()
+    assert played.run("certs", HANG_SECONDS) == 0
+    assert key.read_bytes() == before
+    assert key.stat().st_mode & 0o077 == 0
+    assert not played.file("tls", "registry-0/ca").exists()
 
 
 def test_the_step_that_runs_once_may_run_again(played: Played) -> None:
@@ -91,7 +130,7 @@ async def test_records_flow_also_while_a_member_of_the_store_dies(played: Played
     spec = StreamSpec(lanes={"live": LaneSpec(partitions=2)}, replication_factor=1)
     request = CreateStreamRequest(name="played", spec=spec)
     before, after = ([b"%s %02d" % (when, number) for number in range(20)] for when in (b"before", b"after"))
-    async with braid.connect(played.here(ENDPOINT)) as client:
+    async with connected(played) as client:
         await client.service("registry").unary("CreateStream", request, Stream, timeout_seconds=120.0)
         async with client.producer("played") as producer:
             for value in before:

@@ -8,12 +8,15 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_private_key
 
 from braid.api.assigner.v1 import assigner_service_pb2 as api
 from braid.api.assigner.v1 import group_pb2
+from braid.host.store_credentials import StoreCredentials
 from braid.host.tls import Tls
 from braid.kernel.errors import BraidError
 from testbed.authority import SERVICE, Authority, write_files
+from testbed.etcd_process import etcd_cluster
 from tests.support.assigner_machine import Machine
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(900)]
@@ -21,6 +24,7 @@ pytestmark = [pytest.mark.real, pytest.mark.timeout(900)]
 MEMBERS = ["web-0", "web-1"]
 CALLERS = 4
 LEASES = 12
+ROTATIONS_MAX = 100
 
 
 class Rotation:
@@ -28,16 +32,22 @@ class Rotation:
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
-        self._authority = Authority.make("CA 0")
+        self._authorities = [Authority.make(f"CA {number}") for number in range(ROTATIONS_MAX + 1)]
+        self._key = generate_private_key(SECP256R1())  # etcd reads certificate and key one after the other
         self._leaf = self._issued()
-        self._number = 0
-        self.tls = self._write(self._authority.pem)
+        self.tls = self._write(self._authorities[0].pem)
+
+    @property
+    def etcd(self) -> Tls:
+        """What etcd shows: the same. Whom it trusts it reads at its start alone: every authority there will be."""
+        every = self._directory / "every-ca.crt"
+        every.write_bytes(b"".join(each.pem for each in self._authorities))
+        return Tls(self.tls.certificate, self.tls.key, every)
 
     def steps(self) -> list[bytes]:
         """One rotation: trust the next authority too, then show its certificate, then trust it alone."""
-        old, new = self._authority, Authority.make(f"CA {self._number + 1}")
-        self._number += 1
-        self._authority = new
+        old, new = self._authorities[:2]
+        del self._authorities[0]
         return [old.pem + new.pem, old.pem + new.pem, new.pem]
 
     def take(self, step: int, ca: bytes) -> None:
@@ -47,7 +57,7 @@ class Rotation:
         self._write(ca)
 
     def _issued(self) -> tuple[bytes, bytes]:
-        return self._authority.issue(uris=[SERVICE], ips=["127.0.0.1"])
+        return self._authorities[0].issue(uris=[SERVICE], ips=["127.0.0.1"], key=self._key)
 
     def _write(self, ca: bytes) -> Tls:
         return write_files(self._directory, *self._leaf, ca)
@@ -99,7 +109,18 @@ def rotation(tmp_path: Path) -> Rotation:
 
 
 @pytest.fixture
-async def machine(tmp_path: Path, rotation: Rotation) -> AsyncIterator[Machine]:
+async def store(request: pytest.FixtureRequest, tmp_path: Path, rotation: Rotation) -> AsyncIterator[str]:
+    """The URL of the store that is asked for; '' for the machine's own."""
+    if request.param == "sqlite":
+        yield ""
+        return
+    (tmp_path / "etcd").mkdir()
+    async with etcd_cluster(tmp_path / "etcd", 1, rotation.etcd, StoreCredentials(rotation.tls)) as cluster:
+        yield f"etcd+tls://{cluster.endpoints[0]}"
+
+
+@pytest.fixture
+async def machine(tmp_path: Path, rotation: Rotation, store: str) -> AsyncIterator[Machine]:
     """An assigner and its registry over mutual TLS, whose connections end every two seconds."""
     tls = rotation.tls
     environment = {
@@ -108,6 +129,7 @@ async def machine(tmp_path: Path, rotation: Rotation) -> AsyncIterator[Machine]:
         "BRAID_TLS_CA": str(tls.ca),
         "BRAID_TLS_RELOAD_SECONDS": "0.001",
         "BRAID_TLS_CONNECTION_SECONDS": "2",
+        **({"BRAID_STORE": store, "BRAID_SESSION_TTL_SECONDS": "20"} if store else {}),
     }
     made = Machine(tmp_path, environment)
     try:
@@ -123,7 +145,16 @@ async def machine(tmp_path: Path, rotation: Rotation) -> AsyncIterator[Machine]:
         await made.close()
 
 
-@pytest.mark.parametrize("rotations", [10, pytest.param(100, marks=pytest.mark.extended)])
+@pytest.mark.parametrize(
+    ("store", "rotations"),
+    [
+        ("sqlite", 10),
+        ("etcd", 5),
+        pytest.param("sqlite", ROTATIONS_MAX, marks=pytest.mark.extended),
+        pytest.param("etcd", ROTATIONS_MAX, marks=pytest.mark.extended),
+    ],
+    indirect=["store"],
+)
 async def test_rotations_under_load_fail_no_call_and_move_no_lease(
     rotations: int, machine: Machine, rotation: Rotation
 ) -> None:

@@ -44,7 +44,8 @@ class Machine:
     async def service(self, instance: str, module: str) -> None:
         """Starts a replica and waits until it serves."""
         ready = self.directory / f"{instance}.json"
-        settings = {"STORE": f"sqlite://{self.directory}/store.db", "INSTANCE": instance, "READY_FILE": str(ready)}
+        store = self.environment.get("BRAID_STORE", f"sqlite://{self.directory}/store.db")
+        settings = {"STORE": store, "INSTANCE": instance, "READY_FILE": str(ready)}
         settings["TOLD_CHANNELS"] = str(self.told)
         await self._start(instance, {f"BRAID_{name}": value for name, value in settings.items()}, "-m", module)
         await self.until(ready.exists)

@@ -31,6 +31,18 @@ FORMAT_SECONDS: Final = 300.0  # by the wall: it ends what hangs
 
 # What the broker's image reads itself, beside properties.
 _IMAGE_VARIABLES: Final = ("CLUSTER_ID", "KAFKA_HEAP_OPTS")
+# What `etcdctl endpoint health` asks for, over HTTP.
+_ETCD_HEALTH: Final = """
+import ssl, sys, urllib.request
+words = sys.argv[1:]
+endpoint, given = words[0].removeprefix("--endpoints="), dict(zip(words[1:-2:2], words[2:-2:2]))
+assert words[-2:] == ["endpoint", "health"] and set(given) <= {"--cert", "--key", "--cacert"}, words
+context = None
+if given:
+    context = ssl.create_default_context(cafile=given["--cacert"])
+    context.load_cert_chain(given["--cert"], given["--key"])
+urllib.request.urlopen(f"{endpoint}/health", timeout=2, context=context)
+"""
 _PORT: Final = re.compile(r"(?<=[:/])\d{4,5}(?!\d)")
 
 
@@ -89,6 +101,10 @@ class Played:
         wanted = sorted({port for each in services.values() for text in _texts(each) for port in _PORT.findall(text)})
         self._ports = dict(zip(wanted, map(str, free_ports(len(wanted))), strict=True))
 
+    def file(self, volume: str, path: str) -> Path:
+        """A file in a volume."""
+        return self._directory / "volumes" / volume / path
+
     def here(self, text: str) -> str:
         """A text of the file with this machine's ports, its loopback as the only interface, and its directories."""
         mapped = _PORT.sub(lambda found: self._ports.get(found[0], str(found[0])), text)
@@ -115,9 +131,13 @@ class Played:
         check = [self.here(word).replace("$$", "$") for word in self._services[name].check]
         assert check[0] == "CMD"
         if check[1] == "etcdctl":
-            url = check[2].removeprefix("--endpoints=")
-            assert check[3:] == ["endpoint", "health"]
-            check = ["CMD", "python", "-c", f"import urllib.request as u; u.urlopen('{url}/health', timeout=2)"]
+            check = [
+                "CMD",
+                "python",
+                "-c",
+                _ETCD_HEALTH,
+                *(self._within(self._services[name], word) for word in check[2:]),
+            ]
         return subprocess.run(_interpreted(check[1:]), capture_output=True, cwd=ROOT).returncode == 0
 
     def runs(self, name: str) -> bool:
@@ -183,7 +203,7 @@ def _composed(name: str, service: Mapping[str, object]) -> Composed:
         image=str(service["image"]),
         command=[str(word) for word in _list(service.get("command"))],
         environment={str(key): str(value) for key, value in environment.items()},
-        volumes={volume: path for volume, path in mounts},
+        volumes={mount[0]: mount[1] for mount in mounts},
         ports=[str(each) for each in _list(service.get("ports"))],
         profiles=[str(each) for each in _list(service.get("profiles"))],
         depends_on={str(key): str(value["condition"]) for key, value in conditions.items()},

@@ -27,7 +27,9 @@ class S3Server:
         hangs: Which of them are answered once this says otherwise, as by a process that is stopped.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, certificate: tuple[str, str] | None = None) -> None:
+        """Serves plain text, or over TLS with the files of a certificate and its key."""
+        self._certificate = certificate
         self.requests: list[str] = []
         self.refuses: Callable[[str], bool] = lambda request: False
         self.hangs: Callable[[str], bool] = lambda request: False
@@ -39,11 +41,18 @@ class S3Server:
     @property
     def endpoint(self) -> str:
         """Its address."""
-        return f"http://127.0.0.1:{self._port}"
+        return f"http{'s' if self._certificate else ''}://127.0.0.1:{self._port}"
 
     def start(self) -> "S3Server":
         """Listens; after `stop`, where it did before and with what it had."""
-        self._server = make_server("127.0.0.1", self._port, self._answer, threaded=True, request_handler=_Quiet)
+        self._server = make_server(
+            "127.0.0.1",
+            self._port,
+            self._answer,
+            threaded=True,
+            request_handler=_Quiet,
+            ssl_context=self._certificate,
+        )
         self._port = self._server.server_port
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
         self._thread.start()
@@ -57,15 +66,16 @@ class S3Server:
             self._thread.join()
             self._server = None
 
-    def make_bucket(self, name: str) -> None:
+    def make_bucket(self, name: str, ca: str = "") -> None:
         """Makes a bucket."""
-        host = self.endpoint.removeprefix("http://")
+        scheme, _, host = self.endpoint.partition("://")
         files = fs.S3FileSystem(
             access_key=USER,
             secret_key=PASSWORD,
             region=REGION,
             endpoint_override=host,
-            scheme="http",
+            scheme=scheme,
+            tls_ca_file_path=ca or None,
             allow_bucket_creation=True,
         )
         files.create_dir(name)

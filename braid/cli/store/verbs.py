@@ -1,12 +1,19 @@
 """`store backup` and `store restore`: they open the event store itself, while services are stopped for a restore."""
 
 import asyncio
+import os
 from pathlib import Path
 from typing import Annotated, Final
 
 import typer
 
 from braid.cli.core.asking import ask, require_terminal
+from braid.host.store_credentials import (
+    ETCD_SCHEMES,
+    StoreCredentials,
+    etcd_credentials,
+    store_credentials_of_environment,
+)
 from braid.host.system import SystemClock
 from braid.kernel.errors import Invalid
 from braid.stores.backups import StoreFacts
@@ -21,20 +28,25 @@ _BACKUP: Final = """Copy the event store into a new file, at one moment; service
 
 \b
   braid store backup store.backup --store sqlite:///var/lib/braid/store.db
-  braid store backup store.backup --store etcd://10.0.0.1:2379,10.0.0.2:2379
+  braid store backup store.backup --store etcd+tls://10.0.0.1:2379,10.0.0.2:2379
+
+With etcd+tls, BRAID_STORE_TLS_CERTIFICATE, _KEY and _CA name what to show etcd, or else BRAID_TLS_…; BRAID_STORE_USER
+and BRAID_STORE_PASSWORD_FILE name a user.
 """
 _RESTORE: Final = """Put a backup in the place of the event store, under a new incarnation. Services must be stopped.
 
 \b
   braid store restore store.backup --store sqlite:///var/lib/braid/store.db
-  braid store restore --in-place --store etcd://10.0.0.1:2379      etcd's own tools, or a disk snapshot, put it back
+  braid store restore --in-place --store etcd+tls://10.0.0.1:2379      etcd's own tools, or a disk snapshot, put it back
 
 A backup of another mesh is refused. Services that start again first compare every Kafka cluster with the histories:
 channels that took records since the backup are drained, what no history knows is listed by `braid describe cluster`.
 """
 _StoreOption = Annotated[
     str,
-    typer.Option("--store", envvar="BRAID_STORE", metavar="URL", help="sqlite:///path/of/file or etcd://host:port,…"),
+    typer.Option(
+        "--store", envvar="BRAID_STORE", metavar="URL", help="sqlite:///path/of/file or etcd+tls://host:port,…"
+    ),
 ]
 
 
@@ -57,7 +69,8 @@ def _backup(
     else:
         from braid.stores.etcd import backup
 
-        facts = asyncio.run(backup.back_up(rest.split(","), SystemClock(), file))
+        members, credentials = rest.split(","), _credentials(scheme, rest)
+        facts = asyncio.run(backup.back_up(members, SystemClock(), file, credentials))
     print(f"{file}: backup of mesh {facts.mesh or '(without an id)'}, {_text(facts)}")
 
 
@@ -76,8 +89,10 @@ def _restore(
     if not (yes or dry_run):
         require_terminal(yes, f"replace the histories in {store}")
         ask(f"Replace the histories in {store}?", "nothing was changed")
-    put_back = _put_back_sqlite if scheme == "sqlite" else _put_back_etcd
-    facts, kept = put_back(rest, file, dry_run)
+    if scheme == "sqlite":
+        facts, kept = _put_back_sqlite(rest, file, dry_run)
+    else:
+        facts, kept = _put_back_etcd(rest, file, dry_run, _credentials(scheme, rest)), None
     print(f"{store}: {'would be' if dry_run else 'is'} mesh {facts.mesh or '(without an id)'}, {_text(facts)}")
     if kept is not None:
         print(f"what was there before: {kept}")
@@ -92,21 +107,27 @@ def _put_back_sqlite(name: str, file: Path | None, dry_run: bool) -> tuple[Store
     return read_facts(path) if dry_run else begin_incarnation(path, clock.now_ms(), clock.elapsed()), None
 
 
-def _put_back_etcd(endpoints: str, file: Path | None, dry_run: bool) -> tuple[StoreFacts, Path | None]:
+def _put_back_etcd(
+    endpoints: str, file: Path | None, dry_run: bool, credentials: StoreCredentials | None
+) -> StoreFacts:
     from braid.stores.etcd import backup
 
     clock, members = SystemClock(), endpoints.split(",")
     if file is not None:
-        return asyncio.run(backup.restore(members, clock, file, dry_run=dry_run)), None
-    return asyncio.run(backup.begin_incarnation(members, clock, dry_run=dry_run)), None
+        return asyncio.run(backup.restore(members, clock, file, credentials, dry_run=dry_run))
+    return asyncio.run(backup.begin_incarnation(members, clock, credentials, dry_run=dry_run))
+
+
+def _credentials(scheme: str, endpoints: str) -> StoreCredentials | None:
+    return etcd_credentials(scheme, endpoints.split(","), store_credentials_of_environment(os.environ))
 
 
 def _parsed(store: str) -> tuple[str, str]:
     scheme, _, rest = store.partition("://")
-    if scheme not in ("sqlite", "etcd") or not rest:
-        remedy = "write --store sqlite:///path/of/file or etcd://host:port, or set BRAID_STORE"
+    if scheme not in ("sqlite", *ETCD_SCHEMES) or not rest:
+        remedy = "write --store sqlite:///path/of/file or etcd+tls://host:port, or set BRAID_STORE"
         raise Invalid(f"{store!r} names no event store", field="--store", remedy=remedy)
-    return scheme, rest.rstrip("/") if scheme == "etcd" else rest
+    return scheme, rest if scheme == "sqlite" else rest.rstrip("/")
 
 
 def _text(facts: StoreFacts) -> str:

@@ -14,6 +14,8 @@ DRAIN_SECONDS: Final = 5.0  # running calls at a graceful end
 LOOP_LAG_INTERVAL_SECONDS: Final = 0.25  # how often the event loop's stall is measured
 PARENT_POLL_SECONDS: Final = 0.5  # how soon a service notices that its parent is gone
 SHUTDOWN_SECONDS: Final = 3.0  # beyond draining; then the process ends by force
+METRICS_CONNECTIONS_MAX: Final = 32  # clients of one replica's metrics at once; one more is closed
+METRICS_SECONDS: Final = 10.0  # a client that stalls so long, in a handshake or after it, is closed
 PAGE_SIZE_DEFAULT: Final = 100  # items in a List answer when none is asked for
 EVENTS_PAGE_BYTES_MAX: Final = 4 << 20  # a page of events must fit an RPC message with room to spare
 

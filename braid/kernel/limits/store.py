@@ -34,3 +34,5 @@ ETCD_WATCH_PROGRESS_SECONDS: Final = 1.0  # a quiet watch asks how far it is
 ETCD_WATCH_SILENCE_SECONDS: Final = 3.0  # without any answer, it goes to the next endpoint
 ETCD_SESSION_TTL_SECONDS_MIN: Final = 2  # etcd grants no less
 ETCD_REVOKE_SECONDS: Final = 1.0  # closing a session tries so long, then leaves it to expire
+ETCD_PASSWORD_PAUSE_SECONDS: Final = 1.0  # a refused password is not sent again sooner: etcd spends 0.1 s on each
+ETCD_PASSWORDS_MAX: Final = 2  # lines of a password file: the old one and the new one, while it changes

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from braid.host import private_files
+from braid.host.store_credentials import StoreCredentials
 from braid.kernel.errors import Invalid, StoreUnavailable
 from braid.kernel.limits.store import APPEND_BYTES_MAX, APPEND_EVENTS_MAX
 from braid.kernel.ports import Clock, Endpoint
@@ -31,7 +32,9 @@ _PAGE: Final = 500
 _Row = tuple[bytes, bytes]
 
 
-async def back_up(endpoints: Sequence[str], clock: Clock, file: Path) -> StoreFacts:
+async def back_up(
+    endpoints: Sequence[str], clock: Clock, file: Path, credentials: StoreCredentials | None = None
+) -> StoreFacts:
     """Copies Braid's keys at one revision into a new file; services may go on meanwhile.
 
     Raises:
@@ -39,7 +42,7 @@ async def back_up(endpoints: Sequence[str], clock: Clock, file: Path) -> StoreFa
         StoreUnavailable: etcd does not answer, or holds no store.
     """
     _check_new(file)
-    client = EtcdClient(endpoints, clock, None)
+    client = EtcdClient(endpoints, clock, credentials)
     try:
         rows = [row for row in await _read(client) if not _is_bound(row[0])]
     finally:
@@ -51,7 +54,14 @@ async def back_up(endpoints: Sequence[str], clock: Clock, file: Path) -> StoreFa
     return facts
 
 
-async def restore(endpoints: Sequence[str], clock: Clock, file: Path, *, dry_run: bool = False) -> StoreFacts:
+async def restore(
+    endpoints: Sequence[str],
+    clock: Clock,
+    file: Path,
+    credentials: StoreCredentials | None = None,
+    *,
+    dry_run: bool = False,
+) -> StoreFacts:
     """Puts a backup in the place of the store, under a new incarnation. May be repeated, and must be after it failed.
 
     Raises:
@@ -61,7 +71,7 @@ async def restore(endpoints: Sequence[str], clock: Clock, file: Path, *, dry_run
     """
     rows = _load(file)
     backup = _facts(rows)
-    client = EtcdClient(endpoints, clock, None)
+    client = EtcdClient(endpoints, clock, credentials)
     try:
         present = await _read(client)
         check_stopped(_running(present))
@@ -75,9 +85,11 @@ async def restore(endpoints: Sequence[str], clock: Clock, file: Path, *, dry_run
     return found
 
 
-async def begin_incarnation(endpoints: Sequence[str], clock: Clock, *, dry_run: bool = False) -> StoreFacts:
+async def begin_incarnation(
+    endpoints: Sequence[str], clock: Clock, credentials: StoreCredentials | None = None, *, dry_run: bool = False
+) -> StoreFacts:
     """Begins a new incarnation of a store that etcd's own tools put back. Raises as `restore`."""
-    client = EtcdClient(endpoints, clock, None)
+    client = EtcdClient(endpoints, clock, credentials)
     try:
         present = await _read(client)
         check_stopped(_running(present))

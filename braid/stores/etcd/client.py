@@ -1,7 +1,8 @@
-"""A thin client of etcd on grpc.aio: channels, rotation over endpoints, deadlines, and the meaning of etcd's statuses.
+"""A thin client of etcd on grpc.aio: rotation over endpoints, deadlines, tokens, and what a failure leaves open.
 
 It knows etcd's methods but none of Braid's keys. Reads and other idempotent calls are tried on one endpoint after the
-other within a bound. A transaction is sent once, whatever happens.
+other within a bound. A transaction is carried out once at most: it is sent again only where it cannot have been taken,
+because no connection was made or etcd refused the user's token.
 """
 
 import asyncio
@@ -13,20 +14,16 @@ from typing import Final, Generic, TypeVar
 import grpc
 from google.protobuf.message import Message
 
-from braid.kernel.errors import BraidError, Compacted, Exhausted, NotFound, OutcomeUnknown, Refused, StoreUnavailable
-from braid.kernel.limits.store import (
-    ETCD_CONNECT_MS,
-    ETCD_KEEPALIVE_MS,
-    ETCD_KEEPALIVE_TIMEOUT_MS,
-    ETCD_MESSAGE_BYTES_MAX,
-    ETCD_READ_SECONDS,
-    ETCD_RECONNECT_MS_MAX,
-    ETCD_RECONNECT_MS_MIN,
-    STORE_CALL_SECONDS,
-)
+from braid.host.store_credentials import StoreCredentials
+from braid.host.tls_files import TlsFiles
+from braid.kernel.errors import BraidError, OutcomeUnknown, StoreAccessDenied, StoreUnavailable
+from braid.kernel.limits.store import ETCD_READ_SECONDS, ETCD_RECONNECT_MS_MIN, STORE_CALL_SECONDS
 from braid.kernel.ports import Clock
 from braid.stores.etcd import requests
+from braid.stores.etcd.denials import TokenRefused, denial, refusal, user_missing
+from braid.stores.etcd.links import EtcdLink
 from braid.stores.etcd.streaming import EtcdStream, cancelled_from_outside
+from braid.stores.etcd.users import EtcdUser
 from braid.stores.etcd_wire import etcd_pb2 as wire
 
 Q = TypeVar("Q", bound=Message)
@@ -48,56 +45,39 @@ PUT: Final = Method("/etcdserverpb.KV/Put", wire.PutRequest, wire.PutResponse)
 WATCH: Final = Method("/etcdserverpb.Watch/Watch", wire.WatchRequest, wire.WatchResponse)
 LEASE_GRANT: Final = Method("/etcdserverpb.Lease/LeaseGrant", wire.LeaseGrantRequest, wire.LeaseGrantResponse)
 LEASE_REVOKE: Final = Method("/etcdserverpb.Lease/LeaseRevoke", wire.LeaseRevokeRequest, wire.LeaseRevokeResponse)
+AUTHENTICATE: Final = Method("/etcdserverpb.Auth/Authenticate", wire.AuthenticateRequest, wire.AuthenticateResponse)
 LEASE_KEEP_ALIVE: Final = Method(
     "/etcdserverpb.Lease/LeaseKeepAlive", wire.LeaseKeepAliveRequest, wire.LeaseKeepAliveResponse
 )
 
-_OPTIONS: Final = (
-    ("grpc.enable_retries", 0),  # also switches off gRPC's own, "transparent" retries: a transaction is sent once
-    ("grpc.service_config_disable_resolution", 1),
-    ("grpc.max_send_message_length", ETCD_MESSAGE_BYTES_MAX),
-    ("grpc.max_receive_message_length", ETCD_MESSAGE_BYTES_MAX),
-    ("grpc.keepalive_time_ms", ETCD_KEEPALIVE_MS),
-    ("grpc.keepalive_timeout_ms", ETCD_KEEPALIVE_TIMEOUT_MS),
-    ("grpc.http2.max_pings_without_data", 0),
-    ("grpc.initial_reconnect_backoff_ms", ETCD_RECONNECT_MS_MIN),
-    ("grpc.max_reconnect_backoff_ms", ETCD_RECONNECT_MS_MAX),
-    ("grpc.min_reconnect_backoff_ms", ETCD_CONNECT_MS),
-    ("grpc.use_local_subchannel_pool", 1),  # connections of our own: closing one store leaves the others alone
-)
 # With this, a member that has lost its leader ends the stream instead of falling silent on it.
 _REQUIRE_LEADER: Final = (("hasleader", "true"),)
 _PAUSE_SECONDS: Final = ETCD_RECONNECT_MS_MIN / 1000
-# Statuses of calls that were not carried out and never will be. After any other, a write may have happened.
-_REFUSALS: Final[dict[grpc.StatusCode, type[BraidError]]] = {
-    grpc.StatusCode.INVALID_ARGUMENT: Exhausted,  # request too large, too many operations
-    grpc.StatusCode.NOT_FOUND: NotFound,  # a lease that has ended
-    grpc.StatusCode.OUT_OF_RANGE: Compacted,
-    grpc.StatusCode.FAILED_PRECONDITION: Refused,
-    grpc.StatusCode.PERMISSION_DENIED: Refused,
-    grpc.StatusCode.UNAUTHENTICATED: Refused,
-    grpc.StatusCode.UNIMPLEMENTED: Refused,
-}
-
-
-def refusal(code: grpc.StatusCode, details: str) -> BraidError | None:
-    """Returns the error of a call that etcd refused outright; None when its outcome is not known."""
-    if code is grpc.StatusCode.RESOURCE_EXHAUSTED and details.startswith("etcdserver:"):
-        return StoreUnavailable(details, remedy="etcd is overloaded or out of space; see its alarms and quota")
-    kind = _REFUSALS.get(code)
-    return kind(details) if kind else None
 
 
 class EtcdClient:
-    """Sends calls to one of several endpoints, and to the next one when that fails."""
+    """Sends calls to one of several endpoints, and to the next one when that fails.
 
-    def __init__(self, endpoints: Sequence[str], clock: Clock, credentials: grpc.ChannelCredentials | None) -> None:
+    Args:
+        endpoints: Of the members, `host:port` each.
+        clock: The process's.
+        credentials: What to show them; None for plain text without a user.
+
+    Raises:
+        Invalid: the files of TLS cannot be used.
+    """
+
+    def __init__(self, endpoints: Sequence[str], clock: Clock, credentials: StoreCredentials | None = None) -> None:
         if not endpoints:
             raise ValueError("etcd needs at least one endpoint, host:port")
+        shown = credentials or StoreCredentials()
         self._endpoints = tuple(endpoints)
         self._clock = clock
-        self._credentials = credentials
-        self._channels: dict[int, grpc.aio.Channel] = {}
+        self._files = TlsFiles(shown.tls) if shown.tls is not None else None
+        self._user: EtcdUser | None = None
+        if shown.password_file is not None:
+            self._user = EtcdUser(shown.user, shown.password_file, clock, self._authenticate)
+        self._links: dict[int, EtcdLink] = {}
         self._current = 0
         self._closed = False
 
@@ -110,8 +90,9 @@ class EtcdClient:
         """Makes an idempotent call, on one endpoint after the other until `seconds` are over.
 
         Raises:
+            StoreAccessDenied: no endpoint lets this process in, or etcd does not allow it the call.
             StoreUnavailable: no endpoint answered in time.
-            BraidError: etcd refused it (see `refusal`).
+            BraidError: etcd refused it (see `denials.refusal`).
         """
         deadline = self._clock.elapsed() + seconds
         while True:
@@ -129,11 +110,12 @@ class EtcdClient:
         return requests.answer(await self.call(TXN, request))
 
     async def transact(self, request: wire.TxnRequest) -> requests.Answer:
-        """Sends a transaction once.
+        """Sends a transaction, which is carried out once at most.
 
         Raises:
             OutcomeUnknown: it was not answered; it may have happened, or may still.
-            BraidError: etcd refused it, nothing was written (see `refusal`).
+            StoreAccessDenied: no endpoint lets this process in, or etcd does not allow it; nothing was written.
+            BraidError: etcd refused it, nothing was written (see `denials.refusal`).
         """
         return requests.answer(await self._attempt(TXN, request, STORE_CALL_SECONDS))
 
@@ -142,62 +124,138 @@ class EtcdClient:
         """Opens a bidirectional stream on the current endpoint; when it breaks, the next one is current.
 
         Raises:
+            StoreAccessDenied: the endpoint does not let this process in, or etcd does not allow the stream.
             StoreUnavailable: it broke, while it is used.
         """
+        token = await self._token()
         index = self._current
-        opened: grpc.aio.StreamStreamMultiCallable[Q, R] = self._channel(index).stream_stream(
-            method.path,
-            request_serializer=method.request.SerializeToString,
-            response_deserializer=method.response.FromString,
-        )
-        stream = EtcdStream(opened(metadata=_REQUIRE_LEADER))
-        try:
-            yield stream
-        except StoreUnavailable:
-            self._rotate(index)
-            raise
-        finally:
-            await stream.close()
+        link = self._link(index)
+        with link.channel() as channel:
+            opened: grpc.aio.StreamStreamMultiCallable[Q, R] = channel.stream_stream(
+                method.path,
+                request_serializer=method.request.SerializeToString,
+                response_deserializer=method.response.FromString,
+            )
+            metadata = (*_REQUIRE_LEADER, *_shown(token))
+            stream = EtcdStream(opened(metadata=metadata), lambda: link.outdated(channel))
+            try:
+                yield stream
+            except StoreUnavailable as failure:
+                raise await self._end_of_stream(index, token, failure) from failure
+            finally:
+                await stream.close()
+
+    async def heard(self, cancel_reason: str) -> bool:
+        """Takes note of why etcd cancelled a watch; True when another token, on another stream, may help."""
+        return self._token_is_over(denial(cancel_reason), await self._token())
 
     async def close(self) -> None:
         """Closes every connection; calls under way end in `StoreUnavailable`."""
         self._closed = True
-        channels, self._channels = self._channels, {}
-        for channel in channels.values():
-            await channel.close()
+        links, self._links = self._links, {}
+        for link in links.values():
+            await link.close()
 
     async def _attempt(self, method: Method[Q, R], request: Q, timeout_seconds: float) -> R:
-        index = self._current
-        call = self._channel(index).unary_unary(
-            method.path,
-            request_serializer=method.request.SerializeToString,
-            response_deserializer=method.response.FromString,
-        )
+        """Sends a call, and again if etcd refused the token: then it did not look at the request."""
+        token = await self._token()
         try:
-            return await call(request, timeout=timeout_seconds)
-        except grpc.aio.AioRpcError as error:
-            details = error.details() or ""
-            refused = refusal(error.code(), details)
-            if refused:
-                raise refused from error
-            self._rotate(index)
-            raise OutcomeUnknown(f"{self._endpoints[index]}: {error.code().name}: {details}") from error
-        except asyncio.CancelledError as error:
-            if not self._closed or cancelled_from_outside():
-                raise
-            raise OutcomeUnknown("the store was closed") from error
+            return await self._send(method, request, timeout_seconds, token)
+        except (TokenRefused, StoreAccessDenied) as error:
+            if not self._token_is_over(error, token):
+                raise user_missing() if isinstance(error, TokenRefused) else error from None
+        return await self._send(method, request, timeout_seconds, await self._token())
 
-    def _channel(self, index: int) -> grpc.aio.Channel:
+    async def _send(self, method: Method[Q, R], request: Q, timeout_seconds: float, token: str) -> R:
+        """Sends a call to the first endpoint that lets this process in. The others were sent nothing."""
+        for _ in self._endpoints[1:]:
+            try:
+                return await self._send_once(method, request, timeout_seconds, token)
+            except StoreAccessDenied as error:
+                if error.problem != "connection":
+                    raise
+        return await self._send_once(method, request, timeout_seconds, token)
+
+    async def _send_once(self, method: Method[Q, R], request: Q, timeout_seconds: float, token: str) -> R:
+        index = self._current
+        try:
+            return await self._ask(index, method, request, timeout_seconds, token)
+        except grpc.aio.AioRpcError as error:
+            refused = refusal(error.code(), error.details() or "")
+            raise refused or await self._broken(index, error) from error
+
+    async def _ask(self, index: int, method: Method[Q, R], request: Q, timeout_seconds: float, token: str) -> R:
+        link = self._link(index)
+        with link.channel() as channel:
+            call = channel.unary_unary(
+                method.path,
+                request_serializer=method.request.SerializeToString,
+                response_deserializer=method.response.FromString,
+            )
+            try:
+                answer = await call(request, timeout=timeout_seconds, metadata=_shown(token))
+            except asyncio.CancelledError as error:
+                if not self._closed or cancelled_from_outside():
+                    raise
+                raise OutcomeUnknown("the store was closed") from error
+        link.answered()
+        return answer
+
+    async def _broken(self, index: int, error: grpc.aio.AioRpcError) -> StoreAccessDenied | OutcomeUnknown:
+        """The error of a call that etcd did not refuse; the next one goes to another endpoint."""
+        self._rotate(index)
+        said, link = f"{self._endpoints[index]}: {error.code().name}: {error.details() or ''}", self._links.get(index)
+        if link is None:  # the client was closed
+            return OutcomeUnknown(said)
+        return await link.denial(error) or OutcomeUnknown(f"{said}{link.hint(error)}")
+
+    async def _end_of_stream(self, index: int, token: str, failure: StoreUnavailable) -> StoreUnavailable:
+        error = failure.__cause__
+        if not isinstance(error, grpc.aio.AioRpcError):
+            self._rotate(index)
+            return failure
+        refused = denial(error.details() or "")
+        if self._token_is_over(refused, token):
+            return failure
+        if isinstance(refused, TokenRefused):
+            return user_missing()
+        broken = refused or await self._broken(index, error)
+        return broken if isinstance(broken, StoreAccessDenied) else failure
+
+    def _token_is_over(self, refused: StoreUnavailable | None, token: str) -> bool:
+        """Whether another token may help; this one is not shown again then.
+
+        Before etcd's users are switched on there is none. Afterwards etcd takes the certificate's name for a user.
+        """
+        unknown = isinstance(refused, StoreAccessDenied) and refused.problem == "permission" and not token
+        if self._user is None or not (unknown or isinstance(refused, TokenRefused)):
+            return False
+        self._user.forget(token)
+        return True
+
+    async def _token(self) -> str:
+        return await self._user.token() if self._user is not None else ""
+
+    async def _authenticate(self, name: str, password: str) -> str:
+        """Asks for a token on one endpoint after the other."""
+        request = wire.AuthenticateRequest(name=name, password=password)
+        failure: BraidError = self._unavailable("it was not asked")
+        for _ in self._endpoints:
+            index = self._current
+            try:
+                return (await self._ask(index, AUTHENTICATE, request, STORE_CALL_SECONDS, "")).token
+            except grpc.aio.AioRpcError as error:
+                if refusal(error.code(), error.details() or ""):
+                    raise
+                failure = await self._broken(index, error)
+        raise failure if isinstance(failure, StoreAccessDenied) else self._unavailable(failure.message)
+
+    def _link(self, index: int) -> EtcdLink:
         if self._closed:
             raise self._unavailable("the store was closed")
-        if index not in self._channels:
-            target = self._endpoints[index]
-            self._channels[index] = (
-                grpc.aio.secure_channel(target, self._credentials, options=_OPTIONS)
-                if self._credentials
-                else grpc.aio.insecure_channel(target, options=_OPTIONS)
-            )
-        return self._channels[index]
+        if index not in self._links:
+            self._links[index] = EtcdLink(self._endpoints[index], self._files)
+        return self._links[index]
 
     def _rotate(self, failed: int) -> None:
         """Moves on from an endpoint, once, however many calls failed on it."""
@@ -208,6 +266,10 @@ class EtcdClient:
         return StoreUnavailable(
             f"etcd does not answer at {', '.join(self._endpoints)}: {why}", remedy="check that most members of etcd run"
         )
+
+
+def _shown(token: str) -> tuple[tuple[str, str], ...]:
+    return (("token", token),) if token else ()
 
 
 @contextmanager

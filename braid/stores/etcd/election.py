@@ -1,6 +1,6 @@
 """Leadership and the directory: keys bound to a session's lease. The leader key's creation revision is the fence."""
 
-from braid.kernel.errors import NotFound, OutcomeUnknown, StoreUnavailable
+from braid.kernel.errors import NotFound, OutcomeUnknown, StoreAccessDenied, StoreUnavailable
 from braid.kernel.limits.store import ETCD_RECONNECT_MS_MIN
 from braid.kernel.ports import Clock, Endpoint, Fence, Leader
 from braid.stores.etcd import keys, requests
@@ -19,6 +19,7 @@ async def win(client: EtcdClient, clock: Clock, endpoint: Endpoint, lease: int) 
 
     Raises:
         Fenced: the lease has ended.
+        StoreAccessDenied: etcd does not let this process in, or does not allow it.
         StoreUnavailable: the client was closed.
     """
     while True:
@@ -32,6 +33,8 @@ async def win(client: EtcdClient, clock: Clock, endpoint: Endpoint, lease: int) 
             await until_deleted(client, keys.leader(endpoint.service), answer.revision)
         except NotFound as error:
             raise session_over(f"{lease:x}") from error
+        except StoreAccessDenied:
+            raise
         except (OutcomeUnknown, StoreUnavailable):
             if client.closed:
                 raise

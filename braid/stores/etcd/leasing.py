@@ -2,7 +2,7 @@
 
 import math
 
-from braid.kernel.errors import NotFound, StoreUnavailable
+from braid.kernel.errors import NotFound, StoreAccessDenied, StoreUnavailable
 from braid.kernel.limits.store import ETCD_REVOKE_SECONDS, ETCD_SESSION_TTL_SECONDS_MIN, KEEP_ALIVES_PER_SESSION
 from braid.kernel.ports import Clock
 from braid.stores.etcd.client import LEASE_GRANT, LEASE_KEEP_ALIVE, LEASE_REVOKE, EtcdClient
@@ -44,6 +44,8 @@ class LeaseKeepAlive:
         while True:
             try:
                 return await self._renew_once(lease)
+            except StoreAccessDenied:
+                raise
             except StoreUnavailable:
                 if self._client.closed or self._clock.elapsed() >= give_up:
                     raise

@@ -3,9 +3,8 @@
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
-import grpc
-
-from braid.kernel.errors import CorruptHistory, NotFound, OutcomeUnknown, StoreUnavailable
+from braid.host.store_credentials import StoreCredentials
+from braid.kernel.errors import CorruptHistory, NotFound, OutcomeUnknown, StoreAccessDenied, StoreUnavailable
 from braid.kernel.limits.store import ETCD_HEADS_MAX, ETCD_RECONNECT_MS_MIN
 from braid.kernel.ports import Appended, Endpoint, EventBatch, Fence, HistoryId, Host, Leader, Loaded, Session, Snapshot
 from braid.stores.batches import check_append
@@ -23,12 +22,13 @@ class EtcdStore:
     Args:
         endpoints: Of the etcd members, `host:port` each.
         host: Of the process.
-        credentials: For TLS; None speaks plain text.
+        credentials: What to show them; None for plain text without a user.
+
+    Raises:
+        Invalid: the files of TLS cannot be used.
     """
 
-    def __init__(
-        self, endpoints: Sequence[str], host: Host, credentials: grpc.ChannelCredentials | None = None
-    ) -> None:
+    def __init__(self, endpoints: Sequence[str], host: Host, credentials: StoreCredentials | None = None) -> None:
         self._host = host
         self._client = EtcdClient(endpoints, host.clock, credentials)
         self._heads: OrderedDict[HistoryId, Head] = OrderedDict()
@@ -190,6 +190,8 @@ class EtcdStore:
         while True:
             try:
                 return await look()
+            except StoreAccessDenied:
+                raise
             except StoreUnavailable:
                 if self._client.closed:
                     raise

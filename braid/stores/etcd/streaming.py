@@ -1,6 +1,7 @@
 """A bidirectional stream of grpc.aio: its every end is `StoreUnavailable`, and reads can be waited for in parts."""
 
 import asyncio
+from collections.abc import Callable
 from typing import Generic, TypeVar, cast
 
 import grpc
@@ -14,10 +15,16 @@ R = TypeVar("R", bound=Message)
 
 
 class EtcdStream(Generic[Q, R]):
-    """An open stream; `EtcdClient.stream` makes and closes it."""
+    """An open stream; `EtcdClient.stream` makes and closes it.
 
-    def __init__(self, call: grpc.aio.StreamStreamCall[Q, R]) -> None:
+    Args:
+        call: The stream as grpc has it.
+        outdated: Whether certificates changed since its connection was made.
+    """
+
+    def __init__(self, call: grpc.aio.StreamStreamCall[Q, R], outdated: Callable[[], bool]) -> None:
         self._call = call
+        self.outdated = outdated
         self._reading: asyncio.Task[R] | None = None
 
     async def send(self, message: Q) -> None:

@@ -5,18 +5,20 @@ resume ─► open ─┼── fragment: held until the last piece of its revis
   ▲             ├── events: batches, revision = the last one's
   │             ├── progress: revision = the header's; `created` says nothing about what was delivered
   │             └── compacted, or a raised incarnation ─► Compacted (load again)
-  └─ broken, cancelled, silent: the next endpoint, from revision + 1, if the store is still the same one
+  ├─ broken, cancelled, silent: the next endpoint, from revision + 1, if the store is still the same one
+  └─ certificates changed: another connection, likewise
 """
 
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import aclosing
 from typing import Final
 
-from braid.kernel.errors import Compacted, StoreUnavailable
+from braid.kernel.errors import Compacted, StoreAccessDenied, StoreUnavailable
 from braid.kernel.limits.store import ETCD_RECONNECT_MS_MIN, ETCD_WATCH_PROGRESS_SECONDS, ETCD_WATCH_SILENCE_SECONDS
 from braid.kernel.ports import Clock, EventBatch
 from braid.stores.etcd import keys, requests
 from braid.stores.etcd.client import WATCH, EtcdClient
+from braid.stores.etcd.denials import denial
 from braid.stores.etcd.reading import decode
 from braid.stores.etcd_wire import etcd_pb2 as wire
 from braid.stores.etcd_wire import stored_pb2 as stored
@@ -62,12 +64,14 @@ class Cursor:
 
         Raises:
             Compacted: what was asked for is gone, or the store's incarnation was raised.
+            StoreAccessDenied: etcd does not allow the watch.
             StoreUnavailable: etcd cancelled the watch; resume on another connection.
         """
         if response.compact_revision:
             raise Compacted(f"etcd keeps nothing before revision {response.compact_revision}", remedy="load again")
         if response.canceled:
-            raise StoreUnavailable(f"etcd cancelled a watch: {response.cancel_reason}")
+            reason = response.cancel_reason
+            raise denial(reason) or StoreUnavailable(f"etcd cancelled a watch: {reason}")
         if response.watch_id == _INCARNATION_WATCH:
             check_incarnation_events(response)
             return ()
@@ -116,6 +120,7 @@ async def watch_batches(
 
     Raises:
         Compacted: load again; see `Cursor`.
+        StoreAccessDenied: etcd does not let this process in, or does not allow the watch.
         StoreUnavailable: the client was closed.
     """
     while True:
@@ -126,6 +131,8 @@ async def watch_batches(
                 async for response in responses:
                     for batch in cursor.accept(response):
                         yield batch
+        except StoreAccessDenied:
+            raise
         except StoreUnavailable:
             if client.closed:
                 raise
@@ -133,12 +140,21 @@ async def watch_batches(
 
 
 async def until_deleted(client: EtcdClient, key: bytes, revision: int) -> None:
-    """Waits until a key, seen at a revision, is deleted, or the watch for it cannot go on: look again then."""
+    """Waits until a key, seen at a revision, is deleted, or the watch for it cannot go on: look again then.
+
+    Raises:
+        StoreAccessDenied: etcd does not let this process in, or does not allow the watch.
+        StoreUnavailable: the watch broke.
+    """
     create = wire.WatchCreateRequest(
         key=key, start_revision=revision + 1, filters=[wire.WatchCreateRequest.NOPUT], watch_id=_KEY_WATCH
     )
     async with aclosing(converse(client, [wire.WatchRequest(create_request=create)])) as responses:
         async for response in responses:
+            if response.canceled:
+                denied = denial(response.cancel_reason)
+                if denied is not None:
+                    raise denied
             if response.events or response.canceled:
                 return
 
@@ -148,6 +164,8 @@ async def converse(
 ) -> AsyncGenerator[wire.WatchResponse, None]:
     """Opens one watch stream and yields its responses. When it is quiet it asks for progress, which also tests it.
 
+    It ends when certificates change, so that the next one is on a connection that shows the newest.
+
     Raises:
         StoreUnavailable: it broke, or answers nothing any more.
     """
@@ -155,10 +173,12 @@ async def converse(
         for request in opening:
             await stream.send(request)
         silent_seconds = 0.0
-        while True:
+        while not stream.outdated():
             response = await stream.receive(ETCD_WATCH_PROGRESS_SECONDS)
             if response is not None:
                 silent_seconds = 0.0
+                if response.canceled and await client.heard(response.cancel_reason):
+                    return
                 yield response
                 continue
             silent_seconds += ETCD_WATCH_PROGRESS_SECONDS

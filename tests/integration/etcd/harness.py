@@ -29,7 +29,7 @@ class EtcdHarness:
     async def open(self) -> EventStore:
         """A client with a proxy of its own."""
         proxy = await self._stack.enter_async_context(etcd_proxy(self.cluster.endpoints[0]))
-        store = EtcdStore([proxy.address], system_host())
+        store = EtcdStore([proxy.address], system_host(), self.cluster.credentials)
         self._stack.push_async_callback(store.close)
         self._proxies[store] = proxy
         return store
@@ -47,10 +47,10 @@ class EtcdHarness:
         self.cluster.put_back(self.cluster.back_up())
         self.cluster.nodes[0].start(self.cluster.nodes)
         await self.cluster.serving()
-        operator = EtcdStore(self.cluster.endpoints, system_host())
+        operator = EtcdStore(self.cluster.endpoints, system_host(), self.cluster.credentials)
         next_one = str(await operator.incarnation() + 1).encode()
         await operator.close()
-        client = EtcdClient(self.cluster.endpoints, self.clock, None)
+        client = EtcdClient(self.cluster.endpoints, self.clock, self.cluster.credentials)
         await client.transact(wire.TxnRequest(success=[requests.put(keys.INCARNATION, next_one)]))
         await client.close()
 

@@ -8,6 +8,7 @@ from typing import Final
 
 import pytest
 
+from braid.host.tls import Tls
 from devmesh import blueprint, roster
 from devmesh.blueprint import StorePlace, instance_names, kind_of, store_arguments, store_url, wanted_ports
 from devmesh.config import MeshConfig, Remembered, lay_out
@@ -31,6 +32,12 @@ PLACED: Final = {
         "BRAID_STORE",
     ),
     *("BRAID_ARCHIVE", "BRAID_INDEX"),
+}
+# A composed mesh has certificates, `braid dev` here has none.
+SHOWN: Final = {
+    *(f"BRAID_TLS_{name}" for name in ("CERTIFICATE", "KEY", "CA", "RELOAD_SECONDS")),
+    *(f"BRAID_STORE_TLS_{name}" for name in ("CERTIFICATE", "KEY", "CA")),
+    "BRAID_HEALTH_LISTEN",
 }
 BROKER_PLACED: Final = {"listeners", "log.dirs"}
 
@@ -82,15 +89,15 @@ def test_a_service_is_started_alike(instance: str, spawned: Mapping[str, Spawned
     composed = SERVICES[instance]
     assert composed.command == ["python", *command[1:]]
     assert command[0] == sys.executable
-    assert without(composed.environment, PLACED) == without(environment, PLACED)
-    assert set(composed.environment) == set(environment) - {
+    assert without(composed.environment, PLACED | SHOWN) == without(environment, PLACED)
+    assert set(composed.environment) - SHOWN == set(environment) - {
         "BRAID_CLOCK_OFFSET_FILE",
         "BRAID_READY_FILE",
         "BRAID_PARENT_PID",
     }
     assert _port(composed.environment["BRAID_LISTEN"]) == _port(environment["BRAID_LISTEN"])
     assert environment["BRAID_STORE"] == "etcd://127.0.0.1:19292"
-    assert composed.environment["BRAID_STORE"].startswith(environment["BRAID_STORE"])
+    assert composed.environment["BRAID_STORE"].startswith("etcd+tls://127.0.0.1:19292,")
 
 
 @pytest.mark.parametrize("cluster", ["east", "west"])
@@ -140,3 +147,13 @@ def test_the_question_to_brokers_is_as_long_as_it_says() -> None:
 
 def _port(address: str) -> str:
     return address.rpartition(":")[2]
+
+
+def test_a_secure_store_serves_nobody_without_a_certificate() -> None:
+    tls = Tls(Path("/c"), Path("/k"), Path("/ca"))
+    places = [StorePlace(f"etcd-{number}", 10 * number, 10 * number + 1, "/d", tls) for number in range(3)]
+    arguments = store_arguments(places[0], places)
+    assert "http://" not in " ".join(arguments)
+    assert {"--client-cert-auth", "--peer-client-cert-auth"} <= set(arguments)
+    assert arguments[arguments.index("--trusted-ca-file") + 1] == "/ca"
+    assert store_url(places) == "etcd+tls://127.0.0.1:0,127.0.0.1:10,127.0.0.1:20"

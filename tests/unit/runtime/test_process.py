@@ -1,9 +1,14 @@
 """What a service process makes of its settings."""
 
+from datetime import timedelta
+from pathlib import Path
+
 import pytest
 
-from braid.runtime.process import serves_plaintext_beyond_this_machine
+from braid.runtime.process import measure_store_certificate, serves_plaintext_beyond_this_machine
 from braid.runtime.settings import Settings
+from braid.runtime.telemetry import make_metrics
+from testbed.authority import Authority
 
 FILES = {"tls_certificate": "/a.crt", "tls_key": "/a.key", "tls_ca": "/ca.crt"}
 
@@ -24,3 +29,24 @@ FILES = {"tls_certificate": "/a.crt", "tls_key": "/a.key", "tls_ca": "/ca.crt"}
 def test_plaintext_for_other_machines_is_recognised(listen: str, fields: dict[str, str], exposed: bool) -> None:
     settings = Settings.model_validate({"store": "sqlite:///x", "instance": "registry-0", "listen": listen, **fields})
     assert serves_plaintext_beyond_this_machine(settings) is exposed
+
+
+@pytest.mark.parametrize(
+    ("store", "separate", "measured"),
+    [("etcd+tls", True, True), ("etcd+tls", False, False), ("etcd", True, False), ("sqlite", True, False)],
+)
+def test_the_end_of_a_certificate_that_only_the_store_sees_is_measured(
+    store: str, separate: bool, measured: bool, tmp_path: Path
+) -> None:
+    own = Authority.make().service(tmp_path / "own")
+    other = Authority.make("store").write(tmp_path / "store", name="registry-0", lifetime=timedelta(days=9))
+    fields = {"tls_certificate": own.certificate, "tls_key": own.key, "tls_ca": own.ca}
+    if separate:
+        fields |= {"store_tls_certificate": other.certificate, "store_tls_key": other.key, "store_tls_ca": other.ca}
+    url = {"store": f"{store}:///127.0.0.1:2379", "instance": "registry-0"}
+    metrics = make_metrics("registry", "registry-0")
+    measure_store_certificate(Settings.model_validate({**url, **fields}), metrics)
+    value = metrics.registry.get_sample_value("braid_store_tls_certificate_expiry_seconds")
+    assert (value is not None) is measured
+    if value is not None:
+        assert 8 * 86_400 < value < 9 * 86_400 + 1

@@ -4,9 +4,10 @@ import grpc
 import pytest
 
 from braid.host.system import SystemClock
-from braid.kernel.errors import BraidError, Compacted, Exhausted, NotFound, Refused, StoreUnavailable
+from braid.kernel.errors import BraidError, Compacted, Exhausted, NotFound, Refused, StoreAccessDenied, StoreUnavailable
 from braid.stores.etcd import requests
-from braid.stores.etcd.client import EtcdClient, refusal
+from braid.stores.etcd.client import EtcdClient
+from braid.stores.etcd.denials import TokenRefused, refusal
 
 
 @pytest.mark.parametrize(
@@ -15,7 +16,11 @@ from braid.stores.etcd.client import EtcdClient, refusal
         (grpc.StatusCode.INVALID_ARGUMENT, "etcdserver: request is too large", Exhausted),
         (grpc.StatusCode.NOT_FOUND, "etcdserver: requested lease not found", NotFound),
         (grpc.StatusCode.OUT_OF_RANGE, "etcdserver: mvcc: required revision has been compacted", Compacted),
-        (grpc.StatusCode.PERMISSION_DENIED, "etcdserver: permission denied", Refused),
+        (grpc.StatusCode.PERMISSION_DENIED, "etcdserver: permission denied", StoreAccessDenied),
+        (grpc.StatusCode.UNAUTHENTICATED, "etcdserver: invalid auth token", TokenRefused),
+        (grpc.StatusCode.INVALID_ARGUMENT, "etcdserver: revision of auth store is old", TokenRefused),
+        (grpc.StatusCode.INVALID_ARGUMENT, "etcdserver: user name is empty", TokenRefused),
+        (grpc.StatusCode.FAILED_PRECONDITION, "etcdserver: authentication is not enabled", Refused),
         (grpc.StatusCode.RESOURCE_EXHAUSTED, "etcdserver: mvcc: database space exceeded", StoreUnavailable),
     ],
 )

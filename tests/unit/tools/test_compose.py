@@ -15,12 +15,12 @@ from devmesh.toolchain.jars import KAFKA_VERSION
 from pipelines.event_store import arguments
 from tests.support.compose import COMPOSE, ROOT, Composed, read_compose, start_order
 from tools import compose
-from tools.compose_services import cluster_id, kafka_variable
+from tools.compose_services import FILES, cluster_id, kafka_variable
 
 SCHEMA: Final = ROOT / "tests" / "support" / "compose_spec" / "schema.json"
 OWN: Final = re.compile(r"braid-streams/(services|spark):\d+\.\d+\.\d+")
 PINNED: Final = re.compile(r"[^:]+:v?\d+\.\d+\.\d+")
-ONCE: Final = ("disks", "init", "stream")
+ONCE: Final = ("disks", "certs", "init", "stream")
 
 
 @pytest.fixture(scope="module")
@@ -57,6 +57,7 @@ def test_a_file_edited_by_hand_is_found(
     (tmp_path / "pyproject.toml").write_text((ROOT / "pyproject.toml").read_text())
     monkeypatch.setattr(compose, "ROOT", tmp_path)
     assert compose.main(["check"]) == 1
+    assert compose.main(["write"]) == 0
     (tmp_path / "compose.yaml").write_text(text.replace(said, changed, 1))
     assert compose.main(["check"]) == 1
     assert "python -m tools.compose write" in capsys.readouterr().err
@@ -142,6 +143,45 @@ def test_the_default_profile_needs_no_other() -> None:
     circle = {name: Composed(name, "", depends_on={other: ""}) for name, other in (("a", "b"), ("b", "a"))}
     with pytest.raises(AssertionError, match="can start first"):
         start_order(circle)
+
+
+def test_everybody_shows_a_certificate_and_nobody_else_has_the_keys_of_cas(document: dict[str, Any]) -> None:
+    services = document["services"]
+    assert [name for name, each in services.items() if "cas:/etc/braid/cas" in each.get("volumes", [])] == ["certs"]
+    for name in ("registry-0", "registry-1", "assigner-0", "assigner-1", "lagmon-0", "dlq-0"):
+        environment = services[name]["environment"]
+        assert environment["BRAID_TLS_KEY"] == f"/etc/braid/tls/{name}/key.pem"
+        assert environment["BRAID_STORE_TLS_CA"] == f"/etc/braid/tls/{name}/store/ca.pem"
+        assert environment["BRAID_STORE"].startswith("etcd+tls://")
+        assert "BRAID_TLS_MODE" not in environment, "required is the default where a certificate is named"
+    for name in ("etcd-0", "etcd-1", "etcd-2"):
+        command = " ".join(services[name]["command"])
+        assert "http://" not in command
+        assert "--client-cert-auth" in command
+        assert "--peer-client-cert-auth" in command
+    for name in ("init", "stream", "event-store"):
+        assert services[name]["environment"]["BRAID_TLS_CERTIFICATE"].startswith("/etc/braid/tls/")
+        assert f"tls:{FILES}:ro" in services[name]["volumes"]
+
+
+def test_the_override_takes_certificates_away_everywhere(document: dict[str, Any]) -> None:
+    override = yaml.safe_load((ROOT / "compose.insecure.yaml").read_text())
+    assert set(override["services"]) == {
+        name
+        for name, each in document["services"].items()
+        if name.startswith("etcd-") or any(key.startswith("BRAID_TLS") for key in each.get("environment", {}))
+    }
+    for name, each in override["services"].items():
+        whole = {**document["services"][name], **each}
+        environment = {**document["services"][name].get("environment", {}), **each.get("environment", {})}
+        assert "https://" not in str(whole["command"]), name
+        plain = environment.get("BRAID_TLS_MODE") == "off" or not environment.get("BRAID_TLS_CERTIFICATE")
+        assert plain, name
+        assert environment.get("BRAID_STORE", "etcd://").startswith("etcd://"), name
+
+
+def test_images_keep_grpc_quiet() -> None:
+    assert "GRPC_VERBOSITY=ERROR" in (ROOT / "deploy" / "Dockerfile").read_text()
 
 
 def test_steps_are_written_as_their_programs_take_them() -> None:
