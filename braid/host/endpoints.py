@@ -68,7 +68,7 @@ def _tls_of_known(addresses: tuple[str, ...], environment: Mapping[str, str], di
     """The files beside one of these addresses, in the context in use or the mesh nearby; None where there are none."""
     with suppress(Invalid):  # what was named needs no contexts file
         context = _from_contexts(contexts_path(environment), environment.get("BRAID_CONTEXT", ""), "BRAID_CONTEXT")
-        if context is not None and not set(addresses).isdisjoint(context.addresses):
+        if context is not None and context.tls and not set(addresses).isdisjoint(context.addresses):
             return context.tls
     with suppress(Invalid):  # nor a ready file
         nearby = _from_ready_file(directory / READY_FILE, "endpoint")
