@@ -78,6 +78,7 @@ class ServicePlace(NamedTuple):
         home: Directory for what it keeps; empty where it has none.
         ready_file: Written once it serves; empty for none.
         tls: What it shows and whom it trusts; None for plain text.
+        admins: Principals that are admins by its settings. Where there are any, rights are enforced.
     """
 
     instance: str
@@ -88,6 +89,7 @@ class ServicePlace(NamedTuple):
     home: str = ""
     ready_file: str = ""
     tls: Tls | None = None
+    admins: Sequence[str] = ()
 
 
 class BrokerPlace(NamedTuple):
@@ -203,6 +205,8 @@ def service_settings(place: ServicePlace) -> dict[str, str]:
     if place.ready_file:
         settings["BRAID_READY_FILE"] = place.ready_file
     settings |= environment_of(place.tls)
+    if place.admins:
+        settings |= {"BRAID_ACCESS": "enforced", "BRAID_ADMINS": ",".join(place.admins)}
     if keeps_files(place.instance):
         settings["BRAID_ARCHIVE"] = f"file://{place.home}/archive"
     if kind_of(place.instance) == "dlq":
