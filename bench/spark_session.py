@@ -85,7 +85,9 @@ async def filled_stream(directory: Path, records: int) -> AsyncIterator[Place]:
 async def filled_stream_on(bootstrap: str, directory: Path, records: int) -> AsyncIterator[Place]:
     """The same on a broker that runs."""
     # A mesh has a cluster, which stays idle: its heap is too small to measure with.
-    async with DevMesh(directory, clusters=("idle",), registries=1, assigners=1, lagmons=0, dlqs=0) as mesh:
+    async with DevMesh(
+        directory, clusters=("idle",), registries=1, assigners=1, lagmons=0, dlqs=0, secure=False
+    ) as mesh:
         addresses = [service.address for service in mesh.ready.services.values()]
         await enroll(addresses, {CLUSTER: Address(bootstrap, "a")})
         place = Place(",".join(addresses), bootstrap)

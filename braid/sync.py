@@ -31,6 +31,7 @@ from braid.kernel.limits.leases import LEASE_MS_DEFAULT
 T = TypeVar("T")
 
 _AT_ONCE: Final = 256  # records brought over from the loop's thread together
+_CANCEL_SECONDS: Final = 5.0  # for tasks that are cancelled when the loop ends
 _POLL_SECONDS: Final = 1.0  # how often a waiting iteration looks whether its consumer was closed
 
 
@@ -56,10 +57,22 @@ class LoopThread:
         self.loop.call_soon_threadsafe(function)
 
     def stop(self) -> None:
-        """Ends the thread."""
-        self.loop.call_soon_threadsafe(self.loop.stop)
-        self._thread.join()
-        self.loop.close()
+        """Ends the thread. Tasks that are left, such as connections that hang up, are cancelled first."""
+        try:
+            self.call(_cancel_others())
+        finally:
+            self.loop.call_soon_threadsafe(self.loop.stop)
+            self._thread.join()
+            self.loop.close()
+
+
+async def _cancel_others() -> None:
+    """Cancels all other tasks of this loop and waits for them, as `asyncio.run` does, but not for ever."""
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    if others:
+        await asyncio.wait(others, timeout=_CANCEL_SECONDS)
 
 
 Record = ThreadRecord

@@ -29,6 +29,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         "--without-event-store", action="store_true", help="skip the Spark event store (needs no Spark)"
     )
     parser.add_argument("--store", choices=STORES, default=STORES[0], help="where histories are kept (%(default)s)")
+    parser.add_argument("--insecure", action="store_true", help="services speak plain text, without rights")
     parser.add_argument("--directory", type=Path, default=_DIRECTORY, help="of everything the run leaves behind")
     options = parser.parse_args(arguments)
     if options.records < 1 or options.rate < 1:
@@ -69,6 +70,7 @@ def main() -> int:
             keep=options.keep,
             event_store=not options.without_event_store,
             store=options.store,
+            secure=not options.insecure,
         )
         return asyncio.run(interruptible(play(plan)))
     except KeyboardInterrupt:

@@ -24,6 +24,7 @@ class Plan:
         keep: Whether the mesh stays.
         event_store: Whether a Spark job keeps the stream as a table.
         store: Where the mesh keeps its histories: `sqlite` or `etcd`.
+        secure: Whether everything speaks mutual TLS to services, which enforce rights.
     """
 
     directory: Path
@@ -32,3 +33,4 @@ class Plan:
     keep: bool
     event_store: bool = True
     store: str = ""
+    secure: bool = True

@@ -45,8 +45,17 @@ async def _perform(plan: Plan, stage: Stage, scenes: Scenes) -> Ready | None:
     _refuse_a_second_mesh(stage.path("mesh"))
     stage.prepare()
     stage.display.act("two Kafka clusters, two registries, two assigners, lagmon and dlq start")
-    mesh = DevMesh(stage.path("mesh"), clusters=CLUSTERS, store=plan.store, lagmons=1, dlqs=1, outlive=plan.keep)
+    mesh = DevMesh(
+        stage.path("mesh"),
+        clusters=CLUSTERS,
+        store=plan.store,
+        lagmons=1,
+        dlqs=1,
+        secure=plan.secure,
+        outlive=plan.keep,
+    )
     ready = await mesh.up()
+    stage.environment = ready.tls_environment
     kept = False
     try:
         async with watching_memory(scenes.held):
@@ -92,7 +101,8 @@ def _refuse_a_second_mesh(directory: Path) -> None:
 def _tell_how_to_go_on(display: Display, ready: Ready) -> None:
     display.act(f"the mesh stays: endpoint {ready.endpoint}")
     braid_command = _shown(Path(sys.executable).with_name("braid"))
-    display.note(f"look around:  BRAID_ENDPOINT={ready.endpoint} {braid_command} describe stream {STREAM}")
+    variables = " ".join(f"{name}={value}" for name, value in ready.environment.items())
+    display.note(f"look around:  {variables} {braid_command} describe stream {STREAM}")
     display.note(f"end it:       {braid_command} dev down --dir {_shown(Path(ready.dir))}")
 
 

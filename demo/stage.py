@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
 
@@ -48,12 +48,16 @@ class Stage:
     Args:
         directory: Of the run; what an earlier run left there is removed by `prepare`.
         display: Shows how waits go on.
+
+    Attributes:
+        environment: Variables of processes that are started from now on.
     """
 
     def __init__(self, directory: Path, display: Display) -> None:
         self.directory = directory
         self.display = display
         self.evidence = Evidence()
+        self.environment: Mapping[str, str] = {}
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self._may_end: set[str] = set()
         self._tails: list[tuple[Tail, Callable[[list[bytes]], None]]] = []
@@ -96,7 +100,8 @@ class Stage:
     def start(self, name: str, *command: str) -> None:
         """Starts a process that cannot outlive this one; its output goes to `NAME.log`."""
         short_lived = {"SPARK_SUBMIT_OPTS": f"{short_lived_options()} {_QUIET_START}"}
-        environment = {**short_lived, **os.environ, "PYTHONUNBUFFERED": "1", "PYTHONPATH": str(_ROOT)}
+        own = {"PYTHONUNBUFFERED": "1", "PYTHONPATH": str(_ROOT)}
+        environment = {**short_lived, **os.environ, **self.environment, **own}
         self._processes[name] = spawn_guarded((sys.executable, *command), self.path(f"{name}.log"), environment)
 
     def check(self) -> None:

@@ -72,7 +72,8 @@ class Story:
         self._scenes.store = self._ready.store
         addresses = ", ".join(f"{name} on {each.bootstrap}" for name, each in self._ready.clusters.items())
         self._display.done(f"{addresses} (Kafka {KAFKA_VERSION}); histories in {self._ready.store}")
-        async with braid.connect(self._ready.endpoint, client_id="demo") as mesh:
+        self._display.note(_safety(self._ready))
+        async with braid.connect(self._ready.endpoint, client_id="demo", tls=self._ready.user_tls) as mesh:
             control = Control(mesh, STREAM, self._stage.path("spans.jsonl"))
             await self._open(control)
             self._lag = LagWatch(control, GROUP)
@@ -92,7 +93,12 @@ class Story:
     async def _open(self, control: Control) -> None:
         await control.create()
         lanes = " and ".join(f"{name} ({count} partitions)" for name, count in LANES.items())
-        carrier = active_cluster(await control.channels(), "live")
+
+        async def routed() -> str | None:
+            channels = await control.channels()
+            return active_cluster(channels, "live") if all(active_cluster(channels, each) for each in LANES) else None
+
+        carrier = await self._stage.until_told("a route of every lane", _START_SECONDS, routed, look=_REGISTRY_LOG)
         self._display.done(f"stream {STREAM} with lanes {lanes}, carried by {carrier}")
         if self._plan.event_store:
             await self._start_event_store()
@@ -375,3 +381,9 @@ class Story:
         """The cluster that acknowledged most just now."""
         carriers = self._evidence.carriers(time.monotonic_ns() - _BUSY_NS)
         return carriers.most_common(1)[0][0] if carriers else None
+
+
+def _safety(ready: Ready) -> str:
+    if ready.tls is None:
+        return "services speak plain text, and refuse nothing, as asked"
+    return "services, members, producer and Spark job speak mutual TLS to one another; rights are enforced"

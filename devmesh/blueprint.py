@@ -83,6 +83,7 @@ class ServicePlace(NamedTuple):
         tls: What it shows and whom it trusts; None for plain text.
         store_tls: What it shows etcd, where that has a CA of its own; None for the same.
         health: `host:port` at which it answers health checks, which need no certificate; empty for any port.
+        admins: Principals that are admins by its settings. Where there are any, rights are enforced.
     """
 
     instance: str
@@ -95,6 +96,7 @@ class ServicePlace(NamedTuple):
     tls: Tls | None = None
     store_tls: Tls | None = None
     health: str = ""
+    admins: Sequence[str] = ()
 
 
 class BrokerPlace(NamedTuple):
@@ -219,6 +221,8 @@ def service_settings(place: ServicePlace) -> dict[str, str]:
     settings |= {**environment_of(place.tls), **store_environment_of(StoreCredentials(place.store_tls))}
     if place.health:
         settings["BRAID_HEALTH_LISTEN"] = place.health
+    if place.admins:
+        settings |= {"BRAID_ACCESS": "enforced", "BRAID_ADMINS": ",".join(place.admins)}
     if keeps_files(place.instance):
         settings["BRAID_ARCHIVE"] = f"file://{place.home}/archive"
     if kind_of(place.instance) == "dlq":

@@ -38,7 +38,8 @@ class MeshConfig:
         kafka_settings: Of every broker, overriding ours; for this run alone.
         kafka_version: The release of Kafka; empty for ours.
         store_members: Of etcd, 1 or 3; 0 for what the directory has, or else one.
-        secure: Whether services and clients speak mutual TLS; None for what the directory has, or else plain text.
+        secure: Whether services and clients speak mutual TLS, and rights are enforced. None for yes: plain text is
+            asked for at each start.
     """
 
     directory: Path
@@ -130,7 +131,7 @@ class Remembered:
         zones: Of each cluster by name, in the order in which they came.
         ports: By the name of what listens there (`east`, `east/controller`, `registry-0`, `etcd`, `etcd/peer`).
         brokers: How many each cluster has, by name; one where nothing is said.
-        secure: Whether it spoke mutual TLS.
+        secure: Whether it spoke mutual TLS when it last ran.
     """
 
     store: str = ""
@@ -151,7 +152,8 @@ class MeshLayout:
         fresh: Whether the directory was empty before.
         brokers: How many each cluster has, by name; one where nothing is said.
         members: Names of etcd's members; none where the store is another.
-        secure: Whether services and clients speak mutual TLS.
+        secure: Whether services and clients speak mutual TLS, and rights are enforced.
+        was_plain: The directory holds a mesh that spoke plain text when it last ran.
     """
 
     store: str
@@ -161,6 +163,7 @@ class MeshLayout:
     brokers: Mapping[str, int] = field(default_factory=dict)
     members: tuple[str, ...] = ()
     secure: bool = False
+    was_plain: bool = False
 
     def broker_names(self, cluster: str) -> tuple[str, ...]:
         """Names of the processes of a cluster."""
@@ -190,8 +193,9 @@ def lay_out(config: MeshConfig, remembered: Remembered) -> MeshLayout:
         )
     brokers = {name: _brokers(config.directory, name, count, remembered) for name, count in asked.items()}
     zones, members = _zones(names, remembered.zones), _members(config, store, remembered)
-    secure = remembered.secure if config.secure is None else config.secure
-    return MeshLayout(store, zones, config.instances(), not remembered.store, brokers, members, secure)
+    fresh, secure = not remembered.store, config.secure is not False
+    was_plain = not fresh and not remembered.secure
+    return MeshLayout(store, zones, config.instances(), fresh, brokers, members, secure, was_plain)
 
 
 def store_names(members: int) -> tuple[str, ...]:

@@ -51,6 +51,12 @@ class MeshCredentials:
         """What commands and applications of this mesh's user show."""
         return self._tls(self._user)
 
+    @property
+    def admins(self) -> tuple[str, ...]:
+        """Principals that may do everything: the user, and the mesh's own calls. Others need grants."""
+        domain = Authority(self._directory).trust_domain
+        return tuple(each.spiffe_id(domain) for each in (self._user, _SUPERVISOR))
+
     def service(self, instance: str) -> Tls:
         """What a replica shows."""
         return self._tls(Identity(IdentityKind.SERVICE, instance))

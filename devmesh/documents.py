@@ -3,7 +3,10 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
+
+from braid.host.tls import Tls
 
 
 @dataclass(frozen=True)
@@ -62,6 +65,21 @@ class Ready:
     services: Mapping[str, ServiceAddress] = field(default_factory=dict)
     clusters: Mapping[str, ClusterAddress] = field(default_factory=dict)
     tls: Mapping[str, str] | None = None
+
+    @property
+    def user_tls(self) -> Tls | None:
+        """The files of `tls` as `braid.connect` takes them."""
+        return Tls(Path(self.tls["certificate"]), Path(self.tls["key"]), Path(self.tls["ca"])) if self.tls else None
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """Variables by which a process anywhere on this machine finds the mesh."""
+        return {"BRAID_ENDPOINT": self.endpoint, **self.tls_environment}
+
+    @property
+    def tls_environment(self) -> Mapping[str, str]:
+        """Variables that name the files of `tls`; none where there are none."""
+        return {f"BRAID_TLS_{role.upper()}": path for role, path in (self.tls or {}).items()}
 
     def to_json(self) -> str:
         """The ready file's text."""

@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from braid._mesh import mesh_command
+from braid.host.tls import Tls
 from braid.kernel.errors import BraidError, NotFound, Unavailable
 from braid.kernel.limits.runtime import CLOCK_OFFSET_SECONDS
 from devmesh.config import DERIVED_REPLICAS, MeshConfig
@@ -49,7 +50,7 @@ class DevMesh:
         kafka_settings: Of every broker, overriding ours; for this run alone.
         kafka_version: The release of Kafka; empty for ours.
         store_members: Of etcd, 1 or 3.
-        secure: Whether services and clients speak mutual TLS.
+        secure: Whether services and clients speak mutual TLS, and rights are enforced; None for yes.
         outlive: Whether a mesh started from here goes on when this process ends.
     """
 
@@ -106,6 +107,11 @@ class DevMesh:
         if self._ready is None:
             raise Unavailable(f"the mesh in {self._files.directory} was not started from here")
         return self._ready
+
+    @property
+    def tls(self) -> Tls | None:
+        """The certificate of the mesh's user; None where services speak plain text. Raises `Unavailable` as `ready`."""
+        return self.ready.user_tls
 
     @property
     def supervisor_pid(self) -> int:

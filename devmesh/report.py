@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import psutil
@@ -63,17 +63,41 @@ def port_warning(asked: int, remembered: int | None, got: int) -> str:
     return "" if got == ENDPOINT_PORT else f"{endpoint}, as in its last run, not 127.0.0.1:{ENDPOINT_PORT}"
 
 
-def ready_page(ready: Ready, files: MeshFiles, warning: str = "", *, foreground: bool = True) -> str:
+def warnings_of(
+    layout: MeshLayout, asked: int, remembered: Mapping[str, int], ports: Mapping[str, int]
+) -> Sequence[str]:
+    """What people must know of a mesh that starts, a line each; none of one that is as they expect.
+
+    Args:
+        layout: What runs.
+        asked: With --port; 0 for none.
+        remembered: Ports of the last run in this directory.
+        ports: Those it has.
+    """
+    endpoint = layout.instances[0]
+    port = port_warning(asked, remembered.get(endpoint), ports[endpoint])
+    return [each for each in (port, _safety_warning(layout)) if each]
+
+
+def _safety_warning(layout: MeshLayout) -> str:
+    if not layout.secure:
+        return "plain text, as asked: every user and program of this machine may call everything, in any name"
+    if layout.was_plain:
+        return "this mesh spoke plain text before and is secure now: clients need a certificate, unless --insecure"
+    return ""
+
+
+def ready_page(ready: Ready, files: MeshFiles, warnings: Sequence[str] = (), *, foreground: bool = True) -> str:
     """What people read when a mesh is ready.
 
     Args:
         ready: What it offers.
         files: Where it lies.
-        warning: Of `port_warning`.
+        warnings: Of `warnings_of`.
         foreground: Whether Ctrl-C ends it.
     """
     where = f" --dir {files.directory}"
-    export = f"export {' '.join(_variables(ready))}"
+    export = " ".join(["export", *(f"{name}={value}" for name, value in ready.environment.items())])
     if files.directory.name == FOUND_DIRECTORY:
         export = f"in {files.directory.parent}, commands and braid.connect() find it; elsewhere: {export}"
     clusters = (
@@ -86,7 +110,7 @@ def ready_page(ready: Ready, files: MeshFiles, warning: str = "", *, foreground:
     services = (f"  {name:12}{each.address:18}{each.metrics}" for name, each in ready.services.items())
     return "\n".join(
         [
-            *(("", f"  WARNING     {warning}") if warning else ()),
+            *(("", *(f"  WARNING     {warning}" for warning in warnings)) if warnings else ()),
             "",
             f"  endpoint    {ready.endpoint}",
             *clusters,
@@ -105,12 +129,6 @@ def ready_page(ready: Ready, files: MeshFiles, warning: str = "", *, foreground:
             "",
         ]
     )
-
-
-def _variables(ready: Ready) -> list[str]:
-    """What names the mesh elsewhere on this machine, as `export` takes it."""
-    tls = [f"BRAID_TLS_{role.upper()}={path}" for role, path in (ready.tls or {}).items()]
-    return [f"BRAID_ENDPOINT={ready.endpoint}", *tls]
 
 
 def status_document(held: Mapping[str, Supervised], layout: MeshLayout, files: MeshFiles, ready: bool) -> MeshStatus:

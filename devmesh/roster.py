@@ -156,11 +156,18 @@ def build(
         )
         for broker in brokers:
             held[broker.name] = Supervised(ProcessKind.CLUSTER, broker, broker.bootstrap, broker.zone, name)
+    admins = credentials.admins if credentials else ()
     for instance in layout.instances:
         address = _local(ports[instance])
         set_off(files.service(instance), 0)
-        tls = credentials.service(instance) if credentials is not None else None
-        service = ServiceProcess(instance, files.service(instance), address, store, tls=tls)
+        service = ServiceProcess(
+            instance,
+            files.service(instance),
+            address,
+            store,
+            tls=credentials.service(instance) if credentials else None,
+            admins=admins,
+        )
         held[instance] = Supervised(ProcessKind.SERVICE, service, address)
     return held
 

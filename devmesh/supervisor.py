@@ -33,7 +33,7 @@ from devmesh.limits import (
 from devmesh.processes.kafka_cluster import end_stragglers, wait_in_sync
 from devmesh.processes.ports import PortClaims
 from devmesh.registration import Address, Registration
-from devmesh.report import port_warning, ready_document, ready_page, status_document
+from devmesh.report import ready_document, ready_page, status_document, warnings_of
 from devmesh.roster import Say, Supervised
 from devmesh.supervision import Action, DesiredState, ProcessKind, Verb, plan, start_stages, stop_stages
 
@@ -52,7 +52,7 @@ class Supervisor:
     def __init__(self, config: MeshConfig, say: Say, *, foreground: bool = True) -> None:
         self._config = config
         self._foreground = foreground
-        self._port_warning = ""
+        self._warnings: Sequence[str] = ()
         self._files = MeshFiles(config.directory)
         self._say = say
         self._begun = time.monotonic()
@@ -111,10 +111,9 @@ class Supervisor:
         self._say(f"braid dev: a mesh in {self._files.directory} (store {layout.store})")
         tools = roster.find_tools(layout.store, self._say, self._config.kafka_version)
         ports = roster.claim_ports(layout, self._config, remembered.ports, claims)
-        first = layout.instances[0]
-        self._port_warning = port_warning(self._config.port, remembered.ports.get(first), ports[first])
-        if self._port_warning:
-            self._say(f"WARNING: {self._port_warning}")
+        self._warnings = warnings_of(layout, self._config.port, remembered.ports, ports)
+        for warning in self._warnings:
+            self._say(f"WARNING: {warning}")
         known = {**remembered.ports, **ports}
         self._credentials = credentials.prepared(layout.secure, self._files.tls, layout.instances)
         self._files.remember(Remembered(layout.store, layout.zones, known, layout.brokers, layout.secure))
@@ -156,7 +155,7 @@ class Supervisor:
         self.look()
         self._write_ready()
         self._ready.set()
-        page = ready_page(self._document(), self._files, self._port_warning, foreground=self._foreground)
+        page = ready_page(self._document(), self._files, self._warnings, foreground=self._foreground)
         self._say(page)
 
     async def _come_up(self, held: Supervised) -> None:

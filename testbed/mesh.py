@@ -33,11 +33,12 @@ def running_mesh(
     dlqs: int = 0,
     kafka_settings: Mapping[str, str] | None = None,
     kafka_version: str = "",
-    secure: bool | None = None,
+    secure: bool = False,
 ) -> Iterator[DevMesh]:
     """A mesh in which everything answers. For fixtures of any scope: it belongs to no event loop.
 
-    A cluster may be `east:3`, of three brokers; `kafka_settings` and `kafka_version` are for all brokers.
+    A cluster may be `east:3`, of three brokers; `kafka_settings` and `kafka_version` are for all brokers. It speaks
+    plain text unless it is to be `secure`: many tests address one by its endpoint alone.
     """
     mesh = DevMesh(
         directory,

@@ -123,7 +123,7 @@ async def two_clusters() -> AsyncIterator[tuple[DevMesh, braid.Mesh, Path]]:
     with tempfile.TemporaryDirectory(prefix="braid-bench-") as name:
         directory = Path(name)
         async with (
-            DevMesh(directory / "mesh", clusters=("east", "west")) as local,
+            DevMesh(directory / "mesh", clusters=("east", "west"), secure=False) as local,
             braid.connect(local.ready.endpoint, client_id="bench") as mesh,
         ):
             yield local, mesh, directory

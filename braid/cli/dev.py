@@ -28,7 +28,7 @@ _HELP: Final = """Run a whole mesh on this machine: Kafka clusters, store, servi
   braid dev kill east                            SIGKILL; `start east` brings it back
   braid dev kill east/2                          one broker alone; so do the other verbs
   braid dev --store etcd --store-members 3       histories in an etcd of three: etcd-0, etcd-1, etcd-2
-  braid dev --secure                             mutual TLS between everything that speaks to services
+  braid dev --insecure                           plain text, for scripts that have no certificate
   braid dev roll east                            restart one broker after the other
   braid dev pause registry-0                     SIGSTOP; `resume registry-0` ends it
   braid dev clock registry-1 +1h                 its wall clock is an hour ahead; `0` puts it right
@@ -36,13 +36,15 @@ _HELP: Final = """Run a whole mesh on this machine: Kafka clusters, store, servi
   braid dev down                                 end everything
 
 The endpoint is 127.0.0.1:7401, or, where that port is taken, one that is free and is told at the start.
+Services and clients speak mutual TLS by a CA below --dir. Rights are enforced, and whoever starts the mesh is admin.
+Commands, braid.connect() and Spark find the certificate where they find the endpoint.
 All state is under --dir; started again there, the mesh finds its data. Several run side by side in several directories.
 A service that crashes is started again; what you kill or stop stays down until `start`, and so does a Kafka broker
 that ends by itself. A cluster of three brokers or more keeps three copies of every partition, two of which acknowledge.
 """
 _SECURE: Final = (
-    "Mutual TLS by a CA of this mesh's own, below --dir. Commands, braid.connect() and Spark find their certificate "
-    "where they find the endpoint. Plain text stays the default in this release."
+    "Mutual TLS, and rights enforced. With --insecure, for this start alone, plain text: whoever reaches a port may "
+    "call everything, and `braid doctor` warns of it."
 )
 _VERBS: Final = {
     "kill": "End a cluster, broker or service at once (SIGKILL).",
@@ -70,6 +72,17 @@ _Clusters = Annotated[
 _Brokers = Annotated[
     int, typer.Option(metavar="N", show_default="1", help="Brokers of each cluster without a number in --clusters.")
 ]
+_Store = Annotated[str, typer.Option(metavar="sqlite|etcd", show_default="sqlite", help="Where histories are kept.")]
+_StoreMembers = Annotated[
+    int,
+    typer.Option(metavar="1|3", show_default="1", help="Number of etcd members; three are etcd-0, etcd-1 and etcd-2."),
+]
+_Secure = Annotated[bool | None, typer.Option("--secure/--insecure", show_default="--secure", help=_SECURE)]
+_Port = Annotated[int, typer.Option(metavar="PORT", show_default="7401, or a free one", help="Of the endpoint.")]
+_ReadyFile = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="A file to write once everything answers; removed at the end.")
+]
+_Detach = Annotated[bool, typer.Option("--detach", help="Return once the mesh is ready; `braid dev down` ends it.")]
 _Dir = Annotated[
     Path | None,
     typer.Option(
@@ -101,31 +114,17 @@ def _dev(
     context: typer.Context,
     clusters: _Clusters = "",
     brokers: _Brokers = 0,
-    store: Annotated[
-        str, typer.Option(metavar="sqlite|etcd", show_default="sqlite", help="Where histories are kept.")
-    ] = "",
-    store_members: Annotated[
-        int,
-        typer.Option(
-            metavar="1|3", show_default="1", help="Number of etcd members; three are etcd-0, etcd-1 and etcd-2."
-        ),
-    ] = 0,
+    store: _Store = "",
+    store_members: _StoreMembers = 0,
     registries: Annotated[int, typer.Option(metavar="N", help="Replicas of the registry.")] = 2,
     assigners: Annotated[int, typer.Option(metavar="N", help="Replicas of the assigner.")] = 2,
     lagmons: Annotated[int | None, typer.Option(metavar="N", help="Replicas of lagmon; 0 for none.")] = None,
     dlqs: Annotated[int | None, typer.Option(metavar="N", help="Replicas of dlq; 0 for none.")] = None,
-    secure: Annotated[
-        bool | None,
-        typer.Option("--secure/--insecure", show_default="as it was, at first --insecure", help=_SECURE),
-    ] = None,
+    secure: _Secure = None,
     directory: _Dir = None,
-    port: Annotated[int, typer.Option(metavar="PORT", show_default="7401, or a free one", help="Of the endpoint.")] = 0,
-    ready_file: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="A file to write once everything answers; removed at the end.")
-    ] = None,
-    detach: Annotated[
-        bool, typer.Option("--detach", help="Return once the mesh is ready; `braid dev down` ends it.")
-    ] = False,
+    port: _Port = 0,
+    ready_file: _ReadyFile = None,
+    detach: _Detach = False,
 ) -> None:
     context.obj = directory
     if context.invoked_subcommand is not None:

@@ -94,7 +94,7 @@ def _known(addresses: tuple[str, ...], environment: Mapping[str, str], directory
     """What stands beside one of these addresses, in the context in use or the mesh nearby; None where nothing does."""
     with suppress(Invalid):  # what was named needs no contexts file
         context = _from_contexts(contexts_path(environment), environment.get("BRAID_CONTEXT", ""), "BRAID_CONTEXT")
-        if context is not None and not set(addresses).isdisjoint(context.addresses):
+        if context is not None and (context.tls or context.token) and not set(addresses).isdisjoint(context.addresses):
             return context
     with suppress(Invalid):  # nor a ready file
         nearby = _from_ready_file(directory / READY_FILE, "endpoint")

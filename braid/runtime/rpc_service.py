@@ -10,7 +10,13 @@ from braid.api.mesh.v1.archive_pb2 import (
     ReadArchiveRequest,
     VerifyArchiveRequest,
 )
-from braid.api.mesh.v1.endpoint_pb2 import Endpoint, ListEndpointsRequest, ListEndpointsResponse
+from braid.api.mesh.v1.endpoint_pb2 import (
+    ACCESS_MODE_ENFORCED,
+    ACCESS_MODE_OPEN,
+    Endpoint,
+    ListEndpointsRequest,
+    ListEndpointsResponse,
+)
 from braid.api.mesh.v1.event_pb2 import (
     EventRecord,
     ListEventsRequest,
@@ -115,6 +121,7 @@ class _Events:
             time_ms=self._replica.host.clock.now_ms(),
             store_trouble=self._replica.store_trouble,
             stale=self._replica.directory_stale,
+            access=ACCESS_MODE_ENFORCED if self._replica.access.enforced else ACCESS_MODE_OPEN,
         )
 
     async def _led(self, request: ListEndpointsRequest, found: Sequence[KnownEndpoint]) -> Sequence[KnownEndpoint]:

@@ -22,7 +22,7 @@ from devmesh.limits import DEV_POLL_SECONDS, DEV_STOP_SECONDS
 from devmesh.processes import wall_clock
 from devmesh.processes.guard import spawn_guarded
 
-_TLS_SETTINGS: Final = "BRAID_TLS_"
+_OF_OTHERS: Final = ("BRAID_TLS_", "BRAID_ACCESS", "BRAID_ADMINS")
 
 
 class Process:
@@ -124,6 +124,7 @@ class ServiceProcess(Process):
         store: URL of the event store.
         command: What runs instead of the module.
         tls: What it shows and whom it trusts; None for plain text.
+        admins: As in `ServicePlace`.
     """
 
     def __init__(
@@ -135,13 +136,14 @@ class ServiceProcess(Process):
         *,
         command: Sequence[str] | None = None,
         tls: Tls | None = None,
+        admins: Sequence[str] = (),
     ) -> None:
         super().__init__(instance, directory / "service.log")
         self._command = list(command or service_command(instance))
         self._ready_file = directory / "ready.json"
         self._metrics: tuple[int | None, str] = (None, "")
         home, ready_file = str(directory), str(self._ready_file)
-        place = ServicePlace(instance, store, address, address, "127.0.0.1:0", home, ready_file, tls)
+        place = ServicePlace(instance, store, address, address, "127.0.0.1:0", home, ready_file, tls, admins)
         self._settings = {**service_settings(place), wall_clock.SETTING: str(wall_clock.offset_file(directory))}
 
     @property
@@ -167,8 +169,8 @@ class ServiceProcess(Process):
 
 
 def _inherited() -> dict[str, str]:
-    """This process's environment without its TLS settings: they are of a client, perhaps of another mesh."""
-    return {name: value for name, value in os.environ.items() if not name.startswith(_TLS_SETTINGS)}
+    """This process's environment without its settings of TLS and access: they are of another process or mesh."""
+    return {name: value for name, value in os.environ.items() if not name.startswith(_OF_OTHERS)}
 
 
 class EtcdProcess(Process):

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from braid.host.tls import Tls, environment_of
 from devmesh.processes.guard import spawn_guarded
 from testbed.ground.entering import TOLD
 from testbed.patience import Deadline
@@ -36,10 +37,12 @@ class Fleet:
         directory: Of their logs.
         endpoint: Of the mesh.
         room: The package of their modules, `member` and `producer`.
+        tls: What they show to the mesh; None for plain text.
     """
 
-    def __init__(self, directory: Path, endpoint: str, room: str) -> None:
+    def __init__(self, directory: Path, endpoint: str, room: str, tls: Tls | None = None) -> None:
         self.directory = directory
+        self._tls = tls
         self._endpoint = endpoint
         self._room = room
         self._applications: dict[str, Application] = {}
@@ -57,7 +60,8 @@ class Fleet:
         log = self.directory / f"{name}.{application.lives}.jsonl"
         module = f"{self._room}.{name.partition('-')[0]}"
         command = [*inside, sys.executable, "-m", module, name, self._endpoint, str(log)]
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (*packages, ROOT)))}
+        path = os.pathsep.join(map(str, (*packages, ROOT)))
+        environment = {**os.environ, **environment_of(self._tls), "PYTHONPATH": path}
         application.process = spawn_guarded(command, self.directory / f"{name}.out", environment)
 
     def pid(self, name: str) -> int:

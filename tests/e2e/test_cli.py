@@ -13,6 +13,7 @@ from typing import Any, Final, TypeAlias
 import pytest
 
 import braid as braid_sdk
+from devmesh.documents import ready_from_json
 from devmesh.mesh import DevMesh
 from testbed import patience
 from testbed.mesh import running_mesh
@@ -29,7 +30,7 @@ pytestmark = [pytest.mark.real, pytest.mark.untimed, pytest.mark.timeout(1_200)]
 def where(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A directory in which a mesh runs, and a stream `logs`; commands run there find it by themselves."""
     directory = tmp_path_factory.mktemp("cli")
-    with running_mesh(directory / ".braid", lagmons=1, dlqs=1):
+    with running_mesh(directory / ".braid", lagmons=1, dlqs=1, secure=True):
         made = braid(directory, "create stream logs --lane live=4 --lane bulk=4")
         assert (made.returncode, made.stderr) == (0, "")
         yield directory
@@ -132,8 +133,8 @@ async def added(where: Path, words: Mapping[bytes, int], handled: int) -> list[i
         line = "get lag adder --stream numbers -o json"
         return until(where, line, lambda rows: [each["lag_records"] for each in rows] == [0])
 
-    endpoint = json.loads((where / ".braid" / "ready.json").read_text())["endpoint"]
-    async with braid_sdk.connect(endpoint, client_id="adder") as mesh:
+    ready = ready_from_json((where / ".braid" / "ready.json").read_text())
+    async with braid_sdk.connect(ready.endpoint, client_id="adder", tls=ready.user_tls) as mesh:
         retry = braid_sdk.Retry(max_attempts=1)
         async with mesh.consumer(["numbers"], group="adder", lanes={"live": 1}, retry=retry) as consumer:
             running = asyncio.ensure_future(consumer.run(handle))

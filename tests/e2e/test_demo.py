@@ -1,19 +1,43 @@
-"""The demo itself, at a small scale: it ends with a verdict, tells the truth when it fails, leaves nothing running."""
+"""The demo itself, at a small scale: it ends with a verdict, tells the truth when it fails, leaves nothing running.
 
+Its control ports are listened to meanwhile: nothing can be read there, and everything when it runs with --insecure.
+"""
+
+import asyncio
 import json
 import os
+import secrets
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import psutil
 import pytest
 
-from testbed.patience import wait
+import braid
+from braid.api.dlq.v1.dead_letter_pb2 import DeadLetterContent
+from braid.api.dlq.v1.dlq_service_pb2 import GetDeadLetterRequest, ListDeadLettersRequest, ListDeadLettersResponse
+from braid.api.registry.v1.registry_service_pb2 import (
+    GetStreamRequest,
+    ListClustersRequest,
+    ListClustersResponse,
+    MoveStreamRequest,
+    MoveStreamResponse,
+)
+from braid.api.registry.v1.stream_pb2 import Stream
+from braid.kernel.errors import Refused
+from demo.control import active_cluster
+from demo.shipper import STREAM
+from demo.story import GROUP
+from devmesh.blueprint import SERVICES, kind_of
+from devmesh.documents import ready_from_json
+from devmesh.files import MeshFiles
+from testbed.patience import until, wait
+from tests.support.control_ports import ControlPorts, watched
 
 pytestmark = [pytest.mark.real, pytest.mark.untimed, pytest.mark.timeout(1_200)]
 
@@ -23,6 +47,82 @@ RECORDS_OF_A_PART: Final = 10_000  # where the story does not come to its end
 RATE_PER_S: Final = 1_200  # two cores bear it beside everything else, so that acts do not wait for the load
 GONE_SECONDS: Final = 60.0
 WITHOUT: Final = "--without-event-store"
+DEAD_LETTERED: Final = "the handler is fixed"  # the demo says so once there is a dead letter
+
+
+class Story(NamedTuple):
+    """A demo that was played to its end.
+
+    Attributes:
+        directory: Of the run.
+        status: With which it ended.
+        said: What it printed.
+        words: What was told over control ports and nobody else may read, by what it is.
+        ports: What can be read there.
+    """
+
+    directory: Path
+    status: int
+    said: str
+    words: Mapping[str, bytes]
+    ports: ControlPorts
+
+
+@contextmanager
+def listening(directory: Path) -> Iterator[ControlPorts]:
+    """Watches the control ports of a demo's mesh, from the first packet on."""
+    files = MeshFiles(directory / "mesh")
+    wait(lambda: bool(files.recall().ports), "ports of the mesh", GONE_SECONDS, poll=0.01)
+    ports = [port for name, port in files.recall().ports.items() if kind_of(name) in SERVICES]
+    with watched(ports) as found:
+        yield found
+
+
+async def operate(directory: Path) -> dict[str, bytes]:
+    """Asks the mesh as its operator would: for a dead letter in full, and for a move that is only planned.
+
+    Returns what was said in both, by what it is.
+    """
+    ready = ready_from_json(MeshFiles(directory / "mesh").ready.read_text())
+    reason = secrets.token_hex(16)
+    async with braid.connect(ready.endpoint, client_id="operator", tls=ready.user_tls) as mesh:
+        registry, dlq = mesh.service("registry"), mesh.service("dlq")
+        found: list[str] = []
+
+        async def listed() -> bool:
+            asked = ListDeadLettersRequest(stream=STREAM)
+            letters = (await dlq.unary("ListDeadLetters", asked, ListDeadLettersResponse)).letters
+            found[:] = [each.name for each in letters]
+            return bool(found)
+
+        await until(listed, "a dead letter")
+        letter = await dlq.unary("GetDeadLetter", GetDeadLetterRequest(name=found[0]), DeadLetterContent)
+        stream = await registry.unary("GetStream", GetStreamRequest(name=STREAM), Stream)
+        clusters = (await registry.unary("ListClusters", ListClustersRequest(), ListClustersResponse)).clusters
+        here = active_cluster(list(stream.status.channels), "live")
+        there = next(each.name for each in clusters if each.name != here)
+        move = MoveStreamRequest(stream=STREAM, to_cluster=there, reason=reason, dry_run=True)
+        with suppress(Refused):  # that cluster may be suspected just now; what was asked has travelled
+            await registry.unary("MoveStream", move, MoveStreamResponse)
+    return {
+        "secret": reason.encode(),
+        "record key": letter.key,
+        "record": letter.value[:100],
+        "stream": STREAM.encode(),
+        "group": GROUP.encode(),
+    }
+
+
+@pytest.fixture(scope="module")
+def story(tmp_path_factory: pytest.TempPathFactory) -> Story:
+    """The one that tests of a whole demo share."""
+    directory = tmp_path_factory.mktemp("demo") / "run"
+    with playing(directory, records=RECORDS) as process, listening(directory) as ports:
+        said = read_until(process, DEAD_LETTERED)
+        words = asyncio.run(operate(directory))
+        ports.ask()
+        rest, _ = process.communicate()
+    return Story(directory, process.returncode, said + rest, words, ports)
 
 
 @contextmanager
@@ -81,11 +181,9 @@ def is_shipper(process: psutil.Process) -> bool:
         return False
 
 
-def test_the_story_ends_well(tmp_path: Path) -> None:
-    directory = tmp_path / "run"
-    with playing(directory, records=RECORDS) as process:
-        said, _ = process.communicate()
-    assert process.returncode == 0, said
+def test_the_story_ends_well(story: Story) -> None:
+    directory, said = story.directory, story.said
+    assert story.status == 0, said
     verdict = json.loads((directory / "verdict.json").read_text())
     assert verdict["ok"] is True
     records = verdict["records"]
@@ -104,17 +202,38 @@ def test_the_story_ends_well(tmp_path: Path) -> None:
     assert left_running(directory) == []
 
 
-@pytest.mark.parametrize("moment", ["clusters", "under load of lanes"], ids=["starting", "a cluster is dead"])
-def test_an_interrupt_ends_everything(tmp_path: Path, moment: str) -> None:
+def test_nothing_can_be_read_on_the_control_ports_of_a_whole_demo(story: Story) -> None:
+    assert story.ports.plain == set()
+    assert story.ports.readable(story.words) == set()
+
+
+def test_an_interrupt_while_it_starts_ends_everything(tmp_path: Path) -> None:
+    with playing(tmp_path / "run", WITHOUT) as process:
+        read_until(process, "clusters")
+        check_interrupt(process, tmp_path / "run")
+
+
+def test_an_interrupt_while_a_cluster_is_dead_ends_everything_and_plain_text_is_read(tmp_path: Path) -> None:
+    """The look that finds nothing on the ports of a secure mesh finds every word here."""
     directory = tmp_path / "run"
-    with playing(directory, WITHOUT) as process:
-        read_until(process, moment)
-        os.killpg(process.pid, signal.SIGINT)
-        os.killpg(process.pid, signal.SIGINT)  # an impatient hand
-        said = rest_of(process)
-        assert process.returncode == 130, said
-        assert "Traceback" not in said
-        assert left_running(directory) == []
+    with playing(directory, WITHOUT, "--insecure") as process, listening(directory) as ports:
+        read_until(process, DEAD_LETTERED)
+        words = asyncio.run(operate(directory))
+        ports.ask()
+        read_until(process, "under load of lanes")
+        check_interrupt(process, directory)
+    assert ports.plain
+    assert ports.readable(words) == words.keys()
+
+
+def check_interrupt(process: subprocess.Popen[str], directory: Path) -> None:
+    """Ctrl-C, by an impatient hand, ends a demo and everything it started."""
+    os.killpg(process.pid, signal.SIGINT)
+    os.killpg(process.pid, signal.SIGINT)
+    said = rest_of(process)
+    assert process.returncode == 130, said
+    assert "Traceback" not in said
+    assert left_running(directory) == []
     assert not (directory / "verdict.json").exists()
 
 

@@ -41,7 +41,7 @@ pytestmark = [pytest.mark.real, pytest.mark.untimed, pytest.mark.timeout(1_200)]
 @pytest.fixture(scope="module")
 def mesh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevMesh]:
     """One mesh for the tests that leave it whole."""
-    with running_mesh(tmp_path_factory.mktemp("mesh"), lagmons=1, dlqs=1) as running:
+    with running_mesh(tmp_path_factory.mktemp("mesh"), lagmons=1, dlqs=1, secure=True) as running:
         yield running
 
 
@@ -66,9 +66,14 @@ def foreground(directory: Path, moment: str, *arguments: str) -> Iterator[subpro
             process.kill()  # where a test failed; it has ended otherwise
 
 
+def connected(ready: Ready) -> braid.Mesh:
+    """A client with the certificate that the ready file names, if it names one."""
+    return braid.connect(ready.endpoint, client_id="test", tls=ready.user_tls)
+
+
 async def clusters_of(mesh: DevMesh) -> list[Cluster]:
     """What the registry says of every cluster."""
-    async with braid.connect(mesh.ready.endpoint, client_id="test") as client:
+    async with connected(mesh.ready) as client:
         answer = await client.service("registry").unary("ListClusters", ListClustersRequest(), ListClustersResponse)
     return list(answer.clusters)
 
@@ -82,26 +87,26 @@ async def healthy(mesh: DevMesh) -> None:
     await until(all_healthy, "every cluster healthy")
 
 
-async def create_stream(endpoint: str, name: str) -> None:
+async def create_stream(ready: Ready, name: str) -> None:
     """A stream with one lane of two partitions on both clusters."""
     spec = StreamSpec(lanes={"live": LaneSpec(partitions=2)}, replication_factor=1)
-    async with braid.connect(endpoint, client_id="test") as client:
+    async with connected(ready) as client:
         request = CreateStreamRequest(name=name, spec=spec)
         await client.service("registry").unary("CreateStream", request, Stream, timeout_seconds=120.0)
 
 
-async def produce(endpoint: str, stream: str, values: list[bytes]) -> set[str]:
+async def produce(ready: Ready, stream: str, values: list[bytes]) -> set[str]:
     """Sends records; their clusters."""
-    async with braid.connect(endpoint, client_id="test") as client, client.producer(stream) as producer:
+    async with connected(ready) as client, client.producer(stream) as producer:
         return {(await producer.send(value, lane="live")).cluster for value in values}
 
 
-async def consume(endpoint: str, stream: str, group: str, count: int) -> list[bytes]:
+async def consume(ready: Ready, stream: str, group: str, count: int) -> list[bytes]:
     """Takes and acknowledges records of a new or known group, in the order of their values."""
     values: list[bytes] = []
     async with (
         asyncio.timeout(HANG_SECONDS),
-        braid.connect(endpoint, client_id="test") as client,
+        connected(ready) as client,
         client.consumer([stream], group=group) as consumer,
     ):
         async for record in consumer:
@@ -128,23 +133,23 @@ async def test_the_ready_file_is_true(mesh: DevMesh) -> None:
 
 async def test_records_flow(mesh: DevMesh) -> None:
     await healthy(mesh)
-    await create_stream(mesh.ready.endpoint, "logs")
+    await create_stream(mesh.ready, "logs")
     values = [b"record %03d" % number for number in range(50)]
-    assert await produce(mesh.ready.endpoint, "logs", values) == {"east"}
-    assert await consume(mesh.ready.endpoint, "logs", "flow", len(values)) == values
+    assert await produce(mesh.ready, "logs", values) == {"east"}
+    assert await consume(mesh.ready, "logs", "flow", len(values)) == values
 
 
 async def test_a_cluster_dies_and_returns_with_its_records(mesh: DevMesh) -> None:
     await healthy(mesh)
-    await create_stream(mesh.ready.endpoint, "kept")
-    await produce(mesh.ready.endpoint, "kept", [b"before"])
+    await create_stream(mesh.ready, "kept")
+    await produce(mesh.ready, "kept", [b"before"])
     pid = mesh.ready.clusters["east"].pid
     assert await mesh.kill("east") == f"east is dead (process {pid}, SIGKILL)"
-    assert await produce(mesh.ready.endpoint, "kept", [b"during"]) == {"west"}
+    assert await produce(mesh.ready, "kept", [b"during"]) == {"west"}
     begun = time.monotonic()
     await mesh.start("east")
     print(f"east served again after {time.monotonic() - begun:.1f} s")
-    assert await consume(mesh.ready.endpoint, "kept", "returned", 2) == [b"before", b"during"]
+    assert await consume(mesh.ready, "kept", "returned", 2) == [b"before", b"during"]
 
 
 def test_verbs_and_status_on_the_command_line(mesh: DevMesh) -> None:
@@ -183,7 +188,7 @@ async def test_what_reads_along_breaks_by_name_too(mesh: DevMesh, name: str) -> 
 async def test_a_mesh_beside_dies_wholly_comes_back_elsewhere_and_then_on_its_ports(
     mesh: DevMesh, tmp_path: Path
 ) -> None:
-    """Three lives of one directory: each finds what the one before left."""
+    """Three lives of one directory: each finds what the one before left. The first one is in plain text."""
     where = tmp_path / "mesh"
     first = await _killed_at_once(mesh, where)
     wait_gone(where)
@@ -198,24 +203,26 @@ async def test_a_mesh_beside_dies_wholly_comes_back_elsewhere_and_then_on_its_po
     wait_gone(where)
     assert not MeshFiles(where).ready.exists()
 
-    with foreground(where, "end it:") as process:
+    with foreground(where, "end it:", "--secure") as process:
         third = ready_from_json(MeshFiles(where).ready.read_text())
+        assert third.tls == second.tls
         assert third.endpoint == second.endpoint
         assert third.clusters["east"].bootstrap == second.clusters["east"].bootstrap
-        assert await consume(third.endpoint, "logs", "again", 2) == [b"one", b"two"]
+        assert await consume(third, "logs", "again", 2) == [b"one", b"two"]
         _ended_by(process, signal.SIGHUP)
     wait_gone(where)
 
 
 async def _killed_at_once(beside: DevMesh, where: Path) -> Ready:
     """A life that carries a record and ends with its supervisor's kill -9."""
-    mesh = DevMesh(where, clusters=["east"], registries=1, assigners=1, lagmons=0, dlqs=0)
+    mesh = DevMesh(where, clusters=["east"], registries=1, assigners=1, lagmons=0, dlqs=0, secure=False)
     ready = await mesh.up(print)
     try:
+        assert mesh.tls is None
         assert ready.endpoint != beside.ready.endpoint
         assert len(processes_of(where)) >= 4
-        await create_stream(ready.endpoint, "logs")
-        await produce(ready.endpoint, "logs", [b"one"])
+        await create_stream(ready, "logs")
+        await produce(ready, "logs", [b"one"])
     finally:
         await mesh.kill_supervisor()
     return ready
@@ -227,10 +234,10 @@ async def _detached_while_its_port_is_taken(where: Path, ready_file: Path, befor
         ready = _detached(where, ready_file)
         assert ready.clusters.keys() == {"east"}
         assert ready.clusters["east"].bootstrap != before.clusters["east"].bootstrap
-        async with braid.connect(ready.endpoint) as client:
+        async with connected(ready) as client:
             await client.service("registry").unary("GetStream", GetStreamRequest(name="logs"), Stream)
-        assert await consume(ready.endpoint, "logs", "moved", 1) == [b"one"]
-        await produce(ready.endpoint, "logs", [b"two"])
+        assert await consume(ready, "logs", "moved", 1) == [b"one"]
+        await produce(ready, "logs", [b"two"])
     finally:
         ended = dev(where, "down")
     _was_down(ended, where, ready_file)
@@ -242,7 +249,10 @@ def _detached(where: Path, ready_file: Path) -> Ready:
     started = dev(where, *SMALL, "--detach", "--ready-file", str(ready_file))
     assert started.returncode == 0, started.stdout + started.stderr
     assert "it runs in the background" in started.stdout
-    return ready_from_json(ready_file.read_text())
+    assert "WARNING     this mesh spoke plain text before and is secure now" in started.stdout
+    ready = ready_from_json(ready_file.read_text())
+    assert ready.user_tls is not None
+    return ready
 
 
 def _was_down(ended: subprocess.CompletedProcess[str], where: Path, ready_file: Path) -> None:
@@ -266,11 +276,11 @@ def _ended_by(process: subprocess.Popen[str], number: signal.Signals) -> None:
 async def test_histories_in_etcd(tmp_path: Path) -> None:
     async with DevMesh(tmp_path, clusters=["east"], store="etcd", registries=1, assigners=1, lagmons=0, dlqs=0) as mesh:
         assert mesh.ready.store == "etcd"
-        await create_stream(mesh.ready.endpoint, "logs")
+        await create_stream(mesh.ready, "logs")
         await mesh.kill("etcd")
         await mesh.start("etcd")
-        await produce(mesh.ready.endpoint, "logs", [b"one"])
-        assert await consume(mesh.ready.endpoint, "logs", "etcd", 1) == [b"one"]
+        await produce(mesh.ready, "logs", [b"one"])
+        assert await consume(mesh.ready, "logs", "etcd", 1) == [b"one"]
     wait_gone(tmp_path)
 
 

@@ -1,7 +1,6 @@
 """The tutorial and the guides are true: every snippet runs, in order, in one mesh, and prints what its page says."""
 
 import asyncio
-import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +11,7 @@ import pytest
 import braid
 from braid.api.registry.v1.cluster_pb2 import ClusterHealth
 from braid.api.registry.v1.registry_service_pb2 import ListClustersRequest, ListClustersResponse
+from devmesh.documents import ready_from_json
 from testbed.patience import until
 from tests.support.snippets import reader, run_page, run_snippet, snippets
 
@@ -75,16 +75,12 @@ def test_no_two_pages_name_one_group() -> None:
     assert sorted(named) == sorted(set(named))
 
 
-def endpoint_of(directory: Path) -> str:
-    """Where the mesh is that the tutorial started."""
-    return str(json.loads((directory / ".braid" / "ready.json").read_text())["endpoint"])
-
-
 def wait_healthy(directory: Path) -> None:
     """Waits until both clusters take traffic: the tutorial killed one, and guides begin with a whole mesh."""
 
     async def both() -> None:
-        async with braid.connect(endpoint_of(directory), client_id="docs") as mesh:
+        ready = ready_from_json((directory / ".braid" / "ready.json").read_text())
+        async with braid.connect(ready.endpoint, client_id="docs", tls=ready.user_tls) as mesh:
 
             async def healthy() -> bool:
                 registry = mesh.service("registry")

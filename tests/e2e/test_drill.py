@@ -27,6 +27,7 @@ from braid.api.registry.v1.registry_service_pb2 import (
     ListStreamsRequest,
     ListStreamsResponse,
 )
+from braid.host.tls import environment_of
 from braid.kernel.limits.drill import DRILL_YOUNG_SECONDS
 from testbed.mesh import running_mesh
 from testbed.patience import until
@@ -40,15 +41,21 @@ pytestmark = [pytest.mark.real, pytest.mark.untimed, pytest.mark.timeout(900)]
 
 @pytest.fixture(scope="module")
 def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Of a mesh with a stream `logs`."""
-    with running_mesh(tmp_path_factory.mktemp("drill") / ".braid", assigners=1, registries=1) as mesh:
+    """Of a mesh with a stream `logs`; this process's environment names the certificate of its user meanwhile."""
+    with (
+        running_mesh(tmp_path_factory.mktemp("drill") / ".braid", assigners=1, registries=1, secure=True) as mesh,
+        pytest.MonkeyPatch.context() as environment,
+    ):
+        for name, value in environment_of(mesh.tls).items():
+            environment.setenv(name, value)
         asyncio.run(run(mesh.ready.endpoint, "create stream logs --lane live=2"))
         yield mesh.ready.endpoint
 
 
 async def started(endpoint: str, line: str) -> asyncio.subprocess.Process:
     """A command line that runs; nobody sits at a terminal."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("BRAID_")}
+    other = {name for name in os.environ if name.startswith("BRAID_") and not name.startswith("BRAID_TLS_")}
+    environment = {name: value for name, value in os.environ.items() if name not in other}
     return await asyncio.create_subprocess_exec(
         *BRAID,
         *line.split(),

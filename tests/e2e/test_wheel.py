@@ -12,6 +12,7 @@ from typing import Final
 
 import pytest
 
+from braid.host.tls import environment_of
 from testbed.mesh import running_mesh
 
 pytestmark = pytest.mark.untimed
@@ -100,11 +101,11 @@ def test_a_process_of_the_mesh_starts(clean_venv: Path) -> None:
 def test_a_drill_is_played_and_judged_by_what_the_wheel_carries(clean_venv: Path, tmp_path: Path) -> None:
     """Operators have no checkout: the drill's processes, and the ledger that judges them, are the installed ones."""
     braid = str(clean_venv / "bin" / "braid")
-    with running_mesh(tmp_path / "mesh", registries=1, assigners=1) as mesh:
-        endpoint = mesh.ready.endpoint
-        run([braid, "create", "stream", "logs", "--lane", "live=2"], tmp_path, BRAID_ENDPOINT=endpoint)
+    with running_mesh(tmp_path / "mesh", registries=1, assigners=1, secure=True) as mesh:
+        named = {"BRAID_ENDPOINT": mesh.ready.endpoint, **environment_of(mesh.tls)}
+        run([braid, "create", "stream", "logs", "--lane", "live=2"], tmp_path, **named)
         drill = [braid, "drill", "move", "--stream", "logs", "--for", "3s", "--yes", "-o", "json"]
-        told = json.loads(run(drill, tmp_path, BRAID_ENDPOINT=endpoint))
+        told = json.loads(run(drill, tmp_path, **named))
     assert told["passed"], told
     assert told["records"]["acknowledged"] > 100
     assert told["records"]["lost"] == 0

@@ -53,7 +53,7 @@ async def test_an_operator_reassigns_elects_and_finds_who_leads(three_brokers: D
 @pytest.mark.extended
 async def test_six_brokers_and_all_services_stay_small_and_come_back(tmp_path: Path) -> None:
     """A second start finds brokers, topics and copies of the first, after an end in order."""
-    async with DevMesh(tmp_path, clusters=("east:3", "west:3"), lagmons=1, dlqs=1) as first:
+    async with DevMesh(tmp_path, clusters=("east:3", "west:3"), lagmons=1, dlqs=1, secure=False) as first:
         admin = AioKafka("tests").cluster(east(first), "").admin()
         await admin.create_topic("kept", 1, 3, {})
         await admin.close()
@@ -63,7 +63,7 @@ async def test_six_brokers_and_all_services_stay_small_and_come_back(tmp_path: P
         ]
         print(f"{status.memory_bytes >> 20} MiB in all")
         assert status.memory_bytes < MEMORY_BYTES_MAX
-    async with DevMesh(tmp_path, lagmons=1, dlqs=1) as again:
+    async with DevMesh(tmp_path, lagmons=1, dlqs=1, secure=False) as again:
         assert east(again) == east(first)
         async with operating(east(again)) as operator:
             await operator.whole("kept")

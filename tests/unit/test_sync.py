@@ -160,3 +160,20 @@ def test_errors_arrive_where_the_call_was_made() -> None:
     with pytest.raises(braid.Invalid, match="host:port"), braid.sync.connect("nonsense"):
         pass
     assert not [thread for thread in threading.enumerate() if thread.name == "braid"]
+
+
+def test_what_is_left_on_the_loop_is_cancelled_before_it_ends() -> None:
+    ended: list[str] = []
+
+    async def hang_up() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0)
+            ended.append("hung up")
+
+    kept: list[asyncio.Task[None]] = []
+    thread = braid.sync.LoopThread()
+    thread.tell(lambda: kept.append(asyncio.ensure_future(hang_up())))
+    thread.stop()
+    assert ended == ["hung up"]

@@ -4,7 +4,7 @@ import asyncio
 import socket
 import ssl
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from braid.cli.core.limits import CLI_PROBE_SECONDS
 from braid.cli.doctor.certificate_findings import CertificateFacts
@@ -15,6 +15,8 @@ from braid.kernel.errors import Invalid
 if TYPE_CHECKING:
     from braid.cli.core.session import Session
     from braid.rpc.directory import KnownEndpoint
+
+_HERE: Final = "client"  # the side that asks
 
 
 async def ask_certificates(session: "Session", endpoints: Sequence["KnownEndpoint"]) -> list[CertificateFacts]:
@@ -36,9 +38,9 @@ async def _ask(known: "KnownEndpoint", tls: Tls | None) -> CertificateFacts:
 
 def _own(tls: Tls) -> CertificateFacts:
     try:
-        return CertificateFacts(str(tls.certificate), expires_at=read_tls(tls).expires_at)
+        return CertificateFacts(_HERE, expires_at=read_tls(tls).expires_at)
     except Invalid as error:
-        return CertificateFacts(str(tls.certificate), error=error.message)
+        return CertificateFacts(_HERE, error=f"{tls.certificate}: {error.message}")
 
 
 def certificate_end(address: str, tls: Tls) -> float:

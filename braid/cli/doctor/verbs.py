@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from braid.cli.doctor.findings import Finding, ReplicaFacts
     from braid.rpc.directory import KnownEndpoint
 
-_DOCTOR: Final = """Check the mesh: services, clocks, TLS, certificates, clusters, standbys, groups, lag, archives.
+_DOCTOR: Final = """Check services, clocks, TLS, rights, certificates, clusters, standbys, groups, lag and archives.
 
 \b
   braid doctor
@@ -63,6 +63,7 @@ async def all_findings(session: "Session") -> list["Finding"]:
     """Runs every check; parts that cannot be read are findings too."""
     from braid.cli.core.lists import all_clusters, all_streams
     from braid.cli.doctor import findings
+    from braid.cli.doctor.access_findings import check_access
     from braid.cli.doctor.archive import ask_archives
     from braid.cli.doctor.archive_findings import check_archive
     from braid.cli.doctor.asking import ask_cluster
@@ -75,7 +76,8 @@ async def all_findings(session: "Session") -> list["Finding"]:
     endpoints = await session.endpoints()
     replicas = await asyncio.gather(*(_ask_replica(session, each) for each in endpoints))
     endpoints = await with_tokens(endpoints)
-    found = [*findings.check_services(replicas), *findings.check_clocks(replicas), *check_plaintext(endpoints)]
+    found = [*findings.check_services(replicas), *findings.check_clocks(replicas)]
+    found += [*check_plaintext(endpoints), *check_access(replicas)]
     found += [
         finding for each in await ask_archives(session, endpoints) for finding in check_archive(each, session.now_ms)
     ]
@@ -147,6 +149,7 @@ async def _ask_replica(session: "Session", known: "KnownEndpoint") -> "ReplicaFa
             answered_ms = clock.now_ms()
     except BraidError as error:
         return facts._replace(error=error)
+    facts = facts._replace(access=answer.access)
     if not answer.time_ms:
         return facts
     skew = (answer.time_ms - (asked_ms + answered_ms) / 2) / 1_000

@@ -79,18 +79,20 @@ class Ground(NamedTuple):
         brokers: Of each of the two large clusters; the third has one.
         store_members: Of etcd; 0 where the store is SQLite.
         small_disks: Whether brokers have disks of their own, small enough to fill.
+        secure: Whether services and applications speak mutual TLS, and rights are enforced.
     """
 
     name: str
     brokers: int = 1
     store_members: int = 0
     small_disks: bool = False
+    secure: bool = True
 
 
 PLAIN: Final = Ground("plain")
 SEVERAL_BROKERS: Final = Ground("brokers", brokers=3, small_disks=True)
 ETCD: Final = Ground("etcd", store_members=3)
-SMALL_DISKS: Final = Ground("disks", small_disks=True)
+SMALL_DISKS: Final = Ground("disks", small_disks=True, secure=False)  # so that plain text is played, too
 WHOLE: Final = Ground("whole", brokers=3, store_members=3, small_disks=True)  # all that can happen to one mesh
 # What each ground allows beside the faults of every ground, and how many of so many slices it gets.
 FURTHER: Final[Mapping[Ground, Sequence[str]]] = {

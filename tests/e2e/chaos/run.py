@@ -129,9 +129,9 @@ async def play(
         report.figures["dev_memory_mb"] = [(await mesh.status()).memory_bytes / 1e6]
         say(f"ready after {ready:.1f} s, seed {seed}, in {directory}")
         endpoint = ",".join(service.address for service in mesh.ready.services.values())
-        fleet = Fleet(logs, endpoint, room="tests.e2e.chaos")
+        fleet = Fleet(logs, endpoint, room="tests.e2e.chaos", tls=mesh.tls)
         try:
-            async with braid.connect(endpoint, client_id="chaos") as client:
+            async with braid.connect(endpoint, client_id="chaos", tls=mesh.tls) as client:
                 field = Field(mesh, fleet, Journals(logs), client, no_small_disks=no_disks)
                 await _Play(field, report, say).run(decks)
         finally:
@@ -145,7 +145,7 @@ def mesh_of(directory: Path, ground: Ground) -> DevMesh:
     """The mesh that a ground stands for, not started."""
     clusters = [f"{name}:{ground.brokers if name in LARGE else 1}" for name in CLUSTERS]
     store = "etcd" if ground.store_members else "sqlite"
-    return DevMesh(directory, clusters=clusters, store=store, store_members=ground.store_members)
+    return DevMesh(directory, clusters=clusters, store=store, store_members=ground.store_members, secure=ground.secure)
 
 
 class _Play:

@@ -74,9 +74,9 @@ async def play(directory: Path, seconds: float, say: Say = print) -> Soak:
     logs.mkdir(parents=True)
     mesh = DevMesh(directory / "mesh", clusters=CLUSTERS, registries=1, assigners=1, lagmons=1, dlqs=1)
     async with mesh:
-        fleet = Fleet(logs, mesh.ready.endpoint, room="tests.e2e.soak")
+        fleet = Fleet(logs, mesh.ready.endpoint, room="tests.e2e.soak", tls=mesh.tls)
         try:
-            async with braid.connect(mesh.ready.endpoint, client_id="soak") as client:
+            async with braid.connect(mesh.ready.endpoint, client_id="soak", tls=mesh.tls) as client:
                 field = Field(mesh, fleet, Journals(logs), client)
                 await _begin(field)
                 say(f"soaking for {seconds:.0f} s")

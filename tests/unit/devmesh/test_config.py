@@ -66,10 +66,16 @@ def test_what_is_asked_travels_to_the_supervisor() -> None:
 
 @pytest.mark.parametrize(
     ("asked", "had", "secure"),
-    [(None, False, False), (None, True, True), (True, False, True), (False, True, False)],
+    [(None, False, True), (None, True, True), (True, False, True), (False, True, False), (False, False, False)],
 )
-def test_a_mesh_stays_secure_until_asked_otherwise(asked: bool | None, had: bool, secure: bool) -> None:
-    assert lay_out(MeshConfig(WHERE, secure=asked), Remembered("sqlite", secure=had)).secure is secure
+def test_a_mesh_is_secure_unless_this_start_asks_otherwise(asked: bool | None, had: bool, secure: bool) -> None:
+    layout = lay_out(MeshConfig(WHERE, secure=asked), Remembered("sqlite", secure=had))
+    assert (layout.secure, layout.was_plain) == (secure, not had)
+
+
+def test_a_fresh_mesh_was_never_in_plain_text() -> None:
+    layout = lay_out(MeshConfig(WHERE), Remembered())
+    assert (layout.secure, layout.was_plain) == (True, False)
 
 
 def test_a_fresh_directory_gets_the_defaults() -> None:

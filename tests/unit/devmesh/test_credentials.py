@@ -33,6 +33,18 @@ def test_replicas_user_and_mesh_accept_one_another(made: MeshCredentials) -> Non
         read_tls(client)
 
 
+def test_the_user_and_the_mesh_itself_are_its_admins(made: MeshCredentials) -> None:
+    assert made.admins == ("spiffe://braid.local/user/anna-k", "spiffe://braid.local/app/braid-dev")
+
+
+def test_admins_are_of_the_trust_domain_of_the_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LOGNAME", "anna")
+    Authority.create(tmp_path / "tls", "mesh.example.com", datetime.now(UTC))
+    found = prepared(True, tmp_path / "tls", ("registry-0",))
+    assert found is not None
+    assert found.admins[0] == "spiffe://mesh.example.com/user/anna"
+
+
 def test_another_start_keeps_what_is_there(made: MeshCredentials, tmp_path: Path) -> None:
     before = made.service("registry-0").certificate.read_bytes()
     prepared(True, tmp_path / "tls", ("registry-0", "registry-1"))

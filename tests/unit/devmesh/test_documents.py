@@ -2,7 +2,9 @@
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
+from braid.host.tls import Tls
 from devmesh.documents import (
     BrokerAddress,
     ClusterAddress,
@@ -55,6 +57,8 @@ def test_tls_is_named_only_where_it_is_spoken() -> None:
         assert json.loads(replace(document, tls=paths).to_json())["tls"] == paths
     assert ready_from_json(replace(READY, tls=paths).to_json()).tls == paths
     assert status_from_json(replace(STATUS, tls=paths).to_json()).tls == paths
+    assert replace(READY, tls=paths).user_tls == Tls(Path(paths["certificate"]), Path(paths["key"]), Path(paths["ca"]))
+    assert READY.user_tls is None
 
 
 def test_both_come_back_from_their_text() -> None:

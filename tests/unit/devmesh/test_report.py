@@ -4,14 +4,15 @@ from pathlib import Path
 
 import pytest
 
+from devmesh.config import MeshLayout
 from devmesh.documents import Ready
 from devmesh.files import MeshFiles
-from devmesh.report import port_warning, ready_page
+from devmesh.report import port_warning, ready_page, warnings_of
 
 
-def page(endpoint: str = "127.0.0.1:7401", directory: str = "/d/.braid", warning: str = "", **how: bool) -> str:
+def page(endpoint: str = "127.0.0.1:7401", directory: str = "/d/.braid", *warnings: str, **how: bool) -> str:
     """The page of a mesh without processes."""
-    return ready_page(Ready(endpoint, "", "sqlite", directory), MeshFiles(Path(directory)), warning, **how)
+    return ready_page(Ready(endpoint, "", "sqlite", directory), MeshFiles(Path(directory)), warnings, **how)
 
 
 def test_ctrl_c_is_named_in_the_foreground_alone() -> None:
@@ -56,6 +57,33 @@ def test_another_port_than_the_usual_one_is_warned_of(
     assert port_warning(asked, remembered, got) == warning
 
 
-def test_the_warning_is_the_first_thing_on_the_page() -> None:
-    told = page("127.0.0.1:7403", warning="port 7401 is taken").splitlines()
-    assert told[:4] == ["", "  WARNING     port 7401 is taken", "", "  endpoint    127.0.0.1:7403"]
+def test_warnings_are_the_first_thing_on_the_page() -> None:
+    told = page("127.0.0.1:7403", "/d/.braid", "port 7401 is taken", "plain text").splitlines()
+    assert told[:5] == [
+        "",
+        "  WARNING     port 7401 is taken",
+        "  WARNING     plain text",
+        "",
+        "  endpoint    127.0.0.1:7403",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("secure", "was_plain", "said"),
+    [
+        (True, False, []),
+        (True, True, ["this mesh spoke plain text before and is secure now"]),
+        (False, False, ["plain text, as asked: every user and program of this machine may call everything"]),
+        (False, True, ["plain text, as asked: every user and program of this machine may call everything"]),
+    ],
+)
+def test_plain_text_is_warned_of_and_so_is_its_end(secure: bool, was_plain: bool, said: list[str]) -> None:
+    layout = MeshLayout("sqlite", {}, ("registry-0",), False, secure=secure, was_plain=was_plain)
+    found = warnings_of(layout, 0, {}, {"registry-0": 7401})
+    assert [each[: len(start)] for each, start in zip(found, said, strict=True)] == said
+
+
+def test_a_port_is_warned_of_beside_plain_text() -> None:
+    layout = MeshLayout("sqlite", {}, ("registry-0",), False)
+    port, plain = warnings_of(layout, 0, {}, {"registry-0": 7409})
+    assert (port.startswith("port 7401 is taken"), plain.startswith("plain text")) == (True, True)

@@ -158,6 +158,17 @@ def test_an_address_of_the_context_in_use_has_its_files(tmp_path: Path) -> None:
     assert found.tls is not None
 
 
+def test_a_context_without_files_has_those_of_the_mesh_nearby_at_the_same_address(tmp_path: Path) -> None:
+    """Contexts for a local mesh were written when it spoke plain text."""
+    ready(tmp_path, NEARBY)
+    path = tmp_path / "contexts.yaml"
+    environment = {"BRAID_CONTEXTS": str(path)}
+    for address, wanted in (("a:2", Path("/n/key.pem")), ("b:2", None)):
+        path.write_text(f"current: home\ncontexts: {{home: {{endpoint: {address}}}}}\n")
+        found = resolve(Choice(), environment, tmp_path)
+        assert (found.addresses, found.tls and found.tls.key) == ((address,), wanted)
+
+
 @pytest.mark.parametrize("damaged", ["{", '{"endpoint": "a:2", "tls": 1}'])
 def test_an_address_that_was_named_needs_no_other_file(tmp_path: Path, damaged: str) -> None:
     ready(tmp_path, damaged)

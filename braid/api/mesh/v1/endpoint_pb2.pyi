@@ -7,6 +7,7 @@ from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -17,6 +18,26 @@ else:
     from typing_extensions import TypeAlias as _TypeAlias, Never as _Never
 
 DESCRIPTOR: _descriptor.FileDescriptor
+
+class _AccessMode:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _AccessModeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_AccessMode.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    ACCESS_MODE_UNSPECIFIED: _AccessMode.ValueType  # 0
+    """The replica is of an older release."""
+    ACCESS_MODE_OPEN: _AccessMode.ValueType  # 1
+    ACCESS_MODE_ENFORCED: _AccessMode.ValueType  # 2
+
+class AccessMode(_AccessMode, metaclass=_AccessModeEnumTypeWrapper):
+    """Whether a replica refuses what is not granted."""
+
+ACCESS_MODE_UNSPECIFIED: AccessMode.ValueType  # 0
+"""The replica is of an older release."""
+ACCESS_MODE_OPEN: AccessMode.ValueType  # 1
+ACCESS_MODE_ENFORCED: AccessMode.ValueType  # 2
+Global___AccessMode: _TypeAlias = AccessMode  # noqa: Y015
 
 @_typing.final
 class Endpoint(_message.Message):
@@ -95,6 +116,7 @@ class ListEndpointsResponse(_message.Message):
     TIME_MS_FIELD_NUMBER: _builtins.int
     STORE_TROUBLE_FIELD_NUMBER: _builtins.int
     STALE_FIELD_NUMBER: _builtins.int
+    ACCESS_FIELD_NUMBER: _builtins.int
     time_ms: _builtins.int
     """The answering replica's wall clock, milliseconds since the epoch."""
     store_trouble: _builtins.str
@@ -103,6 +125,8 @@ class ListEndpointsResponse(_message.Message):
     """The event store does not answer the replica now: what it tells may be over, and another one should be asked. It does
     not wait for a leader of whom it could not hear.
     """
+    access: Global___AccessMode.ValueType
+    """How the answering replica controls access."""
     @_builtins.property
     def endpoints(self) -> _containers.RepeatedCompositeFieldContainer[Global___Endpoint]:
         """Replicas of all services, sorted by service and instance."""
@@ -114,10 +138,11 @@ class ListEndpointsResponse(_message.Message):
         time_ms: _builtins.int = ...,
         store_trouble: _builtins.str = ...,
         stale: _builtins.bool = ...,
+        access: Global___AccessMode.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["endpoints", b"endpoints", "stale", b"stale", "store_trouble", b"store_trouble", "time_ms", b"time_ms"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["access", b"access", "endpoints", b"endpoints", "stale", b"stale", "store_trouble", b"store_trouble", "time_ms", b"time_ms"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

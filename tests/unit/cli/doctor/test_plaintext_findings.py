@@ -15,9 +15,10 @@ def replica(address: str, tls_address: str = "", instance: str = "registry-0") -
     ("replicas", "level", "said", "remedy"),
     [
         ([replica("10.0.0.1:7401", "10.0.0.1:7401")], Level.OK, "mutual TLS alone", ""),
-        ([replica("127.0.0.1:7401")], Level.OK, "plain text, on this machine alone", ""),
-        ([replica("localhost:7401")], Level.OK, "plain text, on this machine alone", ""),
-        ([replica("[::1]:7401")], Level.OK, "plain text, on this machine alone", ""),
+        ([replica("127.0.0.1:7401")], Level.WARN, "every user and program of this machine", "braid dev --detach"),
+        ([replica("localhost:7401")], Level.WARN, "every user and program of this machine", "braid dev --detach"),
+        ([replica("[::1]:7401")], Level.WARN, "every user and program of this machine", "braid dev --detach"),
+        ([replica("127.0.0.1:7401", "127.0.0.1:7501")], Level.WARN, "beside mutual TLS", "BRAID_TLS_MODE=required"),
         ([replica("10.0.0.1:7401")], Level.WARN, "registry-0 serve plain text: whoever", "certificates.md"),
         ([replica("registry:7401")], Level.WARN, "registry-0 serve plain text: whoever", "certificates.md"),
         ([replica("10.0.0.1:7401", "10.0.0.1:7501")], Level.WARN, "beside mutual TLS", "BRAID_TLS_MODE=required"),

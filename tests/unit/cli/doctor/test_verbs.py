@@ -292,7 +292,7 @@ async def test_a_whole_mesh() -> None:
     document = json.loads(result.out)
     assert (result.code, document["ok"]) == (0, True)
     worse = [(each["name"], each["check"]) for each in document["findings"] if each["level"] != "ok"]
-    assert worse == [("services", "tls")]  # the twin's wire knows no TLS
+    assert worse == [("services", "tls"), ("services", "access")]  # the twin's wire knows no TLS
     assert document["findings"][0].keys() == {"name", "check", "level", "message", "remedy"}
 
 

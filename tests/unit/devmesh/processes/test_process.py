@@ -103,13 +103,19 @@ def test_a_service_gets_its_settings_and_is_ready_when_its_file_is(
     assert settings["BRAID_PARENT_PID"] == str(os.getpid())
 
 
-def test_a_service_gets_the_certificate_of_its_mesh_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The caller's own names another mesh's, or half of one."""
+def test_a_service_gets_the_certificate_and_the_admins_of_its_mesh_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The caller's own settings name another mesh's, or half of one."""
+    monkeypatch.setenv("BRAID_ACCESS", "enforced")
+    monkeypatch.setenv("BRAID_ADMINS", "mallory")
     monkeypatch.setenv("BRAID_TLS_KEY", "/mine/key.pem")
     monkeypatch.setenv("BRAID_TLS_MODE", "permissive")
     tls = Tls(Path("/m/certificate.pem"), Path("/m/key.pem"), Path("/m/ca.pem"))
-    assert tls_settings_of_a_service(tmp_path / "plain", None) == {}
-    assert tls_settings_of_a_service(tmp_path / "secure", tls) == {
+    assert settings_of_a_service(tmp_path / "plain", None) == {}
+    assert settings_of_a_service(tmp_path / "secure", tls, "anna", "mesh") == {
+        "BRAID_ACCESS": "enforced",
+        "BRAID_ADMINS": "anna,mesh",
         "BRAID_TLS_CERTIFICATE": "/m/certificate.pem",
         "BRAID_TLS_KEY": "/m/key.pem",
         "BRAID_TLS_CA": "/m/ca.pem",
@@ -117,16 +123,23 @@ def test_a_service_gets_the_certificate_of_its_mesh_alone(tmp_path: Path, monkey
     }
 
 
-def tls_settings_of_a_service(directory: Path, tls: Tls | None) -> dict[str, str]:
+def settings_of_a_service(directory: Path, tls: Tls | None, *admins: str) -> dict[str, str]:
+    """Settings of TLS and access that a replica is started with."""
     command = [sys.executable, "-I", "-c", _SERVICE]
-    service = ServiceProcess("registry-0", directory, "127.0.0.1:7401", "sqlite:///x", command=command, tls=tls)
+    service = ServiceProcess(
+        "registry-0", directory, "127.0.0.1:7401", "sqlite:///x", command=command, tls=tls, admins=admins
+    )
     service.start()
     try:
         service.wait_ready(60.0)
         settings: dict[str, str] = json.loads((directory / "ready.json").read_text())
     finally:
         service.kill()
-    return {name: value for name, value in settings.items() if name.startswith("BRAID_TLS_")}
+    return {
+        name: value
+        for name, value in settings.items()
+        if name.startswith(("BRAID_TLS_", "BRAID_ACCESS", "BRAID_ADMINS"))
+    }
 
 
 def test_a_service_started_again_is_not_ready_by_its_old_file(tmp_path: Path) -> None:
