@@ -16,7 +16,7 @@ from braid.kernel.errors import BraidError
 from testbed.authority import SERVICE, Authority, write_files
 from tests.support.assigner_machine import Machine
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.real, pytest.mark.untimed, pytest.mark.timeout(900)]
 
 MEMBERS = ["web-0", "web-1"]
 CALLERS = 4
