@@ -9,7 +9,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 p
 BIN := .venv/bin
 RUN := $(BIN)/python
 SOURCES := $(wildcard braid services pipelines console devmesh demo testbed bench examples tools tests)
-QUICKLY := -m "not real and not slow" --sim-seeds 3
+QUICKLY := -m "not real and not slow" --sim-seeds 3 --hypothesis-profile quick
 # pytest keeps what it made of a test module, as Python does: else each of its processes makes all of it anew.
 export PYTHONDONTWRITEBYTECODE :=
 TIERS := $(wildcard tests/unit tests/contract tests/simulation tests/integration tests/e2e)
@@ -28,7 +28,7 @@ help: ## print this list
 demo: setup ## run the main job on real Kafka, print a verdict (KEEP=1 leaves it running; STORE=etcd)
 	@$(RUN) -m demo $(if $(KEEP),--keep) $(if $(STORE),--store $(STORE))
 
-test: setup etcd ## run every check and every test tier (half an hour on two cores)
+test: setup etcd ## run every check and every test tier (under half an hour on two cores)
 	@$(RUN) -m devmesh.archives.spark
 	@$(RUN) -m tools.suite --check $(TIERS)
 
@@ -36,7 +36,7 @@ test-all: setup etcd ## `make test` and the tests that run for hours
 	@$(RUN) -m devmesh.archives.spark
 	@$(RUN) -m tools.suite --check --extended $(TIERS)
 
-quick: setup ## unit and contract tests that are quick, simulation smoke (about a minute)
+quick: setup ## unit and contract tests that are quick, simulation smoke (a minute)
 	@$(RUN) -m pytest -q --numprocesses=auto --dist=worksteal $(QUICKLY) tests/unit tests/contract tests/simulation
 
 test-for: setup ## run unit and contract tests of PATHS="…", or of what differs from HEAD

@@ -3,6 +3,7 @@
 import os
 import signal
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -24,6 +25,7 @@ TIER_TIMEOUT_SECONDS: Final = {"unit": 120, "contract": 240, "simulation": 900, 
 
 
 settings.register_profile("braid", deadline=None)  # it would be an assertion by the wall
+settings.register_profile("quick", deadline=None, max_examples=20)  # a fifth of the usual; `make quick` asks for it
 settings.load_profile("braid")
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's background job; what we start would ignore it too
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -49,13 +51,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if item.nodeid.partition("[")[0] in slow:
             item.add_marker(pytest.mark.slow)
-        tier = item.path.relative_to(ROOT / "tests").parts[0]
+        tier = _tier_of(item.path)
         if tier not in TIER_TIMEOUT_SECONDS:
             raise pytest.UsageError(f"{item.nodeid} is in no tier: tests live in {', '.join(TIER_TIMEOUT_SECONDS)}")
         if item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(TIER_TIMEOUT_SECONDS[tier]))
     if not (config.option.extended or "extended" in config.option.markexpr):
         _leave_out_extended(config, items)
+
+
+@cache  # there are thousands of tests in hundreds of files
+def _tier_of(path: Path) -> str:
+    return path.relative_to(ROOT / "tests").parts[0]
 
 
 def _leave_out_extended(config: pytest.Config, items: list[pytest.Item]) -> None:

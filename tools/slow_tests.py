@@ -14,9 +14,12 @@ from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 LIST: Final = ROOT / "tests" / "slow_tests.txt"
-SLOW_SECONDS: Final = 0.15  # of all cases of one test together
+SLOW_SECONDS: Final = 0.1  # of all cases of one test together
 SLOWEST_SHOWN: Final = 20
-_PYTEST: Final = ("--quiet", "--numprocesses=2", "--dist=worksteal", "--durations=0", "-m", "not real")
+_PYTEST: Final = (
+    *("--quiet", "--numprocesses=2", "--dist=worksteal", "--durations=0"),
+    *("-m", "not real", "--hypothesis-profile", "quick"),
+)
 _DURATION: Final = re.compile(r"([\d.]+)s (?:call|setup|teardown) +(\S+?::[\w:]+)")
 
 

@@ -11,6 +11,8 @@ from braid.api.assigner.v1 import assigner_service_pb2 as api
 from braid.api.assigner.v1 import group_pb2
 from tests.support.assigner_machine import Machine
 
+pytestmark = pytest.mark.untimed
+
 TAKEOVERS = 8
 
 

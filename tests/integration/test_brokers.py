@@ -24,7 +24,7 @@ from devmesh.toolchain.jvm import FORMAT_CLASS, KafkaJvm
 from testbed.brokers import READY_SECONDS, free_port, new_broker, running_broker
 from testbed.patience import POLL_SECONDS, Deadline
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.untimed, pytest.mark.timeout(600)]
 
 
 def _cluster_id(broker: KafkaBroker) -> str:

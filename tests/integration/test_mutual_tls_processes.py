@@ -22,7 +22,7 @@ from testbed.brokers import free_port
 from testbed.patience import until
 from tests.integration.test_runtime_serve import CALL_SECONDS, ROOT, Machine, Process
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.real, pytest.mark.untimed, pytest.mark.timeout(300)]
 
 REPLICAS = ("registry-0", "registry-1")
 

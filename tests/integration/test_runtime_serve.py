@@ -23,6 +23,8 @@ from braid.rpc.mesh_client import ServiceClient
 from braid.rpc.methods import method_path
 from testbed.patience import in_time, until
 
+pytestmark = pytest.mark.untimed
+
 ROOT = Path(__file__).parents[2]
 CALL_SECONDS = 60.0  # by the wall: a call that is not answered at all
 

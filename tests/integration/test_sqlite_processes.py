@@ -18,6 +18,8 @@ from testbed.patience import in_time, until
 from tests.contract.event_store.harness import check_batches, take
 from tests.support.freezer import Freezer
 
+pytestmark = pytest.mark.untimed
+
 ROOT = Path(__file__).parents[2]
 LOGS = HistoryId("registry", "stream", "logs")
 MINE = HistoryId("assigner", "group", "mine")

@@ -19,7 +19,7 @@ from testbed.authority import SERVICE, Authority, write_files
 from testbed.etcd_process import etcd_cluster
 from tests.support.assigner_machine import Machine
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.real, pytest.mark.untimed, pytest.mark.timeout(900)]
 
 MEMBERS = ["web-0", "web-1"]
 CALLERS = 4

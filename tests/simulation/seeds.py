@@ -7,7 +7,7 @@ import pytest
 from _pytest.mark import ParameterSet
 
 QUICK: Final = 1  # seeds that `make quick` plays
-USUAL: Final = 4  # seeds that `make test` plays
+USUAL: Final = 2  # seeds that `make test` plays: those of odd and of even numbers differ in many plans
 
 
 def seeds(count: int) -> list[ParameterSet]:

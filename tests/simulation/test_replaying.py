@@ -13,6 +13,7 @@ from tests.simulation.mutants import MUTANTS
 from tests.simulation.mutants_letters import CUT_SHORT, CUTS, FAULTS, REPLAYS
 from tests.simulation.plan import Plan
 from tests.simulation.run import run
+from tests.simulation.seeds import seeds
 
 MORE: Sequence[str] = (
     *("kill-dlq",) * 4,
@@ -21,7 +22,7 @@ MORE: Sequence[str] = (
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 4))])
+@pytest.mark.parametrize("seed", seeds(4))
 def test_replays_send_every_letter_under_faults(seed: int) -> None:
     result = run(Plan(seed, faults=(*FAULTS, *(MORE if seed % 2 else ())), **REPLAYS))
     assert result.green, "\n".join([f"seed {seed}", *result.trace[-40:], result.message])

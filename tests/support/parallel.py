@@ -1,34 +1,74 @@
-"""Which tests of real processes stay in one worker when two workers run them: those of one ground, or of one module.
+"""Which tests of real processes stay in one worker when several run them, and which of them begin first.
 
-A worker that has left a ground never comes back to it (`tests.support.grounds` ends it), and a second worker would
-start it a second time. pytest-xdist's own groups do nothing under pytest 9.2, so files are grouped by what they name.
+Files of one ground stay together: a worker that has left a ground never comes back to it (`tests.support.grounds` ends
+it), and a second worker would start it a second time. pytest-xdist's own groups do nothing under pytest 9.2, so files
+are grouped by what their tests ask for.
+
+pytest-xdist begins with whatever has most tests. A file of two tests may take minutes, though, and if it came last, one
+worker would play it while the others had nothing left: the longest are named here.
 """
 
-import re
+import ast
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
+from typing import Final
 
 from xdist.scheduler import LoadFileScheduling
+from xdist.workermanage import WorkerController
 
 from tests.support.grounds import GROUNDS
 
-_ROOT = Path(__file__).resolve().parents[2]
+LONGEST: Final = (  # grounds, or files of their own; what takes longest comes first
+    "two_clusters",
+    "tests/e2e/test_docs.py",
+    "tests/e2e/test_demo.py",
+    "tests/e2e/test_secure_mesh.py",
+    "tests/e2e/test_dev.py",
+    "tests/e2e/test_compose.py",
+    "tests/integration/kafka/test_versions.py",
+    "tests/integration/test_least_privilege.py",
+    "tests/e2e/test_drill.py",
+    "one_cluster",
+    "whole_mesh",
+)
+
+_ROOT: Final = Path(__file__).resolve().parents[2]
+_FUNCTION: Final = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 class LoadGroundScheduling(LoadFileScheduling):
-    """Gives all files of one ground to one worker, one after another."""
+    """Gives all files of one ground to one worker, one after another; the longest first."""
 
     def _split_scope(self, nodeid: str) -> str:
         return scope_of(_ROOT, nodeid.partition("::")[0])
 
+    def _assign_work_unit(self, node: WorkerController) -> None:
+        self.workqueue.move_to_end(first_of(self.workqueue), last=False)
+        super()._assign_work_unit(node)
+
+
+def first_of(scopes: Iterable[str]) -> str:
+    """The scope to begin with: the longest that is named, else the first of them."""
+    return min(scopes, key=lambda scope: LONGEST.index(scope) if scope in LONGEST else len(LONGEST))
+
 
 @cache
 def scope_of(root: Path, file: str) -> str:
-    """The ground that a file or the conftest beside it names as a fixture; the file itself where there is none."""
-    path = root / file
-    for source in (path, path.parent / "conftest.py"):
-        text = source.read_text(encoding="utf-8") if source.exists() else ""
-        for ground in GROUNDS:
-            if re.search(rf"\(.*\b{ground}: ", text) and f"def {ground}(" not in text:
-                return ground
-    return file
+    """The ground that a file's tests stand on, by a fixture of theirs or of the conftest beside it; else the file."""
+    own, beside = _fixtures(root / file), _fixtures((root / file).parent / "conftest.py")
+    needed = {argument for arguments in own.values() for argument in arguments}
+    needed |= {argument for name in needed for argument in beside.get(name, ())}
+    return next((ground for ground in GROUNDS if ground in needed - own.keys()), file)
+
+
+def _fixtures(path: Path) -> Mapping[str, Sequence[str]]:
+    """What each test and each fixture of a file asks for, by name; none where there is no file."""
+    if not path.exists():
+        return {}
+    functions = [each for each in ast.parse(path.read_bytes()).body if isinstance(each, _FUNCTION)]
+    return {
+        each.name: [argument.arg for argument in each.args.args]
+        for each in functions
+        if each.name.startswith("test_") or any("fixture" in ast.unparse(mark) for mark in each.decorator_list)
+    }

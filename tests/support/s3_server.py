@@ -1,21 +1,18 @@
-"""An S3 server over real HTTP, of the package moto: it can go away, come back with what it had, and refuse requests."""
+"""An S3 server over real HTTP, of the package moto: it can go away, come back with what it had, and refuse requests.
+
+moto takes a second of a core to import, so it is imported by the first server, not by whoever collects tests.
+"""
 
 import threading
 import time
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
-from pyarrow import fs
-from werkzeug.serving import BaseWSGIServer, WSGIRequestHandler, make_server
+if TYPE_CHECKING:
+    from werkzeug.serving import BaseWSGIServer
 
 _LOOK_SECONDS = 0.02
 USER, PASSWORD, REGION = "braid", "secret", "us-east-1"
-
-
-class _Quiet(WSGIRequestHandler):
-    def log(self, type: str, message: str, *args: object) -> None:
-        """Requests are in `S3Server.requests`."""
 
 
 class S3Server:
@@ -33,6 +30,8 @@ class S3Server:
         self.requests: list[str] = []
         self.refuses: Callable[[str], bool] = lambda request: False
         self.hangs: Callable[[str], bool] = lambda request: False
+        from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
+
         self._app = DomainDispatcherApplication(create_backend_app)
         self._port = 0
         self._server: BaseWSGIServer | None = None
@@ -45,12 +44,18 @@ class S3Server:
 
     def start(self) -> "S3Server":
         """Listens; after `stop`, where it did before and with what it had."""
+        from werkzeug.serving import WSGIRequestHandler, make_server
+
+        class Quiet(WSGIRequestHandler):
+            def log(self, type: str, message: str, *args: object) -> None:
+                """Requests are in `S3Server.requests`."""
+
         self._server = make_server(
             "127.0.0.1",
             self._port,
             self._answer,
             threaded=True,
-            request_handler=_Quiet,
+            request_handler=Quiet,
             ssl_context=self._certificate,
         )
         self._port = self._server.server_port
@@ -68,6 +73,8 @@ class S3Server:
 
     def make_bucket(self, name: str, ca: str = "") -> None:
         """Makes a bucket."""
+        from pyarrow import fs
+
         scheme, _, host = self.endpoint.partition("://")
         files = fs.S3FileSystem(
             access_key=USER,

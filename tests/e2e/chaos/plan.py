@@ -67,8 +67,7 @@ INDEX_DISK: Final = "index's disk full"
 DISKS: Final = ("broker's disk full", "store's disk full", INDEX_DISK)
 # What every slice plays: the checks of a run, and its figures, need these.
 ALWAYS: Final = ("kill cluster", "move")
-SLICE_LARGE: Final = 6  # faults of clusters and streams in a slice; a whole deck has three times as many
-SLICE_LARGE_OF_BROKERS: Final = 5  # killing clusters of three brokers takes longer
+SLICE_LARGE: Final = 5  # faults of clusters and streams in a slice; a whole deck has four times as many
 
 
 class Ground(NamedTuple):
@@ -130,8 +129,7 @@ def slice_of(seed: int) -> Slice:
     further = FURTHER[ground]
     large = [*ALWAYS, chance.choice(LOSING), *chance.sample(further, min(1, len(further)))]
     rest = [name for name in (*CLUSTERS, *further) if name not in large]
-    most = SLICE_LARGE_OF_BROKERS if ground == SEVERAL_BROKERS else SLICE_LARGE
-    return Slice(ground, tuple(_shuffled(chance, SMALL, [*large, *chance.sample(rest, most - len(large))])))
+    return Slice(ground, tuple(_shuffled(chance, SMALL, [*large, *chance.sample(rest, SLICE_LARGE - len(large))])))
 
 
 def _shuffled(chance: random.Random, small: Sequence[str], large: Sequence[str]) -> list[str]:

@@ -16,6 +16,8 @@ from tests.contract.event_store.harness import LOGS, append_each, lead, replica,
 from tests.integration.etcd.harness import EtcdHarness
 from tests.integration.etcd.ledger import Appender, Running, Watcher, reached
 
+pytestmark = pytest.mark.untimed
+
 METRICS = HistoryId("registry", "stream", "metrics")
 
 

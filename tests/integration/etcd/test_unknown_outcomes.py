@@ -18,6 +18,8 @@ from tests.integration.etcd.harness import EtcdHarness, append_marker
 from tests.integration.etcd.ledger import Appender, Running, Watcher
 from tests.support.etcd_proxy import Trap
 
+pytestmark = pytest.mark.untimed
+
 
 @pytest_asyncio.fixture
 async def harness(tmp_path: Path) -> AsyncIterator[EtcdHarness]:

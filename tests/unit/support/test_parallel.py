@@ -1,21 +1,36 @@
 """Tests that share a mesh run in one worker."""
 
 from pathlib import Path
+from typing import Final
 
 import pytest
 
-from tests.support.parallel import scope_of
+from tests.support.grounds import GROUNDS
+from tests.support.parallel import LONGEST, first_of, scope_of
+
+FIXTURE: Final = "import pytest\n@pytest.fixture(scope='module')\n"
 
 
 @pytest.mark.parametrize(
     ("beside", "own", "scope"),
     [
         ("", "def test_a(tmp_path: Path, two_clusters: DevMesh) -> None: ...", "two_clusters"),
-        ("def local(broker: KafkaBroker) -> str: ...", "def test_a(local: str) -> None: ...", "broker"),
-        ("def broker(tmp_path: Path) -> str: ...", "def test_a(local: str) -> None: ...", "test_it.py"),
-        ("", '"""Says two_clusters: and (no more)."""', "test_it.py"),
+        ("", f"{FIXTURE}async def local(one_cluster: DevMesh) -> str: ...", "one_cluster"),
+        (f"{FIXTURE}def local(broker: KafkaBroker) -> str: ...", "def test_a(local: str) -> None: ...", "broker"),
+        (f"{FIXTURE}def broker(path: Path) -> str: ...", "def test_a(local: str) -> None: ...", "test_it.py"),
+        ("", f"{FIXTURE}def broker() -> str: ...\ndef test_a(broker: str) -> None: ...", "test_it.py"),
+        (f"{FIXTURE}def local(broker: KafkaBroker) -> str: ...", "def test_a(path: Path) -> None: ...", "test_it.py"),
+        ("", "def prepare(broker: KafkaBroker) -> None: ...", "test_it.py"),
     ],
-    ids=["its own", "of the conftest beside it", "where it is made", "only mentioned"],
+    ids=[
+        "of a test",
+        "of a fixture",
+        "of the conftest beside it",
+        "made by the conftest",
+        "made by the file",
+        "the conftest has more",
+        "a helper's argument",
+    ],
 )
 def test_the_scope_of_a_file_is_its_ground(tmp_path: Path, beside: str, own: str, scope: str) -> None:
     (tmp_path / "conftest.py").write_text(beside)
@@ -27,3 +42,14 @@ def test_files_of_one_real_ground_have_one_scope() -> None:
     root = Path(__file__).parents[3]
     files = ("spark/test_spark.py", "pipelines/test_event_store.py", "test_ordered.py", "test_sdk_mesh.py")
     assert {scope_of(root, f"tests/integration/{file}") for file in files} == {"two_clusters"}
+
+
+@pytest.mark.parametrize("scope", LONGEST)
+def test_each_of_the_longest_is_a_ground_or_a_file_of_its_own(scope: str) -> None:
+    root = Path(__file__).parents[3]
+    assert scope in GROUNDS or ((root / scope).is_file() and scope_of(root, scope) == scope)
+
+
+def test_the_longest_begins_and_then_what_was_first() -> None:
+    assert first_of(["tests/unit/test_a.py", LONGEST[1], LONGEST[0], "tests/unit/test_b.py"]) == LONGEST[0]
+    assert first_of(["tests/unit/test_a.py", "tests/unit/test_b.py"]) == "tests/unit/test_a.py"

@@ -6,9 +6,9 @@ from tools import slow_tests
 
 PRINTED = """
 1.20s call     tests/unit/a/test_b.py::test_slow[some case]
-0.15s setup    tests/unit/a/test_b.py::test_in_cases[1]
+0.05s setup    tests/unit/a/test_b.py::test_in_cases[1]
 0.06s call     tests/unit/a/test_b.py::test_in_cases[2 of 3 :: x]
-0.14s call     tests/unit/a/test_b.py::test_quick
+0.09s call     tests/unit/a/test_b.py::test_quick
 """
 
 
