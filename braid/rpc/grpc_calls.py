@@ -1,7 +1,7 @@
 """The client's end of control RPCs over grpc.aio. A pump reads streams, because cancelling a read cancels the call."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import ExitStack
 from typing import TypeVar
 
@@ -26,7 +26,7 @@ class GrpcChannel:
     def __init__(self, address: str, files: TlsFiles | None = None) -> None:
         """In plaintext, or over mutual TLS with `files`."""
         self._address = address
-        self._authenticated = files is not None
+        self._claims = files is None  # over mutual TLS the certificate says who calls
         self._connections = Connections(address, files)
         self._failures = HandshakeFailures(address, files)
 
@@ -37,7 +37,7 @@ class GrpcChannel:
             Unavailable: the replica cannot be reached, or the connection was closed.
             BraidError: what the server answered.
         """
-        metadata = call_metadata(options, claim=not self._authenticated)
+        metadata = self._metadata(options)
         with self._connections.newest() as channel:
             call = channel.unary_unary(method, serialize, bytes)
             try:
@@ -57,7 +57,7 @@ class GrpcChannel:
         self, method: str, request: object, response_type: type[T], options: CallOptions
     ) -> AsyncIterator[T]:
         """One request, many responses; the timeout of `options` does not apply. Raises as `unary` does."""
-        metadata = call_metadata(options, claim=not self._authenticated)
+        metadata = self._metadata(options)
         parse = parser(response_type)
         with self._connections.newest() as channel:
             make = channel.unary_stream(method, serialize, bytes)
@@ -83,7 +83,7 @@ class GrpcChannel:
 
     def duplex(self, method: str, response_type: type[T], options: CallOptions) -> "GrpcDuplexCall":
         """Opens a bidirectional stream; the timeout of `options` does not apply. Raises `Unavailable` when closed."""
-        metadata = (*call_metadata(options, claim=not self._authenticated), (END_MARK_KEY, "1"))
+        metadata = (*self._metadata(options), (END_MARK_KEY, "1"))
         with ExitStack() as using:
             channel = using.enter_context(self._connections.newest())
             make = channel.stream_stream(method, _as_is, bytes)
@@ -97,6 +97,9 @@ class GrpcChannel:
     async def close(self) -> None:
         """Closes all connections; what is under way on them ends with `Unavailable`."""
         await self._connections.close()
+
+    def _metadata(self, options: CallOptions) -> Sequence[tuple[str, str]]:
+        return call_metadata(options, claim=self._claims)
 
     def _closed(self) -> Unavailable:
         return Unavailable(f"{self._address}: the connection was closed here")
