@@ -136,13 +136,22 @@ RAN = Activity(9, {1: SLEEPING, 2: HUNG}, None)
         (RAN, True),
         (RAN._replace(started=10), False),  # another process of that number
         (RAN._replace(threads={1: ThreadActivity("T", 5, 100), 2: ThreadActivity("T", 7, 200)}), True),
-        (RAN._replace(threads={1: ThreadActivity("R", 5, 100), 2: HUNG}, log=FileStamp(1, 1, 1, 1)), False),  # it waits for a CPU
+        (
+            RAN._replace(threads={1: ThreadActivity("R", 5, 100), 2: HUNG}, log=FileStamp(1, 1, 1, 1)),
+            False,
+        ),  # it waits for a CPU
         (RAN._replace(threads={1: ThreadActivity("S", 5, 190), 2: HUNG}), True),  # its loop goes on, the disk hangs
-        (RAN._replace(threads={1: ThreadActivity("S", 5, 190), 2: HUNG}, log=FileStamp(9, 9, 9, 9)), False),  # and it commits
+        (
+            RAN._replace(threads={1: ThreadActivity("S", 5, 190), 2: HUNG}, log=FileStamp(9, 9, 9, 9)),
+            False,
+        ),  # and it commits
         (RAN._replace(threads={1: SLEEPING, 2: ThreadActivity("D", 7, 201)}), False),  # a slow disk
         (RAN._replace(threads={1: SLEEPING, 2: ThreadActivity("D", 8, 200)}), False),
         (RAN._replace(threads={1: ThreadActivity("S", 5, 101), 2: ThreadActivity("S", 7, 200)}), False),
-        (RAN._replace(threads={1: SLEEPING, 2: HUNG, 3: SLEEPING}, log=FileStamp(9, 9, 9, 9)), False),  # it made another thread
+        (
+            RAN._replace(threads={1: SLEEPING, 2: HUNG, 3: SLEEPING}, log=FileStamp(9, 9, 9, 9)),
+            False,
+        ),  # it made another thread
     ],
 )
 def test_who_makes_no_progress_is_told_from_who_is_slow(now: Activity, stalled: bool) -> None:
