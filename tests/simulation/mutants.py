@@ -418,11 +418,13 @@ MUTANTS: Final = (
         {"ordered": True, "handling_seconds": 0.4},
     ),
     Mutant("a snapshot that forgets", "I9", [(events.GroupCodec, "decode_state", _forget_epoch)]),
-    Mutant("a ban is not heard", "rules", [(constraints._Sieve, "row", row_without_bans)], ("operate", "kill-member")),
+    Mutant(
+        "a ban is not heard", "rules", [(constraints.MemberFilter, "row", row_without_bans)], ("operate", "kill-member")
+    ),
     Mutant(
         "a drain is not heard",
         "rules",
-        [(constraints._Sieve, "__init__", sieve_without_drains), (layout, "borne", borne_without_drains)],
+        [(constraints.MemberFilter, "__init__", sieve_without_drains), (layout, "borne", borne_without_drains)],
         ("operate", "kill-member"),
     ),
     Mutant("the canary is a record", "I2", [(intake_filter, "without_canaries", _with_canaries)], ("move-stream",)),

@@ -81,7 +81,7 @@ def real_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     """Records go into batches of the real client, which nobody takes out."""
     monkeypatch.setattr(AioProducer, "start", unanswered)
     monkeypatch.setattr(AioProducer, "prepare", prepared)
-    monkeypatch.setattr(world._ClusterInMemory, "producer", real_client)
+    monkeypatch.setattr(world.ClusterInMemory, "producer", real_client)
 
 
 @pytest.mark.parametrize(("value_bytes", "header_count"), [(20, 0), (100, 0), (100, 5), (1_000, 0), (50_000, 0)])
