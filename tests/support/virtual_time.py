@@ -17,8 +17,9 @@ from tests.support.virtual_failures import ProcessKilled as ProcessKilled
 from tests.support.virtual_failures import VirtualDeadlock as VirtualDeadlock
 from tests.support.virtual_failures import VirtualFailure as VirtualFailure
 from tests.support.virtual_handles import tell_end
-from tests.support.virtual_loop import START_MS, process
+from tests.support.virtual_loop import START_MS as START_MS
 from tests.support.virtual_loop import VirtualTimeLoop as VirtualTimeLoop
+from tests.support.virtual_loop import process
 
 T = TypeVar("T")
 
