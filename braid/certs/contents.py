@@ -8,13 +8,13 @@ from ipaddress import ip_address
 from typing import Final, NamedTuple
 
 from braid.certs.identity import Identity, IdentityKind
+from braid.kernel.days import days_until
 from braid.kernel.errors import Invalid, Refused
 from braid.kernel.limits.certs import ALT_NAMES_MAX, CA_DAYS, CERTIFICATE_BACKDATE_SECONDS, LEAF_DAYS, LEAF_DAYS_MAX
 
 _DNS_LABEL: Final = r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
 _DNS_NAME: Final = re.compile(rf"(\*\.)?{_DNS_LABEL}(\.{_DNS_LABEL})*")
 _DNS_CHARS_MAX: Final = 253  # RFC 1035
-_DAY_SECONDS: Final = 86_400
 _BACKDATE: Final = timedelta(seconds=CERTIFICATE_BACKDATE_SECONDS)
 
 
@@ -32,11 +32,6 @@ class Validity(NamedTuple):
     def days_left(self, now: datetime) -> float:
         """Days until it ends; negative afterwards."""
         return days_until(self.ends.timestamp(), now.timestamp())
-
-
-def days_until(ends_seconds: float, now_seconds: float) -> float:
-    """Days until a certificate ends; negative afterwards. Both moments in seconds since the epoch."""
-    return (ends_seconds - now_seconds) / _DAY_SECONDS
 
 
 class Reached(NamedTuple):
