@@ -5,10 +5,16 @@ own affair, and so are the names that every named tuple has.
 """
 
 import ast
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 _PUBLIC: Final = frozenset({"_replace", "_asdict", "_fields", "_make", "_field_defaults"})
+# What a file without any private use lacks: most need not be parsed.
+_MAY_USE: Final = re.compile(
+    r"(?<!\bself)(?<!\bcls)\._(?!_|replace\b|asdict\b|make\b|fields\b)|[\"']_[a-zA-Z]|\bimport\b.*\b_[a-zA-Z]|^\s+_\w+,$",
+    re.MULTILINE,
+)
 _BY_NAME: Final = frozenset({"setattr", "getattr", "delattr", "hasattr"})
 
 
@@ -21,6 +27,8 @@ class Allowance(NamedTuple):
 
 def private_uses(text: str) -> Sequence[str]:
     """Returns each use of a private part in a file's text, as `<line>: <name>`."""
+    if not _MAY_USE.search(text):
+        return []
     tree = ast.parse(text)
     own = set(_own_names(tree))
     found = [(line, name) for line, name in _used(tree) if name not in own]
