@@ -10,7 +10,13 @@ from typing import Self
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, EllipticCurvePrivateKey, generate_private_key
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    KeySerializationEncryption,
+    NoEncryption,
+    PrivateFormat,
+)
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from braid.host.tls import Tls
@@ -53,10 +59,11 @@ class Authority:
         name: str = "test",
         lifetime: timedelta = _DAY * 30,
         key: EllipticCurvePrivateKey | None = None,
+        password: str = "",
     ) -> tuple[bytes, bytes]:
-        """PEM of a certificate for both sides of a connection, and of its key. A negative lifetime is over.
+        """PEM of a certificate for both sides of a connection, and of its key, encrypted where there is a password.
 
-        The key is a new one unless it is given.
+        A negative lifetime is over. The key is a new one unless it is given.
         """
         key = key or generate_private_key(SECP256R1())
         names: list[x509.GeneralName] = [x509.UniformResourceIdentifier(uri) for uri in uris]
@@ -68,7 +75,10 @@ class Authority:
         if names:
             builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
         pem = builder.sign(self.key, hashes.SHA256()).public_bytes(Encoding.PEM)
-        return pem, key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+        encryption: KeySerializationEncryption = NoEncryption()
+        if password:
+            encryption = BestAvailableEncryption(password.encode())
+        return pem, key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, encryption)
 
     def service(self, directory: Path, uri: str = SERVICE, *, reload_seconds: float = 10.0) -> Tls:
         """Files of a replica on this machine."""

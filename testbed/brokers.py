@@ -70,7 +70,7 @@ def parted_cluster(name: str, directory: Path) -> Iterator[tuple[KafkaBroker, Ka
     jvm, cluster_id, controller_port = KafkaJvm(str(java_binary()), kafka_classpath()), new_kafka_id(), free_port()
     voters = {"controller.quorum.voters": f"2@127.0.0.1:{controller_port}"}
     broker = new_broker(f"{name}-broker", directory / "broker", {**voters, "process.roles": "broker"})
-    broker._settings["listeners"] = f"PLAINTEXT://{broker.bootstrap}"
+    broker.own_settings["listeners"] = f"PLAINTEXT://{broker.bootstrap}"
     controlling = {
         "process.roles": "controller",
         "node.id": "2",

@@ -126,12 +126,13 @@ class ByHand:
                 due = int((time.monotonic() - began) * RECORDS_PER_SECOND)
                 pair.owed += [number << NUMBER_BITS | each for each in range(done, due)]
                 done = due
-            await self._send(pair, targets)
+            await self.send(pair, targets)
             await asyncio.sleep(ROUND_SECONDS)
         for producer in pair.producers:
             await _stopped(producer.stop())
 
-    async def _send(self, pair: Pair, targets: Sequence[Place]) -> None:
+    async def send(self, pair: Pair, targets: Sequence[Place]) -> None:
+        """Sends what is owed to the cluster in use; the rest waits for the next round after an error."""
         owed, pair.owed = pair.owed, []
         for number, each in enumerate(owed):
             where = pair.used

@@ -8,6 +8,7 @@ from ipaddress import ip_address
 from typing import Final, NamedTuple
 
 from braid.certs.identity import Identity, IdentityKind
+from braid.kernel.days import days_until
 from braid.kernel.errors import Invalid, Refused
 from braid.kernel.limits.certs import ALT_NAMES_MAX, CA_DAYS, CERTIFICATE_BACKDATE_SECONDS, LEAF_DAYS, LEAF_DAYS_MAX
 
@@ -30,7 +31,7 @@ class Validity(NamedTuple):
 
     def days_left(self, now: datetime) -> float:
         """Days until it ends; negative afterwards."""
-        return (self.ends - now) / timedelta(days=1)
+        return days_until(self.ends.timestamp(), now.timestamp())
 
 
 class Reached(NamedTuple):

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from braid.host import secret_files
+from braid.host.file_stamps import FileStamp, file_stamp
 from braid.host.tls import Tls
 from braid.kernel.errors import Invalid
 from braid.kernel.limits.rpc import TLS_FILE_BYTES_MAX
@@ -72,7 +73,7 @@ class TlsFiles:
         self._tls = tls
         self._on_unusable = on_unusable
         self._looking = threading.Lock()
-        self._seen = _signature(tls)
+        self._seen = _stamps(tls)
         self._material = read_tls(tls)
         self._look_at = time.monotonic() + tls.reload_seconds
 
@@ -92,7 +93,7 @@ class TlsFiles:
 
     def _look(self) -> None:
         self._look_at = time.monotonic() + self._tls.reload_seconds
-        found = _signature(self._tls)
+        found = _stamps(self._tls)
         if found == self._seen:
             return
         self._seen = found
@@ -106,17 +107,8 @@ class TlsFiles:
             _log.info("the TLS files were read anew; the certificate ends at %s", _text(self._material.expires_at))
 
 
-def _signature(tls: Tls) -> tuple[object, ...]:
-    """What changes when a file is written or replaced, a link to it included."""
-    found: list[object] = []
-    for path in (tls.certificate, tls.key, tls.ca):
-        try:
-            stat = path.stat()
-        except OSError:
-            found.append(None)
-        else:
-            found.append((stat.st_mtime_ns, stat.st_size, stat.st_ino, stat.st_mode))
-    return tuple(found)
+def _stamps(tls: Tls) -> tuple[FileStamp | None, ...]:
+    return tuple(file_stamp(path) for path in (tls.certificate, tls.key, tls.ca))
 
 
 def _read(path: Path, name: str) -> bytes:

@@ -28,7 +28,7 @@ class GrpcChannel:
     def __init__(self, address: str, files: TlsFiles | TokenFiles | None = None) -> None:
         """In plaintext, or over TLS with `files`: a certificate, or a token beside each call."""
         self._address = address
-        self._authenticated = files is not None
+        self._claims = files is None  # over TLS the certificate or the token says who calls
         self._token = files if isinstance(files, TokenFiles) else None
         self._connections = connections(address, files)
         self._failures = HandshakeFailures(address, files, self._connections.renew)
@@ -103,7 +103,7 @@ class GrpcChannel:
 
     def _metadata(self, options: CallOptions) -> Sequence[tuple[str, str]]:
         bearer = "" if self._token is None else self._token.bearer()
-        return call_metadata(options, claim=not self._authenticated, bearer=bearer)
+        return call_metadata(options, claim=self._claims, bearer=bearer)
 
     def _closed(self) -> Unavailable:
         return Unavailable(f"{self._address}: the connection was closed here")

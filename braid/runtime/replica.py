@@ -19,9 +19,8 @@ from braid.rpc.mesh_client import ServiceClient
 from braid.runtime.access.control import AccessControl
 from braid.runtime.access.identities import Identities
 from braid.runtime.access.settings import AccessSettings
-from braid.runtime.archive.serving import Archive, ArchiveHandlers, PeerArchives
-from braid.runtime.archive.shelf import Shelf
-from braid.runtime.archive.sweeper import Sweeper
+from braid.runtime.archive.parts import ArchiveParts
+from braid.runtime.archive.serving import Archive
 from braid.runtime.audit.audit import Audit
 from braid.runtime.audit.settings import AuditSettings
 from braid.runtime.clocks.waits import Waits
@@ -84,15 +83,11 @@ class Replica:
         self.metrics = metrics or make_metrics(service.name, instance)
         self.log = logger(service.name, instance)
         self._store_directory = StoreDirectory(store, host.clock)
-        self._peers = PeerArchives(transport, service.name, self._store_directory.endpoints, lambda: self.address)
-        shelf = Shelf(archive.store, host.clock, self._peers.archives, archive.retention_days) if archive else None
-        self.aggregates = Aggregates(store, service.kinds, host, service.name, self, self.metrics, shelf)
-        self.archive = ArchiveHandlers(service.name, shelf, self.aggregates.archive_log, archive, self.aggregates)
-        self._sweeper = (
-            Sweeper(shelf, service.name, host.clock, self.metrics, archive.retention_days, self.leading)
-            if archive and shelf
-            else None
+        self._archive = ArchiveParts(
+            archive, service.name, host, transport, self._store_directory.endpoints, lambda: self.address
         )
+        self.aggregates = Aggregates(store, service.kinds, host, service.name, self, self.metrics, self._archive.shelf)
+        self.archive = self._archive.handlers(self.aggregates.archive_log, self.aggregates)
         self._service = service
         self._listen = address
         self._advertise = advertise
@@ -109,7 +104,7 @@ class Replica:
         self.waits = Waits(self)
         self.access = AccessControl(self, service, access or AccessSettings())
         self.identities = Identities(self)
-        self.audit = Audit(self, shelf, session_ttl_seconds, audit)
+        self.audit = Audit(self, self._archive.shelf, session_ttl_seconds, audit)
 
     # --- what services ask ---------------------------------------------------------------------------------------
 
@@ -241,8 +236,8 @@ class Replica:
             await self._unless(self._stopping, self.identities.known())
             await self._unless(self._stopping, self.aggregates.loaded())
             tasks.append(spawn(self._service.follow(self), f"{self.instance} service follow"))
-            if self._sweeper is not None:
-                tasks.append(spawn(self._sweeper.run(), f"{self.instance} archive"))
+            if (sweeper := self._archive.sweeper(self.metrics, self.leading)) is not None:
+                tasks.append(spawn(sweeper.run(), f"{self.instance} archive"))
             self._server.set_serving(self.aggregates.corrupt is None)
             self._ready.set()
             backoff = Backoff(self.host)
@@ -252,7 +247,7 @@ class Replica:
             for task in tasks:
                 task.cancel()
             await self._directory.close()
-            await self._peers.close()
+            await self._archive.close()
             await self._server.stop(DRAIN_SECONDS)
             await self.audit.close()
 

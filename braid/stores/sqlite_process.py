@@ -11,6 +11,8 @@ from functools import cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from braid.host.file_stamps import FileStamp, file_stamp
+
 _PROC: Final = Path("/proc")
 _STARTED_FIELD: Final = 19  # of /proc/<pid>/stat, counted after the command's name (proc_pid_stat(5): field 22)
 _DEAD_STATES: Final = ("Z", "X", "x")
@@ -50,11 +52,11 @@ class ThreadActivity(NamedTuple):
 
 
 class Activity(NamedTuple):
-    """The activity of a process so far by thread, and the state of its database's log."""
+    """The activity of a process so far by thread, and its database's write-ahead log, which every commit changes."""
 
     started: int
     threads: Mapping[int, ThreadActivity]
-    log: tuple[int, int]
+    log: FileStamp | None
 
 
 class _Stat(NamedTuple):
@@ -102,7 +104,8 @@ def activity(pid: int, database: Path, proc: Path = _PROC) -> Activity | None:
         for each in (proc / str(pid) / "task").iterdir():
             if (found := _thread(each)) is not None:
                 threads[int(each.name)] = found
-    return Activity(stat.started, threads, _log_of(database)) if threads else None
+    log = file_stamp(database.with_name(database.name + "-wal"))
+    return Activity(stat.started, threads, log) if threads else None
 
 
 def waits_for_disk(now: Activity) -> bool:
@@ -191,15 +194,6 @@ def _holder(fields: list[str], wanted: dict[int, bool], devices: Collection[tupl
         return None
     last = float("inf") if fields[7] == "EOF" else int(fields[7])
     return int(fields[4]) if wanted[inode] or int(fields[6]) <= _WAL_WRITE_LOCK <= last else None
-
-
-def _log_of(database: Path) -> tuple[int, int]:
-    """Returns size and time of the write-ahead log, which every commit changes."""
-    try:
-        status = database.with_name(database.name + "-wal").stat()
-    except FileNotFoundError:
-        return 0, 0
-    return status.st_size, status.st_mtime_ns
 
 
 def _thread(directory: Path) -> ThreadActivity | None:

@@ -86,9 +86,9 @@ class KafkaBroker(Process):
         self.directory = directory
         self.port = port
         self.zone = zone
-        self._controller_port = controller_port
+        self.controller_port = controller_port
         self._jvm = KafkaJvm(java, classpath, heap_mb, tiered_stop_at_level)
-        self._settings = dict(settings or {})
+        self.own_settings = dict(settings or {})
         self._jvm_options = jvm_options
         self.peers = peers
 
@@ -106,15 +106,15 @@ class KafkaBroker(Process):
         """
         if self.pid is not None:
             raise Refused(f"Kafka broker {self.name} is running already", remedy="kill or stop it first")
-        for port in (self.port, self._controller_port):
+        for port in (self.port, self.controller_port):
             check_free(port, self.name)
         self.directory.mkdir(parents=True, exist_ok=True)
-        config = self._write_config()
+        config = self.write_config()
         if not is_formatted(self._data):
             cluster_id = self.peers.cluster_id if self.peers is not None else new_kafka_id()
             node_id = self.settings()["node.id"]
             try:
-                format_directory(self._jvm, config, self._data, cluster_id, node_id, self._settings)
+                format_directory(self._jvm, config, self._data, cluster_id, node_id, self.own_settings)
             except Unavailable as error:
                 raise Unavailable(f"Kafka broker {self.name} could not be formatted: {error}") from error
         options = archive_options(self._jvm) if self._jvm_options is None else self._jvm_options
@@ -155,12 +155,13 @@ class KafkaBroker(Process):
 
     def settings(self) -> dict[str, str]:
         """What it is set to."""
-        place = BrokerPlace(self.zone, "127.0.0.1", self.port, self._controller_port, str(self._data))
+        place = BrokerPlace(self.zone, "127.0.0.1", self.port, self.controller_port, str(self._data))
         if (peers := self.peers) is not None:
             place = place._replace(node=peers.node, controllers=peers.controllers, brokers=peers.brokers)
-        return {**broker_settings(place), **self._settings}
+        return {**broker_settings(place), **self.own_settings}
 
-    def _write_config(self) -> Path:
+    def write_config(self) -> Path:
+        """Writes the file that the process is started with; returns where it lies."""
         config = self.directory / "server.properties"
         config.write_text(properties_text(self.settings()), encoding="utf-8")
         return config

@@ -142,7 +142,7 @@ def test_the_template_is_what_kafkas_tool_writes(tmp_path: Path) -> None:
     broker = new_broker("east", tmp_path / "tool")
     jvm, kept = _jvm(), template(_jvm())
     broker.directory.mkdir()
-    config = broker._write_config()
+    config = broker.write_config()
     command = jvm.command(FORMAT_CLASS, "format", "-t", "AAAAAAAAAAAAAAAAAAAAAQ", "-c", str(config))
     subprocess.run(command, check=True, capture_output=True, timeout=READY_SECONDS)
     written = _properties(broker)

@@ -25,6 +25,7 @@ from braid.kernel.ids import ASIDE_GROUP
 from braid.kernel.ports import Committed, Generation, KafkaOffsets, TopicPartition
 from devmesh.mesh import DevMesh
 from testbed.patience import in_time, until
+from tests.support.consumer_parts import cluster_work
 from tests.support.grounds import wait_healthy
 from tests.support.leading import leader
 
@@ -117,7 +118,7 @@ async def rigged(local: DevMesh, name: str) -> AsyncIterator[Rig]:
 
 def generation_of(consumer: braid.Consumer) -> Generation:
     """What a member commits with."""
-    lent = consumer._works.clusters["east"].committer.generation
+    lent = cluster_work(consumer).committer.generation
     assert lent is not None
     return lent
 

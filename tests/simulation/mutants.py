@@ -4,7 +4,7 @@ They are made from the outside, by replacing one function for the length of a ru
 proves nothing.
 """
 
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
@@ -22,18 +22,10 @@ from braid.client.producing.routes import RouteTable
 from braid.client.records import intake_filter
 from braid.client.records.handled import Handled
 from braid.client.records.record import Record
-from braid.kafka.memory.clients import MemoryOffsets
 from braid.kafka.memory.groups import Groups
 from braid.kernel.envelope import EncodedCommit, encode
-from braid.kernel.errors import OutcomeUnknown
 from braid.kernel.limits.envelope import ENVELOPE_UNITS_DEFAULT
 from braid.kernel.ports import (
-    Appended,
-    Committed,
-    EventBatch,
-    Fence,
-    Generation,
-    HistoryId,
     KafkaAdmin,
     KafkaOffsets,
     OffsetAt,
@@ -49,7 +41,6 @@ from braid.stores.memory_server import MemoryStoreServer
 from services.assigner import peers
 from services.assigner.codec import events
 from services.assigner.model.channels import SeenChannel
-from services.assigner.model.group import Group
 from services.assigner.policy import balance, constraints, homing, layout
 from services.registry.kafka import drain
 from services.registry.model.channels import Channel, ChannelState
@@ -57,6 +48,15 @@ from services.registry.model.stream_commands import RecordSealed, StreamCommand
 from services.registry.policy import decommission
 from services.registry.policy.world import World
 from services.registry.reconciler import loop
+from tests.simulation.broken_fencing import (
+    adopt_generation,
+    any_fence,
+    any_generation,
+    append_again,
+    forget_epoch,
+    same_epoch,
+    watch_from_now,
+)
 from tests.simulation.broken_progress import from_the_head, sent_at_once, without_gaps
 from tests.simulation.placed_wrongly import (
     borne_without_drains,
@@ -185,67 +185,11 @@ def _extend_from_answer(self: heartbeats.Heartbeats, batch: heartbeats.BeatMessa
             seat.heard(self._host.clock.elapsed())
 
 
-def _any_fence(self: MemoryStoreServer, fence: Fence) -> None:
-    """Lets everybody write."""
-
-
 _left_on: Final = decommission.left_on
 
 
 def _left_but_draining(world: World, cluster: str) -> Sequence[decommission.Left]:
     return [each for each in _left_on(world, cluster) if each.channel.state is not ChannelState.DRAINING]
-
-
-_append: Final = MemoryStore.append
-
-
-async def _append_again(
-    self: MemoryStore, history: HistoryId, events: Sequence[bytes], expected: int, fence: Fence
-) -> Appended:
-    try:
-        return await _append(self, history, events, expected, fence)
-    except OutcomeUnknown:
-        return await _append(self, history, events, expected, fence)
-
-
-async def _watch_from_now(self: MemoryStore, service: str, after_revision: int) -> AsyncIterator[EventBatch]:
-    revision, connected = after_revision, True
-    while True:
-        if not self._connected:
-            connected = False
-            await self._linked()
-        batches, until = self.server.batches_after(service, revision)
-        for batch in batches if connected else ():
-            yield batch
-        revision, connected = until, True
-        if not batches:
-            await self.server.changed.wait()
-
-
-_send: Final = committer.Committer._send
-
-
-async def _adopt_generation(self: committer.Committer, commits: dict[TopicPartition, Committed]) -> None:
-    assert isinstance(self._offsets, MemoryOffsets)
-    known = self._offsets._cluster.groups._groups.get(self._group)
-    if known is not None and known.member_id is not None:
-        self.generation = Generation(known.generation, known.member_id)
-    await _send(self, commits)
-
-
-_store: Final = Groups.commit
-
-
-def _any_generation(
-    self: Groups, name: str, offsets: Mapping[TopicPartition, Committed], generation: Generation | None
-) -> None:
-    known = self._groups.get(name)
-    held = None if known is None or known.member_id is None else Generation(known.generation, known.member_id)
-    _store(self, name, offsets, held)
-
-
-def _same_epoch(incarnation: int, counter: int) -> int:
-    return incarnation << 40 | counter // 2
 
 
 async def _believe_sealed(access: object, cluster: object, channel: Channel, clock: object) -> StreamCommand:
@@ -258,13 +202,6 @@ async def _believe_shut(admin: KafkaAdmin, channel: Channel, ends: Mapping[Topic
 
 async def _believe_refused(admin: KafkaAdmin, partition: TopicPartition) -> None:
     """A leader that has not heard of the seal yet takes what a late writer sends."""
-
-
-_decode_state: Final = events.GroupCodec.decode_state
-
-
-def _forget_epoch(self: events.GroupCodec, data: bytes) -> Group:
-    return replace(_decode_state(self, data), last_epoch=0)
 
 
 def _with_canaries(part: RecordColumns) -> RecordColumns:
@@ -362,33 +299,33 @@ MUTANTS: Final = (
     Mutant(
         "fencing off",
         "I6",
-        [(MemoryStoreServer, "_check_fence", _any_fence)],
+        [(MemoryStoreServer, "_check_fence", any_fence)],
         ("late-append",),
         {"fault_interval_seconds": 7.0},
     ),
     Mutant(
         "a generation adopted without its delta",
         "I4",
-        [(committer.Committer, "_send", _adopt_generation)],
+        [(committer.Committer, "_send", adopt_generation)],
         ("pause-member", "fade-member", "cut-member", "pause-cluster"),
     ),
     Mutant(
         "a broker that checks no generation",
         "I4",
-        [(Groups, "commit", _any_generation)],
+        [(Groups, "commit", any_generation)],
         ("pause-member", "fade-member", "cut-member", "pause-cluster"),
     ),
-    Mutant("epochs used again", "I6", [(balance, "make_epoch", _same_epoch)]),
+    Mutant("epochs used again", "I6", [(balance, "make_epoch", same_epoch)]),
     Mutant(
         "a watch without resume",
         "I8",
-        [(MemoryStore, "watch", _watch_from_now)],
+        [(MemoryStore, "watch", watch_from_now)],
         ("cut-store", "kill-member", "move-stream"),
     ),
     Mutant(
         "a transaction tried again",
         "I7",
-        [(MemoryStore, "append", _append_again)],
+        [(MemoryStore, "append", append_again)],
         ("lose-answers", "kill-member", "move-stream"),
     ),
     Mutant(
@@ -417,12 +354,14 @@ MUTANTS: Final = (
         ("move-stream", "kill-cluster"),
         {"ordered": True, "handling_seconds": 0.4},
     ),
-    Mutant("a snapshot that forgets", "I9", [(events.GroupCodec, "decode_state", _forget_epoch)]),
-    Mutant("a ban is not heard", "rules", [(constraints._Sieve, "row", row_without_bans)], ("operate", "kill-member")),
+    Mutant("a snapshot that forgets", "I9", [(events.GroupCodec, "decode_state", forget_epoch)]),
+    Mutant(
+        "a ban is not heard", "rules", [(constraints.MemberFilter, "row", row_without_bans)], ("operate", "kill-member")
+    ),
     Mutant(
         "a drain is not heard",
         "rules",
-        [(constraints._Sieve, "__init__", sieve_without_drains), (layout, "borne", borne_without_drains)],
+        [(constraints.MemberFilter, "__init__", sieve_without_drains), (layout, "borne", borne_without_drains)],
         ("operate", "kill-member"),
     ),
     Mutant("the canary is a record", "I2", [(intake_filter, "without_canaries", _with_canaries)], ("move-stream",)),

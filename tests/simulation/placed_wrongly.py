@@ -24,10 +24,10 @@ def take_home_again(placed: layout.Layout, *, still: bool) -> layout.Layout:
     return replace(placed, holders=holders)
 
 
-_row: Final = constraints._Sieve.row
+_row: Final = constraints.MemberFilter.row
 
 
-def row_without_bans(self: constraints._Sieve, channel: str, lease: str = "") -> Mask:
+def row_without_bans(self: constraints.MemberFilter, channel: str, lease: str = "") -> Mask:
     """Hears of no ban."""
     state = self._state
     self._state = replace(state, rules=replace(state.rules, bans=()))
@@ -36,7 +36,7 @@ def row_without_bans(self: constraints._Sieve, channel: str, lease: str = "") ->
     return row
 
 
-_sieve: Final = constraints._Sieve.__init__
+_sieve: Final = constraints.MemberFilter.__init__
 _borne: Final = constraints.borne
 
 
@@ -44,7 +44,7 @@ def _undrained(state: Group) -> Group:
     return replace(state, rules=replace(state.rules, drains={}))
 
 
-def sieve_without_drains(self: constraints._Sieve, state: Group, members: Sequence[str]) -> None:
+def sieve_without_drains(self: constraints.MemberFilter, state: Group, members: Sequence[str]) -> None:
     """Hears of no member that is emptied."""
     _sieve(self, _undrained(state), members)
 

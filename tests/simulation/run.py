@@ -30,7 +30,8 @@ from testbed.checkers.stores import GapFreeWatches, HonestAppends
 from tests.simulation.ailments import HonestHealth
 from tests.simulation.applications import GROUP
 from tests.simulation.emptying import HonestlyEmpty
-from tests.simulation.faults import APART_SECONDS, Faults
+from tests.simulation.faults.clusters import APART_SECONDS
+from tests.simulation.faults.every import every_fault
 from tests.simulation.histories import KINDS
 from tests.simulation.journal import InvariantViolated, Journal
 from tests.simulation.leaving import AnsweredTrouble
@@ -158,7 +159,7 @@ async def _play(
     if world.plan.latecomers:
         world.host.tasks.spawn(_come_late(world), "latecomers")
     other = _other_mesh(world) if world.plan.second_mesh else None
-    await Faults(world, f"faults/{world.plan.seed}").run()
+    await every_fault(world, f"faults/{world.plan.seed}").run()
     if other is not None:
         other.cancel()
     journal.say("HEALED")

@@ -138,9 +138,9 @@ def _any_record(self: OwnRecords, head: BatchHead, position: int) -> bool:
     return True
 
 
-async def _trust(claimed: object, bounds: tuple[int, int], *how: object) -> restore._Bounds:
+async def _trust(claimed: object, bounds: tuple[int, int], *how: object) -> restore.LogBounds:
     """Believes a commit whatever leaders came since."""
-    return restore._Bounds(*bounds, bounds[1])
+    return restore.LogBounds(*bounds, bounds[1])
 
 
 def _any_log(self: MemoryFetcher, partition: TopicPartition, log: Log, position: int) -> None:

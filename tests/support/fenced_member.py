@@ -19,6 +19,7 @@ import braid
 from braid.kafka.groups.offsets import AioOffsets
 from braid.kernel.errors import Fenced
 from braid.kernel.ports import Committed, Generation, TopicPartition
+from tests.support.consumer_parts import lease_works
 
 _commit = AioOffsets.commit
 
@@ -58,7 +59,7 @@ async def main(endpoint: str, stream: str, group: str) -> None:
             insisting.append(loop.create_task(insist(*held)))
 
         def wake(number: int, frame: FrameType | None) -> None:
-            for cluster in list(consumer._works.clusters.values()):
+            for cluster in list(lease_works(consumer).clusters.values()):
                 works = cluster.committer.works
                 nothing_done = {work.lease.topic_partition: Committed(0, "") for work in works}
                 loop.call_soon_threadsafe(begin, cluster.offsets, nothing_done, cluster.committer.generation)

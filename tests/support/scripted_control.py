@@ -3,10 +3,7 @@
 Clients of it are real `Mesh` objects, each in a virtual process of its own that can be killed.
 """
 
-import asyncio
-import functools
-from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Final
@@ -23,21 +20,14 @@ from braid.kernel.ports import Caller, DuplexServing, Generation, RpcService, To
 from braid.rpc.memory_network import MemoryNetwork
 from braid.rpc.memory_transport import MemoryTransport
 from braid.rpc.methods import duplex, method_path, unary
-from tests.support.virtual_time import VirtualProcess, run_virtual, running_loop
+from tests.support.scripted_streams import Joined, Witness
+from tests.support.virtual_time import VirtualProcess, running_loop
+from tests.support.virtual_waits import settled as settled
+from tests.support.virtual_waits import until as until
+from tests.support.virtual_waits import virtual as virtual
 
 ADDRESS: Final = "control:7401"
 ZONES: Final = {"east": "a", "west": "b"}
-
-
-def virtual(test: Callable[[], Coroutine[object, object, None]]) -> Callable[[], None]:
-    """Runs an asynchronous test on a virtual loop of its own."""
-
-    @functools.wraps(test)
-    def run() -> None:
-        run_virtual(test())
-
-    del run.__wrapped__  # pytest must not see the coroutine function
-    return run
 
 
 @dataclass
@@ -53,41 +43,6 @@ class Client:
         """kill -9."""
         self.process.kill()
         self.network.kill(self.process.name)
-
-
-@dataclass
-class Joined:
-    """A member's stream: what it said, and a way to tell it something."""
-
-    member: str
-    hello: join_pb2.MemberHello
-    call: DuplexServing
-    deltas: int = 0
-    heartbeats: int = 0
-    busy_micros: Counter[str] = field(default_factory=Counter)  # by lease
-    acknowledged: int = 0
-    left: bool = False
-    splits: list[join_pb2.SplitLeases] = field(default_factory=list)
-    found: list[join_pb2.RestoreFindings] = field(default_factory=list)
-
-
-@dataclass
-class Witness:
-    """A process of consumers: what it said of clusters, and a way to ask it."""
-
-    hello: witness_pb2.WitnessHello
-    call: DuplexServing
-    read: list[list[str]] = field(default_factory=list)
-    complaints: list[str] = field(default_factory=list)
-    answers: list[route_pb2.ReachAnswer] = field(default_factory=list)
-    ended: bool = False
-
-    async def ask(self, cluster: str) -> int:
-        """Asks when a cluster answered last; milliseconds, or -1."""
-        before, question = len(self.answers), route_pb2.ReachQuestion(cluster=cluster)
-        await self.call.send(witness_pb2.WatchClustersResponse(reach=question))
-        await until(lambda: len(self.answers) > before, 1.0)
-        return self.answers[-1].acknowledged_ms_ago
 
 
 @dataclass
@@ -404,24 +359,6 @@ class Control:
             for service in ("assigner", "registry")
         ]
         return ListEndpointsResponse(endpoints=endpoints)
-
-
-async def until(condition: Callable[[], bool], seconds: float = 30.0) -> None:
-    """Waits, in virtual time, for a condition; fails when it does not come true in time."""
-    loop = asyncio.get_running_loop()
-    deadline = loop.time() + seconds
-    while not condition():
-        assert loop.time() < deadline, f"not true within {seconds} s"
-        await asyncio.sleep(0.005)
-
-
-async def settled(awaitables: Sequence[Awaitable[object]]) -> list[object]:
-    """Results, or the errors Braid raised."""
-    outcomes = await asyncio.gather(*awaitables, return_exceptions=True)
-    for outcome in outcomes:
-        if isinstance(outcome, BaseException) and not isinstance(outcome, BraidError):
-            raise outcome
-    return list(outcomes)
 
 
 @asynccontextmanager

@@ -51,8 +51,8 @@ class SecuredKafka:
         offered = f"SASL_SSL://{self.bootstrap},SSL://{self.mutual}"
         known = " ".join(f'user_{name}="{name}{_PASSWORD}"' for name in (ADMIN, *users))
         plain = "org.apache.kafka.common.security.plain.PlainLoginModule"
-        self.broker._settings |= {
-            "listeners": f"{own},{bound},CONTROLLER://127.0.0.1:{self.broker._controller_port}",
+        self.broker.own_settings |= {
+            "listeners": f"{own},{bound},CONTROLLER://127.0.0.1:{self.broker.controller_port}",
             "advertised.listeners": f"{own},{offered}",
             "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SASL_SSL:SASL_SSL,SSL:SSL",
             "sasl.enabled.mechanisms": "PLAIN",

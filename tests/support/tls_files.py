@@ -1,16 +1,10 @@
-"""Certificates of tests: an authority of their own, and what it signs, as PEM files that nobody else may read."""
+"""Certificates of Kafka's tests: what the tests' authority signs, as PEM files that nobody else may read."""
 
-import datetime
-import ipaddress
+from datetime import timedelta
 from pathlib import Path
 from typing import NamedTuple
 
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
-
-_DAY = datetime.timedelta(days=1)
+from testbed import authority
 
 
 class CertificateFiles(NamedTuple):
@@ -22,7 +16,7 @@ class CertificateFiles(NamedTuple):
 
 
 class Authority:
-    """Signs certificates for 127.0.0.1.
+    """Signs certificates for 127.0.0.1, and keeps them as files.
 
     Attributes:
         ca_file: Its own certificate.
@@ -32,12 +26,9 @@ class Authority:
         """Makes one whose files lie in a directory."""
         directory.mkdir(parents=True, exist_ok=True)
         self._directory = directory
-        self._key = ec.generate_private_key(ec.SECP256R1())
-        self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-        basic = x509.BasicConstraints(ca=True, path_length=None)
-        certificate = self._builder(self._name, self._key, days=30).add_extension(basic, critical=True)
+        self._signer = authority.Authority.make(name)
         self.ca_file = directory / "ca.pem"
-        self.ca_file.write_bytes(_pem(certificate.sign(self._key, hashes.SHA256())))
+        self.ca_file.write_bytes(self._signer.pem)
 
     def issue(self, name: str, *, days: int = 30, password: str = "") -> CertificateFiles:
         """A certificate with the subject `CN=name`.
@@ -47,38 +38,11 @@ class Authority:
             days: How long it is valid from now; negative for one that expired so long ago.
             password: Encrypts the private key.
         """
-        key = ec.generate_private_key(ec.SECP256R1())
-        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-        names = x509.SubjectAlternativeName(
-            [x509.IPAddress(ipaddress.ip_address("127.0.0.1")), x509.DNSName("localhost")]
+        certificate, key = self._signer.issue(
+            dns=["localhost"], ips=["127.0.0.1"], name=name, lifetime=timedelta(days=days), password=password
         )
-        signed = self._builder(subject, key, days).add_extension(names, critical=False)
-        certificate = _pem(signed.sign(self._key, hashes.SHA256()))
         files = CertificateFiles(*(self._directory / f"{name}{end}.pem" for end in ("", "-key", "-both")))
-        encryption = serialization.BestAvailableEncryption(password.encode()) if password else None
-        private = key.private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.PKCS8,
-            encryption or serialization.NoEncryption(),
-        )
-        for path, content in zip(files, (certificate, private, private + certificate), strict=True):
+        for path, content in zip(files, (certificate, key, key + certificate), strict=True):
             path.write_bytes(content)
             path.chmod(0o600)
         return files
-
-    def _builder(self, subject: x509.Name, key: ec.EllipticCurvePrivateKey, days: int) -> x509.CertificateBuilder:
-        now = datetime.datetime.now(datetime.UTC)
-        end = now + days * _DAY
-        return (
-            x509.CertificateBuilder()
-            .subject_name(subject)
-            .issuer_name(self._name)
-            .public_key(key.public_key())
-            .serial_number(x509.random_serial_number())
-            .not_valid_before(min(now, end) - _DAY)
-            .not_valid_after(end)
-        )
-
-
-def _pem(certificate: x509.Certificate) -> bytes:
-    return certificate.public_bytes(serialization.Encoding.PEM)

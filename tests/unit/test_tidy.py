@@ -12,6 +12,8 @@ from tests.support.prose import (
     pages_have_short_sentences,
 )
 from tests.support.tidy import (
+    CASES_LINES_MAX,
+    COMMAND_LINES_MAX,
     FILE_LINES_MAX,
     FUNCTION_LINES_MAX,
     PYTHON_RULES,
@@ -47,7 +49,11 @@ MUTANTS: Final[Sequence[tuple[Rule, str, str]]] = (
     (no_registry_host, "devmesh/a.py", "URL = 'https://repo1" + ".maven" + ".org'"),
     (no_registry_host, "go.env", "GOPROXY=proxy" + ".golang" + ".org"),
     (file_length, "braid/a.py", "x = 1\n" * (FILE_LINES_MAX + 1)),
+    (file_length, "tests/support/a.py", "x = 1\n" * (FILE_LINES_MAX + 1)),
+    (file_length, "tests/unit/test_a.py", "x = 1\n" * (CASES_LINES_MAX + 1)),
     (function_length, "braid/a.py", "def f() -> None:\n" + "    print()\n" * FUNCTION_LINES_MAX),
+    (function_length, "braid/cli/dev.py", "def _dev() -> None:\n" + "    print()\n" * COMMAND_LINES_MAX),
+    (function_length, "braid/cli/dev.py", "def _fault() -> None:\n" + "    print()\n" * FUNCTION_LINES_MAX),
     (function_length, "tests/a.py", "async def f() -> None:\n" + "    print()\n" * FUNCTION_LINES_MAX),
     (names_say_something, "braid/utils.py", ""),
     (names_say_something, "services/common/domain.py", ""),
@@ -81,7 +87,9 @@ MUTANTS: Final[Sequence[tuple[Rule, str, str]]] = (
 SOUND: Final[Sequence[tuple[Rule, str, str]]] = (
     (no_machine_path, "docs/a.md", "~/.cache, /usr/lib and the root/branch"),
     (file_length, "braid/a.py", "x = 1\n" * FILE_LINES_MAX),
+    (file_length, "tests/unit/test_a.py", "x = 1\n" * CASES_LINES_MAX),
     (function_length, "braid/a.py", "def f() -> None:\n" + "    print()\n" * (FUNCTION_LINES_MAX - 1)),
+    (function_length, "braid/cli/dev.py", "def _dev() -> None:\n" + "    print()\n" * (COMMAND_LINES_MAX - 1)),
     (names_say_something, "braid/a.py", "from contextlib import contextmanager\ndef commonality() -> None: ..."),
     (names_say_something, "tests/a.py", "def test_the_common_case() -> None: ..."),
     (no_skipped_test, "tests/a.py", "progress.skip(3)"),

@@ -5,8 +5,8 @@ from typing import Final, NamedTuple
 from braid.cli.core.limits import CLI_CERTIFICATE_FAIL_DAYS, CLI_CERTIFICATE_WARN_DAYS
 from braid.cli.core.times import age_text
 from braid.cli.doctor.findings import Finding, Level
+from braid.kernel.days import days_until
 
-_DAY_SECONDS: Final = 86_400
 _REPLACE: Final = "issue another one and put it in the place of its files: it is read without a restart"
 
 
@@ -39,12 +39,12 @@ def check_certificate(facts: CertificateFacts, now_seconds: float) -> list[Findi
 def _end(facts: CertificateFacts, now_seconds: float) -> Finding:
     if facts.error:
         return Finding(facts.name, "certificate", Level.FAIL, facts.error, _REPLACE)
-    left = facts.expires_at - now_seconds
+    left = days_until(facts.expires_at, now_seconds)
     if left <= 0:
         return Finding(facts.name, "certificate", Level.FAIL, "its certificate has expired", _REPLACE)
-    message = f"its certificate ends in {age_text(1, 1 + round(left * 1_000))}"
-    if left < CLI_CERTIFICATE_FAIL_DAYS * _DAY_SECONDS:
+    message = f"its certificate ends in {age_text(1, 1 + round((facts.expires_at - now_seconds) * 1_000))}"
+    if left < CLI_CERTIFICATE_FAIL_DAYS:
         return Finding(facts.name, "certificate", Level.FAIL, message, _REPLACE)
-    if left < CLI_CERTIFICATE_WARN_DAYS * _DAY_SECONDS:
+    if left < CLI_CERTIFICATE_WARN_DAYS:
         return Finding(facts.name, "certificate", Level.WARN, message, _REPLACE)
     return Finding(facts.name, "certificate", Level.OK, message)

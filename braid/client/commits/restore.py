@@ -125,14 +125,14 @@ class _Topic(NamedTuple):
     leader_epoch: int
 
 
-class _Claimed(NamedTuple):
+class ClaimedProgress(NamedTuple):
     """A commit, and the log's identity below what it claims."""
 
     committed: Committed
     below: Fingerprint | None
 
 
-class _Bounds(NamedTuple):
+class LogBounds(NamedTuple):
     """The log's start and end, and the offset above which a commit proves nothing: the end, or a cut."""
 
     start: int
@@ -140,7 +140,7 @@ class _Bounds(NamedTuple):
     end: int
 
 
-class _Seen(NamedTuple):
+class SeenProgress(NamedTuple):
     """A commit as far as the log supports it, the log's bounds, and the log's identity below what the commit claims."""
 
     committed: Committed
@@ -153,7 +153,7 @@ class _Seen(NamedTuple):
 
 async def _look(
     group: str, partition: TopicPartition, offsets: KafkaOffsets, admin: KafkaAdmin
-) -> tuple[_Topic, _Seen]:
+) -> tuple[_Topic, SeenProgress]:
     """Reads the topic, and the group's commit as far as its log supports it.
 
     A hand-over waits for this, so all requests are sent at once. A commit beyond an end that was read before it is
@@ -176,10 +176,10 @@ async def _look(
     return _Topic(described.topic_id, present), seen
 
 
-async def _claimed(group: str, partition: TopicPartition, offsets: KafkaOffsets, admin: KafkaAdmin) -> _Claimed:
+async def _claimed(group: str, partition: TopicPartition, offsets: KafkaOffsets, admin: KafkaAdmin) -> ClaimedProgress:
     committed = (await offsets.committed(group, [partition]))[partition]
     claims = decode(committed.offset, committed.metadata).fields
-    return _Claimed(committed, await _below(claims, partition, admin))
+    return ClaimedProgress(committed, await _below(claims, partition, admin))
 
 
 async def _bounds(partition: TopicPartition, admin: KafkaAdmin) -> tuple[int, int]:
@@ -191,17 +191,17 @@ async def _bounds(partition: TopicPartition, admin: KafkaAdmin) -> tuple[int, in
 
 
 async def _provable(
-    claimed: _Claimed, bounds: tuple[int, int], partition: TopicPartition, admin: KafkaAdmin, present: int | None
-) -> _Bounds:
+    claimed: ClaimedProgress, bounds: tuple[int, int], partition: TopicPartition, admin: KafkaAdmin, present: int | None
+) -> LogBounds:
     """Returns the log's bounds, and where leaders later than those a commit knows of began to write.
 
     If the commit knows of the `present` leader's epoch (None: not looked up), there were no later leaders.
     """
     (start, end), known = bounds, newest_epoch(claimed.committed)
     if claimed.committed.offset < 0 or known < 0 or (present is not None and present <= known):
-        return _Bounds(start, end, end)
+        return LogBounds(start, end, end)
     later = (await admin.epoch_ends({partition: known}))[partition]
-    return _Bounds(start, end, end if later < 0 else min(end, later))
+    return LogBounds(start, end, end if later < 0 else min(end, later))
 
 
 async def _below(claims: EnvelopeFields, partition: TopicPartition, admin: KafkaAdmin) -> Fingerprint | None:
@@ -210,7 +210,7 @@ async def _below(claims: EnvelopeFields, partition: TopicPartition, admin: Kafka
     return None if stated is None or not stated.batch_crc else await admin.fingerprint(partition, claims.base)
 
 
-async def _whole(seen: _Seen, spilled: Spilled | None) -> tuple[EnvelopeFields, list[RestoreFinding]]:
+async def _whole(seen: SeenProgress, spilled: Spilled | None) -> tuple[EnvelopeFields, list[RestoreFinding]]:
     """Returns all that a commit states, in its own fields or the record beside it, and what was wrong with it."""
     fields = seen.decoded.fields
     if fields.spill is None or spilled is None:
@@ -221,12 +221,12 @@ async def _whole(seen: _Seen, spilled: Spilled | None) -> tuple[EnvelopeFields, 
 # --- what follows from the answers; pure
 
 
-def _seen(claimed: _Claimed, bounds: _Bounds) -> _Seen:
+def _seen(claimed: ClaimedProgress, bounds: LogBounds) -> SeenProgress:
     decoded = decode(claimed.committed.offset, claimed.committed.metadata, bounds.end)
-    return _Seen(claimed.committed, decoded, *bounds, claimed.below)
+    return SeenProgress(claimed.committed, decoded, *bounds, claimed.below)
 
 
-def _same_log(seen: _Seen, topic_id: bytes) -> bool:
+def _same_log(seen: SeenProgress, topic_id: bytes) -> bool:
     """Whether the commit is of this log. A commit that does not name its log counts unless the log contradicts it."""
     stated = seen.decoded.fields.fingerprint
     if stated is None:
@@ -238,7 +238,7 @@ def _same_log(seen: _Seen, topic_id: bytes) -> bool:
     return seen.below is None or seen.below == stated
 
 
-def _without_commit(seen: _Seen, topic: _Topic) -> Restored:
+def _without_commit(seen: SeenProgress, topic: _Topic) -> Restored:
     """Returns progress in which all of the log is to be done."""
     progress, gone = Progress(0), list(_unseen(seen))
     progress.expire(0, seen.start)
@@ -246,7 +246,7 @@ def _without_commit(seen: _Seen, topic: _Topic) -> Restored:
 
 
 def _from_commit(
-    seen: _Seen, topic: _Topic, fields: EnvelopeFields, findings: Sequence[RestoreFinding], *, divide: bool
+    seen: SeenProgress, topic: _Topic, fields: EnvelopeFields, findings: Sequence[RestoreFinding], *, divide: bool
 ) -> Restored:
     """Makes trackers of what a commit states, without what left the log, which is added to the findings."""
     parts = divided(fields, seen.log_end) if divide else [CursorPart(0, None, fields)]
@@ -269,14 +269,14 @@ def _expire(progress: Progress, part: CursorPart, log_start: int) -> RestoreFind
     return RestoreFinding("expired", lost.start, lost.end, f"{lost.count} offsets left the log before they were done")
 
 
-def _unseen(seen: _Seen) -> Iterator[RestoreFinding]:
+def _unseen(seen: SeenProgress) -> Iterator[RestoreFinding]:
     """Returns the offsets that left a log of which nothing is committed."""
     if seen.start:
         text = f"{seen.start} offsets left the log, and of none is it known that it was done"
         yield RestoreFinding("expired", 0, seen.start, text)
 
 
-def _doubts(seen: _Seen, topic_id: bytes) -> Iterator[RestoreFinding]:
+def _doubts(seen: SeenProgress, topic_id: bytes) -> Iterator[RestoreFinding]:
     """Returns the findings about a commit that its log does not support or that cannot be read."""
     offset, decoded = seen.committed.offset, seen.decoded
     if decoded.kind not in (MetadataKind.ENVELOPE, MetadataKind.NONE):
@@ -288,7 +288,7 @@ def _doubts(seen: _Seen, topic_id: bytes) -> Iterator[RestoreFinding]:
         yield _truncated(seen.end, decode(offset, seen.committed.metadata).fields)
 
 
-def _beside(seen: _Seen, found: EnvelopeFields | None) -> tuple[EnvelopeFields, list[RestoreFinding]]:
+def _beside(seen: SeenProgress, found: EnvelopeFields | None) -> tuple[EnvelopeFields, list[RestoreFinding]]:
     """Returns what the record beside a commit says, as far as the log supports it; else the commit's own claims."""
     stated = seen.decoded.fields
     if found is None:

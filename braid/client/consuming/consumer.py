@@ -262,6 +262,11 @@ class Consumer:
         """Whether the consumer takes part in its group no longer."""
         return self._background.closed
 
+    @property
+    def in_flight_bytes(self) -> int:
+        """Bytes of fetched records that are not done: `max_in_flight_bytes` bounds them, then fetching waits."""
+        return self._memory.used
+
     def leases(self) -> list[Lease]:
         """Returns the leases that this member owns now."""
         self._works.note_acked()

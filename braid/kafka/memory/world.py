@@ -86,7 +86,7 @@ class MemoryProcess:
     def cluster(self, bootstrap: str, security_profile: str) -> KafkaCluster:
         """See `Kafka.cluster`. Memory has no profile but ''."""
         self.check_profile(bootstrap, security_profile)
-        return _ClusterInMemory(self._link(bootstrap))
+        return ClusterInMemory(self._link(bootstrap))
 
     def check_profile(self, bootstrap: str, security_profile: str) -> Sequence[str]:
         """See `Kafka.check_profile`."""
@@ -116,7 +116,7 @@ class MemoryProcess:
         return self._links[bootstrap]
 
 
-class _ClusterInMemory:
+class ClusterInMemory:
     """The twin of `KafkaCluster`, over a link."""
 
     def __init__(self, link: Link) -> None:

@@ -11,7 +11,7 @@ from aiokafka.structs import TopicPartition as AioTopicPartition
 from braid.kafka.admin import MAX_MESSAGE_BYTES, AioAdmin
 from braid.kafka.errors import access_error
 from braid.kafka.permissions import Need
-from braid.kafka.producing.aiokafka_internals import BatchIdentity, Taken, record_size
+from braid.kafka.producing.internals.accumulator import BatchIdentity, Taken, record_size
 from braid.kernel.errors import BatchTooLarge, BraidError, ClusterUnavailable, RecordTooLarge, TopicSealed
 from braid.kernel.ports import Written
 from braid.kernel.resumptions import SEQUENCES

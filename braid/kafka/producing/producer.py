@@ -1,7 +1,7 @@
 """An idempotent producer for a real cluster: aiokafka's, with an exit that works while the cluster is away.
 
 aiokafka never gives up an idempotent record and offers no way to take one back, so its accumulator, sender and client
-are reached into. Every such place is a function of `braid.kafka.producing.aiokafka_internals`, pinned by a test.
+are reached into. Every such place is a function of `braid.kafka.producing.internals`, pinned by a test.
 """
 
 import asyncio
@@ -17,8 +17,8 @@ from aiokafka.structs import TopicPartition as AioTopicPartition
 from braid.kafka.admin import AioAdmin
 from braid.kafka.errors import TOPIC_DENIED, access_error, error_for
 from braid.kafka.permissions import Need
-from braid.kafka.producing import aiokafka_internals
 from braid.kafka.producing.batch_outcomes import BatchOutcomes, record_too_large
+from braid.kafka.producing.internals import accumulator, metadata, sender
 from braid.kafka.protocol.wire import FAILURES
 from braid.kafka.security import Security
 from braid.kernel.errors import BraidError, ClusterAccessDenied, ClusterUnavailable, Invalid, NotFound, Withdrawn
@@ -96,9 +96,7 @@ class AioProducer:
         """See `KafkaProducer.start`."""
         while not self._ended.is_set():
             producer = AIOKafkaProducer(**self._settings)
-            aiokafka_internals.prepare(
-                producer, self._on_topics_missing, self._outcomes.settle, self._on_silence, self._security
-            )
+            sender.prepare(producer, self._on_topics_missing, self._outcomes.settle, self._on_silence, self._security)
             try:
                 await producer.start()
             except FAILURES as error:
@@ -121,9 +119,9 @@ class AioProducer:
     async def prepare(self, topic: str) -> None:
         """See `KafkaProducer.prepare`."""
         while (producer := self._producer) is not None:
-            if await self._refresh(producer, topic) and await aiokafka_internals.connect(producer, topic):
+            if await self._refresh(producer, topic) and await metadata.connect(producer, topic):
                 return
-            if aiokafka_internals.is_denied(producer, topic):
+            if metadata.is_denied(producer, topic):
                 return
             await asyncio.sleep(_BACKOFF_SECONDS)
 
@@ -152,28 +150,28 @@ class AioProducer:
     ) -> bool:
         """See `KafkaProducer.offer`."""
         producer = self._producer
-        if producer is None or not aiokafka_internals.knows(producer, partition):
+        if producer is None or not metadata.knows(producer, partition):
             return False
-        size = aiokafka_internals.record_size(record.key, record.value, record.headers)
+        size = accumulator.record_size(record.key, record.value, record.headers)
         if size > self._max_record_bytes:
             raise record_too_large(size, self._max_record_bytes)
-        return aiokafka_internals.offer(producer, partition, record, settle)
+        return accumulator.offer(producer, partition, record, settle)
 
     def leaderless(self, topic: str) -> Collection[int]:
         """See `KafkaProducer.leaderless`."""
-        return aiokafka_internals.leaderless(self._producer, topic) if self._producer is not None else ()
+        return metadata.leaderless(self._producer, topic) if self._producer is not None else ()
 
     def withdraw(self, partition: TopicPartition) -> None:
         """See `KafkaProducer.withdraw`."""
         if self._producer is not None:
-            for record, settle in aiokafka_internals.withdraw(self._producer, partition):
+            for record, settle in accumulator.withdraw(self._producer, partition):
                 settle(
                     record, Withdrawn(f"{partition.topic} partition {partition.partition} was never sent the record")
                 )
 
     def cluster_id(self) -> str:
         """See `KafkaProducer.cluster_id`."""
-        return "" if self._producer is None else aiokafka_internals.cluster_id(self._producer)
+        return "" if self._producer is None else metadata.cluster_id(self._producer)
 
     async def abandon(self) -> None:
         """See `KafkaProducer.abandon`."""
@@ -206,18 +204,18 @@ class AioProducer:
                 continue
             if producer is None:
                 raise self._denial or ClusterUnavailable("the producer is not connected")
-            if aiokafka_internals.knows(producer, partition):
+            if metadata.knows(producer, partition):
                 try:
-                    await aiokafka_internals.room(producer, partition)
+                    await accumulator.room(producer, partition)
                 except KafkaError as error:
                     raise ClusterUnavailable(f"the producer is closed: {error!r}") from error
                 continue
             now = asyncio.get_running_loop().time()
             if await self._refresh(producer, partition.topic):
-                if aiokafka_internals.is_denied(producer, partition.topic):
+                if metadata.is_denied(producer, partition.topic):
                     raise _unseen(partition.topic)
                 missing_since = missing_since if missing_since is not None else now
-                if not aiokafka_internals.knows(producer, partition) and now - missing_since > TOPIC_GONE_SECONDS:
+                if not metadata.knows(producer, partition) and now - missing_since > TOPIC_GONE_SECONDS:
                     raise _not_found(partition)
             else:
                 missing_since = None
@@ -225,7 +223,7 @@ class AioProducer:
 
     async def _refresh(self, producer: AIOKafkaProducer, topic: str) -> bool:
         """Asks for metadata; False when no broker answered, or the producer was abandoned meanwhile."""
-        asking = asyncio.create_task(aiokafka_internals.refresh(producer, topic))
+        asking = asyncio.create_task(metadata.refresh(producer, topic))
         ended = asyncio.create_task(self._ended.wait())
         try:
             await asyncio.wait({asking, ended}, return_when=asyncio.FIRST_COMPLETED)
@@ -235,16 +233,16 @@ class AioProducer:
             ended.cancel()
 
     def _connection(self, partition: AioTopicPartition) -> AIOKafkaConnection | None:
-        return None if self._producer is None else aiokafka_internals.connection(self._producer, partition)
+        return None if self._producer is None else metadata.connection(self._producer, partition)
 
     def _on_topics_missing(self, topics: Sequence[str]) -> None:
         """Metadata has lacked these topics for a while: their records can go nowhere."""
         if self._producer is not None:
             for topic in topics:
-                denied = aiokafka_internals.is_denied(self._producer, topic)
+                denied = metadata.is_denied(self._producer, topic)
                 gone = NotFound(f"topic {topic} does not exist")
                 error = _unseen(topic) if denied else gone
-                aiokafka_internals.fail_topic(self._producer, topic, error)
+                sender.fail_topic(self._producer, topic, error)
 
     # --- a cluster that refuses this client
 
@@ -288,13 +286,13 @@ class AioProducer:
     async def _end(self, producer: AIOKafkaProducer, error: BraidError | None = None) -> None:
         """Fails what is pending and ends the client, also while the cluster does not answer."""
         left = ClusterUnavailable("the producer was abandoned before the cluster answered")
-        aiokafka_internals.abandon(producer, error or left)
+        sender.abandon(producer, error or left)
         ending = asyncio.create_task(producer.stop())
         await asyncio.wait({ending}, timeout=KAFKA_CLOSE_SECONDS)
         if not ending.done():
             ending.cancel()
             await asyncio.wait({ending}, timeout=KAFKA_CLOSE_SECONDS)
-            aiokafka_internals.end(producer)
+            sender.end(producer)
         if ending.done() and not ending.cancelled():
             ending.exception()
 

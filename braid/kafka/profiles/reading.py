@@ -12,6 +12,7 @@ from typing import Final
 from aiokafka.abc import AbstractTokenProvider
 
 from braid.host import secret_files
+from braid.host.file_stamps import FileStamp, file_stamp
 from braid.kafka.profiles.keys import HOSTS_EXAMPLE, ProfileKeys, invalid, parse_keys
 from braid.kafka.profiles.token_endpoint import TokenEndpoint
 from braid.kafka.profiles.tokens import FetchedTokens, FileTokens
@@ -21,7 +22,6 @@ from braid.kernel.limits.kafka import KAFKA_PROFILES_MAX
 
 _SECRETS: Final = ("password", "client_secret")
 _log = logging.getLogger("braid.kafka")
-_Stamp = tuple[int, int, int] | None
 
 
 class ProfileReader:
@@ -67,7 +67,7 @@ class WatchedProfile:
         self._tokens: dict[TokenEndpoint | Path, AbstractTokenProvider] = {}
         self._files: Sequence[Path] = ()
         self._failure = ""
-        self._stamps: tuple[_Stamp, ...] = ()
+        self._stamps: tuple[FileStamp | None, ...] = ()
         self._security = Security()
         self._read()
 
@@ -97,8 +97,8 @@ class WatchedProfile:
             raise invalid(self._name, f"cannot be read: {_text(error)}", f"look at {self._path}") from error
         self._stamps, self._failure, self._security = stamps, "", security
 
-    def _look(self) -> tuple[_Stamp, ...]:
-        return tuple(_stamp(each) for each in (self._path, *self._files))
+    def _look(self) -> tuple[FileStamp | None, ...]:
+        return tuple(file_stamp(each) for each in (self._path, *self._files))
 
     def _settings(self) -> Mapping[str, object]:
         content, exposure = secret_files.read_bytes(self._path)
@@ -158,15 +158,6 @@ def _profile_path(name: str) -> Path | None:
     if own:
         return Path(own)
     return Path(directory) / f"{name}.toml" if directory else None
-
-
-def _stamp(path: Path) -> _Stamp:
-    """What tells a file from what it was before, and from one that took its place."""
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return found.st_mtime_ns, found.st_size, found.st_ino
 
 
 def _password(keys: ProfileKeys) -> str | None:

@@ -12,6 +12,7 @@ from braid.archive import names, segment
 from braid.archive.chain import Mark
 from braid.archive.names import BaseName, SegmentName
 from braid.archive.segment import Segment
+from braid.kernel.days import DAY_MS
 from braid.kernel.errors import ArchiveDamaged, BraidError, CorruptHistory, NotFound
 from braid.kernel.limits.archive import ARCHIVE_OPEN_SEGMENTS, ARCHIVE_PEERS_AGAIN_SECONDS, ARCHIVE_RETENTION_DAYS
 from braid.kernel.ports import ArchiveStore, Clock, HistoryId, Snapshot
@@ -20,7 +21,6 @@ from braid.runtime.histories.fold import open_frame
 N = TypeVar("N", SegmentName, BaseName)
 
 Peers = Callable[[], Awaitable[Sequence[ArchiveStore]]]
-_DAY_MS: Final = 86_400_000
 _SHARED_INDEX_SECONDS: Final = 2.0  # others write to a shared archive: an index of it is read again after this
 
 
@@ -99,7 +99,7 @@ class Shelf:
 
     async def may_have_expired(self, history: HistoryId, last: int) -> bool:
         """Whether retention may have removed events up to `last`: then a base from before that time stands for them."""
-        before_ms = self._clock.now_ms() - int(self.retention_days * _DAY_MS)
+        before_ms = self._clock.now_ms() - int(self.retention_days * DAY_MS)
         return any(base.sequence >= last and base.time_ms < before_ms for base in (await self.index(history)).bases)
 
     async def keep(self, made: Segment) -> None:

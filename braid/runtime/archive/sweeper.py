@@ -11,13 +11,12 @@ from braid.archive import names
 from braid.archive.expiry import expired
 from braid.archive.names import BaseName, SegmentName
 from braid.kernel.audit.calls import AUDIT
+from braid.kernel.days import DAY_MS
 from braid.kernel.errors import Unavailable
 from braid.kernel.limits.archive import ARCHIVE_EXPIRY_SECONDS, ARCHIVE_SWEEP_SECONDS
 from braid.kernel.ports import Clock, HistoryId
 from braid.runtime.archive.shelf import Shelf
 from braid.runtime.telemetry import Metrics, logger
-
-_DAY_MS = 86_400_000
 
 
 class Sweeper:
@@ -69,5 +68,5 @@ class Sweeper:
             name = names.parse(text)
             if name is not None:
                 histories[name.history].append(name)
-        before_ms = self._clock.now_ms() - int(self.retention_days * _DAY_MS)
+        before_ms = self._clock.now_ms() - int(self.retention_days * DAY_MS)
         return [name for found in histories.values() for name in expired(found, before_ms)]

@@ -76,7 +76,7 @@ def masks(state: Group, members: Sequence[str], leases: LeaseNames) -> Rules | N
     """
     if not state.rules.constrain or not members or not leases:
         return None
-    sieve = _Sieve(state, members)
+    sieve = MemberFilter(state, members)
     rows: dict[bytes, int] = {}
     kept: list[Mask] = []
 
@@ -207,8 +207,8 @@ def _elsewhere(channel: Channel, member: Member) -> bool:
     return channel.zone not in ("", member.zone)
 
 
-class _Sieve:
-    """The rules of a group, with its members in columns."""
+class MemberFilter:
+    """Says which members a group's rules let a lease go to; members lie in columns."""
 
     def __init__(self, state: Group, members: Sequence[str]) -> None:
         self._state = state

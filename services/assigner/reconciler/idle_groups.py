@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
+from braid.kernel.days import DAY_MS
 from braid.kernel.ports import Task
 from braid.runtime.replica import Replica
 from braid.runtime.telemetry import AssignerMetrics
@@ -61,5 +62,5 @@ class IdleWatch:
                 look = LookAtIdle(state.idle_since_ms, wait.whole_ms, wait.waited_ms, wait.alerted_ms)
                 self._keeper(name).look_at_idle(look)
                 if not state.idle_alerted:
-                    days = wait.left_ms / 86_400_000
+                    days = wait.left_ms / DAY_MS
                     self._replica.log.warning("a group is idle", group=name, drains_wait_for_days=round(days, 2))

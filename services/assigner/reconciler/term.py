@@ -5,35 +5,26 @@ messages are read or written here: the members' streams are in `servicer/member_
 """
 
 from collections.abc import Iterable
-from typing import NamedTuple
 
 from braid.kernel.errors import BraidError, LeaseLost, NotLeader, Unavailable
 from braid.kernel.ids import ChannelId
 from braid.kernel.limits.leases import (
-    CLOCK_RATE_SLACK,
     DEADLINE_BEAT_SECONDS,
     IDLE_CHECK_SECONDS,
     JOIN_TURN_SECONDS,
     LEADER_GRACE_SECONDS,
-    REVOKE_DEADLINE_SECONDS,
 )
 from braid.kernel.limits.placement import BALANCE_LOOK_SECONDS
 from braid.kernel.ports import Kafka, Task
 from braid.runtime.histories.kinds import Change, Reloaded
 from braid.runtime.replica import Replica
 from braid.runtime.telemetry import AssignerMetrics
-from services.assigner.liveness.deadlines import Deadlines
+from services.assigner.liveness.member_deadlines import MemberDeadlines, RevokeKey, grace_seconds
 from services.assigner.liveness.member_streams import MemberKey, MemberStream, MemberStreams
 from services.assigner.liveness.newcomers import Newcomers
 from services.assigner.model import generations
 from services.assigner.model.channels import ChannelView
-from services.assigner.model.events import (
-    GoneReason,
-    LeasesReleased,
-    MemberGone,
-    MemberJoined,
-    RevokesStarted,
-)
+from services.assigner.model.events import GoneReason, MemberGone, MemberJoined
 from services.assigner.model.group import Fencing, Group, GroupSpec, Ownership
 from services.assigner.model.registry_view import ClusterPlace
 from services.assigner.peers import RegistryFollower
@@ -41,14 +32,6 @@ from services.assigner.reconciler.group_loop import GROUPS, GroupKeeper
 from services.assigner.reconciler.idle_groups import IdleWatch
 from services.assigner.reconciler.member_pushes import MemberPushes
 from services.assigner.reconciler.memberships import Memberships
-
-
-class RevokeKey(NamedTuple):
-    """A lease, and the epoch under which it is revoked."""
-
-    group: str
-    lease: str
-    epoch: int
 
 
 class Term:
@@ -74,9 +57,7 @@ class Term:
         self._looked_at = now
         self._streams = MemberStreams()
         self._pushes = MemberPushes(replica, self._streams)
-        self._deadlines: Deadlines[MemberKey] = Deadlines(DEADLINE_BEAT_SECONDS, now)
-        self._revokes: Deadlines[RevokeKey] = Deadlines(DEADLINE_BEAT_SECONDS, now)
-        self._expelled: set[MemberKey] = set()
+        self._deadlines = MemberDeadlines(now)
         self._newcomers = Newcomers()
         self._keepers: dict[str, GroupKeeper] = {}
         self._tasks: list[Task] = []
@@ -111,7 +92,8 @@ class Term:
         An exclusive group waits after a restore of the store, until whatever was granted after the backup has expired.
         """
         state = self._replica.aggregates.state(GROUPS, group)
-        if self._may_be_held(state) and self._clock.elapsed() < self._elected_at + self._grace(state):
+        grace_ends = self._elected_at + grace_seconds(state, LEADER_GRACE_SECONDS)
+        if self._may_be_held(state) and self._clock.elapsed() < grace_ends:
             return ()
         return self._streams.staying(group)
 
@@ -119,10 +101,6 @@ class Term:
         """Whether leases of an exclusive group may have holders that its history does not know."""
         exclusive = self._ownership(state.name) is Ownership.EXCLUSIVE
         return exclusive and generations.nothing_granted_since_restore(state, self._replica.aggregates.incarnation)
-
-    def _grace(self, state: Group) -> float:
-        """Returns seconds from the election until every lease whose holder has not come back has expired."""
-        return max(_lease_seconds(state), LEADER_GRACE_SECONDS) * (1 + CLOCK_RATE_SLACK)
 
     async def check_vacant(self, group: str, spec: GroupSpec, view: ChannelView) -> None:
         """Checks a group's name before it is registered. Raises `GroupOccupied` when other Kafka consumers use it."""
@@ -147,7 +125,7 @@ class Term:
         Until `joined`, neither its older stream's end nor its deadline removes it.
         """
         self._newcomers.begin(key)
-        if key not in self._expelled:
+        if not self._deadlines.expelled(key):
             self._expect(key)
 
     async def admit(self, key: MemberKey) -> None:
@@ -156,7 +134,7 @@ class Term:
         Raises:
             LeaseLost: it did not give back what it was asked for, and must let its lease run out first.
         """
-        if key in self._expelled:
+        if self._deadlines.expelled(key):
             raise LeaseLost(
                 f"member {key.member} overran a revoke's deadline", remedy="join again when its lease has run out"
             )
@@ -192,16 +170,16 @@ class Term:
         """Notes a sign of life on this stream. Returns False when the stream counts no more, and must get no answer."""
         if self._streams.get(key) is not stream or not self.valid():
             return False
-        self._deadlines.set(key, self._deadline(stream.lease_seconds))
+        self._deadlines.heard(key, self._clock.elapsed(), stream.lease_seconds)
         return True
 
     def heard_together(self, beating: Iterable[tuple[int, MemberStream | None]]) -> list[int]:
         """As `heard`, for many at one moment by their tickets; returns the tickets that count no more."""
-        valid, now, slack = self.valid(), self._clock.elapsed(), 1 + CLOCK_RATE_SLACK
+        valid, now = self.valid(), self._clock.elapsed()
         unheard: list[int] = []
         for ticket, stream in beating:
             if valid and stream is not None and self._streams.get(stream.key) is stream:
-                self._deadlines.set(stream.key, now + stream.lease_seconds * slack)
+                self._deadlines.heard(stream.key, now, stream.lease_seconds)
             else:
                 unheard.append(ticket)
         return unheard
@@ -257,19 +235,15 @@ class Term:
         everybody = sum(len(state.members) for state in groups.values())
         least = max(LEADER_GRACE_SECONDS, everybody * JOIN_TURN_SECONDS)
         for name, state in groups.items():
-            grace = max(_lease_seconds(state), least) * (1 + CLOCK_RATE_SLACK)
-            for member in state.members:
-                self._deadlines.set(MemberKey(name, member), self._elected_at + grace)
-            for lease, held in state.revoking():
-                left = min((held.deadline_ms - self._clock.now_ms()) / 1000, REVOKE_DEADLINE_SECONDS)
-                self._revokes.set(RevokeKey(name, lease, held.epoch), self._elected_at + max(left, grace))
+            self._deadlines.take_over(state, self._elected_at, self._clock.now_ms(), least)
             self.keeper(name).poke(f"{self._replica.instance} leads")
             if self._may_be_held(state):
                 self._tasks.append(self._replica.host.tasks.spawn(self._poke_later(name), f"grace of {name}"))
 
     async def _poke_later(self, group: str) -> None:
         """Runs the group's loop again once unknown leases have expired."""
-        await self._clock.sleep(self._grace(self._replica.aggregates.state(GROUPS, group)))
+        state = self._replica.aggregates.state(GROUPS, group)
+        await self._clock.sleep(grace_seconds(state, LEADER_GRACE_SECONDS))
         self.keeper(group).poke("leases from before the restore have expired")
 
     def _close(self) -> None:
@@ -286,24 +260,19 @@ class Term:
 
     # --- deadlines
 
-    def _deadline(self, lease_seconds: float) -> float:
-        return self._clock.elapsed() + lease_seconds * (1 + CLOCK_RATE_SLACK)
-
     def _expect(self, key: MemberKey) -> None:
-        """Gives a member of the history its lease time to open a stream."""
         state = self._replica.aggregates.state(GROUPS, key.group)
-        if key.member in state.members:
-            self._deadlines.set(key, self._deadline(_lease_seconds(state)))
+        self._deadlines.expect(state, key.member, self._clock.elapsed())
 
     def _judge(self, now: float) -> None:
-        for member in self._deadlines.look(now):
-            if self._newcomers.joining(member) and member not in self._expelled:
+        for member in self._deadlines.missed_members(now):
+            if self._newcomers.joining(member) and not self._deadlines.expelled(member):
                 self._expect(member)
             else:
                 self._expire(member)
         for group in self._newcomers.overdue(now):
             self._place_newcomers(group)
-        for revoke in self._revokes.look(now):
+        for revoke in self._deadlines.missed_revokes(now):
             self._overdue(revoke)
         if now - self._idle_checked_at >= IDLE_CHECK_SECONDS:
             self._idle_checked_at = now
@@ -315,10 +284,8 @@ class Term:
 
     def _expire(self, key: MemberKey) -> None:
         """Removes a member: nothing it sends is answered from now on, so its own deadline passes too."""
-        stream = self._streams.pop(key)
-        if stream is not None:
-            stream.end(LeaseLost("no heartbeat came for the lease time", remedy="join again"))
-        self._expelled.discard(key)
+        self._end_stream(key, "no heartbeat came for the lease time")
+        self._deadlines.forget(key)
         self.keeper(key.group).remove(key.member, GoneReason.EXPIRED, f"no heartbeat of {key.member}")
 
     def _overdue(self, key: RevokeKey) -> None:
@@ -330,10 +297,8 @@ class Term:
         if lease is None or lease.epoch != key.epoch or not lease.holder:
             return
         member = MemberKey(key.group, lease.holder)
-        self._expelled.add(member)
-        stream = self._streams.pop(member)
-        if stream is not None:
-            stream.end(LeaseLost(f"{key.lease} was not given back in time", remedy="join again when the lease ran out"))
+        self._deadlines.expel(member)
+        self._end_stream(member, f"{key.lease} was not given back in time", "join again when the lease ran out")
 
     # --- what was decided, and what the registry said
 
@@ -344,36 +309,24 @@ class Term:
         if change.history.kind != GROUPS.name:
             return
         touched: dict[MemberKey, MemberStream] = {}
+        state, now = self._replica.aggregates.state(GROUPS, change.history.id), self._clock.elapsed()
         for record in change.events:
-            self._follow(change.history.id, record.event)
+            self._deadlines.follow(state, record.event, now)
+            if isinstance(record.event, MemberGone):
+                self._end_stream(MemberKey(state.name, record.event.member), "the member is gone from its group")
             touched |= self._pushes.tell(change.history.id, record.event)
         self._pushes.flush(touched.values())
         last = change.events[-1]
         cause = f"{type(last.event).__name__} {last.sequence}"
         if all(isinstance(record.event, MemberJoined) for record in change.events):
-            self._newcomers.wait(change.history.id, self._clock.elapsed(), cause)
+            self._newcomers.wait(change.history.id, now, cause)
         else:
             self.keeper(change.history.id).poke(cause)
 
-    def _follow(self, group: str, event: object) -> None:
-        """Sets the deadlines of members and revokes as decided."""
-        match event:
-            case RevokesStarted(leases):
-                at = self._clock.elapsed() + REVOKE_DEADLINE_SECONDS
-                for each in leases:
-                    self._revokes.set(RevokeKey(group, each.lease, each.epoch), at)
-            case LeasesReleased(leases):
-                for each in leases:
-                    self._revokes.forget(RevokeKey(group, each.lease, each.epoch))
-            case MemberJoined(member):
-                self._expect(MemberKey(group, member))
-            case MemberGone(member):
-                key = MemberKey(group, member)
-                self._deadlines.forget(key)
-                self._expelled.discard(key)
-                stream = self._streams.pop(key)
-                if stream is not None:
-                    stream.end(LeaseLost("the member is gone from its group", remedy="join again"))
+    def _end_stream(self, key: MemberKey, reason: str, remedy: str = "join again") -> None:
+        stream = self._streams.pop(key)
+        if stream is not None:
+            stream.end(LeaseLost(reason, remedy=remedy))
 
     def _reloaded(self) -> None:
         """Ends all streams, because members may have been told what histories no longer say; they join again."""
@@ -399,7 +352,3 @@ class Term:
     def _ownership(self, group: str) -> Ownership:
         spec = self._replica.aggregates.state(GROUPS, group).spec
         return spec.ownership if spec else Ownership.AT_LEAST_ONCE
-
-
-def _lease_seconds(state: Group) -> float:
-    return state.spec.lease_ms / 1000 if state.spec else 0.0

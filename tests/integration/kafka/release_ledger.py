@@ -25,6 +25,7 @@ from braid.kernel.ports import Committed, Generation, KafkaAdmin, KafkaOffsets, 
 from devmesh.mesh import DevMesh
 from devmesh.processes.brokers import KafkaBroker
 from testbed.patience import until
+from tests.support.consumer_parts import lease_works
 from tests.support.grounds import HEALTHY_SECONDS
 from tests.support.stuck_member import left_of
 
@@ -135,7 +136,7 @@ async def _leave_gaps(mesh: braid.Mesh, ledger: Ledger, place: TopicPartition, c
                     record.ack()
                     ledger.done[record.id] += 1
         await consumer.commit()
-        committers = [each.committer for each in consumer._works.clusters.values()]
+        committers = [each.committer for each in lease_works(consumer).clusters.values()]
         (lent,) = (
             each.generation for each in committers if place in [work.lease.topic_partition for work in each.works]
         )

@@ -49,7 +49,7 @@ class Guarded:
     def restart(self, **passwords: str) -> None:
         """Begins anew, with other passwords."""
         self._broker.kill()
-        self._broker._settings[JAAS] = jaas(PASSWORDS | passwords)
+        self._broker.own_settings[JAAS] = jaas(PASSWORDS | passwords)
         self._broker.start()
         self._broker.wait_ready(READY_SECONDS)
 
@@ -70,8 +70,8 @@ def guarded_broker(directory: Path, port: int, advertised: int) -> KafkaBroker:
     """A broker of one listener without a password, for itself, and one for everybody else, which it tells of."""
     broker = new_broker("guarded", directory)
     own = f"PLAINTEXT://{broker.bootstrap}"
-    controller = f"CONTROLLER://127.0.0.1:{broker._controller_port}"
-    broker._settings |= {
+    controller = f"CONTROLLER://127.0.0.1:{broker.controller_port}"
+    broker.own_settings |= {
         "listeners": f"{own},SASL_PLAINTEXT://127.0.0.1:{port},{controller}",
         "advertised.listeners": f"{own},SASL_PLAINTEXT://127.0.0.1:{advertised}",
         "listener.security.protocol.map": ",".join(f"{each}:{each}" for each in ("PLAINTEXT", "SASL_PLAINTEXT"))

@@ -41,7 +41,7 @@ def format_with_scram(broker: KafkaBroker) -> None:
     """Formats a broker's directory with a user in it: Kafka keeps those of SCRAM itself (KIP-900)."""
     broker.directory.mkdir(parents=True)
     users = [word for name in SCRAM for word in ("--add-scram", f"{name}=[name=scram,password={WORD}]")]
-    arguments = ["format", "-t", new_kafka_id(), "-c", str(broker._write_config()), *users]
+    arguments = ["format", "-t", new_kafka_id(), "-c", str(broker.write_config()), *users]
     command = KafkaJvm(str(java_binary()), kafka_classpath()).command("kafka.tools.StorageTool", *arguments)
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr

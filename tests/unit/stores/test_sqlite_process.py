@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from braid.host.file_stamps import FileStamp
 from braid.stores.sqlite_process import (
     Activity,
     ProcessIdentity,
@@ -126,7 +127,7 @@ def test_a_process_that_a_cgroup_froze_is_stalled(busy: subprocess.Popen[bytes],
 
 
 SLEEPING, HUNG = ThreadActivity("S", 5, 100), ThreadActivity("D", 7, 200)
-RAN = Activity(9, {1: SLEEPING, 2: HUNG}, (0, 0))
+RAN = Activity(9, {1: SLEEPING, 2: HUNG}, None)
 
 
 @pytest.mark.parametrize(
@@ -135,13 +136,22 @@ RAN = Activity(9, {1: SLEEPING, 2: HUNG}, (0, 0))
         (RAN, True),
         (RAN._replace(started=10), False),  # another process of that number
         (RAN._replace(threads={1: ThreadActivity("T", 5, 100), 2: ThreadActivity("T", 7, 200)}), True),
-        (RAN._replace(threads={1: ThreadActivity("R", 5, 100), 2: HUNG}, log=(1, 1)), False),  # it waits for a CPU
+        (
+            RAN._replace(threads={1: ThreadActivity("R", 5, 100), 2: HUNG}, log=FileStamp(1, 1, 1, 1)),
+            False,
+        ),  # it waits for a CPU
         (RAN._replace(threads={1: ThreadActivity("S", 5, 190), 2: HUNG}), True),  # its loop goes on, the disk hangs
-        (RAN._replace(threads={1: ThreadActivity("S", 5, 190), 2: HUNG}, log=(9, 9)), False),  # and it commits
+        (
+            RAN._replace(threads={1: ThreadActivity("S", 5, 190), 2: HUNG}, log=FileStamp(9, 9, 9, 9)),
+            False,
+        ),  # and it commits
         (RAN._replace(threads={1: SLEEPING, 2: ThreadActivity("D", 7, 201)}), False),  # a slow disk
         (RAN._replace(threads={1: SLEEPING, 2: ThreadActivity("D", 8, 200)}), False),
         (RAN._replace(threads={1: ThreadActivity("S", 5, 101), 2: ThreadActivity("S", 7, 200)}), False),
-        (RAN._replace(threads={1: SLEEPING, 2: HUNG, 3: SLEEPING}, log=(9, 9)), False),  # it made another thread
+        (
+            RAN._replace(threads={1: SLEEPING, 2: HUNG, 3: SLEEPING}, log=FileStamp(9, 9, 9, 9)),
+            False,
+        ),  # it made another thread
     ],
 )
 def test_who_makes_no_progress_is_told_from_who_is_slow(now: Activity, stalled: bool) -> None:
@@ -160,7 +170,7 @@ def test_what_the_kernel_tells_of_a_frozen_process_is_read(tmp_path: Path) -> No
             switches = "voluntary_ctxt_switches:\t40\nnonvoluntary_ctxt_switches:\t2\n"
             (task / "status").write_text(f"Name:\tpython\n{switches}", encoding="ascii")
         found = activity(pid, tmp_path / "s.db", tmp_path)
-        assert found == Activity(777, dict.fromkeys((pid, pid + 100), ThreadActivity(state, 7, 42)), (0, 0))
+        assert found == Activity(777, dict.fromkeys((pid, pid + 100), ThreadActivity(state, 7, 42)), None)
         assert is_stalled(found, found)
 
 

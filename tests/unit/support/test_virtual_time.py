@@ -97,7 +97,7 @@ def test_a_deadlock_is_named_with_who_waits() -> None:
 
 
 def test_a_livelock_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tests.support.virtual_time.STEPS_PER_INSTANT_MAX", 1000)
+    monkeypatch.setattr("tests.support.virtual_loop.STEPS_PER_INSTANT_MAX", 1000)
 
     async def main() -> None:
         ready = asyncio.Event()
@@ -111,7 +111,7 @@ def test_a_livelock_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_waits_too_short_for_the_clock_to_tell_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each is over at once, and begins anew: the last bit of a clock in seconds is not 0."""
-    monkeypatch.setattr("tests.support.virtual_time.STEPS_PER_INSTANT_MAX", 1000)
+    monkeypatch.setattr("tests.support.virtual_loop.STEPS_PER_INSTANT_MAX", 1000)
 
     async def waits_for_its_deadline() -> None:
         never = asyncio.get_running_loop().create_future()

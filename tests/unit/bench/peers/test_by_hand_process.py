@@ -39,13 +39,13 @@ async def test_what_the_first_cluster_failed_is_sent_anew_on_the_second_for_good
     east, west, told = Cluster(), Cluster(), list[str]()
     by_hand, pair = ByHand(0, told.append), pair_of(east, west)
     pair.owed = [1, 2, 3]
-    await by_hand._send(pair, TARGETS)
+    await by_hand.send(pair, TARGETS)
     await east.settle(1)
     await east.settle(2, RequestTimedOutError())
     await east.settle(3, RequestTimedOutError())
     assert (pair.owed, pair.in_flight, pair.used) == ([2, 3], 0, 1)
     pair.owed += [4]
-    await by_hand._send(pair, TARGETS)
+    await by_hand.send(pair, TARGETS)
     for identity in (2, 3, 4):
         await west.settle(identity)
     assert told == ["elsewhere east", "elsewhere west"]
@@ -56,7 +56,7 @@ async def test_what_a_full_buffer_refused_is_owed_with_all_behind_it() -> None:
     east, west, told = Cluster(), Cluster(), list[str]()
     by_hand, pair = ByHand(0, told.append), pair_of(east, west)
     east.full, pair.owed = True, [1, 2]
-    await by_hand._send(pair, TARGETS)
+    await by_hand.send(pair, TARGETS)
     assert (pair.owed, pair.used, told) == ([1, 2], 1, [])
 
 
@@ -64,7 +64,7 @@ async def test_what_the_second_cluster_fails_is_told() -> None:
     east, west, told = Cluster(), Cluster(), list[str]()
     by_hand, pair = ByHand(0, told.append), pair_of(east, west)
     pair.used, pair.owed = 1, [1]
-    await by_hand._send(pair, TARGETS)
+    await by_hand.send(pair, TARGETS)
     await west.settle(1, RequestTimedOutError())
     assert [each.partition(" ")[0] for each in told] == ["trouble"]
     assert (pair.owed, pair.in_flight) == ([], 0)

@@ -11,6 +11,7 @@ from braid.kernel.ports import Committed, TopicPartition
 from braid.kernel.progress.fields import EnvelopeFields
 from services.assigner.model import generations
 from services.assigner.reconciler.group_loop import GROUPS as KIND
+from tests.support.consumer_parts import cluster_work
 from tests.unit.cli.mesh import Shell, virtual
 from tests.unit.cli.resources.test_rejected import TOPIC, consumed, produced, user
 
@@ -113,7 +114,7 @@ async def overwritten_by_a_former_holder() -> tuple[str, int]:
         consumer = mesh.consumer(["logs"], group="g")
         await consumer.__aenter__()
         await shell.until(lambda: bool(consumer.leases()))
-        lent = consumer._works.clusters["east"].committer.generation
+        lent = cluster_work(consumer).committer.generation
         shell.network.cut("cut-off", "assigner-0")
         await asyncio.sleep(10.0)
         assert (await shell.braid(*RESET, "--to", "earliest", "--yes")).code == 0

@@ -6,6 +6,7 @@ from unittest.mock import patch
 from braid.client.commits import committer
 from braid.kernel.ids import LeaseId
 from braid.kernel.ports import Generation
+from tests.support.consumer_parts import cluster_work
 from tests.support.scripted_control import until, virtual
 from tests.unit.client.scripted_member import (
     FIRST,
@@ -154,7 +155,7 @@ async def test_control_a_plain_commit_as_a_fallback_is_seen() -> None:
             at.fill(10)
             await asyncio.sleep(5.0)
             assert at.watch.base(TOPIC) == 10
-            consumer._works.clusters["east"].committer.generation = None  # the mutant
+            cluster_work(consumer).committer.generation = None  # the mutant
             await until(lambda: at.watch.base(TOPIC) == 20)
         await running
 
@@ -166,7 +167,7 @@ async def test_rejected_offsets_that_a_commit_has_no_room_for_are_counted_until_
         at.fill(4_000)
         async with member(at, "m", FIRST, commit_interval_seconds=60.0) as (consumer, _):
             await reject_some(at, consumer, 4_000)
-            encoder = consumer._works.clusters["east"].committer.encoder
+            encoder = cluster_work(consumer).committer.encoder
             await consumer.commit()
             left = encoder.unstated()[LeaseId.parse(FIRST)]
             base = at.watch.base(TOPIC)

@@ -12,6 +12,7 @@ from braid.kernel.envelope import spill as records
 from braid.kernel.errors import ClusterUnavailable
 from braid.kernel.limits.envelope import SPILL_RETENTION_MS
 from braid.kernel.ports import TopicPartition
+from tests.support.consumer_parts import cluster_work
 from tests.support.scripted_control import until, virtual
 from tests.unit.client.commits.test_spill import COUNT, goes_on_with, left_by_the_first, most, pointed, small, undone
 from tests.unit.client.scripted_member import FIRST, SECOND, TOPIC, Bench, bench, killed, member, take
@@ -107,7 +108,7 @@ async def test_what_lies_beside_a_record_that_is_missing_is_forgotten_too() -> N
         async with member(at, "one", FIRST) as (consumer, client):
             await most(at, consumer)
             await consumer.commit()
-            consumer._works.clusters["east"].committer.hurry()
+            cluster_work(consumer).committer.hurry()
             client.kill()
             killed(consumer)
         pointer = pointed(at)
@@ -137,7 +138,7 @@ async def test_the_late_record_of_an_earlier_holder_neither_hides_a_later_one_s_
             assert newest is not None and [epoch for epoch, _ in kept(at)] == [out[0].epoch]
             place = TopicPartition(TOPIC, 0)
             late = records.spilled("g", place, before, 0)
-            await consumer._works.clusters["east"]._spill._send(place, late.key, late.value)
+            await cluster_work(consumer)._spill._send(place, late.key, late.value)
             assert sorted(kept(at)) == [(before.epoch, 0), (out[0].epoch, newest.slot)]
             client.kill()
             killed(consumer)

@@ -31,9 +31,9 @@ async def test_what_is_written_after_a_truncation_comes_first() -> None:
 
 
 def test_a_base_trusted_beyond_the_end_skips_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    def trusting(claimed: restore._Claimed, bounds: restore._Bounds) -> restore._Seen:
+    def trusting(claimed: restore.ClaimedProgress, bounds: restore.LogBounds) -> restore.SeenProgress:
         decoded = decode(claimed.committed.offset, claimed.committed.metadata)
-        return restore._Seen(claimed.committed, decoded, *bounds, claimed.below)
+        return restore.SeenProgress(claimed.committed, decoded, *bounds, claimed.below)
 
     monkeypatch.setattr(restore, "_seen", trusting)
 

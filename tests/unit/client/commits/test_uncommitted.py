@@ -16,6 +16,7 @@ from braid.kernel.errors import BraidError, ClusterUnavailable, NotFound
 from braid.kernel.limits.client import FETCH_RECORDS_MAX, FINAL_COMMIT_SECONDS, RECOMMIT_SECONDS
 from braid.kernel.limits.leases import CLUSTER_REACHED_SECONDS
 from braid.kernel.ports import Committed, Generation, TopicPartition
+from tests.support.consumer_parts import cluster_work
 from tests.support.scripted_control import Client, until, virtual
 from tests.unit.client.scripted_member import FIRST, SECOND, TOPIC, Bench, bench, member
 
@@ -48,11 +49,11 @@ class Scene:
 
     @property
     def committer(self) -> Committer:
-        return self.consumer._works.clusters["east"].committer
+        return cluster_work(self.consumer).committer
 
     def intercept(self) -> None:
         """Commits on east pass through here from now on."""
-        offsets = self.consumer._works.clusters["east"].offsets
+        offsets = cluster_work(self.consumer).offsets
         commit: Commit = offsets.commit
 
         async def asked(group: str, commits: Mapping[TopicPartition, Committed], generation: Generation | None) -> None:

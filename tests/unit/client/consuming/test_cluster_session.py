@@ -11,7 +11,8 @@ from braid.client.consuming.cluster_session import silent_seconds
 from braid.kernel.limits.health import UNKNOWN_CALL_TRIES
 from braid.kernel.ports import Contact, DuplexCall
 from braid.rpc.mesh_client import ServiceClient
-from tests.support.scripted_control import Client, Control, Witness, until, virtual
+from tests.support.scripted_control import Client, Control, until, virtual
+from tests.support.scripted_streams import Witness
 from tests.unit.client.scripted_member import FIRST, SECOND, Bench, bench, member
 
 WEST = "logs/live/2"

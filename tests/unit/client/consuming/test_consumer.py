@@ -13,6 +13,7 @@ from braid.client.delivery.cursor import Cursor
 from braid.client.records.record import Record
 from braid.kernel.errors import Invalid
 from braid.kernel.ports import FetchedColumns, TopicPartition
+from tests.support.consumer_parts import cluster_work
 from tests.support.scripted_control import Control, until, virtual
 from tests.support.virtual_time import run_virtual
 from tests.unit.client.scripted_member import FIRST, SECOND, TOPIC, Bench, bench, killed, member, take
@@ -334,7 +335,7 @@ async def test_the_fingerprint_of_a_last_commit_is_that_of_its_own_base() -> Non
             at.sunk(first)
             first.ack()
             at.control.latency = lambda: 0.5
-            committer: Committer = consumer._works.clusters["east"].committer
+            committer: Committer = cluster_work(consumer).committer
             committing = asyncio.ensure_future(committer.commit(committer.works, final=True))
             await asyncio.sleep(0.2)
             at.sunk(second)

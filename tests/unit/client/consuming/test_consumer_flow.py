@@ -18,13 +18,13 @@ async def test_memory_is_bounded_and_fetching_goes_on_when_there_is_room() -> No
         at.fill(20_000)
         async with member(at, "m", FIRST, max_in_flight_bytes=1 << 20) as (consumer, _):
             taken = await take(consumer, 20_000, seconds=1.0)
-            assert (1 << 19) <= consumer._memory.used <= (1 << 20) + 2_000 * 300
+            assert (1 << 19) <= consumer.in_flight_bytes <= (1 << 20) + 2_000 * 300
             assert len(taken) < 10_000
             for record in taken:
                 record.retry()
             running = asyncio.ensure_future(consumer.run(at.handle))
             await until(lambda: len(at.sink) == 20_000)
-            assert consumer._memory.used == 0
+            assert consumer.in_flight_bytes == 0
         await running
 
 

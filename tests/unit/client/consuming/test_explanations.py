@@ -13,6 +13,7 @@ from braid.client.records.batch import Batch
 from braid.client.records.record import Record
 from braid.kafka.memory.log import NewRecord
 from braid.kernel.ports import TopicPartition
+from tests.support.consumer_parts import cluster_work
 from tests.support.scripted_control import until, virtual
 from tests.unit.client.scripted_member import FIRST, SECOND, TOPIC, Bench, bench, killed, member, take
 
@@ -182,7 +183,7 @@ async def test_progress_says_so_too_where_nothing_else_is_asked_of_the_cluster_a
             )
         await at.control.revoke(0, FIRST, deadline_ms=0)
         await until(lambda: not consumer.explain())
-        assert not consumer._works.clusters["east"]._unread, "what is gone is forgotten"
+        assert not cluster_work(consumer)._unread, "what is gone is forgotten"
 
 
 @virtual

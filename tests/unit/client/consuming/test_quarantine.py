@@ -58,7 +58,7 @@ async def test_a_damaged_batch_becomes_one_dead_letter_and_its_neighbours_do_not
         assert headers["braid-dl-last-offset"] == b"7"
         assert headers["braid-dl-quarantine"] == b"bomb: by a test"
         assert headers["braid-dl-error-class"] == b"QuarantinedBatch"
-        assert consumer._memory.used == 0
+        assert consumer.in_flight_bytes == 0
 
 
 @virtual
@@ -88,7 +88,7 @@ async def test_a_letter_carries_so_much_of_the_batch_as_is_wanted() -> None:
         assert batch is not None
         whole = b"".join(record.value or b"" for record in batch.records)
         assert (copy.value, len(whole) > 3) == (whole[:3], True)
-        assert consumer._memory.used == 0
+        assert consumer.in_flight_bytes == 0
 
 
 @virtual
@@ -215,7 +215,7 @@ async def test_many_headers_weigh_against_the_memory_bound() -> None:
             at.control.clusters["east"].append(PLACE, [flood])
         async with member(at, "m", FIRST, max_in_flight_bytes=2 << 20) as (consumer, _):
             await asyncio.sleep(5.0)
-            assert consumer._memory.used >= 2 << 20
+            assert consumer.in_flight_bytes >= 2 << 20
             assert consumer.leases()[0].in_flight == 2_000  # one fetch
             killed(consumer)
 

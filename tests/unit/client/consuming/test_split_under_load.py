@@ -7,6 +7,7 @@ import pytest
 
 from braid.client.records.record import Record
 from braid.kernel.ports import OffsetAt, TopicPartition
+from tests.support.consumer_parts import cluster_work, lease_works
 from tests.support.scripted_control import until, virtual
 from tests.unit.client.scripted_member import FIRST, SECOND, TOPIC, bench, killed, member
 
@@ -34,7 +35,7 @@ async def test_what_is_fetched_while_the_log_s_end_is_asked_for_is_handled_once(
             running = asyncio.ensure_future(consumer.run(handle))
             producing = asyncio.ensure_future(produce())
             await asyncio.sleep(0.5)
-            admin = consumer._works.clusters["east"].admin
+            admin = cluster_work(consumer).admin
             asked = admin.offsets_at
 
             async def late(at: Mapping[TopicPartition, OffsetAt | int]) -> Mapping[TopicPartition, int]:
@@ -46,7 +47,7 @@ async def test_what_is_fetched_while_the_log_s_end_is_asked_for_is_handled_once(
             admin.offsets_at = late  # type: ignore[method-assign]  # a broker far away
             await at.control.split(0, FIRST, 0.5)
             await until(lambda: any(each.behind for each in consumer.explain()))
-            (work,) = consumer._works
+            (work,) = lease_works(consumer)
             assert work.head.start == work.behind[0].until == work.behind[0].progress.fetched > ends[0], (
                 "nothing is read twice"
             )
@@ -90,17 +91,17 @@ def test_a_split_lease_that_goes_takes_its_share_with_it(deadline_ms: int) -> No
             async with member(at, "m", FIRST, SECOND, concurrency=100) as (consumer, _):
                 await at.control.split(0, FIRST, 0.9)
                 await at.control.split(0, SECOND, 0.1)
-                lanes = consumer._works._backlogs._lanes
+                lanes = lease_works(consumer)._backlogs._lanes
                 await until(lambda: "live" in lanes and len(lanes["live"].cursors) == 2)
                 assert lanes["live"].share == 0.9, "the larger one"
                 await at.control.revoke(0, FIRST, deadline_ms=deadline_ms)
                 await until(lambda: [lease.name for lease in consumer.leases()] == [SECOND])
                 assert lanes["live"].share == 0.1
-                assert consumer._works._backlogs._memory.lane("live").fraction == 0.9
+                assert lease_works(consumer)._backlogs._memory.lane("live").fraction == 0.9
                 await at.control.revoke(0, SECOND, deadline_ms=deadline_ms)
                 await until(lambda: not consumer.leases())
                 assert not lanes
-                assert consumer._works._backlogs._memory.lane("live").fraction == 1.0
+                assert lease_works(consumer)._backlogs._memory.lane("live").fraction == 1.0
                 killed(consumer)
 
     virtual(play)()

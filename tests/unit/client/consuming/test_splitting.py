@@ -12,6 +12,7 @@ from braid.kernel.errors import Invalid
 from braid.kernel.limits.client import SPLIT_RECORDS_MIN
 from braid.kernel.ports import Fingerprint, TopicPartition
 from braid.kernel.progress.cursors import CursorPart, divided, live_cursor
+from tests.support.consumer_parts import cluster_work, lease_works
 from tests.support.scripted_control import until, virtual
 from tests.unit.client.scripted_member import FIRST, LIVE, SECOND, TOPIC, Bench, bench, killed, member, take
 
@@ -60,7 +61,7 @@ async def test_a_lease_that_is_not_split_gives_the_backlogs_of_its_lane_no_share
             await until(lambda: [lease.stage for lease in consumer.leases()] == ["working"] * 2)
             await at.control.split(0, FIRST, 0.05)
             await until(lambda: bool(told(at)))
-            (backlog,) = consumer._works._backlogs._lanes.values()
+            (backlog,) = lease_works(consumer)._backlogs._lanes.values()
             assert backlog.share == 0.05
             killed(consumer)
 
@@ -97,7 +98,7 @@ async def test_the_last_commit_of_a_split_lease_waits_for_no_second_fingerprint(
             for record in await take(consumer, 50):
                 at.sunk(record)
                 record.ack()
-            admin, asked = consumer._works.clusters["east"].admin, list[int]()
+            admin, asked = cluster_work(consumer).admin, list[int]()
             fingerprint = admin.fingerprint
 
             async def noted(partition: TopicPartition, offset: int) -> Fingerprint | None:
@@ -221,10 +222,12 @@ async def test_backlogs_have_no_more_than_their_share_of_handlers_and_memory() -
             began = asyncio.get_running_loop().time()
             await until(lambda: sum(offset >= BEHIND for offset in at.offsets()) == 30)
             assert asyncio.get_running_loop().time() - began < 0.4, "two rounds of the other fifteen"
-            await until(lambda: consumer._memory.used < 700_000, 60.0)  # what was fetched before the split is handled
+            await until(
+                lambda: consumer.in_flight_bytes < 700_000, 60.0
+            )  # what was fetched before the split is handled
             for _ in range(20):
                 await asyncio.sleep(1.0)
-                assert consumer._memory.used < 1_000_000, "its part, the last fetch included"
+                assert consumer.in_flight_bytes < 1_000_000, "its part, the last fetch included"
             assert most == 5
         await running
 

@@ -16,6 +16,7 @@ from braid.client.records.record import Record
 from braid.kafka.memory.log import NewRecord
 from braid.kernel.errors import Invalid
 from braid.kernel.ports import TopicPartition
+from tests.support.consumer_parts import ready_queue
 from tests.support.scripted_control import until, virtual
 from tests.unit.client.scripted_member import FIRST, TOPIC, Bench, bench, killed, member, take
 
@@ -65,7 +66,7 @@ async def handled(at: Bench, handler: Watched, ordering: str, count: int) -> Non
     async with member(at, "m", FIRST, ordering=ordering, retry=retry, concurrency=16) as (consumer, _):
         running = asyncio.ensure_future(consumer.run(handler))
         await until(lambda: at.watch.base(TOPIC) == count)
-        assert consumer._memory.used == 0
+        assert consumer.in_flight_bytes == 0
     await running
 
 
@@ -160,7 +161,7 @@ async def test_what_waits_behind_a_record_goes_to_the_next_holder() -> None:
             first.ack()
             await until(lambda: consumer.leases() == [])
             assert await consumer.take(0.5) is None
-            assert consumer._memory.used == 0
+            assert consumer.in_flight_bytes == 0
         async with member(at, "n", FIRST, ordering="key") as (consumer, _):
             running = asyncio.ensure_future(consumer.run(at.handle))
             await until(lambda: at.watch.base(TOPIC) == 10)
@@ -214,7 +215,7 @@ async def test_the_next_of_a_key_does_not_wait_for_what_was_taken_ahead() -> Non
             for offset in range(0, 40, 2):
                 [record] = await take(consumer, 1)
                 assert (record.key, record.offset) == (b"busy", offset)
-                assert len(consumer._ready.run.records) == 50, "the others were taken ahead"
+                assert len(ready_queue(consumer).run.records) == 50, "the others were taken ahead"
                 at.sunk(record)
                 record.ack()
             killed(consumer)
@@ -242,7 +243,7 @@ async def test_what_was_taken_ahead_of_an_asked_back_lease_goes_to_the_next_hold
         fill_keys(at, 100, lambda n: b"%d" % (n % 60))
         async with member(at, "m", FIRST, ordering="key") as (consumer, _):
             [first] = await take(consumer, 1)
-            assert len(consumer._ready.run.records) == 59
+            assert len(ready_queue(consumer).run.records) == 59
             await at.control.revoke(0, FIRST)
             await asyncio.sleep(1.0)
             assert [(lease.stage, lease.in_flight) for lease in consumer.leases()] == [("draining", 100)]
@@ -250,7 +251,7 @@ async def test_what_was_taken_ahead_of_an_asked_back_lease_goes_to_the_next_hold
             first.ack()
             await until(lambda: consumer.leases() == [])
             assert await consumer.take(0.5) is None
-            assert consumer._memory.used == 0
+            assert consumer.in_flight_bytes == 0
         handler = Watched(at, 1, lambda record: record.key)
         await handled(at, handler, "key", 100)
         assert handler.in_order()

@@ -70,7 +70,7 @@ def test_a_batch_is_followed_by_the_next_however_its_rows_were_settled(
 
                 running = asyncio.ensure_future(consumer.run_batches(handle, max_records=10))
                 await until(lambda: at.watch.base(TOPIC) == 100)
-                assert consumer._memory.used == 0
+                assert consumer.in_flight_bytes == 0
             await running
 
     run()
@@ -114,7 +114,7 @@ async def played(at: Bench, handler: Unsteady, ordering: str, count: int) -> Non
                 at.fill(20, partition=partition)
             await asyncio.sleep(handler.random.choice((0.0, 0.01, 0.1)))
         await until(lambda: at.watch.base(TOPIC, 0) == at.watch.base(TOPIC, 1) == count)
-        assert consumer._memory.used == 0
+        assert consumer.in_flight_bytes == 0
     await running
 
 
@@ -189,9 +189,9 @@ async def test_what_a_lost_lease_had_parked_holds_up_no_other() -> None:
     async with bench() as at, member(at, "m", FIRST) as (consumer, _):
         at.fill(500)
         await parked(at, consumer, 500)
-        assert consumer._memory.used > 0
+        assert consumer.in_flight_bytes > 0
         await at.control.revoke(-1, FIRST)
-        await until(lambda: consumer._memory.used == 0 and not len(consumer._retries))
+        await until(lambda: consumer.in_flight_bytes == 0 and not len(consumer._retries))
         await at.control.grant(-1, FIRST)
         assert len(await take(consumer, 500)) == 500  # once, and with the whole bound
 

@@ -9,6 +9,7 @@ from braid.client.delivery.handler_lanes import HandlerPlace
 from braid.client.delivery.ready_queue import ReadyQueue
 from braid.client.delivery.streak import Streak
 from braid.kernel.limits.client import RECORDS_BETWEEN_YIELDS, YIELD_SECONDS
+from tests.support.consumer_parts import ready_queue
 from tests.support.scripted_control import until, virtual
 from tests.unit.client.scripted_member import FIRST, TOPIC, bench, killed, member, take
 
@@ -21,7 +22,7 @@ async def test_a_lease_that_is_asked_back_waits_for_what_was_handed_out_and_for_
         at.fill(100)
         async with member(at, "m", FIRST) as (consumer, _):
             [first] = await take(consumer, 1)
-            assert len(consumer._ready.run.records) > 50  # taken ahead
+            assert len(ready_queue(consumer).run.records) > 50  # taken ahead
             await at.control.revoke(0, FIRST)
             await asyncio.sleep(1.0)
             assert [lease.stage for lease in consumer.leases()] == ["draining"]
@@ -29,7 +30,7 @@ async def test_a_lease_that_is_asked_back_waits_for_what_was_handed_out_and_for_
             first.ack()
             await until(lambda: consumer.leases() == [])
             assert await consumer.take(0.5) is None
-            assert consumer._memory.used == 0
+            assert consumer.in_flight_bytes == 0
         async with member(at, "n", FIRST) as (consumer, _):
             running = asyncio.ensure_future(consumer.run(at.handle))
             await until(lambda: at.watch.base(TOPIC) == 100)
@@ -121,7 +122,7 @@ async def test_who_had_its_turn_meanwhile_is_not_given_another_one() -> None:
         at.fill(1_000)
         async with member(at, "m", FIRST) as (consumer, _):
             await asyncio.sleep(1.0)
-            place = HandlerPlace(consumer._ready)
+            place = HandlerPlace(ready_queue(consumer))
             for _ in range(6):
                 taken = [place.take_quickly() for _ in range(RECORDS_BETWEEN_YIELDS)]
                 assert None not in taken

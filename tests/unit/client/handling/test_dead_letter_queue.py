@@ -105,7 +105,7 @@ async def away_and_back(lane: Lane) -> None:
         await running
         offsets = sorted(int(dict(each.headers)["braid-dl-offset"]) for each in at.control.records("logs/dlq/1"))
         assert offsets == list(range(1, RECORDS, 2))
-        assert consumer._memory.used == 0
+        assert consumer.in_flight_bytes == 0
 
 
 def test_one_letter_is_tried_while_the_lane_is_away_and_so_many_are_held(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -155,10 +155,10 @@ def test_letters_of_a_lease_that_is_gone_are_held_no_longer(monkeypatch: pytest.
             async with member(at, "m", FIRST, retry=Retry(max_attempts=1, dead_letters=None)) as (consumer, _):
                 running = asyncio.ensure_future(consumer.run(partial(fail_odd, at)))
                 await until(lambda: len(at.sink) == 50)
-                assert consumer._memory.used > 0
+                assert consumer.in_flight_bytes > 0
                 await at.control.revoke(-1, FIRST, deadline_ms=1_000)
                 await until(lambda: not consumer.leases())
-                await until(lambda: consumer._memory.used == 0, seconds=5.0)
+                await until(lambda: consumer.in_flight_bytes == 0, seconds=5.0)
                 assert not any(consumer._dead_letters._counts.values())
                 await until(lambda: not consumer._dead_letters._queues, seconds=5.0)
                 killed(consumer)

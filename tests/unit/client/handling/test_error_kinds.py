@@ -11,7 +11,7 @@ from braid.client.handling.error_kinds import ErrorKind, ErrorKinds
 from braid.client.records.batch import Batch
 from braid.client.records.record import Record
 from braid.kernel.errors import Invalid, Reject, Retryable, Unavailable
-from braid.kernel.ids import LeaseId
+from tests.support.consumer_parts import lease_work
 from tests.support.scripted_control import until, virtual
 from tests.unit.client.scripted_member import FIRST, TOPIC, bench, killed, member
 
@@ -144,7 +144,7 @@ async def test_after_an_outage_a_record_has_all_its_attempts_still() -> None:
         async with member(at, "m", FIRST, retry=retry) as (consumer, _):
             running = asyncio.ensure_future(consumer.run(handle))
             await until(lambda: at.watch.base(TOPIC) == 1)
-            assert not consumer._works._works[LeaseId.parse(FIRST)].head.failures
+            assert not lease_work(consumer, FIRST).head.failures
         await running
         assert at.control.records("logs/dlq/1") == []
         waits = [later - earlier for earlier, later in pairwise(began)]
@@ -163,7 +163,7 @@ async def test_rows_that_failed_together_and_are_done_leave_nothing_behind() -> 
         async with member(at, "m", FIRST, retry=Retry(backoff_seconds=QUICK)) as (consumer, _):
             running = asyncio.ensure_future(consumer.run_batches(handle))
             await until(lambda: at.watch.base(TOPIC) == 20)
-            assert not consumer._works._works[LeaseId.parse(FIRST)].head.failures
+            assert not lease_work(consumer, FIRST).head.failures
         await running
 
 

@@ -13,7 +13,7 @@ from braid.client.producing import producer
 from braid.client.records.outgoing import Headers, Outgoing
 from braid.kafka.cluster import AioCluster
 from braid.kafka.memory import world
-from braid.kafka.producing import aiokafka_internals
+from braid.kafka.producing.internals import sender
 from braid.kafka.producing.producer import AioProducer
 from braid.kafka.security import Security
 from braid.kernel.ports import KafkaProducer
@@ -27,7 +27,7 @@ TOPIC = "braid.logs.live.1"
 async def unanswered(self: AioProducer) -> None:
     """As if connected to a cluster that tells of its partitions and answers nothing else."""
     client = AIOKafkaProducer(**self._settings)
-    aiokafka_internals.prepare(client, self._on_topics_missing, self._outcomes.settle)
+    sender.prepare(client, self._on_topics_missing, self._outcomes.settle)
     partitions = [(0, number, 1, [1], [1]) for number in range(4)]
     answer = MetadataResponse_v1([(1, "127.0.0.1", 1, None)], 1, [(0, TOPIC, False, partitions)])
     client.client.cluster.update_metadata(answer)
@@ -81,7 +81,7 @@ def real_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     """Records go into batches of the real client, which nobody takes out."""
     monkeypatch.setattr(AioProducer, "start", unanswered)
     monkeypatch.setattr(AioProducer, "prepare", prepared)
-    monkeypatch.setattr(world._ClusterInMemory, "producer", real_client)
+    monkeypatch.setattr(world.ClusterInMemory, "producer", real_client)
 
 
 @pytest.mark.parametrize(("value_bytes", "header_count"), [(20, 0), (100, 0), (100, 5), (1_000, 0), (50_000, 0)])

@@ -151,7 +151,7 @@ async def test_a_stretch_of_which_nothing_is_wanted_is_passed_and_committed() ->
         async with member(at, "m", FIRST, where=Where(headers={"kind": b"c"})) as (consumer, _):
             assert await consumer.take(2.0) is None
             await until(lambda: at.watch.base(TOPIC) == 300)
-            assert (consumer.leases()[0].skipped, consumer._memory.used) == (300, 0)
+            assert (consumer.leases()[0].skipped, consumer.in_flight_bytes) == (300, 0)
 
 
 @virtual

@@ -19,6 +19,7 @@ from braid.client.records.record import Record
 from braid.client.telemetry.metrics import instruments
 from braid.kernel.errors import DeliveryUnknown, Retryable
 from braid.kernel.limits.client import PARKED_RETRIES_MAX
+from tests.support.consumer_parts import lease_works
 from tests.support.scripted_control import until
 from tests.support.virtual_time import run_virtual
 from tests.unit.client.scripted_member import (
@@ -340,7 +341,7 @@ def test_where_nothing_is_set_up_nothing_stands_between() -> None:
             at.fill(1)
             async with member(at, "m", FIRST) as (consumer, _):
                 assert await consumer.take(5.0)
-                (cluster,) = consumer._works.clusters.values()
+                (cluster,) = lease_works(consumer).clusters.values()
                 assert type(cluster.offsets).__module__.startswith("braid.kafka.memory")
                 killed(consumer)
 

@@ -11,8 +11,8 @@ from aiokafka.structs import RecordMetadata
 from aiokafka.structs import TopicPartition as AioTopicPartition
 
 from braid.kafka.admin import AioAdmin
-from braid.kafka.producing.aiokafka_internals import BatchIdentity
 from braid.kafka.producing.batch_outcomes import BatchOutcomes
+from braid.kafka.producing.internals.accumulator import BatchIdentity
 from braid.kafka.producing.producer import AioProducer
 from braid.kafka.protocol.wire import Wire
 from braid.kafka.security import Security

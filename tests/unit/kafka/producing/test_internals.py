@@ -1,4 +1,4 @@
-"""Pins private parts of aiokafka that `aiokafka_internals` relies on: another release must fail here first."""
+"""Pins private parts of aiokafka that `internals` relies on: another release must fail here first."""
 
 import asyncio
 import gc
@@ -17,7 +17,7 @@ from aiokafka.structs import TopicPartition as AioTopicPartition
 
 from braid.kafka.allowed_hosts import parse_allowed_host
 from braid.kafka.errors import access_error
-from braid.kafka.producing import aiokafka_internals
+from braid.kafka.producing.internals import accumulator, metadata, sender
 from braid.kafka.security import Security
 from braid.kernel.errors import ClusterUnavailable
 from braid.kernel.ports import TopicPartition
@@ -29,7 +29,7 @@ OURS = TopicPartition(*PARTITION)
 async def _producer() -> AIOKafkaProducer:
     """A producer that never connects."""
     producer = AIOKafkaProducer(bootstrap_servers="127.0.0.1:1", enable_idempotence=True, max_batch_size=1_000)
-    aiokafka_internals.prepare(producer, lambda topics: None, _tell)
+    sender.prepare(producer, lambda topics: None, _tell)
     producer._txn_manager.set_pid_and_epoch(1, 0)
     return producer
 
@@ -42,15 +42,15 @@ class _Record(NamedTuple):
 
 
 SENT_AGAIN: list[bool] = []  # of each batch that was told of, in the order of their ends
-IDENTITIES: list[aiokafka_internals.BatchIdentity] = []  # likewise
+IDENTITIES: list[accumulator.BatchIdentity] = []  # likewise
 
 
 def _tell(
     partition: AioTopicPartition,
     done: asyncio.Future[RecordMetadata],
-    taken: Sequence[aiokafka_internals.Taken],
+    taken: Sequence[accumulator.Taken],
     again: bool,
-    identity: aiokafka_internals.BatchIdentity,
+    identity: accumulator.BatchIdentity,
 ) -> None:
     SENT_AGAIN.append(again)
     IDENTITIES.append(identity)
@@ -68,8 +68,8 @@ async def _append(producer: AIOKafkaProducer, value: bytes) -> asyncio.Future[An
         else:
             future.set_result(outcome)
 
-    while not aiokafka_internals.offer(producer, OURS, _Record(value), settle):
-        await aiokafka_internals.room(producer, OURS)
+    while not accumulator.offer(producer, OURS, _Record(value), settle):
+        await accumulator.room(producer, OURS)
     return future
 
 
@@ -79,7 +79,7 @@ def test_the_release_is_the_pinned_one() -> None:
 
 async def test_a_producer_is_made_ours() -> None:
     producer = await _producer()
-    assert type(producer.client) is aiokafka_internals.QuietClient
+    assert type(producer.client) is metadata.QuietClient
     assert producer._sender.client is producer.client
     assert producer._message_accumulator._batch_ttl == math.inf
     await producer.stop()
@@ -108,7 +108,7 @@ async def test_each_question_about_metadata_begins_with_another_broker(monkeypat
         return None if broker == away else Connection()
 
     monkeypatch.setattr(client, "_get_conn", connect)
-    monkeypatch.setattr(aiokafka_internals, "KAFKA_METADATA_PACE_SECONDS", 0.0)
+    monkeypatch.setattr(metadata, "KAFKA_METADATA_PACE_SECONDS", 0.0)
     for _ in range(3):
         assert await client._metadata_update(client.cluster, ["logs"])
     assert asked == [first, away, third, third]
@@ -134,7 +134,7 @@ async def test_a_broker_is_told_of_elsewhere_and_the_producer_neither_connects_n
     client.cluster.update_metadata(told)
     assert not await client.ready(1) and not await client.ready(2)
     assert connected == [("127.0.0.1", 1)]
-    with pytest.raises(aiokafka_internals.CredentialsWithheld) as withheld:
+    with pytest.raises(metadata.CredentialsWithheld) as withheld:
         await client.send(2, MetadataRequest([]))
     assert not withheld.value.retriable and withheld.value.invalid_metadata
     denial = access_error(withheld.value, "topic logs")
@@ -156,8 +156,8 @@ async def test_a_batch_is_withheld_at_its_first_attempt_and_the_next_has_its_pla
     future = await _append(producer, b"x")
     batch = producer._message_accumulator._pop_batch(PARTITION)
     assert producer._txn_manager.sequence_number(PARTITION) == 1
-    batch.failure(aiokafka_internals.CredentialsWithheld())
-    with pytest.raises(aiokafka_internals.CredentialsWithheld):
+    batch.failure(metadata.CredentialsWithheld())
+    with pytest.raises(metadata.CredentialsWithheld):
         await future
     assert producer._txn_manager.sequence_number(PARTITION) == 0
     await producer.stop()
@@ -168,9 +168,9 @@ async def test_a_producer_knows_the_partitions_metadata_told() -> None:
     leader, leaderless = (0, 0, 1, [1], [1]), (5, 1, -1, [1], [1])
     answer = MetadataResponse_v1([(1, "127.0.0.1", 1, None)], 1, [(0, "logs", False, [leader, leaderless])])
     asked = [TopicPartition("logs", number) for number in range(3)] + [TopicPartition("other", 0)]
-    assert not any(aiokafka_internals.knows(producer, partition) for partition in asked)
+    assert not any(metadata.knows(producer, partition) for partition in asked)
     producer.client.cluster.update_metadata(answer)
-    assert [aiokafka_internals.knows(producer, partition) for partition in asked] == [True, True, False, False]
+    assert [metadata.knows(producer, partition) for partition in asked] == [True, True, False, False]
     assert producer.client.cluster.partitions_for_topic("logs") == {0, 1}
     await producer.stop()
 
@@ -184,7 +184,7 @@ async def test_records_are_freed_with_their_batch_and_not_by_a_collection() -> N
 
     producer = await _producer()
     settle = Settle()
-    assert aiokafka_internals.offer(producer, OURS, _Record(b"a"), settle)
+    assert accumulator.offer(producer, OURS, _Record(b"a"), settle)
     held = weakref.ref(settle)
     del settle
     gc.collect()
@@ -209,7 +209,7 @@ async def test_abandoning_fails_what_is_queued_and_under_way_and_wakes_who_waits
     waiting = asyncio.create_task(_append(producer, b"c" * 800))
     await asyncio.sleep(0)
     assert not waiting.done()
-    aiokafka_internals.abandon(producer, ClusterUnavailable("gone"))
+    sender.abandon(producer, ClusterUnavailable("gone"))
     for outcome in (under_way, queued, waiting):
         with pytest.raises(ClusterUnavailable):
             await outcome
@@ -221,7 +221,7 @@ async def test_abandoning_fails_what_is_queued_and_under_way_and_wakes_who_waits
 async def test_the_sender_finds_nothing_to_take_up_after_abandoning() -> None:
     producer = await _producer()
     queued = await _append(producer, b"a")
-    aiokafka_internals.abandon(producer, ClusterUnavailable("gone"))
+    sender.abandon(producer, ClusterUnavailable("gone"))
     producer._message_accumulator.drain_by_nodes([])  # a batch that has ended would fail its assertion
     with pytest.raises(ClusterUnavailable):
         await queued
@@ -232,7 +232,7 @@ async def test_the_records_of_a_batch_are_told_of_together_and_in_order() -> Non
     producer = await _producer()
     told: list[tuple[bytes, Any]] = []
     for value in (b"a", b"b", b"c"):
-        assert aiokafka_internals.offer(
+        assert accumulator.offer(
             producer, OURS, _Record(value), lambda record, outcome: told.append((record.value, outcome))
         )
     batch = producer._message_accumulator._pop_batch(PARTITION)
@@ -247,9 +247,9 @@ async def test_the_records_of_a_batch_are_told_of_together_and_in_order() -> Non
 
 async def test_a_batch_refused_at_its_first_attempt_gives_its_sequence_back() -> None:
     producer = await _producer()
-    manager, accumulator = producer._txn_manager, producer._message_accumulator
+    manager, theirs = producer._txn_manager, producer._message_accumulator
     outcome = await _append(producer, b"a")
-    batch = accumulator._pop_batch(PARTITION)
+    batch = theirs._pop_batch(PARTITION)
     assert manager.sequence_number(PARTITION) == 1
     batch.failure(MessageSizeTooLargeError())
     with pytest.raises(MessageSizeTooLargeError):
@@ -262,10 +262,10 @@ async def test_a_batch_refused_at_its_first_attempt_gives_its_sequence_back() ->
 @pytest.mark.parametrize("error", [MessageSizeTooLargeError(), NotLeaderForPartitionError()])
 async def test_a_batch_that_may_have_been_written_keeps_its_sequence(error: BrokerResponseError) -> None:
     producer = await _producer()
-    manager, accumulator = producer._txn_manager, producer._message_accumulator
+    manager, theirs = producer._txn_manager, producer._message_accumulator
     outcome = await _append(producer, b"a")
-    accumulator.reenqueue(accumulator._pop_batch(PARTITION))
-    batch = accumulator._pop_batch(PARTITION)
+    theirs.reenqueue(theirs._pop_batch(PARTITION))
+    batch = theirs._pop_batch(PARTITION)
     batch.failure(error)
     with pytest.raises(type(error)):
         await outcome
@@ -286,34 +286,32 @@ async def test_sequences_begin_again_as_brokers_count() -> None:
 
 async def test_records_of_a_missing_topic_can_be_failed_also_after_an_attempt() -> None:
     producer = await _producer()
-    accumulator = producer._message_accumulator
+    theirs = producer._message_accumulator
     tried = await _append(producer, b"a")
-    accumulator.reenqueue(accumulator._pop_batch(PARTITION))
-    aiokafka_internals.fail_topic(producer, "logs", ClusterUnavailable("gone"))
+    theirs.reenqueue(theirs._pop_batch(PARTITION))
+    sender.fail_topic(producer, "logs", ClusterUnavailable("gone"))
     with pytest.raises(ClusterUnavailable):
         await tried
     await asyncio.sleep(0)
-    assert not accumulator._pending_batches
-    assert not accumulator._batches
+    assert not theirs._pending_batches
+    assert not theirs._batches
     await producer.stop()
 
 
 async def test_records_without_a_key_are_withdrawn_and_the_others_stay_in_order() -> None:
     producer = await _producer()
-    accumulator, told = producer._message_accumulator, list[object]()
+    theirs, told = producer._message_accumulator, list[object]()
     for value, key in ((b"a", None), (b"b", b"k"), (b"c", None), (b"d", b"k")):
-        assert aiokafka_internals.offer(
-            producer, OURS, _Record(value, key), lambda record, outcome: told.append(record)
-        )
-    waiting = asyncio.create_task(aiokafka_internals.room(producer, OURS))
+        assert accumulator.offer(producer, OURS, _Record(value, key), lambda record, outcome: told.append(record))
+    waiting = asyncio.create_task(accumulator.room(producer, OURS))
     await asyncio.sleep(0)
-    assert [record.value for record, _ in aiokafka_internals.withdraw(producer, OURS)] == [b"a", b"c"]
-    assert not aiokafka_internals.withdraw(producer, OURS)
+    assert [record.value for record, _ in accumulator.withdraw(producer, OURS)] == [b"a", b"c"]
+    assert not accumulator.withdraw(producer, OURS)
     await waiting  # there may be room now
-    assert aiokafka_internals.offer(producer, OURS, _Record(b"e", b"k"), lambda record, outcome: told.append(record))
-    batch = accumulator._pop_batch(PARTITION)
+    assert accumulator.offer(producer, OURS, _Record(b"e", b"k"), lambda record, outcome: told.append(record))
+    batch = theirs._pop_batch(PARTITION)
     assert [record.value for record, _ in batch.taken] == [b"b", b"d", b"e"] and batch.record_count == 3
-    assert producer._txn_manager.sequence_number(PARTITION) == 3 and not accumulator._batches
+    assert producer._txn_manager.sequence_number(PARTITION) == 3 and not theirs._batches
     assert not told
     batch.done(base_offset=0, timestamp=-1)
     await asyncio.sleep(0)
@@ -323,11 +321,11 @@ async def test_records_without_a_key_are_withdrawn_and_the_others_stay_in_order(
 
 async def test_a_batch_that_is_withdrawn_whole_leaves_nothing_for_the_sender() -> None:
     producer = await _producer()
-    accumulator = producer._message_accumulator
+    theirs = producer._message_accumulator
     outcome = await _append(producer, b"a")
-    assert len(aiokafka_internals.withdraw(producer, OURS)) == 1
-    assert not accumulator._batches and not accumulator._pending_batches
-    assert accumulator.drain_by_nodes([]) == ({}, False)
+    assert len(accumulator.withdraw(producer, OURS)) == 1
+    assert not theirs._batches and not theirs._pending_batches
+    assert theirs.drain_by_nodes([]) == ({}, False)
     await asyncio.sleep(0)
     assert not outcome.done() and producer._txn_manager.sequence_number(PARTITION) == 0
     await producer.stop()
@@ -335,28 +333,28 @@ async def test_a_batch_that_is_withdrawn_whole_leaves_nothing_for_the_sender() -
 
 async def test_a_batch_that_was_in_a_request_is_not_withdrawn() -> None:
     producer = await _producer()
-    accumulator = producer._message_accumulator
+    theirs = producer._message_accumulator
     await _append(producer, b"a")
-    batch = accumulator._pop_batch(PARTITION)
-    assert not aiokafka_internals.withdraw(producer, OURS), "under way"
-    accumulator.reenqueue(batch)
-    assert not aiokafka_internals.withdraw(producer, OURS), "to be tried again"
-    assert list(accumulator._batches[PARTITION]) == [batch]
+    batch = theirs._pop_batch(PARTITION)
+    assert not accumulator.withdraw(producer, OURS), "under way"
+    theirs.reenqueue(batch)
+    assert not accumulator.withdraw(producer, OURS), "to be tried again"
+    assert list(theirs._batches[PARTITION]) == [batch]
     await producer.stop()
 
 
 async def test_what_stays_gets_a_second_batch_where_one_has_no_room_for_it_any_more() -> None:
     producer = await _producer()
     kept, count = list[bytes](), 0
-    assert aiokafka_internals.offer(producer, OURS, _Record(b"", stamp_ms=0), lambda *_: None)
-    assert aiokafka_internals.offer(producer, OURS, _Record(b"", b"k", stamp_ms=1 << 40), lambda *_: None)
-    while aiokafka_internals.offer(producer, OURS, _Record(b"%d" % count, b"k", stamp_ms=0), lambda *_: None):
+    assert accumulator.offer(producer, OURS, _Record(b"", stamp_ms=0), lambda *_: None)
+    assert accumulator.offer(producer, OURS, _Record(b"", b"k", stamp_ms=1 << 40), lambda *_: None)
+    while accumulator.offer(producer, OURS, _Record(b"%d" % count, b"k", stamp_ms=0), lambda *_: None):
         kept.append(b"%d" % count)
         count += 1
-    assert len(aiokafka_internals.withdraw(producer, OURS)) == 1
+    assert len(accumulator.withdraw(producer, OURS)) == 1
     batches = producer._message_accumulator._batches[PARTITION]
     assert len(batches) == 2
     assert [record.value for batch in batches for record, _ in batch.taken] == [b"", *kept]
     assert sum(batch.record_count for batch in batches) == 1 + len(kept)
-    aiokafka_internals.abandon(producer, ClusterUnavailable("gone"))
+    sender.abandon(producer, ClusterUnavailable("gone"))
     await producer.stop()
