@@ -1,4 +1,4 @@
-"""One task for each registered cluster, while this replica leads."""
+"""Runs one task for each registered cluster, while this replica leads."""
 
 from collections.abc import Callable, Coroutine
 from functools import partial
@@ -12,12 +12,13 @@ from services.registry.term_tasks import Crew
 async def watch_each(
     replica: Replica, watch: Callable[[str], Coroutine[object, object, None]], looked: Callable[[], None] | None = None
 ) -> None:
-    """Has every cluster watched by name, in a task of its own, until cancelled.
+    """Runs `watch` for every cluster, each in its own task, until cancelled.
 
     Args:
-        replica: Which leads.
-        watch: Ends once the cluster is deleted; begun again when it ended and the cluster is there.
-        looked: Called after each look at which clusters there are.
+        replica: The leading replica.
+        watch: Runs for one cluster; returns once it is deleted. It is started again if the cluster exists when it
+            ended.
+        looked: Called after each look at the list of clusters.
     """
     crew = Crew(replica.host)
     try:

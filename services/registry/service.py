@@ -1,4 +1,4 @@
-"""The registry as the runtime runs it: its histories, its RPCs, its terms of leadership."""
+"""The registry for the runtime: its histories, its RPCs, its terms of leadership."""
 
 from collections.abc import Mapping
 
@@ -19,10 +19,10 @@ TUNING_DEFAULT = Tuning(PRODUCER_SESSION_SECONDS, PROBE_INTERVAL_SECONDS, PROBE_
 
 
 class RegistryService:
-    """`braid.runtime.service.Service` of one replica."""
+    """A `braid.runtime.service.Service`: the registry in one replica."""
 
     def __init__(self, kafka: Kafka, tuning: Tuning = TUNING_DEFAULT) -> None:
-        """Reaches clusters by `kafka`."""
+        """Prepares the service; it reaches clusters through `kafka`."""
         self._kafka = kafka
         self._tuning = tuning
         self._term: Term | None = None
@@ -59,7 +59,7 @@ class RegistryService:
             await counting.ended()
 
     async def follow(self, replica: Replica) -> None:
-        """See `Service.follow`: followers read, and follow how long channels have waited."""
+        """See `Service.follow`: followers track how long channels have waited."""
         await replica.waits.follow()
 
     def _present(self, replica: Replica) -> Term:

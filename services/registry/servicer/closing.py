@@ -1,6 +1,7 @@
-"""What a person does about a drain that cannot end by itself.
+"""Handlers for drains that cannot end by themselves, and for channels that wait for them.
 
-`CloseChannel` ends it, once it was named exactly what is given up; `ReleaseChannel` lets what waits for it go on.
+`CloseChannel` ends a drain, if the request names exactly what is given up. `ReleaseChannel` lets a waiting channel go
+on.
 """
 
 from braid.api.registry.v1 import registry_service_pb2 as api
@@ -20,18 +21,18 @@ from services.registry.servicer.request_context import Desk
 
 
 class ClosingRequests:
-    """The handler of one replica."""
+    """The handlers of `CloseChannel` and `ReleaseChannel` in one replica."""
 
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
 
     async def close(self, request: api.CloseChannelRequest, caller: Caller) -> api.CloseChannelResponse:
-        """Closes a channel, or in a dry run tells what that would give up.
+        """Closes a channel, or in a dry run returns what that would give up.
 
         Raises:
-            NotFound: there is no such stream or channel.
-            Refused: it does not drain, its drain goes on without help, or other ranges were named.
-            ClusterUnavailable: its cluster is well, but did not answer.
+            NotFound: the stream or channel does not exist.
+            Refused: it does not drain, its drain continues without help, or other ranges were named.
+            ClusterUnavailable: its cluster is healthy, but did not answer.
         """
         self._desk.term()
         name = _parsed(request.channel)
@@ -50,7 +51,7 @@ class ClosingRequests:
         """Lets a channel of an ordered stream be consumed beside older ones.
 
         Raises:
-            NotFound: there is no such stream or channel.
+            NotFound: the stream or channel does not exist.
             Refused: it waits for no other.
         """
         self._desk.term()
@@ -66,9 +67,10 @@ class ClosingRequests:
         return self._desk.stream(name.stream, "channel").channel(ChannelRef(name.lane, name.generation))
 
     async def _would_give_up(self, stream: str, channel: Channel) -> OffsetRanges:
-        """Of a cluster that is away everything nobody can say to be done; of one that answers, what it shows.
+        """The offsets that closing gives up: on an unreachable cluster, all not known to be done; else those the
+        cluster shows.
 
-        One that answers, but does not do what the drain asks of it, is as good as away.
+        A cluster that answers, but cannot complete the drain, counts as unreachable.
         """
         if channel.state is not ChannelState.DRAINING:
             message = f"channel {channel.ref} is {channel.state.name}: only one that drains can be closed"

@@ -1,4 +1,4 @@
-"""RPCs on clusters ⇄ commands. A cluster is really asked before it is recorded."""
+"""Handlers of RPCs on clusters. A cluster is asked before it is recorded."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -50,13 +50,13 @@ _ACCESS: Final = (
 
 
 class ClusterRequests:
-    """Handlers of one replica."""
+    """Handlers of RPCs on clusters in one replica."""
 
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
 
     async def get(self, request: api.GetClusterRequest, caller: Caller) -> cluster_pb2.Cluster:
-        """One cluster, as this replica knows it; the leader knows what its health is judged by."""
+        """One cluster, as this replica knows it; the leader adds the evidence on its health."""
         cluster = self._desk.cluster(request.name)
         leading = self._desk.leading()
         observed = leading.prober.observed(cluster.name) if leading is not None else None
@@ -65,7 +65,7 @@ class ClusterRequests:
         return cluster_message(cluster, self._desk.world(), evidence, unmeasured)
 
     async def list(self, request: api.ListClustersRequest, caller: Caller) -> api.ListClustersResponse:
-        """Clusters by name."""
+        """Clusters, sorted by name."""
         world = self._desk.world()
         existing = [(name, cluster) for name, cluster in world.clusters.items() if cluster.exists]
         page, token = page_of(existing, request.page_size, request.page_token)
@@ -73,12 +73,12 @@ class ClusterRequests:
         return api.ListClustersResponse(clusters=messages, next_page_token=token)
 
     async def create(self, request: api.CreateClusterRequest, caller: Caller) -> cluster_pb2.Cluster:
-        """Registers a cluster that answers, once it is known which Kafka cluster it is.
+        """Registers a cluster that answers, once its Kafka cluster id is known.
 
         Raises:
-            Invalid: its security profile may not be sent there: nothing was.
+            Invalid: its security profile may not be used for these addresses; no credentials were sent.
             ClusterUnavailable: it does not answer; the field is `spec.bootstrap`.
-            ClusterAutoCreatesTopics: deleted topics could rise again there.
+            ClusterAutoCreatesTopics: deleted topics could be created again there.
             Refused: it belongs to another mesh.
             AlreadyExists: the name or the Kafka cluster is registered already.
         """
@@ -99,15 +99,15 @@ class ClusterRequests:
         return self._message(await self._listed(term, made) if request.take_over else made, warnings)
 
     async def _listed(self, term: Term, cluster: Cluster) -> Cluster:
-        """A cluster that was taken over, with the topics and groups of the mesh before."""
+        """A cluster that was taken over, with the topics and groups of the former mesh."""
         await term.restoration.attempt(cluster, taken_over=True)
         return self._desk.cluster(cluster.name)
 
     async def update(self, request: api.UpdateClusterRequest, caller: Caller) -> cluster_pb2.Cluster:
-        """Replaces a declaration; a new address must lead to the same Kafka cluster, which is proved.
+        """Replaces a declaration; a new address must be proved to lead to the same Kafka cluster.
 
         Raises:
-            Invalid: its security profile may not be sent to the new address: nothing was.
+            Invalid: its security profile may not be used for the new address; no credentials were sent.
             Refused: another Kafka cluster answers there, or one that does not prove to be the registered one.
         """
         term = self._desk.term()
@@ -127,7 +127,7 @@ class ClusterRequests:
         return self._message(await self._desk.execute(CLUSTERS, request.name, command, caller), warnings)
 
     async def delete(self, request: api.DeleteClusterRequest, caller: Caller) -> cluster_pb2.Cluster:
-        """Forgets a cluster nothing uses any more, and answers with what it was.
+        """Deletes a cluster that nothing uses, and returns what it was.
 
         Raises:
             Refused: channels on it are not retired, or a stream names it that nobody asked to leave.
@@ -159,7 +159,7 @@ class ClusterRequests:
                 raise Refused(message, field="name", remedy=remedy)
 
     async def cordon(self, request: api.CordonClusterRequest, caller: Caller) -> cluster_pb2.Cluster:
-        """Takes a cluster out of the choice for new traffic, or back into it."""
+        """Excludes a cluster from new traffic, or ends that."""
         self._desk.term()
         self._desk.cluster(request.name)
         return self._message(await self._desk.execute(CLUSTERS, request.name, Cordon(request.cordoned), caller))
@@ -167,7 +167,7 @@ class ClusterRequests:
     async def decommission(
         self, request: api.DecommissionClusterRequest, caller: Caller
     ) -> api.DecommissionClusterResponse:
-        """Begins to empty a cluster, or takes that back; the reconciler does the rest, some streams at a time."""
+        """Begins to empty a cluster, or cancels that; the reconciler moves a few streams at a time."""
         self._desk.term()
         self._desk.cluster(request.name)
         command = CancelDecommission() if request.cancelled else Decommission(request.reason, request.discard_drained)
@@ -185,7 +185,7 @@ class ClusterRequests:
     async def _take_over(
         self, term: Term, cluster: Cluster, request: api.CreateClusterRequest, caller: Caller
     ) -> cluster_pb2.Cluster:
-        """Marks a registered cluster as this mesh's again, after another mesh had marked it."""
+        """Marks a registered cluster as this mesh's again, after another mesh marked it."""
         admin, reader, prefix = term.access.admin(cluster), term.access.reader(cluster.spec), cluster.spec.topic_prefix
         await adopt(term.marks, admin, reader, cluster.name, prefix, request.take_over, dry_run=request.dry_run)
         if request.dry_run:
@@ -194,7 +194,7 @@ class ClusterRequests:
         return self._message(await self._listed(term, marked))
 
     async def _examine(self, term: Term, request: api.CreateClusterRequest, spec: ClusterSpec) -> ClusterDescription:
-        """Asks a new cluster who it is, marks it as this mesh's, and prepares what probes need there."""
+        """Asks a new cluster for its id, marks it as this mesh's, and creates what probes need there."""
         async with self._asked(term, request.name, spec) as (admin, found):
             self._check_examined(request.name, spec, found)
             reader, prefix = term.access.reader(spec), spec.topic_prefix
@@ -204,7 +204,7 @@ class ClusterRequests:
         return found
 
     async def _prove(self, term: Term, known: Cluster, spec: ClusterSpec, admin: KafkaAdmin, *, dry_run: bool) -> None:
-        """Lets the cluster at a new address prove that it is the registered one. Raises `Refused`."""
+        """Proves that the cluster at a new address is the registered one. Raises `Refused`."""
         reader, host = term.access.reader(spec), self._desk.replica.host
         await require_mark(MarkLogs(term.marks.mesh, host.clock), admin, reader, known)
         if not dry_run:
@@ -214,7 +214,7 @@ class ClusterRequests:
     async def _asked(
         self, term: Term, name: str, spec: ClusterSpec
     ) -> AsyncIterator[tuple[KafkaAdmin, ClusterDescription]]:
-        """A client of a cluster at an address, and what the cluster says of itself."""
+        """A client of the cluster at an address, and the cluster's description."""
         admin = term.access.once(spec)
         try:
             found = await admin.describe_cluster()

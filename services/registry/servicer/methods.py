@@ -1,6 +1,6 @@
-"""The registry's RPCs by name.
+"""The table of the registry's RPCs, by name.
 
-What they do is in `cluster_requests.py`, `stream_requests.py`, `grant_requests.py`, `closing.py`, and in
+The handlers are in `cluster_requests.py`, `stream_requests.py`, `grant_requests.py`, `closing.py`, and in
 `watches/clusters.py`, `watches/routes.py` and `watches/channels.py`.
 """
 
@@ -27,7 +27,7 @@ NAME: Final = "registry"
 
 
 def registry_rpc(desk: Desk) -> RpcService:
-    """All handlers but those of the runtime."""
+    """All handlers except those of the runtime."""
     streams = StreamRequests(desk, lambda: _leader_knowledge(desk))
 
     async def watch_routes(call: DuplexServing) -> None:
@@ -94,7 +94,7 @@ def _stream_methods(streams: StreamRequests) -> Mapping[str, tuple[type, UnaryHa
 
 
 def _leader_knowledge(desk: Desk) -> LeaderKnowledge:
-    """What only the leader knows."""
+    """The facts that only the leader knows."""
     try:
         term = desk.term()
     except (NotLeader, Unavailable, CorruptHistory):

@@ -1,4 +1,5 @@
-"""RPCs on streams and channels ⇄ commands. What takes provisioning is waited for, within bounds; the rest is told."""
+"""Handlers of RPCs on streams and channels. They wait for provisioning, within limits; then the answer says what is
+missing."""
 
 from collections.abc import Callable, Sequence
 
@@ -22,10 +23,10 @@ from services.registry.term_tasks import wait_for
 
 
 class StreamRequests:
-    """Handlers of one replica."""
+    """Handlers of RPCs on streams in one replica."""
 
     def __init__(self, desk: Desk, known: Callable[[], LeaderKnowledge]) -> None:
-        """`known` is what only the leader knows of channels; nothing on other replicas."""
+        """Prepares the handlers; `known` returns the leader's facts about channels, and nothing on other replicas."""
         self._desk = desk
         self._known = known
 
@@ -34,13 +35,13 @@ class StreamRequests:
         return self._message(self._desk.stream(request.name))
 
     async def list(self, request: api.ListStreamsRequest, caller: Caller) -> api.ListStreamsResponse:
-        """Streams by name."""
+        """Streams, sorted by name."""
         existing = [(name, stream) for name, stream in self._desk.world().streams.items() if stream.exists]
         page, token = page_of(existing, request.page_size, request.page_token)
         return api.ListStreamsResponse(streams=[self._message(each) for each in page], next_page_token=token)
 
     async def channels(self, request: api.ListChannelsRequest, caller: Caller) -> api.ListChannelsResponse:
-        """Channels in order of stream, lane and generation; of all streams that still have topics, the deleted too."""
+        """Channels sorted by stream, lane and generation; of all streams that still have topics, deleted ones too."""
         if request.stream:
             self._desk.stream(request.stream, "stream")
         known = self._known()
@@ -57,10 +58,10 @@ class StreamRequests:
         return api.ListChannelsResponse(channels=messages, next_page_token=token)
 
     async def create(self, request: api.CreateStreamRequest, caller: Caller) -> stream_pb2.Stream:
-        """Creates a stream and answers once every lane has its route, or, if that takes long, with what there is.
+        """Creates a stream. Returns once every lane has its route, or, if that takes long, the state so far.
 
         Raises:
-            Invalid: the declaration is out of form, or Kafka refuses it; nothing is left of it then.
+            Invalid: the declaration is malformed, or Kafka refuses it; the stream is removed then.
             FailoverBlocked: no cluster can carry it.
         """
         term = self._desk.term()
@@ -97,24 +98,24 @@ class StreamRequests:
         return self._message(await self._desk.execute(STREAMS, request.name, command, caller))
 
     async def delete(self, request: api.DeleteStreamRequest, caller: Caller) -> stream_pb2.Stream:
-        """Discards a stream with everything in it, and answers with what it was."""
+        """Discards a stream with everything in it, and returns what it was."""
         self._desk.term()
         before = self._message(self._desk.stream(request.name))
         await self._desk.execute(STREAMS, request.name, DeleteStream(request.etag), caller)
         return before
 
     async def end_drill(self, request: api.EndDrillRequest, caller: Caller) -> stream_pb2.Stream:
-        """Records a drill's verdict, deletes its stream, and answers with what it was."""
+        """Records a drill's verdict, deletes its stream, and returns what it was."""
         self._desk.term()
         before = self._message(self._desk.stream(request.stream, "stream"))
         await self._desk.execute(STREAMS, request.stream, EndDrill(request.passed, request.verdict), caller)
         return before
 
     async def move(self, request: api.MoveStreamRequest, caller: Caller) -> api.MoveStreamResponse:
-        """Moves traffic in one append, once every lane concerned has its channel.
+        """Moves traffic in one append, once every affected lane has its channel.
 
         Raises:
-            Unavailable: provisioning takes longer than the wait; what was begun goes on, so repeat the request.
+            Unavailable: provisioning takes too long; it continues in the background, so repeat the request.
         """
         term = self._desk.term()
         order = MoveOrder(
@@ -139,7 +140,7 @@ class StreamRequests:
     # --- creating
 
     def _preview_unless_known(self, name: str, command: CreateStream, caller: Caller) -> Stream | None:
-        """What would be created; None when the stream exists and this may be a repeated request."""
+        """The stream that would be created; None if it exists and this may be a repeated request."""
         exists = self._desk.replica.aggregates.state(STREAMS, name).exists
         return None if exists and caller.request_id else self._desk.preview(STREAMS, name, command, caller)
 
@@ -151,7 +152,7 @@ class StreamRequests:
                 raise Invalid(f"there is no cluster {name}", field=field, remedy="list them: braid get clusters")
 
     def _check_target(self, stream: Stream) -> None:
-        """The first channels must have somewhere to go."""
+        """Raises `FailoverBlocked` if no cluster can take the first channels."""
         world = self._desk.world()
         room = Room(world)
         for lane, partitions in stream.spec.lanes.items():
@@ -166,7 +167,7 @@ class StreamRequests:
         return all(stream.active(lane) for lane in stream.spec.lanes) or self._refused(term, name) is not None
 
     def _refused(self, term: Term, name: str) -> BraidError | None:
-        """Why Kafka refuses the declaration; None while it does not, or once a lane has a route."""
+        """Why Kafka refuses the declaration; None if it does not, or once a lane has a route."""
         stream = self._desk.stream(name)
         if any(stream.active(lane) for lane in stream.spec.lanes):
             return None
@@ -205,7 +206,7 @@ class StreamRequests:
     # --- shared
 
     async def _until(self, term: Term, done: Callable[[], bool]) -> None:
-        """Waits for a change that makes it so, at most `CREATE_WAIT_SECONDS`."""
+        """Waits until a condition holds, at most `CREATE_WAIT_SECONDS`."""
         clock = self._desk.replica.host.clock
         deadline = clock.elapsed() + CREATE_WAIT_SECONDS
         while True:
