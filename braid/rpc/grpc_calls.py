@@ -1,4 +1,5 @@
-"""The client's end of control RPCs over grpc.aio. A pump reads streams, because cancelling a read cancels the call."""
+"""Client side of control RPCs over grpc.aio. A pump task reads streams, because cancelling a read would cancel the
+call."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -21,21 +22,22 @@ T = TypeVar("T")
 
 
 class GrpcChannel:
-    """The way to one replica: one HTTP/2 connection, and over mutual TLS another one once the certificate changes."""
+    """A client's connections to one replica: one HTTP/2 connection, and over mutual TLS another after a certificate
+    change."""
 
     def __init__(self, address: str, files: TlsFiles | None = None) -> None:
-        """In plaintext, or over mutual TLS with `files`."""
+        """Prepares a channel: plaintext, or mutual TLS with `files`."""
         self._address = address
         self._authenticated = files is not None
         self._connections = Connections(address, files)
         self._failures = HandshakeFailures(address, files)
 
     async def unary(self, method: str, request: object, response_type: type[T], options: CallOptions) -> T:
-        """One request, one response.
+        """Sends one request and returns the response.
 
         Raises:
             Unavailable: the replica cannot be reached, or the connection was closed.
-            BraidError: what the server answered.
+            BraidError: the server's answer is this error.
         """
         metadata = call_metadata(options, claim=not self._authenticated)
         with self._connections.newest() as channel:
@@ -56,7 +58,7 @@ class GrpcChannel:
     async def server_stream(
         self, method: str, request: object, response_type: type[T], options: CallOptions
     ) -> AsyncIterator[T]:
-        """One request, many responses; the timeout of `options` does not apply. Raises as `unary` does."""
+        """Sends one request and yields responses; the timeout of `options` does not apply. Raises as `unary` does."""
         metadata = call_metadata(options, claim=not self._authenticated)
         parse = parser(response_type)
         with self._connections.newest() as channel:
@@ -82,7 +84,7 @@ class GrpcChannel:
                 call.cancel()
 
     def duplex(self, method: str, response_type: type[T], options: CallOptions) -> "GrpcDuplexCall":
-        """Opens a bidirectional stream; the timeout of `options` does not apply. Raises `Unavailable` when closed."""
+        """Opens a bidirectional stream; the timeout of `options` does not apply. Raises `Unavailable` if closed."""
         metadata = (*call_metadata(options, claim=not self._authenticated), (END_MARK_KEY, "1"))
         with ExitStack() as using:
             channel = using.enter_context(self._connections.newest())
@@ -95,7 +97,7 @@ class GrpcChannel:
         return call
 
     async def close(self) -> None:
-        """Closes all connections; what is under way on them ends with `Unavailable`."""
+        """Closes all connections; calls under way end with `Unavailable`."""
         await self._connections.close()
 
     def _closed(self) -> Unavailable:
@@ -103,7 +105,7 @@ class GrpcChannel:
 
 
 class GrpcDuplexCall:
-    """The client's end of a bidirectional stream."""
+    """The client's end of a bidirectional stream over gRPC."""
 
     def __init__(
         self,
@@ -121,14 +123,14 @@ class GrpcDuplexCall:
         self._pump = asyncio.get_running_loop().create_task(self._read(), name=f"stream of {address}")
 
     def on_end(self, then: Callable[[], None]) -> None:
-        """Calls `then` when nothing more will be received."""
+        """Calls `then` once nothing more will be received."""
         self._pump.add_done_callback(lambda _: then())
 
     async def send(self, message: object) -> None:
-        """Sends a message, after those that others send. A send that is cancelled breaks the stream.
+        """Sends a message after those of other senders. Cancelling a send breaks the stream.
 
         Raises:
-            Unavailable: the stream is over; `receive` tells why.
+            Unavailable: the stream is over; `receive` raises the cause.
         """
         try:
             async with self._writing:
@@ -141,15 +143,15 @@ class GrpcDuplexCall:
             raise self._broken("the stream is over") from error
 
     async def receive(self) -> object | None:
-        """The next message, or None when the server ended the stream well. Safe to cancel.
+        """The next message, or None once the server ended the stream cleanly. Safe to cancel.
 
         Raises:
-            BraidError: what the server ended the stream with; `Unavailable` when it broke.
+            BraidError: the server ended the stream with this error; `Unavailable` if the stream broke.
         """
         return await self._inbox.get()
 
     async def close(self) -> None:
-        """Ends the stream and waits a moment for the server to end its side."""
+        """Ends the stream and waits briefly for the server to end its side."""
         try:
             async with asyncio.timeout(STREAM_CLOSE_SECONDS), self._writing:
                 await self._call.write(END_MARK)
@@ -186,6 +188,6 @@ def _as_is(data: bytes) -> bytes:
 
 
 def _cancelled_here() -> bool:
-    """Whether this task was asked to end; grpc.aio also raises CancelledError when a channel is closed."""
+    """Whether this task was cancelled; grpc.aio also raises CancelledError when a channel is closed."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0

@@ -1,7 +1,7 @@
-"""The connections of one client to one replica: new calls go to the newest, which shows the newest certificate.
+"""One client's connections to one replica: new calls use the newest, which presents the newest certificate.
 
-A connection keeps its certificate for its life. So a changed certificate opens another one, and the old one is closed
-when the calls on it have ended. Streams stay on it until the server ends them (`TlsServing.connection_seconds`).
+A connection keeps its certificate for its life. So a changed certificate opens another connection, and the old one is
+closed once its calls have ended. Streams stay on it until the server ends them (`TlsServing.connection_seconds`).
 """
 
 import asyncio
@@ -17,10 +17,10 @@ from braid.rpc.tls import channel_credentials
 
 
 class Connections:
-    """Opens connections when they are used, and closes those that nothing uses any more."""
+    """Opens connections on first use, and closes those without calls."""
 
     def __init__(self, address: str, files: TlsFiles | None) -> None:
-        """In plaintext, or over mutual TLS with `files`."""
+        """Prepares connections: plaintext, or mutual TLS with `files`."""
         self._address = address
         self._files = files
         self._newest = self._opened()
@@ -29,7 +29,7 @@ class Connections:
 
     @contextmanager
     def newest(self) -> Iterator[grpc.aio.Channel]:
-        """The connection for a call that begins now, kept open while the context lasts."""
+        """The connection for a new call, kept open while the context lasts."""
         if self._files is not None and self._files.current() is not self._newest.material:
             self._rotate()
         used = self._newest
@@ -43,7 +43,7 @@ class Connections:
                 self._close_soon(used)
 
     async def close(self) -> None:
-        """Closes all; what is under way on them ends."""
+        """Closes all connections; calls under way end."""
         retired, self._retired = self._retired, []
         for each in (*retired, self._newest):
             await each.channel.close()
@@ -73,7 +73,7 @@ class Connections:
 
 
 class _Connection:
-    """One connection, and how many calls are under way on it."""
+    """One connection, and the number of calls under way on it."""
 
     def __init__(self, channel: grpc.aio.Channel, material: TlsMaterial | None) -> None:
         self.channel = channel

@@ -1,4 +1,4 @@
-"""What both ends of a gRPC connection agree on: options, metadata keys, errors in trailers."""
+"""Conventions that both ends of a gRPC connection share: options, metadata keys, errors in trailers."""
 
 import logging
 import re
@@ -66,9 +66,9 @@ SERVER_OPTIONS: Final = (
 
 
 def call_metadata(options: CallOptions, *, claim: bool = True) -> Sequence[tuple[str, str]]:
-    """What travels beside a request. Raises `Invalid` for text that headers cannot carry.
+    """The metadata of a request. Raises `Invalid` for text that headers cannot carry.
 
-    Without `claim` it says nothing of who calls: a certificate does.
+    Without `claim` it does not name the caller: a certificate does.
     """
     principal = options.principal if claim else ""
     pairs = ((REQUEST_ID_KEY, options.request_id), (TENANT_KEY, options.tenant), (PRINCIPAL_KEY, principal))
@@ -79,15 +79,15 @@ def call_metadata(options: CallOptions, *, claim: bool = True) -> Sequence[tuple
 
 
 def marks_its_end(metadata: Iterable[tuple[str, str | bytes]] | None) -> bool:
-    """Whether the client of a stream will send `END_MARK` when it ends the stream well."""
+    """Whether the client of a stream sends `END_MARK` when it ends the stream cleanly."""
     return any(key == END_MARK_KEY for key, _ in metadata or ())
 
 
 def caller_of(metadata: Iterable[tuple[str, str | bytes]] | None, peer: str, verified: str = "") -> Caller:
-    """Who called, from a request's metadata and, where there is one, the principal of its verified certificate.
+    """The caller, from a request's metadata and, if there is one, the principal of its verified certificate.
 
     Raises:
-        Unauthenticated: it claims to be somebody else than its certificate says.
+        Unauthenticated: the request claims another principal than its certificate.
     """
     texts = {key: value for key, value in metadata or () if isinstance(value, str)}
     principal, tenant = texts.get(PRINCIPAL_KEY, ""), texts.get(TENANT_KEY, "default")
@@ -97,7 +97,7 @@ def caller_of(metadata: Iterable[tuple[str, str | bytes]] | None, peer: str, ver
 
 
 def check_claim(claimed: str, verified: str) -> None:
-    """Raises `Unauthenticated` where a principal is claimed that is not the verified one."""
+    """Raises `Unauthenticated` if a claimed principal differs from the verified one."""
     if claimed and claimed != verified:
         raise Unauthenticated(
             f"the call claims to come from {claimed!r}, but its certificate is that of {verified}",
@@ -113,7 +113,7 @@ def trailers_of(error: BraidError) -> tuple[grpc.StatusCode, str, Sequence[tuple
 
 
 def error_of(error: grpc.aio.AioRpcError, address: str) -> BraidError:
-    """The error the server raised, or the one that stands for what the transport met."""
+    """The error the server raised, or the one that represents the transport's failure."""
     trailers = error.trailing_metadata()
     details = trailers.get(DETAILS_KEY) if trailers is not None else None
     if isinstance(details, bytes):
@@ -129,7 +129,7 @@ def error_of(error: grpc.aio.AioRpcError, address: str) -> BraidError:
 
 
 def _connection_text(told: str) -> str:
-    """What became of a connection, without addresses, which whoever reads it has been told already."""
+    """The connection's failure without addresses: the caller knows the address."""
     cause = _CAUSE.search(told)
     if cause is not None:
         return f"no connection ({cause[1].lower()})"

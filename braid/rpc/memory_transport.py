@@ -1,6 +1,6 @@
-"""Control RPCs over a network in memory, for simulation and tests: what grpc does between processes, without sockets.
+"""Control RPCs over a network in memory, for simulation and tests: gRPC's behaviour without sockets.
 
-Every message is serialised and parsed, so that no object is shared. `memory_network` makes the faults.
+Every message is serialised and parsed, so that no object is shared. `memory_network` injects the faults.
 """
 
 import asyncio
@@ -32,24 +32,24 @@ class MemoryTransport:
     """The control RPCs of one process on a `MemoryNetwork`."""
 
     def __init__(self, network: MemoryNetwork, process: str, identity: str = "") -> None:
-        """Of a process with a certificate that names `identity` as its principal, or without one."""
+        """Prepares the transport of a process whose certificate has the principal `identity`, or of one without."""
         self._network = network
         self._process = process
         self._identity = identity
 
     def channel(self, address: str, tls_address: str = "") -> RpcChannel:
-        """A connection to an address; connects when used."""
+        """A connection to an address; it connects on first use."""
         return MemoryChannel(self._network, self._process, address, self._identity)
 
     async def serve(self, address: str, service: RpcService) -> RpcServer:
-        """Serves at an address (port 0 chooses one). Raises `Unavailable` when it is taken."""
+        """Serves at an address (port 0 picks a free one). Raises `Unavailable` if it is in use."""
         listener = Listener(self._process, service, contextvars.copy_context())
         listener.start = _start(listener)
         return MemoryServer(self._network, self._network.listen(address, listener), listener)
 
 
 class MemoryServer:
-    """A serving replica."""
+    """A replica that serves on a network in memory."""
 
     def __init__(self, network: MemoryNetwork, address: str, listener: Listener) -> None:
         self._network = network
@@ -58,25 +58,25 @@ class MemoryServer:
 
     @property
     def address(self) -> str:
-        """Where it can be reached."""
+        """The address it can be reached at."""
         return self._address
 
     @property
     def tls_address(self) -> str:
-        """Empty: callers with and without certificates reach it at one address."""
+        """Empty: callers with and without certificates use the same address."""
         return ""
 
     @property
     def health_address(self) -> str:
-        """Where it can be reached."""
+        """The address for health checks, which is the same."""
         return self._address
 
     def set_serving(self, serving: bool) -> None:
-        """What `MemoryNetwork.serving` answers."""
+        """Sets what `MemoryNetwork.serving` returns."""
         self._listener.serving = serving
 
     async def stop(self, grace_seconds: float) -> None:
-        """Ends streams with `Unavailable` at once, lets unary calls finish for the grace period."""
+        """Ends streams with `Unavailable` at once; unary calls may finish within the grace period."""
         self._listener.serving = False
         self._network.unlisten(self._address, self._listener)
         stopping = Unavailable("the replica is stopping", remedy="ask another replica")
@@ -92,7 +92,7 @@ class MemoryServer:
 
 
 class MemoryChannel:
-    """A connection to one replica."""
+    """A connection to one replica on a network in memory."""
 
     def __init__(self, network: MemoryNetwork, process: str, address: str, identity: str = "") -> None:
         self._network = network
@@ -103,7 +103,7 @@ class MemoryChannel:
         self._closed = False
 
     async def unary(self, method: str, request: object, response_type: type[T], options: CallOptions) -> T:
-        """One request, one response; see `RpcChannel`."""
+        """Sends one request and returns the response; see `RpcChannel`."""
         call = self._open(method, options)
         try:
             async with asyncio.timeout(max(0.0, options.timeout_seconds)):
@@ -118,7 +118,7 @@ class MemoryChannel:
     async def server_stream(
         self, method: str, request: object, response_type: type[T], options: CallOptions
     ) -> AsyncIterator[T]:
-        """One request, many responses; see `RpcChannel`."""
+        """Sends one request and yields responses; see `RpcChannel`."""
         call = self._open(method, options)
         parse = parser(response_type)
         try:
@@ -133,7 +133,7 @@ class MemoryChannel:
         return MemoryDuplexCall(self._open(method, options), response_type)
 
     async def close(self) -> None:
-        """Closes the connection; what is under way on it ends with `Unavailable`."""
+        """Closes the connection; calls under way end with `Unavailable`."""
         self._closed = True
         for call in tuple(self._calls.values()):
             self._close(call)
@@ -154,7 +154,7 @@ class MemoryChannel:
 
 
 class MemoryDuplexCall:
-    """The client's end of a bidirectional stream."""
+    """The client's end of a bidirectional stream in memory."""
 
     def __init__(self, call: Call, response_type: type) -> None:
         self._call = call
@@ -165,12 +165,12 @@ class MemoryDuplexCall:
         await self._call.to_server.send(_bounded(serialize(message)))
 
     async def receive(self) -> object | None:
-        """The next message, or None when the server ended the stream well. Raises what it ended with."""
+        """The next message, or None once the server ended the stream cleanly. Raises the error it ended with."""
         data = await self._call.to_client.receive()
         return None if data is None else self._parse(cast("bytes", data))
 
     async def close(self) -> None:
-        """Ends the stream and waits a moment for the server to end its side."""
+        """Ends the stream and waits briefly for the server to end its side."""
         call = self._call
         call.to_server.carry(call.to_server.inbox.end)
         call.to_server.close(Unavailable(f"{call.address}: the stream was closed here"))
@@ -184,7 +184,7 @@ class MemoryDuplexCall:
 
 
 class MemoryDuplexServing:
-    """The server's end of a bidirectional stream."""
+    """The server's end of a bidirectional stream in memory."""
 
     def __init__(self, call: Call, parse: Callable[[bytes], object]) -> None:
         self._call = call
@@ -192,12 +192,12 @@ class MemoryDuplexServing:
 
     @property
     def caller(self) -> Caller:
-        """Who opened it."""
+        """The caller that opened the stream."""
         return self._call.caller
 
     @property
     def over(self) -> bool:
-        """Whether the client ended it, or is known to be gone; what it sent before may still be unread."""
+        """Whether the client ended the stream or is known to be gone; earlier messages may still be unread."""
         return self._call.to_server.inbox.over()
 
     async def send(self, message: object) -> None:
@@ -205,13 +205,14 @@ class MemoryDuplexServing:
         await self._call.to_client.send(_bounded(serialize(message)))
 
     async def receive(self) -> object | None:
-        """The next message; None when the client ended well. Raises `Unavailable` when the connection broke."""
+        """The next message; None once the client ended the stream cleanly. Raises `Unavailable` if the connection
+        broke."""
         data = await self._call.to_server.receive()
         return None if data is None else self._parse(cast("bytes", data))
 
 
 def _start(listener: Listener) -> Callable[[Call], "asyncio.Task[None]"]:
-    """What begins to handle an arriving call, in the context of the process that serves."""
+    """Starts the handler of an arriving call, in the context of the serving process."""
 
     def start(call: Call) -> "asyncio.Task[None]":
         name = f"{listener.process} serves {call.method.rpartition('/')[2]} to {call.client}"
@@ -224,7 +225,7 @@ def _start(listener: Listener) -> Callable[[Call], "asyncio.Task[None]"]:
 
 
 def _ending(task: "asyncio.Task[None]") -> BraidError | None:
-    """How a handler ended, as it arrives at the client."""
+    """The result of a handler, as it arrives at the client."""
     if task.cancelled():
         return Unavailable("the replica ended the call")
     error = task.exception()

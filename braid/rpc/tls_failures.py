@@ -31,7 +31,7 @@ class HandshakeFailures:
     """Turns what grpc raises into errors. A server that closes connections is asked why, once in a row of failures."""
 
     def __init__(self, address: str, files: TlsFiles | None) -> None:
-        """Of the connections to `address`; in plaintext, or over mutual TLS with `files`."""
+        """Starts for the connections to `address`; plaintext, or mutual TLS with `files`."""
         self._address = address
         self._files = files
         self._tls = files.tls if files is not None else None
