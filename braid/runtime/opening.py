@@ -1,4 +1,4 @@
-"""Which event store and which archive a URL names. Adapters are imported when asked for."""
+"""Opens the event store and the archive that a URL names. Adapters are imported on demand."""
 
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -9,10 +9,10 @@ from braid.runtime.archive.serving import Archive
 
 
 def open_store(url: str, host: Host) -> EventStore:
-    """The event store at `sqlite:///path/of/file` or `etcd://host:port,host:port`; it connects when used.
+    """Opens the event store at `sqlite:///path/of/file` or `etcd://host:port,host:port`; it connects on first use.
 
     Raises:
-        Invalid: the URL names neither.
+        Invalid: the URL is neither.
     """
     scheme, _, rest = url.partition("://")
     if scheme == "sqlite" and rest.startswith("/") and len(rest) > 1:
@@ -31,16 +31,16 @@ def open_store(url: str, host: Host) -> EventStore:
 
 
 def open_archive(url: str, retention_days: float, host: Host, mesh: Callable[[], Awaitable[str]]) -> Archive | None:
-    """The archive at `file:///path/of/directory` or `s3://bucket/prefix`; None for an empty URL.
+    """Opens the archive at `file:///path/of/directory` or `s3://bucket/prefix`; None for an empty URL.
 
     Args:
-        url: Which.
+        url: The archive's URL.
         retention_days: How long objects are kept there.
         host: The process's host.
-        mesh: Tells the mesh's id; asked when it is needed first.
+        mesh: Returns the mesh's id; called when it is first needed.
 
     Raises:
-        Invalid: the URL names none.
+        Invalid: the URL is neither.
     """
     scheme, _, rest = url.partition("://")
     if not url:

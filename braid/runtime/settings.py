@@ -1,6 +1,6 @@
-"""Settings every service process has: from the environment (`BRAID_…`) and a TOML file named by `BRAID_CONFIG`.
+"""Settings of every service process, from the environment (`BRAID_…`) and the TOML file named by `BRAID_CONFIG`.
 
-The environment wins. Services extend `Settings` in their `config.py`.
+The environment takes precedence. Services extend `Settings` in their `config.py`.
 """
 
 import os
@@ -33,7 +33,7 @@ _WRONG_USAGE = 2
 
 
 class Settings(BaseSettings):
-    """What a service process needs to know.
+    """Settings of a service process.
 
     Attributes:
         store: Event store: `sqlite:///path/of/file` or `etcd://host:port,host:port`.
@@ -109,7 +109,7 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Arguments before the environment before the file."""
+        """Orders the sources: arguments, then the environment, then the file."""
         path = os.environ.get(CONFIG_VARIABLE, "")
         file = (TomlConfigSettingsSource(settings_cls, path),) if path else ()
         return init_settings, env_settings, *file
@@ -139,7 +139,7 @@ class Settings(BaseSettings):
 
     @property
     def tls(self) -> Tls | None:
-        """The files of mutual TLS; None where none is named, or the mode is `off`."""
+        """The files of mutual TLS; None if none are named, or the mode is `off`."""
         paths = [str(path or "") for path in (self.tls_certificate, self.tls_key, self.tls_ca)]
         names = (CERTIFICATE_VARIABLE, KEY_VARIABLE, CA_VARIABLE)
         found = tls_of_files(*paths, names=names, reload_seconds=self.tls_reload_seconds)
@@ -200,7 +200,7 @@ S = TypeVar("S", bound=Settings)
 
 
 def settings_or_exit(kind: type[S]) -> S:
-    """Reads a service's settings; when they are wrong, says which and how, and ends the process with code 2."""
+    """Reads a service's settings; if they are wrong, prints which and why, and exits with code 2."""
     try:
         return kind()  # type: ignore[call-arg]  # read from the environment
     except ValidationError as error:
@@ -213,6 +213,6 @@ def settings_or_exit(kind: type[S]) -> S:
 
 
 def split_address(address: str) -> tuple[str, int]:
-    """`host:port` as its two parts."""
+    """Splits `host:port` into its two parts."""
     host, _, port = address.rpartition(":")
     return host, int(port)
