@@ -1,4 +1,4 @@
-"""`grant`, `revoke`, `can-i`: rights given, taken and explained. What there is, `braid get grants` shows."""
+"""The verbs `grant`, `revoke` and `can-i`, which grant, revoke and explain rights. `braid get grants` lists them."""
 
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Final
@@ -52,7 +52,7 @@ _Reason = Annotated[str, typer.Option(metavar="TEXT", help="Kept with it, for pe
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the verbs."""
+    """Adds the access verbs to the application."""
     app.command("grant", help=_GRANT)(_grant)
     app.command("revoke", help=_REVOKE)(_revoke)
     app.command("can-i", help=_CAN_I)(_can_i)
@@ -112,7 +112,7 @@ def _can_i(
 
 
 def _typed(role: str, principal: str, on: str, reason: str, field: str) -> "Grant":
-    """The grant that was typed. Raises `Invalid`."""
+    """The grant that the arguments describe. Raises `Invalid`."""
     from braid.kernel.access.grants import Grant
 
     known, resource = Role.parse(role, "ROLE"), Resource.parse(on, "--on")

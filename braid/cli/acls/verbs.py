@@ -1,4 +1,5 @@
-"""`acls generate`: the Kafka ACLs that a role needs on a cluster. It asks no mesh; `--apply` asks the cluster."""
+"""`acls generate`: the Kafka ACLs that a role needs on a cluster. It contacts no mesh; `--apply` contacts the
+cluster."""
 
 import asyncio
 from collections.abc import Sequence
@@ -38,7 +39,7 @@ _FORMATS: Final = {_COMMANDS: None, Format.JSON.value: Format.JSON, Format.YAML.
 
 
 def register(app: typer.Typer) -> None:
-    """Adds `acls`."""
+    """Adds `acls` to the application."""
     acls = typer.Typer(help=_ACLS, no_args_is_help=True, rich_markup_mode=None)
     acls.callback()(lambda: None)  # without it typer takes the single command for the whole of `acls`
     acls.command("generate", help=_GENERATE)(_generate)
@@ -91,7 +92,7 @@ def _generate(
 
 
 async def give(kafka: "Kafka", bootstrap: str, security_profile: str, principal: str, acls: Sequence[Acl]) -> None:
-    """Gives a principal ACLs on a cluster. Raises what `KafkaAdmin.create_acls` does, and `Invalid`."""
+    """Creates a principal's ACLs on a cluster. Raises `Invalid`, and the errors of `KafkaAdmin.create_acls`."""
     admin = kafka.cluster(bootstrap, security_profile).admin()
     try:
         await admin.create_acls(principal, acls)

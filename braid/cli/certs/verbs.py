@@ -1,4 +1,4 @@
-"""`certs init`, `issue`, `rotate` and `show`: they work on a directory, and speak to no mesh."""
+"""`certs init`, `issue`, `rotate` and `show`: they work on a directory and contact no mesh."""
 
 import sys
 from datetime import UTC, datetime
@@ -79,7 +79,7 @@ _Within = Annotated[
 
 
 def register(app: typer.Typer) -> None:
-    """Adds `certs`."""
+    """Adds `certs` to the application."""
     certs = typer.Typer(help=_HELP, no_args_is_help=True, rich_markup_mode=None)
     certs.command("init", help=_INIT)(_init)
     certs.command("issue", help=_ISSUE)(_issue)

@@ -1,4 +1,4 @@
-"""`dlq`: replays of dead letters made, paused, resumed, cancelled. What there is, `get` and `describe` show."""
+"""The verbs of `dlq`: create, pause, resume and cancel replays. `get` and `describe` show them."""
 
 from collections.abc import Callable
 from typing import Annotated, Final
@@ -49,7 +49,7 @@ _CHANGES: Final = {
 
 
 def register(app: typer.Typer) -> None:
-    """Adds `dlq` and its verbs."""
+    """Adds `dlq` and its sub-commands to the application."""
     dlq = typer.Typer(rich_markup_mode=None)
     dlq.callback(help=_DLQ)(_dlq)
     dlq.command("replay", help=_REPLAY)(_replay)

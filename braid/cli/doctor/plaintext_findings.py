@@ -1,4 +1,4 @@
-"""Whether services serve plain text, where anybody who reaches a port may call everything. Pure."""
+"""`doctor`'s findings on plaintext, where anybody who reaches a port may call everything. Pure."""
 
 from collections.abc import Sequence
 from ipaddress import ip_address
@@ -11,7 +11,7 @@ _CHECK = "tls"
 
 
 def check_plaintext(replicas: Sequence[KnownEndpoint]) -> list[Finding]:
-    """One finding about all replicas: mutual TLS alone, or plain text on this machine, or plain text beyond it."""
+    """One finding about all replicas: mutual TLS only, plaintext on this machine, or plaintext beyond it."""
     plain = [each for each in replicas if each.tls_address != each.address]
     if not replicas:
         return []

@@ -1,4 +1,4 @@
-"""The work of `drill`: says what is going to happen, asks, plays it, prints the verdict. Removes what others left."""
+"""The work of `drill`: announces the failure, asks, runs the drill, prints the verdict, and cleans up after others."""
 
 import shutil
 import tempfile
@@ -22,12 +22,12 @@ _ID_CHARACTERS: Final = 8
 
 
 async def rehearse(session: Session, order: Order, addresses: str, yes: bool, format: Format) -> int:
-    """Plays one drill.
+    """Runs one drill and prints its verdict.
 
     Raises:
-        NotFound: there is no such stream; the nearest is named.
+        NotFound: the stream does not exist; the nearest one is named.
         Refused: the answer was not yes.
-        BraidError: the drill cannot be played on this mesh.
+        BraidError: the drill cannot be run on this mesh.
     """
     control = Control(session.mesh, session.ports.kafka)
     try:
@@ -58,7 +58,7 @@ async def rehearse(session: Session, order: Order, addresses: str, yes: bool, fo
 
 
 async def clean(session: Session, yes: bool) -> int:
-    """Removes what killed drills left behind."""
+    """Removes the remains of drills that were killed."""
     control = Control(session.mesh, session.ports.kafka)
     names = await find_remains(control, session.now_ms, young_too=True)
     if not names:
@@ -70,7 +70,7 @@ async def clean(session: Session, yes: bool) -> int:
 
 
 def told(plan: Plan) -> Sequence[str]:
-    """What is going to happen, a sentence a line."""
+    """The announcement of a drill, a sentence a line."""
     order, cluster = plan.order, plan.cluster
     does = {
         DrillKind.MOVE: f"it is moved off {cluster}",

@@ -1,4 +1,4 @@
-"""`drain`, `pin`, `ban`, `freeze`, `set`, and the same undone: who may hold what in a group."""
+"""The verbs `drain`, `pin`, `ban`, `freeze`, `set` and their opposites: operators' rules for a group."""
 
 from typing import TYPE_CHECKING, Annotated, Final, cast
 
@@ -116,7 +116,7 @@ _FromCluster = Annotated[str, typer.Option("--from-cluster", metavar="NAME", hel
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the verbs."""
+    """Adds the verbs to the application."""
     app.command("drain", help=_DRAIN)(_drain)
     app.command("undrain", help=_UNDRAIN)(_undrain)
     app.command("pin", help=_PIN)(_pin)

@@ -28,7 +28,7 @@ MOST_DEFAULT: Final = 50
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the verb."""
+    """Adds the verb to the application."""
     app.command("events", help=_EVENTS)(_events)
 
 
@@ -49,10 +49,10 @@ def _events(
 
 
 def show_events(for_: str, at: str, watch: bool, most: int, format: Format, endpoint: str, context: str) -> None:
-    """Runs the verb; `get events` comes here too, with `most` 0 for its default.
+    """Runs the verb; `get events` calls it too, with `most` 0 for its default.
 
     Raises:
-        Invalid: `for_` or `at` is out of form, or what cannot go together is asked for.
+        Invalid: `for_` or `at` is malformed, or the arguments contradict each other.
     """
     if watch and at:
         raise Invalid("a watch shows the future, and --at the past", field="--at", remedy="leave out -w or --at")
@@ -85,7 +85,7 @@ async def _show(session: "Session", subject: "Subject", until_ms: int, most: int
 
 
 def _print_some(session: "Session", format: Format, items: list[Item], *, header: bool) -> None:
-    """Prints events of a stream of events: JSON one on a line."""
+    """Prints some events of a longer output: in JSON, one per line."""
     from braid.cli.history.feed import COLUMNS
 
     if format is Format.JSON:

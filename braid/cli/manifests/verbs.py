@@ -39,7 +39,7 @@ _Files = Annotated[
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the verbs."""
+    """Adds the verbs to the application."""
     app.command("apply", help=_APPLY)(_apply)
     app.command("diff", help=_DIFF)(_diff)
 
