@@ -1,6 +1,6 @@
-"""Real etcd members for tests: started on free ports and fresh directories, killed, paused, compacted, restored.
+"""Real etcd members for tests: started on free ports and in fresh directories, killed, paused, compacted, restored.
 
-Quick, not durable: writes are not synced, so they survive the death of a process but not of the machine.
+Fast, not durable: writes are not synced, so they survive the death of a process but not of the machine.
 """
 
 import shutil
@@ -39,7 +39,7 @@ def free_ports(count: int) -> list[int]:
 
 
 class EtcdNode:
-    """One member: a process that can be killed and started again over its data."""
+    """One member: a process that can be killed and started again with its data."""
 
     def __init__(self, name: str, directory: Path, client_port: int, peer_port: int) -> None:
         self.name = name
@@ -50,7 +50,7 @@ class EtcdNode:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self, cluster: Sequence["EtcdNode"], *flags: str) -> None:
-        """Starts it as a member of a cluster."""
+        """Starts the process as a member of a cluster."""
         url = f"http://{self.endpoint}"
         command = [
             *(str(etcd_binary()), "--name", self.name, "--data-dir", str(self.data)),
@@ -62,14 +62,14 @@ class EtcdNode:
         self._process = spawn_guarded(command, self._log)
 
     def kill(self) -> None:
-        """Ends it by SIGKILL, also when it is paused; it stays startable."""
+        """Kills it by SIGKILL, even if it is paused; it can be started again."""
         if self._process:
             self._process.kill()
             self._process.wait()
             self._process = None
 
     def pause(self) -> None:
-        """Stops it from running without ending it: its connections stay open and silent."""
+        """Stops it by SIGSTOP: its connections stay open and silent."""
         self._signal(signal.SIGSTOP)
 
     def resume(self) -> None:
@@ -82,7 +82,7 @@ class EtcdNode:
 
 
 class EtcdCluster:
-    """One or three members."""
+    """An etcd cluster of one or three members."""
 
     def __init__(self, directory: Path, size: int) -> None:
         ports = free_ports(2 * size)
@@ -124,18 +124,18 @@ class EtcdCluster:
             return (await client.read(requests.get(keys.INCARNATION))).revision
 
     async def compact(self) -> None:
-        """Forgets everything but the newest value of each key."""
+        """Compacts the store to the newest value of each key."""
         async with self.client() as client:
             revision = (await client.read(requests.get(keys.INCARNATION))).revision
             await client.call(COMPACT, wire.CompactionRequest(revision=revision, physical=True))
 
     async def delete(self, key: bytes) -> None:
-        """Damages the store: a key vanishes."""
+        """Damages the store by deleting a key."""
         async with self.client() as client:
             await client.transact(wire.TxnRequest(success=[requests.delete(key)]))
 
     def back_up(self) -> Path:
-        """Copies the data of a cluster of one, which is stopped for it."""
+        """Copies the data of a one-member cluster, which is stopped for it."""
         (node,) = self.nodes
         node.kill()
         backup = self._directory / "backup"
@@ -143,7 +143,7 @@ class EtcdCluster:
         return backup
 
     def put_back(self, backup: Path) -> None:
-        """Replaces the data of a cluster of one by a backup; it is not started."""
+        """Replaces the data of a one-member cluster by a backup, without starting it."""
         (node,) = self.nodes
         node.kill()
         shutil.rmtree(node.data)

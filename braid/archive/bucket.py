@@ -1,7 +1,7 @@
 """Archived objects in an S3-compatible bucket, which all replicas of a mesh share.
 
-Credentials, region and endpoint are those of the usual environment (`AWS_ACCESS_KEY_ID`, `AWS_REGION`,
-`AWS_ENDPOINT_URL`, a profile, a role). An object shows once all of its bytes arrived, or not at all.
+Credentials, region and endpoint come from the usual environment (`AWS_ACCESS_KEY_ID`, `AWS_REGION`, `AWS_ENDPOINT_URL`,
+a profile, a role). An object becomes visible once all of its bytes arrived, or not at all.
 """
 
 import os
@@ -27,12 +27,12 @@ _FORM: Final = "write s3://bucket/prefix, or s3://bucket/prefix?endpoint=http://
 
 
 class BucketPlace(NamedTuple):
-    """Where a bucket is, and which part of it is the archive's.
+    """The location of a bucket, and the archive's part of it.
 
     Attributes:
         prefix: Without slashes around it; '' for the whole bucket.
-        endpoint: `http://host:port` of a server that is not Amazon's; '' for what the environment says.
-        region: '' for what the environment says.
+        endpoint: `http://host:port` of a server other than Amazon's; '' for the environment's.
+        region: '' for the environment's.
     """
 
     bucket: str
@@ -42,7 +42,7 @@ class BucketPlace(NamedTuple):
 
     @classmethod
     def parse(cls, url: str) -> Self:
-        """Reads `s3://bucket/prefix?endpoint=…&region=…`. Raises `Invalid`."""
+        """Parses `s3://bucket/prefix?endpoint=…&region=…`. Raises `Invalid`."""
         parts = urlsplit(url)
         options = dict(parse_qsl(parts.query, keep_blank_values=True))
         prefix = parts.path.strip("/")
@@ -59,12 +59,12 @@ class BucketPlace(NamedTuple):
 
 
 class BucketArchive(BlockingArchive):
-    """`kernel.ports.ArchiveStore` over a bucket. Requests run in threads; each has a time limit."""
+    """A `kernel.ports.ArchiveStore` over a bucket. Requests run in threads; each has a time limit."""
 
     shared = True
 
     def __init__(self, place: BucketPlace, mesh: Callable[[], Awaitable[str]], tasks: Tasks) -> None:
-        """`mesh` tells the mesh's id, under which its objects lie: meshes may share a bucket."""
+        """Prepares access. `mesh` returns the mesh's id, the prefix of its objects: meshes may share a bucket."""
         super().__init__(tasks)
         self._place = place
         self._mesh = mesh
