@@ -87,7 +87,7 @@ def window(done: _Bits) -> _Bits:
 
 
 def fields_of(done: _Bits) -> EnvelopeFields:
-    """What a tracker would say of a window."""
+    """The fields that a tracker would have for a window."""
     edges = np.flatnonzero(done[1:] != done[:-1]) + 1
     return EnvelopeFields(base=BASE, done=Ranges.of_edges([*(edges + BASE).tolist(), BASE + len(done)]))
 
@@ -146,7 +146,7 @@ def told(pattern: Pattern, most: int) -> str:
 
 
 class Contest:
-    """So many commits of one window."""
+    """A number of commits of one window."""
 
     def __init__(self, commits: int, size: int) -> None:
         done = window(by_chance(UNDONE)(size))

@@ -42,7 +42,7 @@ SIGMA: Final = 0.5  # of the log-normal weights: the heaviest of a million costs
 
 
 class Contest:
-    """What is placed, and by whom."""
+    """Assignors that place a number of partitions."""
 
     def __init__(self, partitions: int) -> None:
         self._partitions = partitions

@@ -138,7 +138,8 @@ async def lost(ground: Ground, streams: int) -> tuple[float, float, float]:
 
 
 async def play(how: Asked) -> tuple[list[Sample], list[Sample]]:
-    """So many rounds, each on ground of its own: how soon the death was noticed, how soon all had moved."""
+    """Plays a number of rounds, each on a new ground: how soon the death was noticed, how soon all streams had
+    moved."""
     noticed: list[Sample] = []
     moved: list[Sample] = []
     for _ in range(how.rounds):
