@@ -1,4 +1,4 @@
-"""Who a certificate belongs to: the principal among the names in it. Pure: parses no certificates."""
+"""The holder of a certificate: the principal among the names in it. Pure: parses no certificates."""
 
 from collections.abc import Sequence
 from typing import Final

@@ -1,4 +1,4 @@
-"""What faults of networks and disks stand on: links that are cut, disks that are filled, machines without either."""
+"""The basis of network and disk faults: links that are cut, disks that are filled, machines without either."""
 
 import socket
 import subprocess
@@ -46,7 +46,7 @@ class Talk:
         self._words.flush()
 
     def hears(self) -> str:
-        """What arrives here within a moment; nothing where nothing does."""
+        """The data that arrives here within a moment; '' if none does."""
         try:
             return self._heard.recv(100).decode().strip()
         except TimeoutError:

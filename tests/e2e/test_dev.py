@@ -67,7 +67,7 @@ def foreground(directory: Path, moment: str, *arguments: str) -> Iterator[subpro
 
 
 async def clusters_of(mesh: DevMesh) -> list[Cluster]:
-    """What the registry says of every cluster."""
+    """The registry's view of every cluster."""
     async with braid.connect(mesh.ready.endpoint, client_id="test") as client:
         answer = await client.service("registry").unary("ListClusters", ListClustersRequest(), ListClustersResponse)
     return list(answer.clusters)

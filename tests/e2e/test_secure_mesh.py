@@ -1,4 +1,4 @@
-"""What a new user types works unchanged against a secure mesh: the README, the page about Spark, and the examples."""
+"""A new user's commands work unchanged against a secure mesh: the README, the page about Spark, and the examples."""
 
 import json
 import os
@@ -117,7 +117,7 @@ def check_files(directory: Path) -> None:
 
 
 def check_outside(directory: Path) -> None:
-    """Who comes from elsewhere is refused without a certificate, and let in with the variables that `dev` printed."""
+    """A caller from elsewhere is refused without a certificate, and admitted with the variables that `dev` printed."""
     ready = json.loads((directory / ".braid" / "ready.json").read_text())
     elsewhere = directory / "elsewhere"
     elsewhere.mkdir()

@@ -119,7 +119,7 @@ async def comes_again(mesh: DevMesh, stream: str, expected: Collection[int]) -> 
 
 
 async def committed_of(north: KafkaBroker, place: TopicPartition) -> Committed:
-    """What the group that is called like the stream has committed."""
+    """The commits of the group that has the stream's name."""
     offsets = system_ports("test").kafka.cluster(north.bootstrap, "").offsets()
     try:
         return (await offsets.committed(place.topic.split(".")[1], [place]))[place]

@@ -30,7 +30,7 @@ APART_SECONDS: Final = 6.0  # everybody has written everywhere again by then
 
 
 class Faults:
-    """One run's schedule."""
+    """The schedule of faults of one run."""
 
     def __init__(self, world: World, seed: str) -> None:
         self._world = world
@@ -169,7 +169,7 @@ class Faults:
         self._world.journal.say(f"FAULT clock of {name} is {clock.skew_ms} ms off")
 
     def _sink_away(self) -> None:
-        """What handlers write to: their records are not to blame."""
+        """Makes the handlers' storage fail for a while; records are not to blame then."""
         journal = self._world.journal
         if journal.away:
             return
@@ -188,7 +188,7 @@ class Faults:
         self._begin("no member is there", self._dice.uniform(8.0, 20.0), lambda: start_members(self._world))
 
     def _members_leave(self) -> None:
-        """As when an application is taken down."""
+        """Makes all members leave for a while, as when an application is taken down."""
         members_leave(self._world)
         self._begin("all members leave", self._dice.uniform(8.0, 20.0), lambda: start_members(self._world))
 

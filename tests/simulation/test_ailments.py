@@ -97,7 +97,7 @@ def test_one_host_that_alone_uses_clusters_is_believed_late(enough: Enough) -> N
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.extended)])
 def test_a_quarter_of_an_hour_of_short_pauses_fails_nothing_over(seed: int) -> None:
-    """Of both clusters and of the registry, under load: not one is called anything but healthy or suspected."""
+    """Faults of both clusters and of the registry under load lead to no verdict worse than SUSPECT."""
     result = run(plan(seed, NO_AILMENTS, 900.0, 0.8))
     assert result.green, "\n".join([f"seed {seed}", *result.trace[-60:], result.message])
     changes = [line for line in result.trace if "ClusterHealthChanged" in line]

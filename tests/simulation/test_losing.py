@@ -160,7 +160,7 @@ _resumed: Final = RouteSession.resumed
 
 
 def _tell_once(self: RouteSession, channel: ActiveChannel, resumption: Resumption) -> None:
-    """Tells whoever leads now of a cut, and nobody who leads later."""
+    """A defect: a truncation is reported to the present leader, and to no later one."""
     _resumed(self, channel, resumption)
     del self._hello.resumed[:]
 

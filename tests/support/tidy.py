@@ -42,7 +42,7 @@ def tracked_files(root: Path) -> Sequence[str]:
 
 
 def findings(path: str, text: str) -> list[str]:
-    """What is wrong with one file, every rule applied that concerns it."""
+    """The findings about one file, from every rule that applies to it."""
     rules = (*TEXT_RULES, *PYTHON_RULES) if is_written_python(path) else TEXT_RULES
     return [finding for rule in rules for finding in rule(path, text)]
 
@@ -153,7 +153,7 @@ def has_docstring(path: str, text: str) -> Iterator[str]:
 
 
 def starts_modules_that_exist(path: str, text: str) -> Iterator[str]:
-    """What `-m` starts exists, and none that moves with the tests is put together: a search for its name finds it."""
+    """Checks that modules started by `-m` exist, and that no movable name is assembled: a search must find it."""
     for node in ast.walk(_parsed(text)):
         command = node.elts if isinstance(node, ast.List | ast.Tuple) else getattr(node, "args", ())
         for flag, module in itertools.pairwise(command if isinstance(command, list) else ()):

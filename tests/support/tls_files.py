@@ -22,7 +22,7 @@ class CertificateFiles(NamedTuple):
 
 
 class Authority:
-    """Signs certificates for 127.0.0.1.
+    """A certificate authority that signs certificates for 127.0.0.1.
 
     Attributes:
         ca_file: Its own certificate.

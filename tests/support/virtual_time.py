@@ -76,7 +76,7 @@ class VirtualTimeLoop(SequencingLoop):
     def call_soon_threadsafe(
         self, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
     ) -> asyncio.Handle:
-        """As `call_soon`: there are no other threads."""
+        """Schedules a callback as `call_soon` does: there are no other threads."""
         return self.call_soon(callback, *args, context=context)
 
     def call_later(
@@ -236,7 +236,7 @@ class VirtualTimeLoop(SequencingLoop):
         self._failure = self._failure or error
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
-        """What asyncio would log ends the run instead."""
+        """Ends the run with errors that asyncio would only log."""
         self.fail(context.get("exception") or RuntimeError(str(context["message"])))
 
     get_debug = bool  # always off; asyncio asks for every future and task, and a type is the cheapest answer
@@ -455,15 +455,15 @@ class VirtualProcess:
         return self.tasks.alive
 
     def pause(self) -> None:
-        """As SIGSTOP: it runs nothing, while its clock goes on and what others send it waits."""
+        """Pauses a process as SIGSTOP does: it runs nothing, while its clock goes on and messages to it wait."""
         self.tasks.pause()
 
     def resume(self) -> None:
-        """As SIGCONT."""
+        """Resumes a process as SIGCONT does."""
         self.tasks.resume()
 
     def kill(self) -> None:
-        """As kill -9: its tasks die, and none of its ports works any more."""
+        """Kills a process as `kill -9` would: its tasks die, and none of its ports works any more."""
         self.tasks.kill()
 
     def _exit(self, reason: str) -> None:

@@ -1,4 +1,4 @@
-"""What git tracks is tidy, and each rule of tidiness turns red on a mutant."""
+"""Tracked files are tidy, and each rule of tidiness turns red on a mutant."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a commit envelope leaves out when it does not fit: smaller and smaller truthful statements of the same progress.
+"""Reduces a commit envelope until it fits: smaller and smaller truthful statements of the same progress.
 
 Leaving out always means claiming less. Nothing here writes bytes except to measure them.
 """

@@ -81,7 +81,7 @@ class RpcTransport(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who called, and what travelled beside the request.
+    """The caller of a request, and the metadata sent beside it.
 
     Attributes:
         principal: Who it is: of a certificate that was verified, else what the caller says, or empty.

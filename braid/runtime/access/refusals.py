@@ -13,7 +13,7 @@ ENDED: Final = "ended"  # a stream that was open
 
 
 class Refusals:
-    """Refusals of one replica."""
+    """Counts and logs the refusals of one replica."""
 
     def __init__(self, clock: Clock, metrics: Metrics, log: structlog.stdlib.BoundLogger) -> None:
         self._clock = clock

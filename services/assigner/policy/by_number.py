@@ -94,7 +94,7 @@ def place(
 def placing(
     channels: Indices, holders: Indices, measured: Measured, movable: Movable = Movable.ALL
 ) -> Generator[None, None, Indices]:
-    """As `place`, without a limit on moves; yields after each slice of the work."""
+    """Places like `place`, without a limit on moves; yields after each slice of the work."""
     members = len(measured.capacities)
     if members == 0 or not len(holders) or measured.plain or movable is not Movable.ALL:
         return place(channels, holders, members, movable=movable, measured=measured)

@@ -196,7 +196,7 @@ class Term:
         return True
 
     def heard_together(self, beating: Iterable[tuple[int, MemberStream | None]]) -> list[int]:
-        """As `heard`, for many at one moment by their tickets; returns the tickets that count no more."""
+        """Counts like `heard`, for many at one moment by their tickets; returns the tickets that count no more."""
         valid, now, slack = self.valid(), self._clock.elapsed(), 1 + CLOCK_RATE_SLACK
         unheard: list[int] = []
         for ticket, stream in beating:

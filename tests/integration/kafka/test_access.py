@@ -86,7 +86,7 @@ def guarded_broker(directory: Path, port: int, advertised: int) -> KafkaBroker:
 
 @pytest.fixture(scope="module")
 def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
-    """A broker that serves whoever has a password."""
+    """A broker that serves users with a password."""
     port = free_port()
     broker = guarded_broker(tmp_path_factory.mktemp("guarded"), port, port)
     try:

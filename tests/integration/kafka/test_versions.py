@@ -123,7 +123,7 @@ def doctor_finds(mesh: DevMesh) -> dict[str, str]:
 
 
 def release_of(version: str) -> str:
-    """As people call it."""
+    """The release's usual name."""
     return f"Kafka {version.rpartition('.')[0]}"
 
 

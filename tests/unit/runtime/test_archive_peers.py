@@ -1,4 +1,4 @@
-"""What peers' archives make good: several missing ranges at once, and damaged objects whose events have other names."""
+"""Repairs from peers' archives: several missing ranges at once, and damaged objects whose events have other names."""
 
 from braid.archive import names, segment
 from braid.archive.memory import MemoryArchive

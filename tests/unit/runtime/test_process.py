@@ -1,4 +1,4 @@
-"""What a service process makes of its settings."""
+"""A service process applies its settings."""
 
 import pytest
 

@@ -58,7 +58,7 @@ def sink(at: Bench, end: Positions) -> None:
 
 
 async def checkpoint(at: Bench, count: int) -> Positions:
-    """What is left of a query that did so many rows, committed them and ended."""
+    """The checkpoint of a query that processed this many rows, committed them and ended."""
     at.fill(count)
     async with query(at) as by:
         end = await planned(at, by, EMPTY)
@@ -131,7 +131,7 @@ async def test_a_log_that_lost_its_end_ends_the_query_or_is_read_from_provable_p
 
 @virtual
 async def test_nothing_is_claimed_beyond_the_end_of_a_log() -> None:
-    """Claimed, the records that get those offsets next would be passed over by whoever holds the lease then."""
+    """If they were claimed, the next records with those offsets would be skipped by the lease's next holder."""
     async with bench() as at:
         begun = await checkpoint(at, 100)
         at.control.clusters["east"].truncate(LOG, 90)

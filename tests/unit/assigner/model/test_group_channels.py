@@ -162,7 +162,7 @@ def test_a_drain_that_waited_for_the_group_finishes_its_channel(presence: Presen
 
 
 def test_a_drain_that_may_not_have_waited_for_the_group_does_not() -> None:
-    """It registered while the drain went on, was idle for too long, reset its progress, or had left the lane."""
+    """The group registered during the drain, was idle for too long, reset its progress, or had left the lane."""
     late = registered(replace(seen(OLD), draining=True))
     idle = registered(seen(OLD))
     idle.give_up()
@@ -276,7 +276,8 @@ def test_later_fields_survive_the_round_trip_and_their_golden_bytes_mean_the_sam
 
 
 def test_a_release_without_them_reads_the_events_as_if_the_channel_got_records() -> None:
-    """It ends the channel at its next look, without saying that it is finished: a later release goes on reading."""
+    """An older release ends the channel at its next look, without recording it as finished: a later release goes on
+    reading."""
     message = pb.AssignerEvent.FromString(GroupCodec().encode(LATER["channel_observed"], CONTEXT))
     for field in ("reading", "finished", "ending", "unproved", "left_revision", "in_order"):
         message.channel_observed.ClearField(field)

@@ -15,7 +15,7 @@ FIRST, SECOND = member(1), member(2)
 
 
 def report(who: str, **lanes: str) -> ReportStops:
-    """What a member says."""
+    """A member's report about stopped lanes."""
     return ReportStops(who, tuple(sorted(lanes.items())))
 
 

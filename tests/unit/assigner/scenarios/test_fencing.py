@@ -41,7 +41,7 @@ async def commit(mesh: Mesh, generation: Generation | None, offset: int = 9) -> 
 
 
 def newest(participant: Participant, cluster: str = "east") -> Generation:
-    """What a member would commit with."""
+    """The generation that a member would commit with."""
     return participant.lent_generations[cluster][-1]
 
 

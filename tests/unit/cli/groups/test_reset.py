@@ -29,7 +29,7 @@ async def with_progress(*, assigners: int = 1) -> Shell:
 
 
 async def committed(shell: Shell) -> Committed:
-    """What the group has committed."""
+    """The group's commit."""
     offsets = shell.kafka.cluster("east:9092", "").offsets()
     return (await offsets.committed("g", [PLACE]))[PLACE]
 

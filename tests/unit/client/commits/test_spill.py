@@ -30,7 +30,7 @@ UNDONE = [
 
 
 def undone(count: int = COUNT) -> list[int]:
-    """Of so many offsets, those that are left."""
+    """The undone offsets among this many."""
     return [offset for offset in UNDONE if offset < count]
 
 

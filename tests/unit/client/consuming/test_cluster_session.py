@@ -1,4 +1,4 @@
-"""What a process's consumers say of clusters: one stream, nothing at rest, complaints while fetches go unanswered."""
+"""Reports of a process's consumers on clusters: one stream, silent at rest, complaints while fetches are unanswered."""
 
 import asyncio
 from collections.abc import AsyncIterator

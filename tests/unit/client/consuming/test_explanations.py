@@ -18,7 +18,7 @@ from tests.unit.client.scripted_member import FIRST, SECOND, TOPIC, Bench, bench
 
 
 def blocked(consumer: Consumer) -> tuple[str, ...]:
-    """What is told of the only lease."""
+    """The reasons given for the only lease."""
     (told,) = consumer.explain()
     return told.blocked
 
@@ -276,7 +276,8 @@ async def test_a_backlog_that_has_its_share_of_handlers_and_of_memory_says_so() 
 
 
 def test_asking_gives_no_exclusive_lease_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who asks at its deadline is told who is away; the lease goes when its guard says so, or a handler asks."""
+    """At a lease's deadline, `explain` names the silent party; only the guard, or a handler's check, gives the lease
+    up."""
 
     async def late(self: LeaseSession) -> None:
         await asyncio.Event().wait()

@@ -20,7 +20,7 @@ PLACE = TopicPartition(TOPIC, 0)
 
 
 def told(at: Bench, member_at: int = -1) -> Sequence[join_pb2.SplitLease]:
-    """What a member said last of its split leases."""
+    """A member's latest report on its split leases."""
     said = at.control.members[member_at].splits
     return said[-1].leases if said else ()
 

@@ -77,7 +77,7 @@ def fetched(*offsets: int, leader_epoch: int = -1) -> FetchedColumns:
 
 
 def taken(ready: ReadyQueue, count: int) -> list[Record]:
-    """So many records that wait."""
+    """Takes up to this many waiting records."""
     found = [ready.take_nowait() for _ in range(count)]
     return [record for record in found if record is not None]
 

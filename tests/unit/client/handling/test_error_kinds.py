@@ -1,4 +1,4 @@
-"""What a handler raises decides what becomes of its record: again, at once to the dlq lane, skipped, or by attempts."""
+"""A handler's error decides the fate of its record: a retry, an immediate dead letter, a skip, or a counted attempt."""
 
 import asyncio
 from collections import Counter

@@ -65,7 +65,7 @@ def threads(monkeypatch: pytest.MonkeyPatch) -> SlowThreads:
 
 @asynccontextmanager
 async def at_work(threads: SlowThreads, count: int, **settings: Any) -> AsyncIterator[tuple[Bench, Consumer, Run]]:
-    """So many records, and a member whose threads sink them, `concurrency` at a time; they are at it."""
+    """A member whose threads are sinking this many records, `concurrency` at a time."""
 
     def handle(record: Record) -> None:
         at.sunk(record)

@@ -213,7 +213,7 @@ async def waiting_too_long() -> None:
 
 
 async def overtaken_by(newest: str) -> list[bytes | None]:
-    """What lies of a key whose records waited in a move when a newer route came, in order."""
+    """The records of one key, in log order, that waited in a move when a newer route came."""
     control = Control()
     await three_channels(control)
     async with control.client("web").mesh as mesh, mesh.producer("logs") as producer:
@@ -315,7 +315,7 @@ async def overtaken_at_the_gate() -> list[bytes | None]:
         await asyncio.sleep(0.5)  # beyond the grace
 
         class Gate(asyncio.Event):
-            """Whoever is about to run as it opens runs before those it wakes."""
+            """An event whose opening first lets a new sender run, before those that it wakes."""
 
             def set(self) -> None:
                 sending.append(sent(producer, b"last", b"k"))

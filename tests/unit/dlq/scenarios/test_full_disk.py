@@ -1,4 +1,4 @@
-"""The disk of the index is full: nothing is indexed, whoever asks is told why, and nothing is left out afterwards."""
+"""The disk of the index is full: nothing is indexed, callers are told why, and nothing is left out afterwards."""
 
 import sqlite3
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""The service within a whole mesh on virtual time: its index whatever clusters do, its replays whoever is killed."""
+"""The service in a whole mesh on virtual time: its index across faults of clusters, its replays across crashes."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

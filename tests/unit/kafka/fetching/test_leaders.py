@@ -1,4 +1,4 @@
-"""Who leads is asked for beside what is fetched, and asked of brokers that answer."""
+"""Leaders are looked up in parallel to fetches, from brokers that answer."""
 
 import asyncio
 from collections.abc import Sequence
@@ -184,7 +184,7 @@ class Brokers(Wire):
 
     async def _open(self, address: Address) -> AIOKafkaConnection:
         class Connection:
-            """To one of them."""
+            """A connection to one of the brokers."""
 
             _writer = None
 

@@ -1,4 +1,4 @@
-"""What only the twin can be asked to do: cut networks, lost data, answers that never come, processes that die."""
+"""Faults that only the twin can simulate: cut networks, lost data, missing answers, processes that die."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

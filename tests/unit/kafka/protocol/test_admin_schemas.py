@@ -1,4 +1,4 @@
-"""What brokers tell of disks and features, as bytes: read whole, and refused when it is out of form."""
+"""Brokers' reports on disks and features as bytes: read in full, and refused if malformed."""
 
 import struct
 from io import BytesIO

@@ -41,7 +41,7 @@ def worked(draw: st.DrawFn) -> tuple[list[int], list[Progress], set[int], set[in
 
 
 def stated(starts: Sequence[int], trackers: Sequence[Progress]) -> EnvelopeFields:
-    """What a commit says of them."""
+    """The commit of these cursors."""
     untils = [*starts[1:], None]
     parts = [
         CursorPart(start, until, each.snapshot()) for start, until, each in zip(starts, untils, trackers, strict=True)

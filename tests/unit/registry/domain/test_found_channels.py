@@ -1,4 +1,4 @@
-"""What is recorded of a channel that was written to without its history knowing of it."""
+"""The events of a channel that was written to without its history knowing of it."""
 
 from services.registry.model.channels import ChannelRef, ChannelState
 from services.registry.model.stream_commands import IntendRetirement, RecordFound

@@ -66,7 +66,7 @@ def written(epoch: int, producer: int, first: int, count: int) -> list[Record]:
 
 
 def own(resumed: int, *stretches: tuple[int, int, int], producer: int = 7) -> Resumption:
-    """What a producer tells of a connection over which it had these offsets, next offsets, first sequences."""
+    """A producer's report on a connection over which it had these offsets, next offsets, first sequences."""
     own_records = tuple(Stretch(*each) for each in stretches)
     return Resumption(0, stretches[0][0], stretches[-1][1], resumed, producer, own_records)
 
@@ -373,7 +373,7 @@ def test_what_was_lost_is_told_while_the_channel_carries_traffic() -> None:
 
 
 def test_limit_a_producer_that_wrote_nothing_since_a_cut_tells_no_loss_where_others_wrote_on() -> None:
-    """It never sees that its offsets were given out again, and the log is no shorter than its receipts."""
+    """The producer never sees that its offsets were assigned again, and the log is no shorter than its receipts."""
 
     async def scene(mesh: Mesh) -> None:
         producer = await cut_and_written_on(mesh)

@@ -186,7 +186,7 @@ def test_a_channel_on_the_route_that_was_sealed_since_the_backup_takes_records_a
 
 
 async def acknowledges(mesh: Mesh, producer: Producer) -> None:
-    """It works by each route that it gets."""
+    """Acknowledges each route that a producer gets."""
     acknowledged = 0
     while not producer.ended:
         await mesh.me.host.clock.sleep(0.2)
@@ -197,7 +197,8 @@ async def acknowledges(mesh: Mesh, producer: Producer) -> None:
 
 @pytest.mark.parametrize("later", [False, True])
 def test_what_a_producer_acknowledged_since_the_backup_is_missed_where_its_log_returns_without_it(later: bool) -> None:
-    """It says hello before the cluster answers: the history knows a spare, or another channel of that name."""
+    """The producer says hello before the cluster answers: the history knows a spare, or another channel of that
+    name."""
     name, cluster, topic = ("logs/live/3", "east", "braid.logs.live.3") if later else (SPARE, "west", TOPIC)
 
     async def scene(mesh: Mesh) -> None:

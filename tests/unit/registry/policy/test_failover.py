@@ -32,7 +32,7 @@ BROKEN: Final = "3 of 4 partitions have no leader"
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What a cluster is like that traffic might go to."""
+    """A cluster that traffic might go to."""
 
     health: Health
     full: bool
@@ -119,7 +119,7 @@ def test_traffic_in_trouble_moves_or_is_told_to_have_no_way(trouble: str) -> Non
 
 
 def _any_spare(world: World, stream: Stream, lane: str, room: Room) -> bool:
-    """As it was: whatever ails a spare's cluster, it is a spare."""
+    """An earlier rule, as a mutant: any spare on a reachable cluster counts."""
     return any(
         world.cluster(each.cluster).reachable for each in stream.channels if each.spare and each.ref.lane == lane
     )

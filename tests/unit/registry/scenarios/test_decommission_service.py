@@ -330,7 +330,7 @@ def test_a_channel_under_way_keeps_it_from_being_called_empty(monkeypatch: pytes
 
 
 class NoLock:
-    """Lets everybody in."""
+    """A lock that never blocks, as a mutant."""
 
     async def __aenter__(self) -> None: ...
 

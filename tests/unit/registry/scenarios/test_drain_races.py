@@ -1,4 +1,4 @@
-"""What happens between the steps of a drain, or within one: the drain holds, and says why."""
+"""Events between the steps of a drain, or within one: the drain holds, and says why."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping

@@ -31,7 +31,7 @@ from tests.unit.registry.scenarios.test_cluster_health import (
 
 @dataclass
 class Reader:
-    """One process of consumers."""
+    """A process of consumers with an open stream."""
 
     call: DuplexCall
     received: list[witness_pb2.WatchClustersResponse] = field(default_factory=list)
@@ -85,7 +85,7 @@ async def reading(mesh: Mesh, count: int, reach: Callable[[], int | None] = lamb
 
 
 async def said(mesh: Mesh, who: Sequence[Reader], seconds: float) -> None:
-    """They complain of east, again and again."""
+    """Lets readers complain of east again and again."""
     ends = mesh.me.host.clock.elapsed() + seconds
     while mesh.me.host.clock.elapsed() < ends:
         for reader in who:

@@ -258,7 +258,7 @@ def test_traffic_leaves_a_topic_that_is_gone_and_a_person_can_close_its_channel(
 def test_a_channel_whose_topic_is_gone_never_drains_if_its_topic_is_to_be_kept_first(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A control: whoever waits for a topic that is gone before it asks whether producers left waits for ever."""
+    """A control: a drain that waits for a deleted topic before it asks whether producers left waits for ever."""
 
     def keep_first(world: World, channel: channels.Channel) -> bool:
         draining = channel.state is channels.ChannelState.DRAINING
