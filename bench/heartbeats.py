@@ -1,9 +1,9 @@
 """Heartbeats of many members on one assigner, together and one by one: `python -m bench.heartbeats`.
 
-Assigners as real processes over SQLite, each with clients in another process, over real gRPC: one with 10,000 members
-(`--units`) whose heartbeats travel together by connection, and two with a few hundred that have a stream each, which
-is what there was before. Compared is CPU of the assigner per acknowledged heartbeat, over windows of some seconds in
-which all of them beat twice a second; what the process costs without members is in it, too.
+Assigners run as real processes over SQLite, each with clients in another process, over real gRPC. One has 10,000
+members (`--units`) whose heartbeats travel together by connection. Two have a few hundred with a stream each, as in
+earlier releases. The table compares the assigner's CPU per acknowledged heartbeat, over windows of some seconds in
+which all of them beat twice a second. The cost of the process without members is included.
 """
 
 import asyncio

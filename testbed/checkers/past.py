@@ -71,7 +71,8 @@ class KeptAnswers(Instant):
     """All events as they were appended, and the answers that must never change.
 
     An answer is dropped if a later event has an earlier time, because a moment ends with the last event, in the
-    history's order, that is not later; and if a restored store has forgotten events from before it was given.
+    history's order, that is not later. It is also dropped if a restored store has forgotten events from before it was
+    given.
 
     Attributes:
         events: Events of each history, in order, at rest.

@@ -1,9 +1,9 @@
 """Faults of clusters in a run, one for each verdict; and whether each of the registry's verdicts has a cause.
 
-A cluster may be called down only when it is dead or takes no records, when too much of it is gone, when nobody who
-uses it gets an answer and somebody was cut off, or when all who read it were; slow only when it is; half-dead only when
-a broker is gone. Pauses of a fifth of a second and a registry that is late itself are no cause of anything. One that
-takes no records for long must be called down, whoever reads it.
+The registry may call a cluster down only if it is dead or takes no records, or too much of it is gone. It also may if
+none of its users gets an answer and somebody was cut off, or if all its readers were cut off. It may call it slow only
+when it is, and half-dead only when a broker is gone. Pauses of a fifth of a second, and a registry that is late itself,
+cause nothing. A cluster that takes no records for long must be called down, even if consumers can read it.
 """
 
 import json

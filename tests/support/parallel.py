@@ -1,7 +1,8 @@
 """Which tests of real processes stay in one worker when two workers run them: those of one ground, or of one module.
 
 A worker that has left a ground never comes back to it (`tests.support.grounds` ends it), and a second worker would
-start it a second time. pytest-xdist's own groups do nothing under pytest 9.2, so files are grouped by what they name.
+start it a second time. The groups of pytest-xdist do nothing under pytest 9.2, so files are grouped by the grounds that
+they name.
 """
 
 import re

@@ -13,7 +13,12 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from tests.support.prose import first_sentences_say_what_things_are, pages_have_short_sentences
+from tests.support.prose import (
+    docstrings_have_short_sentences,
+    docstrings_name_files_that_exist,
+    first_sentences_say_what_things_are,
+    pages_have_short_sentences,
+)
 
 FILE_LINES_MAX: Final = 500
 FUNCTION_LINES_MAX: Final = 70
@@ -207,6 +212,8 @@ PYTHON_RULES: Final[Sequence[Rule]] = (
         no_blanket_exemption,
         has_docstring,
         starts_modules_that_exist,
+        docstrings_have_short_sentences,
+        docstrings_name_files_that_exist,
         first_sentences_say_what_things_are,
     ),
 )
