@@ -102,7 +102,7 @@ def _checked(identity: Identity, reached: Reached) -> Reached:
     if identity.kind is not IdentityKind.SERVICE:
         for flag, given in (("--dns", reached.dns), ("--ip", reached.ips)):
             if given:
-                raise Invalid(f"{identity} is no service: nobody connects to it", field=flag, remedy="leave it out")
+                raise Invalid(f"{identity} is no service, so it needs no address", field=flag, remedy="leave it out")
         return reached
     if not (reached.dns or reached.ips):
         raise Invalid(

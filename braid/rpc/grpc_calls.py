@@ -158,7 +158,7 @@ class GrpcDuplexCall:
                 await self._call.done_writing()
                 await asyncio.wait((self._pump,))
         except (TimeoutError, grpc.aio.AioRpcError, grpc.aio.BaseError, asyncio.InvalidStateError):
-            self._inbox.fail(self._broken("the stream ended before its end was heard"))
+            self._inbox.fail(self._broken("the stream broke: its end marker did not arrive"))
         finally:
             self._call.cancel()
             self._pump.cancel()

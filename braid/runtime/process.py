@@ -123,7 +123,7 @@ class _Process:
         await replica.ready()
         replica.log.info("serving", address=replica.address, metrics=metrics_url)
         if serves_plaintext_beyond_this_machine(self._settings):
-            replica.log.warning("plaintext is served: callers are who they say they are", listen=self._settings.listen)
+            replica.log.warning("plaintext is served: nothing proves who callers are", listen=self._settings.listen)
         if self._settings.ready_file is not None:
             ready = {
                 "address": replica.address,

@@ -6,7 +6,7 @@ from functools import partial
 from braid.kernel.limits.registry import RECONCILE_SECONDS
 from braid.runtime.replica import Replica
 from services.registry.histories import CLUSTERS
-from services.registry.term_tasks import Crew
+from services.registry.term_tasks import KeyedTasks
 
 
 async def watch_each(
@@ -20,14 +20,14 @@ async def watch_each(
             ended.
         looked: Called after each look at the list of clusters.
     """
-    crew = Crew(replica.host)
+    running = KeyedTasks(replica.host)
     try:
         while True:
             for name, cluster in replica.aggregates.states(CLUSTERS).items():
                 if cluster.exists:
-                    crew.start(name, partial(watch, name))
+                    running.start(name, partial(watch, name))
             if looked is not None:
                 looked()
             await replica.host.clock.sleep(RECONCILE_SECONDS)
     finally:
-        await crew.stop()
+        await running.stop()

@@ -12,7 +12,7 @@ from services.registry.histories import CLUSTERS, STREAMS
 from services.registry.peers import AssignerPeers
 from services.registry.reconciler.gauges import Gauges
 from services.registry.servicer.methods import NAME, registry_rpc
-from services.registry.servicer.request_context import Desk
+from services.registry.servicer.request_context import RequestContext
 from services.registry.term import Term, Tuning
 
 TUNING_DEFAULT = Tuning(PRODUCER_SESSION_SECONDS, PROBE_INTERVAL_SECONDS, PROBE_TIMEOUT_SECONDS)
@@ -40,7 +40,7 @@ class RegistryService:
 
     def rpc(self, replica: Replica) -> RpcService:
         """See `Service.rpc`."""
-        return registry_rpc(Desk(replica, lambda: self._present(replica)))
+        return registry_rpc(RequestContext(replica, lambda: self._present(replica)))
 
     async def lead(self, replica: Replica) -> None:
         """See `Service.lead`."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Coroutine
 from braid.kernel.ports import Host, Task
 
 
-class Crew:
+class KeyedTasks:
     """Runs at most one task per key, and ends them all with the term."""
 
     def __init__(self, host: Host) -> None:

@@ -104,7 +104,7 @@ HEALTH_MUTANTS: Final = (
     Mutant(
         "readers acquit a cluster that takes no appends",
         "health",
-        [(evidence, "_believed", _whoever_answers)],
+        [(evidence, "_outweighing", _whoever_answers)],
         ("fill-cluster",),
         {**_AILING, "brokers": 1},  # of several, that appends hang is seen whoever answers
     ),

@@ -29,7 +29,7 @@ def confirm(what: str, name: str, yes: bool, *, verb: str = "delete", told: str 
     if yes:
         return
     require_terminal(yes, f"{verb} {what}")
-    if _answer(f"{told or f'This deletes {what} for good.'} Type its name to go on: ") != name:
+    if _answer(f"{told or f'This deletes {what} for good.'} Type its name to continue: ") != name:
         raise Refused(f"{what} stays as it is: another name was typed", remedy="repeat it, or use --yes")
 
 

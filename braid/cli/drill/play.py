@@ -39,7 +39,7 @@ async def rehearse(session: Session, order: Order, addresses: str, yes: bool, fo
     for line in told(plan):
         session.terminal.note(line)
     if not yes:
-        ask("Play it?", "the drill was not played")
+        ask("Play it?", "the drill was not run")
     await _remove(session, control, await find_remains(control, session.now_ms))
     directory = Path(tempfile.mkdtemp(prefix=f"braid-{plan.name}-"))
     rehearsal = Rehearsal(control, plan, addresses, directory, session.terminal.note, session.ports.tls)
@@ -105,7 +105,7 @@ def _print(session: Session, verdict: DrillVerdict, format: Format) -> None:
     width = max(len(what) for what, _ in verdict.rows())
     lines = [f"{plan.order.kind.value} of stream {plan.order.stream}: {'PASSED' if verdict.passed else 'NOT PASSED'}"]
     lines += [f"  {what:{width}}  {value:>10}" for what, value in verdict.rows()]
-    lines += [f"not as it should be: {each}" for each in verdict.complaints()]
+    lines += [f"failed: {each}" for each in verdict.complaints()]
     lines += ["", "What was simulated, not broken:", *(f"  {each}" for each in verdict.simulated())]
     lines += ["", f"its history: braid events --for stream/{plan.name}"]
     session.terminal.print("\n".join(lines))

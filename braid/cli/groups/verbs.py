@@ -165,7 +165,7 @@ def _pin(
     name: _Name,
     to: Annotated[str, typer.Option(metavar="MEMBER", help="The member's client id, or its id.", show_default=False)],
     strict: Annotated[
-        bool, typer.Option("--strict", help="Let no other member hold it, even while this one is away.")
+        bool, typer.Option("--strict", help="Let no other member hold the lease, even while this one is away.")
     ] = False,
     group: _InGroup = "",
     absent: _Absent = False,

@@ -228,7 +228,7 @@ async def _events_of(session: Session, service: str, history: str, until_ms: int
         if not request.page_token:
             return found
         if len(found.records) >= CLI_EVENTS_MAX:
-            remedy = "name what you look for (--for), or ask for fewer of each history (--max)"
+            remedy = "narrow it down (--for), or ask for fewer events of each history (--max)"
             raise Exhausted(f"there are more than {CLI_EVENTS_MAX} events", remedy=remedy)
 
 

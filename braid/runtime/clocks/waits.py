@@ -41,7 +41,7 @@ class Waits:
     def stopped(self) -> str:
         """Why nothing may be deleted or expired now, for people; '' if it may."""
         if self._aggregates.corrupt is not None:
-            return f"how long it has waited cannot be read: {self._aggregates.corrupt.message}"
+            return f"the length of waits cannot be read: {self._aggregates.corrupt.message}"
         if apart := self._state().apart:
             return f"clocks disagree: {', '.join(_ahead(*each) for each in sorted(apart.items()))}"
         return "" if self._led is None or self._compared else "clocks are not compared yet"

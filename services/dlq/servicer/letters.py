@@ -159,7 +159,7 @@ def _order(letter: Letter) -> NewestFirst:
 
 
 def _token(token: _Token) -> str:
-    assert token.after is not None, "only a first page begins nowhere"
+    assert token.after is not None, "only a first page has no row before it"
     return f"{token.after.time_ms}/{token.after.place}/{token.before}"
 
 

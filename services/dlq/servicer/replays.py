@@ -171,7 +171,7 @@ class Replays:
             why = f": {self._tail.halted}" if self._tail.halted else ""
             raise Unavailable(
                 f"dead letters of {stream} on {', '.join(behind)} are still being indexed{why}",
-                remedy="try again when they are: braid get deadletters tells",
+                remedy="try again once they are: braid get deadletters",
             )
 
     async def _match(self, spec: ReplaySpec, filter: Filter) -> _Match:

@@ -148,10 +148,10 @@ def _failed(look: Look, heard: Heard, bad_since: float, refused_looks: int) -> E
     assert look.failed is not None, "the look failed"
     reason = f"{look.failed.value}: {look.reason}"
     hearsay = heard.everyone
-    believed = _believed(look, heard)
-    alive_at = believed.reached_at
-    if believed.acquits and believed.reaching >= hearsay.failing and alive_at > bad_since + ALIVE_SLACK_SECONDS:
-        said = f"the registry's look fails ({reason}), {_hosts(believed.reaching, believed, heard)} reach it"
+    outweighing = _outweighing(look, heard)
+    alive_at = outweighing.reached_at
+    if outweighing.acquits and outweighing.reaching >= hearsay.failing and alive_at > bad_since + ALIVE_SLACK_SECONDS:
+        said = f"the registry's look fails ({reason}), {_hosts(outweighing.reaching, outweighing, heard)} reach it"
         return Evidence(look.since, look.until, False, said, HealthVerdict.REGISTRY_CUT_OFF, alive_at)
     decisive = refused_looks >= REFUSED_LOOKS_MIN and _against(heard) is not None
     if hearsay.failing:
@@ -160,7 +160,7 @@ def _failed(look: Look, heard: Heard, bad_since: float, refused_looks: int) -> E
     return Evidence(since, look.until, False, reason, HealthVerdict.DEAD, decisive=decisive)
 
 
-def _believed(look: Look, heard: Heard) -> Hearsay:
+def _outweighing(look: Look, heard: Heard) -> Hearsay:
     """The reports that may outweigh a failed probe."""
     return heard.everyone if look.failed is LookPart.METADATA else heard.writers
 

@@ -147,7 +147,7 @@ def _returned(judgement: Judgement, evidence: Evidence, hold: float) -> Judgemen
     well_since = judgement.well_since if judgement.well_since is not None else evidence.until
     if judgement.health not in (Health.HEALTHY, Health.SUSPECT) or evidence.until - well_since >= hold:
         return judgement
-    reason = f"it fell too often: held for {hold:.0f} s"
+    reason = f"it failed too often: held for {hold:.0f} s"
     return replace(judgement, health=Health.FLAPPING, reason=reason, verdict=HealthVerdict.FLAPPING)
 
 

@@ -238,7 +238,7 @@ async def await_groups(
         return RecordEndOffsets(channel.ref, tuple(ends.values()))
     lost = found.lost()
     if channel.lost != lost and lost == channel.overwritten:
-        return ReportLoss(channel.ref, lost, "the logs have everything again that can come back")
+        return ReportLoss(channel.ref, lost, "the logs have all records again that can come back")
     told = surveys.losses(found.known, ends)
     told += [f"offsets {each} were lost, other records lie there" for each in (channel.overwritten if told else lost)]
     holders = [*told, *found.unfinished()]

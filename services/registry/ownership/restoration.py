@@ -80,7 +80,7 @@ class Restoration:
         admin, prefix = self._access.admin(cluster), cluster.spec.topic_prefix
         await self._access.described(cluster)
         await self._marks.require_ours(admin, self._access.reader(cluster.spec), cluster.name, prefix)
-        await self._doubt_emptiness(cluster)
+        await self._reopen_decommission(cluster)
         topics = await admin.list_topics()
         strange = frozenset(topics) if taken_over else frozenset(cluster.belonging.orphan_topics)
         comparison = compare(self._replica.aggregates.states(STREAMS), cluster.name, prefix, topics, strange)
@@ -113,7 +113,7 @@ class Restoration:
                 cause="store restored: its topic is gone",
             )
 
-    async def _doubt_emptiness(self, cluster: Cluster) -> None:
+    async def _reopen_decommission(self, cluster: Cluster) -> None:
         """Reopens the decommission of a cluster that was empty at the time of the backup: channels may have been
         planned there since."""
         if cluster.emptied:

@@ -30,7 +30,7 @@ from services.registry.model.streams import Stream
 from services.registry.policy.copy_counts import in_sync_change, is_due, throttled, unthrottled, wanted_copies
 from services.registry.policy.copy_placement import Brokers, counted, place
 from services.registry.policy.world import World
-from services.registry.term_tasks import Crew, Signal
+from services.registry.term_tasks import KeyedTasks, Signal
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class CopiesKeeper:
         self.progress: dict[CopiesKey, CopiesProgress] = {}
         self._replica = replica
         self._access = access
-        self._crew = Crew(replica.host)
+        self._running = KeyedTasks(replica.host)
         self._changed = Signal()
         self._not_before: dict[CopiesKey, float] = {}
         self._moving: dict[CopiesKey, int] = {}
@@ -96,12 +96,12 @@ class CopiesKeeper:
                 changed = self._changed.next()
                 due = self._due(self._world())
                 for cluster, keys in due.items():
-                    self._crew.start(cluster, partial(self._look_at, keys))
+                    self._running.start(cluster, partial(self._look_at, keys))
                 if not due:
                     await changed.wait()
                 await self._replica.host.clock.sleep(COPIES_LOOK_SECONDS)  # thousands of changes are one look
         finally:
-            await self._crew.stop()
+            await self._running.stop()
 
     def _world(self) -> World:
         return read_world(self._replica.aggregates, self._replica.host.clock.now_ms())

@@ -40,7 +40,7 @@ from services.registry.policy.decommission import ClusterDecision, left_on, plan
 from services.registry.policy.plan import Decision, plan, plan_moves, waits
 from services.registry.policy.world import World
 from services.registry.reconciler import provision
-from services.registry.term_tasks import Crew, Signal, wait_for
+from services.registry.term_tasks import KeyedTasks, Signal, wait_for
 
 _CONFIGURED = (ChannelState.STANDBY, ChannelState.ACTIVE)
 _Key = tuple[str, ChannelRef]
@@ -100,7 +100,7 @@ class Reconciler:
         self._broken = broken
         self._answering = answering
         self._loads = loads
-        self._crew = Crew(replica.host)
+        self._running = KeyedTasks(replica.host)
         self._wake = Signal()
         self._not_before: dict[_Key, dict[Work | None, float]] = {}  # by step: one that may wait long holds up no other
         self._configured: dict[_Key, _Declared] = {}
@@ -130,7 +130,7 @@ class Reconciler:
                 if decided:
                     await wait_for(woken, RECONCILE_SECONDS)
         finally:
-            await self._crew.stop()
+            await self._running.stop()
 
     def _world(self) -> World:
         world = read_world(self._replica.aggregates, self._replica.host.clock.now_ms(), self._replica.waits)
@@ -214,8 +214,8 @@ class Reconciler:
         ]
         for job in sorted(jobs, key=lambda job: job.work is not Work.LIFT_RETENTION):
             at_once = 2 * WORK_AT_ONCE if job.work is Work.LIFT_RETENTION else WORK_AT_ONCE
-            if len(self._crew) < at_once and now >= self._not_before.get(job.key, {}).get(job.work, 0.0):
-                self._crew.start(f"{job.stream.name}/{job.channel.ref}", partial(self._work, job))
+            if len(self._running) < at_once and now >= self._not_before.get(job.key, {}).get(job.work, 0.0):
+                self._running.start(f"{job.stream.name}/{job.channel.ref}", partial(self._work, job))
 
     def _job(self, world: World, stream: Stream, channel: Channel) -> _Job | None:
         cluster = world.cluster(channel.cluster)
@@ -244,10 +244,10 @@ class Reconciler:
             return
         self.problems.pop(job.key, None)
         loss = result.loss if isinstance(result, HeldStep) else None
-        believed = self._believed(job, loss)
+        confirmed = self._is_confirmed(job, loss)
         if isinstance(result, HeldStep):
             self.holders[job.key] = result.holders
-            if loss is None or not believed:
+            if loss is None or not confirmed:
                 self._later(job, result.seconds)
                 return
             result = loss
@@ -265,7 +265,7 @@ class Reconciler:
             self._sessions.looked_at(job.stream.name, job.channel, decided)
         self.wake()
 
-    def _believed(self, job: _Job, loss: ReportLoss | None) -> bool:
+    def _is_confirmed(self, job: _Job, loss: ReportLoss | None) -> bool:
         """Whether an unrecorded loss has been visible and unchanged for long enough to record it."""
         if loss is None or loss.ranges == job.channel.lost or job.channel.closed:
             self._suspected.pop(job.key, None)

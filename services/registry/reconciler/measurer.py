@@ -70,7 +70,7 @@ class Measurer:
         clock = self._replica.host.clock
         load = meter.end(clock.elapsed(), clock.now_ms())
         if load is None:
-            self.problems[cluster.name] = next(filter(None, reasons), "no broker tells the room on its disks")
+            self.problems[cluster.name] = next(filter(None, reasons), "no broker reports its disk space")
             return
         self.problems.pop(cluster.name, None)
         self._measured[cluster.name] = clock.elapsed() + LOAD_KEPT_SECONDS, load

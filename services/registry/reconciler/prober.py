@@ -41,7 +41,7 @@ from services.registry.model.clusters import Cluster
 from services.registry.model.health import Health
 from services.registry.model.thresholds import Thresholds
 from services.registry.model.topics import CANARY_CONFIG, default_copies, tried_topic
-from services.registry.term_tasks import Crew
+from services.registry.term_tasks import KeyedTasks
 
 _PATIENCE = 4  # times the time-out: clients' own timers, which count our lateness too, come after it
 _LOOKED_AT = (*CONSUMABLE, ChannelState.STANDBY)
@@ -80,7 +80,7 @@ class Prober:
         self._observed: dict[str, Observed] = {}
         self._denials: dict[str, str] = {}  # by cluster, why it refuses the registry
         self._users: dict[str, Users] = {}
-        self._crew = Crew(replica.host)
+        self._running = KeyedTasks(replica.host)
 
     def observed(self, name: str) -> Observed | None:
         """The observations of a cluster in this term."""
@@ -92,7 +92,7 @@ class Prober:
 
     async def run(self) -> None:
         """Probes until cancelled."""
-        self._crew.start("lateness", self._pulse)
+        self._running.start("lateness", self._pulse)
         try:
             while True:
                 for cluster in self._replica.aggregates.states(CLUSTERS).values():
@@ -100,17 +100,17 @@ class Prober:
                         self._begin(cluster)
                 await self._replica.host.clock.sleep(RECONCILE_SECONDS)
         finally:
-            await self._crew.stop()
+            await self._running.stop()
 
     def _begin(self, cluster: Cluster) -> None:
         """Watches a cluster from its registration. The watch of an earlier cluster of that name ends at its next
         look."""
         name, since = cluster.name, cluster.create_time_ms
         observed = self._observed[name] = Observed(cluster, self._usual)
-        self._crew.start(f"look {name} {since}", partial(self._watch, name, observed))
-        self._crew.start(f"topics {name} {since}", partial(self._watch_topics, name, observed))
-        self._crew.start(f"controller {name} {since}", partial(self._watch_controller, name, observed))
-        self._crew.start(f"witnesses {name} {since}", partial(self._watch_witnesses, name, observed))
+        self._running.start(f"look {name} {since}", partial(self._watch, name, observed))
+        self._running.start(f"topics {name} {since}", partial(self._watch_topics, name, observed))
+        self._running.start(f"controller {name} {since}", partial(self._watch_controller, name, observed))
+        self._running.start(f"witnesses {name} {since}", partial(self._watch_witnesses, name, observed))
 
     def _is_watched(self, cluster: Cluster) -> bool:
         observed = self._observed.get(cluster.name)
@@ -149,7 +149,7 @@ class Prober:
                 hung = observed.hanging_since
                 judged = observed.see_look(cluster, look, partition, self._heard(name, look), clock.now_ms())
                 if observed.asked_brokers:
-                    self._crew.start(f"brokers {name}", partial(self._call_roll, cluster, observed))
+                    self._running.start(f"brokers {name}", partial(self._ask_each_broker, cluster, observed))
                 if hung is not None or observed.hanging_since is not None:
                     self._tell_broken(name, self._broken_here(cluster, observed))
                 if (judged.health, judged.verdict) != (cluster.health, cluster.verdict):
@@ -211,7 +211,7 @@ class Prober:
                 await asyncio.wait((task,))
                 _ = task.cancelled() or task.exception()
 
-    async def _call_roll(self, cluster: Cluster, observed: Observed) -> None:
+    async def _ask_each_broker(self, cluster: Cluster, observed: Observed) -> None:
         """Asks each broker whether it answers: a failed probe names only the one it reached."""
         admin = self._access.admin(cluster, "brokers")
         silent = set[int]()

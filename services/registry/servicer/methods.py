@@ -19,34 +19,34 @@ from services.registry.servicer.closing import ClosingRequests
 from services.registry.servicer.cluster_requests import ClusterRequests
 from services.registry.servicer.grant_requests import GrantRequests
 from services.registry.servicer.past import PastRequests
-from services.registry.servicer.request_context import Desk
+from services.registry.servicer.request_context import RequestContext
 from services.registry.servicer.stream_requests import StreamRequests
 from services.registry.watches.channels import watch_channels
 
 NAME: Final = "registry"
 
 
-def registry_rpc(desk: Desk) -> RpcService:
+def registry_rpc(context: RequestContext) -> RpcService:
     """All handlers except those of the runtime."""
-    streams = StreamRequests(desk, lambda: _leader_knowledge(desk))
+    streams = StreamRequests(context, lambda: _leader_knowledge(context))
 
     async def watch_routes(call: DuplexServing) -> None:
-        await desk.term().producers.serve(call)
+        await context.term().producers.serve(call)
 
     async def watch_clusters(call: DuplexServing) -> None:
-        await desk.term().readers.serve(call)
+        await context.term().readers.serve(call)
 
     async def watch(request: WatchChannelsRequest, caller: Caller) -> AsyncIterator[WatchChannelsResponse]:
-        async for message in watch_channels(desk.replica, desk.term().changed, request):
+        async for message in watch_channels(context.replica, context.term().changed, request):
             yield message
 
-    closing = ClosingRequests(desk)
+    closing = ClosingRequests(context)
     channels = {
         "CloseChannel": unary(api.CloseChannelRequest, closing.close),
         "ReleaseChannel": unary(api.ReleaseChannelRequest, closing.release),
-        "DescribePast": unary(api.DescribePastRequest, PastRequests(desk.replica).describe),
+        "DescribePast": unary(api.DescribePastRequest, PastRequests(context.replica).describe),
     }
-    clusters, grants = _cluster_methods(ClusterRequests(desk)), _grant_methods(GrantRequests(desk.replica))
+    clusters, grants = _cluster_methods(ClusterRequests(context)), _grant_methods(GrantRequests(context.replica))
     unaries = {**clusters, **_stream_methods(streams), **channels, **grants}
     return RpcService(
         name=service_path(NAME),
@@ -93,10 +93,10 @@ def _stream_methods(streams: StreamRequests) -> Mapping[str, tuple[type, UnaryHa
     }
 
 
-def _leader_knowledge(desk: Desk) -> LeaderKnowledge:
+def _leader_knowledge(context: RequestContext) -> LeaderKnowledge:
     """The facts that only the leader knows."""
     try:
-        term = desk.term()
+        term = context.term()
     except (NotLeader, Unavailable, CorruptHistory):
         return NOTHING_KNOWN
     return LeaderKnowledge(term.reconciler.holders, term.copies.progress)

@@ -25,7 +25,7 @@ E = TypeVar("E")
 T = TypeVar("T")
 
 
-class Desk:
+class RequestContext:
     """A replica as request handlers see it."""
 
     def __init__(self, replica: Replica, term: Callable[[], Term]) -> None:

@@ -159,7 +159,7 @@ def test_that_would_live_for_ever_if_an_answer_to_a_fetch_proved_as_much(monkeyp
     def everybody(look: Look, heard: Heard) -> Hearsay:
         return heard.everyone
 
-    monkeypatch.setattr(evidence, "_believed", everybody)
+    monkeypatch.setattr(evidence, "_outweighing", everybody)
     with pytest.raises(AssertionError):
         play(full)
 
