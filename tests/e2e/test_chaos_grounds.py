@@ -96,7 +96,7 @@ def played() -> Iterator[Namespace | None]:
             yield made
 
 
-def test_a_process_in_a_namespace_reaches_this_machine_s_own_address_until_its_link_is_cut() -> None:
+def test_a_process_in_a_namespace_has_a_link_that_can_be_cut() -> None:
     with played() as net:
         if net is None:
             return

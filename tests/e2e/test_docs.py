@@ -44,7 +44,7 @@ def test_the_tutorial(where: Path) -> None:
     run_page(snippets(DOCS / "tutorial.md")[1:-1], where, SNIPPET_SECONDS, whole=True)
 
 
-def test_the_tutorial_shows_whole_output_behind_every_block_but_the_first_and_the_last() -> None:
+def test_the_tutorial_shows_whole_output_behind_its_blocks() -> None:
     shown = snippets(DOCS / "tutorial.md")[1:-1]
     assert [each.place for each in shown if not each.printed or "…" in each.printed] == []
 

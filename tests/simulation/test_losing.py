@@ -45,7 +45,7 @@ def test_what_clusters_lose_is_told_and_given_up_to_the_offset() -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_logs_that_are_cut_short_while_they_carry_traffic_are_told_to_the_offset_and_consumed_from_there() -> None:
+def test_a_log_cut_under_traffic_is_reported_exactly_and_consumed() -> None:
     told = 0
     for seed in range(SEEDS):
         result = run(losing(seed, CUTS))
@@ -67,7 +67,7 @@ def test_what_dead_producers_wrote_is_told_too_whoever_heard_of_them() -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_what_a_log_lost_since_it_was_left_is_told_where_a_restored_store_leads_back_to_it() -> None:
+def test_a_restored_store_reports_what_a_left_log_lost() -> None:
     result = run(everything(LED_BACK[0]), lines=60)
     assert result.green, "\n".join([*result.trace, result.message])
 

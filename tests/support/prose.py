@@ -13,6 +13,7 @@ from typing import Final
 
 FIRST_WORDS_MIN: Final = 5  # of a module's or class's first sentence: fewer say nothing in a list of search results
 SENTENCE_WORDS_MAX: Final = 40  # the aim is 25; a longer sentence than this is a list, or two sentences
+TEST_NAME_MAX: Final = 80  # characters; the aim is 60: what is done, then what must hold
 PAGES: Final = (
     *("docs/adr/", "docs/explanation/", "docs/guides/", "docs/tutorial.md", "services/"),
     *("ARCHITECTURE.md", "CONTRIBUTING.md", "README.md", "SECURITY.md"),
@@ -31,6 +32,7 @@ _ROOT: Final = Path(__file__).resolve().parents[2]
 _SENTENCE_END: Final = re.compile(r"(?<=[.!?])\s+(?=[A-Z`*(\[])")
 _BLOCK: Final = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 _FILE: Final = re.compile(r"`([\w/]+\.py)`")
+_TEST: Final = re.compile(r"\s*(?:async )?def (test_\w+)")
 _NO_PROSE: Final = re.compile(r"\s{4}|\||(Args|Attributes|Options|Raises|Returns|Yields):")
 _LIST_ITEM: Final = re.compile(r"\n\s*\n|\n\s*(?:[-*]|\d+\.)\s")
 
@@ -63,6 +65,13 @@ def docstrings_name_files_that_exist(path: str, text: str) -> Iterator[str]:
         for name in _FILE.findall(docstring):
             if not _is_file(name):
                 yield f"{path}:{getattr(node, 'lineno', 1)} names {name}, which does not exist"
+
+
+def names_of_tests_are_short(path: str, text: str) -> Iterator[str]:
+    """A test's name fits on a line of a report; what else has to be said stands in its docstring."""
+    for line in text.splitlines() if path.startswith("tests/") else ():
+        if (found := _TEST.match(line)) and len(found[1]) > TEST_NAME_MAX:
+            yield f"{path} has a test's name of {len(found[1])} characters: {found[1]}"
 
 
 def pages_have_short_sentences(path: str, text: str) -> Iterator[str]:

@@ -17,6 +17,7 @@ from tests.support.prose import (
     docstrings_have_short_sentences,
     docstrings_name_files_that_exist,
     first_sentences_say_what_things_are,
+    names_of_tests_are_short,
     pages_have_short_sentences,
 )
 
@@ -215,5 +216,6 @@ PYTHON_RULES: Final[Sequence[Rule]] = (
         docstrings_have_short_sentences,
         docstrings_name_files_that_exist,
         first_sentences_say_what_things_are,
+        names_of_tests_are_short,
     ),
 )

@@ -219,9 +219,7 @@ async def written_and_not_committed(job: Job, directory: Path) -> None:
     assert again["repeats"] >= 1
 
 
-async def test_reprocessing_beside_live_traffic_gives_the_same_rows_and_again_the_same_in_delta(
-    local: DevMesh, tmp_path: Path
-) -> None:
+async def test_reprocessing_gives_the_same_rows_and_the_same_in_delta(local: DevMesh, tmp_path: Path) -> None:
     """What is sent meanwhile is beyond the range and goes on; reading makes no group."""
     ledger, live, stop, before = set[str](), set[str](), asyncio.Event(), await groups(local)
     await ship(local.ready.endpoint, ledger, None)

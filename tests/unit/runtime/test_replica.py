@@ -233,7 +233,7 @@ def test_who_searches_for_a_leader_hears_of_the_next_one_at_once() -> None:
     run(scenario())
 
 
-def test_a_leader_that_its_asker_calls_silent_is_named_at_last_and_at_once_when_it_leads_anew() -> None:
+def test_a_leader_called_silent_is_named_last_or_when_it_leads_anew() -> None:
     async def scenario() -> None:
         world = World()
         await world.start("registry-0")

@@ -95,7 +95,7 @@ def test_one_bump_a_cluster_serves_a_whole_decision() -> None:
     assert generations.wanting(history.state) == []
 
 
-def test_a_lease_given_back_cleanly_needs_no_bump_and_one_without_its_last_commit_does() -> None:
+def test_only_a_lease_without_its_last_commit_needs_a_bump() -> None:
     history = fenced()
     mine = sorted(history.state.held_by(member(1)).items())
     (first, clean), (second, waived) = mine[0], mine[1]

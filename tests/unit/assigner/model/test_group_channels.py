@@ -95,7 +95,7 @@ def test_it_does_not_begin_in_what_is_about_to_be_deleted(presence: Presence) ->
     assert registered(seen(OLD, presence=presence)).state.channels == {}
 
 
-def test_a_start_at_a_time_passes_over_what_was_drained_before_it_and_one_at_the_latest_all_of_it() -> None:
+def test_a_start_at_a_time_skips_channels_drained_before_it() -> None:
     drained = replace(DRAINED, drained_at_ms=1_000_000)
     slack_ms = round(DRAINED_TIME_SLACK_SECONDS * 1000)
     at = {
@@ -242,7 +242,7 @@ def test_elsewhere_a_few_of_each_cluster_are_read_at_once_beside_what_gets_recor
 # --- deletion
 
 
-def test_before_a_topic_goes_holders_give_their_leases_back_and_what_is_left_is_recorded() -> None:
+def test_holders_release_leases_before_a_topic_is_deleted() -> None:
     history = reading()
     assert history.do(EndReading(OLD)) != []
     assert history.do(EndReading(OLD)) == [], "told twice"

@@ -130,7 +130,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_what_is_not_as_committed_is_told_by_range_and_work_begins_at_the_last_provable_offset(name: str) -> None:
+def test_unprovable_commits_are_reported_and_work_begins_before(name: str) -> None:
     case = CASES[name]
 
     @virtual

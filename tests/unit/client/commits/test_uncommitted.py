@@ -95,7 +95,7 @@ async def scene(*leases: str, **settings: object) -> AsyncIterator[Scene]:
 
 
 @virtual
-async def test_work_waits_at_a_bound_while_no_commit_is_answered_and_goes_on_with_the_first_that_is() -> None:
+async def test_work_waits_at_a_bound_while_no_commit_is_answered() -> None:
     async with scene() as on:
         on.error = ClusterUnavailable("the coordinator loads")
         on.at.fill(20_000)

@@ -99,7 +99,7 @@ async def test_each_record_goes_the_way_of_its_error() -> None:
 
 
 @virtual
-async def test_what_is_nobodys_fault_is_tried_on_by_the_next_holder_and_counts_as_no_attempt() -> None:
+async def test_the_next_holder_retries_blameless_records_without_a_count() -> None:
     seen: list[int] = []
 
     async def handle(record: Record) -> None:

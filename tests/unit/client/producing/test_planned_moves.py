@@ -129,7 +129,7 @@ async def test_a_channel_of_the_same_name_elsewhere_is_another_one() -> None:
 
 
 @virtual
-async def test_what_the_old_channel_never_acknowledges_is_sent_again_before_what_waits_behind_it() -> None:
+async def test_unacknowledged_records_are_resent_before_waiting_ones() -> None:
     control = Control()
     await three_channels(control)
     async with control.client("web").mesh as mesh, mesh.producer("logs") as producer:
@@ -164,7 +164,7 @@ async def test_nobody_else_waits_for_what_is_about_to_be_sent_again() -> None:
 
 
 @virtual
-async def test_the_revision_is_acknowledged_when_the_old_channel_owes_nothing_and_not_before() -> None:
+async def test_a_revision_is_acknowledged_once_the_old_channel_owes_none() -> None:
     control = Control()
     await three_channels(control)
     async with control.client("web").mesh as mesh, mesh.producer("logs") as producer:

@@ -118,7 +118,7 @@ async def test_a_broker_that_is_silent_owes_since_it_should_have_spoken() -> Non
 
 
 @virtual
-async def test_a_broker_that_does_not_say_who_leads_owes_nothing_while_those_who_lead_answer() -> None:
+async def test_a_broker_without_leaders_owes_nothing_while_others_answer() -> None:
     wire, beside = MoodyWire(), MoodyWire()
     fetcher = AioFetcher(wire, beside, max_partition_bytes=1, isolation=Isolation.READ_COMMITTED, client_rack="")
     await fetcher.start()

@@ -127,7 +127,7 @@ async def test_topics_that_came_while_others_were_asked_for_are_asked_for_at_onc
 
 
 @virtual
-async def test_what_is_known_is_asked_for_again_when_it_is_old_and_what_is_not_known_sooner() -> None:
+async def test_unknown_facts_are_asked_for_again_sooner_than_known_ones() -> None:
     wire = AskedWire()
     leaders = Leaders(wire, Owing(), lambda: None)
     for wanted, every in (([FIRST], AGE_SECONDS), ([FIRST, SECOND], BACKOFF_SECONDS)):

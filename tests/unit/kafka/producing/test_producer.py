@@ -80,7 +80,7 @@ async def test_why_a_batch_is_too_large_shows_by_what_its_topic_takes(limit: int
     assert [type(each) for each in found] == [kind] * 3
 
 
-async def test_a_batch_that_is_refused_within_the_limit_met_a_seal_that_not_all_brokers_know_of() -> None:
+async def test_a_batch_refused_within_the_limit_met_a_seal() -> None:
     """A leader learns of a seal before the broker that is asked, and of its end after it."""
     found = await outcomes(MessageSizeTooLargeError(), BatchIdentity(9, 0), 10_000)
     assert [type(each) for each in found] == [TopicSealed] * 3

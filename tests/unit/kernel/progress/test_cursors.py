@@ -55,7 +55,7 @@ def members(ranges: Ranges) -> set[int]:
 
 
 @given(worked())
-def test_a_commit_claims_what_is_done_and_nothing_else_and_gives_the_same_cursors_back(
+def test_a_commit_of_cursors_claims_exactly_what_is_done(
     made: tuple[list[int], list[Progress], set[int], set[int]],
 ) -> None:
     starts, trackers, done, rejected = made

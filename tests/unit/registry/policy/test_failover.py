@@ -163,7 +163,7 @@ def test_a_wait_without_end_for_a_topic_is_noticed(monkeypatch: pytest.MonkeyPat
     assert not waiting_for_a_topic().streams["logs"].state.blocked
 
 
-def test_what_is_dead_waits_a_moment_for_a_healthy_cluster_and_then_takes_one_that_mostly_works() -> None:
+def test_dead_traffic_waits_briefly_for_a_healthy_cluster() -> None:
     found = at_rest().set(down("east"), cluster("west", health=Health.HALF_DEAD))
     found.held = {Work.CREATE_TOPIC}
     found.settle()

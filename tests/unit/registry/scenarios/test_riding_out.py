@@ -139,9 +139,7 @@ def test_what_lasts_longer_than_is_ridden_out_is_left() -> None:
 
 
 @pytest.mark.parametrize(("seconds", "carrier"), [(3.0, "east"), (8.0, "west")])
-def test_appends_that_hang_while_every_broker_answers_are_a_hand_over_until_they_last(
-    seconds: float, carrier: str
-) -> None:
+def test_short_hangs_with_all_brokers_answering_are_hand_overs(seconds: float, carrier: str) -> None:
     """A rolling restart hands leaders over; a follower whose first fetch fails waits a second before the next."""
 
     async def scene(mesh: Mesh) -> None:
