@@ -37,7 +37,7 @@ async def take(session: Session, grant: Grant) -> int:
         reason=grant.reason,
     )
     await session.change("registry", "RevokeAccess", request, api.Grant, f"revoking {grant}")
-    session.terminal.print(f"{grant.principal} no longer has the role {grant}")
+    session.terminal.print(f"{grant.principal} is no longer {grant}")
     return 0
 
 
