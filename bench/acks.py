@@ -38,7 +38,7 @@ WINDOW: Final = 10_000  # delivered and not done, at most
 
 
 class Contest:
-    """So many acknowledgements."""
+    """A contest over a number of acknowledgements."""
 
     def __init__(self, acks: int) -> None:
         self._acks = acks
@@ -59,7 +59,7 @@ class Contest:
         }
 
     async def by_set(self) -> int:
-        """What is done above a base."""
+        """Keeps the done offsets above a base in a set."""
         done: set[int] = set()
         base = 0
         for first in range(0, self._acks, WINDOW):

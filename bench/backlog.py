@@ -1,4 +1,4 @@
-"""What is new beside a backlog: 99th percentile of its latency, quiet, split and not split: `python -m bench.backlog`.
+"""Latency of new records beside a backlog, 99th percentile: quiet, split and not split: `python -m bench.backlog`.
 
 One partition, handlers that wait 5 ms, live records at a steady pace, from the call of `send` to the call of the
 handler. A backlog lies there already; a split gives it a fifth of the handlers. A unit is the slowest record of 100.
@@ -42,7 +42,7 @@ TOLERANCE: Final = 0.35  # of the quiet 99th percentiles among themselves
 
 
 class Contest:
-    """So many live records beside so large a backlog."""
+    """A number of live records beside a backlog."""
 
     def __init__(self, bootstrap: str, live: int, backlog: int) -> None:
         self._bootstrap = bootstrap
@@ -58,11 +58,11 @@ class Contest:
         return await self._play(behind=False, policy=None)
 
     async def split(self) -> float:
-        """It is far behind, and works at both places."""
+        """The group is far behind, and works at both places."""
         return await self._play(behind=True, policy=braid.Backlog(split_after_seconds=0.001, share=SHARE))
 
     async def not_split(self) -> float:
-        """It is far behind, and works on everything in order."""
+        """The group is far behind, and works on everything in order."""
         return await self._play(behind=True, policy=None)
 
     async def _play(self, *, behind: bool, policy: braid.Backlog | None) -> float:

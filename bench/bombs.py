@@ -31,7 +31,7 @@ NEIGHBOURS: Final = [0, 2, 4]
 
 
 class Bomb(NamedTuple):
-    """What lies in a topic."""
+    """The contents of one topic."""
 
     codec: int
     topic: str
@@ -55,7 +55,7 @@ async def plant(bootstrap: str, codec: int, size: int) -> Bomb:
 
 
 def cost_of(reader: str, bootstrap: str, planted: Bomb) -> Cost | None:
-    """What reading it costs in a process of its own; None where that ended before it was done."""
+    """The cost of reading a topic in its own process; None if that was killed before it was done."""
     command = [sys.executable, "-m", reader, bootstrap, f"warm.{planted.topic}", planted.topic, str(END)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=HANGS_SECONDS, cwd=ROOT, check=False)
     return Cost(*json.loads(done.stdout)) if done.stdout else None

@@ -1,4 +1,4 @@
-"""What the loss of a cluster costs producers: `python -m bench.cluster_loss` (`--units` losses of each kind).
+"""The cost of a lost cluster for producers: `python -m bench.cluster_loss` (`--units` losses of each kind).
 
 A mesh of two real clusters under a load of 20,000 records a second; the cluster that carries it is killed (kill -9) or
 stopped (SIGSTOP), and comes back. Wall time: until the first record is acknowledged by the other one. Consumers read it
@@ -87,7 +87,7 @@ class ByHand(LoadedStream):
         return " ".join(f"{name}={each.bootstrap}" for name, each in self._local.ready.clusters.items())
 
     async def _read_out(self, acknowledged: int) -> None:
-        """What does not come for so long does not come: the ledgers tell what is lost."""
+        """Waits until nothing more arrives for some time: the ledgers then show what is lost."""
         deadline, before, since = Deadline(READ_SECONDS), -1, time.monotonic()
         while not deadline.passed and time.monotonic() - since < PEER_REST_SECONDS:
             before, former = self._read(), before
@@ -164,7 +164,7 @@ async def play(losses: int, peer_losses: int) -> tuple[dict[str, list[float]], F
 
 
 def together(fates: Sequence[Fate]) -> Fate:
-    """Of all of them."""
+    """The sum of several fates."""
     return Fate(*map(sum, zip(NOTHING, *fates, strict=True)))
 
 

@@ -60,7 +60,7 @@ class Settling:
 
 
 class Contest:
-    """Who commits how many partitions, and how often."""
+    """Committers of a number of partitions, and a number of requests."""
 
     def __init__(self, bootstrap: str, partitions: int, requests: int) -> None:
         self._bootstrap = bootstrap

@@ -36,12 +36,12 @@ AGAIN: Final = "the event loop alone again"
 
 
 async def handle(record: object) -> None:
-    """As an application that asks another one something."""
+    """Waits, like an application that asks another one."""
     await asyncio.sleep(HANDLER_SECONDS)
 
 
 class Contest:
-    """So many handlers in flight, over so many records."""
+    """A number of handlers in flight, over a number of records."""
 
     def __init__(self, bootstrap: str, in_flight: int, records: int) -> None:
         self._bootstrap = bootstrap
@@ -115,7 +115,7 @@ class Contest:
         return done
 
     async def gathered(self) -> int:
-        """As many at once as are in flight; the slowest of them holds up the next ones."""
+        """Handles as many at once as are in flight; the slowest of them delays the next ones."""
         return await self._in_turns(self._in_flight, self._records)
 
     async def one_by_one(self) -> int:

@@ -26,7 +26,7 @@ AGAIN: Final = "aiokafka getmany again"
 
 
 class Contest:
-    """What consumes, and how much."""
+    """Consumers over a number of records."""
 
     def __init__(self, bootstrap: str, records: int) -> None:
         self._bootstrap = bootstrap
@@ -68,7 +68,7 @@ class Contest:
         return seen
 
     async def by_record(self) -> int:
-        """As the README shows it."""
+        """Consumes record by record, as the README shows it."""
         async with self._consumer() as consumer:
             seen = size = 0
             async for record in consumer:
@@ -91,7 +91,7 @@ class Contest:
         return seen
 
     async def by_batch(self) -> int:
-        """As columns."""
+        """Consumes batches as columns."""
         async with self._consumer() as consumer:
             seen = 0
             async for batch in consumer.batches(5_000):

@@ -1,4 +1,4 @@
-"""What a whole decision of the assigner takes: from a signal to the events, and to the state after them.
+"""The cost of a whole decision of the assigner: from a signal to the events, and to the state after them.
 
 A group holds its partitions in channels of 1,000, each costing what it was measured to cost. A decision is what the
 leader makes of a signal: costs as of now, the rules, the placement, the events, and the state they lead to.
@@ -48,7 +48,7 @@ class Scene:
     now: float
 
     def decides(self, live: tuple[str, ...], *commands: Command) -> tuple[Sequence[Event], Group]:
-        """What the leader decides, and the state then; the scene stays as it is."""
+        """The leader's events, and the state after them; the scene stays as it is."""
         context = Context(NOW_MS + round(self.now * 1000), "assigner-0", leader_epoch=make_epoch(1, 7))
         balance = Balance(live, self.loads.taken(self.state, self.now))
         events = _DECIDER.decide(self.state, Together((*commands, balance)), context)
@@ -125,7 +125,7 @@ def facts(members: int, partitions: int, times: int) -> dict[str, str]:
 
 
 def many_die(members: int, partitions: int, dying: int, times: int) -> str:
-    """So many at once, by load."""
+    """The time of a decision after several deaths at once, by load."""
     at_rest = scene(members, partitions, by_load=True)
     return _timed([_dying(at_rest, dying, number) for number in range(times + 1)])
 

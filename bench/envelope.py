@@ -1,11 +1,11 @@
 """Progress as commit metadata, beside Parallel Consumer's format: how much of it fits, and what it costs: `python -m
 bench.envelope`.
 
-A window is offsets from the first that is not done to the last that is, each undone by chance, or in bursts. What fits
-is the longest beginning of one long window that a broker's 4,096 units hold. The peer's format (bit set or run lengths,
-with or without zstd, in base64) is written here from its source, as NumPy does it: how large it is says something of
-the peer, how long it takes nothing of its Java. It fills all of the units here; in fact it takes no more records of a
-partition once three quarters are full. Nothing is sent.
+A window is offsets from the first undone to the last done, each undone by chance, or in bursts. The measure is the
+longest beginning of one long window that fits into a broker's 4,096 units. The peer's format (bit set or run lengths,
+with or without zstd, in base64) is rebuilt here with NumPy from its source. So its size is comparable, its time is not
+that of the peer's Java. It fills all of the units here; the real one takes no more records of a partition once three
+quarters are full. Nothing is sent.
 """
 
 import asyncio
@@ -87,7 +87,7 @@ def window(done: _Bits) -> _Bits:
 
 
 def fields_of(done: _Bits) -> EnvelopeFields:
-    """What a tracker would say of a window."""
+    """The fields that a tracker would have for a window."""
     edges = np.flatnonzero(done[1:] != done[:-1]) + 1
     return EnvelopeFields(base=BASE, done=Ranges.of_edges([*(edges + BASE).tolist(), BASE + len(done)]))
 
@@ -146,7 +146,7 @@ def told(pattern: Pattern, most: int) -> str:
 
 
 class Contest:
-    """So many commits of one window."""
+    """A number of commits of one window."""
 
     def __init__(self, commits: int, size: int) -> None:
         done = window(by_chance(UNDONE)(size))

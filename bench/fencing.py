@@ -1,4 +1,5 @@
-"""What hard fencing costs: commits with a borrowed generation beside plain ones, and a bump. `python -m bench.fencing`.
+"""The cost of hard fencing: commits with a borrowed generation beside plain ones, and a bump. `python -m
+bench.fencing`.
 
 Both commit the same envelopes with Braid's committer on the same broker, one request of one partition after the other.
 A bump is what the assigner does before it grants: the group's single member joins again under its own id, and syncs.
@@ -40,7 +41,7 @@ class Fenced(Contest):
         return {PEER: self.envelopes, AGAIN: self.envelopes, BORROWED: self.borrowed}
 
     async def borrowed(self) -> int:
-        """As members of a fenced group commit."""
+        """Commits as members of a fenced group do."""
         if self._lent is None:
             self._lent = await self.lend()
         return await self.committed(*self._lent)

@@ -1,4 +1,4 @@
-"""What a flood on lane `bulk` costs lane `live`: the 99th percentile of its latency: `python -m bench.flood`.
+"""The cost of a flood on lane `bulk` for lane `live`, 99th percentile of its latency: `python -m bench.flood`.
 
 Handlers that wait 5 ms, live records at a steady pace, from the call of `send` to the call of the handler. The flood
 lies there when the consumer begins: a hundred records on `bulk` for each live one, more than its handlers can do
@@ -46,14 +46,14 @@ TOLERANCE: Final = 0.35  # of the quiet 99th percentiles among themselves
 
 
 class Handled:
-    """What a handler saw: when live records came, and how many of the flood were done."""
+    """A handler's observations: when live records came, and how many of the flood were done."""
 
     def __init__(self) -> None:
         self.live: dict[Where, float] = {}
         self.bulk = 0
 
     async def handle(self, topic: str, where: Where) -> None:
-        """As an application that asks another one something."""
+        """Handles a record, like an application that asks another one."""
         if topic == TOPIC:
             self.live[where] = time.perf_counter()
         await asyncio.sleep(HANDLER_SECONDS)
@@ -61,7 +61,7 @@ class Handled:
 
 
 class Contest:
-    """So many live records beside so large a flood of a channel."""
+    """A number of live records beside a flood of a channel."""
 
     def __init__(self, bootstrap: str, live: int, flood: int, flooded: ChannelId = BULK) -> None:
         self._bootstrap = bootstrap

@@ -48,7 +48,7 @@ Pids = Mapping[str, Mapping[str, int]]
 
 
 class Told(NamedTuple):
-    """What histories say that should not be there.
+    """Entries in histories that should not be there.
 
     Attributes:
         moved: Changes of routes, made or only wanted, by stream and event.

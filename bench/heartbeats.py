@@ -1,9 +1,9 @@
 """Heartbeats of many members on one assigner, together and one by one: `python -m bench.heartbeats`.
 
-Assigners as real processes over SQLite, each with clients in another process, over real gRPC: one with 10,000 members
-(`--units`) whose heartbeats travel together by connection, and two with a few hundred that have a stream each, which
-is what there was before. Compared is CPU of the assigner per acknowledged heartbeat, over windows of some seconds in
-which all of them beat twice a second; what the process costs without members is in it, too.
+Assigners run as real processes over SQLite, each with clients in another process, over real gRPC. One has 10,000
+members (`--units`) whose heartbeats travel together by connection. Two have a few hundred with a stream each, as in
+earlier releases. The table compares the assigner's CPU per acknowledged heartbeat, over windows of some seconds in
+which all of them beat twice a second. The cost of the process without members is included.
 """
 
 import asyncio
@@ -45,7 +45,7 @@ LEASE_MS: Final = 10_000  # beats as often as the default of 3 s; all members jo
 
 
 class Population(NamedTuple):
-    """Who beats, and how."""
+    """A number of members, and whether their heartbeats travel together."""
 
     members: int
     shared: bool
@@ -70,7 +70,7 @@ class Side:
         return float(times.user + times.system)
 
     async def ask(self) -> dict[str, Any]:
-        """What its members saw since the last question."""
+        """The members' counts since the last question."""
         assert self.clients.stdin is not None
         assert self.clients.stdout is not None
         self.clients.stdin.write(b"\n")
@@ -94,7 +94,7 @@ class Side:
 
 
 def tell(path: Path, partitions: int, state: str) -> None:
-    """What the registry says of the one channel."""
+    """Sets the registry's description of the one channel."""
     part = path.with_suffix(".part")
     part.write_text(json.dumps([{"name": "logs/live/1", "partitions": partitions, "state": state}]))
     part.replace(path)
@@ -184,7 +184,7 @@ async def ground() -> AsyncIterator[Ground]:
 
 
 async def window(sides: Mapping[str, Side], seconds: float) -> dict[str, Sample]:
-    """What each assigner spent on the heartbeats of some seconds."""
+    """The cost of some seconds of heartbeats, for each assigner."""
     before = {name: (side.cpu(), time.perf_counter(), await side.ask()) for name, side in sides.items()}
     await asyncio.sleep(seconds)
     samples = {}
@@ -224,7 +224,7 @@ async def contest(members: int, rounds: int, seconds: float) -> Table:
 
 
 def facts(sides: Mapping[str, Side], samples: Mapping[str, list[Sample]]) -> dict[str, str]:
-    """What the table does not say."""
+    """Facts that the table does not show."""
     told = {
         "work": "one group, granted a lease a member once all have joined, 2 heartbeats a second, leases of "
         f"{LEASE_MS / 1_000:g} s, {MEMBERS_PER_CONNECTION} members a connection; "

@@ -48,7 +48,7 @@ class Newest(NamedTuple):
 
 
 class Contest:
-    """What decodes, and what."""
+    """Decoders of a number of commits."""
 
     def __init__(self, commits: int) -> None:
         self._commits = commits
@@ -71,7 +71,7 @@ class Contest:
         return self._commits
 
     async def braid(self) -> int:
-        """As the lag monitor does it, into its model."""
+        """Decodes as the lag monitor does, into its model."""
         assert len(decoded(self._log).progress) == GROUPS * PARTITIONS
         return self._commits
 

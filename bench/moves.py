@@ -1,4 +1,4 @@
-"""What a planned move costs producers: `python -m bench.moves` (`--units` moves).
+"""The cost of a planned move for producers: `python -m bench.moves` (`--units` moves).
 
 A mesh of two real clusters under a load of 20,000 records a second; its stream is moved to and fro. Wall time: the
 longest time between two acknowledgements of any one producer around a move, and, to compare, in as long without one.

@@ -1,9 +1,10 @@
 """Placing partitions on members, beside the sticky assignors of Kafka's clients: `python -m bench.placement`.
 
-From nothing to an assignment, ten partitions a member, in this process. Ours goes by load (weights are log-normal), the
-peers' by number. Beside the table, as facts: how long one death among 10,000 members with a million partitions takes,
-and that of 1 % of 1,000 members with 100,000, each measured on its own many times, the latter beside a general solver;
-and what whole decisions of the leader take, from the signal to the state after the events (`bench.decisions`).
+From nothing to an assignment, ten partitions per member, in this process. Ours goes by load (weights are log-normal),
+the peers' by number. Beside the table, as facts: the time of one death among 10,000 members with a million partitions,
+and of the death of 1 % of 1,000 members with 100,000. Each is measured on its own many times, the latter beside a
+general solver. Also the time of whole decisions of the leader, from the signal to the state after the events
+(`bench.decisions`).
 """
 
 import asyncio
@@ -42,7 +43,7 @@ SIGMA: Final = 0.5  # of the log-normal weights: the heaviest of a million costs
 
 
 class Contest:
-    """What is placed, and by whom."""
+    """Assignors that place a number of partitions."""
 
     def __init__(self, partitions: int) -> None:
         self._partitions = partitions

@@ -56,7 +56,7 @@ def is_poison(offset: int) -> bool:
 
 
 class Contest:
-    """Who handles, and how much: so many records, so many of them at once, for so long each."""
+    """Handlers of a number of records, with a number in flight and a fixed handling time."""
 
     def __init__(
         self, bootstrap: str, records: int, *, in_flight: int = IN_FLIGHT, handler_seconds: float = HANDLER_SECONDS
@@ -150,7 +150,7 @@ class Contest:
             await self._handle()
 
     async def _handle(self) -> None:
-        """As an application that asks another one something."""
+        """Waits, like an application that asks another one."""
         await asyncio.sleep(self._handler_seconds)
 
     async def _send_steadily(self, count: int) -> None:

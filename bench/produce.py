@@ -32,7 +32,7 @@ HEADERS: Final = (("braid-id", b"01J00000000000000000000000:1234567"), ("braid-t
 
 
 class Contest:
-    """What produces, and how much."""
+    """Producers of a number of records."""
 
     def __init__(self, bootstrap: str, records: int) -> None:
         self._bootstrap = bootstrap
@@ -74,7 +74,7 @@ class Contest:
         return self._records
 
     async def send_and_wait(self) -> int:
-        """The peer, each record awaited by whoever sends it."""
+        """Produces with the peer; each task awaits every record it sends."""
         producer = await self._peer()
 
         async def work(first: int) -> None:
@@ -92,7 +92,7 @@ class Contest:
         return self._records
 
     async def braid_send(self) -> int:
-        """As the README shows it, from many tasks."""
+        """Sends as the README shows it, from many tasks."""
         async with self._braid() as producer:
 
             async def work(first: int) -> None:

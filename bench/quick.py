@@ -60,7 +60,7 @@ def quickly(units: int, into: Path) -> Asked:
 
 
 async def without_a_broker(into: Path) -> list[Table]:
-    """What needs nothing but this process."""
+    """Runs the benchmarks that need only this process."""
     return [
         await lag_decode.contest(quickly(COMMITS, into)),
         await placement.contest(quickly(PARTITIONS, into)),
@@ -70,7 +70,7 @@ async def without_a_broker(into: Path) -> list[Table]:
 
 
 async def on_a_broker(bootstrap: str, into: Path) -> list[Table]:
-    """What needs a broker; each makes the topic anew, and leaves none behind."""
+    """Runs the benchmarks that need a broker; each creates and deletes the topic."""
     admin = AioKafka("bench").cluster(bootstrap, "").admin()
     tables = [await consume.contest(bootstrap, quickly(RECORDS, into))]
     await admin.delete_topic(TOPIC)
@@ -93,7 +93,7 @@ async def on_a_broker(bootstrap: str, into: Path) -> list[Table]:
 
 
 def in_spark(bootstrap: str, into: Path) -> list[Table]:
-    """What needs Spark: the same stream for both."""
+    """Runs the benchmarks that need Spark, over the same stream."""
     rows = BATCHES * spark_micro.BATCH_ROWS
 
     async def play(directory: Path) -> list[Table]:

@@ -1,4 +1,4 @@
-"""What it takes to change the number of partitions of a live stream: `python -m bench.repartition` (`--units` times).
+"""The cost of changing the number of partitions of a live stream: `python -m bench.repartition` (`--units` times).
 
 A mesh of two real clusters under a load of 20,000 records a second; the stream grows from 4 partitions to 16 and
 shrinks to 4 again, on the cluster where it is. Wall time: until the new channel carries all of it, until the old one is

@@ -1,9 +1,9 @@
 """Micro-batches of 1,000 rows in Spark, beside Spark's own Kafka source: `python -m bench.spark_micro`.
 
-A query takes what is there, a thousand rows a batch (`maxOffsetsPerTrigger`), to the `noop` sink with a checkpoint on
-disk. A batch lasts from its trigger to its entry in the commit log, as Spark itself reports it
-(`durationMs.triggerExecution`); a round's time is the median over its batches, the first ones left out, in which
-processes start and leases are taken. A unit is a batch.
+A query takes a thousand rows per batch (`maxOffsetsPerTrigger`), to the `noop` sink with a checkpoint on disk. A batch
+lasts from its trigger to its entry in the commit log, as Spark itself reports it (`durationMs.triggerExecution`). The
+time of a round is the median over its batches, without the first ones, in which processes start and leases are taken. A
+unit is a batch.
 """
 
 import asyncio

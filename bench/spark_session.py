@@ -54,7 +54,7 @@ TUNED: Final[Mapping[str, str]] = {
 
 
 class Place(NamedTuple):
-    """Where the stream is.
+    """The address of the stream, for a data source.
 
     Attributes:
         endpoint: Of the mesh.
@@ -65,7 +65,7 @@ class Place(NamedTuple):
     bootstrap: str
 
     def options(self, source: str) -> dict[str, str]:
-        """What a source has to be told to read all of the stream; `source` is its format."""
+        """The options with which a source reads all of the stream; `source` is its format."""
         if source == "kafka":
             return {"kafka.bootstrap.servers": self.bootstrap, "subscribe": TOPIC, "startingOffsets": "earliest"}
         if source == "plain":

@@ -1,4 +1,4 @@
-"""What a fault costs the members of a group: `python -m bench.takeover`.
+"""The cost of a fault for the members of a group: `python -m bench.takeover`.
 
 Real Kafka, etcd, two assigners, members in processes of their own, a load in every partition. Wall time in
 milliseconds: here waiting is the cost. Each fault is played many times; what counts is the median and the worst but one
@@ -40,7 +40,7 @@ AROUND_MS: Final = 500.0  # of a hand-over, in which the longest pause is looked
 
 
 class Figure(NamedTuple):
-    """What is played, how often, and what is aimed at, in milliseconds at the median and at the 99th percentile."""
+    """A fault to play, how often, and the aims in milliseconds at the median and at the 99th percentile."""
 
     play: Callable[[AssignerPair], Awaitable[float]]
     times: int

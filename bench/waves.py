@@ -1,9 +1,9 @@
 """How soon 1,000 streams leave a dying cluster: `python -m bench.waves` (`--units` streams). The control plane alone.
 
-A registry over a real SQLite file, with the clusters as twins in memory: what is measured is what it notices, decides
-and appends, from the death of the cluster that carries every stream to the last route that names another. Each stream
-has a lane beside its dead letters, a partition each, and standby channels that wait on the other cluster. Declaring
-them is not measured.
+A registry runs over a real SQLite file, with the clusters as twins in memory. Measured is what it notices, decides and
+appends, from the death of the cluster that carries every stream to the last route that names another. Each stream has a
+lane beside its dead letters, a partition each, and standby channels that wait on the other cluster. Declaring them is
+not measured.
 """
 
 import asyncio
@@ -138,7 +138,8 @@ async def lost(ground: Ground, streams: int) -> tuple[float, float, float]:
 
 
 async def play(how: Asked) -> tuple[list[Sample], list[Sample]]:
-    """So many rounds, each on ground of its own: how soon the death was noticed, how soon all had moved."""
+    """Plays a number of rounds, each on a new ground: how soon the death was noticed, how soon all streams had
+    moved."""
     noticed: list[Sample] = []
     moved: list[Sample] = []
     for _ in range(how.rounds):

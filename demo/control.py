@@ -100,7 +100,7 @@ class Control:
 
 
 def serving(channels: list[Channel], cluster: str) -> list[Channel]:
-    """Those on a cluster that take or hold records."""
+    """The channels on a cluster that take or hold records."""
     states = (ChannelState.CHANNEL_STATE_ACTIVE, ChannelState.CHANNEL_STATE_DRAINING)
     return [channel for channel in channels if channel.cluster == cluster and channel.state in states]
 

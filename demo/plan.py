@@ -15,7 +15,7 @@ CLUSTER_RETURNS_AFTER: Final = 0.10  # sent to the other cluster meanwhile
 
 @dataclass(frozen=True)
 class Plan:
-    """What is played.
+    """The settings of one run of the demo.
 
     Attributes:
         directory: Of everything the run leaves behind.

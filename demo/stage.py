@@ -188,7 +188,7 @@ class Stage:
         look: str,
         bar: Callable[[], Bar] | None = None,
     ) -> T:
-        """As `until`, for a condition that must be asked for."""
+        """Waits like `until`, for a condition that must be asked for."""
         deadline = time.monotonic() + seconds
         while True:
             self.look()

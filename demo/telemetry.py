@@ -164,7 +164,7 @@ def _observation(kind: str, lane: str, key: str, fields: dict[str, object]) -> O
 
 
 def _stat_fields(stat: bytes) -> dict[str, object]:
-    """Of `/proc/PID/stat`, by proc(5): name, state, faults, processor time in ticks, memory, last processor."""
+    """Reads `/proc/PID/stat`, by proc(5): name, state, faults, processor time in ticks, memory, last processor."""
     begin, _, end = stat.rpartition(b") ")
     words = end.split()
     return {

@@ -79,7 +79,7 @@ class Row(NamedTuple):
 
 @dataclass
 class Verdict:
-    """Judges a run.
+    """Judges one run of the demo.
 
     Attributes:
         scenes: What the story measured.

@@ -143,7 +143,7 @@ class Remembered:
 
 @dataclass(frozen=True)
 class MeshLayout:
-    """What runs.
+    """The processes that run in a mesh.
 
     Attributes:
         store: `sqlite` or `etcd`.

@@ -19,7 +19,7 @@ _ERRORS: Final[Mapping[str, type[BraidError]]] = {
 
 
 class ControlServer:
-    """Serves the socket.
+    """Serves the control socket of a mesh.
 
     Args:
         path: Of the socket.

@@ -29,7 +29,7 @@ class BrokerAddress:
 
 @dataclass(frozen=True)
 class ClusterAddress:
-    """One Kafka cluster.
+    """One Kafka cluster of a mesh.
 
     Attributes:
         pid: Of the first of its brokers that runs; None while none does.

@@ -85,7 +85,7 @@ def backoff_seconds(crashes: int) -> float:
 def start_stages(
     clusters: Sequence[str], services: Sequence[str], store: Sequence[str], fresh: bool
 ) -> list[list[str]]:
-    """Who starts at once with whom, in order.
+    """Groups of processes that start at once, in order.
 
     On a directory with data the services wait for the clusters: a registry that found them all silent would declare
     them down and move their streams.
@@ -95,7 +95,7 @@ def start_stages(
 
 
 def stop_stages(clusters: Sequence[str], services: Sequence[str], store: Sequence[str]) -> list[list[str]]:
-    """Who stops at once with whom, in order: nobody loses what it needs to end well."""
+    """Groups of processes that stop at once, in order: no process loses what it needs to end well."""
     return [list(stage) for stage in (services, clusters, store) if stage]
 
 

@@ -1,4 +1,5 @@
-"""Counts the records of stream `logs` by key, as columns, until none comes: `python examples/columns.py [ENDPOINT]`."""
+"""Counts the records of stream `logs` by key, as columns, until none arrives: `python examples/columns.py
+[ENDPOINT]`."""
 
 import asyncio
 import sys

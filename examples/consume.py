@@ -1,6 +1,6 @@
-"""Handles records of stream `logs` until none comes any more: `python examples/consume.py [ENDPOINT]`.
+"""Handles records of stream `logs` until none arrives any more: `python examples/consume.py [ENDPOINT]`.
 
-Start it several times: the partitions are shared, and a process that dies is replaced by the others.
+Start it several times: the processes share the partitions, and the others take over those of a process that dies.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """A service that handles records of stream `logs` until SIGTERM: `python examples/service.py [ENDPOINT [RECORDS]]`.
 
-Each error has its consequence, no handler may take for ever, what is done is committed before the process ends, and
-what keeps records waiting is logged. Where RECORDS is given it ends by itself after so many records.
+It shows how to treat each kind of error, to limit a handler's time, to commit finished work before the process ends,
+and to log why records wait. With RECORDS it ends after that many records.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ RETRY = braid.Retry(
 
 
 class Service:
-    """Handles records, and knows when it has handled enough."""
+    """Handles records, and ends once it has handled enough."""
 
     def __init__(self, wanted: int | None) -> None:
         self._left = wanted
@@ -31,7 +31,7 @@ class Service:
         self.handled = 0
 
     async def handle(self, record: braid.Record) -> None:
-        """What the service is for; `record.id` tells a repeat from the first time."""
+        """Handles one record, as a service would; `record.id` tells a repeat from the first time."""
         line = (record.value or b"").decode()
         if line.startswith("#"):
             raise braid.Reject("a comment")
@@ -41,12 +41,12 @@ class Service:
             self.enough.set()
 
     async def store(self, id: str, line: str) -> None:
-        """Stands for a database. One that is away raises `ConnectionError`, and the consumer waits for it."""
+        """Stands for a database. If it is unavailable it raises `ConnectionError`, and the consumer waits for it."""
         await asyncio.sleep(0.001)
 
 
 async def explain(consumer: braid.Consumer) -> None:
-    """Tells people what records wait for."""
+    """Logs, for people, what records wait for."""
     while True:
         await asyncio.sleep(EXPLAIN_SECONDS)
         for lease in consumer.explain():
@@ -54,7 +54,7 @@ async def explain(consumer: braid.Consumer) -> None:
 
 
 async def main(endpoint: str | None = None, wanted: int | None = None) -> None:
-    """Runs the service."""
+    """Runs the service until it is stopped."""
     service = Service(wanted)
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, service.enough.set)
     async with (

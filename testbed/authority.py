@@ -28,14 +28,14 @@ _DAY = timedelta(days=1)
 
 @dataclass(frozen=True, slots=True)
 class Authority:
-    """A self-signed authority."""
+    """A self-signed certificate authority for tests."""
 
     key: EllipticCurvePrivateKey
     certificate: x509.Certificate
 
     @classmethod
     def make(cls, name: str = "Test CA") -> Self:
-        """A new one."""
+        """Creates an authority with a new key."""
         key = generate_private_key(SECP256R1())
         return cls(key, _authority_builder(_name(name), _name(name), key).sign(key, hashes.SHA256()))
 
@@ -81,11 +81,11 @@ class Authority:
         return pem, key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, encryption)
 
     def service(self, directory: Path, uri: str = SERVICE, *, reload_seconds: float = 10.0) -> Tls:
-        """Files of a replica on this machine."""
+        """Writes the files of a replica on this machine."""
         return self.write(directory, uris=[uri], dns=["localhost"], ips=["127.0.0.1"], reload_seconds=reload_seconds)
 
     def client(self, directory: Path, uri: str = ALICE, *, reload_seconds: float = 10.0) -> Tls:
-        """Files of a client."""
+        """Writes the files of a client."""
         return self.write(directory, uris=[uri], reload_seconds=reload_seconds)
 
     def write(
@@ -99,13 +99,13 @@ class Authority:
         lifetime: timedelta = _DAY * 30,
         reload_seconds: float = 10.0,
     ) -> Tls:
-        """Issues a certificate and writes it, its key and this authority into a directory, made when missing."""
+        """Issues a certificate and writes it, its key and the authority into a directory, created if missing."""
         certificate, key = self.issue(uris=uris, dns=dns, ips=ips, name=name, lifetime=lifetime)
         return write_files(directory, certificate, key, self.pem, reload_seconds=reload_seconds)
 
 
 def write_files(directory: Path, certificate: bytes, key: bytes, ca: bytes, *, reload_seconds: float = 10.0) -> Tls:
-    """Writes the three files, each whole or not at all."""
+    """Writes the three files, each atomically."""
     directory.mkdir(parents=True, exist_ok=True)
     for name, content in (("tls.crt", certificate), ("tls.key", key), ("ca.crt", ca)):
         part = directory / f".{name}"

@@ -1,4 +1,4 @@
-"""Record batches made by hand (KIP-98), honest and hostile, in every codec."""
+"""Record batches built by hand (KIP-98), valid and hostile, in every codec."""
 
 import gzip
 import io
@@ -27,7 +27,7 @@ BROKER_SECONDS: Final = 180.0  # a broker inflates a batch too, to look at its r
 
 
 def batch(base: int, count: int, codec: int = 0) -> bytes:
-    """A batch of `count` records from an offset on, as aiokafka's producer makes it; values are the offsets."""
+    """A batch of `count` records from an offset on, as aiokafka's producer builds it; values are the offsets."""
     builder: Any = DefaultRecordBatchBuilder(
         2, codec, is_transactional=0, producer_id=-1, producer_epoch=-1, base_sequence=-1, batch_size=1 << 20
     )
@@ -41,7 +41,7 @@ def batch(base: int, count: int, codec: int = 0) -> bytes:
 def raw_batch(
     base: int, offsets: int, payload: bytes, codec: int = 0, *, count: int | None = None, time_ms: int = 0
 ) -> bytes:
-    """A batch that spans so many offsets, with a right checksum over whatever `payload` is."""
+    """A batch that spans this many offsets, with a valid checksum over any `payload`."""
     head = _HEAD.pack(
         base, _HEAD.size - 12 + len(payload), -1, 2, 0, codec, offsets - 1, time_ms, time_ms, -1, -1, -1,
         offsets if count is None else count,
@@ -57,31 +57,31 @@ def record_bytes(delta: int, value: bytes, headers: Sequence[tuple[bytes, bytes]
 
 
 def record_head(delta: int, value_size: int, behind: bytes = b"\x00") -> bytes:
-    """A record up to its value, of which only the size is known; `behind` follows the value."""
+    """A record up to its value, of which only the size is given; `behind` follows the value."""
     body = b"\x00\x00" + varint(delta) + varint(-1) + varint(value_size)
     return varint(len(body) + value_size + len(behind)) + body
 
 
 def varint(number: int) -> bytes:
-    """As records have it: zigzag, seven bits a byte."""
+    """Encodes a number as records do: zigzag, seven bits per byte."""
     out = bytearray()
     encode_varint(number, out.append)
     return bytes(out)
 
 
 def packed(codec: int, plain: bytes) -> bytes:
-    """As aiokafka's producer compresses it."""
+    """Compresses data as aiokafka's producer does."""
     encode = {0: bytes, 1: gzip_encode, 2: snappy_encode, 3: lz4_encode, 4: zstd_encode}[codec]
     return bytes(encode(plain))
 
 
 def bomb(codec: int, value_size: int) -> bytes:
-    """Compressed: one record whose value is `value_size` zeros. Its memory is that of the result."""
+    """A compressed record whose value is `value_size` zeros. Building it takes memory for the result only."""
     return packed_pieces(codec, _zeros(value_size))
 
 
 def packed_pieces(codec: int, pieces: Iterable[bytes]) -> bytes:
-    """Compressed piece by piece, in the memory of the result; each piece is a block of snappy."""
+    """Compresses data piece by piece, in the memory of the result; each piece is a block of snappy."""
     if codec == 0:
         return b"".join(pieces)
     if codec == 1:

@@ -1,6 +1,6 @@
-"""Real Kafka brokers and clusters for tests: free ports, the resolved jars, and an end to every process.
+"""Real Kafka brokers and clusters for tests: free ports, Kafka's jars, and the end of every process.
 
-`kafka_operator` has what an operator does with a cluster of several.
+`kafka_operator` has an operator's actions on a cluster of several brokers.
 """
 
 import contextlib
@@ -33,7 +33,7 @@ def new_broker(
     jvm_options: Sequence[str] | None = None,
     version: str = KAFKA_VERSION,
 ) -> KafkaBroker:
-    """A broker of a release of Kafka that is not started."""
+    """A broker of a Kafka release, not started yet."""
     return KafkaBroker(
         name,
         directory,
@@ -51,7 +51,7 @@ def new_broker(
 def running_broker(
     name: str, directory: Path, settings: Mapping[str, str] | None = None, version: str = KAFKA_VERSION
 ) -> Iterator[KafkaBroker]:
-    """A broker of a release of Kafka that serves; killed at the end, whatever was done to it."""
+    """A running broker of a Kafka release; killed at the end, whatever happened to it."""
     broker = new_broker(name, directory, settings, version=version)
     try:
         broker.start()
@@ -63,7 +63,7 @@ def running_broker(
 
 @contextlib.contextmanager
 def parted_cluster(name: str, directory: Path) -> Iterator[tuple[KafkaBroker, KafkaBroker]]:
-    """A cluster of two nodes, the broker and the controller, each a process of its own; both killed at the end.
+    """A cluster of a broker and a separate controller, each its own process; both killed at the end.
 
     The controller serves no clients: `wait_ready` is for the broker alone.
     """

@@ -1,6 +1,6 @@
-"""Real etcd members for tests: started on free ports and fresh directories, killed, paused, compacted, restored.
+"""Real etcd members for tests: started on free ports and in fresh directories, killed, paused, compacted, restored.
 
-Quick, not durable: writes are not synced, so they survive the death of a process but not of the machine.
+Fast, not durable: writes are not synced, so they survive the death of a process but not of the machine.
 """
 
 import shutil
@@ -77,7 +77,7 @@ class EtcdNode:
         self._process = spawn_guarded(command, self._log)
 
     def kill(self) -> None:
-        """Ends it by SIGKILL, also when it is paused; it stays startable."""
+        """Kills it by SIGKILL, even if it is paused; it can be started again."""
         if self._process:
             self._process.kill()
             self._process.wait()
@@ -91,7 +91,7 @@ class EtcdNode:
             self._process = None
 
     def pause(self) -> None:
-        """Stops it from running without ending it: its connections stay open and silent."""
+        """Stops it by SIGSTOP: its connections stay open and silent."""
         self._signal(signal.SIGSTOP)
 
     def resume(self) -> None:
@@ -156,18 +156,18 @@ class EtcdCluster:
             return (await client.read(requests.get(keys.INCARNATION))).revision
 
     async def compact(self) -> None:
-        """Forgets everything but the newest value of each key."""
+        """Compacts the store to the newest value of each key."""
         async with self.client() as client:
             revision = (await client.read(requests.get(keys.INCARNATION))).revision
             await client.call(COMPACT, wire.CompactionRequest(revision=revision, physical=True))
 
     async def delete(self, key: bytes) -> None:
-        """Damages the store: a key vanishes."""
+        """Damages the store by deleting a key."""
         async with self.client() as client:
             await client.transact(wire.TxnRequest(success=[requests.delete(key)]))
 
     def back_up(self) -> Path:
-        """Copies the data of a cluster of one, which is stopped for it."""
+        """Copies the data of a one-member cluster, which is stopped for it."""
         (node,) = self.nodes
         node.kill()
         backup = self._directory / "backup"
@@ -175,7 +175,7 @@ class EtcdCluster:
         return backup
 
     def put_back(self, backup: Path) -> None:
-        """Replaces the data of a cluster of one by a backup; it is not started."""
+        """Replaces the data of a one-member cluster by a backup, without starting it."""
         (node,) = self.nodes
         node.kill()
         shutil.rmtree(node.data)

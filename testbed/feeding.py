@@ -1,4 +1,4 @@
-"""Records that flow into a topic for as long as a test or a benchmark needs them, without any of the SDK."""
+"""Feeds records into a topic for as long as a test or benchmark needs them, without the SDK."""
 
 import asyncio
 import contextlib
@@ -12,7 +12,7 @@ from braid.kafka.cluster import AioKafka
 
 @contextlib.asynccontextmanager
 async def fed(bootstrap: str, topic: str, partitions: int, every_seconds: float) -> AsyncIterator[None]:
-    """Makes a topic, and sends into its partitions, one after the other."""
+    """Creates a topic, and sends to its partitions in turn."""
     admin = AioKafka("tests").cluster(bootstrap, "").admin()
     await admin.create_topic(topic, partitions, 1, {})
     await admin.close()

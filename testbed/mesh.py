@@ -1,6 +1,6 @@
-"""Local meshes for tests: started in a temporary directory, ended afterwards, their logs shown when a test fails.
+"""Local meshes for tests: started in a temporary directory, ended afterwards, with logs shown if a test fails.
 
-Also: which processes of a mesh are left, whatever happened to it.
+Also finds the remaining processes of a mesh, whatever happened to it.
 """
 
 import asyncio
@@ -68,7 +68,7 @@ def processes_of(directory: Path) -> list[psutil.Process]:
 
 
 def wait_gone(directory: Path) -> None:
-    """Waits until no process of a mesh is left; fails naming those that are."""
+    """Waits until no process of a mesh is left; fails with the names of those that are."""
     try:
         wait(lambda: not processes_of(directory), f"no process of {directory} is left", GONE_SECONDS, poll=0.2)
     except AssertionError as error:
@@ -76,7 +76,7 @@ def wait_gone(directory: Path) -> None:
 
 
 def show_logs(directory: Path, lines: int = 15) -> None:
-    """Prints the end of every text log, within bounds; pytest shows it when the test fails."""
+    """Prints the end of every text log, within limits; pytest shows it if the test fails."""
     logs = list(text_logs(directory))
     each = max(1, min(lines, LOG_LINES_MAX // max(1, len(logs)) - 1))
     shown = [line for path in logs for line in (f"--- {path.relative_to(directory)}", *log_tail(path, each))]
@@ -91,7 +91,7 @@ def text_logs(directory: Path) -> Iterator[Path]:
 
 
 def log_tail(path: Path, lines: int) -> list[str]:
-    """The last lines of a log, shortened, without what would drive a terminal."""
+    """The last lines of a log, shortened, without terminal control characters."""
     with path.open("rb") as log:
         log.seek(max(0, path.stat().st_size - LOG_TAIL_BYTES))
         text = log.read().decode("utf-8", "replace")

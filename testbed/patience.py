@@ -1,9 +1,9 @@
-"""Deadlines of tests that count what the machine gave them, not what the wall clock showed.
+"""Deadlines of tests, counted in the time that the machine gave them, not on the wall clock.
 
-The host of a virtual machine may withhold its cores while they have work; Linux counts that as `steal` in `/proc/stat`
-(proc_stat(5)). A deadline that counted such time would fail tests for somebody else's work, and one that is long
-enough for the worst host says nothing on a good one. Here a second counts only as far as the cores that had work ran.
-Where nothing is known of it (macOS), it is the wall clock's.
+The host of a virtual machine may withhold cores that have work; Linux counts that as `steal` in `/proc/stat`
+(proc_stat(5)). A deadline that counted such time would fail tests for other machines' work, and a deadline long enough
+for the worst host would test nothing on a good one. Here a second counts only as far as the cores with work ran. If the
+system does not report it (macOS), the wall clock counts.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ class Ticks(NamedTuple):
 
 
 class Deadline:
-    """So many seconds from now, as the machine gives them."""
+    """A deadline in seconds of the machine's time, from now on."""
 
     def __init__(self, seconds: float) -> None:
         """Begins to count."""
@@ -42,7 +42,7 @@ class Deadline:
 
     @property
     def share(self) -> float:
-        """How much of the time that was wanted since then the machine gave: 1 all of it."""
+        """The share of the wanted time that the machine gave since then: 1 for all of it."""
         return share_given(self._ticks, read_ticks())
 
     @property
@@ -51,7 +51,7 @@ class Deadline:
         return (time.monotonic() - self._begun) * self.share > self.seconds
 
     def __str__(self) -> str:
-        """What a failure says of it."""
+        """The deadline in a failure's message."""
         return f"{self.seconds:g} s ({time.monotonic() - self._begun:.1f} s by the wall, {self.share:.0%} given)"
 
 
@@ -64,16 +64,16 @@ async def until(
     """Waits until a condition holds.
 
     Args:
-        condition: Looked at again and again; a coroutine function is awaited.
-        what: Said when it never holds; asked for only then where it is a function.
-        seconds: Of the machine's time it may take.
-        poll: Seconds between two looks.
+        condition: Checked repeatedly; a coroutine function is awaited.
+        what: The message if it never holds; a function is called only then.
+        seconds: Limit in the machine's time.
+        poll: Seconds between two checks.
 
     Returns:
-        Seconds by the wall that it took.
+        Seconds on the wall clock that it took.
 
     Raises:
-        AssertionError: it did not hold in time.
+        AssertionError: the condition did not hold in time.
     """
     begun, deadline = time.monotonic(), Deadline(seconds)
     while True:
@@ -85,7 +85,7 @@ async def until(
 
 
 async def in_time(awaited: Awaitable[T], what: str, seconds: float = 30.0) -> T:
-    """The result of something, which is cancelled when it does not come in time. Raises as `until` does."""
+    """The result of an awaitable, which is cancelled if it takes too long. Raises as `until` does."""
     task = asyncio.ensure_future(awaited)
     deadline = Deadline(seconds)
     try:
@@ -107,14 +107,14 @@ def wait(condition: Callable[[], object], what: str, seconds: float = 30.0, poll
 
 
 def share_given(before: Ticks, after: Ticks) -> float:
-    """The part of the wanted time that cores ran between two readings, at least `SHARE_MIN`."""
+    """The share of the wanted time that cores ran between two readings, at least `SHARE_MIN`."""
     ran, withheld = after.ran - before.ran, after.withheld - before.withheld
     wanted = ran + withheld
     return max(SHARE_MIN, ran / wanted) if wanted > 0 else 1.0
 
 
 def read_ticks() -> Ticks:
-    """What `/proc/stat` says now; nothing ran and nothing was withheld where there is none."""
+    """The present ticks in `/proc/stat`; all zero if there is none."""
     try:
         with _STAT.open(encoding="ascii") as stat:
             return parse_ticks(stat.readline())

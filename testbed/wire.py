@@ -1,7 +1,7 @@
-"""A TCP proxy in front of one address, for faults of the wire: bytes that are held up one way or both, and cuts.
+"""A TCP proxy in front of one address, for faults of the wire: bytes held in one or both directions, and cuts.
 
-What is held arrives late, in order, when the wire is mended, as after a network partition; a cut ends connections, as a
-firewall or a crash does. It stands in the event loop that started it.
+Held bytes arrive late, in order, once the wire is mended, as after a network partition. A cut ends connections, as a
+firewall or a crash does. The proxy runs in the event loop that started it.
 """
 
 import asyncio
@@ -31,19 +31,19 @@ class Wire:
 
     @property
     def address(self) -> str:
-        """Where to connect instead."""
+        """The address of the proxy, to connect to instead."""
         assert self._server is not None
         return f"127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
 
     def hold(self, *, requests: bool = True, answers: bool = True) -> None:
-        """Lets nothing pass in these directions until it is mended; nobody is told, connections stay open."""
+        """Holds all bytes in these directions until the wire is mended; connections stay open."""
         if requests:
             self._requests_flow.clear()
         if answers:
             self._answers_flow.clear()
 
     async def cut(self) -> None:
-        """Ends every connection, with what is held on it, and new ones at once."""
+        """Ends every connection, with the bytes held on it, and new ones at once."""
         self._open = False
         ending = list(self._connections)
         for connection in ending:
@@ -64,7 +64,7 @@ class Wire:
         await self._server.wait_closed()
 
     async def pass_request(self, chunk: bytes, writer: asyncio.StreamWriter, muted: asyncio.Event) -> bool:
-        """Forwards a request's bytes; False ends its connection. `muted` loses the answers on it from now on."""
+        """Forwards a request's bytes; False ends its connection. `muted` drops the answers on it from now on."""
         writer.write(chunk)
         await writer.drain()
         return True
@@ -111,7 +111,7 @@ class Wire:
 
 
 async def _next(reader: asyncio.StreamReader, flow: asyncio.Event) -> bytes:
-    """What came, once it may pass; b"" at the end, which is held up like everything else."""
+    """The next bytes, once they may pass; b"" at the end, which is held like everything else."""
     try:
         chunk = await reader.read(_CHUNK_BYTES)
     except ConnectionError:

@@ -1,4 +1,4 @@
-"""What holds for every test: the options of the suite, and a timeout by tier. Fixtures live beside their tests."""
+"""Rules for every test: the options of the suite, and a timeout by tier. Fixtures are beside their tests."""
 
 import os
 import signal

@@ -1,6 +1,6 @@
-"""Says whether a commit's message has the project's form: `area: verb …`, an empty line, the why.
+"""Checks the form of a commit message: `area: verb …`, an empty line, the reason.
 
-`python -m tools.commit_form FILE`; git calls it so as a `commit-msg` hook (`make hooks`).
+`python -m tools.commit_form FILE`; git runs it as a `commit-msg` hook (`make hooks`).
 """
 
 import re
@@ -15,7 +15,7 @@ _MADE_BY_GIT: Final = ("Merge ", "Revert ", "fixup! ", "squash! ", "amend! ")
 
 
 def findings(message: str) -> Iterator[str]:
-    """What is wrong with a message, a sentence each; nothing of a message that git itself makes."""
+    """The faults of a message, a sentence each; none for messages that git itself writes."""
     lines = [line for line in message.split("\n# ------------------------ >8", 1)[0].splitlines() if line[:1] != "#"]
     first, *rest = lines or [""]
     if first.startswith(_MADE_BY_GIT):
@@ -29,7 +29,7 @@ def findings(message: str) -> Iterator[str]:
 
 
 def main() -> int:
-    """1 when the message in the named file has another form."""
+    """Returns 1 if the message in the named file has another form."""
     found = list(findings(Path(sys.argv[1]).read_text(encoding="utf-8")))
     print(*found, sep="\n", end="\n" if found else "", file=sys.stderr)
     return int(bool(found))

@@ -1,6 +1,6 @@
 """compose.yaml and compose.insecure.yaml, from the table that `braid dev` runs: `python -m tools.compose write|check`.
 
-What runs is decided in `tools.compose_services`; here it becomes text, with the reasons people need beside it.
+`tools.compose_services` decides what runs. This module turns it into text, with comments for people.
 """
 
 import sys
@@ -58,10 +58,10 @@ _COMMENTS: Final[Mapping[str, str]] = {
 
 
 def compose_text(version: str) -> str:
-    """The whole file.
+    """The text of the whole file.
 
     Args:
-        version: Of Braid.
+        version: Braid's version.
     """
     parts = [f"{_HEAD}\nname: braid\n\nservices:\n"]
     for name, service in services(version).items():
@@ -86,14 +86,14 @@ def version_of(pyproject: Path) -> str:
 
 
 class _Dumper(yaml.SafeDumper):
-    """What is short in one line, no aliases, no strings broken in two."""
+    """Writes short values on one line, no aliases, no strings broken in two."""
 
     def ignore_aliases(self, data: object) -> bool:
-        """Repeats what is the same: people look things up where they stand."""
+        """Repeats equal values: people read a service's settings in one place."""
         return True
 
     def write_double_quoted(self, text: str, split: bool = True) -> None:
-        """Keeps it whole."""
+        """Writes a quoted string on one line."""
         super().write_double_quoted(text, split=False)
 
 

@@ -1,6 +1,6 @@
 """The services of compose.yaml as values, made from the table that `braid dev` runs (`devmesh.blueprint`). Pure.
 
-Everything shares one network namespace, that of `net`: see the head of compose.yaml for why.
+All containers share one network namespace, that of `net`: the head of compose.yaml says why.
 """
 
 import base64
@@ -101,17 +101,18 @@ def volumes() -> tuple[str, ...]:
 
 
 def kafka_variable(property_name: str) -> str:
-    """The environment variable from which the broker's image makes a property."""
+    """The environment variable that the broker's image turns into a property."""
     return "KAFKA_" + property_name.replace("_", "__").replace("-", "___").replace(".", "_").upper()
 
 
 def cluster_id(name: str) -> str:
-    """A fixed id: 16 bytes as Kafka writes them. A volume that was lost comes back as the same cluster, and empty."""
+    """A fixed id: 16 bytes as Kafka writes them. A lost volume comes back as the same cluster, but empty."""
     return base64.urlsafe_b64encode(uuid.uuid5(uuid.NAMESPACE_DNS, f"{name}.braid").bytes).decode().rstrip("=")
 
 
 def broker_check(port: int) -> list[str]:
-    """Asks a broker for metadata, as `processes.brokers` does, with what its image has: an open port proves little."""
+    """Asks a broker for metadata, as `processes.brokers` does, with the image's own tools: an open port proves
+    little."""
     request = "".join(f"\\{byte:03o}" for byte in blueprint.METADATA_REQUEST)
     size = blueprint.METADATA_ANSWER_BYTES
     answer = f"timeout 3 head -c {size} <&3 | tail -c 4 | tr -d '\\000' | grep -q ."
@@ -292,7 +293,7 @@ def _ours(image: str, target: str, tmpfs: str = _TMPFS) -> Service:
 
 
 def _shut(tmpfs: Sequence[str]) -> Service:
-    """What every container is denied, and the one log driver whose files are bounded."""
+    """Restrictions of every container, and the one log driver with bounded files."""
     return {
         "read_only": True,
         **({"tmpfs": list(tmpfs)} if tmpfs else {}),

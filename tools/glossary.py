@@ -1,4 +1,4 @@
-"""The glossary of `docs/glossary.md` as values, and the rules that keep one meaning to a word."""
+"""The glossary of `docs/glossary.md` as values, and the rules that give each word one meaning."""
 
 import ast
 import re
@@ -38,7 +38,7 @@ def read_terms(text: str) -> Sequence[Term]:
 
 
 def page_faults(terms: Sequence[Term]) -> Iterator[str]:
-    """Terms that stand twice, say nothing, or use a word for something that the glossary calls otherwise."""
+    """Terms that appear twice, say nothing, or use a word that the glossary forbids for its meaning."""
     for name, count in Counter(term.name for term in terms).items():
         if count > 1:
             yield f"{name} stands {count} times: one line a term"
@@ -53,7 +53,7 @@ def page_faults(terms: Sequence[Term]) -> Iterator[str]:
 
 
 def code_faults(terms: Sequence[Term], classes: Mapping[str, frozenset[str]]) -> Iterator[str]:
-    """Classes that are named after a term and stand where the glossary does not say, and places that went stale.
+    """Classes named after a term in a place that the glossary does not list, and listed places that no longer exist.
 
     Args:
         terms: Of the glossary.

@@ -1,8 +1,8 @@
-"""The import rule, run by import-linter: `python -m tools.layering` checks what exists against pyproject.toml.
+"""Checks the import rule by import-linter: `python -m tools.layering` compares the code with pyproject.toml.
 
-Each contract there owns modules and lists everything they may import; what is not listed is refused, be it ours, a
-third party's or the standard library's. Root packages are read from the disk, so a package is held to the rule from
-its first file on, and a module that no contract owns is an error.
+Each contract there owns modules and lists everything they may import. Any other import is refused, be it ours, a third
+party's or the standard library's. Root packages are read from the disk, so the rule applies to a package from its first
+file on. A module that no contract owns is an error.
 """
 
 import re
@@ -45,7 +45,7 @@ STDLIB: Final = {
 
 
 class AllowedImports(Contract):
-    """Modules and all they may import directly.
+    """Modules, and everything they may import directly.
 
     Options:
         modules: Patterns of the modules owned, each with its descendants; `*` stands within one segment, `=` before a
@@ -71,7 +71,7 @@ class AllowedImports(Contract):
         return ContractCheck(kept=not found, metadata={"found": found})
 
     def render_broken_contract(self, check: ContractCheck) -> None:
-        """Prints one line an import."""
+        """Prints one line per import."""
         for importer, line, imported in check.metadata["found"]:
             output.print_error(f"{importer}:{line} may not import {imported}", bold=False)
         output.new_line()
@@ -94,7 +94,7 @@ class AllowedImports(Contract):
 
 
 class EveryModuleOwned(Contract):
-    """Each module of ours on the disk is owned by exactly one of the other contracts; the runner passes both in."""
+    """Checks that exactly one of the other contracts owns each of our modules on disk; the runner passes both in."""
 
     type_name = "owned"
 
@@ -112,7 +112,7 @@ class EveryModuleOwned(Contract):
         return ContractCheck(kept=not found, metadata={"found": found})
 
     def render_broken_contract(self, check: ContractCheck) -> None:
-        """Prints one line a module."""
+        """Prints one line per module."""
         for line in check.metadata["found"]:
             output.print_error(line, bold=False)
         output.new_line()
@@ -126,9 +126,10 @@ def owned_unit(module: str, modules: Iterable[str], excluded: Iterable[str]) -> 
 
 
 def imported_names(line: str, imported: str) -> Sequence[str]:
-    """What a line imports of a package, as precisely as the line tells.
+    """The names that a line imports of a package, as precisely as the line shows.
 
-    import-linter knows a third party by its top-level name; the line tells `opentelemetry.sdk` from its `trace`.
+    import-linter knows a third party only by its top-level name; the line distinguishes `opentelemetry.sdk` from its
+    `trace`.
     """
     if match := re.match(r"\s*from\s+([\w.]+)\s+import\s+([\w ,]+)", line):
         if match[1] != imported:
@@ -139,7 +140,7 @@ def imported_names(line: str, imported: str) -> Sequence[str]:
 
 
 def governed_modules(root: Path) -> frozenset[str]:
-    """Names of all modules of a checkout that the rule governs: every Python file below a top-level directory."""
+    """Names of all modules of a checkout that the rule applies to: every Python file below a top-level directory."""
     tops = (path for path in root.iterdir() if path.is_dir() and path.name.isidentifier() and path.name not in FREE)
     files = (file.relative_to(root) for top in tops for file in top.rglob("*.py"))
     return frozenset(".".join(file.with_suffix("").parts).removesuffix(".__init__") for file in files)
@@ -205,7 +206,7 @@ def _matched(module: str, pattern: str) -> str | None:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Checks the checkout named by the first argument, this one when there is none; 1 when a contract is broken."""
+    """Checks the checkout named by the first argument, by default this one; returns 1 if a contract is broken."""
     root = Path(arguments[0]).resolve() if arguments else ROOT
     sys.path.insert(0, str(root))
     return 0 if lint(root, ROOT / "pyproject.toml") else 1

@@ -1,6 +1,7 @@
-"""Refreshes `requirements/*.txt` from `pyproject.toml`: every package by version and hash, no index's address.
+"""Updates `requirements/*.txt` from `pyproject.toml`: every package by version and hash, without an index's address.
 
-`python -m tools.lock`; needs uv, on PATH or beside this interpreter. The lock that builds the wheel is a part of dev's.
+`python -m tools.lock`; needs uv, on PATH or beside this interpreter. The lock for building the wheel is a part of
+dev's.
 """
 
 import os
@@ -31,7 +32,7 @@ _FILES: Final = {
 
 
 def main() -> int:
-    """Compiles each file in turn; 1 when uv is missing, uv's own code when it fails."""
+    """Compiles each file in turn; returns 1 if uv is missing, uv's own code if it fails."""
     uv = shutil.which("uv", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     if uv is None:
         print("make lock: uv is missing; `.venv/bin/pip install uv` brings it", file=sys.stderr)
@@ -46,7 +47,7 @@ def main() -> int:
 
 
 def build_lock(dev: str) -> str:
-    """The part of dev's lock that builds the wheel: the build backend and what it needs. It must be installed here."""
+    """The part of dev's lock that builds the wheel: the build backend and its needs, which must be installed here."""
     pins = locked(dev)
     wanted, found = ["hatchling"], dict[str, str]()
     while wanted:
@@ -58,7 +59,7 @@ def build_lock(dev: str) -> str:
 
 
 def locked(text: str) -> Mapping[str, str]:
-    """The entries of a lock with their hashes by package, which may have several: one a Python version."""
+    """The entries of a lock with their hashes, by package; a package may have one per Python version."""
     entries = re.findall(r"^\S[^\n]*\n(?: [^\n]*\n)*", text, re.MULTILINE)
     found = dict[str, str]()
     for entry in entries:

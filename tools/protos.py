@@ -1,4 +1,4 @@
-"""Generates Python from protos, and tells whether what is committed is current.
+"""Generates Python from protos, and checks that the committed code is current.
 
 `python -m tools.protos generate|check|release`. Below a proto path, `a/b.proto` becomes `a.b_pb2` with a stub
 for mypy: the public API of `protos/` in `braid/api`, and what the etcd store keeps to itself beside it.
@@ -19,10 +19,10 @@ RELEASED: Final = Path("protos", "released.binpb")
 
 
 def generate(root: Path) -> None:
-    """Brings the generated files of a checkout up to date, touching only those that change.
+    """Updates the generated files of a checkout, touching only those that change.
 
     Raises:
-        subprocess.CalledProcessError: protoc refused a file; it said why on stderr.
+        subprocess.CalledProcessError: protoc refused a file; its reason is on stderr.
     """
     with tempfile.TemporaryDirectory() as work:
         _run_protoc(root, Path(work))
@@ -35,17 +35,17 @@ def generate(root: Path) -> None:
 
 
 def stale_files(root: Path) -> Sequence[Path]:
-    """Generated files of a checkout that differ from what its protos give now, sorted; empty when all are current."""
+    """Generated files of a checkout that differ from what its protos generate now, sorted; empty if all are current."""
     with tempfile.TemporaryDirectory() as work:
         _run_protoc(root, Path(work))
         return _differing(Path(work), root)
 
 
 def release(root: Path) -> None:
-    """Writes the image later changes must stay compatible with; only for a release.
+    """Writes the image that later changes must stay compatible with; only for a release.
 
     Raises:
-        subprocess.CalledProcessError: the protos do not compile; buf said why on stderr.
+        subprocess.CalledProcessError: the protos do not compile; buf's reason is on stderr.
     """
     command = ["buf", "build", "--exclude-source-info", "-o", str(RELEASED)]
     subprocess.run(command, check=True, cwd=root, env=_environment())
@@ -76,12 +76,12 @@ def _content(path: Path) -> bytes | None:
 
 
 def _environment() -> dict[str, str]:
-    """protoc's plugins and buf are installed beside this interpreter."""
+    """An environment in which protoc's plugins and buf, installed beside this interpreter, are found."""
     return os.environ | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Runs one verb; 1 when the check finds stale files, 2 for an unknown verb."""
+    """Runs one verb; returns 1 if the check finds stale files, 2 for an unknown verb."""
     match arguments:
         case ["generate"]:
             generate(ROOT)

@@ -1,7 +1,7 @@
-"""A picture of a terminal: runs a command in one, and draws what it printed as an SVG that needs no font of others.
+"""Records a terminal as a picture: runs a command in one, and draws its output as an SVG without external fonts.
 
-`python -m tools.record [--width N] [--title TEXT] OUTPUT.svg COMMAND …` ends as the command did, and draws nothing when
-it failed. `python -m tools.record --from SAVED.txt OUTPUT.svg` draws what was saved beside a picture.
+`python -m tools.record [--width N] [--title TEXT] OUTPUT.svg COMMAND …` returns the command's exit code, and draws
+nothing if it failed. `python -m tools.record --from SAVED.txt OUTPUT.svg` draws the output saved beside a picture.
 """
 
 import argparse
@@ -57,7 +57,7 @@ _FORMAT: Final = """\
 
 
 def run(command: Sequence[str], width: int) -> tuple[int, str]:
-    """Runs a command in a terminal of its own and shows what it prints; returns its exit code and its output."""
+    """Runs a command in its own terminal and shows its output; returns its exit code and its output."""
     leader, follower = pty.openpty()
     fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", _ROWS, width, 0, 0))
     environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": str(width)}
@@ -74,18 +74,18 @@ def run(command: Sequence[str], width: int) -> tuple[int, str]:
 
 
 def screen(printed: str) -> str:
-    """The final screen: a line that was redrawn shows its last state. Colours stay."""
+    """The final screen: a redrawn line shows its last state. Colours stay."""
     lines = printed.replace("\r\n", "\n")
     return _SEQUENCE.sub("", _ERASED.sub("", lines)).strip("\n") + "\n"
 
 
 def draw(shown: str, title: str, width: int) -> str:
-    """The picture of a screen, as text of an SVG.
+    """Draws a screen as the text of an SVG.
 
     Args:
         shown: Lines with their colours as escape sequences.
-        title: Stands on the window, and is what a reader without pictures hears.
-        width: In letters.
+        title: The window's title, and the picture's alternative text.
+        width: In characters.
     """
     with Path(os.devnull).open("w") as nowhere:
         console = Console(record=True, width=width, file=nowhere, force_terminal=True, color_system="truecolor")
@@ -94,7 +94,7 @@ def draw(shown: str, title: str, width: int) -> str:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Records, or draws anew; the exit code is the recorded command's."""
+    """Records, or draws a saved recording; returns the recorded command's exit code."""
     parser = argparse.ArgumentParser(prog="python -m tools.record", description="Draw what a command prints.")
     parser.add_argument("--width", type=int, default=WIDTH, help="of the terminal, in letters (%(default)s)")
     parser.add_argument("--title", default="", help="of the window (the command, where none is given)")

@@ -1,4 +1,4 @@
-"""The page of access: roles, and what each method takes, from the table that decides."""
+"""Generates the page of access from the deciding table: roles, and what each method requires."""
 
 from pathlib import Path
 from typing import Final
@@ -12,7 +12,7 @@ request that names none is about what the last column says; `*` is all of a kind
 
 
 def access_page(root: Path) -> str:
-    """The page of access; of this process's own table, wherever `root` is."""
+    """The page of access, from this process's own table whatever `root` is."""
     roles = [
         (code(role.value), *(_actions(actions.get(kind, frozenset())) for kind in GRANTABLE))
         for role, actions in ROLE_ACTIONS.items()

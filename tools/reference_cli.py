@@ -1,4 +1,4 @@
-"""The page of the command line: every verb with its examples, arguments and options, as the commands declare them."""
+"""Generates the page of the command line from the commands: every verb with its examples, arguments and options."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -17,7 +17,7 @@ verb, too."""
 
 
 class Parameter(Protocol):
-    """What this page uses of an argument or option."""
+    """The parts of an argument or option that this page uses."""
 
     param_type_name: str
     opts: Sequence[str]
@@ -32,7 +32,7 @@ class Parameter(Protocol):
 
 
 class Command(Protocol):
-    """What this page uses of a command or a group of them."""
+    """The parts of a command or command group that this page uses."""
 
     help: str | None
     hidden: bool
@@ -40,7 +40,7 @@ class Command(Protocol):
 
 
 def cli_page(root: Path) -> str:
-    """The page; of this process's own `braid`, wherever `root` is."""
+    """The page of the command line, from this process's own `braid` whatever `root` is."""
     group = cast("Command", typer.main.get_command(app.application(list(app.VERBS))))
     commands = _commands(group)
     return page("Command line", _INTRODUCTION, [part for verb in app.VERBS for part in _parts(verb, commands[verb])])

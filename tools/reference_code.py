@@ -1,4 +1,4 @@
-"""The pages of errors, limits and metrics, from the code that declares them."""
+"""Generates the pages of errors, limits and metrics from the code that declares them."""
 
 import ast
 import io
@@ -44,7 +44,7 @@ _KINDS: Final = {
 
 
 class Metric(NamedTuple):
-    """One instrument as the code declares it."""
+    """One instrument, as the code declares it."""
 
     name: str
     kind: str
@@ -54,7 +54,7 @@ class Metric(NamedTuple):
 
 
 def errors_page(root: Path) -> str:
-    """The page of errors; of this process's own classes, wherever `root` is."""
+    """The page of errors, from this process's own classes whatever `root` is."""
     rows = [
         (
             f"{'· ' * depth}{code(kind.__name__)}",
@@ -69,7 +69,7 @@ def errors_page(root: Path) -> str:
 
 
 def limits_page(root: Path) -> str:
-    """The page of limits, a file a heading."""
+    """The page of limits, with a heading per file."""
     parts: list[str] = []
     for path in [*sorted((root / "braid/kernel/limits").glob("*.py")), *(root / own for own in OWN_LIMITS)]:
         sections: dict[str, list[tuple[str, str, str]]] = {}
@@ -95,7 +95,7 @@ def _add_limits(sections: dict[str, list[tuple[str, str, str]]], text: str) -> N
 
 
 def metrics_page(root: Path) -> str:
-    """The page of metrics: every instrument that the runtime or a service declares by a literal name."""
+    """The page of metrics: every instrument that the runtime or a service declares with a literal name."""
     found: dict[str, Metric] = {}
     for path in [*(root / "braid" / "runtime").rglob("*.py"), *(root / "services").rglob("*.py")]:
         text = path.read_text()
@@ -120,7 +120,7 @@ def metrics_page(root: Path) -> str:
 
 
 def _instruments(text: str) -> Iterator[tuple[str, str, str, str]]:
-    """OpenTelemetry's instruments that a module makes under a literal name: name, kind, unit, meaning."""
+    """OpenTelemetry instruments that a module creates with a literal name: name, kind, unit, meaning."""
     for node in ast.walk(ast.parse(text)):
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
             continue
@@ -133,9 +133,9 @@ def _instruments(text: str) -> Iterator[tuple[str, str, str, str]]:
 
 
 def metrics_of(text: str, service: str) -> Iterator[Metric]:
-    """Instruments a module declares: calls of a known kind with a name and a text.
+    """Instruments that a module declares: calls of a known kind with a name and a text.
 
-    Those in a function `make_<service>_metrics` are that service's, wherever it stands.
+    Those in a function `make_<service>_metrics` belong to that service.
     """
     tree = ast.parse(text)
     tuples = {name: labels for node in tree.body for name, labels in _constant(node)}
@@ -174,7 +174,7 @@ def _labels(node: ast.expr, tuples: Mapping[str, tuple[str, ...]]) -> tuple[str,
 
 
 def _constant(node: ast.stmt) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """A module's tuple or list of texts, by its name."""
+    """A module's tuple or list of texts, by name."""
     if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.value is not None:
         yield node.target.id, _labels(node.value, {})
     elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
@@ -193,13 +193,13 @@ def _tree(kind: type[BraidError], depth: int) -> Iterator[tuple[type[BraidError]
 
 
 def _comments(text: str) -> dict[int, str]:
-    """Comments by line, without their sign."""
+    """Comments by line, without the comment sign."""
     tokens = tokenize.generate_tokens(io.StringIO(text).readline)
     return {each.start[0]: each.string.lstrip("# ") for each in tokens if each.type == tokenize.COMMENT}
 
 
 def _written(lines: Sequence[str], node: ast.expr) -> str:
-    """A value as its line has it; one over several lines as Python would write it."""
+    """A value as its line shows it; a value over several lines as Python would write it."""
     if node.lineno != node.end_lineno:
         return ast.unparse(node)
     return lines[node.lineno - 1].encode()[node.col_offset : node.end_col_offset].decode()

@@ -1,4 +1,4 @@
-"""Reference pages made of other pages: the list of decisions, and the terms from A to Z."""
+"""Generates reference pages from other pages: the list of decisions, and the terms from A to Z."""
 
 import re
 from pathlib import Path
@@ -36,5 +36,5 @@ def glossary_page(root: Path) -> str:
 
 
 def _after(term: Term) -> str:
-    """Where a term comes from, with its links as seen from the reference."""
+    """The source of a term, with links relative to the reference."""
     return re.sub(r"\]\((?=[^:)]+\))", "](../", term.after)

@@ -1,4 +1,4 @@
-"""The page of the gRPC APIs: services, methods, messages and enums, with the comments of their protos."""
+"""Generates the page of the gRPC APIs: services, methods, messages and enums, with the comments of their protos."""
 
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,7 +28,7 @@ _SCALARS: Final = {number: name.removeprefix("TYPE_").lower() for name, number i
 
 
 class Comments(NamedTuple):
-    """Comments of one file by the path of what they stand before."""
+    """Comments of one file, by the path of the element after them."""
 
     by_path: Mapping[tuple[int, ...], str]
 
@@ -38,10 +38,10 @@ class Comments(NamedTuple):
 
 
 def grpc_page(root: Path) -> str:
-    """The page, from the protos of a checkout.
+    """The page of the gRPC APIs, from the protos of a checkout.
 
     Raises:
-        ValueError: they do not compile; protoc said why on stderr.
+        ValueError: they do not compile; protoc's reason is on stderr.
     """
     files = sorted(_compiled(root / "protos"), key=lambda file: (not file.service, file.name))
     packages = list(dict.fromkeys(sorted(file.package for file in files)))
@@ -55,7 +55,7 @@ def grpc_page(root: Path) -> str:
 
 
 def _compiled(protos: Path) -> Sequence[FileDescriptorProto]:
-    """Every proto below a directory with its comments; what they import from elsewhere is left out."""
+    """Every proto below a directory with its comments; imported protos from elsewhere are left out."""
     names = sorted(str(path) for path in protos.rglob("*.proto"))
     with tempfile.TemporaryDirectory() as work:
         image = Path(work, "image.binpb")

@@ -1,4 +1,4 @@
-"""The page of settings: what each service's process reads from its environment or its file."""
+"""Generates the page of settings: what each service's process reads from its environment or its file."""
 
 import importlib
 import re
@@ -24,7 +24,7 @@ _ATTRIBUTE: Final = re.compile(r"^\s+(\w+): (.+?)(?=^\s+\w+: |\Z)", re.MULTILINE
 
 
 def settings_page(root: Path) -> str:
-    """The page, from the services of a checkout that have a `config`."""
+    """The page of settings, from the services of a checkout that have a `config`."""
     names = sorted(path.parent.name for path in (root / "services").glob("*/config.py"))
     parts = ["## Every service\n", _table(Settings, set())]
     for name in names:

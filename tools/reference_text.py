@@ -1,4 +1,4 @@
-"""Markdown from values: tables, cells that break none, paragraphs of docstrings. Pure."""
+"""Builds Markdown from values: tables, cells, paragraphs of docstrings. Pure."""
 
 import textwrap
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ _WIDTH: Final = 120
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table; '' without rows."""
+    """A Markdown table; '' without rows."""
     if not rows:
         return ""
     lines = [header, ["---"] * len(header), *([cell(each) for each in row] for row in rows)]
@@ -16,17 +16,17 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def cell(text: str) -> str:
-    """A text on one line that ends no cell."""
+    """A text on one line, escaped for a table cell."""
     return " ".join(text.split()).replace("|", "\\|")
 
 
 def code(text: str) -> str:
-    """A text as code; '' stays ''."""
+    """A text as inline code; '' stays ''."""
     return f"`{text}`" if text else ""
 
 
 def prose(text: str) -> str:
-    """A text in lines of the usual width."""
+    """A text wrapped to the usual width."""
     return textwrap.fill(" ".join(text.split()), _WIDTH, break_long_words=False, break_on_hyphens=False)
 
 
@@ -36,5 +36,5 @@ def sentence(docstring: str | None) -> str:
 
 
 def page(title: str, introduction: str, parts: Sequence[str]) -> str:
-    """A page; parts that are empty are left out."""
+    """Joins the parts of a page; empty parts are left out."""
     return "\n".join([f"# {title}\n", f"{prose(introduction)}\n", *(part for part in parts if part)])

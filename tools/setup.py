@@ -1,8 +1,8 @@
-"""Makes the checkout ready: `.venv` with the locked packages and Braid itself, Java, Kafka's jars
-and the archive of their classes.
+"""Prepares the checkout: `.venv` with the locked packages and Braid itself, Java, Kafka's jars, and their class
+archive.
 
-`python -m tools.setup`, run by the system's Python (3.11 or newer) with nothing installed. Does nothing that is done
-already: packages are installed anew only when the lock, the project file or the interpreter changed.
+`python -m tools.setup`, run by the system's Python (3.11 or newer) with nothing installed. It repeats no finished step:
+packages are installed again only if the lock, the project file or the interpreter changed.
 """
 
 import fcntl
@@ -26,11 +26,11 @@ LOCK: Final = ROOT / "requirements" / "dev.txt"
 
 
 class SetupFailed(Exception):
-    """A step did not work; the message says which and what to try."""
+    """A step failed; the message says which one and what to try."""
 
 
 def main() -> int:
-    """Runs the steps that are not done; 1 with the reason on stderr when one fails."""
+    """Runs the unfinished steps; returns 1 with the reason on stderr if one fails."""
     guard = ROOT / "build" / "setup.lock"
     guard.parent.mkdir(exist_ok=True)
     with guard.open("w") as lock:
@@ -47,7 +47,7 @@ def main() -> int:
 
 
 def install_packages() -> None:
-    """Brings `.venv` to the state of the lock, unless it is in it."""
+    """Brings `.venv` to the state of the lock, unless it is current."""
     if not _runs():
         _say("making .venv")
         _run([sys.executable, "-m", "venv", "--clear", str(VENV)], f"venv is missing: {install_command('venv')}")
@@ -61,24 +61,24 @@ def install_packages() -> None:
 
 
 def compile_sources() -> None:
-    """Compiles our own modules whose sources changed; one that cannot be is told of by who imports it."""
+    """Compiles our own modules whose sources changed; errors are left to the importer."""
     command = [str(PYTHON), "-m", "compileall", "-qq", *(name for name in SOURCES if (ROOT / name).exists())]
     subprocess.run(command, cwd=ROOT, check=False)
 
 
 def obtain_kafka() -> None:
-    """Checks Java and has Kafka's jars in the cache."""
+    """Checks Java and downloads Kafka's jars into the cache."""
     _run([str(PYTHON), "-m", "devmesh.toolchain.java"], "Kafka cannot run here")
     _run([str(PYTHON), "-m", "devmesh.toolchain.jars"], "Kafka's jars are not to be had")
 
 
 def archive_classes() -> None:
-    """Makes Kafka's starts cheaper. That may fail: it says so by itself, and everything works without."""
+    """Creates the archive that speeds up Kafka's starts. It may fail with a message; everything works without it."""
     subprocess.run([str(PYTHON), "-m", "devmesh.archives.making"], cwd=ROOT, check=False)
 
 
 def install(*arguments: str) -> None:
-    """Installs into `.venv`, with uv where it is on PATH, else with pip; either asks the index it is configured for."""
+    """Installs into `.venv`, with uv if it is on PATH, else with pip; each uses its configured index."""
     uv = shutil.which("uv")
     command = [uv, "pip", "install", "--python", str(PYTHON)] if uv else [str(PYTHON), "-m", "pip", "install"]
     _run([*command, "--quiet", *arguments], "the packages could not be installed")
@@ -93,7 +93,7 @@ def fingerprint(files: Sequence[Path]) -> str:
 
 
 def _runs() -> bool:
-    """Whether `.venv` holds an interpreter that works and is recent enough."""
+    """Whether `.venv` has a working interpreter that is recent enough."""
     if not PYTHON.exists():
         return False
     probe = [str(PYTHON), "-c", "import sys, pip; sys.exit(sys.version_info < (3, 11))"]

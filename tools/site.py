@@ -1,7 +1,7 @@
-"""The documentation site: built from `docs/` as `mkdocs.yml` says, then checked link by link.
+"""Builds the documentation site from `docs/` by `mkdocs.yml`, and checks its links.
 
 `python -m tools.site build` builds `build/site`, `check` reports every fault of it, `serve` shows it on this machine
-while pages are edited. The build asks no network, and neither does a page that it makes.
+while pages are edited. Neither the build nor a built page uses the network.
 """
 
 import re
@@ -22,13 +22,13 @@ _COLOURS: Final = re.compile(r"\x1b\[[\d;]*m")
 
 
 class BuildFailed(Exception):
-    """The generator refused the pages; the message is what it printed."""
+    """The generator refused the pages; the message is its output."""
 
 
 def build(root: Path, target: Path) -> None:
-    """Builds the site of a checkout into a directory, which is replaced.
+    """Builds the site of a checkout into a directory, whose contents are replaced.
 
-    It is built from a copy: builds at the same time share no files, and no cache is left in the checkout.
+    It is built from a copy: parallel builds share no files, and no cache is left in the checkout.
 
     Raises:
         BuildFailed: A page, a link or the configuration is wrong.
@@ -47,7 +47,7 @@ def build(root: Path, target: Path) -> None:
 
 
 def faults(root: Path) -> list[str]:
-    """Builds a checkout's site; returns what is wrong with it and with links of the Markdown files beside `docs/`."""
+    """Builds a checkout's site; returns its faults, and those of links in Markdown files beside `docs/`."""
     with tempfile.TemporaryDirectory(prefix="braid-site-") as directory:
         site = Path(directory, "site")
         try:
@@ -58,7 +58,7 @@ def faults(root: Path) -> list[str]:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Runs one verb; 1 when the site is at fault, 2 for an unknown verb."""
+    """Runs one verb; returns 1 if the site has faults, 2 for an unknown verb."""
     match arguments:
         case ["build"]:
             try:

@@ -1,4 +1,5 @@
-"""The link rules of the documentation site: what a built site, and the Markdown files beside it, may point to."""
+"""The link rules of the documentation site: allowed targets of links in a built site and in the Markdown files beside
+it."""
 
 import json
 import re
@@ -28,7 +29,7 @@ _NOT_OURS: Final = frozenset({"build", "dist", "docs", "node_modules"})
 
 
 class Page(NamedTuple):
-    """What one built page points to and can be pointed to by."""
+    """The links and anchors of one built page."""
 
     anchors: frozenset[str]
     links: tuple[str, ...]
@@ -36,10 +37,10 @@ class Page(NamedTuple):
 
 
 def site_faults(site: Path, docs: Path) -> Iterator[str]:
-    """What is wrong with a built site.
+    """The faults of a built site.
 
-    Every link has its page and its anchor; nothing is loaded from another host; every page is reached from the first
-    one, and search knows it.
+    Every link needs its page and its anchor; nothing may be loaded from another host; every page must be reachable from
+    the first one and be in the search index.
     """
     pages = {path.relative_to(site).as_posix(): read_page(path) for path in sorted(site.rglob("*.html"))}
     pages.pop(_NOT_FOUND, None)
@@ -61,7 +62,7 @@ def site_faults(site: Path, docs: Path) -> Iterator[str]:
 
 
 def markdown_faults(root: Path, site: Path) -> Iterator[str]:
-    """Links of a checkout's Markdown files outside `docs/` that lead to no file, or to no heading in `docs/`."""
+    """Links in a checkout's Markdown files outside `docs/` that lead to no file, or to no heading in `docs/`."""
     for source in sorted(root.rglob("*.md")):
         first = source.relative_to(root).parts[0]
         if first in _NOT_OURS or (first.startswith(".") and first != ".github"):
@@ -110,7 +111,7 @@ def _page_faults(site: Path, pages: Mapping[str, Page], name: str, page: Page) -
 
 
 def _target(name: str, link: str) -> str:
-    """The file of the site that a link on one of its pages means; outside the site as `../…`."""
+    """The file of the site that a link on one of its pages leads to; outside the site as `../…`."""
     path = unquote(urlsplit(link).path)
     if not path:
         return name
@@ -124,7 +125,7 @@ def _target(name: str, link: str) -> str:
 
 
 def _reached(pages: Mapping[str, Page]) -> frozenset[str]:
-    """Pages that a reader who begins at the first one can come to."""
+    """Pages that are reachable from the first one."""
     seen, waiting = {HOME}, deque([HOME])
     while waiting:
         name = waiting.popleft()
@@ -137,7 +138,7 @@ def _reached(pages: Mapping[str, Page]) -> frozenset[str]:
 
 
 def _searched(site: Path) -> frozenset[str]:
-    """Pages that the search index has."""
+    """Pages that are in the search index."""
     path = site / SEARCH
     if not path.exists():
         return frozenset()
@@ -146,7 +147,7 @@ def _searched(site: Path) -> frozenset[str]:
 
 
 class _Reader(HTMLParser):
-    """Collects what a page points to."""
+    """Collects the links and anchors of a page."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,6 +1,6 @@
-"""Notes which unit and contract tests are slow, so that `make quick` leaves them to `make test`.
+"""Lists slow unit and contract tests, so that `make quick` leaves them to `make test`.
 
-`python -m tools.slow_tests` runs them, prints the slowest twenty, and writes `tests/slow_tests.txt`: a test a line,
+`python -m tools.slow_tests` runs them, prints the slowest twenty, and writes `tests/slow_tests.txt`: a test per line,
 without its parameters. `tests/conftest.py` marks those `slow`.
 """
 
@@ -24,7 +24,7 @@ _DURATION: Final = re.compile(r"([\d.]+)s (?:call|setup|teardown) +(\S+?::[\w:]+
 
 
 def seconds_by_test(printed: str) -> Mapping[str, float]:
-    """Sums what pytest printed of durations, by test: its cases, and what sets them up, together."""
+    """Sums pytest's printed durations by test: all its cases, with their setup and teardown."""
     found: defaultdict[str, float] = defaultdict(float)
     for seconds, test in _DURATION.findall(printed):
         found[test] += float(seconds)
@@ -32,17 +32,17 @@ def seconds_by_test(printed: str) -> Mapping[str, float]:
 
 
 def slow(seconds: Mapping[str, float]) -> list[str]:
-    """The tests that take too long for `make quick`, sorted."""
+    """The tests that are too slow for `make quick`, sorted."""
     return sorted(test for test, taken in seconds.items() if taken >= SLOW_SECONDS)
 
 
 def read(lines: Iterable[str]) -> frozenset[str]:
-    """The tests that a list names; lines that begin with # say what it is."""
+    """The tests in a list; lines that begin with # are comments."""
     return frozenset(line.strip() for line in lines if line.strip() and not line.startswith("#"))
 
 
 def main() -> int:
-    """Measures and writes; returns pytest's exit code, and writes nothing where tests failed."""
+    """Measures and writes the list; returns pytest's exit code, and writes nothing if tests failed."""
     command = [sys.executable, "-m", "pytest", *_PYTEST, "tests/unit", "tests/contract"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     if done.returncode:

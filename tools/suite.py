@@ -155,7 +155,7 @@ def phases(arguments: Sequence[str]) -> Phases:
 
 
 def failures(root: Path) -> list[str]:
-    """What failed in the last runs, as pytest noted it."""
+    """The tests that failed in the last runs, as pytest noted them."""
     noted = [root / cache / "v" / "cache" / "lastfailed" for cache in CACHES]
     return sorted({test for each in noted if each.exists() for test in json.loads(each.read_text(encoding="utf-8"))})
 

@@ -1,7 +1,7 @@
-"""Runs the tests of what a change touches: `python -m tools.touched [PATH …]`, by default what differs from HEAD.
+"""Runs the tests of changed files: `python -m tools.touched [PATH …]`, by default those that differ from HEAD.
 
-Tests mirror the tree: a file's are those in the folder of `tests/unit` and `tests/contract` with the path of its own
-folder, or of the nearest one above that has any; a test file's are its own. Those of real processes are left out.
+Tests mirror the tree. A file's tests are in the folder of `tests/unit` and `tests/contract` with the path of its own
+folder, or of the nearest parent that has any; a test file's test is itself. Tests of real processes are left out.
 """
 
 import subprocess
@@ -16,7 +16,7 @@ ROOMS: Final = ("braid", "services")  # their names stand in no path of a test
 
 
 def tests_of(path: str, root: Path) -> set[str]:
-    """The test files and folders that hold what a file or folder does."""
+    """The test files and folders that belong to a file or folder."""
     parts = PurePosixPath(path).parts
     folder = (root / path).is_dir()
     if parts[0] == "tests":
@@ -33,7 +33,7 @@ def tests_of(path: str, root: Path) -> set[str]:
 
 
 def changed(root: Path) -> list[str]:
-    """Files that differ from HEAD, or that git does not know yet."""
+    """Files that differ from HEAD, or are new."""
     git = ["git", "-C", str(root)]
     commands = ([*git, "diff", "--name-only", "HEAD"], [*git, "ls-files", "--others", "--exclude-standard"])
     return [
@@ -44,13 +44,13 @@ def changed(root: Path) -> list[str]:
 
 
 def outermost(tests: Iterable[str]) -> list[str]:
-    """These without what lies in another of them, sorted."""
+    """Paths that lie inside no other of these, sorted."""
     found = sorted(tests)
     return [each for each in found if not any(each.startswith(f"{other}/") for other in found)]
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Returns pytest's exit code; 0 where nothing is to be run."""
+    """Returns pytest's exit code; 0 if there is nothing to run."""
     paths = list(arguments) or changed(ROOT)
     if missing := [path for path in paths if arguments and not (ROOT / path).exists()]:
         print(f"there is no {', '.join(missing)}: give paths from the top of the checkout", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""What every benchmark can be asked on its command line."""
+"""The command-line arguments that every benchmark accepts."""
 
 import argparse
 from pathlib import Path
@@ -9,7 +9,7 @@ from bench.harness.tables import DIRECTORY
 
 
 class Asked(NamedTuple):
-    """How to run.
+    """The requested way to run a benchmark.
 
     Attributes:
         quick: Only show that it runs: few units, two rounds, nothing to quote.

@@ -64,7 +64,7 @@ def play_on_both_loops(
     units: int,
     quick_units: int,
 ) -> int:
-    """As `play_on_a_broker`, on asyncio's loop and once more on uvloop's; tables are published as they are known.
+    """Plays like `play_on_a_broker`, on asyncio's loop and again on uvloop's; publishes each table when it is known.
 
     What `prepare` leaves, and the modules, are no garbage: nobody looks at them again while handlers run.
     """

@@ -1,4 +1,4 @@
-"""Names of groups for contests."""
+"""Unique names of groups for contests."""
 
 import os
 from itertools import count
@@ -8,5 +8,6 @@ _NUMBERS: Final = count(1)
 
 
 def new_group() -> str:
-    """One that has read nothing yet, whoever plays beside or before: where another stands, records are missing."""
+    """The name of a group that has read nothing yet, unlike those of parallel or earlier runs: they would miss
+    records."""
     return f"bench-{os.getpid()}-{next(_NUMBERS)}"

@@ -17,7 +17,7 @@ Contestants = Mapping[str, Callable[[], Awaitable[float]]]
 
 
 class Where(NamedTuple):
-    """Of a record, in its topic."""
+    """The place of a record in its topic."""
 
     partition: int
     offset: int

@@ -38,7 +38,7 @@ QUIET, END, ELSEWHERE, READ, TROUBLE = "quiet", "end", "elsewhere", "read", "tro
 
 
 class Ledger(NamedTuple):
-    """What the applications of one process saw, in columns.
+    """The observations of one process's applications, in columns.
 
     Attributes:
         acked: Ids of acknowledged records: the producer's number above its sequence. Parallel to the next three.
@@ -70,7 +70,7 @@ class Ledger(NamedTuple):
 
 
 def generation(topic: str) -> int:
-    """Of the channel whose topic it is."""
+    """The generation of the channel that a topic belongs to."""
     return int(topic.rpartition(".")[2])
 
 
@@ -171,7 +171,7 @@ async def told(orders: asyncio.StreamReader, order: str) -> None:
 
 
 async def orders() -> asyncio.StreamReader:
-    """Of this process: its standard input."""
+    """The orders to this process: its standard input."""
     reader = asyncio.StreamReader()
     await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
     return reader

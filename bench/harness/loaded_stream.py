@@ -37,7 +37,7 @@ WORK: Final = f"two clusters, {PARTITIONS} partitions, {LOAD}"
 
 
 class Fate(NamedTuple):
-    """What became of the records that were acknowledged, as consumers saw it."""
+    """The fate of the acknowledged records, as consumers saw it."""
 
     acknowledged: int
     lost: int
@@ -237,7 +237,7 @@ class LoadedStream:
 
     @property
     def pids(self) -> dict[str, int]:
-        """Of its processes, by what they are called."""
+        """The ids of its processes, by name."""
         return {f"load-{number}": process.pid for number, process in enumerate(self._processes)}
 
     def carrier(self) -> str:
@@ -307,5 +307,5 @@ class LoadedStream:
         await until(rests, f"stream {self.name} rests", READY_SECONDS, poll=0.2)
 
     def fate(self) -> Fate:
-        """What became of everything."""
+        """The fate of all records."""
         return fate_of(self.ledgers, len(self.troubles))

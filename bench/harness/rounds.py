@@ -17,7 +17,7 @@ Basis = Literal["cpu", "wall"]
 
 
 class Sample(NamedTuple):
-    """What one contestant did in one round."""
+    """The cost of one contestant in one round."""
 
     units: float
     cpu_seconds: float
@@ -51,7 +51,7 @@ class Row(NamedTuple):
 
 
 def order(names: Sequence[str], number: int) -> list[str]:
-    """Who plays when in round `number`, counted from 0 (the discarded one)."""
+    """The order of play in round `number`, counted from 0 (the discarded one)."""
     first = number // 2 % len(names)
     turned = [*names[first:], *names[:first]]
     return turned[::-1] if number % 2 else turned

@@ -23,7 +23,7 @@ _VERSIONED: Final = ("aiokafka", "grpcio", "numpy", "pyarrow", "pyspark")
 
 @dataclass(frozen=True)
 class Table:
-    """What one benchmark found.
+    """The results of one benchmark, with their origin.
 
     Attributes:
         name: The file's, for example `produce`.

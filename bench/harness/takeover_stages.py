@@ -33,7 +33,7 @@ async def stages(pair: AssignerPair) -> str:
 
 
 def survivors(pair: AssignerPair, killed: str, at: float) -> list[MemberEvent]:
-    """What the others told in the moment after it, in order."""
+    """The survivors' log lines in the moment after a kill, in order."""
     lines = [line for name in pair.logs if name != killed for line in pair.since(name, at)]
     return sorted(line for line in lines if line.ms <= at + TAKEN_MS)
 
@@ -60,5 +60,5 @@ def stages_of(at: float, decided: Iterable[tuple[float, str]], told: Sequence[Me
 
 
 def _partition(subject: str) -> str:
-    """Of a lease, or of a record."""
+    """The partition of a lease, or of a record."""
     return subject.rpartition("/")[2]

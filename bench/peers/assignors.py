@@ -1,4 +1,4 @@
-"""Whom placing partitions is compared with: sticky assignors of aiokafka and kafka-python, and the solver rebalancer.
+"""Peers for placing partitions: sticky assignors of aiokafka and kafka-python, and the solver rebalancer.
 
 aiokafka is always there. The others are of the extra `bench` (`requirements/bench.txt`) and play where they are
 installed: nothing else needs them, and rebalancer, of 400 MB, has no wheels before Python 3.12.
@@ -23,7 +23,7 @@ _NOT_INSTALLED: Final = "not installed; requirements/bench.txt brings it (Python
 
 
 class Topics:
-    """What an assignor asks of a cluster's metadata: so many topics of as many partitions."""
+    """The part of a cluster's metadata that an assignor uses: a number of topics, each with a number of partitions."""
 
     def __init__(self, count: int, partitions: int) -> None:
         self._ids = {f"topic-{number}": set(range(partitions // count)) for number in range(count)}
@@ -37,7 +37,7 @@ class Topics:
         return self._ids.get(topic)
 
     def of_aiokafka(self) -> ClusterMetadata:
-        """As aiokafka knows them."""
+        """The topics in aiokafka's form."""
         known = ClusterMetadata()
         topics = [(0, name, False, [(0, each, 0, [0], [0]) for each in sorted(ids)]) for name, ids in self._ids.items()]
         known.update_metadata(MetadataResponse_v1([(0, "localhost", 9092, None)], 0, topics))
@@ -88,7 +88,7 @@ def kafka_python_sticky(topics: Topics, members: Sequence[str]) -> Assign | None
 
 
 class Solved(NamedTuple):
-    """What a solver made of a death: seconds, partitions the dead still hold, max/mean of the others, moves."""
+    """A solver's answer to a death: seconds, partitions the dead still hold, max/mean of the others, moves."""
 
     seconds: float
     left: int
@@ -137,7 +137,7 @@ def _holders(placed: Mapping[str, str], names: Sequence[str]) -> Iterator[int]:
 
 
 def _judged(took: float, holders: Sequence[int], weights: NDArray[np.float64], members: int, dying: int) -> Solved:
-    """Of an answer to the death of the first members, of whom each held every so-many-th partition."""
+    """Judges an answer to the death of the first members, if each member held every nth partition."""
     loads = np.bincount(holders, weights, members)[dying:]
     moved = int(np.count_nonzero(np.array(holders) != np.arange(len(holders)) % members))
     left = sum(holder < dying for holder in holders)

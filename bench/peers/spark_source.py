@@ -24,7 +24,7 @@ _ARROW: Final = pa.schema([
 
 
 class PlainSource(DataSource):
-    """Format `plain`. Options: `bootstrap`, `topic`."""
+    """The data source of format `plain`. Options: `bootstrap`, `topic`."""
 
     @classmethod
     def name(cls) -> str:
@@ -41,7 +41,7 @@ class PlainSource(DataSource):
 
 
 class PlainReader(DataSourceReader):
-    """One task a partition."""
+    """A reader with one task per partition."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
         self._bootstrap = options["bootstrap"]

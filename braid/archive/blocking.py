@@ -1,6 +1,6 @@
-"""Archives over something that blocks while it is read or written: each call runs in a thread of the archive's own.
+"""Archives over blocking storage: each call runs in a thread of the archive's own.
 
-The process's other threads look up addresses and read indices: a disk or a bucket that hangs must not hold those up.
+The process's other threads resolve addresses and read indices. A disk or bucket that hangs must not block them.
 """
 
 from abc import ABC, abstractmethod
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class BlockingArchive(ABC):
-    """`kernel.ports.ArchiveStore`, of what a subclass does with one object at a time."""
+    """A `kernel.ports.ArchiveStore` over the blocking calls of a subclass, which handle one object at a time."""
 
     def __init__(self, tasks: Tasks) -> None:
         self._threads = tasks.threads(ARCHIVE_THREADS, "braid-archive")
@@ -56,7 +56,7 @@ class BlockingArchive(ABC):
 
     @abstractmethod
     def _write(self, name: str, data: bytes) -> None:
-        """Keeps an object: all of it, or none."""
+        """Stores an object: all of it, or none."""
 
     @abstractmethod
     def _remove(self, name: str) -> None:
@@ -64,11 +64,11 @@ class BlockingArchive(ABC):
 
     @abstractmethod
     def _failed(self, error: OSError) -> BraidError:
-        """What a failure of the place means to callers."""
+        """The error that callers get for a failure of the storage."""
 
 
 def parts_of(name: str) -> Sequence[str]:
-    """An object's name, piece by piece. Raises `Invalid` for one that would lead elsewhere."""
+    """Splits an object's name into path parts. Raises `Invalid` for a name that would lead elsewhere."""
     parts = name.split("/")
     if any(part in ("", ".", "..") or "\0" in part for part in parts):
         raise Invalid(f"{name!r} cannot name an archived object", field="name")

@@ -35,7 +35,7 @@ _TLS_REMEDIES: Final = {
 
 
 class BucketPlace(NamedTuple):
-    """Where a bucket is, and which part of it is the archive's.
+    """The location of a bucket, and the archive's part of it.
 
     Attributes:
         prefix: Without slashes around it; '' for the whole bucket.
@@ -73,7 +73,7 @@ class BucketPlace(NamedTuple):
 
 
 class BucketArchive(BlockingArchive):
-    """`kernel.ports.ArchiveStore` over a bucket. Requests run in threads; each has a time limit."""
+    """A `kernel.ports.ArchiveStore` over a bucket. Requests run in threads; each has a time limit."""
 
     shared = True
 

@@ -19,12 +19,12 @@ _MARK: Final = "archive-chain"  # no request key has this form: those have a sla
 
 
 def root(history: HistoryId, sequence: int = 0) -> bytes:
-    """The link before an event that begins a chain: a history's first, or the first of which anything is known."""
+    """The link before the first event of a chain: a history's first event, or the first known one."""
     return hashlib.sha256(f"braid {history} {sequence}".encode()).digest()
 
 
 def next_link(link: bytes, sequence: int, data: bytes) -> bytes:
-    """The link of event `sequence`, given the one before it."""
+    """The link of event `sequence`, given the previous link."""
     return hashlib.sha256(b"".join((link, _SEQUENCE.pack(sequence), data))).digest()
 
 

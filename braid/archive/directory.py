@@ -1,9 +1,9 @@
-"""Archived objects as files below one directory of the replica's own.
+"""Archived objects as files in a directory that only one replica uses.
 
-An object is written beside its place, made durable, then renamed: a crash leaves a whole object or none. What such a
-crash leaves beside it is removed when the directory is used again.
+An object is written to a temporary file, synced, then renamed: a crash leaves a whole object or none. Temporary files
+of a crash are removed when the directory is used again.
 
-The directory carries its mesh's id. Histories of two meshes have the same names: the one would expire the other's.
+The directory carries its mesh's id. Histories of two meshes have the same names: one mesh would expire the other's.
 """
 
 import contextlib
@@ -25,12 +25,12 @@ _ID_BYTES_MAX: Final = 64
 
 
 class DirectoryArchive(BlockingArchive):
-    """`kernel.ports.ArchiveStore` over a directory, which one replica uses. Files are touched in threads."""
+    """A `kernel.ports.ArchiveStore` over a directory of one replica. Threads access the files."""
 
     shared = False
 
     def __init__(self, directory: Path, mesh: Callable[[], Awaitable[str]], tasks: Tasks) -> None:
-        """Nothing is touched before the first call. `mesh` tells the mesh's id."""
+        """Prepares access; touches nothing before the first call. `mesh` returns the mesh's id."""
         super().__init__(tasks)
         self._directory = directory
         self._mesh = mesh
@@ -39,7 +39,7 @@ class DirectoryArchive(BlockingArchive):
         self._tidied = False
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
-        """Raises `Unavailable` for another mesh's directory too, whatever is done with it."""
+        """Runs a call in a thread. Raises `Unavailable` for another mesh's directory."""
         self._id = self._id or await self._mesh()
 
         def checked() -> T:
@@ -49,7 +49,7 @@ class DirectoryArchive(BlockingArchive):
         return await super()._in_thread(checked)
 
     def _require_own(self) -> None:
-        """Raises `Unavailable` for another mesh's directory. One without a mark may be used."""
+        """Raises `Unavailable` for another mesh's directory. A directory without a mark may be used."""
         try:
             with (self._directory / _MESH).open("rb") as file:
                 owner = file.read(_ID_BYTES_MAX).decode("ascii", "replace").strip()
@@ -120,7 +120,7 @@ class DirectoryArchive(BlockingArchive):
         _sync(directory.parent)
 
     def _tidy(self) -> None:
-        """Removes what a crash left of objects that were being written, once."""
+        """Removes the temporary files that a crash left, once."""
         if not self._tidied:
             for left in self._directory.rglob(f".*{_PART}"):
                 left.unlink(missing_ok=True)

@@ -6,10 +6,10 @@ from braid.archive.names import BaseName, SegmentName
 
 
 def expired(found: Iterable[SegmentName | BaseName], before_ms: int) -> list[SegmentName | BaseName]:
-    """Objects of one history that no answer about a moment from `before_ms` on needs.
+    """Objects of one history that no answer about a moment at or after `before_ms` needs.
 
     The newest base from before that moment is kept, and every event after it: answers fold from there. A base that a
-    restored store may have forgotten is no such one: it lies where a later incarnation has events of its own.
+    restored store may have forgotten does not count as one: a later incarnation has its own events at that place.
     """
     names = list(found)
     starts = _starts(names)
@@ -39,6 +39,6 @@ def _starts(names: Iterable[SegmentName | BaseName]) -> Mapping[int, int]:
 
 
 def _forgotten_from(base: BaseName, starts: Mapping[int, int]) -> float:
-    """The first event of which a later incarnation than the base's may have another version."""
+    """The first event that a later incarnation than the base's may have in another version."""
     later = (first for incarnation, first in starts.items() if incarnation > base.incarnation)
     return min(later, default=float("inf"))

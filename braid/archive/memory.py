@@ -1,4 +1,4 @@
-"""Archived objects in memory, for tests and simulation. Several stores may share one dictionary, as a bucket is."""
+"""Archived objects in memory, for tests and simulation. Several stores may share one dictionary, like a bucket."""
 
 from collections.abc import Sequence
 
@@ -7,12 +7,12 @@ from braid.kernel.ports import ArchivedObject
 
 
 class MemoryArchive:
-    """`kernel.ports.ArchiveStore` over a dictionary.
+    """A `kernel.ports.ArchiveStore` over a dictionary in memory.
 
     Attributes:
-        objects: What it holds, by name; tests change and remove objects here.
-        full: Whether it takes nothing, as a full disk does.
-        away: Whether it does not answer at all.
+        objects: Stored objects by name; tests change and remove objects here.
+        full: Whether it rejects writes, as a full disk does.
+        away: Whether it answers nothing.
     """
 
     def __init__(self, objects: dict[str, bytes] | None = None, *, shared: bool = False) -> None:

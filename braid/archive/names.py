@@ -1,9 +1,9 @@
-"""Names of archived objects. They are the archive's index: history, sequences, times and links stand in them. Pure.
+"""Names of archived objects, which are the archive's index: they contain history, sequences, times and links. Pure.
 
     <service>/<kind>/<id>/<first>-<last>_<earliest>-<latest>_<link before>-<link of last>_i<incarnation>.seg
     <service>/<kind>/<id>/<sequence>_<time>_<link>_i<incarnation>.base
 
-Sequences are padded to 20 digits, so that names sort as numbers do; times are milliseconds since the epoch; links are
+Sequences are padded to 20 digits, so that names sort as numbers do. Times are milliseconds since the epoch. Links are
 cut to 16 hexadecimal digits. The incarnation is the store's when the object was written: a label, not a proof.
 """
 
@@ -24,10 +24,10 @@ _BASE: Final = re.compile(r"(\d{20})_(-?\d{1,19})_([0-9a-f]{16})_i(\d{1,9})\.bas
 
 @dataclass(frozen=True, slots=True, order=True)
 class SegmentName:
-    """Events `first` to `last` of a history.
+    """The name of a segment: events `first` to `last` of a history.
 
     Attributes:
-        earliest_ms: Smallest time of its events; clocks step, so it need not be the first one's.
+        earliest_ms: Smallest time of its events; clocks step, so it may not be the first event's.
         latest_ms: Largest time of its events.
         before: Link of the event before the first, cut short.
         after: Link of the last event, cut short.
@@ -50,7 +50,7 @@ class SegmentName:
 
 @dataclass(frozen=True, slots=True, order=True)
 class BaseName:
-    """The state after event `sequence`, as a snapshot's bytes."""
+    """The name of a base: the state after event `sequence`, as a snapshot's bytes."""
 
     history: HistoryId
     sequence: int
@@ -69,7 +69,7 @@ def prefix(history: HistoryId) -> str:
 
 
 def parse(name: str) -> SegmentName | BaseName | None:
-    """Reads a name; None for one of no known form: something else may lie beside the archive, or a later release's."""
+    """Parses a name; None for an unknown form: other files, or a later release's, may lie beside the archive."""
     parts = name.split("/")
     if len(parts) != 4:
         return None
@@ -85,12 +85,12 @@ def parse(name: str) -> SegmentName | BaseName | None:
 
 
 def short(link: bytes) -> str:
-    """A link as names have it."""
+    """A link in the form that names have."""
     return link.hex()[:LINK_DIGITS]
 
 
 def _quoted(part: str) -> str:
-    """Percent-encoded but for letters, digits, `_` and `-`: safe as a file's name and in a bucket's key."""
+    """Percent-encodes everything except letters, digits, `_` and `-`: safe in file names and bucket keys."""
     return _SPECIAL.sub(
         lambda found: "".join(f"%{byte:02X}" for byte in found[0].encode("utf-8", "surrogatepass")), part
     )

@@ -36,12 +36,12 @@ _LEVEL: Final = 6
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """Successive events of a history.
+    """Consecutive events of a history with their times and links.
 
     Attributes:
         first: Sequence of `events[0]`.
-        times_ms: When each was decided.
-        links: The chain's link of each.
+        times_ms: When each event was decided.
+        links: The chain's link of each event.
         before: The link of the event before the first.
     """
 
@@ -60,7 +60,7 @@ class Segment:
 
     @property
     def name(self) -> SegmentName:
-        """Its object's name."""
+        """The name of its object."""
         times, after = self.times_ms, self.links[-1]
         return SegmentName(
             self.history,
@@ -86,7 +86,7 @@ def cut(
     times_ms: Sequence[int],
     incarnation: int,
 ) -> Sequence[Segment]:
-    """Events as segments, each within the bounds; where they are cut depends on the events alone."""
+    """Splits events into segments within the limits; the splits depend on the events alone."""
     made: list[Segment] = []
     start = size = 0
     every = list(links(before, first, events))
@@ -117,7 +117,7 @@ def _part(
 
 
 def encode(segment: Segment) -> bytes:
-    """A segment as bytes."""
+    """Encodes a segment; equal segments give equal bytes."""
     header = {
         "history": list(segment.history),
         "first": segment.first,
@@ -138,14 +138,14 @@ def encode(segment: Segment) -> bytes:
 
 
 def decode(data: bytes, name: SegmentName) -> Segment:
-    """Reads a segment and checks every link of it.
+    """Decodes a segment and checks every link of it.
 
     Args:
-        data: Bytes from anywhere.
-        name: What they are expected to hold.
+        data: Bytes from any source.
+        name: The name of the expected segment.
 
     Raises:
-        ArchiveDamaged: they are not those events; names the event where that can be told, else all of them.
+        ArchiveDamaged: the bytes are not those events; names the damaged event if possible, else all of them.
     """
     header, body = _split(data, name)
     before, after = header["before"], header["after"]

@@ -1,11 +1,11 @@
-"""A directory with a mesh's CA and the leaves it issued: what `braid certs` does, as calls.
+"""A directory with a mesh's CA and the leaves it issued: the operations of `braid certs`.
 
     DIR/ca/                     the CA: keep it offline, and a backup of it
     DIR/service/registry-0/     certificate.pem (with its chain), key.pem, ca.pem: all that one process needs
 
-Every directory is replaced as one (`generations`), and a leaf that is made anew keeps its key. So a reader that opens
-the files one after the other never finds a key beside a certificate of another key. Only a new key, which somebody asks
-for, can be read beside the old certificate for an instant; readers that check the pair try again.
+Every directory is replaced as one (`generations`), and a renewed leaf keeps its key. So a reader that opens the files
+one after the other never finds a key beside a certificate of another key. Only a new key, which must be asked for, can
+briefly be read beside the old certificate; readers that check the pair retry.
 """
 
 import fcntl
@@ -43,27 +43,28 @@ _LOCK: Final = "lock"
 
 
 class Renewed(NamedTuple):
-    """A leaf that was made anew, and why."""
+    """A leaf that was renewed, and the reason."""
 
     contents: LeafContents
     reason: LeafState
 
 
 class Authority:
-    """The CA in a directory, which exists."""
+    """A mesh's CA in an existing directory."""
 
     def __init__(self, directory: Path) -> None:
-        """Raises `NotFound` when the directory holds no CA, `Invalid` when it is damaged or open to others."""
+        """Opens the directory. Raises `NotFound` if it holds no CA, `Invalid` if it is damaged or readable by
+        others."""
         self.directory = directory
         self._files = ca_directory.load(directory / _CA)
 
     @classmethod
     def create(cls, directory: Path, trust_domain: str, now: datetime) -> "Authority":
-        """Makes a CA in a new or empty directory that only its owner can open.
+        """Creates a CA in a new or empty directory that only its owner can open.
 
         Raises:
-            Invalid: the trust domain is out of form.
-            AlreadyExists: something lies there; nothing is overwritten.
+            Invalid: the trust domain is malformed.
+            AlreadyExists: the directory is not empty; nothing is overwritten.
         """
         check_trust_domain(trust_domain)
         if os.path.lexists(directory) and not (directory.is_dir() and not any(directory.iterdir())):
@@ -74,17 +75,17 @@ class Authority:
 
     @property
     def trust_domain(self) -> str:
-        """The trust domain of every name that it signs."""
+        """The trust domain of all its certificates."""
         return self._files.ca.trust_domain
 
     @property
     def ca_validity(self) -> Validity:
-        """The validity of the CA that signs."""
+        """The validity of the signing CA."""
         return validity_of(self._files.ca.certificate)
 
     @property
     def previous_validity(self) -> Validity | None:
-        """Of the CA before, while a rotation goes on."""
+        """The validity of the previous CA, during a rotation."""
         return validity_of(self._files.previous) if self._files.previous else None
 
     def path(self, identity: Identity) -> Path:
@@ -100,18 +101,18 @@ class Authority:
         *,
         fresh_key: bool = False,
     ) -> LeafContents:
-        """Makes a leaf, or makes it anew. What is not given stays as the leaf has it.
+        """Issues a leaf, or renews it. Arguments that are not given keep the leaf's values.
 
         Args:
-            identity: Whom it speaks for.
+            identity: The leaf's holder.
             now: In UTC.
             reached: Names and addresses of a service.
             days: How long it is valid.
-            fresh_key: Whether it gets another key.
+            fresh_key: Whether it gets a new key.
 
         Raises:
-            Invalid: an argument is out of form; `field` names the flag.
-            Refused: it would outlive the CA, or something else works in the directory.
+            Invalid: an argument is malformed; `field` names the flag.
+            Refused: it would outlive the CA, or another process works in the directory.
         """
         with self._locked():
             before = self._read(identity) if self._exists(identity) else None
@@ -125,37 +126,37 @@ class Authority:
         return contents
 
     def leaves(self) -> list[IssuedLeaf]:
-        """Every leaf in the directory, by kind and name. Raises `Invalid` when one is damaged."""
+        """Every leaf in the directory, by kind and name. Raises `Invalid` if one is damaged."""
         return [self._read(identity) for identity in self._identities()]
 
     def renew(self, now: datetime, within_days: float | None = None, *, fresh_keys: bool = False) -> list[Renewed]:
-        """Makes anew every leaf that ends soon, that another CA signed, or that lies beside an old bundle.
+        """Renews every leaf that ends soon, was signed by another CA, or has an outdated bundle.
 
         Args:
             now: In UTC.
             within_days: A leaf that ends within so many days ends soon; by default within a third of its life.
-            fresh_keys: Whether they get other keys.
+            fresh_keys: Whether they get new keys.
 
         Raises:
-            Refused: it would outlive the CA, or something else works in the directory.
+            Refused: it would outlive the CA, or another process works in the directory.
         """
         with self._locked():
             return self._renew(now, within_days, fresh_keys)
 
     def begin_rotation(self, now: datetime, within_days: float | None = None) -> list[Renewed]:
-        """Makes a new CA, gives every leaf the bundle of both and a certificate of the new one.
+        """Creates a new CA, and gives every leaf the bundle of both and a certificate of the new one.
 
-        While a rotation goes on, a second call only makes leaves anew that an interrupted first one left.
+        During a rotation, a second call only renews leaves that an interrupted first one left.
         """
         with self._locked():
             self._files = ca_directory.begin(self.directory / _CA, self._files, now)
             return self._renew(now, within_days, False)
 
     def finish_rotation(self, now: datetime, within_days: float | None = None) -> list[Renewed]:
-        """Drops the CA before from every bundle.
+        """Removes the previous CA from every bundle.
 
         Raises:
-            Refused: no rotation goes on, or a leaf of the CA before would be accepted by nobody.
+            Refused: no rotation is under way, or a leaf of the previous CA would be accepted by nobody.
         """
         with self._locked():
             if self._files.previous is not None:
@@ -208,7 +209,7 @@ class Authority:
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        """Keeps a second `braid certs` out, and reads what a first one wrote."""
+        """Excludes a second `braid certs`, and reads the state that a first one wrote."""
         descriptor = os.open(self.directory / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
         try:
             _lock(descriptor, self.directory)

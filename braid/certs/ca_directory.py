@@ -1,9 +1,9 @@
-"""The CA of a mesh as it lies in its directory: certificate and key, and during a rotation what links two CAs.
+"""The CA of a mesh in its directory: certificate and key, and during a rotation the link between two CAs.
 
-A rotation of the CA has two steps, and files may reach machines in any order during both. `begin` makes a new CA, which
-the old one signs too; every leaf's chain carries that cross-certificate. So machines that trust the old CA alone accept
-new leaves, and machines with the bundle of both accept old ones (RFC 4210, section 4.4, describes such a change of
-root). `finish` drops the old CA.
+A rotation of the CA has two steps, and files may reach machines in any order during both. `begin` creates a new CA,
+which the old one signs too; every leaf's chain carries that cross-certificate. So machines that trust only the old CA
+accept new leaves, and machines with the bundle of both accept old ones (RFC 4210, section 4.4, describes such a change
+of root). `finish` drops the old CA.
 """
 
 from datetime import datetime
@@ -36,8 +36,8 @@ class CaFiles(NamedTuple):
 
     Attributes:
         ca: Signs new leaves.
-        previous: The certificate of the CA before, still trusted; None outside a rotation.
-        cross: This CA's certificate by the one before; None outside a rotation, or where that one had ended.
+        previous: The previous CA's certificate, still trusted; None outside a rotation.
+        cross: This CA's certificate by the previous one; None outside a rotation, or if the previous one had expired.
     """
 
     ca: Ca
@@ -51,19 +51,19 @@ class CaFiles(NamedTuple):
 
     @property
     def intermediates(self) -> list[x509.Certificate]:
-        """What follows a leaf in its chain."""
+        """The certificates after a leaf in its chain."""
         return [self.cross] if self.cross else []
 
 
 def create(directory: Path, trust_domain: str, now: datetime) -> CaFiles:
-    """Makes the first CA in a directory that has none."""
+    """Creates the first CA in a directory that has none."""
     found = CaFiles(sign_root(trust_domain, ca_validity(now)))
     _save(directory, found)
     return found
 
 
 def load(directory: Path) -> CaFiles:
-    """Reads the CA.
+    """Reads the CA from its directory.
 
     Raises:
         NotFound: there is none.
@@ -80,7 +80,7 @@ def load(directory: Path) -> CaFiles:
 
 
 def begin(directory: Path, old: CaFiles, now: datetime) -> CaFiles:
-    """Begins a rotation. While one goes on, it stays as it is."""
+    """Begins a rotation. If one is under way, it continues unchanged."""
     if old.previous is not None:
         return old
     ca = sign_root(old.ca.trust_domain, ca_validity(now))
@@ -91,7 +91,7 @@ def begin(directory: Path, old: CaFiles, now: datetime) -> CaFiles:
 
 
 def finish(directory: Path, old: CaFiles) -> CaFiles:
-    """Ends a rotation: the CA before is trusted no longer. Raises `Refused` when none goes on."""
+    """Ends a rotation: the previous CA is no longer trusted. Raises `Refused` if none is under way."""
     if old.previous is None:
         raise Refused("no rotation of the CA is under way", remedy="begin one: braid certs rotate --ca")
     found = CaFiles(old.ca)

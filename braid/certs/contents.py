@@ -1,4 +1,4 @@
-"""What certificates say: names, addresses, usages, validity. Pure; `signing` turns it into X.509."""
+"""The contents of certificates: names, addresses, usages, validity. Pure; `signing` turns them into X.509."""
 
 import re
 from collections.abc import Sequence
@@ -19,14 +19,14 @@ _BACKDATE: Final = timedelta(seconds=CERTIFICATE_BACKDATE_SECONDS)
 
 
 class Validity(NamedTuple):
-    """From when to when a certificate is accepted; both in UTC, whole seconds."""
+    """The period in which a certificate is accepted; both ends in UTC, whole seconds."""
 
     begins: datetime
     ends: datetime
 
     @property
     def days(self) -> int:
-        """Whole days that it was made for, without the backdating."""
+        """Whole days that it was issued for, without the backdating."""
         return round((self.ends - self.begins - _BACKDATE) / timedelta(days=1))
 
     def days_left(self, now: datetime) -> float:
@@ -35,7 +35,7 @@ class Validity(NamedTuple):
 
 
 class Reached(NamedTuple):
-    """Where clients reach a service. Clients compare the address they dialled with these names."""
+    """The addresses of a service. Clients compare the address they dialled with them."""
 
     dns: tuple[str, ...] = ()
     ips: tuple[str, ...] = ()
@@ -46,11 +46,11 @@ NOWHERE: Final = Reached()
 
 @dataclass(frozen=True, slots=True)
 class LeafContents:
-    """What a leaf says.
+    """The contents of a leaf.
 
     Attributes:
-        identity: Whom it speaks for.
-        trust_domain: In which mesh.
+        identity: Its holder.
+        trust_domain: The trust domain of its mesh.
         reached: Names and addresses of a service; empty for others.
         validity: When it is accepted.
     """
@@ -62,27 +62,27 @@ class LeafContents:
 
     @property
     def spiffe_id(self) -> str:
-        """The URI that it carries."""
+        """The SPIFFE id that it carries as a URI."""
         return self.identity.spiffe_id(self.trust_domain)
 
     @property
     def serves(self) -> bool:
-        """Whether it may be shown by a server. Every leaf may be shown by a client."""
+        """Whether a server may present it. Every leaf may be presented by a client."""
         return self.identity.kind is IdentityKind.SERVICE
 
 
 def ca_validity(now: datetime) -> Validity:
-    """When a CA made now is accepted."""
+    """The validity of a CA created now."""
     return Validity(_whole(now) - _BACKDATE, _whole(now) + timedelta(days=CA_DAYS))
 
 
 def leaf_contents(
     identity: Identity, trust_domain: str, reached: Reached, days: int, now: datetime, ca_ends: datetime
 ) -> LeafContents:
-    """What a leaf made now says.
+    """The contents of a leaf issued now.
 
     Raises:
-        Invalid: an argument is out of form; `field` names the flag.
+        Invalid: an argument is malformed; `field` names the flag.
         Refused: the leaf would outlive its CA.
     """
     if not 1 <= days <= LEAF_DAYS_MAX:
@@ -99,11 +99,11 @@ def leaf_contents(
 
 
 def _checked(identity: Identity, reached: Reached) -> Reached:
-    """Addresses without repeats, in their usual form. Raises `Invalid`."""
+    """Addresses without duplicates, in normal form. Raises `Invalid`."""
     if identity.kind is not IdentityKind.SERVICE:
         for flag, given in (("--dns", reached.dns), ("--ip", reached.ips)):
             if given:
-                raise Invalid(f"{identity} is no service: nobody connects to it", field=flag, remedy="leave it out")
+                raise Invalid(f"{identity} is no service, so it needs no address", field=flag, remedy="leave it out")
         return reached
     if not (reached.dns or reached.ips):
         raise Invalid(
@@ -137,5 +137,5 @@ def _unique(texts: Sequence[str]) -> tuple[str, ...]:
 
 
 def _whole(moment: datetime) -> datetime:
-    """Certificates know whole seconds."""
+    """Truncates a time to whole seconds, the resolution of certificates."""
     return moment.replace(microsecond=0)

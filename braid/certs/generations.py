@@ -1,4 +1,4 @@
-"""Directories that are replaced as one: readers find all old files or all new ones.
+"""Directories that are replaced atomically: readers find all old files or all new ones.
 
 A directory is a symbolic link to its generation, a hidden directory beside it. A change writes a new generation, syncs
 it to the disk and swaps the link by `rename`, which is atomic (POSIX.1-2017, rename). A reader that opens two files one
@@ -20,17 +20,17 @@ _TOKEN_BYTES: Final = 4
 
 
 def make_private_directory(path: Path) -> None:
-    """Makes a directory that nobody else may open; parents as well. Fine when it is there."""
+    """Creates a directory that nobody else may open, and its parents. An existing one is accepted."""
     path.mkdir(mode=_DIRECTORY_MODE, parents=True, exist_ok=True)
     path.chmod(_DIRECTORY_MODE)
 
 
 def replace_directory(link: Path, files: Mapping[str, bytes]) -> None:
-    """Puts these files in the place of what the directory held. What it held is removed afterwards.
+    """Replaces the contents of a directory by these files, then removes the old contents.
 
     Args:
-        link: The directory as readers name it; made when it is not there.
-        files: By name.
+        link: The directory as readers name it; created if missing.
+        files: Contents by file name.
     """
     generation = link.with_name(f".{link.name}.{secrets.token_hex(_TOKEN_BYTES)}")
     generation.mkdir(mode=_DIRECTORY_MODE)
@@ -57,7 +57,7 @@ def _swap(link: Path, target: str) -> None:
 
 
 def _remove_others(link: Path, current: Path) -> None:
-    """Removes earlier generations, also those of a run that ended before its swap."""
+    """Removes earlier generations, including those of a run that ended before its swap."""
     ours = re.compile(rf"\.{re.escape(link.name)}\.[0-9a-f]{{{2 * _TOKEN_BYTES}}}(\.link)?")
     for each in link.parent.iterdir():
         if each == current or not ours.fullmatch(each.name):

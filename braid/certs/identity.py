@@ -1,4 +1,4 @@
-"""Who a certificate speaks for: services, people and applications, named by SPIFFE ids. Pure.
+"""Identities of certificates: services, people and applications, named by SPIFFE ids. Pure.
 
 A SPIFFE id is `spiffe://<trust domain>/<kind>/<name>` (SPIFFE-ID specification, section 2).
 """
@@ -18,7 +18,7 @@ _EXAMPLES: Final = "write service/registry-0, user/anna or app/indexer"
 
 
 class IdentityKind(StrEnum):
-    """What holds a certificate: a replica of a service, a person, or an application."""
+    """The kind of a certificate's holder: a replica of a service, a person, or an application."""
 
     SERVICE = "service"
     USER = "user"
@@ -64,7 +64,8 @@ def trust_domain_id(trust_domain: str) -> str:
 
 
 def parse_spiffe_id(uri: str) -> tuple[str, str]:
-    """A SPIFFE id's trust domain, and its path without the leading slash. Raises `Invalid` when it is none."""
+    """Splits a SPIFFE id into its trust domain and its path, without the leading slash. Raises `Invalid` if
+    malformed."""
     if not uri.startswith(_SCHEME):
         raise Invalid(f"{uri!r} is no SPIFFE id")
     trust_domain, _, path = uri.removeprefix(_SCHEME).partition("/")

@@ -1,4 +1,4 @@
-"""Which leaves are to be made anew, and why. Pure."""
+"""Decides which leaves to renew, and why. Pure."""
 
 from datetime import datetime
 from enum import StrEnum
@@ -9,7 +9,7 @@ from braid.kernel.limits.certs import LEAF_RENEWAL_SHARE
 
 
 class LeafState(StrEnum):
-    """How a leaf is. Each but OK is a reason to make it anew."""
+    """The state of a leaf. Every state except OK is a reason to renew it."""
 
     OK = "ok"
     ENDED = "ended"
@@ -19,12 +19,12 @@ class LeafState(StrEnum):
 
 
 class IssuedLeaf(NamedTuple):
-    """A leaf as it lies in its directory.
+    """A leaf in its directory.
 
     Attributes:
-        contents: What it says.
-        signed_by_ca: Whether today's CA signed it.
-        bundle_current: Whether the certificates of CAs beside it, and in its chain, are those of today.
+        contents: Its contents.
+        signed_by_ca: Whether the present CA signed it.
+        bundle_current: Whether its CA bundle and its chain are up to date.
     """
 
     contents: LeafContents
@@ -33,10 +33,10 @@ class IssuedLeaf(NamedTuple):
 
 
 def leaf_state(leaf: IssuedLeaf, now: datetime, within_days: float | None = None) -> LeafState:
-    """How a leaf is.
+    """Judges the state of a leaf.
 
     Args:
-        leaf: Which.
+        leaf: The leaf.
         now: In UTC.
         within_days: A leaf that ends within so many days ends soon; by default within a third of its life.
     """

@@ -1,4 +1,4 @@
-"""Keys and X.509 certificates (RFC 5280, SPIFFE X.509-SVID): all of it made by `cryptography`."""
+"""Creates keys and X.509 certificates (RFC 5280, SPIFFE X.509-SVID) by the library `cryptography`."""
 
 from ipaddress import ip_address
 from pathlib import Path
@@ -20,24 +20,24 @@ _ROOT_PATH_LENGTH: Final = 1
 
 
 class Ca(NamedTuple):
-    """A CA that can sign."""
+    """A CA's certificate and key, which can sign."""
 
     certificate: x509.Certificate
     key: PrivateKey
 
     @property
     def trust_domain(self) -> str:
-        """Of the mesh it signs for."""
+        """The trust domain of its mesh."""
         return parse_spiffe_id(_uris(self.certificate)[0])[0]
 
 
 def new_key() -> PrivateKey:
-    """A fresh ECDSA key on P-256."""
+    """Creates an ECDSA key on P-256."""
     return ec.generate_private_key(ec.SECP256R1())
 
 
 def sign_root(trust_domain: str, validity: Validity) -> Ca:
-    """A new CA that signs itself. Its subject is unique, so that chains never mix two roots of one mesh."""
+    """Creates a self-signed CA. Its subject is unique, so that chains never mix two roots of one mesh."""
     key = new_key()
     serial = x509.random_serial_number()
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"Braid CA {serial:x}"[:24])])
@@ -47,7 +47,7 @@ def sign_root(trust_domain: str, validity: Validity) -> Ca:
 
 
 def sign_cross(root: x509.Certificate, by: Ca) -> x509.Certificate:
-    """A certificate for a new root by the old one: whoever trusts the old one alone accepts leaves of the new one."""
+    """Signs a new root by the old one: clients that trust only the old one accept leaves of the new one."""
     key = root.public_key()
     assert isinstance(key, ec.EllipticCurvePublicKey), "roots of this package have such keys"
     ends = min(root.not_valid_after_utc, by.certificate.not_valid_after_utc)
@@ -58,7 +58,7 @@ def sign_cross(root: x509.Certificate, by: Ca) -> x509.Certificate:
 
 
 def sign_leaf(contents: LeafContents, key: PrivateKey, by: Ca) -> x509.Certificate:
-    """The leaf that says these contents."""
+    """Signs a leaf with these contents."""
     usages = [ExtendedKeyUsageOID.CLIENT_AUTH]
     if contents.serves:
         usages.insert(0, ExtendedKeyUsageOID.SERVER_AUTH)
@@ -81,7 +81,7 @@ def sign_leaf(contents: LeafContents, key: PrivateKey, by: Ca) -> x509.Certifica
 
 
 def read_leaf(certificate: x509.Certificate) -> LeafContents:
-    """What a leaf says. Raises `Invalid` when its names are not those of a mesh's own certificates."""
+    """Reads the contents of a leaf. Raises `Invalid` if its names are not those of a mesh's own certificates."""
     uris = _uris(certificate)
     if len(uris) != 1:
         raise Invalid(f"a certificate has {len(uris)} URIs, not one SPIFFE id")
@@ -93,7 +93,7 @@ def read_leaf(certificate: x509.Certificate) -> LeafContents:
 
 
 def validity_of(certificate: x509.Certificate) -> Validity:
-    """When a certificate is accepted."""
+    """The validity of a certificate."""
     return Validity(certificate.not_valid_before_utc, certificate.not_valid_after_utc)
 
 
@@ -123,7 +123,7 @@ def key_pem(key: PrivateKey) -> bytes:
 
 
 def load_key(path: Path) -> PrivateKey:
-    """The private key in a PEM file. Raises `Invalid` when it holds none of ours, or others may read it."""
+    """The private key in a PEM file. Raises `Invalid` if it holds no ECDSA key, or others may read it."""
     try:
         pem, exposure = secret_files.read_bytes(path)
         key = serialization.load_pem_private_key(pem, password=None)

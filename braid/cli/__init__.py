@@ -1,6 +1,7 @@
-"""The `braid` command. Importing this package loads neither typer nor anything else slow: each verb loads its family.
+"""The package of the `braid` command. Importing it loads neither typer nor any other slow module: each verb loads its
+family.
 
-`main` is the entry point; `app` knows which verb lives in which file.
+`main` is the entry point; `app` maps each verb to its file.
 """
 
 import os
@@ -8,10 +9,10 @@ import sys
 
 
 def main() -> None:
-    """Runs the command with the process's arguments and ends the process with its exit code.
+    """Runs the command with the process's arguments and exits with its code.
 
-    Whoever reads the output may stop reading (`braid get lag | head`): that is no error. Ctrl-C ends a command that
-    still loads as it ends one that works.
+    A reader that closes the pipe early (`braid get lag | head`) is no error. Ctrl-C ends a command in the same way
+    whether it is still loading or already working.
     """
     try:
         from braid.cli.app import run

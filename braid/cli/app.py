@@ -1,7 +1,7 @@
-"""Which verb lives in which file, the first page of help, and how a run ends.
+"""The file of each verb, the first page of help, and how a run ends.
 
-A verb's family is a module with `register(app)`, which adds its commands; only the family of the verb typed is loaded.
-Verbs themselves live in their families, never here.
+A family of verbs is a module with `register(app)`, which adds its commands. Only the family of the typed verb is
+loaded. No verb is defined in this file.
 """
 
 import importlib
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 
 class Verb(NamedTuple):
-    """One verb as the first page of help shows it."""
+    """A verb on the first page of help."""
 
     module: str
     summary: str
 
 
 class Family(Protocol):
-    """A module of verbs."""
+    """A module that defines verbs."""
 
     def register(self, app: "typer.Typer") -> None:
         """Adds the family's commands to the application."""
@@ -93,11 +93,12 @@ def run(arguments: Sequence[str]) -> int:
     """Runs one command line.
 
     Args:
-        arguments: Without the program's name.
+        arguments: The arguments, without the program's name.
 
     Returns:
-        0 done, 1 `diff` found differences, a drill did not pass or `can-i` says no, 2 wrong usage, 3 not reachable,
-        4 refused by the mesh.
+        0 done; 1 `diff` found differences, a drill failed or `can-i` says no; 2 wrong usage; 3 not reachable; 4 refused
+            by
+        the mesh.
     """
     if not arguments or arguments[0] in ("--help", "-h", "help"):
         print(overview())
@@ -131,7 +132,7 @@ def overview() -> str:
 
 
 def application(verbs: Sequence[str]) -> "typer.Typer":
-    """The typer application with the families of some verbs loaded."""
+    """The typer application with the families of these verbs loaded."""
     import typer
 
     app = typer.Typer(name="braid", add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
@@ -142,7 +143,7 @@ def application(verbs: Sequence[str]) -> "typer.Typer":
 
 
 def verb_first(arguments: Sequence[str]) -> list[str]:
-    """The arguments with flags that stand before the verb moved behind it."""
+    """The arguments, with flags before the verb moved behind it."""
     flags: list[str] = []
     rest = list(arguments)
     while rest and rest[0].partition("=")[0] in _GLOBAL_FLAGS:

@@ -1,4 +1,4 @@
-"""`completion`: scripts that complete verbs, types, flags, and names the mesh tells, for three shells."""
+"""`completion`: scripts for three shells that complete verbs, types, flags, and names from the mesh."""
 
 import sys
 from collections.abc import Mapping, Sequence
@@ -86,7 +86,7 @@ _ZSH_FIRST: Final = "autoload -Uz +X bashcompinit && bashcompinit\n"
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the verb."""
+    """Adds the verb to the application."""
     app.command("completion", help=_COMPLETION)(_completion)
 
 
@@ -102,7 +102,7 @@ def _completion(shell: Annotated[str, typer.Argument(metavar="bash|zsh|fish", sh
 
 
 def flags_of(verbs: Sequence[str]) -> dict[str, list[str]]:
-    """Every flag of each verb, those of its own verbs included, read from the commands themselves."""
+    """All flags of each verb, including its sub-commands', read from the commands themselves."""
     from braid.cli.app import application
 
     found: dict[str, list[str]] = {}
@@ -118,17 +118,17 @@ def flags_of(verbs: Sequence[str]) -> dict[str, list[str]]:
 
 
 def bash_script(summaries: Mapping[str, str], flags: Mapping[str, Sequence[str]]) -> str:
-    """For bash."""
+    """The completion script for bash."""
     return _bash_like("bash", summaries, flags)
 
 
 def zsh_script(summaries: Mapping[str, str], flags: Mapping[str, Sequence[str]]) -> str:
-    """For zsh, through its own emulation of bash's completion."""
+    """The completion script for zsh, through its emulation of bash's completion."""
     return _ZSH_FIRST + _bash_like("zsh", summaries, flags)
 
 
 def fish_script(summaries: Mapping[str, str], flags: Mapping[str, Sequence[str]]) -> str:
-    """For fish."""
+    """The completion script for fish."""
     lines = ["# completes `braid`; made by `braid completion fish`", "complete -c braid -f"]
     for verb, summary in summaries.items():
         text = summary.replace("'", "\\'")

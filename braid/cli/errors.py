@@ -1,4 +1,4 @@
-"""How a run ends when something is wrong: what is printed on stderr, and the exit code a script sees. No I/O."""
+"""How a failed run ends: its text on stderr, and its exit code. No I/O."""
 
 import difflib
 from collections.abc import Collection
@@ -30,12 +30,12 @@ _NEXT_STEPS: Final = {
 
 
 def exit_code(error: BraidError) -> int:
-    """What a script sees of an error: 2 wrong usage, 3 not reachable, 4 refused by the mesh."""
+    """The exit code of an error: 2 wrong usage, 3 not reachable, 4 refused by the mesh."""
     return _EXIT_CODES.get(error.code, EXIT_REFUSED)
 
 
 def error_text(error: BraidError) -> str:
-    """What is printed of an error: the reason, and on a second line the next thing to try."""
+    """The printed form of an error: the reason, and on a second line the next thing to try."""
     where = f"{error.field}: " if error.field and error.field not in error.message else ""
     lines = [f"braid: {where}{error.message}"]
     step = error.remedy or _NEXT_STEPS.get(error.code, "")
@@ -43,10 +43,10 @@ def error_text(error: BraidError) -> str:
 
 
 def nearest(word: str, known: Collection[str]) -> str:
-    """The known word closest to a mistyped one; '' when none is close."""
+    """The known word closest to a mistyped one; '' if none is close."""
     return next(iter(difflib.get_close_matches(word.lower(), known, n=1)), "")
 
 
 def not_built(what: str) -> Unsupported:
-    """The error for what the command line knows and this release does not have."""
+    """The error for a feature that this release does not have yet."""
     return Unsupported(f"{what} is not built yet", remedy="`braid --help` lists what is there")

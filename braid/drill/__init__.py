@@ -1,1 +1,1 @@
-"""Failures rehearsed on an operator's own mesh: what `braid drill` runs. Applications never import it."""
+"""Rehearsed failures on an operator's own mesh, which `braid drill` runs. Applications never import it."""

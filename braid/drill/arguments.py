@@ -1,4 +1,4 @@
-"""How a drill's processes are told what they are: their command lines, written and read in one place."""
+"""Command lines of a drill's processes, written and read in one place."""
 
 import argparse
 from collections.abc import Sequence
@@ -8,15 +8,15 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class ProcessSpec:
-    """One process of a drill.
+    """The specification of one process of a drill.
 
     Attributes:
-        name: As the mesh knows it.
-        endpoint: Of the mesh.
-        stream: Of the drill, and the name of its group.
-        file: The ledger of the producer, the sink of a member.
-        lanes: That the producer sends to.
-        rate_per_s: Records it sends a second.
+        name: Its name in the mesh.
+        endpoint: The mesh's endpoint.
+        stream: The drill's stream; its group has the same name.
+        file: The ledger of the producer, or the sink of a member.
+        lanes: Lanes that the producer sends to.
+        rate_per_s: Records per second that it sends.
     """
 
     name: str
@@ -27,13 +27,13 @@ class ProcessSpec:
     rate_per_s: int = 0
 
     def arguments(self) -> list[str]:
-        """As `read_arguments` reads them."""
+        """The command line that `read_arguments` reads."""
         told = ["--name", self.name, "--endpoint", self.endpoint, "--stream", self.stream, "--file", str(self.file)]
         return [*told, "--rate", str(self.rate_per_s), *self.lanes]
 
 
 def read_arguments(program: str, arguments: Sequence[str]) -> ProcessSpec:
-    """Reads a command line."""
+    """Parses a command line that `ProcessSpec.arguments` wrote."""
     parser = argparse.ArgumentParser(prog=program)
     for name in ("name", "endpoint", "stream"):
         parser.add_argument(f"--{name}", required=True)

@@ -1,4 +1,4 @@
-"""Reports to the registry, for a drill's stream alone, that one broker is not reached, while it is refused."""
+"""Reports to the registry, for a drill's stream alone, that a broker cannot be reached, while it is refused."""
 
 import asyncio
 import contextlib
@@ -17,10 +17,10 @@ from braid.kernel.limits.drill import DRILL_BROKER_LOOK_SECONDS
 
 
 class BrokerWatch:
-    """A producer of the drill's stream that writes nothing. It looks at a broker as the registry looks at all.
+    """A producer of the drill's stream that writes nothing. It probes a broker as the registry probes all.
 
-    Other producers only report a cluster that acknowledges nothing at all; of a single broker's death the registry
-    learns by its own looks.
+    Other producers only report a cluster that acknowledges nothing; the registry detects a single broker's death by its
+    own probes.
     """
 
     def __init__(self, mesh: DrillMesh, spec: ProcessSpec) -> None:
@@ -37,7 +37,7 @@ class BrokerWatch:
         self._order = Refuse(())
 
     def obey(self, order: Refuse) -> None:
-        """Looks at the broker that an order names from now on; at none where it names none."""
+        """Probes the broker that an order names from now on; none if it names none."""
         self._order = order
 
     async def run(self) -> None:

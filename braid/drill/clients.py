@@ -1,4 +1,4 @@
-"""How a drill's processes reach the mesh: as any client does, but that they are no witnesses against its clusters."""
+"""Connects a drill's processes to the mesh like any client, except that they report nothing on its clusters."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -13,17 +13,17 @@ from braid.kafka.cluster import AioKafka
 
 
 class DrillMesh(Mesh):
-    """A mesh whose consumers tell the registry nothing of clusters: they refuse these themselves."""
+    """A mesh whose consumers report nothing about clusters to the registry: they refuse the connections themselves."""
 
     def __init__(self, spec: ProcessSpec) -> None:
-        """Reaches the mesh as the process that `spec` names."""
+        """Connects to the mesh as the process that `spec` names."""
         found = resolve_here(spec.endpoint)
         super().__init__(system_host(), AioKafka(spec.name), transport_to(found), found.addresses, spec.name, "")
         self._cluster_watch = None
 
 
 async def until_told_to_end(on_order: Callable[[Refuse], None] = lambda order: None) -> None:
-    """Obeys orders until they end: connections are refused and admitted as they say."""
+    """Follows orders until they end: refuses and admits connections as they say."""
     loop = asyncio.get_running_loop()
     assert isinstance(loop, GatedLoop), "processes of a drill run on a gated loop"
     async for order in read_orders():

@@ -1,4 +1,4 @@
-"""What a drill asks of the mesh's services and clusters. It changes its own stream and group, and nothing else."""
+"""A drill's requests to the mesh's services and clusters. It changes only its own stream and group."""
 
 import contextlib
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ _PAGES_MAX: Final = 100
 
 
 class Control:
-    """A drill's way to the mesh."""
+    """A drill's access to the mesh."""
 
     def __init__(self, mesh: Mesh, kafka: Kafka) -> None:
         self._registry = mesh.service("registry")
@@ -29,7 +29,7 @@ class Control:
     # --- looks
 
     async def stream(self, name: str) -> stream_pb2.Stream:
-        """One stream. Raises `NotFound`."""
+        """The stream of a name. Raises `NotFound`."""
         request = registry_api.GetStreamRequest(name=name)
         return await self._registry.unary("GetStream", request, stream_pb2.Stream)
 
@@ -58,7 +58,7 @@ class Control:
         return answer.channels
 
     async def members(self, group: str) -> int:
-        """How many members a group has; 0 where there is no such group."""
+        """The number of a group's members; 0 if the group does not exist."""
         try:
             request = assigner_api.GetGroupRequest(name=group)
             return (await self._assigner.unary("GetGroup", request, group_pb2.Group)).status.members
@@ -66,7 +66,7 @@ class Control:
             return 0
 
     async def brokers(self, cluster: cluster_pb2.Cluster) -> dict[int, str]:
-        """Addresses of a cluster's brokers, as they tell clients."""
+        """Addresses of a cluster's brokers, as advertised to clients."""
         admin = self._kafka.cluster(cluster.spec.bootstrap, cluster.spec.security_profile).admin()
         try:
             return dict((await admin.describe_cluster()).brokers)
@@ -76,10 +76,10 @@ class Control:
     # --- changes
 
     async def create(self, plan: Plan) -> None:
-        """Makes the drill's stream; made already by a request whose answer was lost, it is taken as it is.
+        """Creates the drill's stream. If a request whose answer was lost created it already, that stream is used.
 
         Raises:
-            Unsupported: the registry is of a release that would take the stream for an application's.
+            Unsupported: the registry's release would treat the stream as an application's.
         """
         request = registry_api.CreateStreamRequest(name=plan.name, spec=plan.spec)
         try:
@@ -92,12 +92,12 @@ class Control:
             raise Unsupported("the registry's release knows no drills", remedy="update the services first")
 
     async def move(self, plan: Plan) -> None:
-        """Moves the drill's stream off its cluster, as a person would."""
+        """Moves the drill's stream off its cluster, as an operator would."""
         request = registry_api.MoveStreamRequest(stream=plan.name, away_from_cluster=plan.cluster, reason="a drill")
         await self._registry.unary("MoveStream", request, registry_api.MoveStreamResponse, timeout_seconds=20.0)
 
     async def remove(self, name: str, passed: bool, verdict: str) -> None:
-        """Deletes a drill's group, and its stream with the verdict. Gone already is well.
+        """Deletes a drill's group, and its stream with the verdict. Already deleted ones are accepted.
 
         Raises:
             BraidError: the group still has members, or nobody answers: try again.
@@ -111,7 +111,7 @@ class Control:
 
 
 def untrusted(plan: Plan, clusters: Sequence[cluster_pb2.Cluster]) -> str:
-    """Why the drill's stream could not be placed as the one named is, or could not leave; ''."""
+    """Why the drill's stream could not be placed like the named one, or could not leave; ''."""
     known = {each.name: each for each in clusters}
     first = _unfit(known[plan.cluster]) if plan.cluster in known else "is not there"
     if first:
@@ -123,7 +123,7 @@ def untrusted(plan: Plan, clusters: Sequence[cluster_pb2.Cluster]) -> str:
 
 
 def misplaced(plan: Plan, channels: Sequence[stream_pb2.Channel]) -> str:
-    """What the drill's stream lacks before it may begin: its lanes on the cluster, and spares elsewhere; ''."""
+    """The lanes or spares that the drill's stream still lacks before it may begin; ''."""
     for lane in plan.lanes:
         mine = [each for each in channels if each.lane == lane]
         active = [each.cluster for each in mine if each.state == stream_pb2.CHANNEL_STATE_ACTIVE]
@@ -136,7 +136,7 @@ def misplaced(plan: Plan, channels: Sequence[stream_pb2.Channel]) -> str:
 
 
 def drained(plan: Plan, channels: Sequence[stream_pb2.Channel]) -> bool:
-    """Whether everything that left the cluster is drained, of a stream that carries nothing there any more."""
+    """Whether all old channels are drained, for a stream that carries nothing on the cluster any more."""
     done = (stream_pb2.CHANNEL_STATE_DRAINED, stream_pb2.CHANNEL_STATE_RETIRED)
     spare = (stream_pb2.CHANNEL_STATE_STANDBY, stream_pb2.CHANNEL_STATE_PROVISIONING)
     there = [each.state for each in channels if each.cluster == plan.cluster and each.lane in plan.lanes]

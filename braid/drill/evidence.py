@@ -1,7 +1,7 @@
-"""What the files of a drill prove: the producer's ledger against the members' sinks. Pure: no I/O, no clock.
+"""Evaluates the files of a drill: the producer's ledger against the members' sinks. Pure: no I/O, no clock.
 
-Neither file passes through Braid. A line of the ledger is a record that a broker acknowledged; a line of a sink is a
-record that a member handled, on disk before the record counts as done. Instants are monotonic nanoseconds of one
+Neither file passes through Braid. A line of the ledger is a record that a broker acknowledged. A line of a sink is a
+record that a member handled, synced to disk before the record counts as done. Instants are monotonic nanoseconds of one
 machine.
 """
 
@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 
 class Acknowledged(NamedTuple):
-    """A record that a broker acknowledged, and when that was known."""
+    """A record that a broker acknowledged, and when the producer learned of it."""
 
     cluster: str
     lane: str
@@ -29,17 +29,17 @@ class Handled(NamedTuple):
 
 
 def ledger_line(id: str, cluster: str, lane: str, at_ns: int) -> str:
-    """A line of the ledger, as `Evidence.take_ledger` reads it."""
+    """A ledger line in the form that `Evidence.take_ledger` reads."""
     return f"{id} {cluster} {lane} {at_ns}"
 
 
 def sink_line(id: str, lease: str, epoch: int, at_ns: int) -> str:
-    """A line of a sink, as `Evidence.take_sink` reads it."""
+    """A sink line in the form that `Evidence.take_sink` reads."""
     return f"{id} {lease} {epoch} {at_ns}"
 
 
 class Evidence:
-    """Grows line by line; every question may be asked at any time."""
+    """The evidence of a drill so far. It grows line by line; every question may be asked at any time."""
 
     def __init__(self) -> None:
         self.acknowledged: dict[str, Acknowledged] = {}
@@ -47,13 +47,13 @@ class Evidence:
         self._handled_ids: set[str] = set()
 
     def take_ledger(self, lines: Iterable[str]) -> None:
-        """Takes lines of the ledger. Raises `ValueError` for what is none."""
+        """Takes lines of the ledger. Raises `ValueError` for a malformed line."""
         for line in lines:
             id, cluster, lane, at_ns = _fields(line, 4)
             self.acknowledged[id] = Acknowledged(cluster, lane, int(at_ns))
 
     def take_sink(self, member: str, lines: Iterable[str]) -> None:
-        """Takes lines of a member's sink. Raises `ValueError` for what is none."""
+        """Takes lines of a member's sink. Raises `ValueError` for a malformed line."""
         for line in lines:
             id, lease, epoch, at_ns = _fields(line, 4)
             self.handled.append(Handled(id, member, lease, int(epoch), int(at_ns)))
@@ -61,18 +61,18 @@ class Evidence:
 
     @property
     def lost(self) -> frozenset[str]:
-        """Records that were acknowledged, and that no member has handled (yet)."""
+        """Records that were acknowledged and that no member has handled (yet)."""
         return frozenset(self.acknowledged.keys() - self._handled_ids)
 
     @property
     def repeated(self) -> int:
-        """How many times a member handled a record that was handled before."""
+        """How many times a member handled a record that had been handled before."""
         return len(self.handled) - len(self._handled_ids)
 
     def first_ack_elsewhere_ns(self, cluster: str, since_ns: int) -> int | None:
-        """When another cluster first acknowledged a record after an instant, in every lane that had been in use.
+        """When another cluster first acknowledged records of every lane in use, after an instant.
 
-        A lane whose records all went elsewhere already counts from its next acknowledgement.
+        A lane whose records already all went elsewhere counts from its next acknowledgement.
         """
         first: dict[str, int] = {}
         for each in self.acknowledged.values():
@@ -82,7 +82,7 @@ class Evidence:
         return max(first[lane] for lane in lanes) if lanes and lanes <= first.keys() else None
 
     def longest_stall_ns(self, from_ns: int, to_ns: int) -> int:
-        """The longest time without an acknowledgement between two instants, of the lane where it was longest."""
+        """The longest time without an acknowledgement between two instants, in the worst lane."""
         longest = 0
         for lane in {each.lane for each in self.acknowledged.values()}:
             times = {each.at_ns for each in self.acknowledged.values() if each.lane == lane}
@@ -99,7 +99,7 @@ class Evidence:
         return found
 
     def taken_over_ns(self, victim: str, leases: Mapping[str, int], since_ns: int) -> Mapping[str, int]:
-        """By lease, when another member first handled a record under a newer epoch than the victim's."""
+        """When another member first handled a record of each lease under a newer epoch than the victim's."""
         found: dict[str, int] = {}
         for each in self.handled:
             if each.member == victim or each.at_ns < since_ns or each.epoch <= leases.get(each.lease, each.epoch):

@@ -1,7 +1,7 @@
-"""An event loop that refuses connections to chosen addresses: how a drill's processes lose a cluster or a broker.
+"""An event loop that refuses connections to chosen addresses: it simulates the loss of a cluster or a broker.
 
-Below it everything is real: the SDK's own clients see connections that break, and attempts that are refused.
-Connections to Braid's services do not pass through it: gRPC opens its own.
+Everything below it is real: the SDK's own clients see broken connections and refused attempts. Connections to Braid's
+services do not pass through it: gRPC opens its own.
 """
 
 import asyncio
@@ -15,12 +15,12 @@ _Connect = Callable[..., Awaitable[tuple[asyncio.Transport, asyncio.BaseProtocol
 
 
 def parse_addresses(text: Iterable[str]) -> frozenset[Address]:
-    """Addresses from `host:port`, each."""
+    """Parses a list of `host:port` addresses."""
     return frozenset((host.strip("[]"), int(port)) for host, _, port in (each.rpartition(":") for each in text))
 
 
 class GatedLoop(asyncio.SelectorEventLoop):
-    """Refuses connections to addresses as they are asked for: by name where by name, by number where by number."""
+    """Refuses connections to addresses in the form in which they are requested: by name or by number."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -28,7 +28,7 @@ class GatedLoop(asyncio.SelectorEventLoop):
         self._open: Final[dict[Address, weakref.WeakSet[asyncio.Transport]]] = {}
 
     def refuse(self, addresses: Collection[Address]) -> None:
-        """Breaks connections to these addresses, and opens none. Nothing admits all again."""
+        """Breaks connections to these addresses, and refuses new ones. An empty set admits all again."""
         self._refused = frozenset(addresses)
         for address in addresses:
             for transport in list(self._open.pop(address, ())):

@@ -1,4 +1,5 @@
-"""Files of lines, on disk before anybody relies on them: the ledger and the sinks. Uses none of Braid's code."""
+"""Files of lines that are synced before anybody relies on them: the ledger and the sinks. Independent of Braid's
+code."""
 
 import asyncio
 import os
@@ -8,9 +9,9 @@ from typing import Self
 
 
 class Journal:
-    """Appends lines; `write` returns once its line is on disk. Lines that come during a sync share the next one.
+    """Appends lines; `write` returns once its line is synced. Lines that arrive during a sync share the next one.
 
-    Use it as an asynchronous context.
+    Use it as an asynchronous context manager.
     """
 
     def __init__(self, path: Path) -> None:
@@ -30,7 +31,7 @@ class Journal:
         os.close(self._descriptor)
 
     async def write(self, line: str) -> None:
-        """Appends a line. Raises what the disk raised."""
+        """Appends a line. Raises the disk's error."""
         synced: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append((line.encode("ascii") + b"\n", synced))
         self._wake.set()
@@ -61,14 +62,14 @@ class Journal:
 
 
 class Follower:
-    """Reads a file that another process appends lines to: whole lines only, each once."""
+    """Reads a file to which another process appends lines: only complete lines, each once."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._position = 0
 
     def lines(self) -> list[str]:
-        """What came since the last call; a line that is not ended yet waits for the next. A file need not be there."""
+        """New lines since the last call; an incomplete line waits for the next. The file may not exist yet."""
         try:
             with self.path.open("rb") as file:
                 file.seek(self._position)

@@ -1,6 +1,6 @@
-"""A drill's consuming process: notes each record it handles in a sink of its own, on disk before the record is done.
+"""A drill's consuming process: writes each record it handles to its own sink, synced before the record is done.
 
-Run as `python -m braid.drill.member`; it commits and leaves when its standard input ends.
+Run as `python -m braid.drill.member`. It commits and leaves when its standard input ends.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from braid.drill.journal import Journal
 
 
 async def consume(spec: ProcessSpec) -> None:
-    """Consumes until told to end."""
+    """Consumes until standard input ends."""
     async with Journal(spec.file) as sink, DrillMesh(spec) as mesh:
 
         async def handle(record: Record) -> None:

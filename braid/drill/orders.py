@@ -1,4 +1,4 @@
-"""What a drill tells its processes: lines of JSON on their standard input. When that ends, they end."""
+"""A drill's orders to its processes: lines of JSON on their standard input. The processes end with it."""
 
 import asyncio
 import json
@@ -12,20 +12,21 @@ _LINE_BYTES_MAX: Final = 1 << 20
 
 @dataclass(frozen=True)
 class Refuse:
-    """Refuse connections to these addresses (`host:port`), and to no others. With `broker`, report that one of them."""
+    """An order to refuse connections to exactly these addresses (`host:port`). With `broker`, the process reports that
+    broker as unreachable."""
 
     addresses: Collection[str]
     cluster: str = ""
     broker_address: str = ""
 
     def line(self) -> bytes:
-        """As a process reads it."""
+        """The order as a line that processes read."""
         told = {"addresses": sorted(self.addresses), "cluster": self.cluster, "broker_address": self.broker_address}
         return json.dumps(told).encode() + b"\n"
 
 
 async def read_orders() -> AsyncIterator[Refuse]:
-    """Orders as they come; ends with the standard input."""
+    """Yields orders as they arrive; ends with the standard input."""
     reader = asyncio.StreamReader(_LINE_BYTES_MAX)
     loop = asyncio.get_running_loop()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)

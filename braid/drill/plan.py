@@ -1,4 +1,4 @@
-"""What a drill is going to do, from what the mesh looks like: checks, and its stream's declaration. Pure."""
+"""Plans a drill from the state of the mesh: checks, and the declaration of its stream. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ _MEMBERS: Final = 2
 
 
 class DrillKind(Enum):
-    """Which failure is rehearsed."""
+    """The kind of failure that is rehearsed."""
 
     MOVE = "move"
     CLUSTER_LOSS = "cluster-loss"
@@ -38,12 +38,12 @@ KINDS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What a person asked for.
+    """The drill that an operator requested.
 
     Attributes:
-        seconds: For how long records are sent.
+        seconds: How long records are sent.
         broker: The broker to lose; -1 for none.
-        rate_per_s: Records a second.
+        rate_per_s: Records per second.
     """
 
     kind: DrillKind
@@ -68,10 +68,10 @@ class Plan:
     """A drill that may begin.
 
     Attributes:
-        name: Of the drill's stream, and of its group.
-        cluster: The one that carries the stream named most, and is going to carry the drill's.
+        name: Name of the drill's stream and group.
+        cluster: The cluster that carries most of the named stream, and will carry the drill's.
         spec: Declaration of the drill's stream.
-        leave_seconds: How long it may take until its traffic is elsewhere.
+        leave_seconds: How long its traffic may take to be elsewhere.
     """
 
     order: Order
@@ -87,32 +87,32 @@ class Plan:
 
     @property
     def members(self) -> int:
-        """Consuming processes."""
+        """The number of consuming processes."""
         return _MEMBERS + (self.order.kind is DrillKind.MEMBER_LOSS)
 
     @property
     def leaves(self) -> bool:
-        """Whether its traffic is to be on another cluster in the end."""
+        """Whether its traffic should be on another cluster in the end."""
         return self.order.kind is not DrillKind.MEMBER_LOSS
 
     @property
     def loses_cluster(self) -> bool:
-        """Whether its clients refuse connections."""
+        """Whether its clients refuse connections to the cluster."""
         return self.order.kind in (DrillKind.CLUSTER_LOSS, DrillKind.BROKER_LOSS)
 
 
 def make_plan(order: Order, id: str, stream: stream_pb2.Stream, clusters: Sequence[cluster_pb2.Cluster]) -> Plan:
-    """Checks that the drill can be played, and how.
+    """Checks that the drill is possible, and plans it.
 
     Args:
-        order: What is asked for.
-        id: Tells this drill from others.
-        stream: The stream named.
+        order: The requested drill.
+        id: Distinguishes this drill from others.
+        stream: The named stream.
         clusters: All clusters of the mesh.
 
     Raises:
-        Refused: the stream is itself a drill, has no route, or has nowhere to go.
-        Invalid: the broker is none of the cluster's.
+        Refused: the stream is itself a drill, has no route, or has no other cluster to go to.
+        Invalid: the cluster has no such broker.
     """
     name = stream.name
     if stream.spec.HasField("drill"):
@@ -157,7 +157,7 @@ def _check_broker(order: Order, cluster: cluster_pb2.Cluster) -> None:
 def _spec(
     order: Order, stream: stream_pb2.Stream, carrier: str, others: Sequence[str], brokers: int
 ) -> stream_pb2.StreamSpec:
-    """As the stream named, but small, and on the cluster that carries most of that stream."""
+    """The drill's declaration: like the named stream's, but small, and on the cluster that carries most of it."""
     spec = stream_pb2.StreamSpec()
     spec.CopyFrom(stream.spec)
     spec.ClearField("lanes")
@@ -175,7 +175,7 @@ def _spec(
 
 
 def _leave_seconds(order: Order, stream: stream_pb2.Stream, cluster: cluster_pb2.Cluster) -> float:
-    """With the time that the stream rides out a broker's death."""
+    """How long traffic may take to leave, including the time that the stream rides out a broker's death."""
     if order.kind is not DrillKind.BROKER_LOSS:
         return DRILL_LEAVE_SECONDS
     declared = stream.spec if stream.spec.HasField("ride_out_seconds") else cluster.spec.health

@@ -1,4 +1,4 @@
-"""The processes of a drill: started, told what to refuse, ended or killed. When the drill dies, they end."""
+"""The processes of a drill: started, given orders, ended or killed. If the drill dies, they end."""
 
 import asyncio
 import contextlib
@@ -13,7 +13,7 @@ from braid.kernel.limits.drill import DRILL_END_SECONDS
 
 
 class DrillProcess:
-    """One process. What it says goes into a file beside its ledger or sink."""
+    """One process of a drill. Its output goes to a file beside its ledger or sink."""
 
     def __init__(self, spec: ProcessSpec, process: asyncio.subprocess.Process) -> None:
         self.spec = spec
@@ -21,9 +21,9 @@ class DrillProcess:
 
     @classmethod
     async def start(cls, module: str, spec: ProcessSpec, tls: Tls | None = None) -> "DrillProcess":
-        """Runs a module. Ctrl-C at the terminal reaches the drill alone, which ends its processes in order.
+        """Runs a module as a process. Ctrl-C at the terminal reaches only the drill, which ends its processes in order.
 
-        It reaches the mesh with the files of `tls`, else with those of this process's environment.
+        The process reaches the mesh with the files of `tls`, else with those of this process's environment.
         """
         with log_of(spec).open("ab") as log:
             process = await asyncio.create_subprocess_exec(
@@ -41,24 +41,24 @@ class DrillProcess:
 
     @property
     def running(self) -> bool:
-        """Whether it has not ended."""
+        """Whether the process has not ended."""
         return self._process.returncode is None
 
     async def order(self, order: Refuse) -> None:
-        """Tells it what to refuse; one that has ended hears nothing."""
+        """Sends an order; a process that has ended ignores it."""
         assert self._process.stdin is not None, "it was started with a pipe"
         with contextlib.suppress(ConnectionError):
             self._process.stdin.write(order.line())
             await self._process.stdin.drain()
 
     async def kill(self) -> None:
-        """SIGKILL."""
+        """Kills the process by SIGKILL."""
         if self.running:
             self._process.kill()
         await self._process.wait()
 
     async def end(self, seconds: float = DRILL_END_SECONDS) -> None:
-        """Ends its orders and waits; kills it when it does not end in time."""
+        """Ends its orders and waits; kills it if it does not end in time."""
         assert self._process.stdin is not None, "it was started with a pipe"
         self._process.stdin.close()
         try:
@@ -69,5 +69,5 @@ class DrillProcess:
 
 
 def log_of(spec: ProcessSpec) -> Path:
-    """What a process said."""
+    """The output of a process so far."""
     return spec.file.with_suffix(".log")

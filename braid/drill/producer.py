@@ -1,6 +1,7 @@
-"""A drill's producing process: sends small records at a steady rate, and notes what brokers acknowledged in the ledger.
+"""A drill's producing process: sends small records at a steady rate, and writes acknowledged ones to the ledger.
 
-Run as `python -m braid.drill.producer`; it ends, once everything sent is acknowledged, when its standard input does.
+Run as `python -m braid.drill.producer`. When its standard input ends, it waits until everything sent is acknowledged,
+and ends.
 """
 
 import asyncio
@@ -29,9 +30,9 @@ class Load:
     """Sends records to each lane in turn.
 
     Args:
-        producer: Of the drill's stream.
-        ledger: Gets a line for each record that was acknowledged.
-        lanes: That carry the load.
+        producer: A producer of the drill's stream.
+        ledger: Receives a line for each acknowledged record.
+        lanes: The lanes to send to.
     """
 
     def __init__(self, producer: Producer, ledger: Journal, lanes: Sequence[str]) -> None:
@@ -42,7 +43,7 @@ class Load:
         self._sending: set[asyncio.Task[None]] = set()
 
     async def run(self, rate_per_s: int) -> None:
-        """Sends until cancelled; what waits is bounded."""
+        """Sends until cancelled; unacknowledged records are bounded."""
         due = time.monotonic()
         while True:
             while due <= time.monotonic():
@@ -52,7 +53,7 @@ class Load:
             await asyncio.sleep(DRILL_TICK_SECONDS)
 
     async def settle(self) -> None:
-        """Waits for what is sent; not for long, since what is not acknowledged cannot be lost."""
+        """Waits briefly for acknowledgements: a record without one cannot count as lost."""
         if self._sending:
             await asyncio.wait(self._sending, timeout=DRILL_END_SECONDS)
         for task in self._sending:
@@ -75,7 +76,7 @@ class Load:
 
 
 async def produce(spec: ProcessSpec) -> None:
-    """Sends until told to end."""
+    """Sends until standard input ends."""
     async with Journal(spec.file) as ledger, DrillMesh(spec) as mesh, mesh.producer(spec.stream) as producer:
         load, watch = Load(producer, ledger, spec.lanes), BrokerWatch(mesh, spec)
         tasks = [asyncio.ensure_future(load.run(spec.rate_per_s)), asyncio.ensure_future(watch.run())]

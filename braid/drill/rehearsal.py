@@ -1,4 +1,5 @@
-"""One drill from beginning to end: its stream is made, loaded, hurt, judged, and removed whatever happens."""
+"""One drill from beginning to end: creates its stream, sends load, simulates the failure, judges, and always cleans
+up."""
 
 import asyncio
 import time
@@ -28,14 +29,14 @@ from braid.kernel.limits.drill import (
 
 
 class Rehearsal:
-    """Plays one drill.
+    """Runs one drill as it was planned.
 
     Args:
-        control: The way to the mesh.
-        plan: What is played.
-        endpoint: Of the mesh, for the drill's processes.
-        directory: For the ledger, the sinks and logs; outlives the drill.
-        say: Hears how far it is.
+        control: Access to the mesh.
+        plan: The planned drill.
+        endpoint: The mesh's endpoint, for the drill's processes.
+        directory: For the ledger, the sinks and logs; it outlives the drill.
+        say: Receives progress messages.
         tls: The files of mutual TLS, for the drill's processes.
     """
 
@@ -67,10 +68,10 @@ class Rehearsal:
         return self._left_behind
 
     async def play(self) -> DrillVerdict:
-        """Plays it and removes what it made, interrupted or not.
+        """Runs the drill and removes what it created, even if interrupted.
 
         Raises:
-            BraidError: it could not begin.
+            BraidError: the drill could not begin.
         """
         verdict = DrillVerdict(self._plan, self._measured, self._evidence)
         passed, told = False, "it was interrupted"
@@ -106,7 +107,7 @@ class Rehearsal:
         return untrusted(self._plan, await self._control.clusters())
 
     async def _uncreated(self) -> str:
-        """A cluster may be doubted again since it was asked; the registry then places it nowhere, or elsewhere."""
+        """Creates the stream; returns why the registry could not. A cluster may be suspected since it was asked."""
         try:
             await self._control.create(self._plan)
         except (FailoverBlocked, Unavailable) as error:
@@ -125,7 +126,7 @@ class Rehearsal:
         return ProcessSpec(name, self._endpoint, self._plan.name, file, lanes, rate_per_s)
 
     def _warm(self) -> bool:
-        """Whether records flow in every lane, and every member has its share."""
+        """Whether records flow in every lane, and every member has leases."""
         lanes = {each.lane for each in self._evidence.acknowledged.values()}
         members = {each.member for each in self._evidence.handled}
         return lanes >= {*self._plan.lanes} and len(members) == len(self._members)
@@ -178,7 +179,7 @@ class Rehearsal:
         return Refuse({*brokers.values(), *bootstrap}, plan.cluster)
 
     async def _kill_a_member(self) -> None:
-        """The one that works on most leases."""
+        """Kills the member that works on most leases."""
         measured, now_ns = self._measured, time.monotonic_ns()
         since_ns = now_ns - round(DRILL_LEASES_SECONDS * 1e9)
         leases = {each.spec.name: self._evidence.leases_of(each.spec.name, since_ns) for each in self._members}
@@ -206,7 +207,7 @@ class Rehearsal:
         return (verdict.first_ack_elsewhere_ms if self._plan.leaves else verdict.takeover_ms) is not None
 
     async def _settle(self) -> None:
-        """Ends the load, and waits until what was acknowledged is handled, and what was left is drained."""
+        """Ends the load, and waits until all acknowledged records are handled and all old channels drained."""
         self._say("the load ends; what was acknowledged is handled")
         assert self._producer is not None, "it was started"
         self._measured.ended_ns = time.monotonic_ns()
@@ -230,7 +231,7 @@ class Rehearsal:
     # --- after
 
     async def _clean(self, passed: bool, told: str) -> None:
-        """Ends the processes, then removes the group and the stream; tries again while members are leaving."""
+        """Ends the processes, then removes the group and the stream; retries while members are leaving."""
         await self._order(Refuse(()))  # members that reach their cluster leave in order
         await asyncio.gather(*(each.end() for each in self._processes))
         deadline = time.monotonic() + DRILL_CLEAN_SECONDS
@@ -282,7 +283,7 @@ class Rehearsal:
 
 
 async def _to_its_end(work: Awaitable[None]) -> None:
-    """Finishes some work although this task is cancelled meanwhile, then is cancelled."""
+    """Finishes some work even if this task is cancelled meanwhile; then raises the cancellation."""
     task = asyncio.ensure_future(work)
     cancelled: asyncio.CancelledError | None = None
     while not task.done():

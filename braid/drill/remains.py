@@ -1,4 +1,4 @@
-"""Drills that were killed: their streams and groups are found by their marks, and removed."""
+"""Finds drills that were killed, by the marks of their streams, and removes their streams and groups."""
 
 from collections.abc import Sequence
 
@@ -8,12 +8,12 @@ from braid.kernel.limits.drill import DRILL_YOUNG_SECONDS
 
 
 async def find_remains(control: Control, now_ms: int, *, young_too: bool = False) -> Sequence[str]:
-    """Drills that nobody plays any more: their processes have left their groups.
+    """Drills that nobody runs any more: their processes have left their groups.
 
     Args:
-        control: The way to the mesh.
-        now_ms: Wall time, as streams' creation times are.
-        young_too: Also those that may only be starting.
+        control: Access to the mesh.
+        now_ms: Wall time, as in streams' creation times.
+        young_too: Include drills that may only be starting.
     """
     marked = [each for each in await control.streams() if each.spec.HasField("drill")]
     old = [each for each in marked if young_too or now_ms - each.create_time_ms >= DRILL_YOUNG_SECONDS * 1_000]
@@ -21,7 +21,7 @@ async def find_remains(control: Control, now_ms: int, *, young_too: bool = False
 
 
 async def remove_remains(control: Control, names: Sequence[str]) -> Sequence[str]:
-    """Removes them; what could not be removed is left for the next time. Returns those that are gone."""
+    """Removes drills' remains and returns those that are gone; others are left for the next run."""
     gone: list[str] = []
     for name in names:
         try:

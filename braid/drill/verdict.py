@@ -1,4 +1,4 @@
-"""The end of a drill: what was to hold against what its files prove, and what was simulated. Pure."""
+"""The result of a drill: expectations against the evidence in its files, and what was only simulated. Pure."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -28,16 +28,16 @@ _SIMULATED: Final[Mapping[DrillKind, Sequence[str]]] = {
 
 @dataclass
 class DrillInstants:
-    """Instants of a drill, monotonic nanoseconds; None where it was not reached.
+    """Instants of a drill, in monotonic nanoseconds; None if not reached.
 
     Attributes:
         began_ns: The load begins.
-        broken_ns: The failure, or the request to move.
-        healed_ns: Connections are admitted again; the same as `broken_ns` where none were refused.
-        drained_ns: All that was left is drained.
+        broken_ns: The failure begins, or the move is requested.
+        healed_ns: Connections are admitted again; equal to `broken_ns` if none were refused.
+        drained_ns: All old channels are drained.
         ended_ns: The load ends.
         victim: The member that was killed.
-        leases: What it worked on, with epochs.
+        leases: The victim's leases, with epochs.
         failure: Why the drill ended early.
     """
 
@@ -53,7 +53,7 @@ class DrillInstants:
 
 @dataclass(frozen=True)
 class DrillVerdict:
-    """Judges a drill."""
+    """Judges a drill by its evidence and instants."""
 
     plan: Plan
     measured: DrillInstants
@@ -61,12 +61,12 @@ class DrillVerdict:
 
     @property
     def passed(self) -> bool:
-        """Whether nothing was lost, and all came right in time."""
+        """Whether nothing was lost, and everything recovered in time."""
         return not any(True for _ in self.complaints())
 
     @property
     def first_ack_elsewhere_ms(self) -> int | None:
-        """From the failure to the first acknowledgement of another cluster, in the lane where it came last."""
+        """Time from the failure to another cluster's first acknowledgement, in the last lane to get one."""
         broken_ns = self.measured.broken_ns
         if broken_ns is None or not self.plan.leaves:
             return None
@@ -82,13 +82,13 @@ class DrillVerdict:
 
     @property
     def drained_ms(self) -> int | None:
-        """From when the cluster was reached again (or the move) until what was left there was drained."""
+        """Time from the return of the cluster (or the move) until its old channels were drained."""
         healed_ns = self.measured.healed_ns
         return None if healed_ns is None else _ms(healed_ns, self.measured.drained_ns)
 
     @property
     def takeover_ms(self) -> int | None:
-        """From a member's death until survivors handled records of all its partitions."""
+        """Time from a member's death until survivors handled records of all its partitions."""
         measured = self.measured
         if measured.broken_ns is None or not measured.leases:
             return None
@@ -96,7 +96,7 @@ class DrillVerdict:
         return _ms(measured.broken_ns, max(taken.values())) if measured.leases.keys() <= taken.keys() else None
 
     def complaints(self) -> Iterator[str]:
-        """What was not as it should be."""
+        """The expectations that were not met."""
         evidence, plan = self.evidence, self.plan
         if self.measured.failure:
             yield self.measured.failure
@@ -113,13 +113,13 @@ class DrillVerdict:
             yield "partitions of the killed member were not taken over"
 
     def simulated(self) -> Sequence[str]:
-        """What was simulated and not broken, in words."""
+        """The failures that were only simulated, in words."""
         order = self.plan.order
         said = [*_SIMULATED[order.kind], _SMALL]
         return [each.format(cluster=self.plan.cluster, broker=order.broker, rate=order.rate_per_s) for each in said]
 
     def document(self) -> dict[str, object]:
-        """For `-o json`; a time is null where it was not reached, and absent where it does not apply."""
+        """The document for `-o json`; a time is null if it was not reached, and absent if it does not apply."""
         plan, order = self.plan, self.plan.order
         times: dict[str, object] = {"longestStallMs": self.longest_stall_ms}
         if plan.leaves:
@@ -145,14 +145,14 @@ class DrillVerdict:
         }
 
     def summary(self) -> str:
-        """One line, for the drill's history."""
+        """A one-line summary, for the drill's history."""
         evidence = self.evidence
         counts = f"{len(evidence.acknowledged)} acknowledged, {len(evidence.lost)} lost, {evidence.repeated} repeated"
         times = [f"{what} {value} ms" for what, value in self._times() if value is not None]
         return "; ".join([counts, *times, *self.complaints()])
 
     def rows(self) -> Sequence[tuple[str, str]]:
-        """For people: what, and how it was."""
+        """Rows for people: each measure and its result."""
         evidence = self.evidence
         return [
             ("acknowledged", f"{len(evidence.acknowledged):,}"),

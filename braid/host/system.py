@@ -62,7 +62,7 @@ class OffsetClock(SystemClock):
 
 
 class SystemRandomness:
-    """The kernel's random source."""
+    """Randomness from the kernel's random source."""
 
     def __init__(self) -> None:
         self._source = secrets.SystemRandom()
@@ -88,7 +88,7 @@ class SystemIds:
 
 
 class SystemTask:
-    """An asyncio task."""
+    """A handle on an asyncio task."""
 
     def __init__(self, task: asyncio.Task[None]) -> None:
         self._task = task
@@ -103,7 +103,7 @@ class SystemTask:
 
 
 class SystemThreads:
-    """A pool of threads."""
+    """A pool of threads for blocking work."""
 
     def __init__(self, count: int, name: str) -> None:
         self._pool = ThreadPoolExecutor(count, name)

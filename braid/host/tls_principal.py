@@ -1,4 +1,4 @@
-"""Whom a certificate of ours names: read from its PEM file, as the other side of a connection reads it."""
+"""Reads the principal of this side's certificate from its PEM file, as the other side of a connection would."""
 
 from braid.host.tls import Tls
 from braid.kernel.errors import Invalid

@@ -30,10 +30,12 @@ class Security:
     What this defends against: whoever may register or update clusters and names an address of his own; a broker or a
     registry that advertises addresses elsewhere.
 
-    What it does not defend against: whoever controls an allowed name in DNS, or the network on the way to it (only TLS
-    does, which checks the broker's certificate against that name); whoever controls an allowed broker, which is sent
-    the password with mechanism PLAIN, the token with OAUTHBEARER, and an exchange from which a weak password can be
-    guessed with SCRAM.
+    What it does not defend against:
+
+    - Somebody who controls an allowed name in DNS, or the network on the way to it. Only TLS does, which checks the
+      broker's certificate against that name.
+    - Somebody who controls an allowed broker. It is sent the password with mechanism PLAIN, the token with OAUTHBEARER,
+      and with SCRAM an exchange from which a weak password can be guessed.
 
     Attributes:
         protocol: Kafka's `security.protocol`.

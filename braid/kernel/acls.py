@@ -26,7 +26,7 @@ _PRINCIPAL: Final = re.compile(r"User:(\S[^\r\n]*)|([^\s:][^:\r\n]*)")
 
 @dataclass(frozen=True, slots=True)
 class AclScope:
-    """What a role works with.
+    """The topics, groups and settings that a role works with.
 
     Attributes:
         streams: For producers and consumers; empty for all streams.

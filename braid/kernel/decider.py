@@ -16,7 +16,7 @@ E = TypeVar("E")
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """Who asks, why and when: the context of a command, recorded with every event that the command leads to.
+    """The context of a command (its caller, cause and time), recorded with every event that the command leads to.
 
     Attributes:
         now_ms: Wall clock of the deciding process, milliseconds since the epoch, read once by the shell.

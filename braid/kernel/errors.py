@@ -240,7 +240,7 @@ class ClusterAccessDenied(ClusterUnavailable):
 
     @property
     def problem(self) -> str:
-        """What is wrong, for programs: see above; empty where nobody knows."""
+        """The problem, for programs: see above; empty if unknown."""
         return self.metadata.get("problem", "")
 
     @property

@@ -1,4 +1,4 @@
-"""Counts the attempts of one call, and waits between them."""
+"""Counts the attempts of one call and waits between them."""
 
 from braid.kernel.errors import BraidError, NotLeader
 from braid.kernel.limits.rpc import REDIRECT_WAIT_SECONDS, REDIRECTS_MAX
@@ -6,7 +6,7 @@ from braid.kernel.ports import Host
 
 
 class Attempts:
-    """Counts attempts and waits between them, within a deadline."""
+    """Counts a call's attempts and waits between them, within a deadline."""
 
     def __init__(self, host: Host, deadline: float) -> None:
         self._host = host
@@ -18,7 +18,7 @@ class Attempts:
         return self._deadline - self._host.clock.elapsed()
 
     async def next(self, error: BraidError) -> None:
-        """Returns when the next attempt may start; raises the error when no time is left for one."""
+        """Returns when the next attempt may start; raises the last error if no time is left for one."""
         self.count += 1
         if isinstance(error, NotLeader) and error.leader and self._redirects < REDIRECTS_MAX:
             self._redirects += 1

@@ -1,4 +1,4 @@
-"""Which replicas of the mesh exist and who leads, as one process knows it. Knows endpoints, not what calls mean."""
+"""One process's knowledge of the mesh's replicas and leaders. Knows endpoints, not the meaning of calls."""
 
 import asyncio
 from collections import Counter, defaultdict
@@ -34,15 +34,16 @@ Source = Callable[[], Awaitable[Sequence[KnownEndpoint]]]
 
 
 class Directory:
-    """What one process knows of the mesh's replicas: shared by its clients of all services, one channel per address.
+    """One process's list of the mesh's replicas, shared by its clients of all services; one channel per address.
 
-    Seeds may be replicas of any service. What was learned stays usable while nothing answers.
+    Seeds may be replicas of any service. Learned endpoints stay usable while nothing answers.
     """
 
     def __init__(
         self, transport: RpcTransport, host: Host, seeds: Sequence[str] = (), source: Source | None = None
     ) -> None:
-        """Asks `source` for endpoints (a replica reads its store), or else `ListEndpoints` of any replica known."""
+        """Reads endpoints from `source` (a replica reads its store), or else by `ListEndpoints` from any known
+        replica."""
         self._transport = transport
         self._host = host
         self._seeds = tuple(seeds)
@@ -61,29 +62,30 @@ class Directory:
 
     @property
     def endpoints(self) -> Sequence[KnownEndpoint]:
-        """All replicas known."""
+        """All replicas known to this process."""
         return self._endpoints
 
     @property
     def store_trouble(self) -> str:
-        """Why the replica that answered last has no session on the event store, and cannot lead; empty if it has."""
+        """Why the replica that answered last has no session on the event store, and cannot lead; '' if it has one."""
         return self._store_trouble
 
     def leader(self, service: str) -> str:
-        """The address of a service's leader as far as known, or ''."""
+        """The address of a service's leader, if known, or ''."""
         return next((known.address for known in self._endpoints if known.service == service and known.leader), "")
 
     def replicas(self, service: str) -> Sequence[str]:
-        """Addresses of a service's replicas as far as known, the leader's after the others: reads should not burden it.
+        """Addresses of a service's known replicas. The leader's comes after the others, so that reads do not burden it.
 
-        Those that fell silent come last.
+        Replicas that stopped answering come last.
         """
         found = [known for known in self._endpoints if known.service == service]
         found.sort(key=lambda known: (known.address in self._silent, known.leader, known.address))
         return [known.address for known in found]
 
     def learn_leader(self, service: str, address: str) -> None:
-        """Notes who leads, from a redirect; '' notes that nobody known does, and whoever did is not to be relied on."""
+        """Notes the leader named by a redirect; '' notes that there is none, and that the former one is not to be
+        used."""
         if not address and (leader := self.leader(service)):
             self._silent.add(leader)
         self._endpoints = tuple(
@@ -94,34 +96,34 @@ class Directory:
             self._endpoints += (KnownEndpoint(service, "", address, True),)
 
     def forget(self, address: str) -> None:
-        """Drops a replica that did not answer a read; the next refresh brings it back if it still serves."""
+        """Drops a replica that did not answer a read; the next refresh restores it if it still serves."""
         self._silent.add(address)
         self._endpoints = tuple(known for known in self._endpoints if known.address != address)
 
     def heard(self, address: str) -> None:
-        """Notes a sign of life: something came on a stream from there."""
+        """Notes that a message arrived on a stream from an address."""
         self._heard_at[address] = self._host.clock.elapsed()
 
     def heard_at(self, address: str) -> float:
-        """When the last sign of life came from there (`Clock.elapsed`)."""
+        """The time at which the last message arrived from an address (`Clock.elapsed`)."""
         return self._heard_at.get(address, float("-inf"))
 
     def channel(self, address: str) -> RpcChannel:
-        """The process's one connection to an address."""
+        """This process's one connection to an address."""
         way = (address, self._tls_addresses.get(address, ""))
         if way not in self._channels:
             self._channels[way] = self._transport.channel(*way)
         return self._channels[way]
 
     async def refresh(self, leader_of: str = "") -> None:
-        """Reads the directory again; callers that wait for a refresh under way, for the same leader, share its result.
+        """Reads the directory again. Callers that wait for a refresh under way, for the same leader, share its result.
 
         Args:
-            leader_of: Whoever is asked answers once this service has a leader that is not known as silent, or after
+            leader_of: The replica that is asked answers once this service has a leader not known as silent, or after
                 `LEADER_WAIT_SECONDS`.
 
         Raises:
-            Unavailable: no replica known answers.
+            Unavailable: no known replica answers.
         """
         before = self._refreshes[leader_of]
         async with self._refreshing[leader_of]:
@@ -133,7 +135,8 @@ class Directory:
                 await self._forget_channels()
 
     async def open(self, timeout_seconds: float) -> None:
-        """Reads the directory for the first time: whoever is asked may be starting, or its store without a leader.
+        """Reads the directory for the first time, with retries: replicas may be starting, or the store may have no
+        leader yet.
 
         Raises:
             Unavailable: no replica answered within the timeout.
@@ -154,7 +157,7 @@ class Directory:
             await channel.close()
 
     async def _forget_channels(self) -> None:
-        """Closes connections to addresses gone from the directory, once there are many: replicas move between ports."""
+        """Closes connections to addresses no longer listed, once there are many: replicas move between ports."""
         known = {*self._seeds, *(endpoint.address for endpoint in self._endpoints)}
         gone = [way for way in self._channels if way[0] not in known]
         for way in gone[: max(0, len(self._channels) - CHANNELS_KEPT_MAX)]:
@@ -162,7 +165,7 @@ class Directory:
             await self._channels.pop(way).close()
 
     def _learn_tls(self, found: Sequence[KnownEndpoint]) -> None:
-        """Remembers where replicas serve mutual TLS, for those too that are not listed for a while."""
+        """Remembers where replicas serve mutual TLS, for temporarily unlisted ones too."""
         if len(self._tls_addresses) > CHANNELS_KEPT_MAX:
             self._tls_addresses.clear()
         self._tls_addresses.update({known.address: known.tls_address for known in found})
@@ -202,14 +205,15 @@ class Directory:
         raise Unavailable(f"no replica of the mesh answers ({tried})", remedy="check the endpoint and that it runs")
 
     async def _doubted(self, found: Sequence[KnownEndpoint]) -> tuple[KnownEndpoint, ...]:
-        """Whoever fell silent may still be named as leader, until its session ends: it must answer before it counts."""
+        """The same endpoints, where a named leader that fell silent counts only if it answers: it is named until its
+        session ends."""
         doubtful = [known for known in found if known.leader and known.address in self._silent]
         answers = await asyncio.gather(*map(self._answers, doubtful))
         mute = {known.address for known, answered in zip(doubtful, answers, strict=True) if not answered}
         return tuple(known._replace(leader=known.leader and known.address not in mute) for known in found)
 
     async def _answers(self, known: KnownEndpoint) -> bool:
-        """Whether a replica that fell silent answers again."""
+        """Whether a silent replica answers again."""
         try:
             await self._list_endpoints(known.service, known.address, seconds=LEADER_PROBE_SECONDS)
         except (Unavailable, DeadlineExceeded):
@@ -218,7 +222,8 @@ class Directory:
         return True
 
     def _askable(self) -> Sequence[tuple[str, str]]:
-        """Whom to ask: another one first each time; last who did not answer, before them whom the store did not."""
+        """Replicas in the order to ask them: another one first each time, then those cut off from the store, silent
+        ones last."""
         known = [(endpoint.service, endpoint.address) for endpoint in self._endpoints]
         turn = self._refreshes.total() % max(1, len(known))
         turned = [*known[turn:], *known[:turn], *((service, seed) for seed in self._seeds for service in SERVICES)]

@@ -49,7 +49,7 @@ _BY_CODE: Final[Mapping[int, type[BraidError]]] = {
 
 
 def error_classes() -> Mapping[str, type[BraidError]]:
-    """Every class of the tree by its reason."""
+    """Every error class, by its reason."""
     found: dict[str, type[BraidError]] = {}
     waiting: list[type[BraidError]] = [BraidError]
     while waiting:
@@ -63,7 +63,7 @@ _BY_REASON: Final = error_classes()
 
 
 def to_status(error: BraidError) -> Status:
-    """The status that carries an error over a wire; texts are cut to what headers can hold."""
+    """The status that carries an error over a connection; texts are truncated to what headers can hold."""
     metadata = {key: _cut(value) for key, value in error.metadata.items()}
     if error.remedy:
         metadata[_REMEDY_KEY] = _cut(error.remedy)
@@ -79,7 +79,7 @@ def to_status(error: BraidError) -> Status:
 
 
 def from_status(status: Status) -> BraidError:
-    """The error a status carries; an unknown reason gives the class that stands for its code."""
+    """The error in a status; an unknown reason gives the class that represents its code."""
     info, field = ErrorInfo(), ""
     for detail in status.details:
         if detail.Is(ErrorInfo.DESCRIPTOR):
@@ -97,7 +97,7 @@ def from_status(status: Status) -> BraidError:
 
 
 def from_code(code: int, message: str) -> BraidError:
-    """The error for a status without details, as transports themselves produce them."""
+    """The error for a status without details, as transports themselves create them."""
     return from_status(Status(code=code, message=message))
 
 

@@ -1,4 +1,5 @@
-"""The client's end of control RPCs over grpc.aio. A pump reads streams, because cancelling a read cancels the call."""
+"""Client side of control RPCs over grpc.aio. A pump task reads streams, because cancelling a read would cancel the
+call."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -34,11 +35,11 @@ class GrpcChannel:
         self._failures = HandshakeFailures(address, files, self._connections.renew)
 
     async def unary(self, method: str, request: object, response_type: type[T], options: CallOptions) -> T:
-        """One request, one response.
+        """Sends one request and returns the response.
 
         Raises:
             Unavailable: the replica cannot be reached, or the connection was closed.
-            BraidError: what the server answered.
+            BraidError: the server's answer is this error.
         """
         metadata = self._metadata(options)
         with self._connections.newest() as channel:
@@ -98,7 +99,7 @@ class GrpcChannel:
         return call
 
     async def close(self) -> None:
-        """Closes all connections; what is under way on them ends with `Unavailable`."""
+        """Closes all connections; calls under way end with `Unavailable`."""
         await self._connections.close()
 
     def _metadata(self, options: CallOptions) -> Sequence[tuple[str, str]]:
@@ -110,7 +111,7 @@ class GrpcChannel:
 
 
 class GrpcDuplexCall:
-    """The client's end of a bidirectional stream."""
+    """The client's end of a bidirectional stream over gRPC."""
 
     def __init__(
         self,
@@ -128,14 +129,14 @@ class GrpcDuplexCall:
         self._pump = asyncio.get_running_loop().create_task(self._read(), name=f"stream of {address}")
 
     def on_end(self, then: Callable[[], None]) -> None:
-        """Calls `then` when nothing more will be received."""
+        """Calls `then` once nothing more will be received."""
         self._pump.add_done_callback(lambda _: then())
 
     async def send(self, message: object) -> None:
-        """Sends a message, after those that others send. A send that is cancelled breaks the stream.
+        """Sends a message after those of other senders. Cancelling a send breaks the stream.
 
         Raises:
-            Unavailable: the stream is over; `receive` tells why.
+            Unavailable: the stream is over; `receive` raises the cause.
         """
         try:
             async with self._writing:
@@ -148,22 +149,22 @@ class GrpcDuplexCall:
             raise self._broken("the stream is over") from error
 
     async def receive(self) -> object | None:
-        """The next message, or None when the server ended the stream well. Safe to cancel.
+        """The next message, or None once the server ended the stream cleanly. Safe to cancel.
 
         Raises:
-            BraidError: what the server ended the stream with; `Unavailable` when it broke.
+            BraidError: the server ended the stream with this error; `Unavailable` if the stream broke.
         """
         return await self._inbox.get()
 
     async def close(self) -> None:
-        """Ends the stream and waits a moment for the server to end its side."""
+        """Ends the stream and waits briefly for the server to end its side."""
         try:
             async with asyncio.timeout(STREAM_CLOSE_SECONDS), self._writing:
                 await self._call.write(END_MARK)
                 await self._call.done_writing()
                 await asyncio.wait((self._pump,))
         except (TimeoutError, grpc.aio.AioRpcError, grpc.aio.BaseError, asyncio.InvalidStateError):
-            self._inbox.fail(self._broken("the stream ended before its end was heard"))
+            self._inbox.fail(self._broken("the stream broke: its end marker did not arrive"))
         finally:
             self._call.cancel()
             self._pump.cancel()
@@ -193,6 +194,6 @@ def _as_is(data: bytes) -> bytes:
 
 
 def _cancelled_here() -> bool:
-    """Whether this task was asked to end; grpc.aio also raises CancelledError when a channel is closed."""
+    """Whether this task was cancelled; grpc.aio also raises CancelledError when a channel is closed."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0

@@ -1,4 +1,4 @@
-"""Handlers of an `RpcService` as grpc.aio wants them: who calls, errors as statuses, streams that end in time."""
+"""Adapts the handlers of an `RpcService` to grpc.aio: caller identity, errors as statuses, bounded streams."""
 
 import asyncio
 import logging
@@ -33,7 +33,7 @@ _log: Final = logging.getLogger("braid.rpc")
 
 
 class Streams:
-    """The streams being served, so that a stopping server can end them, and those of old certificates end in time."""
+    """The open streams of a server. It ends them when the server stops, or when their certificate has become old."""
 
     def __init__(self, lifetimes: StreamLifetimes | None = None) -> None:
         """Streams of callers with certificates end when their `lifetimes` do."""
@@ -52,7 +52,7 @@ class Streams:
             task.cancel()
 
     async def ended(self) -> None:
-        """Ends what handlers of broken streams still do."""
+        """Cancels handlers that outlived their broken streams."""
         if not self._handling:
             return
         for task in self._handling:
@@ -60,7 +60,7 @@ class Streams:
         await asyncio.wait(tuple(self._handling))
 
     async def respond(self, caller: Caller, writing: Callable[[], Awaitable[None]]) -> None:
-        """Runs the handler of a server stream as a task of its own, so that stopping is told from a broken call."""
+        """Runs the handler of a server stream as its own task, so that stopping can be told from a broken call."""
         responding = asyncio.ensure_future(writing())
         expiring = asyncio.get_running_loop().create_future()
         end = self._lifetimes.begin(caller, lambda: expiring.set_result(None))
@@ -132,7 +132,7 @@ def handlers_of(service: RpcService, streams: Streams, authenticator: Authentica
 
 
 async def _abort(context: Context, error: BraidError) -> None:
-    """Ends a call with an error. A caller that is gone by now is told nothing: there is no call to end any more."""
+    """Ends a call with an error. Does nothing if the caller is gone: the call has ended then."""
     try:
         await context.abort(*trailers_of(error))
     except grpc.aio.AbortError:
@@ -142,12 +142,12 @@ async def _abort(context: Context, error: BraidError) -> None:
 
 
 async def _write(context: Context, caller: Caller, message: bytes) -> None:
-    """Sends a message.
+    """Sends a message and waits for flow control.
 
-    Its peer is not asked of the context: of a connection that is gone, grpc reads the name through a null pointer.
+    The peer is not read from the context: for a closed connection, grpc would read its name through a null pointer.
 
     Raises:
-        Unavailable: the call was over before grpc said so, which it may do much later on a loop that runs late.
+        Unavailable: the call had ended; grpc may report that much later on an event loop that runs late.
     """
     try:
         await context.write(message)
@@ -219,9 +219,9 @@ def _serve_stream(
 def _serve_duplex(
     handler: DuplexHandler, parse: Parse, streams: Streams, identify: Identify
 ) -> Callable[[object, Context], Awaitable[None]]:
-    """The call's own task waits for the handler, which is a task of its own.
+    """Serves a duplex call: the call's own task waits for the handler, which is a separate task.
 
-    When grpc cancels the former because the connection broke, the latter is told by `Unavailable` and tidies up.
+    If grpc cancels the call because the connection broke, the handler receives `Unavailable` and can clean up.
     """
 
     async def serve(_: object, context: Context) -> None:
@@ -254,7 +254,7 @@ async def _awaited(awaitable: Awaitable[None]) -> None:
 
 
 class GrpcDuplexServing:
-    """The server's end of a bidirectional stream."""
+    """The server's end of a bidirectional stream over gRPC."""
 
     def __init__(self, context: Context, parse: Parse, caller: Caller) -> None:
         self.inbox = Inbox()
@@ -267,18 +267,18 @@ class GrpcDuplexServing:
 
     @property
     def caller(self) -> Caller:
-        """Who opened it."""
+        """The caller that opened the stream."""
         return self._caller
 
     @property
     def over(self) -> bool:
-        """Whether the client ended it, or is known to be gone; what it sent before may still be unread."""
+        """Whether the client ended the stream or is known to be gone; earlier messages may still be unread."""
         return self.inbox.over()
 
     async def send(self, message: object) -> None:
-        """Sends a message, after those that others send; waits for flow control.
+        """Sends a message after those of other senders; waits for flow control.
 
-        A send that is cancelled breaks the stream.
+        Cancelling a send breaks the stream.
 
         Raises:
             Unavailable: the peer is gone.
@@ -293,21 +293,21 @@ class GrpcDuplexServing:
             raise
 
     async def receive(self) -> object | None:
-        """The next message; None when the client ended the stream well. Safe to cancel.
+        """The next message; None once the client ended the stream cleanly. Safe to cancel.
 
         Raises:
-            StreamExpired: it lasted as long as one may.
+            StreamExpired: the stream reached its maximum lifetime.
             Unavailable: the connection broke, or the replica is stopping.
         """
         return await self.inbox.get()
 
     def broke(self) -> None:
-        """The connection is gone."""
+        """Notes that the connection is gone."""
         self._broken.set()
         self.inbox.fail(self._gone())
 
     async def pump(self) -> None:
-        """Reads until the client ends, or its connection does."""
+        """Reads messages until the client ends the stream, or the connection breaks."""
         try:
             while isinstance(message := await self._context.read(), bytes):  # else grpc.aio.EOF
                 if message == END_MARK:
@@ -326,7 +326,8 @@ class GrpcDuplexServing:
             self.inbox.end()
 
     async def _breaks(self) -> bool:
-        """Whether an end without a mark is a break: grpc cancels the call soon, later on a loop that runs late."""
+        """Whether an end without an end marker is a break: grpc cancels the call soon, or later on a busy event
+        loop."""
         loop = asyncio.get_running_loop()
         for _ in range(BROKEN_STREAM_NOTICES_MAX):
             begun = loop.time()

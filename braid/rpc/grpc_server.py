@@ -1,6 +1,6 @@
-"""The serving end of control RPCs over grpc.aio: its ports (plaintext, mutual TLS), health checks, reflection.
+"""Server side of control RPCs over grpc.aio: its ports (plaintext, mutual TLS), health checks, reflection.
 
-How calls reach an `RpcService` is in `grpc_handlers`.
+`grpc_handlers` connects calls to an `RpcService`.
 """
 
 import asyncio
@@ -70,7 +70,8 @@ async def serve_grpc(
 
 
 def _listen(server: grpc.aio.Server, address: str, files: TlsFiles | None, serving: TlsServing) -> tuple[str, str]:
-    """Where the server listens now, and where it does so over mutual TLS: empty, the same address, or a second one."""
+    """Opens the server's ports. Returns its address, and the address of mutual TLS: empty, the same, or a second
+    one."""
     if files is None:
         return _add_port(server, address, None), ""
     if serving.permissive_listen:
@@ -94,7 +95,7 @@ def _add_port(server: grpc.aio.Server, address: str, files: TlsFiles | None, *, 
 
 
 class GrpcServer:
-    """A serving replica."""
+    """A replica that serves over gRPC."""
 
     def __init__(
         self,
@@ -113,25 +114,25 @@ class GrpcServer:
 
     @property
     def address(self) -> str:
-        """Where it listens, `host:port`."""
+        """The address it listens on, `host:port`."""
         return self._address
 
     @property
     def tls_address(self) -> str:
-        """Where it listens for mutual TLS, which may be the same; empty when it serves none."""
+        """The address it serves mutual TLS on, which may be the same; empty if it serves none."""
         return self._tls_address
 
     @property
     def health_address(self) -> str:
-        """Where it answers health checks to callers without a certificate."""
+        """The address for health checks without a certificate."""
         return self._health_address
 
     def set_serving(self, serving: bool) -> None:
-        """What health checks answer from now on."""
+        """Sets the answer to health checks."""
         self._health.set(serving)
 
     async def stop(self, grace_seconds: float) -> None:
-        """Ends streams with `Unavailable` at once, lets unary calls finish for the grace period."""
+        """Ends streams with `Unavailable` at once; unary calls may finish within the grace period."""
         self._health.set(False)
         self._looking.cancel()
         self._streams.stop()
@@ -141,7 +142,7 @@ class GrpcServer:
 
 
 class _Health:
-    """Answers of `grpc.health.v1`, for the server as a whole and for its service."""
+    """Serves `grpc.health.v1`, for the server as a whole and for its service."""
 
     def __init__(self, checks: "object", service: str) -> None:
         self._checks = checks

@@ -1,4 +1,4 @@
-"""Control RPCs over grpc.aio: the transport. Calls are in `grpc_calls`, serving in `grpc_server`."""
+"""The gRPC transport of control RPCs. Calls are in `grpc_calls`, serving in `grpc_server`."""
 
 from braid.host.tls_files import TlsFiles
 from braid.host.token_files import TokenFiles
@@ -9,7 +9,7 @@ from braid.rpc.tls import TlsServing
 
 
 class GrpcTransport:
-    """Opens connections and serves over HTTP/2. Needs a running loop; no instance may exist in a process that forks."""
+    """Opens connections and serves over HTTP/2. Needs a running loop; a process that forks must not have one."""
 
     def __init__(
         self,
@@ -38,11 +38,11 @@ class GrpcTransport:
         return GrpcChannel(tls_address or address, self._files)
 
     async def serve(self, address: str, service: RpcService) -> RpcServer:
-        """Serves at `host:port` (port 0 chooses one), with health checks (not serving yet) and reflection.
+        """Serves at `host:port` (port 0 picks a free one), with health checks (not serving yet) and reflection.
 
         Raises:
             Invalid: `address` is not `host:port`.
-            Unavailable: the address is taken or not this machine's.
+            Unavailable: the address is in use, or not this machine's.
         """
         assert not isinstance(self._files, TokenFiles), "who serves has a certificate"
         return await serve_grpc(address, service, self._files, self._serving, self._authenticator)

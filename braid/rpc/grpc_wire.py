@@ -1,4 +1,4 @@
-"""What both ends of a gRPC connection agree on: options, metadata keys, errors in trailers."""
+"""Conventions that both ends of a gRPC connection share: options, metadata keys, errors in trailers."""
 
 import logging
 import re
@@ -62,7 +62,7 @@ SERVER_OPTIONS: Final = (
 
 
 def marks_its_end(metadata: Iterable[tuple[str, str | bytes]] | None) -> bool:
-    """Whether the client of a stream will send `END_MARK` when it ends the stream well."""
+    """Whether the client of a stream sends `END_MARK` when it ends the stream cleanly."""
     return any(key == END_MARK_KEY for key, _ in metadata or ())
 
 
@@ -74,7 +74,7 @@ def trailers_of(error: BraidError) -> tuple[grpc.StatusCode, str, Sequence[tuple
 
 
 def error_of(error: grpc.aio.AioRpcError, address: str) -> BraidError:
-    """The error the server raised, or the one that stands for what the transport met."""
+    """The error the server raised, or the one that represents the transport's failure."""
     trailers = error.trailing_metadata()
     details = trailers.get(DETAILS_KEY) if trailers is not None else None
     if isinstance(details, bytes):
@@ -90,7 +90,7 @@ def error_of(error: grpc.aio.AioRpcError, address: str) -> BraidError:
 
 
 def _connection_text(told: str) -> str:
-    """What became of a connection, without addresses, which whoever reads it has been told already."""
+    """The connection's failure without addresses: the caller knows the address."""
     cause = _CAUSE.search(told)
     if cause is not None:
         return f"no connection ({cause[1].lower()})"

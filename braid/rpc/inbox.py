@@ -1,4 +1,4 @@
-"""What one end of a stream has received and not yet handled: bounded, with an end that is clean or broken."""
+"""The messages one end of a stream has received but not handled: bounded, with a clean or a broken end."""
 
 import asyncio
 from collections import deque
@@ -8,9 +8,9 @@ from braid.kernel.limits.rpc import STREAM_INBOX_MESSAGES_MAX
 
 
 class Inbox:
-    """Messages in order, then one end. A full inbox holds the one who puts, and so, by flow control, the peer.
+    """Messages in order, then one end. A full inbox blocks the writer, and so, by flow control, the peer.
 
-    What was received before a break is still delivered: input that arrived in time counts.
+    Messages received before a break are still delivered: input that arrived in time counts.
     """
 
     def __init__(self) -> None:
@@ -27,25 +27,26 @@ class Inbox:
         return self._error
 
     async def put(self, message: object) -> None:
-        """Adds a message, waiting while the inbox is full. After the end it is dropped."""
+        """Adds a message, waiting while the inbox is full. After the end the message is dropped."""
         while len(self._messages) >= STREAM_INBOX_MESSAGES_MAX and not self.over():
             self._writable.clear()
             await self._writable.wait()
         self.add(message)
 
     def add(self, message: object) -> None:
-        """Adds a message at once, for those who bound what they send themselves. After the end it is dropped."""
+        """Adds a message at once, for senders that bound themselves. After the end the message is dropped."""
         if not self.over():
             self._messages.append(message)
             self._readable.set()
 
     def end(self) -> None:
-        """The peer ended the stream well. The first of `end` and `fail` counts."""
+        """Ends the stream cleanly. Only the first call of `end` or `fail` counts."""
         self._ended = self._error is None
         self._wake()
 
     def fail(self, error: BraidError) -> None:
-        """The stream broke, or the peer refused it. The first of `end` and `fail` counts."""
+        """Ends the stream with an error: it broke, or the peer refused it. Only the first call of `end` or `fail`
+        counts."""
         if not self.over():
             self._error = error
         self._wake()
@@ -55,7 +56,7 @@ class Inbox:
         return self._ended or self._error is not None
 
     async def get(self) -> object | None:
-        """The next message; None after a clean end. Raises what the stream broke with. Safe to cancel."""
+        """The next message; None after a clean end. Raises the error the stream broke with. Safe to cancel."""
         while not self._messages:
             if self._error is not None:
                 raise self._error
@@ -68,7 +69,7 @@ class Inbox:
         return message
 
     async def ended(self) -> None:
-        """Waits until nothing more will arrive, whatever is still unread."""
+        """Waits until nothing more will arrive, even if messages are unread."""
         await self._over.wait()
 
     def _wake(self) -> None:

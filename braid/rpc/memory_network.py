@@ -1,7 +1,7 @@
-"""A network in memory: links with latency between processes, and the calls under way on them. Faults are made here.
+"""A network in memory: links with latency between processes, and the calls on them. Faults are injected here.
 
-What is sent on one call in one direction arrives in order. A cut holds what is sent until it heals, as TCP does, and
-breaks calls once keepalive would have. Built on asyncio alone, so it follows a loop on virtual time.
+Messages of one call and direction arrive in order. A cut holds messages until it heals, as TCP does, and breaks calls
+once keepalive would have. Built on asyncio alone, so it follows a loop on virtual time.
 """
 
 import asyncio
@@ -21,9 +21,9 @@ _FIRST_PORT: Final = 10_000
 
 
 class MemoryNetwork:
-    """Processes by name, what they serve by address, and the state of the links between them.
+    """Processes by name, the addresses they serve at, and the state of the links between them.
 
-    Wherever a process is named, an address it serves at does as well.
+    Every method that takes a process name also takes an address that the process serves at.
     """
 
     def __init__(self, clock: Clock, randomness: Randomness) -> None:
@@ -38,33 +38,33 @@ class MemoryNetwork:
     # --- faults
 
     def set_latency(self, a: str, b: str, low_seconds: float, high_seconds: float) -> None:
-        """Messages between two processes take so long, both ways."""
+        """Sets how long messages between two processes take, in both directions."""
         for link in self._both_ways(a, b):
             self._latencies[link] = (low_seconds, high_seconds)
 
     def cut(self, a: str, b: str, *, one_way: bool = False) -> None:
-        """Nothing passes from a to b, nor back unless `one_way`, until `heal`. Calls break when keepalive notices."""
+        """Holds messages from a to b, and back unless `one_way`, until `heal`. Calls break once keepalive notices."""
         mark = self.next_number()
         for link in self._both_ways(a, b)[: 1 if one_way else 2]:
             self._cuts[link] = mark
             asyncio.get_running_loop().call_later(_CUT_NOTICE_SECONDS, self._notice_cut, link, mark)
 
     def heal(self, a: str, b: str) -> None:
-        """Ends a cut; what was held arrives now."""
+        """Ends a cut; held messages arrive now."""
         for link in self._both_ways(a, b):
             self._cuts.pop(link, None)
         for call in tuple(self._calls.values()):
             call.resume()
 
     def expire(self, process: str) -> None:
-        """A process's streams have lasted as long as their servers let them."""
+        """Ends a process's streams as if they had reached their maximum lifetime."""
         expired = StreamExpired("the stream lasted as long as one may", remedy="open it again")
         for call in tuple(self._calls.values()):
             if call.client == process and call.streams:
                 call.break_stream(expired)
 
     def kill(self, process: str) -> None:
-        """The process is gone: its addresses are free, its handlers end, its peers' kernels break their calls."""
+        """Kills a process: its addresses are free, its handlers end, its peers' kernels break their calls."""
         name = self.process_of(process)
         for address in [address for address, listener in self._listeners.items() if listener.process == name]:
             del self._listeners[address]
@@ -73,14 +73,14 @@ class MemoryNetwork:
                 call.lose(name)
 
     def serving(self, address: str) -> bool:
-        """What health checks of an address answer; False when nobody listens."""
+        """The answer to health checks of an address; False if nobody listens."""
         listener = self._listeners.get(address)
         return listener is not None and listener.serving
 
     # --- for transports
 
     def listen(self, address: str, listener: "Listener") -> str:
-        """Takes an address (a new port for port 0). Raises `Unavailable` when it is taken."""
+        """Takes an address (a new port for port 0). Raises `Unavailable` if it is in use."""
         host, _, port = address.rpartition(":")
         bound = f"{host}:{self.next_number()}" if port == "0" else address
         if bound in self._listeners:
@@ -89,21 +89,21 @@ class MemoryNetwork:
         return bound
 
     def unlisten(self, address: str, listener: "Listener") -> None:
-        """Frees an address, if it is still this listener's."""
+        """Frees an address, if this listener still has it."""
         if self._listeners.get(address) is listener:
             del self._listeners[address]
 
     def listener(self, address: str) -> "Listener | None":
-        """Who serves at an address."""
+        """The listener at an address, if any."""
         return self._listeners.get(address)
 
     def process_of(self, name: str) -> str:
-        """The process serving at an address, or the name itself."""
+        """The process that serves at an address, or the name itself."""
         listener = self._listeners.get(name)
         return name if listener is None else listener.process
 
     def next_number(self) -> int:
-        """A number never given before: ports, calls, cuts."""
+        """A number that was never used before, for ports, calls and cuts."""
         self._numbers += 1
         return self._numbers
 
@@ -117,15 +117,15 @@ class MemoryNetwork:
         return call
 
     def forget(self, call: "Call") -> None:
-        """The call is over."""
+        """Removes a call that is over."""
         self._calls.pop(call.number, None)
 
     def is_cut(self, sender: str, receiver: str) -> bool:
-        """Whether messages of this direction are held."""
+        """Whether messages in this direction are held."""
         return (sender, receiver) in self._cuts
 
     def arrival(self, sender: str, receiver: str, after: float) -> float:
-        """When a message sent now arrives, on the network's clock; never before the one that arrives at `after`."""
+        """The arrival time of a message sent now, on the network's clock; never before `after`."""
         low, high = self._latencies.get((sender, receiver), _LATENCY_SECONDS)
         return max(after, self._clock.elapsed() + self._randomness.uniform(low, high))
 
@@ -159,7 +159,8 @@ class Credentials(NamedTuple):
 
 
 class Listener:
-    """A process that serves. Handlers run in the context of whoever began to serve, so they end with that process."""
+    """A process that serves at an address. Handlers run in the context that began to serve, so they end with that
+    process."""
 
     def __init__(self, process: str, service: RpcService, context: Context, authenticator: Authenticator) -> None:
         self.process = process
@@ -172,7 +173,7 @@ class Listener:
 
 
 class Pipe:
-    """One direction of a call: bounded, delayed, ordered, held while its link is cut."""
+    """One direction of a call: bounded, delayed, ordered, and held while its link is cut."""
 
     def __init__(self, network: MemoryNetwork, sender: str, receiver: str) -> None:
         self.inbox = Inbox()
@@ -187,7 +188,8 @@ class Pipe:
         self._closed: BraidError | None = None
 
     async def send(self, data: bytes) -> None:
-        """Sends, waiting while the receiver is far behind. Raises `Unavailable` once the sender knows of the end."""
+        """Sends a message, waiting while the receiver is far behind. Raises `Unavailable` once the sender knows of the
+        end."""
         while self._unread >= STREAM_INBOX_MESSAGES_MAX and self._closed is None:
             self._room.clear()
             await self._room.wait()
@@ -204,19 +206,19 @@ class Pipe:
         return message
 
     def carry(self, delivery: Callable[[], None]) -> None:
-        """Runs a delivery at the receiver, after what was sent before."""
+        """Runs a callback at the receiver, after everything sent before."""
         self._last = self._network.arrival(self.sender, self.receiver, self._last)
         self._waiting.append((self._last, delivery))
         self.resume()
 
     def resume(self) -> None:
-        """Goes on delivering, unless the link is cut or the next message is not due."""
+        """Continues delivery, unless the link is cut or the next message is not due."""
         if self._waiting and self._timer is None and not self._network.is_cut(self.sender, self.receiver):
             wait = self._network.left(self._waiting[0][0])
             self._timer = asyncio.get_running_loop().call_later(wait, self._deliver)
 
     def close(self, error: BraidError) -> None:
-        """The sender knows of the end: further sends raise."""
+        """Tells the sender of the end: further sends raise."""
         self._closed = self._closed or error
         self._room.set()
 
@@ -228,7 +230,7 @@ class Pipe:
 
 
 class Call:
-    """One call of any shape: a pipe each way, and the task that handles it at the server."""
+    """A call of any shape: a pipe each way, and the task that handles it at the server."""
 
     def __init__(
         self, network: MemoryNetwork, client: str, address: str, method: str, credentials: Credentials
@@ -248,11 +250,11 @@ class Call:
         self._arrived = False
 
     def begin(self) -> None:
-        """The client's kernel connects."""
+        """Connects, as the client's kernel does."""
         self.to_server.carry(self._arrive)
 
     def give_up(self) -> None:
-        """The client ends the call without waiting: cancelled, timed out or broken."""
+        """Ends the call at the client without waiting: cancelled, timed out or broken."""
         error = Unavailable(f"the connection to {self.client} is gone")
         self.to_client.inbox.fail(Unavailable(f"{self.address}: the stream was closed here"))
         self.to_server.close(Unavailable(f"{self.address}: the stream is over"))
@@ -260,7 +262,7 @@ class Call:
         self._network.forget(self)
 
     def end_at_server(self, error: BraidError | None) -> None:
-        """The handler ended: the client is told how, after everything sent before."""
+        """Ends the call after its handler: the client learns the result, after everything sent before."""
         inbox = self.to_client.inbox
         over = error or Unavailable(f"{self.address}: the stream is over")
         self.to_client.carry(inbox.end if error is None else lambda: inbox.fail(over))
@@ -271,7 +273,8 @@ class Call:
             self._listener.calls.pop(self.number, None)
 
     def lose(self, process: str, *, told: bool = False) -> None:
-        """One end is gone. Its peer's kernel says so after a message's time, or this end's own timer does (`told`)."""
+        """Handles the loss of one end. The peer's kernel reports it after a message's time, or this end's timer does
+        (`told`)."""
         gone = Unavailable(f"the connection between {self.client} and {self.address} is gone")
         if told and process == self.client:
             self._lost_at_client(gone)
@@ -285,18 +288,18 @@ class Call:
             self.to_client.carry(lambda: self._lost_at_client(gone))
 
     def resume(self) -> None:
-        """A cut may have healed."""
+        """Continues delivery both ways if a cut has healed."""
         self.to_server.resume()
         self.to_client.resume()
 
     def expect_arrival(self) -> None:
-        """An attempt to connect does not last for ever."""
+        """Fails the attempt to connect if it lasts too long."""
         if not self._arrived:
             self._lost_at_client(Unavailable(f"{self.address}: cannot connect"))
 
     @property
     def streams(self) -> bool:
-        """Whether it is served, and no call of one request and one response."""
+        """Whether the call is being served and is not unary."""
         return self._listener is not None and self.method not in self._listener.service.unary
 
     def expire_at(self, at_ms: int) -> asyncio.TimerHandle:
@@ -306,7 +309,7 @@ class Call:
         return asyncio.get_running_loop().call_later(self._network.until_wall(at_ms), end, expired)
 
     def break_stream(self, error: BraidError) -> None:
-        """The serving replica ends the call from its side: a stream's handler is told, a response stream is cut off."""
+        """Ends the call from the server's side: a duplex handler gets the error, a response stream is cut off."""
         self.to_server.inbox.fail(error)
         if self.task is not None and self.method not in self._duplex_methods():
             self.end_at_server(error)

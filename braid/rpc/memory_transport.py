@@ -1,6 +1,6 @@
-"""Control RPCs over a network in memory, for simulation and tests: what grpc does between processes, without sockets.
+"""Control RPCs over a network in memory, for simulation and tests: gRPC's behaviour without sockets.
 
-Every message is serialised and parsed, so that no object is shared. `memory_network` makes the faults.
+Every message is serialised and parsed, so that no object is shared. `memory_network` injects the faults.
 """
 
 import asyncio
@@ -93,7 +93,7 @@ class MemoryTransport:
 
 
 class MemoryServer:
-    """A serving replica."""
+    """A replica that serves on a network in memory."""
 
     def __init__(self, network: MemoryNetwork, address: str, listener: Listener) -> None:
         self._network = network
@@ -102,25 +102,25 @@ class MemoryServer:
 
     @property
     def address(self) -> str:
-        """Where it can be reached."""
+        """The address it can be reached at."""
         return self._address
 
     @property
     def tls_address(self) -> str:
-        """Empty: callers with and without certificates reach it at one address."""
+        """Empty: callers with and without certificates use the same address."""
         return ""
 
     @property
     def health_address(self) -> str:
-        """Where it can be reached."""
+        """The address for health checks, which is the same."""
         return self._address
 
     def set_serving(self, serving: bool) -> None:
-        """What `MemoryNetwork.serving` answers."""
+        """Sets what `MemoryNetwork.serving` returns."""
         self._listener.serving = serving
 
     async def stop(self, grace_seconds: float) -> None:
-        """Ends streams with `Unavailable` at once, lets unary calls finish for the grace period."""
+        """Ends streams with `Unavailable` at once; unary calls may finish within the grace period."""
         self._listener.serving = False
         self._network.unlisten(self._address, self._listener)
         stopping = Unavailable("the replica is stopping", remedy="ask another replica")
@@ -136,7 +136,7 @@ class MemoryServer:
 
 
 class MemoryChannel:
-    """A connection to one replica."""
+    """A connection to one replica on a network in memory."""
 
     def __init__(
         self, network: MemoryNetwork, process: str, address: str, credentials: Callable[[CallOptions], Credentials]
@@ -149,7 +149,7 @@ class MemoryChannel:
         self._closed = False
 
     async def unary(self, method: str, request: object, response_type: type[T], options: CallOptions) -> T:
-        """One request, one response; see `RpcChannel`."""
+        """Sends one request and returns the response; see `RpcChannel`."""
         call = self._open(method, options)
         try:
             async with asyncio.timeout(max(0.0, options.timeout_seconds)):
@@ -164,7 +164,7 @@ class MemoryChannel:
     async def server_stream(
         self, method: str, request: object, response_type: type[T], options: CallOptions
     ) -> AsyncIterator[T]:
-        """One request, many responses; see `RpcChannel`."""
+        """Sends one request and yields responses; see `RpcChannel`."""
         call = self._open(method, options)
         parse = parser(response_type)
         try:
@@ -179,7 +179,7 @@ class MemoryChannel:
         return MemoryDuplexCall(self._open(method, options), response_type)
 
     async def close(self) -> None:
-        """Closes the connection; what is under way on it ends with `Unavailable`."""
+        """Closes the connection; calls under way end with `Unavailable`."""
         self._closed = True
         for call in tuple(self._calls.values()):
             self._close(call)
@@ -198,7 +198,7 @@ class MemoryChannel:
 
 
 class MemoryDuplexCall:
-    """The client's end of a bidirectional stream."""
+    """The client's end of a bidirectional stream in memory."""
 
     def __init__(self, call: Call, response_type: type) -> None:
         self._call = call
@@ -209,12 +209,12 @@ class MemoryDuplexCall:
         await self._call.to_server.send(_bounded(serialize(message)))
 
     async def receive(self) -> object | None:
-        """The next message, or None when the server ended the stream well. Raises what it ended with."""
+        """The next message, or None once the server ended the stream cleanly. Raises the error it ended with."""
         data = await self._call.to_client.receive()
         return None if data is None else self._parse(cast("bytes", data))
 
     async def close(self) -> None:
-        """Ends the stream and waits a moment for the server to end its side."""
+        """Ends the stream and waits briefly for the server to end its side."""
         call = self._call
         call.to_server.carry(call.to_server.inbox.end)
         call.to_server.close(Unavailable(f"{call.address}: the stream was closed here"))
@@ -228,7 +228,7 @@ class MemoryDuplexCall:
 
 
 class MemoryDuplexServing:
-    """The server's end of a bidirectional stream."""
+    """The server's end of a bidirectional stream in memory."""
 
     def __init__(self, call: Call, parse: Callable[[bytes], object]) -> None:
         self._call = call
@@ -236,12 +236,12 @@ class MemoryDuplexServing:
 
     @property
     def caller(self) -> Caller:
-        """Who opened it."""
+        """The caller that opened the stream."""
         return self._call.caller
 
     @property
     def over(self) -> bool:
-        """Whether the client ended it, or is known to be gone; what it sent before may still be unread."""
+        """Whether the client ended the stream or is known to be gone; earlier messages may still be unread."""
         return self._call.to_server.inbox.over()
 
     async def send(self, message: object) -> None:
@@ -249,7 +249,8 @@ class MemoryDuplexServing:
         await self._call.to_client.send(_bounded(serialize(message)))
 
     async def receive(self) -> object | None:
-        """The next message; None when the client ended well. Raises `Unavailable` when the connection broke."""
+        """The next message; None once the client ended the stream cleanly. Raises `Unavailable` if the connection
+        broke."""
         data = await self._call.to_server.receive()
         return None if data is None else self._parse(cast("bytes", data))
 
@@ -261,7 +262,7 @@ def memory_certificate(identity: str, number: int = 1) -> PeerCertificate:
 
 
 def _start(listener: Listener) -> Callable[[Call], "asyncio.Task[None]"]:
-    """What begins to handle an arriving call, in the context of the process that serves."""
+    """Starts the handler of an arriving call, in the context of the serving process."""
 
     def start(call: Call) -> "asyncio.Task[None]":
         name = f"{listener.process} serves {call.method.rpartition('/')[2]} to {call.client}"
@@ -275,7 +276,7 @@ def _start(listener: Listener) -> Callable[[Call], "asyncio.Task[None]"]:
 
 
 def _ending(task: "asyncio.Task[None]") -> BraidError | None:
-    """How a handler ended, as it arrives at the client."""
+    """The result of a handler, as it arrives at the client."""
     if task.cancelled():
         return Unavailable("the replica ended the call")
     error = task.exception()

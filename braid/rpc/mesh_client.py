@@ -1,6 +1,6 @@
-"""Clients of the services: following redirects to who leads, trying again within a deadline.
+"""Clients of the services: they follow redirects to the leader, and retry within a deadline.
 
-Knows endpoints and errors, not what the calls mean.
+They know endpoints and errors, not the meaning of calls.
 """
 
 from collections.abc import AsyncIterator, Callable
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 class ServiceClient:
-    """Calls one service wherever it is led. Methods are short names (`MoveStream`)."""
+    """Calls one service, wherever its leader is. Methods are short names (`MoveStream`)."""
 
     def __init__(
         self, directory: Directory, service: str, host: Host, *, principal: str = "", tenant: str = "default"
@@ -45,14 +45,15 @@ class ServiceClient:
         request_id: str = "",
         any_replica: bool = False,
     ) -> T:
-        """Calls until answered: follows redirects, and tries again while replicas are unavailable, within the timeout.
+        """Sends a request until it is answered: follows redirects, and retries while replicas are unavailable, within
+        the timeout.
 
-        Every attempt carries the same request id (a fresh one when none is given), so that a mutation happens once.
+        Every attempt carries the same request id (a fresh one if none is given), so that a mutation happens once.
 
         Raises:
             Unavailable: no replica answered within the timeout; the last reason is in the message.
-            DeadlineExceeded: the one asked did not answer within the timeout.
-            BraidError: what the service answered.
+            DeadlineExceeded: the replica that was asked did not answer within the timeout.
+            BraidError: the service's answer is this error.
         """
         path = method_path(self._service, method)
         request_id = request_id or self._host.ids.ulid()
@@ -76,10 +77,10 @@ class ServiceClient:
     async def server_stream(
         self, method: str, request: object, response_type: type[T], *, any_replica: bool = False
     ) -> AsyncIterator[T]:
-        """Opens one stream and yields its messages; where to resume after an error is the caller's to know.
+        """Opens one stream and yields its messages; after an error the caller decides where to resume.
 
         Raises:
-            NotLeader: the directory has learned of it; open again.
+            NotLeader: leadership changed, and the directory has been updated; open the stream again.
             Unavailable: the stream broke, or no replica can be reached.
         """
         address = await self._address(any_replica, wait=not any_replica)
@@ -95,12 +96,12 @@ class ServiceClient:
             raise
 
     async def duplex(self, method: str, response_type: type, *, any_replica: bool = False) -> DuplexCall:
-        """Opens a stream both ways, to the leader or to any replica. Errors that tell of leadership are learned from.
+        """Opens a bidirectional stream, to the leader or to any replica. Redirects update the directory.
 
-        Where nobody leads, a replica that is asked waits for a moment until somebody does.
+        If there is no leader, the replica that is asked waits briefly for one.
 
         Raises:
-            Unavailable: no replica is known and none can be asked.
+            Unavailable: no known replica can be asked.
         """
         address = await self._address(any_replica, wait=not any_replica)
         path = method_path(self._service, method)
@@ -110,12 +111,12 @@ class ServiceClient:
         )
 
     def hearing(self) -> Callable[[], float]:
-        """Tells, whenever it is asked, when whoever leads now gave a sign of life on any stream (`Clock.elapsed`)."""
+        """A function that returns when the present leader last sent a message on any stream (`Clock.elapsed`)."""
         address = self._directory.leader(self._service)
         return lambda: self._directory.heard_at(address)
 
     def forget_leader(self) -> None:
-        """Notes that the leader is silent: the directory is asked anew before the next call."""
+        """Notes that the leader is silent: the next call refreshes the directory first."""
         self._directory.learn_leader(self._service, "")
 
     def _stream_options(self) -> CallOptions:
@@ -149,7 +150,7 @@ class ServiceClient:
 
 
 class _LearningCall:
-    """A duplex call whose errors teach the directory, and whose messages are signs of life."""
+    """A duplex call that updates the directory from its errors, and counts its messages as signs of life."""
 
     def __init__(self, call: DuplexCall, learn: Callable[[BraidError], None], heard: Callable[[], None]) -> None:
         self._call = call

@@ -1,4 +1,4 @@
-"""Protobuf messages to bytes and back, for every transport."""
+"""Converts protobuf messages to bytes and back, for every transport."""
 
 from collections.abc import Callable
 from typing import TypeVar, cast
@@ -12,12 +12,12 @@ T = TypeVar("T")
 
 
 def serialize(message: object) -> bytes:
-    """A message's bytes; equal messages give equal bytes within one release."""
+    """Encodes a message; equal messages give equal bytes within one release."""
     return cast("Message", message).SerializeToString(deterministic=True)
 
 
 def parser(message_type: type[T], bytes_max: int = MESSAGE_BYTES_MAX) -> Callable[[bytes], T]:
-    """What reads a message's bytes. It raises `Invalid` for bytes that are none, `Exhausted` for too many."""
+    """A function that decodes a message. It raises `Invalid` for malformed bytes, `Exhausted` for too many."""
     from_string = cast("type[Message]", message_type).FromString
 
     def parse(data: bytes) -> T:

@@ -19,7 +19,7 @@ def method_path(service: str, rpc: str) -> str:
 
 
 def unary(request_type: type[R], handler: Callable[[R, Caller], Awaitable[object]]) -> tuple[type, UnaryHandler]:
-    """An entry of `RpcService.unary`; the handler gets requests of exactly the type named here."""
+    """An entry of `RpcService.unary`; the handler receives requests of exactly this type."""
     return request_type, cast("UnaryHandler", handler)
 
 
@@ -31,5 +31,5 @@ def server_stream(
 
 
 def duplex(request_type: type, handler: Callable[[DuplexServing], Awaitable[None]]) -> tuple[type, DuplexHandler]:
-    """An entry of `RpcService.duplex`; `receive()` of the stream gives messages of exactly the type named here."""
+    """An entry of `RpcService.duplex`; the stream's `receive()` returns messages of exactly this type."""
     return request_type, handler

@@ -1,1 +1,1 @@
-"""What turns a service's pure rules into a running replica: aggregates, leadership, serving, telemetry, settings."""
+"""Runs a service's pure rules as a replica: aggregates, leadership, serving, telemetry, settings."""

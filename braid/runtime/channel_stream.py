@@ -1,4 +1,4 @@
-"""The registry's channels, followed on whichever replica leads. What was told stands while nobody answers."""
+"""Follows the registry's channels on whichever replica leads. While none answers, the last state stays valid."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -15,7 +15,7 @@ Take = Callable[[route_pb2.WatchChannelsResponse], None]
 
 
 async def follow_channels(host: Host, registry: ServiceClient, take: Take) -> None:
-    """Follows for ever. `take` gets each message that tells of something; one that is `full` stands for all before."""
+    """Follows channels until cancelled. `take` gets each message with content; a `full` one replaces all before."""
     backoff = Backoff(host)
     request = route_pb2.WatchChannelsRequest(protocol_version=_PROTOCOL_VERSION)
     while True:
@@ -30,7 +30,7 @@ async def follow_channels(host: Host, registry: ServiceClient, take: Take) -> No
 
 
 async def _listen(messages: AsyncIterator[route_pb2.WatchChannelsResponse], backoff: Backoff, take: Take) -> None:
-    """Takes what comes until the stream ends. Raises `TimeoutError` when it is silent for too long."""
+    """Receives messages until the stream ends. Raises `TimeoutError` if it is silent for too long."""
     while True:
         async with asyncio.timeout(WATCH_SILENCE_SECONDS):
             message = await anext(messages, None)

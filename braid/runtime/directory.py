@@ -1,6 +1,6 @@
-"""Who is there and who leads, read from the event store and remembered for a moment. No RPCs.
+"""Live replicas and leaders, read from the event store and cached briefly. No RPCs.
 
-Whoever asks has other replicas to ask and a deadline of its own: a store that does not answer soon is not waited for.
+A caller has other replicas to ask and a deadline of its own, so a store that does not answer soon is not waited for.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ class StoreDirectory:
 
     @property
     def stale(self) -> bool:
-        """Whether the store did not answer when it was last read: who is there and who leads may be over."""
+        """Whether the store did not answer the last read: the cached replicas and leaders may be outdated."""
         return self._stale
 
     async def endpoints(self) -> Sequence[KnownEndpoint]:
@@ -37,7 +37,7 @@ class StoreDirectory:
         return self._endpoints
 
     async def leader_address(self, service: str) -> str:
-        """Who leads a service now, '' for nobody; the last known address while the store does not answer."""
+        """The address of a service's leader, '' for none; the last known one while the store does not answer."""
         try:
             async with asyncio.timeout(DIRECTORY_READ_SECONDS):
                 leader = await self._store.leader(service)

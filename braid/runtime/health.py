@@ -1,7 +1,7 @@
-"""Asks a service process how it is: `python -m braid.runtime.health [HOST:PORT]`, for container health checks.
+"""Health check of a service process, for containers: `python -m braid.runtime.health [HOST:PORT]`.
 
-Speaks `grpc.health.v1`, which every service serves; without an address it asks the process of this environment where
-that answers without a certificate: as its ready file says, else where it listens.
+Uses `grpc.health.v1`, which every service serves. Without an address it asks the process of this environment, at an
+address that needs no certificate: the one in its ready file, else the one it listens on.
 """
 
 import json
@@ -24,7 +24,7 @@ _ANYWHERE: Final = ("0.0.0.0", "::", "[::]")  # addresses to listen on, not to c
 
 
 def complaint(address: str) -> str:
-    """What is wrong with the process at `host:port`; empty when it serves."""
+    """Why the process at `host:port` is unhealthy; empty if it serves."""
     with grpc.insecure_channel(address) as channel:
         try:
             answer = HealthStub(channel).Check(HealthCheckRequest(), timeout=HEALTH_PROBE_SECONDS)
@@ -36,7 +36,8 @@ def complaint(address: str) -> str:
 
 
 def address_of(arguments: Sequence[str], environment: Mapping[str, str]) -> str:
-    """Whom to ask: the argument, the ready file, `BRAID_HEALTH_LISTEN`, `BRAID_LISTEN`; '' when none is `host:port`."""
+    """The address to ask: the argument, the ready file, `BRAID_HEALTH_LISTEN`, `BRAID_LISTEN`; '' if none is
+    `host:port`."""
     if arguments:
         return _connectable(arguments[0])
     named = (
@@ -48,7 +49,7 @@ def address_of(arguments: Sequence[str], environment: Mapping[str, str]) -> str:
 
 
 def _connectable(address: str) -> str:
-    """An address to connect to; '' for what is none, or for port 0, which stands for any."""
+    """An address to connect to; '' if it is malformed or has port 0, which stands for any."""
     host, _, port = address.rpartition(":")
     if not host or not port.isdecimal() or int(port) == 0:
         return ""
@@ -56,7 +57,7 @@ def _connectable(address: str) -> str:
 
 
 def _of_ready_file(path: str) -> str:
-    """Where the process of a ready file answers health checks; '' before it is written."""
+    """Where the process of a ready file answers health checks; '' before the file is written."""
     try:
         return str(json.loads(Path(path).read_text()).get("health", "")) if path else ""
     except (OSError, ValueError, AttributeError):
@@ -64,7 +65,8 @@ def _of_ready_file(path: str) -> str:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """0 when the process serves, 1 when it does not (said on stderr), 2 when there is nobody to ask."""
+    """Returns 0 if the process serves, 1 if it does not (with the reason on stderr), 2 if there is no address to
+    ask."""
     address = address_of(arguments, os.environ)
     if not address:
         print(f"usage: python -m braid.runtime.health HOST:PORT, or set {LISTEN_VARIABLE}", file=sys.stderr)

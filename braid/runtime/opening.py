@@ -1,4 +1,4 @@
-"""Which event store and which archive a URL names. Adapters are imported when asked for."""
+"""Opens the event store and the archive that a URL names. Adapters are imported on demand."""
 
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -39,16 +39,16 @@ def open_store(url: str, host: Host, credentials: StoreCredentials | None = None
 
 
 def open_archive(url: str, retention_days: float, host: Host, mesh: Callable[[], Awaitable[str]]) -> Archive | None:
-    """The archive at `file:///path/of/directory` or `s3://bucket/prefix`; None for an empty URL.
+    """Opens the archive at `file:///path/of/directory` or `s3://bucket/prefix`; None for an empty URL.
 
     Args:
-        url: Which.
+        url: The archive's URL.
         retention_days: How long objects are kept there.
         host: The process's host.
-        mesh: Tells the mesh's id; asked when it is needed first.
+        mesh: Returns the mesh's id; called when it is first needed.
 
     Raises:
-        Invalid: the URL names none.
+        Invalid: the URL is neither.
     """
     scheme, _, rest = url.partition("://")
     if not url:

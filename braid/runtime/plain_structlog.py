@@ -1,4 +1,4 @@
-"""structlog without Rich, which it would import for tracebacks on terminals: an eighth of the CPU time of a start."""
+"""Imports structlog without Rich, which it uses only for tracebacks on terminals: an eighth of a start's CPU time."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""One process of a service: its loop, signals, logs, metrics endpoint, ready file, and how it ends."""
+"""One process of a service: its loop, signals, logs, metrics endpoint, ready file, and exit."""
 
 import asyncio
 import json
@@ -32,14 +32,14 @@ from braid.runtime.tokens.opening import tokens_of
 
 
 def serve(service: Service | Callable[[Host], Service], settings: Settings) -> int:
-    """Runs one replica of a service until it is told to stop (SIGTERM, SIGINT) or something in it dies.
+    """Runs one replica of a service until a signal (SIGTERM, SIGINT) stops it or one of its tasks fails.
 
     Args:
-        service: The service, or what makes it from the process's host on the running loop.
+        service: The service, or a function that creates it from the process's host on the running loop.
         settings: Its settings.
 
     Returns:
-        The process's exit code: 0 after a graceful end; 1 otherwise, with the reason on the last line of stderr.
+        The process's exit code: 0 after a graceful end; else 1, with the reason on the last line of stderr.
     """
     configure_logs(settings.log_level)
     try:
@@ -61,7 +61,7 @@ class _Process:
         self._ending = asyncio.Event()
 
     async def run(self) -> str:
-        """Runs until the end; returns why it died, '' after a graceful end."""
+        """Runs until the end; returns why it failed, '' after a graceful end."""
         settings = self._settings
         host = system_host(self._died, settings.clock_offset_file)
         service = self._service(host) if callable(self._service) else self._service
@@ -99,7 +99,7 @@ class _Process:
         return ended
 
     async def _until_end(self, replica: Replica, running: "asyncio.Future[None]") -> str:
-        """Waits for `run` to end, by itself or because of a signal or a death; bounds how long that takes."""
+        """Waits until `run` ends, by itself, by a signal or by a failure; limits how long stopping takes."""
         dying = asyncio.ensure_future(self._ending.wait())
         await asyncio.wait((running, dying), return_when=asyncio.FIRST_COMPLETED)
         dying.cancel()
@@ -153,7 +153,7 @@ class _Process:
 
 
 def serves_plaintext_beyond_this_machine(settings: Settings) -> bool:
-    """Whether callers on other machines may reach this replica without a certificate."""
+    """Whether callers on other machines can reach this replica without a certificate."""
     if settings.tls is not None and not settings.permissive:
         return False
     return not is_loopback(split_address(settings.listen)[0])
@@ -212,7 +212,7 @@ def serve_metrics(settings: Settings, metrics: Metrics, files: TlsFiles | None) 
 
 
 def _write_whole(path: Path, text: str) -> None:
-    """Writes a file that readers see whole or not at all."""
+    """Writes a file atomically: readers see all of it or none."""
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f".{path.name}.{os.getpid()}")
     part.write_text(text)

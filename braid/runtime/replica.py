@@ -1,7 +1,7 @@
-"""The life of one replica: serve, follow, hold a session, campaign, lead, step down; again until stopped.
+"""The life of one replica: serve, follow, hold a session, campaign, lead, step down; repeated until stopped.
 
-Composition only: rules are the service's, storage and wires come in as ports. `serve` runs one of these in a process,
-simulation runs many in one.
+This file only composes: rules are the service's, storage and transports come in as ports. `serve` runs one replica in a
+process, simulation runs many in one.
 """
 
 import asyncio
@@ -35,11 +35,11 @@ T = TypeVar("T")
 
 
 class Replica:
-    """One instance of a service. What services use of it: the public attributes and methods, nothing else.
+    """One instance of a service. Services use only its public attributes and methods.
 
     Attributes:
-        instance: Its name in the directory and the actor of what it does by itself (`registry-0`).
-        host: Clock, dice, ids and tasks of its process.
+        instance: Its name in the directory, and the actor of its own decisions (`registry-0`).
+        host: Clock, randomness, ids and tasks of its process.
         store: The event store.
         transport: Opens control RPCs.
         mesh: The id of the mesh it belongs to; known while it leads.
@@ -115,22 +115,22 @@ class Replica:
 
     @property
     def address(self) -> str:
-        """Where it is reached; '' before it serves."""
+        """The address it is reached at; '' before it serves."""
         return self._advertise or (self._server.address if self._server else "")
 
     @property
     def endpoint(self) -> Endpoint:
-        """How it stands in the directory."""
+        """Its entry in the directory."""
         return Endpoint(self.name, self.instance, self.address, self._tls_address)
 
     @property
     def health_address(self) -> str:
-        """Where it answers health checks to callers without a certificate; '' before it serves."""
+        """The address for health checks without a certificate; '' before it serves."""
         return self._server.health_address if self._server else ""
 
     @property
     def _tls_address(self) -> str:
-        """Where it is reached over mutual TLS; '' where it serves none."""
+        """The address it is reached at over mutual TLS; '' if it serves none."""
         if self._server is None or not self._server.tls_address:
             return ""
         if self._server.tls_address == self._server.address:
@@ -145,30 +145,30 @@ class Replica:
 
     @property
     def directory_stale(self) -> bool:
-        """Whether the store did not answer when `endpoints` last read it: what that returns may be over."""
+        """Whether the store did not answer `endpoints`' last read: that result may be outdated."""
         return self._store_directory.stale
 
     @property
     def stopping(self) -> bool:
-        """Whether it is about to end."""
+        """Whether it is about to stop."""
         return self._stopping.is_set()
 
     @property
     def leader_epoch(self) -> int:
-        """The epoch of the leadership held now. Raises `NotLeader`."""
+        """The epoch of the present leadership. Raises `NotLeader`."""
         return self.require_leader().epoch
 
     def leading(self) -> bool:
-        """Whether this replica leads and its authority holds at this instant."""
+        """Whether this replica leads, and its session has not expired at this instant."""
         return self._leadership is not None and self.authority()
 
     def authority(self) -> bool:
-        """False from the session's own deadline on, whatever the store says."""
+        """Whether it may still act as leader: false from the session's own deadline on, whatever the store says."""
         held = self._leadership
         return held is not None and self.host.clock.elapsed() < held.session.deadline()
 
     def require_leader(self) -> Leadership:
-        """The leadership held now. Raises `NotLeader` with the leader's address, as far as known."""
+        """The present leadership. Raises `NotLeader` with the leader's address, if known."""
         if self.aggregates.corrupt is not None:
             raise self.aggregates.corrupt
         if self._leadership is None or not self.authority():
@@ -180,14 +180,14 @@ class Replica:
         return self._leadership
 
     def require_histories(self) -> None:
-        """Raises `Unavailable` before it has read its histories for the first time."""
+        """Raises `Unavailable` until it has read its histories once."""
         if not self._ready.is_set():
             raise self.aggregates.corrupt or Unavailable(
                 f"{self.instance} has not read its histories yet", remedy="ask again in a moment"
             )
 
     def step_down(self, reason: str) -> None:
-        """Ends the leadership held now, if any; this replica follows again."""
+        """Ends the present leadership, if any; this replica follows again."""
         if self._leadership is not None:
             self.log.warning("leadership given up", reason=reason)
         self._leadership = None
@@ -196,31 +196,31 @@ class Replica:
             self._server.set_serving(False)
 
     def client(self, service: str) -> ServiceClient:
-        """A client of another service, over this replica's directory; its calls name this instance as principal."""
+        """A client of another service, using this replica's directory; its calls name this instance as principal."""
         return ServiceClient(self._directory, service, self.host, principal=self.instance)
 
     async def endpoints(self) -> Sequence[KnownEndpoint]:
-        """All live replicas of all services, as the store's directory has them; this one leads only if it does."""
+        """All live replicas of all services in the store's directory; this one is listed as leader only if it leads."""
         found, leading = await self._store_directory.endpoints(), self.leading()
         return [each if leading or each.address != self.address else each._replace(leader=False) for each in found]
 
     async def refresh_leader(self) -> str:
-        """Reads who leads this service now, for redirects; '' when nobody does or the store does not answer."""
+        """Reads this service's leader, for redirects; '' if there is none or the store does not answer."""
         found = await self._store_directory.leader_address(self.name)
         self._leader_address = found if found != self.address or self.leading() else ""
         return self._leader_address
 
     async def ready(self) -> None:
-        """Waits until it serves over loaded histories."""
+        """Waits until it serves and its histories are loaded."""
         await self._ready.wait()
 
     # --- its life ------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Runs until `stop`. Cancelling it ends it too, without grace.
+        """Runs until `stop`. Cancelling it ends it without grace.
 
         Raises:
-            Unavailable: the address is taken.
+            Unavailable: the address is in use.
         """
         spawn = self.host.tasks.spawn
         self._server = await self.transport.serve(self._listen, build_rpc_service(self._service, self))
@@ -252,13 +252,13 @@ class Replica:
             await self.audit.close()
 
     def stop(self) -> None:
-        """Ends `run` gracefully: not serving, resign, let running calls finish."""
+        """Ends `run` gracefully: stops serving, resigns, lets running calls finish."""
         if self._server is not None:
             self._server.set_serving(False)
         self._stopping.set()
 
     async def _hold_session(self, backoff: Backoff) -> None:
-        """Opens a session, is in the directory and campaigns as long as it lives."""
+        """Opens a session, registers in the directory and campaigns for as long as the session lives."""
         try:
             session = await self.store.open_session(self._ttl_seconds)
         except Unavailable as error:
@@ -300,7 +300,7 @@ class Replica:
                 await self._resign(leader)
 
     async def _lead(self, leader: Leader, session: Session, over: asyncio.Event) -> None:
-        """Leads from a state loaded to the head until the session or the term is over."""
+        """Leads, with state loaded to the head, until the session or the term is over."""
         self._term_over = asyncio.Event()
         await self._unless(over, self.aggregates.catch_up())
         epoch = make_epoch(await self.store.incarnation(), leader.fence.revision)
@@ -340,7 +340,7 @@ class Replica:
         event.set()
 
     async def _unless(self, event: asyncio.Event, work: Awaitable[T]) -> T | None:
-        """Awaits work, cancelling it when the event comes first (then None)."""
+        """Awaits some work; returns None and cancels it if the event comes first."""
         working = asyncio.ensure_future(work)
         waiting = asyncio.ensure_future(event.wait())
         try:

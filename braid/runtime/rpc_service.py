@@ -1,4 +1,4 @@
-"""What every replica serves beside its own methods, and what surrounds every handler: durations and fresh redirects."""
+"""Handlers that every replica serves, and the wrapper around every handler: durations and up-to-date redirects."""
 
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
@@ -55,7 +55,7 @@ _BEFORE_LOADED: Final = ("ListEndpoints", "ListArchive", "ReadArchive")  # need 
 
 
 def build_rpc_service(service: Service, replica: "Replica") -> RpcService:
-    """The service's handlers and the runtime's own, each surrounded by what all need."""
+    """The service's handlers and the runtime's own, each with the common wrapper."""
     own = service.rpc(replica)
     events, archive = _Events(replica), replica.archive
     unaries = {
@@ -86,7 +86,7 @@ def build_rpc_service(service: Service, replica: "Replica") -> RpcService:
 
 
 def event_record(record: RecordedEvent) -> EventRecord:
-    """An event as lists and watches deliver it."""
+    """An event as API message for lists and watches."""
     return EventRecord(
         history=str(record.history),
         sequence=record.sequence,
@@ -98,7 +98,7 @@ def event_record(record: RecordedEvent) -> EventRecord:
 
 
 class _Events:
-    """The handlers every service has."""
+    """The handlers that every service has."""
 
     def __init__(self, replica: "Replica") -> None:
         self._replica = replica
@@ -125,9 +125,9 @@ class _Events:
         )
 
     async def _led(self, request: ListEndpointsRequest, found: Sequence[KnownEndpoint]) -> Sequence[KnownEndpoint]:
-        """Waits for a leader: who searches for one hears of it at once, and asks once a second, not all the time.
+        """Waits for a leader, so that a client that searches for one polls once a second, and learns of it at once.
 
-        A replica cut off from the store would not hear of a leader: it says so at once, and the asker goes elsewhere.
+        A replica cut off from the store would not learn of a leader: it answers at once, and the client asks another.
         """
         clock, silent = self._replica.host.clock, set(request.silent)
         until = clock.elapsed() + min(request.wait_ms / 1000, LEADER_WAIT_SECONDS)
@@ -141,7 +141,7 @@ class _Events:
         return found
 
     async def list_events(self, request: ListEventsRequest, caller: Caller) -> ListEventsResponse:
-        """Pages through histories in order; a page ends at its size in events or bytes, or after many histories."""
+        """Pages through histories in order; a page ends at its limit of events, bytes or histories."""
         size = min(request.page_size or PAGE_SIZE_DEFAULT, PAGE_SIZE_MAX)
         if size < 0:
             raise Invalid("a page has at least one event", field="page_size")
@@ -225,7 +225,7 @@ def _parse_token(token: str) -> tuple[str, int]:
 
 
 class _Measured:
-    """Observes how long a handler ran and how it ended; gives a redirect the leader's present address."""
+    """Measures each handler's duration and outcome; adds the leader's present address to redirects."""
 
     def __init__(self, replica: "Replica", path: str) -> None:
         self._replica = replica
@@ -234,7 +234,7 @@ class _Measured:
         self._code = _ABANDONED
 
     def require_histories(self) -> None:
-        """Raises `Unavailable` before they are read: nothing must be answered from histories that only seem empty."""
+        """Raises `Unavailable` until the histories are read: no answer may come from histories that only seem empty."""
         if self._method not in _BEFORE_LOADED:
             self._replica.require_histories()
 

@@ -1,6 +1,6 @@
-"""Metrics whose rows come and go: the whole table is replaced at once, so that a row that is gone is gone.
+"""Metrics whose rows come and go: the whole table is replaced at once, so that a removed row disappears.
 
-The scraping thread reads what the loop's thread replaced; a table is never changed in place.
+The scraping thread reads the table that the loop's thread replaced; a table is never changed in place.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,12 +13,12 @@ Labels = tuple[str, ...]
 
 
 class SampledMetric(Collector):
-    """One gauge, or one counter counted elsewhere, with a row for each combination of labels."""
+    """One gauge, or one counter maintained elsewhere, with a row for each combination of labels."""
 
     def __init__(
         self, registry: CollectorRegistry, name: str, text: str, labels: Sequence[str], *, counter: bool = False
     ) -> None:
-        """Registers it, without rows. A counter's name goes without `_total`."""
+        """Registers the metric, without rows. A counter's name is given without `_total`."""
         self._name = name
         self._text = text
         self._labels = tuple(labels)
@@ -27,15 +27,15 @@ class SampledMetric(Collector):
         registry.register(self)
 
     def replace(self, rows: Mapping[Labels, float]) -> None:
-        """These rows and no others, from now on; the mapping must not be changed afterwards."""
+        """Replaces all rows; the mapping must not be changed afterwards."""
         self._rows = rows
 
     def describe(self) -> Iterator[Metric]:
-        """Its form without rows."""
+        """The metric's description, without rows."""
         yield self._family()
 
     def collect(self) -> Iterator[Metric]:
-        """Its rows now."""
+        """The metric with its present rows."""
         family = self._family()
         for labels, value in self._rows.items():
             family.add_metric(labels, value)

@@ -1,4 +1,4 @@
-"""The contract between a service (registry, assigner, lagmon, dlq) and the runtime that runs it; the protocol alone."""
+"""The contract between a service (registry, assigner, lagmon, dlq) and the runtime that runs it: one protocol."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Protocol
@@ -11,20 +11,20 @@ if TYPE_CHECKING:
 
 
 class Service(Protocol):
-    """What a service brings; `Replica` runs it, in a process or in simulation, unchanged.
+    """The parts of a service; `Replica` runs it, in a process or in simulation, unchanged.
 
-    `rpc` is asked once, before serving; the runtime adds `ListEndpoints`, `ListEvents`, `WatchEvents` and what it
-    serves of its archive.
+    `rpc` is called once, before serving. The runtime adds `ListEndpoints`, `ListEvents`, `WatchEvents` and the
+    archive's RPCs.
     """
 
     @property
     def name(self) -> str:
-        """`registry`, `assigner`, `lagmon` or `dlq`: names its histories, its election and its RPC package."""
+        """`registry`, `assigner`, `lagmon` or `dlq`: the name of its histories, its election and its RPC package."""
         ...
 
     @property
     def kinds(self) -> Mapping[str, AnyKind]:
-        """Its kinds of histories by `Kind.name`."""
+        """Its kinds of histories, by `Kind.name`."""
         ...
 
     def rpc(self, replica: "Replica") -> RpcService:
@@ -32,7 +32,7 @@ class Service(Protocol):
         ...
 
     async def lead(self, replica: "Replica") -> None:
-        """Runs while this replica leads, over state loaded to the head; cancelled the moment authority ends.
+        """Runs while this replica leads, over state loaded to the head; cancelled the moment leadership ends.
 
         Returning early is fine; an error ends the process.
         """

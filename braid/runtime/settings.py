@@ -1,6 +1,6 @@
-"""Settings every service process has: from the environment (`BRAID_…`) and a TOML file named by `BRAID_CONFIG`.
+"""Settings of every service process, from the environment (`BRAID_…`) and the TOML file named by `BRAID_CONFIG`.
 
-The environment wins. Services extend `Settings` in their `config.py`.
+The environment takes precedence. Services extend `Settings` in their `config.py`.
 """
 
 import os
@@ -45,7 +45,7 @@ _MAY_BE_EMPTY = ("tls_certificate", "tls_key", "tls_ca", "tls_mode", "metrics_tl
 
 
 class Settings(BaseSettings):
-    """What a service process needs to know.
+    """Settings of a service process.
 
     Attributes:
         store: Event store: `sqlite:///path/of/file`, `etcd+tls://host:port,host:port`, or `etcd://…` in plain text.
@@ -166,7 +166,7 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Arguments before the environment before the file."""
+        """Orders the sources: arguments, then the environment, then the file."""
         path = os.environ.get(CONFIG_VARIABLE, "")
         file = (TomlConfigSettingsSource(settings_cls, path),) if path else ()
         return init_settings, env_settings, *file
@@ -320,7 +320,7 @@ S = TypeVar("S", bound=Settings)
 
 
 def settings_or_exit(kind: type[S]) -> S:
-    """Reads a service's settings; when they are wrong, says which and how, and ends the process with code 2."""
+    """Reads a service's settings; if they are wrong, prints which and why, and exits with code 2."""
     try:
         return kind()  # type: ignore[call-arg]  # read from the environment
     except ValidationError as error:
@@ -333,6 +333,6 @@ def settings_or_exit(kind: type[S]) -> S:
 
 
 def split_address(address: str) -> tuple[str, int]:
-    """`host:port` as its two parts."""
+    """Splits `host:port` into its two parts."""
     host, _, port = address.rpartition(":")
     return host, int(port)

@@ -1,4 +1,4 @@
-"""The catalogue of the services' metrics (prefix `braid_`, base units) and the form of their logs."""
+"""The catalogue of the services' metrics (prefix `braid_`, base units), and the format of their logs."""
 
 import logging
 import sys
@@ -42,7 +42,7 @@ class Metrics:
 
 
 def make_metrics(service: str, instance: str) -> Metrics:
-    """The runtime's instruments in a fresh registry, which also says what runs (`braid_service_info`)."""
+    """Creates the runtime's instruments in a fresh registry, with `braid_service_info`."""
     registry = CollectorRegistry()
     Gauge("braid_service_info", "What runs here", ["service", "instance"], registry=registry).labels(
         service, instance
@@ -105,14 +105,14 @@ def make_metrics(service: str, instance: str) -> Metrics:
 
 @dataclass(frozen=True, slots=True)
 class TlsMetrics:
-    """What a replica with a certificate tells beside the runtime's metrics."""
+    """The metrics of a replica's certificate, beside those of the runtime."""
 
     expiry_seconds: Gauge
     unusable_files: Counter
 
 
 def make_tls_metrics(metrics: Metrics) -> TlsMetrics:
-    """The instruments of mutual TLS; a replica without a certificate has none, so that none seems to expire."""
+    """Creates the instruments of mutual TLS; a replica without a certificate has none, so that none seems to expire."""
     registry = metrics.registry
     return TlsMetrics(
         expiry_seconds=Gauge(
@@ -137,14 +137,14 @@ def make_store_tls_expiry(metrics: Metrics) -> Gauge:
 
 @dataclass(frozen=True, slots=True)
 class DlqMetrics:
-    """The dlq service's own instruments."""
+    """The dlq service's own instruments, beside those of the runtime."""
 
     dead_letters: Gauge
     replay_sent: Counter
 
 
 def make_dlq_metrics(metrics: Metrics) -> DlqMetrics:
-    """The dlq service's instruments, beside the runtime's."""
+    """Creates the dlq service's instruments."""
     registry = metrics.registry
     return DlqMetrics(
         dead_letters=Gauge("braid_dead_letters", "Dead letters indexed here", ["stream", "group"], registry=registry),
@@ -154,7 +154,7 @@ def make_dlq_metrics(metrics: Metrics) -> DlqMetrics:
 
 @dataclass(frozen=True, slots=True)
 class AssignerMetrics:
-    """What the assigner tells beside the runtime's metrics."""
+    """The assigner's own instruments, beside those of the runtime."""
 
     bump_seconds: Histogram
     fencing_waived: Counter
@@ -164,7 +164,7 @@ class AssignerMetrics:
 
 
 def make_assigner_metrics(metrics: Metrics) -> AssignerMetrics:
-    """The assigner's instruments."""
+    """Creates the assigner's instruments."""
     registry = metrics.registry
     return AssignerMetrics(
         bump_seconds=Histogram(
@@ -194,7 +194,8 @@ def make_assigner_metrics(metrics: Metrics) -> AssignerMetrics:
 
 
 def logger(service: str, instance: str = "") -> structlog.stdlib.BoundLogger:
-    """A structured logger over the standard library's, so that tests and simulation hear it without any set-up."""
+    """A structured logger over the standard library's, so that tests and simulation receive its messages without any
+    setup."""
     wrapped = structlog.wrap_logger(
         logging.getLogger(f"braid.{service}"),
         wrapper_class=structlog.stdlib.BoundLogger,

@@ -1,7 +1,8 @@
 """Makes a Spark Python worker keep the memory that it frees.
 
-Every fetch and every batch of rows is a few megabytes that are freed a moment later. glibc gives them back to the
-kernel, which clears the same pages again for the next fetch: measured, that costs more than receiving the bytes.
+Every fetch and every batch of rows is a few megabytes that are freed a moment later. The C library (glibc) gives them
+back to the kernel, which clears the same pages again for the next fetch. As measured, that costs more than receiving
+the bytes.
 """
 
 import ctypes

@@ -158,7 +158,7 @@ class RowBuilder:
         return pa.RecordBatch.from_arrays(columns, schema=schema)
 
     def build_columns(self, parts: Sequence[RecordColumns]) -> pa.RecordBatch:
-        """As `build`, without headers, from columns with `column_headers`."""
+        """Builds rows like `build`, without headers, from columns with `column_headers`."""
         schema = arrow_schema()
         if not parts:
             return pa.RecordBatch.from_pylist([], schema=schema)

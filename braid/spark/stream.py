@@ -353,7 +353,7 @@ def _close() -> None:
 
 
 def member_client_id(client_id: str, host: Host) -> str:
-    """As what a query joins its group: the client id it was given, else one that no other query has."""
+    """The client id under which a query joins its group: the one it was given, else one that no other query has."""
     return own_client_id(UNNAMED, host) if client_id == UNNAMED else client_id
 
 

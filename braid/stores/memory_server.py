@@ -209,7 +209,7 @@ class MemoryStoreServer:
             self._bump()
 
     def leader(self, service: str) -> Leader | None:
-        """Who leads a service now."""
+        """The present leader of a service."""
         self._expire()
         held = self._leaders.get(service)
         return held[0] if held else None

@@ -1,4 +1,4 @@
-"""For tests of applications: `MemoryMesh`, the SDK without brokers and services, on a clock the test moves."""
+"""For tests of applications: `MemoryMesh`, the SDK without brokers and services, on a clock that the test moves."""
 
 from braid.testing.mesh import MemoryMesh
 

@@ -1,4 +1,4 @@
-"""Time, dice and tasks of a mesh in memory: nothing passes but what the test lets pass."""
+"""Clock, randomness and tasks of a mesh in memory: time passes only when the test lets it."""
 
 import asyncio
 import heapq
@@ -18,7 +18,7 @@ _TURNS_AT_THE_END: Final = 100
 
 
 class ManualClock:
-    """A clock that stands still until `advance`. Waits on it end in the order of their times."""
+    """A clock that stands still until `advance`. Waits on it end in the order of their deadlines."""
 
     def __init__(self, start_ms: int = START_MS) -> None:
         self._start_ms = start_ms
@@ -31,11 +31,11 @@ class ManualClock:
         return self._start_ms + round(self._now * 1000)
 
     def elapsed(self) -> float:
-        """Seconds let pass so far."""
+        """Seconds that have passed so far."""
         return self._now
 
     async def sleep(self, seconds: float) -> None:
-        """Waits until so much time was let pass."""
+        """Waits until this much time has passed."""
         if seconds <= 0:
             await asyncio.sleep(0)
             return
@@ -45,7 +45,7 @@ class ManualClock:
         await passed
 
     async def advance(self, seconds: float) -> None:
-        """Lets time pass, timer by timer, and everything happen that it sets off."""
+        """Lets time pass, timer by timer, and runs everything that the timers trigger."""
         until = self._now + seconds
         await _turns(_TURNS_AT_THE_END)
         while self._timers and self._timers[0][0] <= until:
@@ -105,7 +105,7 @@ class _Threads:
 
 
 class KillableTasks:
-    """The tasks of one process in memory. One that dies of an error is told to the loop's exception handler."""
+    """The tasks of one process in memory. A failed one is reported to the loop's exception handler."""
 
     def __init__(self) -> None:
         self._running: dict[asyncio.Task[None], None] = {}
@@ -127,7 +127,7 @@ class KillableTasks:
         return _Threads(count, name)
 
     def kill(self) -> None:
-        """Cancels them all."""
+        """Cancels all tasks of the process."""
         for task in list(self._running):
             task.cancel()
 
@@ -140,6 +140,6 @@ class KillableTasks:
 
 
 def manual_host(clock: ManualClock, seed: str) -> tuple[Host, KillableTasks]:
-    """The host of one process in memory, and the power to kill it."""
+    """The host of one process in memory, and a function that kills it."""
     dice, tasks = _Dice(seed), KillableTasks()
     return Host(clock, dice, _Ids(clock, dice), tasks, lambda _: tasks.kill()), tasks

@@ -1,4 +1,4 @@
-"""Fixtures for pytest. Name this module in `pytest_plugins` of a conftest, or import the fixture there."""
+"""Fixtures for pytest: name this module in `pytest_plugins` of a conftest, or import the fixture there."""
 
 import pytest
 

@@ -30,7 +30,7 @@ from braid.testing.streams import Streams
 
 
 class _Running:
-    """One application's process."""
+    """The process of one application in memory."""
 
     def __init__(self, clock: ManualClock, kafka: MemoryKafka, name: str) -> None:
         self.host, self.tasks = manual_host(clock, name)
@@ -38,7 +38,7 @@ class _Running:
 
 
 class _Routes:
-    """`RouteSource` from the mesh's own streams; nobody asks for acknowledgements or reports here."""
+    """A `RouteSource` over the mesh's own streams; nobody asks for acknowledgements or reports here."""
 
     def __init__(
         self,
@@ -76,14 +76,14 @@ class _Routes:
 
 
 class MemoryMesh(MeshOfStreams):
-    """A mesh with no broker, no service, and a clock the test moves.
+    """A mesh with no broker, no service, and a clock that the test moves.
 
     Partitions are split evenly and fixedly over a group's members. Time stands still unless `advance` lets it pass:
     retries, commit intervals and delivery timeouts wait for that.
     """
 
     def __init__(self, clusters: Sequence[str] = ("east", "west"), *, seed: int = 0) -> None:
-        """A mesh of running clusters; streams begin on the first. `seed` decides every random choice."""
+        """Creates running clusters; streams begin on the first. `seed` decides every random choice."""
         self.clock = ManualClock()
         self._seed = seed
         self._world = MemoryKafka(self.clock)
@@ -100,23 +100,23 @@ class MemoryMesh(MeshOfStreams):
     # --- what a test does to it
 
     def create_stream(self, name: str, lanes: Mapping[str, int] | None = None) -> None:
-        """Makes a stream with so many partitions by lane (one of `live` if nothing is said), and its dlq lane."""
+        """Creates a stream with a number of partitions per lane (one for `live` by default), and its dlq lane."""
         self._streams.create(name, lanes or {"live": 1})
         for group in self._groups.values():
             group.split()
 
     async def advance(self, seconds: float) -> None:
-        """Lets time pass on the mesh's clock, and everything happen that it sets off."""
+        """Lets time pass on the mesh's clock, and runs everything that this triggers."""
         await self.clock.advance(seconds)
 
     async def move(self, stream: str, cluster: str) -> None:
-        """Moves a stream to a cluster, as planned: what is under way arrives first."""
+        """Moves a stream to a cluster as a planned move: sends under way arrive first."""
         self._check_cluster(cluster)
         self._streams.move(stream, cluster, planned=True)
         await self._changed()
 
     async def fail(self, cluster: str) -> None:
-        """The cluster dies as of kill -9; its traffic moves to the next running one, or waits when there is none."""
+        """Kills a cluster, as `kill -9` would; its traffic moves to the next running one, or waits if there is none."""
         self._check_cluster(cluster)
         self._world.named(cluster).kill()
         refuge = next((name for name in self._clusters if self._world.named(name).running), None)
@@ -124,16 +124,16 @@ class MemoryMesh(MeshOfStreams):
         await self._changed()
 
     async def restore(self, cluster: str) -> None:
-        """The cluster comes back with all its data; members work on what it still holds."""
+        """Brings a cluster back with all its data; members work on what it still holds."""
         self._check_cluster(cluster)
         self._world.named(cluster).start()
         self._streams.return_to(cluster)
         await self._changed()
 
     def kill(self, member: Consumer) -> None:
-        """The member dies as of kill -9: nothing more is committed, the others get its partitions at once.
+        """Kills a member, as `kill -9` would: nothing more is committed, and the others get its partitions at once.
 
-        Whoever iterates over it, or awaits its `run`, gets `Unavailable`.
+        Its iterators and its `run` raise `Unavailable`.
         """
         process, group, keeper = self._members.pop(member)
         process.tasks.kill()
@@ -144,7 +144,7 @@ class MemoryMesh(MeshOfStreams):
         group.gone(keeper)
 
     def records(self, stream: str, lane: str = "live") -> list[KafkaRecord]:
-        """All records a lane holds, channel by channel, partition by partition."""
+        """All records that a lane holds, channel by channel, partition by partition."""
         found: list[KafkaRecord] = []
         for channel in self._streams.named(stream).channels.get(lane, []):
             for partition in range(channel.partitions):
@@ -199,7 +199,7 @@ class MemoryMesh(MeshOfStreams):
         return self._groups[settings.group]
 
     def _fix_start(self, settings: ConsumerSettings, group: Group) -> None:
-        """As an assigner does at registration: progress that begins where the group wants to begin."""
+        """Commits the progress at which the group wants to start, as an assigner does at registration."""
         for lease, channel in group.leases().items():
             cluster = self._world.named(channel.cluster)
             place = TopicPartition(channel.topic, lease.partition)

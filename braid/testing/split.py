@@ -1,4 +1,4 @@
-"""What an assigner would do, made simple: the i-th partition belongs to the (i mod n)-th of n members."""
+"""A fixed split of partitions in place of an assigner: the i-th belongs to the (i mod n)-th of n members."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -16,7 +16,7 @@ from braid.testing.streams import Channel
 
 @dataclass
 class Group:
-    """One group: its members in the order they joined, and who holds what."""
+    """One group: its members in the order they joined, and the holder of each partition."""
 
     channels: Callable[[], list[Channel]]
     lanes: frozenset[str]
@@ -33,7 +33,7 @@ class Group:
         return {LeaseId(channel.id, number): channel for channel in wanted for number in range(channel.partitions)}
 
     def split(self) -> None:
-        """Grants what is free, asks back what belongs to somebody else now."""
+        """Grants free partitions, and revokes those that now belong to another member."""
         granted: dict[str, list[OwnedLease]] = {}
         for position, (lease, channel) in enumerate(self.leases().items()):
             target = self.members[position % len(self.members)] if self.members else None
@@ -50,18 +50,18 @@ class Group:
                 member.listener.granted(granted[member.member_id])
 
     def freed(self, lease: LeaseId) -> None:
-        """A holder gave it back."""
+        """Takes a partition that its holder released."""
         self.holders.pop(lease, None)
         self.revoking.pop(lease, None)
         self.split()
 
     def leaving(self, member: "SplitMember") -> None:
-        """A member gets nothing more; what it holds it gives back."""
+        """Grants a member nothing more; it releases what it holds."""
         if member in self.members:
             self.members.remove(member)
 
     def gone(self, member: "SplitMember") -> None:
-        """A member left or died."""
+        """Removes a member that left or died."""
         self.leaving(member)
         for lease in [lease for lease, holder in self.holders.items() if holder is member]:
             del self.holders[lease]
@@ -82,7 +82,7 @@ class Group:
 
 
 class SplitMember:
-    """`LeaseKeeper` over a fixed split: no deadline, no connection that could break."""
+    """A `LeaseKeeper` over the fixed split: no deadline, and no connection that could break."""
 
     def __init__(self, group: Group, member_id: str, listener: LeaseListener) -> None:
         self.listener = listener
@@ -93,16 +93,16 @@ class SplitMember:
 
     @property
     def member_id(self) -> str:
-        """`member-1`, `member-2`, …"""
+        """The member's id: `member-1`, `member-2`, …"""
         return self._member_id
 
     @property
     def attached(self) -> bool:
-        """Always."""
+        """True: there is no connection that could break."""
         return True
 
     def may_start(self) -> bool:
-        """Always."""
+        """True: nothing holds work back."""
         return True
 
     async def joined(self) -> None:
@@ -110,34 +110,34 @@ class SplitMember:
         await self._joined.wait()
 
     async def run(self) -> None:
-        """Joins the split."""
+        """Joins the split and stays until cancelled."""
         self._group.members.append(self)
         self._joined.set()
         self._group.split()
 
     async def guard(self) -> None:
-        """There is no deadline to watch."""
+        """Does nothing: there is no deadline to watch."""
 
     async def stopped(self, lanes: Mapping[str, str]) -> None:
-        """There is nobody to tell."""
+        """Does nothing: there is nobody to report to."""
 
     async def divided(self, splits: Sequence[object]) -> None:
-        """There is nobody to tell."""
+        """Does nothing: there is nobody to report to."""
 
     async def found(self, findings: object) -> None:
-        """There is nobody to tell."""
+        """Does nothing: there is nobody to report to."""
 
     async def release(self, lease: LeaseId, epoch: int, *, commit_waived: bool = False, reason: str = "") -> None:
-        """Gives a lease back."""
+        """Releases a partition to the other members."""
         if lease in self.held and self.held[lease].epoch == epoch:
             del self.held[lease]
             self._group.freed(lease)
 
     async def refused(self, cluster: str, generation: Generation) -> None:
-        """Nothing is lent here."""
+        """Does nothing: no generation is lent here."""
 
     async def leaving(self) -> None:
-        """Gets nothing more."""
+        """Accepts no more partitions."""
         self._group.leaving(self)
 
     async def leave(self, reason: str) -> None:

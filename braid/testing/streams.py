@@ -1,4 +1,4 @@
-"""What a registry would know: streams, their lanes and channels on clusters in memory, and the routes that follow."""
+"""Streams in place of a registry: their lanes and channels on clusters in memory, and the resulting routes."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ OnRoute = Callable[[RouteTable], None]
 
 @dataclass
 class Channel:
-    """One channel. Those that are not active any more are still consumed."""
+    """One channel of a stream. Inactive ones are still consumed."""
 
     id: ChannelId
     cluster: str
@@ -24,13 +24,13 @@ class Channel:
 
     @property
     def topic(self) -> str:
-        """Its topic."""
+        """The name of its topic."""
         return self.id.topic(PREFIX)
 
 
 @dataclass
 class Stream:
-    """One stream. The last channel of a lane is its newest."""
+    """One stream and its channels. The last channel of a lane is its newest."""
 
     name: str
     channels: dict[str, list[Channel]]
@@ -48,25 +48,25 @@ class Streams:
         self._streams: dict[str, Stream] = {}
 
     def create(self, name: str, lanes: Mapping[str, int]) -> None:
-        """Makes a stream with partitions by lane, and its dlq lane; lanes lie on the first cluster."""
+        """Creates a stream with partitions by lane, and its dlq lane; lanes start on the first cluster."""
         self._streams[name] = stream = Stream(name, {})
         for lane, partitions in {DLQ_LANE: 1, **lanes}.items():
             stream.channels[lane] = []
             self._add_channel(stream, lane, partitions, self._clusters[0])
 
     def channels(self, names: tuple[str, ...]) -> list[Channel]:
-        """Every channel of some streams that holds, or may get, records."""
+        """All channels of some streams that hold, or may receive, records."""
         streams = [self.named(name) for name in names]
         return [channel for stream in streams for lane in stream.channels.values() for channel in lane]
 
     def named(self, name: str) -> Stream:
-        """A stream. Raises `NotFound`."""
+        """The stream of a name. Raises `NotFound`."""
         if name not in self._streams:
             raise NotFound(f"there is no stream {name!r}", remedy="create it first: mesh.create_stream(…)")
         return self._streams[name]
 
     def move(self, name: str, cluster: str, *, planned: bool) -> None:
-        """Moves a stream's traffic to a cluster by new channels; lanes that are there stay."""
+        """Moves a stream's traffic to a cluster by new channels; lanes already there stay."""
         stream = self.named(name)
         for lane, channels in stream.channels.items():
             if not (channels[-1].active and channels[-1].cluster == cluster):
@@ -85,7 +85,7 @@ class Streams:
             self._publish(stream)
 
     def return_to(self, cluster: str) -> None:
-        """Gives lanes without any active channel one on a cluster that is back."""
+        """Gives each lane without an active channel one on a cluster that is back."""
         for stream in self._streams.values():
             for lane, channels in stream.channels.items():
                 if not channels[-1].active:
@@ -93,7 +93,7 @@ class Streams:
             self._publish(stream)
 
     def watch(self, name: str, on_route: OnRoute, on_refused: Callable[[BraidError], None]) -> None:
-        """Tells the route now and whenever it changes."""
+        """Yields the route now and at every change."""
         try:
             stream = self.named(name)
         except NotFound as error:

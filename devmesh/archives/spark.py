@@ -57,7 +57,7 @@ def ensure_spark_archive(say: Say, *, again: bool = False) -> Path | None:
 
 
 def spark_jars() -> list[str]:
-    """Those of PySpark's wheel; none where it is not installed."""
+    """The jars of PySpark's wheel; none if it is not installed."""
     spec = importlib.util.find_spec("pyspark")
     if spec is None or spec.origin is None:
         return []

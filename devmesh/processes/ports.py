@@ -1,4 +1,5 @@
-"""Ports for a mesh. Meshes that start side by side agree by lock files, for a port stays unbound while a JVM starts.
+"""Chooses free ports for a mesh. Meshes that start side by side agree by lock files, because a port stays unbound while
+a JVM starts.
 
 The locks live in the machine's temporary directory and end with the process, however it ends.
 """

@@ -174,7 +174,8 @@ def _inherited() -> dict[str, str]:
 
 
 class EtcdProcess(Process):
-    """A member of etcd. A single one does not sync: its writes survive the death of the process, not of the machine.
+    """A process that is a member of etcd. A single one does not sync: its writes survive the death of the process, not
+    of the machine.
 
     Args:
         binary: The server.

@@ -134,7 +134,7 @@ class _Reader:
 
 
 def _received(connection: socket.socket, size: int) -> bytes:
-    """So many bytes. Raises `OSError` when the other side ends before."""
+    """The next bytes, this many. Raises `OSError` when the other side ends before."""
     parts = bytearray()
     while len(parts) < size:
         part = connection.recv(size - len(parts))

@@ -10,7 +10,7 @@ FORMAT_CLASS: Final = "kafka.tools.StorageTool"
 
 
 class KafkaJvm(NamedTuple):
-    """What runs Kafka.
+    """The Java program and the jars that run Kafka.
 
     Attributes:
         java: The binary.

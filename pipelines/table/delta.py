@@ -1,9 +1,10 @@
 """The same table as a Delta log, for every reader that knows Delta.
 
 The manifest is the truth; the log follows it. Publishing compares the files of a manifest with those of the log and
-commits the difference in one transaction that carries the manifest's number under one application id (`txn` action of
-the Delta protocol) and is not retried: it lands on exactly the version it was computed from. So it is safe to publish
-again after a kill between the two commits, and a ghost with an older manifest finds a newer number, or a conflict.
+commits the difference in one transaction. The transaction carries the manifest's number under one application id (`txn`
+action of the Delta protocol). It is not retried: it lands on exactly the version it was computed from. So it is safe to
+publish again after a kill between the two commits, and a ghost with an older manifest finds a newer number, or a
+conflict.
 """
 
 import json

@@ -1,7 +1,7 @@
 """Chooses which small files are merged into one. Pure.
 
 Size tiers, as in log-structured merge trees (O'Neil et al. 1996): files of about one size (within a factor of eight)
-are merged eight to sixteen at a time, so that a row is rewritten once a tier and no table has many small files.
+are merged eight to sixteen at a time. So a row is rewritten once per tier, and no table has many small files.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""`python -m services.dlq`: one dlq process."""
+"""The entry point of one dlq process: `python -m services.dlq`."""
 
 import sys
 
@@ -11,7 +11,7 @@ from services.dlq.servicer.service import Dlq
 
 
 def main() -> int:
-    """Runs one replica until it is told to stop; returns the exit code."""
+    """Runs one replica until a signal stops it; returns the exit code."""
     settings = settings_or_exit(DlqSettings)
 
     def make(host: Host) -> Dlq:

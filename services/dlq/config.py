@@ -1,4 +1,4 @@
-"""Settings of a dlq process."""
+"""Settings of a dlq process, beside those of every service."""
 
 import hashlib
 import os
@@ -14,7 +14,7 @@ def _cache() -> Path:
 
 
 class DlqSettings(Settings):
-    """What a dlq process needs to know beside what every service does.
+    """Settings of a dlq process: those of every service, and where its index is kept.
 
     Attributes:
         index: Directory of the index, which may be deleted at any time; in the user's cache by default.
@@ -24,6 +24,6 @@ class DlqSettings(Settings):
 
     @property
     def index_file(self) -> Path:
-        """The index of this instance in this mesh; several meshes may share a directory."""
+        """The index file of this instance in this mesh; several meshes may share a directory."""
         mesh = hashlib.sha256(self.store.encode()).hexdigest()[:12]
         return self.index / f"{self.instance}-{mesh}.db"

@@ -1,6 +1,6 @@
-"""What the dlq service asks of others: the registry's channels, followed on whichever replica leads; streams; groups.
+"""The dlq service's requests to other services: the registry's channels and streams, and the assigner's groups.
 
-Every replica follows the channels, for each keeps an index of its own.
+Every replica follows the channels, because each keeps its own index.
 """
 
 import asyncio
@@ -28,7 +28,8 @@ _PRESENCES = {
 
 
 class ChannelFollower:
-    """The registry's channels as last heard. Interruptions leave the last view standing."""
+    """Follows the registry's channels on whichever replica leads. While the stream is down, the last view stays
+    valid."""
 
     def __init__(self, host: Host, registry: ServiceClient) -> None:
         self._host = host
@@ -38,15 +39,15 @@ class ChannelFollower:
 
     @property
     def view(self) -> ChannelView | None:
-        """The newest view; None before the registry was heard for the first time."""
+        """The newest view; None before the registry was first reached."""
         return self._view
 
     def changed(self) -> asyncio.Event:
-        """Set at the next change. Take it before looking at the view, so that nothing is missed."""
+        """An event set at the next change. Take it before reading the view, so that no change is missed."""
         return self._changed
 
     async def run(self) -> None:
-        """Follows forever."""
+        """Follows the channels until cancelled."""
         await follow_channels(self._host, self._registry, self._take)
 
     def _take(self, message: route_pb2.WatchChannelsResponse) -> None:
@@ -59,7 +60,7 @@ class ChannelFollower:
 
 
 class Streams:
-    """What the registry knows of a stream."""
+    """Reads streams from the registry."""
 
     def __init__(self, registry: ServiceClient) -> None:
         self._registry = registry
@@ -74,7 +75,7 @@ class Streams:
         return frozenset({*(await self._get(stream, field)).lanes, DLQ_LANE})
 
     async def retention_hours(self, stream: str, field: str, timeout_seconds: float = UNARY_DEADLINE_SECONDS) -> int:
-        """How long the stream keeps its records. Raises like `lanes`."""
+        """The stream's retention in hours. Raises like `lanes`."""
         return (await self._get(stream, field, timeout_seconds)).retention_hours
 
     async def _get(
@@ -90,13 +91,13 @@ class Streams:
 
 
 class Groups:
-    """Groups at the assigner: the service's own, and those that gave letters up."""
+    """Groups at the assigner: the service's own, and those whose letters are replayed."""
 
     def __init__(self, assigner: ServiceClient) -> None:
         self._assigner = assigner
 
     async def subscribe(self, group: str, streams: Sequence[str]) -> None:
-        """Brings a registered group's streams up to date; a group that is not registered is made by its first member.
+        """Updates the streams of a registered group. An unregistered group is created by its first member instead.
 
         Raises:
             BraidError: the assigner does not answer, or does not know a stream yet.
@@ -112,7 +113,7 @@ class Groups:
         await self._assigner.unary("UpdateGroup", request, group_pb2.Group)
 
     async def standing(self, group: str, timeout_seconds: float) -> GroupStanding | None:
-        """A group as the assigner's leader knows it; None for one that is not registered.
+        """A group as the assigner's leader knows it; None if it is not registered.
 
         Raises:
             BraidError: the assigner does not answer.

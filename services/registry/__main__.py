@@ -1,4 +1,4 @@
-"""`python -m services.registry`: one registry process."""
+"""The entry point of one registry process: `python -m services.registry`."""
 
 import sys
 
@@ -11,7 +11,7 @@ from services.registry.term import Tuning
 
 
 def main() -> int:
-    """Runs one replica until it is told to stop; returns the exit code."""
+    """Runs one replica until a signal stops it; returns the exit code."""
     settings = settings_or_exit(RegistrySettings)
     tuning = Tuning(settings.producer_session_seconds, settings.probe_interval_seconds, settings.probe_timeout_seconds)
     return serve(RegistryService(AioKafka(settings.instance), tuning), settings)

@@ -1,4 +1,4 @@
-"""Settings of a registry process: those every service has, and its own."""
+"""Settings of a registry process, beside those of every service."""
 
 from pydantic import Field
 
@@ -8,12 +8,12 @@ from braid.runtime.settings import Settings
 
 
 class RegistrySettings(Settings):
-    """From `BRAID_…` variables and the file named by `BRAID_CONFIG`.
+    """Settings of a registry, from `BRAID_…` variables and the file named by `BRAID_CONFIG`.
 
     Attributes:
-        producer_session_seconds: A producer that acknowledges no route for so long stops counting.
-        probe_interval_seconds: Between two looks at a cluster.
-        probe_timeout_seconds: A cluster that takes longer to answer a look is unwell.
+        producer_session_seconds: A producer that acknowledges no route for this long no longer counts as live.
+        probe_interval_seconds: Time between two probes of a cluster.
+        probe_timeout_seconds: A probe that takes longer counts as failed.
     """
 
     producer_session_seconds: float = Field(default=PRODUCER_SESSION_SECONDS, gt=0)

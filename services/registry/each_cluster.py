@@ -1,4 +1,4 @@
-"""One task for each registered cluster, while this replica leads."""
+"""Runs one task for each registered cluster, while this replica leads."""
 
 from collections.abc import Callable, Coroutine
 from functools import partial
@@ -6,27 +6,28 @@ from functools import partial
 from braid.kernel.limits.registry import RECONCILE_SECONDS
 from braid.runtime.replica import Replica
 from services.registry.histories import CLUSTERS
-from services.registry.term_tasks import Crew
+from services.registry.term_tasks import KeyedTasks
 
 
 async def watch_each(
     replica: Replica, watch: Callable[[str], Coroutine[object, object, None]], looked: Callable[[], None] | None = None
 ) -> None:
-    """Has every cluster watched by name, in a task of its own, until cancelled.
+    """Runs `watch` for every cluster, each in its own task, until cancelled.
 
     Args:
-        replica: Which leads.
-        watch: Ends once the cluster is deleted; begun again when it ended and the cluster is there.
-        looked: Called after each look at which clusters there are.
+        replica: The leading replica.
+        watch: Runs for one cluster; returns once it is deleted. It is started again if the cluster exists when it
+            ended.
+        looked: Called after each look at the list of clusters.
     """
-    crew = Crew(replica.host)
+    running = KeyedTasks(replica.host)
     try:
         while True:
             for name, cluster in replica.aggregates.states(CLUSTERS).items():
                 if cluster.exists:
-                    crew.start(name, partial(watch, name))
+                    running.start(name, partial(watch, name))
             if looked is not None:
                 looked()
             await replica.host.clock.sleep(RECONCILE_SECONDS)
     finally:
-        await crew.stop()
+        await running.stop()

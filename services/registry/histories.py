@@ -1,4 +1,4 @@
-"""The registry's two kinds of histories, and the world folded from them. No I/O."""
+"""The registry's two kinds of histories, and the snapshot of the world built from them. No I/O."""
 
 from dataclasses import replace
 from typing import Final
@@ -22,8 +22,8 @@ STREAMS: Final[Kind[Stream, StreamCommand, StreamEvent]] = Kind("stream", Stream
 
 
 def read_world(aggregates: Aggregates, now_ms: int, waits: Waits | None = None) -> World:
-    """The world as this replica knows it, in the store's present incarnation; how long channels have been in their
-    states, where `waits` are given.
+    """The world as this replica knows it, in the store's present incarnation; with `waits`, also how long channels have
+    been in their states.
     """
     clusters = {name: _as_of(each, aggregates.incarnation) for name, each in aggregates.states(CLUSTERS).items()}
     world = World(now_ms, clusters, aggregates.states(STREAMS))

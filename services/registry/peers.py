@@ -1,6 +1,6 @@
-"""What the registry asks of the assigner: who consumes a lane, and that nobody will.
+"""The registry's requests to the assigner: who consumes a lane, and that nobody will any more.
 
-Always of its leader, for the safety of drains hangs on the answers.
+Requests go to the assigner's leader, because the safety of drains depends on the answers.
 """
 
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
@@ -19,10 +19,10 @@ from braid.rpc.mesh_client import ServiceClient
 
 
 class Subscription(NamedTuple):
-    """A group that holds the drains of a lane.
+    """A group whose progress holds the drains of a lane.
 
     Attributes:
-        resets: How many resets of its progress were recorded, intents and results; 0 from an older assigner.
+        resets: Number of recorded resets of its progress, intents and results; 0 from an older assigner.
         resetting: Channels in which its progress is being reset.
     """
 
@@ -31,18 +31,19 @@ class Subscription(NamedTuple):
 
 
 class Peers(Protocol):
-    """What draining and retiring need to know of consumers. Every method raises `Unavailable` when nobody answers."""
+    """The facts about consumers that drains and retirements need. Every method raises `Unavailable` if nobody
+    answers."""
 
     async def groups(self, stream: str, lane: str) -> Sequence[str]:
         """Groups subscribed to the lane that hold its drains, sorted."""
         ...
 
     async def subscriptions(self, stream: str, lane: str) -> Mapping[str, Subscription]:
-        """The same groups by name, with what is known of resets of their progress."""
+        """The same groups by name, with their resets of progress."""
         ...
 
     async def every_group(self) -> Collection[str]:
-        """All groups that the assigner knows, by name."""
+        """Names of all groups that the assigner knows."""
         ...
 
     async def close_channel(self, channel: str, registry_revision: int) -> None:
@@ -61,7 +62,7 @@ class AssignerPeers:
         return sorted(await self.subscriptions(stream, lane))
 
     async def subscriptions(self, stream: str, lane: str) -> Mapping[str, Subscription]:
-        """See `Peers.subscriptions`. A group whose idle wait is over counts only while its progress is being reset."""
+        """See `Peers.subscriptions`. An expired idle group counts only while its progress is being reset."""
         return {
             group.name: Subscription(group.status.resets, tuple(group.status.resetting_channels))
             async for group in self._listed(stream, lane)

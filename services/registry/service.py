@@ -1,4 +1,4 @@
-"""The registry as the runtime runs it: its histories, its RPCs, its terms of leadership."""
+"""The registry for the runtime: its histories, its RPCs, its terms of leadership."""
 
 from collections.abc import Mapping
 
@@ -12,17 +12,17 @@ from services.registry.histories import CLUSTERS, STREAMS
 from services.registry.peers import AssignerPeers
 from services.registry.reconciler.gauges import Gauges
 from services.registry.servicer.methods import NAME, registry_rpc
-from services.registry.servicer.request_context import Desk
+from services.registry.servicer.request_context import RequestContext
 from services.registry.term import Term, Tuning
 
 TUNING_DEFAULT = Tuning(PRODUCER_SESSION_SECONDS, PROBE_INTERVAL_SECONDS, PROBE_TIMEOUT_SECONDS)
 
 
 class RegistryService:
-    """`braid.runtime.service.Service` of one replica."""
+    """A `braid.runtime.service.Service`: the registry in one replica."""
 
     def __init__(self, kafka: Kafka, tuning: Tuning = TUNING_DEFAULT) -> None:
-        """Reaches clusters by `kafka`."""
+        """Prepares the service; it reaches clusters through `kafka`."""
         self._kafka = kafka
         self._tuning = tuning
         self._term: Term | None = None
@@ -40,7 +40,7 @@ class RegistryService:
 
     def rpc(self, replica: Replica) -> RpcService:
         """See `Service.rpc`."""
-        return registry_rpc(Desk(replica, lambda: self._present(replica)))
+        return registry_rpc(RequestContext(replica, lambda: self._present(replica)))
 
     async def lead(self, replica: Replica) -> None:
         """See `Service.lead`."""
@@ -59,7 +59,7 @@ class RegistryService:
             await counting.ended()
 
     async def follow(self, replica: Replica) -> None:
-        """See `Service.follow`: followers read, and follow how long channels have waited."""
+        """See `Service.follow`: followers track how long channels have waited."""
         await replica.waits.follow()
 
     def _present(self, replica: Replica) -> Term:

@@ -1,4 +1,4 @@
-"""One term of leadership: what lives only while this replica leads, composed and ended together."""
+"""One term of leadership: everything that exists only while this replica leads, started and ended together."""
 
 import asyncio
 from collections.abc import Collection, Mapping
@@ -37,7 +37,7 @@ _OF_BLOCKS = (FailoverBlocked, FailoverUnblocked, StreamDeleted)
 
 @dataclass(frozen=True, slots=True)
 class Tuning:
-    """What tests and simulation shorten. Seconds."""
+    """Intervals, in seconds, that tests and simulation shorten."""
 
     producer_session_seconds: float
     probe_interval_seconds: float
@@ -45,11 +45,12 @@ class Tuning:
 
 
 class Term:
-    """Runs the reconciler and the prober, and holds the producers' sessions and what consumers say of clusters.
+    """Runs the reconciler and the prober, and holds producers' sessions and consumers' reports on clusters.
 
     Attributes:
-        changed: Fires with every change.
-        placing: Held from a look at clusters to the append that puts a channel on one, calls one empty or forgets it.
+        changed: Fires at every change of a history.
+        placing: A lock held from reading clusters to the append that places a channel on one, records it as empty or
+            deletes it.
     """
 
     def __init__(self, replica: Replica, kafka: Kafka, peers: Peers, tuning: Tuning, gauges: Gauges) -> None:
@@ -125,7 +126,7 @@ class Term:
             await self.access.close()
 
     def _ask(self, cluster: str) -> Users:
-        """Asks who writes to a cluster and who reads it; each host counts once, whoever speaks for it."""
+        """Asks the producers and consumers of a cluster; each host counts once, whichever process answers for it."""
         writing = self.producers.ask(cluster)
         return users_of(writing, self.readers.ask(cluster, writing))
 

@@ -1,4 +1,4 @@
-"""Tasks of one term of leadership, by key; and a signal many may wait for. No rules."""
+"""Keyed tasks of one term of leadership, and a signal that many tasks can wait for. No rules."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -6,7 +6,7 @@ from collections.abc import Callable, Coroutine
 from braid.kernel.ports import Host, Task
 
 
-class Crew:
+class KeyedTasks:
     """Runs at most one task per key, and ends them all with the term."""
 
     def __init__(self, host: Host) -> None:
@@ -17,7 +17,7 @@ class Crew:
         return len(self._tasks)
 
     def busy(self, key: str) -> bool:
-        """Whether the key's task still runs."""
+        """Whether the key's task is still running."""
         return key in self._tasks
 
     def start(self, key: str, work: Callable[[], Coroutine[object, object, None]]) -> None:
@@ -32,7 +32,7 @@ class Crew:
             self._tasks.pop(key, None)
 
     async def stop(self) -> None:
-        """Cancels all and waits for their ends."""
+        """Cancels all tasks and waits until they ended."""
         tasks = list(self._tasks.values())
         for task in tasks:
             task.cancel()
@@ -42,23 +42,24 @@ class Crew:
 
 
 class Signal:
-    """Wakes everybody who waits. Take `next()` before looking at what it tells of, so that nothing is missed."""
+    """Wakes every task that waits for it. Take `next()` before reading the state it announces, so that no change is
+    missed."""
 
     def __init__(self) -> None:
         self._event = asyncio.Event()
 
     def fire(self) -> None:
-        """Something changed."""
+        """Announces a change to all waiters."""
         fired, self._event = self._event, asyncio.Event()
         fired.set()
 
     def next(self) -> asyncio.Event:
-        """Set at the next `fire`."""
+        """An event that the next `fire` sets."""
         return self._event
 
 
 async def wait_for(event: asyncio.Event, seconds: float) -> bool:
-    """Waits for an event, at most so long; whether it came."""
+    """Waits for an event, at most this long; returns whether it was set."""
     try:
         async with asyncio.timeout(max(0.0, seconds)):
             await event.wait()

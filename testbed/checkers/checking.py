@@ -1,4 +1,4 @@
-"""How checkers run: fact by fact as they happen, or over a finished journal. No invariant lives here."""
+"""Runs checkers: fact by fact as they happen, or over a finished journal. No invariant is defined here."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple, Protocol
@@ -7,7 +7,7 @@ from testbed.checkers.facts import Fact
 
 
 class Violation(NamedTuple):
-    """An invariant that did not hold, after the fact of this number (as many as there are: at the end)."""
+    """A violated invariant, and the number of the fact after which it was (the number of all facts: at the end)."""
 
     invariant: str
     message: str
@@ -18,29 +18,29 @@ class Violation(NamedTuple):
 
 
 class Checker(Protocol):
-    """One invariant. It keeps what it needs of the facts seen; it never looks anywhere else."""
+    """The checker of one invariant. It stores what it needs of the facts; it uses no other source."""
 
     @property
     def invariant(self) -> str:
-        """Its name in `proof.md`'s table, and in words."""
+        """The invariant's name in `proof.md`'s table, and in words."""
         ...
 
     @property
     def heeds(self) -> Sequence[type]:
-        """Kinds of facts it wants to see; none means all."""
+        """Kinds of facts that it needs; empty means all."""
         ...
 
     def see(self, fact: Fact) -> Iterator[str]:
-        """Takes the next fact; yields what is wrong from now on."""
+        """Takes the next fact; yields new violations."""
         ...
 
     def finish(self) -> Iterator[str]:
-        """Everything is quiet: yields what should have happened and did not."""
+        """Ends a run that came to rest: yields what should have happened and did not."""
         ...
 
 
 class Instant:
-    """A checker of what must hold at every instant: the end asks nothing more."""
+    """A checker of an invariant that holds at every instant: its end checks nothing more."""
 
     heeds: Sequence[type] = ()
 
@@ -50,7 +50,7 @@ class Instant:
 
 
 class Watch:
-    """Runs checkers over facts as they happen."""
+    """Runs several checkers over facts as they happen."""
 
     def __init__(self, checkers: Sequence[Checker]) -> None:
         self._checkers = checkers
@@ -58,7 +58,7 @@ class Watch:
         self.seen = 0
 
     def see(self, fact: Fact) -> list[Violation]:
-        """What the fact violates."""
+        """The violations that the fact causes."""
         index, self.seen = self.seen, self.seen + 1
         kind = type(fact)
         heeding = self._heeding.get(kind)
@@ -68,7 +68,7 @@ class Watch:
         return [Violation(checker.invariant, message, index) for checker in heeding for message in checker.see(fact)]
 
     def finish(self) -> list[Violation]:
-        """What is missing at the end."""
+        """The violations at the end: what did not happen."""
         return [
             Violation(checker.invariant, message, self.seen)
             for checker in self._checkers
@@ -77,7 +77,7 @@ class Watch:
 
 
 def check(checkers: Sequence[Checker], facts: Iterable[Fact], *, quiescent: bool = True) -> list[Violation]:
-    """All violations of a journal; `quiescent` asks also for what should have happened by its end."""
+    """All violations of a journal; `quiescent` also checks what should have happened by its end."""
     watch = Watch(checkers)
     found = [violation for fact in facts for violation in watch.see(fact)]
     return found + (watch.finish() if quiescent else [])

@@ -1,4 +1,4 @@
-"""I3 truthful commits and I10 envelopes that read back: every stored commit against what is really done."""
+"""I3, truthful commits, and I10, readable envelopes: every stored commit against what is really done."""
 
 from collections.abc import Iterator
 
@@ -12,14 +12,14 @@ from testbed.checkers.facts import Committed, Destroyed, Expired, Fact, LogId
 
 
 class TruthfulCommits(Instant):
-    """I3: at every instant, what a stored commit claims is done.
+    """I3: at every instant, everything that a stored commit claims is done.
 
-    Done is what sink or dlq lane hold, what no application could be given, what a stored commit states as rejected
-    (and a handler did reject), and what left the log.
+    A record is done if a sink or the dlq lane holds it, if no application could receive it, if a stored commit states
+    it as rejected (and a handler did reject it), or if it left the log.
 
-    A claim is about records, not offsets. A commit that states a leader epoch says nothing about what later leaders
-    wrote, so beyond that its claims are about records that the log has lost. One that states none is about whatever
-    lies there.
+    A claim is about records, not offsets. A commit with a leader epoch says nothing about records of later leaders:
+    beyond its epoch, its claims are about records that the log has lost. A commit without an epoch is about the present
+    records.
     """
 
     invariant = "I3 truthful commits"
@@ -47,7 +47,7 @@ class TruthfulCommits(Instant):
                 pass
 
     def _forget(self, log: LogId, first: int) -> None:
-        """What was proved of lost records proves nothing of those that come to lie there."""
+        """Forgets what was proved about lost records: it proves nothing about those at the same offsets now."""
         for key in [key for key in self._proven if key[1] == log]:
             self._proven[key] = min(self._proven[key], first)
         for key in [key for key in self._stated if key[1] == log]:
@@ -90,7 +90,7 @@ class TruthfulCommits(Instant):
                     yield f"{commit.group} states offset {offset} of {commit.log} as rejected; no handler did that"
 
     def _lost_from(self, commit: Committed) -> int:
-        """From which offset on a commit is about records that the log has lost: it ends there, or is another since."""
+        """The offset from which a commit is about lost records: the log ends there, or has other records since."""
         epoch = known_epoch(commit)
         later = None if epoch < 0 else self._done.later_start(commit.log, epoch)
         end = self._done.tails.get(commit.log, 0)
@@ -107,7 +107,7 @@ class TruthfulCommits(Instant):
 
 
 def known_epoch(commit: Committed) -> int:
-    """The newest leader epoch that a commit knows of, as its readers take it; -1 where it states none."""
+    """The newest leader epoch of a commit, as its readers take it; -1 if it has none."""
     stated = read(commit).fields.fingerprint
     if commit.leader_epoch >= 0 or stated is None:
         return commit.leader_epoch
@@ -115,7 +115,7 @@ def known_epoch(commit: Committed) -> int:
 
 
 class ReadableEnvelopes(Instant):
-    """I10: whatever is stored as commit metadata reads back as an envelope of ours, or is empty."""
+    """I10: all stored commit metadata reads back as an envelope of ours, or is empty."""
 
     invariant = "I10 envelope"
     heeds = (Committed,)

@@ -1,4 +1,4 @@
-"""I1 zero loss and I2 no phantom: what was acknowledged against what became of it."""
+"""I1, zero loss, and I2, no phantom: acknowledged records against their fate."""
 
 from collections.abc import Iterator, Sequence
 
@@ -26,17 +26,17 @@ NAMED_MAX = 5  # of what is missing
 
 
 def within(ranges: OffsetRanges, place: Place) -> bool:
-    """Whether ranges of a place's topic name it."""
+    """Whether ranges include a place, under its topic's name."""
     named = [each for each in ranges if each.partition == place.partition and each.first <= place.offset]
     return any(each.last == OPEN or place.offset <= each.last for each in named)
 
 
 class ZeroLoss:
-    """I1: at the end every acknowledged record is processed, dead-lettered or rejected, by every group.
+    """I1: at the end, every group has processed, dead-lettered or rejected every acknowledged record.
 
-    Only those are excepted that lie within ranges which a person gave up by naming them, not what came to lie there
-    after its log had lost them; and those that were lost, and are told as lost, where traffic goes on.
-    A restore of the event store takes back what was told and given up since its backup.
+    Two kinds of records are excepted: those in ranges that an operator gave up by name (but not records at those
+    offsets written after a loss), and those that were lost and reported as lost, if traffic continues. A restore of the
+    event store cancels reports and give-ups since its backup.
     """
 
     invariant = "I1 zero loss"
@@ -85,7 +85,7 @@ class ZeroLoss:
         yield from ()
 
     def lost(self) -> dict[str, list[bytes]]:
-        """By group, what was acknowledged and is not settled yet."""
+        """Acknowledged records that are not settled yet, by group."""
         return {
             group: [
                 value
@@ -110,7 +110,7 @@ class ZeroLoss:
 
 
 class HonestReceipts(Instant):
-    """I1: an acknowledged record lies where its receipt says."""
+    """I1: an acknowledged record is where its receipt says."""
 
     invariant = "I1 receipts"
     heeds = (Appended, Acknowledged)
@@ -130,7 +130,7 @@ class HonestReceipts(Instant):
 
 
 class NoPhantom(Instant):
-    """I2: everything processed was sent."""
+    """I2: every processed record was sent."""
 
     invariant = "I2 no phantom"
     heeds = (Sent, Processed, Acknowledged)

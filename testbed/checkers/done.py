@@ -1,7 +1,7 @@
-"""What is really done, by group and record: the common ground of the checkers of commits and drains.
+"""Tracks which records are really done, by group: the common base of the checkers of commits and drains.
 
-A record is known by its place in a log's life: where a log loses its end, other records come to lie at the offsets of
-the lost ones, and what was done with those says nothing about these.
+A record is identified by its place in one life of a log. If a log loses its end, other records get the offsets of the
+lost ones, and what was done with those says nothing about these.
 """
 
 from collections.abc import Iterator
@@ -25,14 +25,14 @@ HEEDS: Final = (Processed, DeadLettered, Indexed, Rejected, Appended, Destroyed)
 
 @dataclass
 class Life:
-    """The records of a log's end between two losses: which of them are done, by group, and who took them.
+    """The records of a log's end between two losses: which are done, by group, and which leaders wrote them.
 
     Attributes:
-        first: The lowest offset that is this life's.
-        values: By offset.
-        done: By group.
-        rejected: By group.
-        undeliverable: What nobody can be given.
+        first: The lowest offset of this life.
+        values: Values by offset.
+        done: Done offsets by group.
+        rejected: Rejected offsets by group.
+        undeliverable: Offsets that nobody can receive.
         epochs: Each leader epoch that wrote, and where it began.
     """
 
@@ -44,7 +44,7 @@ class Life:
     epochs: list[tuple[int, int]] = field(default_factory=list)
 
     def split(self, first: int) -> "Life":
-        """The end of this life from an offset on, which is lost; what lies before it stays here."""
+        """Cuts off and returns the end of this life from an offset on, which is lost; the rest stays here."""
         lost = Life(first, _taken(self.values, first))
         lost.done = {group: _cut_off(done, first) for group, done in self.done.items()}
         lost.rejected = {group: _cut_off(rejected, first) for group, rejected in self.rejected.items()}
@@ -55,13 +55,13 @@ class Life:
 
 
 class DoneOffsets:
-    """Records of each log that are processed, dead-lettered, indexed or rejected by a group, or that nobody can get.
+    """Records of each log that a group has processed, dead-lettered, indexed or rejected, or that nobody can receive.
 
-    It wants to see facts of the kinds `HEEDS`.
+    It needs facts of the kinds `HEEDS`.
 
     Attributes:
-        ends: Where each log has ended at most, lost or not.
-        tails: Where it ends now.
+        ends: The highest end of each log so far, lost or not.
+        tails: The present end of each log.
     """
 
     def __init__(self) -> None:
@@ -101,35 +101,35 @@ class DoneOffsets:
         return self._lives.setdefault(log, [Life()])
 
     def _life(self, place: Place, value: bytes | None) -> Life:
-        """That of the record with a value; what lies there now, unless a lost one is meant."""
+        """The life of the record with this value; the present one, unless a lost record is meant."""
         lives = self._of(place.log)
         known = (life for life in reversed(lives) if value is not None and life.values.get(place.offset) == value)
         return next(known, lives[-1])
 
     def later_start(self, log: LogId, epoch: int) -> int | None:
-        """Where leaders later than an epoch began to write in what lies there now; None: nobody later did."""
+        """Where leaders later than an epoch began to write the present records; None if no later leader did."""
         return next((start for later, start in self._of(log)[-1].epochs if later > epoch), None)
 
     def done(self, group: str, log: LogId, offset: int) -> bool:
-        """Whether the sink or the dlq lane holds the record that lies there now, or nobody could be given it."""
+        """Whether a sink or the dlq lane holds the present record, or nobody could receive it."""
         return _is_done(self._of(log)[-1], group, offset)
 
     def deliverable(self, log: LogId, offset: int) -> bool:
-        """Whether an application's record lies or lay there."""
+        """Whether an application's record is or was there."""
         return offset < self.ends.get(log, 0) and offset not in self._of(log)[-1].undeliverable
 
     def rejected(self, group: str, log: LogId, offset: int) -> bool:
-        """Whether a handler of the group rejected the record that lies there now."""
+        """Whether a handler of the group rejected the present record."""
         return offset in self._of(log)[-1].rejected.get(group, ())
 
     def was_done(self, group: str, log: LogId, offset: int) -> bool:
-        """Whether a record that lay there and was lost was done, or rejected."""
+        """Whether a lost record at this place was done, or rejected."""
         return self.was_rejected(group, log, offset) or any(
             _is_done(life, group, offset) for life in self._lost(log, offset)
         )
 
     def was_rejected(self, group: str, log: LogId, offset: int) -> bool:
-        """Whether a handler of the group rejected a record that lay there and was lost."""
+        """Whether a handler of the group rejected a lost record at this place."""
         return any(offset in life.rejected.get(group, ()) for life in self._lost(log, offset))
 
     def _lost(self, log: LogId, offset: int) -> Iterator[Life]:

@@ -1,4 +1,5 @@
-"""I11: no record is stranded. A channel is drained only sealed and with everything in it done; the dead stay dead."""
+"""I11: no record is stranded. A channel is drained only once it is sealed and everything in it is done; deleted topics
+stay deleted."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -37,7 +38,7 @@ class _Groups:
 
 
 class SafeDrains(Instant):
-    """I11, at every step of every drain."""
+    """I11, checked at every step of every drain."""
 
     invariant = "I11 drains"
     heeds = (
@@ -88,9 +89,9 @@ class SafeDrains(Instant):
                 pass
 
     def _restored(self) -> None:
-        """What was recorded of drains since the backup is forgotten; what was written and deleted is not undone.
+        """Forgets what was recorded of drains since the backup; written and deleted data stays as it is.
 
-        A spare that was planned since, and deleted without ever holding a record, may be planned once more.
+        A spare that was planned since, and deleted without ever holding a record, may be planned again.
         """
         for topic, channel in self._channels.items():
             if topic not in self._backup and not channel.written:
@@ -124,7 +125,7 @@ class SafeDrains(Instant):
                     yield f"{fact.topic} was drained; {group} has not done {left[:5]} of partition {partition}"
 
     def _real(self, topic: Topic, ends: tuple[int, ...]) -> Iterator[tuple[int, int, int]]:
-        """Each partition, where it is recorded to end, and where it ends."""
+        """Each partition, its recorded end, and its real end."""
         for partition, end in enumerate(ends):
             yield partition, end, self._done.tails.get(LogId(*topic, partition), 0)
 

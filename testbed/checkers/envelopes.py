@@ -1,4 +1,4 @@
-"""Commits read once for all checkers."""
+"""Reads each commit once for all checkers."""
 
 from collections.abc import Iterator
 from functools import lru_cache
@@ -14,17 +14,18 @@ _COMMITS_KEPT = 256  # each fact passes all checkers before the next one comes
 
 @lru_cache(_COMMITS_KEPT)
 def decode(offset: int, metadata: str) -> envelope.Decoded:
-    """See `braid.kernel.envelope.decode`; the answer cannot be changed by anybody."""
+    """See `braid.kernel.envelope.decode`; the result is immutable."""
     return envelope.decode(offset, metadata)
 
 
 def read(commit: Committed) -> envelope.Decoded:
-    """What a stored commit says."""
+    """The claims of a stored commit."""
     return decode(commit.offset, commit.metadata)
 
 
 def stated(commit: Committed) -> Iterator[EnvelopeFields]:
-    """What a stored commit says, first what the record beside it does. Raises `BraidError` for one that is not its."""
+    """The claims of a stored commit, those of the record beside it first. Raises `BraidError` for a record that is not
+    its own."""
     fields = read(commit).fields
     if fields.spill is not None and commit.beside is not None:
         yield read_spilled(commit.group, TopicPartition(commit.log.topic, commit.log.partition), fields, *commit.beside)

@@ -1,4 +1,4 @@
-"""I6 epochs that only rise: of leases within a group, and of the leaders that write a service's events."""
+"""I6, rising epochs: of leases within a group, and of the leaders that write a service's events."""
 
 from collections.abc import Iterator
 
@@ -7,7 +7,7 @@ from testbed.checkers.facts import EventDecided, Fact, LeaseGranted
 
 
 class RisingEpochs(Instant):
-    """I6: every grant of a group has an epoch above all before, whoever leads, whatever was restarted."""
+    """I6: every grant of a group has an epoch above all earlier ones, across leaders and restarts."""
 
     invariant = "I6 epochs"
     heeds = (LeaseGranted,)
@@ -26,7 +26,7 @@ class RisingEpochs(Instant):
 
 
 class OneLeaderAtATime(Instant):
-    """I6: whoever writes to a service's histories leads it at that instant, and no earlier leader's events follow."""
+    """I6: only the present leader of a service writes to its histories, and no earlier leader's events follow."""
 
     invariant = "I6 leader epochs"
     heeds = (EventDecided,)

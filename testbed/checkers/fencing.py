@@ -1,4 +1,4 @@
-"""I4 fencing: what a broker accepts of a group that is fenced by generations never goes back to an earlier holder."""
+"""I4, fencing: for a group fenced by generations, a broker never accepts commits of an earlier holder again."""
 
 from collections.abc import Iterator
 
@@ -9,7 +9,7 @@ from testbed.checkers.facts import BatchAppended, Committed, Fact, LogId
 
 
 class FencedCommits(Instant):
-    """I4: the epochs of stored commits do not decrease, per group and log, but where fencing was waived by event."""
+    """I4: the epochs of stored commits never decrease, per group and log, unless an event waived fencing."""
 
     invariant = "I4 fencing"
     heeds = (BatchAppended, Committed)

@@ -1,4 +1,4 @@
-"""I9: folding all events, folding the tail after a snapshot, and every replica's live state are the same."""
+"""I9: folding all events, folding the tail onto a snapshot, and every replica's live state give the same result."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -18,7 +18,7 @@ class _Fold:
 
 
 class OneFold:
-    """I9, at every prefix a batch ends at; at the end by their bytes too.
+    """I9, at every prefix that ends with a batch; at the end, byte for byte.
 
     `kinds` are the services' kinds, by (service, name of the kind).
     """

@@ -19,7 +19,7 @@ _HEEDS: Final = (Acknowledged, HandlerStarted, Troubled, Flooded)
 
 
 class Wait(NamedTuple):
-    """A record's, that began and ended in calm: for how long, and whether it was sent during a flood."""
+    """How long a record waited, if it did so entirely in calm, and whether it was sent during a flood."""
 
     place: Place
     seconds: float
@@ -27,15 +27,15 @@ class Wait(NamedTuple):
 
 
 class Waits:
-    """Takes facts of the kinds `_HEEDS`, and tells of records that waited in calm. A run begins in trouble.
+    """Takes facts of the kinds `_HEEDS`, and yields the waits of records in calm. A run begins in trouble.
 
     Attributes:
         flooded: Whether there is a flood.
-        ebbed: Whether there was one: what it left behind is worked off.
+        ebbed: Whether a flood has ended and its records are handled.
     """
 
     def __init__(self, now: Callable[[], float]) -> None:
-        """`now` is the time of the run, seconds."""
+        """Starts a run; `now` is the run's time in seconds."""
         self.flooded = False
         self.ebbed = False
         self._now = now
@@ -68,27 +68,27 @@ class Waits:
         return None
 
     def oldest(self) -> Wait | None:
-        """Of the records that wait, the one that does so for longest, and for how long by now."""
+        """The record that has waited longest of those still waiting, and for how long."""
         first = next(iter(self._waiting.values()), None)
         return None if first is None else first._replace(seconds=self._now() - first.seconds)
 
 
 class FairLanes:
-    """I16: while another lane is flooded, the 99th percentile of a lane's waits stays within 1.5 times that of quiet.
+    """I16: while another lane is flooded, the 99th percentile of a lane's waits stays within 1.5 times its quiet value.
 
-    And one quantum more: nobody takes a handler from a record, so the next one may wait until a handler of its own
-    lane is through. A run with less than `SAMPLES_MIN` of either proves nothing, and says nothing.
+    One quantum is added: a handler is never taken from a record, so the next one may wait until a handler of its own
+    lane is free. A run with fewer than `SAMPLES_MIN` waits of either kind proves nothing, and reports nothing.
 
     Attributes:
         quiet: Seconds that the lane's records waited without a flood.
-        flood: And during one.
+        flood: Seconds that they waited during one.
     """
 
     invariant = "I16 lanes"
     heeds: Sequence[type] = _HEEDS
 
     def __init__(self, now: Callable[[], float], lane: str, quantum_seconds: float) -> None:
-        """`quantum_seconds` is the longest time that a handler of the lane takes, `now` the time of the run."""
+        """Starts a run; `quantum_seconds` is the longest run time of the lane's handler, `now` the run's time."""
         self.quiet: list[float] = []
         self.flood: list[float] = []
         self._lane = lane
@@ -97,7 +97,7 @@ class FairLanes:
 
     @property
     def judges(self) -> bool:
-        """Whether there is enough to judge by."""
+        """Whether there are enough waits to judge by."""
         return min(len(self.quiet), len(self.flood)) >= SAMPLES_MIN
 
     def see(self, fact: Fact) -> Iterator[str]:
@@ -121,16 +121,16 @@ class FairLanes:
 
 
 class PoisonStandsAside(Instant):
-    """I16: no record waits longer than a second for a handler, however many beside it fail, and are tried again.
+    """I16: no record waits longer than a second for a handler, however many others fail and are retried.
 
-    For runs that leave room for all their records: then nothing but those that fail can make another wait.
+    For runs with room for all their records: then only failing records can delay others.
     """
 
     invariant = "I16 poison"
     heeds: Sequence[type] = _HEEDS
 
     def __init__(self, now: Callable[[], float]) -> None:
-        """`now` is the time of the run, seconds."""
+        """Starts a run; `now` is the run's time in seconds."""
         self.judged = 0
         self._waits = Waits(now)
         self._told: set[Place] = set()

@@ -29,7 +29,7 @@ _RESTLESS_MS: Final = 5_000
 
 
 class OneGrant(Instant):
-    """I4: by its history no lease is granted to anybody while it is another's: no partition under two epochs."""
+    """I4: according to its history, no lease is granted while another member holds it: no partition has two epochs."""
 
     invariant = "I4 one grant"
 
@@ -63,7 +63,7 @@ class _Hold:
 
 
 class OneHolder(Instant):
-    """I4: no two members hold a lease at the same time, but those that were frozen or cut off when it was theirs."""
+    """I4: no two members hold a lease at once, except members that were frozen or cut off when it was theirs."""
 
     invariant = "I4 one holder"
 
@@ -100,7 +100,7 @@ class OneHolder(Instant):
 
 
 class RecordedGrants(Instant):
-    """I6: nobody is told of a lease before the history says that it is granted to that member under that epoch."""
+    """I6: no member is sent a lease before the history grants it to that member under that epoch."""
 
     invariant = "I6 recorded grants"
 
@@ -120,7 +120,7 @@ class RecordedGrants(Instant):
 
 
 class NothingMoves(Instant):
-    """I14: while a group is steady (nothing befell its members), none of its leases is granted, freed or dropped."""
+    """I14: while a group is steady (its members had no fault), none of its leases is granted, freed or dropped."""
 
     invariant = "I14 nothing moves"
 
@@ -140,13 +140,13 @@ class NothingMoves(Instant):
 
 
 class Restful(Instant):
-    """I14: no lease goes from member to member again and again, whatever befalls a group.
+    """I14: no lease moves from member to member again and again, whatever happens to a group.
 
-    A restart, a join or a leader change moves a lease once or twice; who decides one thing and its opposite moves it
-    as often as members answer.
+    A restart, a join or a leader change moves a lease once or twice. Contradictory decisions move it as often as
+    members answer.
 
-    Grants carry the wall clock of the leader that decided them. Where that was stepped, or the next leader's differs,
-    at least what lies between two grants counts as time passed: no step makes a slow lease look restless.
+    Grants have the wall-clock time of the deciding leader. If that clock stepped, or the next leader's differs, at
+    least the facts between two grants count as time passed: no step makes a slow lease look restless.
     """
 
     invariant = "I14 rest"

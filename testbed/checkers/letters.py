@@ -1,6 +1,6 @@
-"""I12 dead letters: progress passes a record that was given up only with its copy written; a replay sends every letter.
+"""I12, dead letters: progress passes a given-up record only once its copy is written; a replay sends every letter.
 
-Letters are judged by what a broker wrote: by the place that their headers name, and by their values.
+Letters are judged by what a broker wrote: by the place in their headers, and by their values.
 """
 
 from collections import Counter
@@ -39,11 +39,11 @@ def lane_of(topic: str) -> str:
 
 
 class LettersFirst(Instant):
-    """I12: no stored commit claims a record that a handler failed on, and none digested, before its copy is written.
+    """I12: no stored commit claims a failed record, and none digests one, before its copy is written.
 
-    The copy must lie in the dlq lane of its record's stream, and hold what was written where its headers say that the
-    record lies. I3 asks whether anything accounts for an offset; this, whether that is a letter to be replayed. Of a
-    log that lost its end nothing is judged from there on: what lies there is not what failed.
+    The copy must be in the dlq lane of its record's stream, and hold the record at the place in its headers. I3 checks
+    whether anything accounts for an offset; this checker, whether that is a letter that can be replayed. Records beyond
+    a log's lost end are not judged: those there now are not the ones that failed.
     """
 
     invariant = "I12 letters first"
@@ -113,7 +113,8 @@ _Cursor = tuple[int, int, int]  # of a letter: generation of its channel, partit
 
 @dataclass(eq=False)
 class _Job:
-    """One replay: what it owes, in the order of letters, by value; and what became of it since somebody asked."""
+    """One replay: the letters it must send, in order, by value; and what was sent and handled since it was
+    requested."""
 
     owed: list[tuple[_Cursor, bytes]]
     sent: Counter[bytes] = field(default_factory=Counter)
@@ -121,17 +122,17 @@ class _Job:
     over: bool = False
 
     def unsent(self, through: _Cursor | None = None) -> list[bytes]:
-        """What is owed of letters up to one (None: of all), and was not sent."""
+        """Letters up to one (None: all) that must be sent and were not."""
         due = Counter(value for at, value in self.owed if through is None or at <= through)
         return sorted((due - self.sent).elements())
 
 
 class WholeReplays:
-    """I12: a replay of N letters sends each at least once, whoever dies meanwhile, and its group handles each.
+    """I12: a replay of N letters sends each at least once, despite crashes, and its group handles each.
 
-    At every step that its history tells, what lies before it is sent; when it is over, all is; at the end, all of it
-    is handled where it was sent to. Owed are the letters that were written before somebody asked, by a replay that
-    says it has as many: one that has fewer was made while a cluster was away, and nobody holds it to anything.
+    At every step in its history, all earlier letters are sent; when it has ended, all are; at the end of the run, all
+    are handled at their destination. A replay must send the letters written before it was requested, if its own count
+    is as high. A replay with a lower count was created while a cluster was unavailable, and is not judged.
     """
 
     invariant = "I12 replays"
@@ -148,21 +149,21 @@ class WholeReplays:
 
     @property
     def letters(self) -> int:
-        """How many letters there are; two copies of one are one."""
+        """The number of letters; two copies of one count once."""
         return len(self._letters)
 
     @property
     def shared_places(self) -> int:
-        """How many letters are of a record at whose place another lay that was given up too."""
+        """The number of letters whose record shares its place with another record that was given up."""
         return len(self._letters) - len({place for place, _ in self._letters})
 
     @property
     def held(self) -> int:
-        """How many replays were held to what they owe."""
+        """The number of replays that were judged."""
         return len(self._jobs)
 
     def over(self, replay: str) -> bool:
-        """Whether a replay is over, however."""
+        """Whether a replay has ended, in whatever way."""
         return replay in self._over
 
     def see(self, fact: Fact) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""I11, of clusters that return without records: what they lost is told, exactly, and nothing else is given up."""
+"""I11, for clusters that return without records: losses are reported exactly, and nothing else is given up."""
 
 from collections.abc import Iterator
 
@@ -21,19 +21,21 @@ from testbed.checkers.facts import (
 
 
 class ExactLosses:
-    """I11: ranges told as lost hold what was destroyed, and all of it that was acknowledged; only they are given up.
+    """I11: ranges reported as lost hold all destroyed acknowledged records and nothing intact; only they are given up.
 
-    A channel that was drained or given up before its cluster lost it has nothing to tell: everything in it was done.
-    A restore of the event store takes back what was told since its backup: it is to be told again, by the same ranges.
-    A drain that it takes back had everything done; what the log lost afterwards may be told, and need not be.
-    Where one registry followed another, nobody may know who had died before: a loss without an end is no lie then.
+    - A channel that was drained or given up before its cluster lost it reports nothing: everything in it was done.
+    - A restore of the event store cancels reports since its backup: the same ranges must be reported again. If it
+      cancels a drain, everything was done; a later loss of that log may be reported, or not.
+    - After a change of the leading registry, nobody may know which producers died before: a loss without an end is then
+      correct.
     """
 
     invariant = "I11 losses"
     heeds = (Acknowledged, Destroyed, DrainRecorded, EventDecided, GivenUp, LossRecorded, StoreBackedUp, StoreRestored)
 
     def __init__(self, *, producers_die: bool = False) -> None:
-        """Where `producers_die`, receipts may die with them: then it is told that nobody knows where the loss ends."""
+        """Starts a run. With `producers_die`, receipts may die with them: then a loss without a known end is
+        correct."""
         self._producers_die = producers_die
         self._acknowledged: dict[LogId, set[int]] = {}
         self._gone: dict[LogId, set[int]] = {}
@@ -79,7 +81,7 @@ class ExactLosses:
             self._gone.setdefault(log, set()).update(gone)
 
     def _reopen(self) -> None:
-        """Channels that are not drained any more may tell what they lost since they were."""
+        """Lets channels that are no longer drained report what they lost since they were."""
         for log in [each for each in self._after_drain if Topic(*each[:2]) not in self._drained]:
             self._destroyed[log] = united((*self._destroyed.get(log, ()), *self._after_drain.pop(log)))
 
@@ -95,7 +97,7 @@ class ExactLosses:
         yield from self.untold()
 
     def untold(self) -> Iterator[str]:
-        """What is gone and not told yet; a registry that has just begun to lead, or judges a cluster, needs time."""
+        """Losses not reported yet; a registry that has just begun to lead, or judges a cluster, needs time."""
         for log, gone in self._gone.items():
             ranges = self._told.get(Topic(log.cluster, log.topic), ())
             silent = sorted(offset for offset in gone if not within(ranges, Place(*log, offset)))

@@ -1,7 +1,7 @@
-"""I19: any answer about a past moment equals what was answered then, or is refused by naming what is not kept.
+"""I19: an answer about a past moment equals the answer given then, or is refused by naming what is not kept.
 
-Runs on virtual time keep answers in `KeptAnswers`, which hears of every append and drops what a restore or a clock that
-went back has made untrue. Tests with one history at hand record theirs in `PastAnswers`.
+Runs on virtual time keep answers in `KeptAnswers`, which sees every append and drops answers that a restore or a clock
+stepped back has made untrue. Tests with one history keep theirs in `PastAnswers`.
 """
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping
@@ -20,21 +20,21 @@ Ask = Callable[[int], Awaitable[object]]
 
 @dataclass
 class PastAnswers:
-    """Answers recorded as they were given, to be asked for again.
+    """Recorded answers, to be asked for again.
 
     Attributes:
-        refused: Moments that were refused when they were asked for again, for tests to bound.
+        refused: Moments that were refused when asked for again, for tests to limit.
     """
 
     given: list[tuple[int, object]] = field(default_factory=list)
     refused: list[int] = field(default_factory=list)
 
     def record(self, at_ms: int, answer: object) -> None:
-        """Keeps what was answered at a moment about that moment."""
+        """Records an answer given at a moment about that moment."""
         self.given.append((at_ms, answer))
 
     async def violations(self, ask: Ask) -> list[str]:
-        """Asks for every moment again; returns what is answered differently now."""
+        """Asks for every moment again; returns those whose answers differ now."""
         self.refused = []
         found: list[str] = []
         for at_ms, before in self.given:
@@ -50,14 +50,14 @@ class PastAnswers:
 
 @dataclass(eq=False)
 class Answer:
-    """What was answered about a moment when it was the present.
+    """An answer about a moment, given when it was the present.
 
     Attributes:
-        service: Whose histories it is about.
-        subject: What was asked, for people.
+        service: The service whose histories it is about.
+        subject: The question, for people.
         at_ms: The moment.
-        ask: Asks a replica of that name for it again.
-        told: The answer; None until it has come.
+        ask: Asks a replica of that name again.
+        told: The answer; None until it arrives.
     """
 
     service: str
@@ -70,14 +70,15 @@ class Answer:
 class KeptAnswers(Instant):
     """All events as they were appended, and the answers that must never change.
 
-    An answer is dropped when a later event bears an earlier time: a moment ends with the last event, in the history's
-    order, that is not later. And when a restored store has forgotten events from before it was given.
+    An answer is dropped if a later event has an earlier time, because a moment ends with the last event, in the
+    history's order, that is not later. It is also dropped if a restored store has forgotten events from before it was
+    given.
 
     Attributes:
-        events: Of each history, in order, at rest.
+        events: Events of each history, in order, at rest.
         times_ms: When each of them was decided.
-        answers: Those that still must hold.
-        dropped: How many were dropped.
+        answers: Answers that must still hold.
+        dropped: Number of dropped answers.
     """
 
     invariant = INVARIANT
@@ -116,7 +117,7 @@ class KeptAnswers(Instant):
         yield from ()
 
     def forget(self, answer: Answer) -> None:
-        """Drops an answer that has not come."""
+        """Drops an answer that did not arrive."""
         self.answers = [each for each in self.answers if each is not answer]
 
     def newest_ms(self, service: str) -> int:

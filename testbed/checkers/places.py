@@ -1,4 +1,4 @@
-"""Where records lie. Values only."""
+"""Places of records: logs and offsets. Values only."""
 
 from typing import NamedTuple
 
@@ -12,7 +12,7 @@ class LogId(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Where a record lies."""
+    """The place of a record: a log and an offset."""
 
     cluster: str
     topic: str

@@ -1,4 +1,4 @@
-"""I11, for progress that was set back: a channel is not drained before what a reset gives back was handled again."""
+"""I11, for progress that was set back: a channel is drained only after the records of a reset were handled again."""
 
 from collections.abc import Callable, Iterator
 from typing import Final
@@ -11,7 +11,7 @@ AFTERWARDS_SECONDS: Final = 0.25  # a reset recorded so shortly before the drain
 
 
 class KeptResets(Instant):
-    """Every record that a recorded reset gave back reaches a handler again before its channel is drained."""
+    """Every record that a recorded reset makes undone reaches a handler again before its channel is drained."""
 
     invariant = "I11 resets"
     heeds = (*HEEDS, HandlerStarted, DrainRecorded, ResetAsked)

@@ -1,4 +1,4 @@
-"""A drained topic is kept for its stream's retention, by the clock of the run. For plans that discard nothing."""
+"""A drained topic is kept for its stream's retention, by the run's clock. For plans that discard nothing."""
 
 from collections.abc import Callable, Iterator
 from typing import Final

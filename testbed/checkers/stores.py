@@ -1,4 +1,4 @@
-"""I7 and I8 at the event store: an append is reported as it happened, a watch misses and repeats nothing."""
+"""I7 and I8, the event store: an append is reported as it happened, a watch neither misses nor repeats anything."""
 
 from bisect import bisect_right
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ _ALLOWED = {"appended": (1,), "refused": (0,), "unknown": (0, 1)}
 
 
 class HonestAppends(Instant):
-    """I7, of appends: reported as done means done once, as refused not done, as unknown at most once."""
+    """I7, appends: one reported as done happened once, a refused one did not happen, an unknown one at most once."""
 
     invariant = "I7 appends"
     heeds = (AppendAnswered,)

@@ -1,1 +1,1 @@
-"""Clusters, services and applications with real faults: what chaos, soak and the larger benchmarks are played on."""
+"""Clusters, services and applications with real faults: the base of chaos, soak and larger benchmarks."""

@@ -1,7 +1,7 @@
-"""Wall clocks that a run sets off, and what the machine's clock was when one of them dated an event. Pure.
+"""Wall clocks that a run sets wrong, and the machine's true time when one of them dated an event. Pure.
 
-Which leader decided an event, and how far its clock was off just then, is not in the event. But it was written between
-two readings of its history, a minute apart at most; offsets are an hour or more, so only one of them fits.
+An event does not record which leader decided it, and how far its clock was off. But it was written between two readings
+of its history, at most a minute apart. Offsets are an hour or more, so only one of them fits.
 """
 
 import time
@@ -11,23 +11,23 @@ DOUBT_MS: Final = 2_000  # between a date and its reading, clocks of one machine
 
 
 class ClockOffsets:
-    """Offsets that any clock had in this run; none of them is forgotten."""
+    """Offsets that any clock had in this run; none is forgotten."""
 
     def __init__(self) -> None:
         self._known_ms = [0]
 
     def note(self, offset_ms: int) -> None:
-        """A clock is going to be set off by so much."""
+        """Notes that a clock is about to be set off by this much."""
         if offset_ms not in self._known_ms:
             self._known_ms.append(offset_ms)
 
     def true_ms(self, time_ms: int, since_ms: int, until_ms: int) -> int:
-        """What the machine's clock was when a clock that may be off showed `time_ms`.
+        """The machine's time when a clock that may be off showed `time_ms`.
 
         Args:
-            time_ms: What it showed.
-            since_ms: It was not earlier, by the machine's clock.
-            until_ms: It was not later.
+            time_ms: The time that the clock showed.
+            since_ms: The earliest possible time, by the machine's clock.
+            until_ms: The latest possible time.
         """
         first_ms, last_ms = since_ms - DOUBT_MS, until_ms + DOUBT_MS
         fits = [time_ms - each for each in self._known_ms if first_ms <= time_ms - each <= last_ms]

@@ -1,6 +1,6 @@
-"""What Kafka's clusters hold when a run is over, read without Braid's client: records, dead letters, every commit.
+"""Reads the final contents of Kafka clusters without Braid's client: records, dead letters, every commit.
 
-Commits are read from `__consumer_offsets`: all there ever were, not only the last ones. Its formats are Kafka's
+Commits are read from `__consumer_offsets`: every one that was ever stored, not only the last. Its formats are Kafka's
 `OffsetCommitKey` (versions 0 and 1) and `OffsetCommitValue` (versions 0 to 4).
 """
 
@@ -26,7 +26,7 @@ Timed = tuple[int, facts.Fact]
 
 
 class RawRecord(NamedTuple):
-    """A record as it lies in a log."""
+    """A record in the form in which its log holds it."""
 
     topic: str
     partition: int
@@ -38,14 +38,14 @@ class RawRecord(NamedTuple):
 
 
 async def cluster_facts(cluster: str, bootstrap: str, prefix: str, group: str) -> list[Timed]:
-    """Facts a cluster holds of topics with a prefix and of a group's commits, with the wall clock of each in ms."""
+    """Facts from a cluster's topics with a prefix and from a group's commits, each with its wall-clock time in ms."""
     topics = await topic_facts(cluster, bootstrap, prefix)
     found = [each for told in topics.values() for each in told]
     return found + await group_facts(cluster, bootstrap, group)
 
 
 async def topic_facts(cluster: str, bootstrap: str, prefix: str) -> dict[str, list[Timed]]:
-    """Of each topic with a prefix, likewise."""
+    """Facts from each topic with a prefix, with their times."""
     found: dict[str, list[Timed]] = {}
     async with _reader(bootstrap) as reader:
         for topic in sorted(topic for topic in await reader.topics() if topic.startswith(prefix)):
@@ -56,7 +56,7 @@ async def topic_facts(cluster: str, bootstrap: str, prefix: str) -> dict[str, li
 
 
 async def group_facts(cluster: str, bootstrap: str, group: str) -> list[Timed]:
-    """Of every commit of a group that the cluster ever stored, likewise."""
+    """Facts from every commit of a group that the cluster ever stored, with their times."""
     found: list[Timed] = []
     async with _reader(bootstrap) as reader:
         known = await reader._client.fetch_all_metadata()
@@ -67,7 +67,7 @@ async def group_facts(cluster: str, bootstrap: str, group: str) -> list[Timed]:
 
 
 async def takes_records(admin: KafkaAdmin, topic: str, partitions: int) -> list[int]:
-    """Partitions of a topic that take a record. Raises `ClusterUnavailable` when the cluster does not answer."""
+    """Partitions of a topic that accept a record. Raises `ClusterUnavailable` if the cluster does not answer."""
     taking = []
     for number in range(partitions):
         try:
@@ -94,7 +94,7 @@ async def _reader(bootstrap: str) -> AsyncIterator[AIOKafkaConsumer]:
 
 
 async def _records(reader: AIOKafkaConsumer, topic: str) -> AsyncIterator[RawRecord]:
-    """A topic's records of now, partition by partition in order."""
+    """A topic's present records, partition by partition in order."""
     partitions = [TopicPartition(topic, number) for number in sorted(await _partitions(reader, topic))]
     reader.assign(partitions)
     starts, ends = await reader.beginning_offsets(partitions), await reader.end_offsets(partitions)
@@ -119,7 +119,7 @@ async def _partitions(reader: AIOKafkaConsumer, topic: str) -> set[int]:
 
 
 def record_facts(cluster: str, record: RawRecord) -> list[Timed]:
-    """What a record of a stream's topic tells."""
+    """The facts in a record of a stream's topic."""
     place = facts.Place(cluster, record.topic, record.partition, record.offset)
     canary = record.value == SEAL_CANARY and record.key is None and not record.headers
     found: list[Timed] = [(record.timestamp_ms, facts.Appended(place, record.value or b"", deliverable=not canary))]
@@ -133,7 +133,7 @@ def record_facts(cluster: str, record: RawRecord) -> list[Timed]:
 
 
 def commit_facts(cluster: str, group: str, record: RawRecord) -> list[Timed]:
-    """What a record of `__consumer_offsets` tells of a group."""
+    """The facts in a record of `__consumer_offsets` about a group."""
     if record.key is None or record.value is None:
         return []
     found = decode_commit(record.key, record.value)
@@ -155,7 +155,7 @@ class OffsetCommit(NamedTuple):
 
 
 def decode_commit(key: bytes, value: bytes) -> OffsetCommit | None:
-    """A commit, or None for what else lies in that topic (group metadata and newer kinds)."""
+    """Decodes a commit; None for other records in that topic (group metadata and newer kinds)."""
     (kind,) = struct.unpack_from(">h", key)
     if kind > 1:
         return None

@@ -1,8 +1,8 @@
-"""A cluster's disk: what it holds, read without a broker, and what a fault takes from it when the cluster is dead.
+"""A cluster's disk: reads it without a broker, and removes data from it while the cluster is dead.
 
-A log's directory is `<topic>-<partition>`, its segments are batches one after the other, as Kafka's protocol has them
-(record batch, magic 2): eight bytes of base offset, four of length, then the rest. A cluster of one node has written to
-its files (though perhaps not synced) whatever it acknowledged, so a process that was killed leaves all of it there.
+A log's directory is `<topic>-<partition>`. Its segments are consecutive batches in the format of Kafka's protocol
+(record batch, magic 2): eight bytes of base offset, four of length, then the rest. A cluster of one node has written
+everything that it acknowledged to its files (though perhaps not synced), so a killed process leaves all of it there.
 """
 
 import shutil
@@ -22,17 +22,17 @@ _HEAD: Final = struct.Struct(">qi")  # base offset; length of what follows
 
 
 class Batch(NamedTuple):
-    """Where a batch begins in its segment, and at which offset."""
+    """The position of a batch in its segment, and its first offset."""
 
     position: int
     base_offset: int
 
 
 class Disk:
-    """The disk of one cluster of a mesh; its cluster must not run while it is tampered with."""
+    """The disk of one cluster of a mesh; the cluster must not run while its disk is changed."""
 
     def __init__(self, mesh: Path, cluster: str, prefix: str, group: str) -> None:
-        """`prefix` begins the topics, `group` names the commits that are read."""
+        """Opens a disk. `prefix` selects the topics, `group` the commits."""
         self.cluster = cluster
         home = MeshFiles(mesh).cluster(cluster)
         first = home / "1"  # of a cluster of several brokers, each of which has a copy of everything
@@ -45,11 +45,11 @@ class Disk:
         return sorted(_log_of(self.cluster, path) for path in self._data.glob(f"{self._prefix}*-*[0-9]"))
 
     def end(self, log: facts.LogId) -> int:
-        """Where a log ends."""
+        """The end offset of a log."""
         return max((record.offset + 1 for record in self._records(log)), default=0)
 
     def told(self, apart: Collection[facts.Topic] = ()) -> list[Timed]:
-        """What all of it tells, some topics apart: records, dead letters, commits."""
+        """All facts on the disk, without some topics: records, dead letters, commits."""
         logs = (log for log in self.logs() if facts.Topic(log.cluster, log.topic) not in apart)
         found = [each for log in logs for each in self.log_facts(log)]
         for path in self._data.glob(f"{OFFSETS_TOPIC}-*"):
@@ -58,26 +58,26 @@ class Disk:
         return found
 
     def topic_changes(self) -> list[Timed]:
-        """Topics that its cluster ever made and deleted, as its own metadata log has them."""
+        """Topics that the cluster ever created and deleted, from its own metadata log."""
         records = self._records(facts.LogId(self.cluster, METADATA_TOPIC, 0))
         return topic_changes(self.cluster, self._prefix, records)
 
     def log_facts(self, log: facts.LogId, first: int = 0) -> list[Timed]:
-        """What a log tells from an offset on."""
+        """The facts in a log from an offset on."""
         records = (record for record in self._records(log) if record.offset >= first)
         return [each for record in records for each in record_facts(log.cluster, record)]
 
     def replace(self) -> None:
-        """Somebody puts an empty disk in: the next start is that of a new cluster."""
+        """Replaces the disk by an empty one: the next start is that of a new cluster."""
         shutil.rmtree(self._data)
 
     def batch(self, log: facts.LogId, share: float) -> Batch:
-        """The batch of a log's last segment before which so much of its batches lies."""
+        """The batch in a log's last segment before which this share of its batches lies."""
         batches = list(batches_in(self._segments(log)[-1].read_bytes()))
         return batches[int(share * len(batches))]
 
     def cut(self, log: facts.LogId, batch: Batch) -> None:
-        """Takes the end of a log, from a batch of its last segment on."""
+        """Removes the end of a log, from a batch of its last segment on."""
         with self._segments(log)[-1].open("r+b") as file:
             file.truncate(batch.position)
 
@@ -90,7 +90,7 @@ class Disk:
 
 
 def batches_in(segment: bytes) -> Iterator[Batch]:
-    """Whole batches of a segment; what was written only in part does not count, as for a broker that starts on it."""
+    """Complete batches of a segment; a partly written one does not count, as for a broker that starts on it."""
     position = 0
     while position + _HEAD.size <= len(segment):
         base_offset, length = _HEAD.unpack_from(segment, position)
@@ -101,7 +101,7 @@ def batches_in(segment: bytes) -> Iterator[Batch]:
 
 
 def records_in(segment: bytes, topic: str, partition: int) -> Iterator[RawRecord]:
-    """Records of a segment's whole batches, without those that brokers write about transactions."""
+    """Records of a segment's complete batches, without brokers' transaction markers."""
     records = MemoryRecords(segment)
     while records.has_next():
         batch = records.next_batch()

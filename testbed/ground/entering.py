@@ -1,4 +1,4 @@
-"""How a chaos application gets into a mesh of which any part may be dead, and what it tells when it is stuck."""
+"""Connects a chaos application to a mesh of which any part may be dead, and dumps its state when it is stuck."""
 
 import asyncio
 import contextlib
@@ -34,7 +34,7 @@ async def entered(endpoint: str, client_id: str) -> AsyncIterator[braid.Mesh]:
 
 
 def tell_when_asked(state: Callable[[], object]) -> None:
-    """On SIGUSR1 writes the state and where every task stands to standard error; warnings go there anyway."""
+    """On SIGUSR1 writes the state and the position of every task to standard error; warnings go there anyway."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
 
     def tell() -> None:

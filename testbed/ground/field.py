@@ -1,6 +1,6 @@
-"""Everything a fault may touch or look at: the mesh, the applications, their journals, the registry's own view.
+"""Everything a fault may change or observe: the mesh, the applications, their journals, the registry's view.
 
-Every wait has a deadline, counted as the machine gives time, and says what it waited for; faults follow one another by
+Every wait has a deadline, counted in the time that the machine gives, and a description. Faults follow one another by
 progress, never by time.
 """
 
@@ -43,19 +43,19 @@ POLL_SECONDS = 0.05
 
 
 class StuckError(AssertionError):
-    """Something that had to happen did not, within its deadline."""
+    """An expected condition did not hold within its deadline."""
 
 
 class NotPlayedError(Exception):
-    """A fault that this machine or this mesh does not allow; says why. It counts as not played."""
+    """A fault that this machine or this mesh does not allow, with the reason. It counts as not played."""
 
 
 @dataclass
 class Mark:
-    """Something of the timeline: what was done to whom, from when to when (wall clock, milliseconds).
+    """An entry of the timeline: which fault affected whom, from when to when (wall clock, milliseconds).
 
-    `end_ms` is None until it is healed, and stays None where the run got stuck before that. What was only asked of a
-    subject that worked on was no `hit`.
+    `end_ms` is None until the fault is healed, and stays None if the run got stuck before. A fault was no `hit` if it
+    was requested but its target kept working.
     """
 
     subject: str
@@ -67,21 +67,21 @@ class Mark:
 
 @dataclass
 class Field:
-    """Of one run.
+    """The state of one run.
 
     Attributes:
         mesh: Real processes and fault verbs.
         fleet: The applications.
-        journals: What they logged.
-        client: A connection of the run's own.
+        journals: Their logs.
+        client: The run's own connection.
         marks: The timeline.
         figures: Measurements in milliseconds by name.
-        kills: SIGKILL and SIGSTOP sent so far.
-        kept: Facts of what has left its cluster by now.
+        kills: Number of SIGKILL and SIGSTOP sent so far.
+        kept: Facts about data that is no longer on its cluster.
         archived: Topics whose facts are kept: they are read nowhere else.
-        given_up: Topics' ranges that were given up by name, and when (wall clock, milliseconds).
-        histories: What the services have told of theirs.
-        no_small_disks: Why no disk can be filled; empty where they can.
+        given_up: Ranges given up by name, by topic, and when (wall clock, milliseconds).
+        histories: The services' histories as read so far.
+        no_small_disks: Why no disk can be filled; empty if one can.
     """
 
     mesh: DevMesh
@@ -100,7 +100,7 @@ class Field:
     # --- waiting
 
     async def until(self, done: Callable[[], bool], what: str, seconds: float = PROGRESS_SECONDS) -> None:
-        """Polls the journals until something is so. Raises `StuckError` naming it."""
+        """Polls the journals until a condition holds. Raises `StuckError` with its description."""
         deadline = Deadline(seconds)
         self.journals.poll()
         while not done():
@@ -110,7 +110,7 @@ class Field:
             self.journals.poll()
 
     async def progress(self, acked: int = 100, processed: int = 100) -> None:
-        """Waits for so many further acknowledged and processed records."""
+        """Waits until this many more records are acknowledged and processed."""
         self.journals.poll()
         counts = self.journals.counts
         goals = {"acked": counts["acked"] + acked, "processed": counts["processed"] + processed}
@@ -118,7 +118,7 @@ class Field:
         await self.until(lambda: all(counts[kind] >= goal for kind, goal in goals.items()), what)
 
     async def first(self, kind: str, since_ms: int, fits: Callable[[Line], bool], what: str) -> Line:
-        """The first line of a kind since a time that fits."""
+        """The first matching line of a kind since a time."""
         found: list[Line] = []
 
         def look() -> bool:
@@ -131,12 +131,13 @@ class Field:
     # --- notes
 
     def measured(self, name: str, value_ms: float) -> None:
-        """Keeps a measurement."""
+        """Stores a measurement."""
         self.figures.setdefault(name, []).append(value_ms)
 
     @contextmanager
     def marked(self, subject: str, what: str, *, hit: bool = True) -> Iterator[Mark]:
-        """Adds to the timeline what begins now and is healed with the block; `what` may be told better meanwhile."""
+        """Adds an entry to the timeline that begins now and is healed at the end of the block; `what` may be refined
+        meanwhile."""
         mark = Mark(subject, what, now_ms(), hit=hit)
         self.marks.append(mark)
         yield mark
@@ -149,7 +150,7 @@ class Field:
         return await self.next_leader(service, "")
 
     async def next_leader(self, service: str, former: str) -> str:
-        """The instance that leads a service once the former one does not. Raises `StuckError`."""
+        """The next leader of a service after the former one. Raises `StuckError`."""
         found: list[str] = []
 
         async def look() -> bool:
@@ -163,28 +164,28 @@ class Field:
         return found[0]
 
     def carrier(self) -> str:
-        """The cluster that took the newest acknowledged record of lane live."""
+        """The cluster that stored the newest acknowledged record of lane live."""
         for line in reversed(self.journals.lines):
             if line.kind == "acked" and ".live." in line.topic:
                 return line.cluster
         raise StuckError("nothing was acknowledged yet")
 
     def other(self, cluster: str, chance: random.Random) -> str:
-        """A cluster that is not this one."""
+        """A cluster other than this one."""
         return chance.choice([name for name in self.mesh.ready.clusters if name != cluster])
 
     def disk(self, cluster: str) -> Disk:
-        """The disk of a cluster, which must not run while it is tampered with."""
+        """The disk of a cluster, which must not run while the disk is changed."""
         return Disk(Path(self.mesh.ready.dir), cluster, TOPIC_PREFIX, GROUP)
 
     def gave_up_ms(self, line: Line) -> int | None:
-        """When a record that was acknowledged was given up by name; None when it was not."""
+        """When an acknowledged record was given up by name; None if it was not."""
         at, ranges = self.given_up.get(facts.Topic(line.cluster, line.topic), (0, ()))
         named = within(ranges, facts.Place(line.cluster, line.topic, line.partition, line.offset))
         return at if named else None
 
     async def healthy(self) -> None:
-        """Waits until the registry finds every cluster healthy and nothing of the stream stranded."""
+        """Waits until the registry judges every cluster healthy and no channel of the stream is stranded."""
 
         async def look() -> bool:
             answer = await self.client.service("registry").unary(
@@ -204,7 +205,7 @@ class Field:
         return list((await self.stream()).status.channels)
 
     async def failovers(self, seconds: float) -> int:
-        """How often the stream has left a cluster by itself lately. Raises `BraidError`."""
+        """How often the stream has recently left a cluster automatically. Raises `BraidError`."""
         await self.histories.read("registry", self.client.service("registry"))
         return self.histories.failovers(STREAM, now_ms() - int(seconds * 1_000))
 
@@ -217,7 +218,7 @@ class Field:
         await self.asked(look, "every draining channel drained", seconds)
 
     async def owned(self, seconds: float) -> None:
-        """Waits until every partition of the stream's consumable channels is held."""
+        """Waits until every partition of the stream's consumable channels has a holder."""
         states = (ChannelState.CHANNEL_STATE_ACTIVE, ChannelState.CHANNEL_STATE_DRAINING)
 
         async def look() -> bool:
@@ -235,7 +236,7 @@ class Field:
         await self.asked(look, "every partition owned", seconds)
 
     async def move(self, target: str, *lanes: str, partitions: int = 0, percent: float | None = None) -> None:
-        """Moves lanes of the stream (where none is named, those that are consumed). Raises `BraidError`."""
+        """Moves lanes of the stream (by default those that are consumed). Raises `BraidError`."""
         request = MoveStreamRequest(
             stream=STREAM,
             lanes=lanes or LANES,
@@ -247,7 +248,7 @@ class Field:
         await self.client.service("registry").unary("MoveStream", request, MoveStreamResponse, timeout_seconds=30.0)
 
     async def moved_away(self, source: str) -> None:
-        """A person moves everything of the stream off a cluster, again and again until that is accepted."""
+        """Moves everything of the stream off a cluster as an operator would, and retries until that is accepted."""
         request = MoveStreamRequest(stream=STREAM, away_from_cluster=source, reason="chaos")
 
         async def move() -> bool:
@@ -258,7 +259,7 @@ class Field:
         await self.asked(move, f"the stream moved off {source} by hand")
 
     async def asked(self, look: Callable[[], Awaitable[bool]], what: str, seconds: float = PROGRESS_SECONDS) -> None:
-        """Asks until something is so, refusals included. Raises `StuckError` naming it, and the last refusal."""
+        """Retries a question until its condition holds, even if refused. Raises `StuckError` with the last refusal."""
         deadline = Deadline(seconds)
         while True:
             try:

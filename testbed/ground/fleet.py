@@ -1,4 +1,4 @@
-"""The application processes of a chaos run: started, killed, frozen, ended. Each life has a log of its own."""
+"""The application processes of a chaos run: started, killed, paused, ended. Each life has its own log."""
 
 import asyncio
 import os
@@ -23,7 +23,7 @@ POLL_SECONDS: Final = 0.05
 
 @dataclass
 class Application:
-    """One application by name, over its lives."""
+    """One application, by name, over several lives."""
 
     name: str
     lives: int = 0
@@ -31,11 +31,11 @@ class Application:
 
 
 class Fleet:
-    """All of them. They die with this process.
+    """All applications of a run. They die with this process.
 
     Args:
-        directory: Of their logs.
-        endpoint: Of the mesh.
+        directory: Directory of their logs.
+        endpoint: The mesh's endpoint.
         room: The package of their modules, `member` and `producer`.
         tls: What they show to the mesh; None for plain text.
     """
@@ -48,12 +48,12 @@ class Fleet:
         self._applications: dict[str, Application] = {}
 
     def start(self, name: str, *packages: Path, inside: Sequence[str] = ()) -> None:
-        """Begins a life of `member-…` or `producer-…`.
+        """Starts a life of `member-…` or `producer-…`.
 
         Args:
             name: The application.
-            packages: Directories whose packages go before the checkout's.
-            inside: A command that runs another one somewhere else and becomes it.
+            packages: Directories whose packages take precedence over the checkout's.
+            inside: A command that runs another one elsewhere and becomes it.
         """
         application = self._applications.setdefault(name, Application(name))
         application.lives += 1
@@ -65,29 +65,29 @@ class Fleet:
         application.process = spawn_guarded(command, self.directory / f"{name}.out", environment)
 
     def pid(self, name: str) -> int:
-        """The process of an application's last life."""
+        """The process id of an application's latest life."""
         return self._process(name).pid
 
     def kill(self, name: str) -> None:
-        """SIGKILL; returns when it is dead."""
+        """Sends SIGKILL; returns once the process is dead."""
         process = self._process(name)
         process.kill()
         process.wait()
 
     def pause(self, name: str) -> None:
-        """SIGSTOP."""
+        """Pauses an application by SIGSTOP."""
         self._process(name).send_signal(signal.SIGSTOP)
 
     def resume(self, name: str) -> None:
-        """SIGCONT."""
+        """Resumes an application by SIGCONT."""
         self._process(name).send_signal(signal.SIGCONT)
 
     def dead(self) -> list[str]:
-        """Applications that ended, whoever ended them."""
+        """Applications that have ended, for whatever reason."""
         return [name for name, each in self._applications.items() if each.process and each.process.poll() is not None]
 
     async def ask(self) -> None:
-        """Lets every application write down where it stands, beside its log; one that is frozen or dead does not."""
+        """Makes every application write its state beside its log; a paused or dead one does not."""
         for name in self._applications:
             self._process(name).send_signal(signal.SIGUSR1)
         deadline = Deadline(TELL_SECONDS)
@@ -100,7 +100,8 @@ class Fleet:
         return (self.directory / f"{name}.out").read_text(errors="replace").endswith(TOLD)
 
     async def end(self, prefix: str) -> None:
-        """SIGTERM to all of a kind; returns when they ended, by force after a while. Raises AssertionError then."""
+        """Sends SIGTERM to all of a kind; returns once they ended, by force after a while. Raises AssertionError
+        then."""
         ending = [name for name in self._applications if name.startswith(prefix)]
         for name in ending:
             self._process(name).terminate()
@@ -108,7 +109,7 @@ class Fleet:
         assert not forced, f"{forced} did not end in {END_SECONDS:g} s"
 
     def close(self) -> None:
-        """Kills what still runs."""
+        """Kills all applications that still run."""
         for name in self._applications:
             self.kill(name)
 

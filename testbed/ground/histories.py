@@ -1,6 +1,6 @@
-"""The services' histories as anybody can read them, through `ListEvents`: gathered while a run goes on, told as facts.
+"""The services' histories, read through the public `ListEvents` during a run, and converted to facts.
 
-What was read once must read the same ever after, whichever replica answers, until somebody restores an older store.
+An event that was read once must never read differently, from whichever replica, unless an older store was restored.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -33,13 +33,13 @@ _NEVER_MS = 1 << 62
 
 
 class Restore(NamedTuple):
-    """The store became what a backup of it was.
+    """A restore of the store from a backup.
 
     Attributes:
         backed_up_ms: When the backup was taken (wall clock).
-        restored_ms: When it took the store's place.
-        kept: By history, the sequence of the last event in the backup.
-        records: All that was read before, by history and sequence.
+        restored_ms: When it replaced the store.
+        kept: Sequence of the last event in the backup, by history.
+        records: All events read before, by history and sequence.
     """
 
     backed_up_ms: int
@@ -49,7 +49,7 @@ class Restore(NamedTuple):
 
 
 class HistoryPart(NamedTuple):
-    """A part of a history, and the time in which it was written."""
+    """A part of a history, and the period in which it was written."""
 
     first_ms: int
     last_ms: int
@@ -58,14 +58,14 @@ class HistoryPart(NamedTuple):
 
 @dataclass
 class Histories:
-    """All events read so far.
+    """All events that were read so far.
 
     Attributes:
-        records: By history and sequence, of the store as it is now.
-        changed: What read differently a second time.
-        absent: By service, what was told before and was not when it was last read.
-        offsets: Of the wall clocks that events are dated by.
-        restores: In order.
+        records: Events of the present store, by history and sequence.
+        changed: Events that read differently a second time.
+        absent: Events that were read before and were missing at the last reading, by service.
+        offsets: Offsets of the wall clocks that date events.
+        restores: Restores, in order.
     """
 
     records: Records = field(default_factory=dict)
@@ -76,7 +76,7 @@ class Histories:
     _read_ms: dict[str, int] = field(default_factory=dict)
 
     async def read(self, name: str, service: ServiceClient) -> None:
-        """Reads everything a service tells now. Raises `BraidError` when it does not answer."""
+        """Reads all present events of a service. Raises `BraidError` if it does not answer."""
         begun, token = now_ms(), ""
         told: set[tuple[str, int]] = set()
         while True:
@@ -101,7 +101,7 @@ class Histories:
         ]
 
     def restored(self, backed_up_ms: int, restored_ms: int, kept: Mapping[str, int]) -> None:
-        """From now on histories go on from what was kept; what they had beyond it is another's past."""
+        """Notes a restore: histories continue from the kept events; later ones belong to another past."""
         self.restores.append(Restore(backed_up_ms, restored_ms, kept, self.records))
         self.records = {
             history: {sequence: record for sequence, record in records.items() if sequence <= kept[history]}
@@ -115,7 +115,7 @@ class Histories:
         return [record for stretch in self.stretches(history) for record in stretch.records]
 
     def stretches(self, history: str) -> Iterator[HistoryPart]:
-        """A history's parts: up to a backup, from there to its restore, and from the last restore on."""
+        """The parts of a history: up to a backup, from there to its restore, and since the last restore."""
         first_ms, told = 0, 0
         for restore in self.restores:
             records, kept = restore.records.get(history, {}), restore.kept.get(history, 0)
@@ -125,10 +125,10 @@ class Histories:
         yield HistoryPart(first_ms, _NEVER_MS, _between(self.records.get(history, {}), told))
 
     def facts(self, refuses: Mapping[Topic, bool]) -> list[tuple[int, Fact]]:
-        """What they tell, with the wall clock of each in milliseconds; each history in order.
+        """The facts in the histories, each with its wall-clock time in milliseconds; in order per history.
 
         Args:
-            refuses: Of topics that are recorded as sealed, whether they refused when that was tried.
+            refuses: For topics recorded as sealed, whether they refused an append when it was tried.
         """
         histories = {*self.records, *(history for each in self.restores for history in each.records)}
         told = (_Telling(history, list(self.stretches(history)), refuses) for history in sorted(histories))
@@ -146,7 +146,7 @@ class Histories:
         return {fact.topic: at for at, fact in told if isinstance(fact, facts.SealRecorded)}
 
     def failovers(self, stream: str, since_ms: int) -> int:
-        """How often a stream has left a cluster by itself since a moment."""
+        """How often a stream has left a cluster automatically since a moment."""
         events = (
             RegistryEvent.FromString(record.data).traffic_moved
             for record in self.of("registry", stream)
@@ -155,12 +155,12 @@ class Histories:
         return sum(bool(event.draining) and not event.planned and not event.asked_for for event in events)
 
     def keep(self, record: EventRecord, since_ms: int = 0, until_ms: int = _NEVER_MS) -> None:
-        """Takes an event; notes it when it was read before and was another.
+        """Stores an event; notes it if it was read before with other content.
 
         Args:
-            record: The event. Its date becomes the machine's, whatever its leader's clock was.
-            since_ms: When the last reading began that this event was not in, if it is new (wall clock).
-            until_ms: Now.
+            record: The event. Its date is converted to the machine's time, whatever its leader's clock was.
+            since_ms: When the last reading began that did not contain this event, if it is new (wall clock).
+            until_ms: The present.
         """
         if (known := self.records.setdefault(record.history, {}).get(record.sequence)) is None:
             record.metadata.time_ms = self.offsets.true_ms(record.metadata.time_ms, since_ms, until_ms)
@@ -174,7 +174,7 @@ def _between(records: Mapping[int, EventRecord], after: int, last: int = _NEVER_
 
 
 class _Telling:
-    """Tells one history as facts. Its clock never runs backwards: sequences say what was first."""
+    """Converts one history to facts. Its clock never runs backwards: sequences determine the order."""
 
     def __init__(self, history: str, stretches: Sequence[HistoryPart], refuses: Mapping[Topic, bool]) -> None:
         self._history = HistoryId(*history.split("/", 2))

@@ -1,4 +1,4 @@
-"""Logs of application processes: lines that are on disk before anything follows from them, and their reader.
+"""Logs of application processes, whose lines are synced before anything follows from them, and their reader.
 
 A line is one JSON object with a kind, the wall clock in milliseconds, and the fields of its kind.
 """
@@ -16,7 +16,7 @@ SYNC_SECONDS: Final = 0.004  # lines of so long are synced at once
 
 
 class SyncedLog:
-    """Writes lines; `note` returns once its line is synced. Use it as an asynchronous context."""
+    """Writes lines; `note` returns once its line is synced. Use it as an asynchronous context manager."""
 
     def __init__(self, path: Path) -> None:
         self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
@@ -38,7 +38,7 @@ class SyncedLog:
         os.close(self._descriptor)
 
     async def note(self, kind: str, **fields: str | int) -> None:
-        """Adds a line."""
+        """Appends a line and waits for its sync."""
         self._lines.append(json.dumps({"kind": kind, "ms": int(time.time() * 1000), **fields}) + "\n")
         self._some.set()
         await asyncio.shield(self._synced)
@@ -78,7 +78,7 @@ class Line:
 
     @property
     def log(self) -> tuple[str, str, int]:
-        """Cluster, topic and partition."""
+        """Cluster, topic and partition of the line's record."""
         return self.cluster, self.topic, self.partition
 
 
@@ -87,9 +87,9 @@ class Journals:
     """All logs in a directory, read as they grow. A file is one life: `member-1.3.jsonl` is the third of member-1.
 
     Attributes:
-        directory: Where they lie.
+        directory: Directory of the logs.
         lines: All complete lines read so far.
-        counts: How many of each kind.
+        counts: Number of lines by kind.
     """
 
     directory: Path
@@ -98,14 +98,14 @@ class Journals:
     _read: dict[Path, int] = field(default_factory=dict)
 
     def poll(self) -> list[Line]:
-        """Reads what was written since; returns it."""
+        """Reads and returns the new lines."""
         fresh = [line for path in sorted(self.directory.glob("*.jsonl")) for line in self._follow(path)]
         self.lines += fresh
         self.counts.update(line.kind for line in fresh)
         return fresh
 
     def recent(self, kind: str, since_ms: int) -> list[Line]:
-        """Lines of a kind not older than this, newest first."""
+        """Lines of a kind since this time, newest first."""
         found = []
         for line in reversed(self.lines):
             if line.ms < since_ms - 10_000:  # files are read one after the other: order is only rough

@@ -1,4 +1,4 @@
-"""What the applications of a chaos run do: the stream, the group, and the fate of each record. Values only."""
+"""The load of a chaos run: the stream, the group, and the fate of each record. Values only."""
 
 import zlib
 from typing import Final
@@ -21,11 +21,11 @@ DELIVERY_SECONDS: Final = 90.0
 
 
 def fate_of(value: bytes) -> str:
-    """What handlers make of a record, by its value alone: most are fine, some flaky, refused or poison."""
+    """The fate of a record in handlers, decided by its value: most succeed, some are flaky, refused or poison."""
     dice = zlib.crc32(value[::-1]) % 1_000
     return "poison" if dice < 5 else "refused" if dice < 15 else "flaky" if dice < 30 else "fine"
 
 
 def lane_of(value: bytes) -> str:
-    """The lane a record travels by: most go live."""
+    """The lane of a record: most go to live."""
     return "bulk" if zlib.crc32(value) % 4 == 0 else "live"

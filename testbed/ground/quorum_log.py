@@ -1,4 +1,4 @@
-"""What a cluster's own metadata log tells: every topic it ever made or deleted, and when. Pure.
+"""Reads a cluster's metadata log: every topic it ever created or deleted, and when. Pure.
 
 Kafka (KRaft) writes each change of its metadata as a record of `__cluster_metadata-0`: a frame (its version, kind and
 version of the message, as unsigned varints), then the message. `TopicRecord` is a compact string and an id of 16 bytes,
@@ -19,10 +19,10 @@ _ID_BYTES: Final = 16
 
 
 def topic_changes(cluster: str, prefix: str, records: Iterable[RawRecord]) -> list[Timed]:
-    """Topics with a prefix that a cluster made and deleted, with the wall clock of each in ms.
+    """Topics with a prefix that a cluster created and deleted, each with its wall-clock time in ms.
 
     Raises:
-        ValueError: the log is of a form that nobody here has read about.
+        ValueError: the log has a format that this reader does not know.
     """
     names: dict[bytes, str] = {}
     found: list[Timed] = []

@@ -1,7 +1,7 @@
-"""Two real assigners over one real store, members in processes of their own, and everything between them breakable.
+"""Two real assigners over one real store, members in their own processes, and breakable connections between all.
 
-Each assigner reaches the store, and is reached by everybody else, over wires (`testbed.wire`) of its own. What
-happened is read afterwards: from the histories, from the members' logs, from the broker.
+Each assigner reaches the store, and is reached by everybody else, over its own wires (`testbed.wire`). What happened is
+read afterwards: from the histories, the members' logs, and the broker.
 """
 
 import asyncio
@@ -50,15 +50,15 @@ READY_SECONDS: Final = 60.0
 
 @dataclass(frozen=True)
 class Shape:
-    """What a pair is like.
+    """The configuration of a pair.
 
     Attributes:
-        stream: Its name, and the beginning of its groups'.
-        ownerships: A group for each.
-        members: How many at first.
-        lease_seconds: Of the groups.
-        session_seconds: Of the assigners in the store.
-        record_seconds: Between two records of the load.
+        stream: Its name, and the prefix of its groups' names.
+        ownerships: Kinds of ownership, with a group for each.
+        members: Number of members at the start.
+        lease_seconds: Lease duration of the groups.
+        session_seconds: Session duration of the assigners in the store.
+        record_seconds: Time between two records of the load.
     """
 
     stream: str
@@ -73,14 +73,14 @@ class AssignerPair:
     """The processes and wires of one stream's groups.
 
     Attributes:
-        edges: By assigner, the wire over which it is reached.
-        storage: By assigner, the wires to the store's members; none where the store is a file.
-        judged_us: What happened until then, microseconds, was held to the invariants.
-        given: Counts what the machine gave since.
+        edges: The wire to each assigner.
+        storage: Wires to the store's members, by assigner; none if the store is a file.
+        judged_us: Everything up to this time, in microseconds, was checked against the invariants.
+        given: Counts the time that the machine gave since then.
     """
 
     def __init__(self, shape: Shape, directory: Path, bootstrap: str, store: str, servers: Sequence[str] = ()) -> None:
-        """`store` is the store's URL, `servers` are its members' addresses."""
+        """Prepares a pair. `store` is the store's URL, `servers` its members' addresses."""
         self.shape = shape
         self.directory = directory
         self.stream = shape.stream
@@ -104,19 +104,19 @@ class AssignerPair:
 
     @property
     def topic(self) -> str:
-        """Where the load goes."""
+        """The topic of the load."""
         return f"braid.{self.stream}.live.1"
 
     @property
     def mesh(self) -> braid.Mesh:
-        """A client of everything."""
+        """A client of the whole mesh."""
         assert self._mesh is not None
         return self._mesh
 
     # --- processes
 
     async def start(self, stack: AsyncExitStack) -> None:
-        """Starts services, load and members, and waits until all is owned; `stack` ends all of it."""
+        """Starts services, load and members, and waits until all leases are held; `stack` ends everything."""
         stack.callback(self._kill_all)
         channel = {"name": f"{self.stream}/live/1", "partitions": PARTITIONS, "state": "ACTIVE"}
         (self.directory / "channels.json").write_text(json.dumps([channel]))
@@ -172,25 +172,26 @@ class AssignerPair:
         self._processes[name] = spawn_guarded(command, self.directory / f"{name}.out", environment)
 
     def kill(self, name: str) -> None:
-        """kill -9."""
+        """Kills an assigner or a member by SIGKILL."""
         process = self._processes.pop(name)
         self.befell(facts.Killed(name))
         process.kill()
         process.wait()
 
     def pause(self, name: str) -> None:
-        """SIGSTOP. Where the store is a file, others end who is stopped while it writes: it would hold them up."""
+        """Pauses a process by SIGSTOP. If the store is a file, others kill a process paused during a write, which would
+        block them."""
         self._paused.add(name)
         self._processes[name].send_signal(signal.SIGSTOP)
         self.befell(facts.Paused(name))
 
     def resume(self, name: str) -> None:
-        """SIGCONT."""
+        """Resumes a process by SIGCONT."""
         self._paused.discard(name)
         self._processes[name].send_signal(signal.SIGCONT)
 
     async def go_on(self, name: str) -> None:
-        """An assigner that was paused is resumed; where another process ended it, it is started again."""
+        """Resumes a paused assigner, or starts it again if another process killed it."""
         self.resume(name)
         if self._processes[name].poll() is not None:
             print(f"{name} was stopped while it wrote to the file, and ended")
@@ -198,7 +199,7 @@ class AssignerPair:
             await self.start_assigner(name)
 
     def mend(self) -> None:
-        """Ends what was done to wires, and to processes that are frozen."""
+        """Ends all faults of wires and all pauses of processes."""
         for wire in [*self.edges.values(), *itertools.chain.from_iterable(self.storage.values())]:
             wire.mend()
         for name in self._processes:
@@ -225,20 +226,20 @@ class AssignerPair:
 
     @property
     def members(self) -> list[str]:
-        """Live member processes."""
+        """Names of live member processes."""
         return [name for name in self._processes if name.startswith("web-")]
 
     def lines(self, name: str) -> list[MemberEvent]:
-        """What a member process told."""
+        """The lines of a member process's log."""
         return self._logs[name].read().lines
 
     def since(self, name: str, ms: float) -> Sequence[MemberEvent]:
-        """What it told since then."""
+        """The lines of a member's log since a time."""
         lines = self.lines(name)
         return lines[bisect_left(lines, ms, key=lambda line: line.ms) :]
 
     def holdings(self) -> dict[str, dict[str, tuple[str, int]]]:
-        """By group and lease, who holds it and under which epoch, as live members told."""
+        """The holder and the epoch of each lease, by group, according to live members' logs."""
         found: dict[str, dict[str, tuple[str, int]]] = {group: {} for group in self.groups}
         for name in self.members:
             log = self._logs[name].read()
@@ -247,20 +248,20 @@ class AssignerPair:
         return found
 
     def worked_since(self, ms: float, group: str) -> int:
-        """How many handlers of a group began since then."""
+        """The number of handlers of a group that began since a time."""
         lines = [line for name in self.members for line in self.since(name, ms)]
         return sum(line.what == "began" and line.group == group for line in lines)
 
     async def settled(self, since_ms: float = 0.0, seconds: float = 15.0, *, evenly: bool = False) -> float:
-        """Waits until each live member was answered since then, and every lease has one live holder.
+        """Waits until each live member was answered since a time, and every lease has one live holder.
 
         Args:
-            since_ms: Then.
-            seconds: It may take.
-            evenly: Whether members must hold the same number, but for one: nothing is on its way then.
+            since_ms: The time.
+            seconds: How long to wait.
+            evenly: Whether members must hold equal numbers, give or take one: then no lease is moving.
 
         Returns:
-            Milliseconds of the wall from then to the last member's first answer.
+            Milliseconds on the wall clock from the time to the last member's first answer.
         """
         firsts: list[float] = []
 
@@ -278,7 +279,7 @@ class AssignerPair:
         return max(firsts) - since_ms
 
     async def leader(self, *, other_than: str = "") -> str:
-        """The assigner that leads, as the registry reads in the store; waits until it is another than the one named."""
+        """The assigner that leads according to the store; waits until it is another than the named one."""
         found: list[str] = []
 
         async def told() -> bool:
@@ -293,16 +294,16 @@ class AssignerPair:
     # --- what happened
 
     def befell(self, fact: facts.Fact, at_ms: float | None = None) -> None:
-        """Notes what a test did, now or at that time."""
+        """Notes a test's action on a process, now or at that time."""
         self._befell.append((round((now_ms() if at_ms is None else at_ms) * 1000), fact))
 
     async def grants(self, group: str) -> list[facts.LeaseGranted]:
-        """Every grant of a group, as its history has them."""
+        """Every grant in a group's history."""
         told = [fact for _, fact in (await self._history()).facts({})]
         return [fact for fact in told if isinstance(fact, facts.LeaseGranted) and fact.group == group]
 
     async def _commits(self, group: str) -> list[tuple[int, facts.Fact]]:
-        """Every commit the broker took; a machine that stalls lets a reader's first connection fail."""
+        """Every commit that the broker stored; on a stalled machine a reader's first connection may fail."""
         found: list[list[tuple[int, facts.Fact]]] = []
 
         async def read() -> bool:
@@ -315,27 +316,27 @@ class AssignerPair:
 
     @property
     def befallen(self) -> Sequence[tuple[int, facts.Fact]]:
-        """What was done to processes, with times in microseconds."""
+        """Tests' actions on processes, with times in microseconds."""
         return self._befell
 
     @property
     def logs(self) -> Mapping[str, MemberLog]:
-        """What members told, those that are gone included."""
+        """Logs of all members, dead ones included."""
         return self._logs
 
     async def decided(self) -> list[tuple[float, str]]:
-        """When each event of the histories was decided, ms since the epoch, and of which type it is; in order."""
+        """The time (ms since the epoch) and the type of each event in the histories, in order."""
         records = [record for each in (await self._history()).records.values() for record in each.values()]
         return sorted((float(record.metadata.time_ms), record.type) for record in records)
 
     async def lost_members(self) -> list[str]:
-        """Every member whose end a history tells."""
+        """Every member whose end is in a history."""
         records = [record for each in (await self._history()).records.values() for record in each.values()]
         told = [AssignerEvent.FromString(record.data) for record in records]
         return [event.member_gone.member for event in told if event.HasField("member_gone")]
 
     async def _history(self) -> Histories:
-        """Everything the assigners appended, read from the store past them."""
+        """All events of the assigners, read directly from the store."""
         store, kind = open_store(self._store, self._host), GROUPS
         try:
             histories, _ = await store.histories("assigner")
@@ -349,7 +350,7 @@ class AssignerPair:
         return self._histories
 
     async def journal(self) -> list[tuple[int, facts.Fact]]:
-        """All facts so far with their times in microseconds, in order; an event before what members hear of it."""
+        """All facts so far with their times in microseconds, in order; an event precedes what members hear of it."""
         lines = [(name, line) for name in self._logs for line in self.lines(name)]  # first: no event is later than they
         timed = [*self._befell]
         timed += [(ms * 1000, fact) for ms, fact in (await self._history()).facts({})]
@@ -365,7 +366,7 @@ def now_ms() -> float:
 
 
 def _after(times_ms: Sequence[float], since_ms: float) -> float:
-    """The first of these times after that one, never where there is none."""
+    """The first of these times after another; never if there is none."""
     index = bisect_right(times_ms, since_ms)
     return times_ms[index] if index < len(times_ms) else float("inf")
 

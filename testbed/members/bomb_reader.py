@@ -1,9 +1,9 @@
-"""Reads a partition in a process of its own and tells what that cost: `bomb_reader BOOTSTRAP WARM_TOPIC TOPIC END`.
+"""Reads a partition in its own process and reports the cost: `bomb_reader BOOTSTRAP WARM_TOPIC TOPIC END`.
 
-Prints one line of JSON: offsets delivered, damaged batches, growth of the resident peak in bytes, the longest the event
-loop was held up in seconds of processor time. The warm topic, which holds honest batches of the same codec, is read
-first and more than once, and garbage is collected: what stays anyway (modules, threads' arenas, codecs' tables) is not
-counted.
+Prints one line of JSON: delivered offsets, damaged batches, growth of the resident peak in bytes, and the longest stall
+of the event loop in seconds of processor time. The warm topic, which holds valid batches of the same codec, is read
+first, several times, and garbage is collected: memory that stays anyway (modules, threads' arenas, codecs' tables) is
+not counted.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ _WARM_READS = 3
 
 
 class Cost(NamedTuple):
-    """What reading a topic brought and cost."""
+    """The result and the cost of reading a topic."""
 
     offsets: list[int]
     damaged: list[DamagedBatch]
@@ -34,22 +34,22 @@ class Cost(NamedTuple):
 
 
 def resident(field: str) -> int:
-    """Bytes of this process that are in memory (`VmRSS`), or were at most (`VmHWM`)."""
+    """Bytes of this process in memory now (`VmRSS`), or at most so far (`VmHWM`)."""
     found = re.search(rf"{field}:\s+(\d+) kB", Path("/proc/self/status").read_text())
     assert found is not None, "Linux tells it"
     return int(found.group(1)) * 1024
 
 
 def forget_peak() -> None:
-    """From now on `VmHWM` counts anew."""
+    """Resets the peak that `VmHWM` counts."""
     Path("/proc/self/clear_refs").write_text("5")
 
 
 async def worst_stall() -> float:
-    """Until it is cancelled: the longest that the event loop was held up, in seconds.
+    """The longest stall of the event loop until this is cancelled, in seconds.
 
-    In processor time of the whole process: what the machine withholds meanwhile does not count, and what another thread
-    does while it keeps the interpreter to itself does.
+    Counted in processor time of the whole process: time that the machine withholds does not count, work of another
+    thread that holds the interpreter does.
     """
     worst, before = 0.0, time.process_time()
     try:
@@ -83,7 +83,7 @@ async def read(fetcher: KafkaFetcher, partition: TopicPartition, end: int) -> Co
 
 @contextlib.asynccontextmanager
 async def fetching(bootstrap: str) -> AsyncIterator[KafkaFetcher]:
-    """A fetcher as consumers have it."""
+    """A fetcher with the settings that consumers use."""
     cluster = AioKafka("bomb-reader").cluster(bootstrap, "")
     fetcher = cluster.fetcher(max_partition_bytes=1 << 20, isolation=Isolation.READ_COMMITTED, client_rack="")
     await fetcher.start()
@@ -94,7 +94,7 @@ async def fetching(bootstrap: str) -> AsyncIterator[KafkaFetcher]:
 
 
 async def read_with_a_fetcher(bootstrap: str, topic: str, end: int) -> Cost:
-    """Reads a topic here, with a fetcher of its own: what that costs of memory, this process has used before."""
+    """Reads a topic here with its own fetcher; its cost includes memory that this process has used before."""
     async with fetching(bootstrap) as fetcher:
         return await read(fetcher, TopicPartition(topic, 0), end)
 

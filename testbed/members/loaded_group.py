@@ -1,4 +1,4 @@
-"""A group under load on a real mesh: two members that compute, each on a core of its own, and who steals a core.
+"""A group under load on a real mesh: two computing members, each on its own core, and a process that steals a core.
 
 Records come at a steady rate to every partition, so what a partition costs is its handler's time alone.
 """
@@ -38,7 +38,7 @@ KEYS: Final = {(murmur2(key) & 0x7FFFFFFF) % PARTITIONS: key for key in (b"%d" %
 
 
 class Hog:
-    """Processes that take all of a core that they can get."""
+    """Processes that take all the time of a core that they can get."""
 
     def __init__(self, pids: Sequence[int]) -> None:
         self._processes = [psutil.Process(pid) for pid in pids]
@@ -46,13 +46,13 @@ class Hog:
 
     @property
     def part(self) -> float:
-        """Of the core since it began. A member that is busy for a third of the time leaves it more than half."""
+        """The share of the core that they got. A member that is busy a third of the time leaves more than half."""
         times = [process.cpu_times() for process in self._processes]
         return sum(each.user + each.system for each in times) / (time.monotonic() - self._began)
 
 
 class LoadedGroup:
-    """Consumer processes, and what they say they hold."""
+    """Consumer processes, and the leases they report."""
 
     def __init__(self, directory: Path, endpoint: str, name: str) -> None:
         cores = sorted(os.sched_getaffinity(0))
@@ -63,7 +63,7 @@ class LoadedGroup:
         self._processes: dict[str, asyncio.subprocess.Process] = {}
 
     async def start(self) -> None:
-        """Starts the members; waits until they hold as much as each other."""
+        """Starts the members; waits until they hold equal numbers."""
         self._directory.mkdir(exist_ok=True)
         for name in MEMBERS:
             arguments = (self._endpoint, self._name, name, str(self._log(name)), str(self._cores[name]))
@@ -75,7 +75,7 @@ class LoadedGroup:
         await self.until(lambda: self.counts() == [PARTITIONS // len(MEMBERS)] * len(MEMBERS), 30)
 
     async def close(self) -> None:
-        """Kills them."""
+        """Kills all member processes."""
         for process in self._processes.values():
             if process.returncode is None:
                 process.kill()
@@ -83,7 +83,7 @@ class LoadedGroup:
 
     @asynccontextmanager
     async def hogged(self, name: str) -> AsyncIterator["Hog"]:
-        """Something else computes without end on a member's core."""
+        """Runs an endless computation on a member's core."""
         arguments = (sys.executable, "-c", _HOG, str(self._cores[name]))
         processes = [await asyncio.create_subprocess_exec(*arguments) for _ in range(HOGS)]
         try:
@@ -95,7 +95,7 @@ class LoadedGroup:
                 await process.wait()
 
     def held(self, name: str) -> set[str]:
-        """What a member holds, by its log."""
+        """The leases of a member, by its log."""
         held: set[str] = set()
         for line in self._lines(name):
             if line["what"] == "granted":
@@ -105,16 +105,16 @@ class LoadedGroup:
         return held
 
     def released(self) -> int:
-        """How many leases were ever given up."""
+        """The number of leases ever released."""
         return sum(line["what"] == "released" for name in self._processes for line in self._lines(name))
 
     def counts(self) -> list[int]:
-        """How many each holds; empty while any lease is nobody's."""
+        """The number of leases per member; empty while any lease has no holder."""
         counts = [len(self.held(name)) for name in self._processes]
         return counts if sum(counts) == PARTITIONS else []
 
     def holds_less(self, name: str, before: set[str]) -> bool:
-        """Whether a member has given something up, and all of it is somebody's."""
+        """Whether a member has released a lease, and every lease has a holder."""
         return bool(self.counts()) and len(self.held(name)) < len(before)
 
     async def relieved(self, name: str, seconds: float) -> float:
@@ -123,7 +123,7 @@ class LoadedGroup:
         return await self.until(lambda: self.holds_less(name, before), seconds)
 
     async def come_to_rest(self) -> None:
-        """Waits until nothing has moved for as long as a lease's new cost takes to be learnt."""
+        """Waits until no lease has moved for as long as its new cost takes to be measured."""
 
         async def rested() -> bool:
             before = self.released()
@@ -153,9 +153,9 @@ class LoadedGroup:
 async def loaded_group(
     mesh: braid.Mesh, directory: Path, endpoint: str, name: str = "loaded"
 ) -> AsyncIterator[LoadedGroup]:
-    """Makes stream and group of one name, sends to every partition, starts the members.
+    """Creates stream and group of one name, sends to every partition, starts the members.
 
-    Ends all of it but the stream and the group.
+    Ends everything except the stream and the group.
     """
     spec = StreamSpec(lanes={"live": LaneSpec(partitions=PARTITIONS)}, replication_factor=1)
     await mesh.service("registry").unary("CreateStream", CreateStreamRequest(name=name, spec=spec), Stream)

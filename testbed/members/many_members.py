@@ -28,15 +28,15 @@ JOINING_MAX = 500  # at a time
 
 @dataclass
 class Counts:
-    """What happened since the last question.
+    """Counts of events since the last question.
 
     Attributes:
-        welcomed: Members that were welcomed for the first time, ever.
-        again: Welcomes beyond a member's first: its stream broke, or was ended.
-        heartbeats: Acknowledged.
-        answer_ms: How long the answers to them took.
-        granted: Leases, ever.
-        lost: Leases that were lost, not given back.
+        welcomed: Members welcomed for the first time, in total.
+        again: Further welcomes of members whose stream broke or was ended.
+        heartbeats: Acknowledged heartbeats.
+        answer_ms: How long their answers took.
+        granted: Granted leases, in total.
+        lost: Leases that were lost, not released.
         refused: Why members may not join.
     """
 
@@ -50,7 +50,7 @@ class Counts:
 
 
 class Member:
-    """What a member's session tells, counted; what is asked back is given back at once."""
+    """A member whose session's calls are counted; it releases revoked leases at once."""
 
     def __init__(self, host: Host, counts: Counts) -> None:
         self.session: CountedSession | None = None
@@ -89,7 +89,7 @@ class Member:
 
 
 class CountedSession(LeaseSession):
-    """The SDK's session, with its welcomes and acknowledged heartbeats counted."""
+    """The SDK's session, which counts its welcomes and acknowledged heartbeats."""
 
     counts: Counts
 
@@ -113,10 +113,10 @@ class CountedSession(LeaseSession):
 
 
 class Members:
-    """Members over some connections, as if of so many processes."""
+    """Many members over a few connections, as if of that many processes."""
 
     def __init__(self, endpoint: str, connections: int, *, shared: bool) -> None:
-        """`shared` tells whether the heartbeats of a connection travel together."""
+        """Prepares members; `shared` is whether the heartbeats of a connection travel together."""
         self.counts = Counts()
         self.sessions: list[CountedSession] = []
         self._host = system_host()
@@ -130,7 +130,8 @@ class Members:
         self._tasks.append(asyncio.ensure_future(self._join(members, groups)))
 
     async def _join(self, members: int, groups: int) -> None:
-        """One process plays them all: were it far behind itself, it would only measure its own patience."""
+        """Joins all members. One process plays them all: if it fell far behind, it would measure only its own
+        delays."""
         for number in range(members):
             while number - self.counts.welcomed >= JOINING_MAX:
                 await self._host.clock.sleep(0.01)
@@ -159,18 +160,18 @@ class Members:
 
     @property
     def carried(self) -> int:
-        """How many members beat together with others now."""
+        """The number of members whose heartbeats travel with others' now."""
         return sum(len(each._carried) for each in self._heartbeats if each is not None)
 
     def take(self) -> Counts:
-        """The counts since the last time; of welcomes and grants, since the beginning."""
+        """The counts since the last call; for welcomes and grants, since the beginning."""
         taken = replace(self.counts)
         self.counts.again = self.counts.heartbeats = self.counts.lost = 0
         self.counts.answer_ms, self.counts.refused = [], []
         return taken
 
     async def close(self) -> None:
-        """As if the processes were killed."""
+        """Breaks all connections, as if the processes were killed."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -182,7 +183,7 @@ class Members:
 
 
 async def main(endpoint: str, connections: str, members: str, groups: str, way: str) -> None:
-    """Joins, answers questions, ends with its standard input."""
+    """Joins, answers questions, and ends with its standard input."""
     joined = Members(endpoint, int(connections), shared=way == "shared")
     joined.join(int(members), int(groups))
     loop = asyncio.get_running_loop()

@@ -1,4 +1,4 @@
-"""A real consumer process that tells what befalls it.
+"""A real consumer process that logs all events of its leases and handlers.
 
 `python -m testbed.members.telling_member SEEDS STREAM NAME LOG LEASE_SECONDS OWNERSHIPS`: it is a member of a group
 over the stream for each kind of ownership, in one process. A line of LOG is a `MemberEvent`: leases that came and went,
@@ -23,16 +23,16 @@ HANDLER_SECONDS: Final = 0.005
 
 
 class MemberEvent(NamedTuple):
-    """One line.
+    """One line of the log.
 
     Attributes:
-        ms: When, milliseconds.
+        ms: The time in milliseconds.
         what: `granted`, `dropped`, `began`, `ended` or `acknowledged`.
-        group: Of the member.
+        group: The member's group.
         subject: The lease, or the record's topic and partition (`began`).
-        number: The lease's epoch, or the handler.
-        member: Its id (`granted`).
-        offset: Of the record (`began`).
+        number: The lease's epoch, or the handler's number.
+        member: The member's id (`granted`).
+        offset: The record's offset (`began`).
     """
 
     ms: float
@@ -70,7 +70,7 @@ class Membership:
         )
 
     async def run(self) -> None:
-        """Works until killed."""
+        """Consumes until the process is killed."""
         async with self._consumer:
             await self._consumer.run(self._handle)
 
@@ -94,14 +94,14 @@ class Membership:
 
 
 async def main(seeds: str, stream: str, name: str, lease_seconds: float, ownerships: Sequence[str], tell: Tell) -> None:
-    """Is a member until killed."""
+    """Runs the members until the process is killed."""
     async with braid.connect(seeds, client_id=name) as mesh, asyncio.TaskGroup() as tasks:
         for ownership in ownerships:
             tasks.create_task(Membership(mesh, stream, ownership, lease_seconds, tell).run())
 
 
 def telling(path: Path) -> Tell:
-    """Writes lines to a log."""
+    """A function that writes lines to a log."""
     file = path.open("a", buffering=1)
 
     def tell(*told: object) -> None:
@@ -111,7 +111,7 @@ def telling(path: Path) -> Tell:
 
 
 def acknowledging(tell: Tell) -> Callable[[HeldLeases, float], None]:
-    """`HeldLeases.extend`, with a line told of each: the assigner answered, so the leases last longer."""
+    """`HeldLeases.extend`, which also logs each call: the assigner answered, so the leases last longer."""
     extend = HeldLeases.extend
 
     def extending(self: HeldLeases, sent_at: float) -> None:
@@ -122,12 +122,12 @@ def acknowledging(tell: Tell) -> Callable[[HeldLeases, float], None]:
 
 
 class MemberLog:
-    """What a process told so far, read as it grows.
+    """The log of a process so far, read as it grows.
 
     Attributes:
-        lines: All of it.
-        held: By group, the leases it holds by its own word, with their epochs.
-        heard: By group, when the assigner answered.
+        lines: All lines.
+        held: The leases it reports to hold, with their epochs, by group.
+        heard: When the assigner answered, by group.
     """
 
     def __init__(self, path: Path) -> None:
@@ -138,7 +138,7 @@ class MemberLog:
         self.heard: dict[str, list[float]] = {}
 
     def read(self) -> Self:
-        """Takes what is new: whole lines, for its process may be writing another."""
+        """Reads new complete lines; the process may be writing another."""
         if not self._path.exists():
             return self
         with self._path.open("rb") as file:

@@ -1,4 +1,4 @@
-"""A registry that tells of the channels it is told, for tests of the assigner: in simulation, and as a real process.
+"""A registry whose channels a test sets, for tests of the assigner: in simulation, and as a real process.
 
 As a process (`python -m testbed.members.told_registry`, settings from the environment) it reads the JSON file that
 `BRAID_TOLD_CHANNELS` names: a list of objects with the parameters of `Registry.set`, which may change at any time.
@@ -28,7 +28,7 @@ STATES = {name.removeprefix("CHANNEL_STATE_"): number for name, number in stream
 
 
 async def signalled(event: asyncio.Event, seconds: float) -> bool:
-    """Waits for an event, at most so long; whether it came."""
+    """Waits for an event, at most this long; returns whether it was set."""
     try:
         async with asyncio.timeout(seconds):
             await event.wait()
@@ -38,13 +38,13 @@ async def signalled(event: asyncio.Event, seconds: float) -> bool:
 
 
 class Registry:
-    """Tells of the channels the test sets; `runtime.service.Service`."""
+    """A `runtime.service.Service` that serves the channels a test sets."""
 
     name = "registry"
     kinds: Mapping[str, AnyKind] = {}
 
     def __init__(self, east: str = "east:9092") -> None:
-        """`east` is where that cluster is said to answer."""
+        """Starts without channels; `east` is the address reported for that cluster."""
         self.bootstraps = {"east": east, "west": "west:9092"}
         self.revision = 100
         self.watches = 0
@@ -52,7 +52,7 @@ class Registry:
         self.changed = asyncio.Event()
 
     def set(self, name: str, partitions: int = 4, cluster: str = "east", state: str = "ACTIVE") -> None:
-        """A channel is so from now on."""
+        """Sets a channel's state from now on."""
         self.revision += 1
         parsed = ChannelId.parse(name)
         self.channels[name] = stream_pb2.Channel(
@@ -101,10 +101,10 @@ class Registry:
         )
 
     async def lead(self, replica: Replica) -> None:
-        """Nothing to do."""
+        """Does nothing: followers serve as well."""
 
     async def follow(self, replica: Replica) -> None:
-        """As a process: reads the file again and again."""
+        """Reads the file again and again, if it runs as a process."""
         told = ""
         while path := os.environ.get("BRAID_TOLD_CHANNELS", ""):
             text = await replica.host.tasks.run_blocking(Path(path).read_text)

@@ -1,4 +1,4 @@
-"""What tests of several files share: one chaos run, judged by `test_chaos` and measured by `test_figures`."""
+"""Fixtures that several files share: one chaos run, judged by `test_chaos` and measured by `test_figures`."""
 
 import asyncio
 from collections.abc import Iterator

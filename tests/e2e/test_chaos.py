@@ -64,7 +64,7 @@ def _index(found: Facts, kind: type[F], fits: Callable[[F], bool] = lambda fact:
 
 
 def _lost(found: Facts) -> Facts:
-    """What was processed is not, of a topic of which nothing was given up."""
+    """A mutant: a processed record was not, in a topic of which nothing was given up."""
     excused = {fact.topic for fact in found if isinstance(fact, facts.GivenUp)}
     done = (fact for fact in found if isinstance(fact, facts.Processed))
     value = next(fact.value for fact in done if facts.Topic(fact.place.cluster, fact.place.topic) not in excused)
@@ -136,14 +136,14 @@ def _unsealed(found: Facts) -> Facts:
 
 
 def _dropped_on_reroute(found: Facts) -> Facts:
-    """What was acknowledged on another cluster than the records before it never arrived there."""
+    """A mutant: a record acknowledged on another cluster than its predecessors never arrived there."""
     acked = [fact for fact in found if isinstance(fact, facts.Acknowledged)]
     later = next(fact for fact in acked if fact.place.cluster != acked[0].place.cluster)
     return [fact for fact in found if not (isinstance(fact, facts.Appended) and fact.place == later.place)]
 
 
 def _loss_without_a_word(found: Facts) -> Facts:
-    """Whoever trusts a base after a truncation says nothing of what lay below it."""
+    """A mutant that records no loss: a base after a truncation says nothing of the records that were below it."""
     return [fact for fact in found if not isinstance(fact, facts.LossRecorded | facts.GivenUp)]
 
 
@@ -160,7 +160,7 @@ def _loss_passed_over(found: Facts) -> Facts:
 
 
 def _refused_not(found: Facts) -> Facts:
-    """What is recorded as sealed takes records."""
+    """A mutant: a topic recorded as sealed accepts records."""
     at = _index(found, facts.SealRecorded)
     seal = found[at]
     assert isinstance(seal, facts.SealRecorded)

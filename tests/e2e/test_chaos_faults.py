@@ -54,7 +54,7 @@ def test_a_link_that_was_not_cut_is_noticed(tmp_path: Path) -> None:
 
 
 class Registry:
-    """Answers whoever registers a cluster."""
+    """A registry stand-in that answers registrations of clusters."""
 
     def __init__(self, answer: BraidError | None) -> None:
         self._answer = answer

@@ -1,4 +1,4 @@
-"""What faults of networks and disks stand on: links that are cut, disks that are filled, machines without either."""
+"""The basis of network and disk faults: links that are cut, disks that are filled, machines without either."""
 
 import socket
 import subprocess
@@ -46,7 +46,7 @@ class Talk:
         self._words.flush()
 
     def hears(self) -> str:
-        """What arrives here within a moment; nothing where nothing does."""
+        """The data that arrives here within a moment; '' if none does."""
         try:
             return self._heard.recv(100).decode().strip()
         except TimeoutError:
@@ -96,7 +96,7 @@ def played() -> Iterator[Namespace | None]:
             yield made
 
 
-def test_a_process_in_a_namespace_reaches_this_machine_s_own_address_until_its_link_is_cut() -> None:
+def test_a_process_in_a_namespace_has_a_link_that_can_be_cut() -> None:
     with played() as net:
         if net is None:
             return

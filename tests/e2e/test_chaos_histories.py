@@ -85,7 +85,7 @@ def restored() -> Histories:
     return histories
 
 
-def test_what_a_restored_store_forgot_comes_before_its_restore_and_what_it_kept_is_told_once() -> None:
+def test_forgotten_events_precede_their_restore_and_kept_come_once() -> None:
     assert [str(type(fact).__name__)[:5] + getattr(fact, "member", "") for fact in told(restored())] == [
         "Leasea",
         "Store",
@@ -97,7 +97,7 @@ def test_what_a_restored_store_forgot_comes_before_its_restore_and_what_it_kept_
     assert [each.sequence for each in restored().of("registry", "orders")] == []
 
 
-def test_an_event_that_was_appended_just_before_a_backup_that_holds_it_not_comes_after_it() -> None:
+def test_an_event_missing_from_a_backup_comes_after_it() -> None:
     """The backup was answered at 2,200; what it does not hold was decided at 2,100."""
     found = told(restored())
     assert found.index(facts.StoreBackedUp()) < next(

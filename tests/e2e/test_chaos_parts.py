@@ -119,7 +119,7 @@ async def test_two_records_in_three_have_a_key(tmp_path: Path) -> None:
 
 
 def batch(first: int, *values: bytes) -> bytes:
-    """As a broker writes it."""
+    """A batch of records in the bytes that a broker writes."""
     builder = DefaultRecordBatchBuilder(
         magic=2, compression_type=0, is_transactional=0, producer_id=-1, producer_epoch=-1, base_sequence=-1,
         batch_size=1 << 20,
@@ -167,7 +167,7 @@ def test_what_was_written_only_in_part_is_not_there() -> None:
 
 
 def framed(kind: int, message: bytes) -> bytes:
-    """As a controller writes it."""
+    """A record of the metadata log in the bytes that a controller writes."""
     return bytes([1, kind, 0]) + message + b"\0"
 
 
@@ -200,7 +200,7 @@ def sent_by(process: str, *times: int, lane: str = "live") -> list[Line]:
 
 
 def standstill(lines: Sequence[Line], marks: Sequence[Mark] = (), acts: Sequence[Act] = ()) -> list[str]:
-    """What is said of it."""
+    """The standstills found in these lines."""
     return list(stalls(acts, gaps(lines, marks, lambda line: None)))
 
 

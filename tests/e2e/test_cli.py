@@ -52,7 +52,7 @@ def braid(directory: Path, line: str, stdin: str = "") -> subprocess.CompletedPr
 
 
 def printed(directory: Path, line: str, stdin: str = "") -> str:
-    """What a command that succeeds prints."""
+    """The output of a command, which must succeed."""
     done = braid(directory, line, stdin)
     assert (done.returncode, done.stderr) == (0, ""), f"braid {line}: {done}"
     return done.stdout
@@ -120,7 +120,7 @@ def test_a_dead_letter_is_shown_replayed_and_done(where: Path) -> None:
 
 
 async def added(where: Path, words: Mapping[bytes, int], handled: int) -> list[int]:
-    """What a handler that knows some words adds up of so many records, until lagmon sees none that waits."""
+    """Runs a handler that knows some words over records until lagmon reports no lag; returns its sums."""
     found: list[int] = []
     calls: list[bytes] = []
 
@@ -146,7 +146,7 @@ async def added(where: Path, words: Mapping[bytes, int], handled: int) -> list[i
 
 
 def until(where: Path, line: str, condition: Callable[[list[Row]], bool]) -> list[Row]:
-    """What a command lists, once that is as it should be."""
+    """Repeats a command until its listed items meet a condition; returns them."""
     deadline = patience.Deadline(COMMAND_SECONDS)
     while True:
         items: list[Row] = json.loads(printed(where, line))["items"]

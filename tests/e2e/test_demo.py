@@ -155,7 +155,7 @@ def read_until(process: subprocess.Popen[str], word: str) -> str:
 
 
 def rest_of(process: subprocess.Popen[str]) -> str:
-    """What it still says, to its end."""
+    """The remaining output of the demo, to its end."""
     wait(lambda: process.poll() is not None, "the end of the demo", GONE_SECONDS)
     assert process.stdout is not None
     return process.stdout.read()

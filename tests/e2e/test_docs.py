@@ -44,7 +44,7 @@ def test_the_tutorial(where: Path) -> None:
     run_page(snippets(DOCS / "tutorial.md")[1:-1], where, SNIPPET_SECONDS, whole=True)
 
 
-def test_the_tutorial_shows_whole_output_behind_every_block_but_the_first_and_the_last() -> None:
+def test_the_tutorial_shows_whole_output_behind_its_blocks() -> None:
     shown = snippets(DOCS / "tutorial.md")[1:-1]
     assert [each.place for each in shown if not each.printed or "…" in each.printed] == []
 
@@ -58,7 +58,7 @@ def test_a_guide(page: Path, where: Path) -> None:
 
 
 def test_no_two_pages_create_one_stream() -> None:
-    """They share a mesh: the second one would be refused, or read what the first one wrote."""
+    """Pages share a mesh: the second one would be refused, or read what the first one wrote."""
     created = [
         name for page in (DOCS / "tutorial.md", *GUIDES) for name in _CREATED.findall(page.read_text(encoding="utf-8"))
     ]
@@ -66,7 +66,7 @@ def test_no_two_pages_create_one_stream() -> None:
 
 
 def test_no_two_pages_name_one_group() -> None:
-    """It is registered with the streams of whichever page runs first: the second one's members would be refused."""
+    """The group is registered with the streams of the first page to run: members of the second would be refused."""
     named = [
         name
         for page in (DOCS / "tutorial.md", *GUIDES)

@@ -75,7 +75,7 @@ async def ended(process: asyncio.subprocess.Process) -> tuple[int, str, str]:
 
 
 async def run(endpoint: str, line: str, code: int = 0) -> str:
-    """What a command line prints; it must end with this code."""
+    """Runs a command line, which must end with this code; returns its output."""
     ends, out, err = await ended(await started(endpoint, line))
     assert ends == code, f"braid {line}: {ends}\n{out}\n{err}"
     return out
@@ -88,7 +88,7 @@ async def drill(endpoint: str, line: str) -> dict[str, Any]:
 
 
 class Seen:
-    """What the mesh has, asked of its services at once: a command line takes two seconds to start."""
+    """The mesh's state, read from its services directly: a command line takes two seconds to start."""
 
     def __init__(self, mesh: braid.Mesh) -> None:
         self._registry, self._assigner = mesh.service("registry"), mesh.service("assigner")

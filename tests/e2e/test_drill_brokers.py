@@ -13,7 +13,7 @@ pytestmark = [pytest.mark.real, pytest.mark.untimed, pytest.mark.extended, pytes
 
 @pytest.fixture(scope="module")
 def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Of a mesh with a cluster of three brokers and one of one, and a stream `logs`."""
+    """The endpoint of a mesh with a cluster of three brokers, one of one broker, and a stream `logs`."""
     directory = tmp_path_factory.mktemp("drill") / ".braid"
     with running_mesh(directory, clusters=("east:3", "west"), assigners=1, registries=1) as mesh:
         asyncio.run(run(mesh.ready.endpoint, "create stream logs --lane live=3 --clusters east,west"))

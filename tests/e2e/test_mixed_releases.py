@@ -20,7 +20,7 @@ def test_the_last_release_is_the_one_whose_checksum_is_kept(tmp_path: Path, monk
         unpacked(tmp_path / "again")
 
 
-async def test_services_are_rolled_forward_and_back_beneath_applications_of_the_last_release(tmp_path: Path) -> None:
+async def test_services_roll_forward_and_back_under_older_applications(tmp_path: Path) -> None:
     """The smallest mesh: one cluster, one replica of each service that decides."""
     async with mixed(tmp_path, "last", clusters=("east",), instances=("registry-0", "assigner-0")) as run:
         await run.roll_services("this")

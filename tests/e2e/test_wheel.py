@@ -47,7 +47,7 @@ def clean_venv(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(command: Sequence[str], directory: Path, **environment: str) -> str:
-    """What a command prints; fails with all of it when the command does."""
+    """The output of a command; fails with all of it if the command does."""
     env = {name: value for name, value in os.environ.items() if not name.startswith(("BRAID_", "PYTHON"))}
     answer = subprocess.run(command, cwd=directory, capture_output=True, text=True, env={**env, **environment})
     assert answer.returncode == 0, f"{command}\n{answer.stdout}\n{answer.stderr}"

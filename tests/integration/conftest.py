@@ -1,5 +1,5 @@
-"""What modules of this tier share: a broker, a mesh of two clusters, a mesh of one cluster with a follower, a mesh of
-every service, meshes with clusters of three brokers.
+"""Fixtures of this tier: a broker; meshes of two clusters, of one cluster with a follower, of every service; meshes
+with clusters of three brokers.
 
 A test may kill parts of them, and brings them back itself, whatever happens; the next begins when all is healthy.
 Streams, groups and topics have names of their own, a test's or a module's.

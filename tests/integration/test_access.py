@@ -71,7 +71,7 @@ class Processes:
         return process
 
     def log(self, instance: str) -> str:
-        """What a process has said."""
+        """The output of a process so far."""
         return (self.directory / f"{instance}.log").read_text()
 
     async def refusals(self, instance: str) -> str:

@@ -167,7 +167,7 @@ def test_a_format_cut_short_is_mended_by_the_next_start(tmp_path: Path) -> None:
 
 
 def test_brokers_share_the_class_archive(tmp_path: Path) -> None:
-    """It saves half of a start; only that it saves any is asserted, in CPU time."""
+    """The archive saves half of a start; the test asserts only that it saves any, in CPU time."""
     archive = ensure_archive(_jvm(), print)
     assert archive is not None
     with running_broker("east", tmp_path / "with") as broker:

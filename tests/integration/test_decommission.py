@@ -23,7 +23,7 @@ EMPTY: Final = cluster_pb2.DECOMMISSION_STATE_EMPTY
 
 
 class Registry:
-    """What the test asks of the registry."""
+    """The test's requests to the registry."""
 
     def __init__(self, mesh: braid.Mesh) -> None:
         self._client = mesh.service("registry")

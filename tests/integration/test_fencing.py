@@ -57,7 +57,7 @@ class Rig:
 
     @property
     def partitions(self) -> list[TopicPartition]:
-        """Of its topic."""
+        """The partitions of the group's topic."""
         return [TopicPartition(self.topic, number) for number in range(PARTITIONS)]
 
     async def fill(self, count: int = 40) -> None:
@@ -67,7 +67,7 @@ class Rig:
                 await producer.send(b"x", key=b"%d" % number)
 
     async def epochs(self) -> list[int]:
-        """What the committed envelopes say, by partition."""
+        """The epochs in the committed envelopes, by partition."""
         found = await self.offsets.committed(self.name, self.partitions)
         return [decode(*found[where]).fields.epoch for where in self.partitions]
 

@@ -63,7 +63,7 @@ async def whole_on_etcd(
 
 @pytest_asyncio.fixture(loop_scope="module")
 async def on_etcd(whole_on_etcd: AssignerPair) -> AsyncIterator[AssignerPair]:
-    """It, mended whatever becomes of the story."""
+    """A pair that is mended whatever happens in the story."""
     yield whole_on_etcd
     whole_on_etcd.mend()
 
@@ -93,7 +93,7 @@ async def test_a_frozen_leader_moves_nothing_and_changes_nothing_when_it_goes_on
 
 
 async def test_a_leader_cut_off_from_its_store_moves_nothing(on_etcd: AssignerPair) -> None:
-    """What it says, and what it is told, arrives when the wires are mended, and changes nothing."""
+    """Delayed messages of both sides arrive when the wires are mended, and change nothing."""
     async with steady(on_etcd) as story:
         await _cut_from_store(story, requests=True, answers=True)
 
@@ -106,7 +106,7 @@ async def test_a_leader_half_cut_off_from_its_store_moves_nothing(on_etcd: Assig
 
 
 async def test_members_without_any_assigner_go_on_and_nothing_moves(on_etcd: AssignerPair) -> None:
-    """Both are frozen for longer than the leader's session: whoever leads then, members keep what they hold."""
+    """Both are frozen for longer than the leader's session: whichever leads then, members keep their leases."""
     async with steady(on_etcd) as story:
         for name in ASSIGNERS:
             on_etcd.pause(name)
@@ -194,7 +194,7 @@ class Story:
         self.began_ms = now_ms()
 
     async def next(self) -> "Story":
-        """What befalls the leader of now."""
+        """A story about the present leader."""
         return Story(self.pair, await self.pair.leader())
 
     async def next_leader(self) -> None:

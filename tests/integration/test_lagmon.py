@@ -85,7 +85,7 @@ class Lagmon:
 
 @dataclass
 class Oracle:
-    """What the application knows itself: records sent and not handled, by partition, with their send times."""
+    """The application's own knowledge: records sent and not handled, by partition, with their send times."""
 
     pending: dict[int, dict[str, float]] = field(default_factory=lambda: defaultdict(dict))
     errors: list[float] = field(default_factory=list)
@@ -266,7 +266,7 @@ def compare_readers(key: bytes, value: bytes | None, versions: dict[int, int]) -
 
 
 async def test_the_second_replica_answers_complete_rows_when_the_first_is_killed(local: DevMesh) -> None:
-    """It has read everything by itself already, and reads nothing of it again."""
+    """The second replica has read everything by itself already, and reads nothing again."""
     url = (await local.info()).services["lagmon-1"].metrics
     async with lagmon(local, "lagmon-0") as first, lagmon(local, "lagmon-1") as second:
         before = [(row.partition, row.committed_offset) for row in (await first.ask("shop")).lags]

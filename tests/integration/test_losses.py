@@ -21,7 +21,7 @@ CALL_SECONDS: Final = 60.0  # by the wall: a call that is not answered at all
 
 
 class Registry:
-    """What the test asks of the registry."""
+    """The test's requests to the registry."""
 
     def __init__(self, mesh: braid.Mesh) -> None:
         self._client = mesh.service("registry")
@@ -118,7 +118,7 @@ async def closed(registry: Registry, end: int) -> None:
 
 
 def all_below(end: int) -> stream_pb2.OffsetRange:
-    """Of the first partition."""
+    """The range of all offsets below an end in the first partition."""
     return stream_pb2.OffsetRange(partition=0, first=0, last=end - 1)
 
 

@@ -39,7 +39,7 @@ class Edge:
         self.directories: list[Directory] = []
 
     def tell(self, state: str) -> None:
-        """What the registry says of the channel."""
+        """Sets the registry's description of the channel."""
         part = self.told.with_suffix(".part")
         part.write_text(json.dumps([{"name": "logs/live/1", "partitions": MEMBERS, "state": state}]))
         part.replace(self.told)
@@ -92,7 +92,7 @@ async def edge(tmp_path: Path) -> AsyncIterator[Edge]:
 
 
 async def ended(client: ServiceClient, method: str, messages: list[object], answer: type) -> BraidError:
-    """What a stream ends with that sends these, whatever it is told."""
+    """The error that ends a stream that sends these messages, whatever it receives."""
     call = await client.duplex(method, answer)
 
     async def listen() -> BraidError:
@@ -114,7 +114,7 @@ async def ended(client: ServiceClient, method: str, messages: list[object], answ
 
 
 def hello(client_id: str) -> join_pb2.JoinRequest:
-    """Of a bare stream."""
+    """The hello of a member over a bare stream."""
     said = join_pb2.MemberHello(protocol_version=1, group="group-0", client_id=client_id, capabilities=["beats"])
     return join_pb2.JoinRequest(hello=said)
 

@@ -43,7 +43,7 @@ def impostor(west_alone: DevMesh, tmp_path: Path) -> Iterator[KafkaBroker]:
 
 
 async def cluster_id(bootstrap: str) -> str:
-    """What a cluster says of itself."""
+    """The cluster id that a cluster reports."""
     admin = AioKafka("test").cluster(bootstrap, "").admin()
     try:
         return (await admin.describe_cluster()).cluster_id
@@ -60,7 +60,7 @@ async def update(mesh: Mesh, bootstrap: str) -> cluster_pb2.Cluster:
 
 
 async def copy_mark(source: str, target: str) -> None:
-    """What an impostor does that has seen the mark: it writes the same."""
+    """Copies the mark of a cluster to another, as an impostor could that has seen it."""
     reader = AioKafka("test").cluster(source, "")
     admin, copying = reader.admin(), AioKafka("test").cluster(target, "").admin()
     end = (await admin.offsets_at({MARK: OffsetAt.LATEST}))[MARK]

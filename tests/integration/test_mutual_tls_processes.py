@@ -65,7 +65,7 @@ def settings_of(tls: Tls, mode: str) -> dict[str, str]:
 
 
 async def read(url: str) -> str:
-    """What a metrics endpoint says."""
+    """The contents of a metrics endpoint."""
     return await asyncio.to_thread(lambda: urllib.request.urlopen(url).read().decode())
 
 

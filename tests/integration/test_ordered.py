@@ -105,7 +105,7 @@ async def create(mesh: braid.Mesh, stream: str, *, ordered: bool = True) -> None
 
 
 async def live_channels(mesh: braid.Mesh, stream: str) -> list[stream_pb2.Channel]:
-    """Those of lane live that are consumable, oldest first."""
+    """Consumable channels of lane live, oldest first."""
     answer = await mesh.service("registry").unary("GetStream", api.GetStreamRequest(name=stream), stream_pb2.Stream)
     states = (stream_pb2.CHANNEL_STATE_ACTIVE, stream_pb2.CHANNEL_STATE_DRAINING)
     return [each for each in answer.status.channels if each.lane == "live" and each.state in states]
@@ -167,7 +167,7 @@ async def under_way(local: DevMesh, stream: str) -> AsyncIterator[Application]:
 
 @contextlib.asynccontextmanager
 async def east_dead(local: DevMesh) -> AsyncIterator[None]:
-    """It is killed, and started again."""
+    """Kills cluster east, and starts it again at the end."""
     try:
         await local.kill("east")
         yield

@@ -89,12 +89,12 @@ async def another_leads(group: LoadedGroup, mesh: braid.Mesh, local: DevMesh) ->
 
 
 def holdings(group: LoadedGroup) -> dict[str, set[str]]:
-    """What each member holds."""
+    """The leases of each member."""
     return {name: group.held(name) for name in MEMBERS}
 
 
 def moved(group: LoadedGroup, before: dict[str, set[str]]) -> list[str]:
-    """What members held then and do not hold now."""
+    """Leases that members held before and no longer hold."""
     return sorted(lease for name in MEMBERS for lease in before[name] - group.held(name))
 
 

@@ -119,7 +119,7 @@ async def comes_again(mesh: DevMesh, stream: str, expected: Collection[int]) -> 
 
 
 async def committed_of(north: KafkaBroker, place: TopicPartition) -> Committed:
-    """What the group that is called like the stream has committed."""
+    """The commits of the group that has the stream's name."""
     offsets = system_ports("test").kafka.cluster(north.bootstrap, "").offsets()
     try:
         return (await offsets.committed(place.topic.split(".")[1], [place]))[place]
@@ -134,7 +134,7 @@ async def pointer_of(north: KafkaBroker, stream: str) -> SpillPointer | None:
     return decode(committed.offset, committed.metadata).fields.spill
 
 
-async def test_after_kill_9_with_50_000_done_beyond_a_stuck_record_that_one_alone_comes_again(
+async def test_after_kill_9_only_the_stuck_record_comes_again(
     mesh_of_north: tuple[DevMesh, KafkaBroker],
 ) -> None:
     mesh, _ = mesh_of_north
@@ -152,7 +152,7 @@ async def test_what_was_done_after_the_last_commit_comes_again_and_nothing_else(
     await comes_again(mesh, "late", left_of(LATE, 0.1))
 
 
-async def test_what_a_cluster_s_limit_has_no_room_for_lies_beside_and_nothing_done_comes_again(
+async def test_progress_beyond_a_cluster_s_limit_is_spilled(
     mesh_of_north: tuple[DevMesh, KafkaBroker],
 ) -> None:
     mesh, north = mesh_of_north

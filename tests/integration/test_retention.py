@@ -35,9 +35,7 @@ def hasty(tmp_path: Path) -> Iterator[KafkaBroker]:
         yield broker
 
 
-async def test_a_channel_in_use_is_kept_from_a_broker_that_deletes_what_is_as_old_beside_it(
-    west_alone: DevMesh, hasty: KafkaBroker
-) -> None:
+async def test_retention_spares_a_channel_in_use(west_alone: DevMesh, hasty: KafkaBroker) -> None:
     admin = AioKafka("test").cluster(hasty.bootstrap, "").admin()
     async with braid.connect(west_alone.ready.endpoint) as mesh:
         topic = await begun(mesh, hasty)

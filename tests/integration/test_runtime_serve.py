@@ -30,7 +30,7 @@ CALL_SECONDS = 60.0  # by the wall: a call that is not answered at all
 
 
 class Process:
-    """One started replica."""
+    """A replica that was started in its own process."""
 
     def __init__(self, process: asyncio.subprocess.Process, ready_file: Path) -> None:
         self.process = process

@@ -28,7 +28,7 @@ PAUSED_TTL_SECONDS = 4.0  # the process must lead and append within it, however 
 
 
 class Worker:
-    """A process of `tests.support.sqlite_worker`."""
+    """A process that runs `tests.support.sqlite_worker`."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process

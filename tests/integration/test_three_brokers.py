@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.real, pytest.mark.timeout(600)]
 
 
 def east(mesh: DevMesh) -> str:
-    """What clients of the cluster connect to."""
+    """The addresses that clients of the cluster connect to."""
     return mesh.ready.clusters["east"].bootstrap
 
 

@@ -1,4 +1,5 @@
-"""What others pay for a poison record, a flooded lane, an order and Python itself: ratios within one run, real Kafka.
+"""The cost of a poison record, a flooded lane, an order and Python itself to other records: ratios within one run, real
+Kafka.
 
 Each is judged by the best of up to three turns of both sides, with twice the slack of what the benchmark of the same
 name aims at (`bench/`): machines that run tests are shared. What a mechanism is worth is shown beside it, without it.
@@ -283,7 +284,7 @@ class OneByOne(consume.Contest):
 
 
 def without_columns(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As where every batch has to be read record by record."""
+    """Makes readers decode every batch record by record."""
     for module in ("braid.kafka.batches.reader", "braid.kafka.fetching.chunk"):
         monkeypatch.setattr(f"{module}.columns_in", lambda batches, names: None)
 

@@ -17,13 +17,13 @@ _LOOKS_MAX: Final = 1_000
 
 
 def kill_members(world: World) -> None:
-    """As kill -9 of all of them."""
+    """Kills all members at once, as `kill -9` would."""
     for name in MEMBERS:
         world.kill(name)
 
 
 def start_members(world: World) -> None:
-    """Those that left or are not alive begin their next life."""
+    """Starts the next life of members that left or died."""
     for name in MEMBERS:
         member = world.running[name].member
         if member is not None and member.leaving:
@@ -32,7 +32,7 @@ def start_members(world: World) -> None:
 
 
 def members_leave(world: World) -> None:
-    """They finish what they have in hand, commit it and are gone."""
+    """Lets members finish the records they hold, commit them and leave."""
     for name in MEMBERS:
         running = world.running[name]
         if running.process.alive and running.member is not None and not running.member.leaving:

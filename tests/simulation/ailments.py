@@ -1,9 +1,9 @@
-"""What ails clusters in a run, in each way a verdict knows; and whether what the registry concludes has its cause.
+"""Faults of clusters in a run, one for each verdict; and whether each of the registry's verdicts has a cause.
 
-A cluster may be called down only when it is dead or takes no records, when too much of it is gone, when nobody who
-uses it gets an answer and somebody was cut off, or when all who read it were; slow only when it is; half-dead only when
-a broker is gone. Pauses of a fifth of a second and a registry that is late itself are no cause of anything. One that
-takes no records for long must be called down, whoever reads it.
+The registry may call a cluster down only if it is dead or takes no records, or too much of it is gone. It also may if
+none of its users gets an answer and somebody was cut off, or if all its readers were cut off. It may call it slow only
+when it is, and half-dead only when a broker is gone. Pauses of a fifth of a second, and a registry that is late itself,
+cause nothing. A cluster that takes no records for long must be called down, even if consumers can read it.
 """
 
 import json
@@ -154,7 +154,7 @@ class _Spell:
 
 
 class HonestHealth(Instant):
-    """What the registry calls a cluster has a cause in the world.
+    """Checks that every health the registry records has a cause in the world.
 
     It reads states as they are folded, and knows nothing of the service's rules but what they promise.
     """
@@ -188,7 +188,7 @@ class HonestHealth(Instant):
             next(each for each in spells if each.kind == fact.ailment and each.until is None).until = self._now()
 
     def _overlooked(self, fact: Ailing) -> Iterator[str]:
-        """What came to its end without having been seen."""
+        """Faults that ended without having been noticed."""
         if fact.ailment != "full" or fact.begins:
             return
         seconds = next(each for each in reversed(self._spells[fact.cluster]) if each.kind == "full").seconds(

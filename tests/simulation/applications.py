@@ -29,7 +29,7 @@ BULK_EVERY: Final = 4  # one of so many records
 
 
 class Settings(Protocol):
-    """What applications may want to know of a run."""
+    """The settings of a run that applications need."""
 
     @property
     def exclusive(self) -> bool: ...
@@ -50,7 +50,7 @@ class Settings(Protocol):
 
 
 class PoisonedError(Exception):
-    """What a handler raises over a record it will never digest."""
+    """The error that a handler raises for a poison record."""
 
 
 class Member:
@@ -237,7 +237,7 @@ class ProducerApplication:
 
 
 def fate_of(value: bytes, poison_percent: int) -> str:
-    """What the handler makes of a record: most are fine; it depends on the value alone."""
+    """The fate of a record in the handler, decided by its value: most succeed."""
     dice = zlib.crc32(value[::-1]) % 100 - poison_percent
     return "poison" if dice < 0 else "refused" if dice < 2 else "flaky" if dice < 6 else "fine"
 

@@ -1,4 +1,4 @@
-"""What mutants of cursors and of records beside commits do wrong."""
+"""Defects for mutants of cursors and of records beside commits."""
 
 from collections.abc import Sequence
 

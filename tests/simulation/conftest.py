@@ -1,4 +1,4 @@
-"""What tests of the simulation share."""
+"""Fixtures that tests of the simulation share."""
 
 import pytest
 

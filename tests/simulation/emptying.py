@@ -1,4 +1,4 @@
-"""What operators do with clusters in a run: they empty one, or share the stream over both; and take it back.
+"""Operators' actions on clusters in a run: they empty one, or share the stream over both; and undo it.
 
 And whether a cluster that is called empty is: nothing of any stream may have a topic there, then and afterwards.
 """

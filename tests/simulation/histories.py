@@ -1,4 +1,4 @@
-"""What the services' histories tell, read from the bytes at rest: facts for the checkers, and the state of channels."""
+"""Reads the services' histories from the bytes at rest: facts for the checkers, and the state of channels."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace

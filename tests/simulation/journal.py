@@ -53,7 +53,7 @@ class Journal:
         return [f"{time:12.6f} {_text(what)}" for time, what in self._lines[-last:]]
 
     def fail(self, invariant: str, message: str) -> None:
-        """What happened is wrong, and no checker's business: a crash, a deadline."""
+        """Reports a failure that no checker looks for: a crash, a missed deadline."""
         self._judge([Violation(invariant, message, self._watch.seen)])
 
     def finish(self) -> None:

@@ -33,7 +33,7 @@ class Losing:
         return cluster if well else None
 
     def loss(self, cluster: ObservedCluster) -> tuple[str, Callable[[], None]]:
-        """What a dead cluster loses, and what does that to it before it returns."""
+        """Chooses what a dead cluster loses; returns its description and a function that causes it."""
         self._watch()
         kind = self._dice.choice(self._world.plan.losses)
         if kind != "cuts":

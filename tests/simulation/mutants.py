@@ -72,7 +72,7 @@ _Patches = Sequence[tuple[object, str, object]]
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """One broken thing.
+    """One mutant: a defect, and the invariant that must catch it.
 
     Attributes:
         name: What it does wrong.
@@ -155,7 +155,7 @@ _leave: Final = dispatcher.Dispatcher._leave
 
 
 async def _drop_unacknowledged(self: dispatcher.Dispatcher, sender: ChannelSender, route: RouteTable) -> bool:
-    """What is in flight to a channel that is left counts as written there, behind what it acknowledged last."""
+    """A defect: sends in flight to a channel that is left count as written there."""
     now_ms = self._host.clock.now_ms()
     for record in self._outbox.on_channel(sender.channel.id):
         written = Written(sender.channel.topic, 0, sender.receipts.get(0, 0), now_ms)

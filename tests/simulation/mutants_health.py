@@ -54,7 +54,7 @@ def _any_spare(world: World, stream: Stream, lane: str, room: Room) -> bool:
 
 
 def _no_answer(self: link.Link) -> ClusterUnavailable | None:
-    """As an SDK takes it for that counts every failure of Kafka's as a cluster that is away."""
+    """A defect: the SDK counts every failure of Kafka's as an unreachable cluster."""
     if not self._denied or not self._reaches:
         return None
     return ClusterUnavailable(f"cluster {self.cluster.name} does not answer")
@@ -104,7 +104,7 @@ HEALTH_MUTANTS: Final = (
     Mutant(
         "readers acquit a cluster that takes no appends",
         "health",
-        [(evidence, "_believed", _whoever_answers)],
+        [(evidence, "_outweighing", _whoever_answers)],
         ("fill-cluster",),
         {**_AILING, "brokers": 1},  # of several, that appends hang is seen whoever answers
     ),

@@ -34,7 +34,7 @@ _begin: Final = cursor.Cursor.__init__
 
 
 def _one_queue(self: cursor.Cursor, *lease: Any, **how: Any) -> None:
-    """What is fetched of any lane waits in one queue, in the order it came."""
+    """A defect: records of all lanes wait in one queue, in the order of arrival."""
     _begin(self, *lease, **how)
     self.queue = "live"
 
@@ -66,7 +66,7 @@ _consumer: Final = MeshOfStreams.consumer
 
 
 def _in_order(self: MeshOfStreams, *streams: Any, **settings: Any) -> object:
-    """What waits for another attempt holds up all that lies behind it in its partition."""
+    """A defect: a record that waits for a retry blocks everything behind it in its partition."""
     return _consumer(self, *streams, **{**settings, "ordering": "partition"})
 
 

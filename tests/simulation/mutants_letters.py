@@ -49,7 +49,7 @@ _known: Final[WeakKeyDictionary[LetterIndex, set[str]]] = WeakKeyDictionary()
 
 
 def _one_batch_further(index: LetterIndex, replay: Replay, filter: Filter, letters_max: int) -> Sequence[Letter]:
-    """Who goes on with a replay of somebody else's begins where that would have been a batch later."""
+    """A defect: a new leader continues a replay one batch too far."""
     known = _known.setdefault(index, set())
     if replay.cursor is None or replay.id in known:
         known.add(replay.id)

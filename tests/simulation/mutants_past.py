@@ -30,7 +30,7 @@ _base, _ask_peers = Kept.base, Shelf.ask_peers
 
 
 async def _empty_base(self: Kept, start: int, window: int, target: int) -> Snapshot | None:
-    """As it was: the events that the store has are folded from an empty state."""
+    """A defect: past states are folded from an empty state onto which the store's remaining events are applied."""
     first = self.loaded.first
     if first == 1 or target < first:
         return await _base(self, start, window, target)
@@ -59,18 +59,18 @@ def _without_first(
 
 
 async def _saves_anyway(self: SnapshotWriter, *arguments: object) -> bool:
-    """What is in no archive is compacted all the same, and nobody notes it."""
+    """A defect: events that no archive holds are compacted, and nobody notes it."""
     return True
 
 
 async def _asks_peers_once(self: Shelf, history: HistoryId) -> Index:
-    """Of two missing ranges in one history, peers are asked for the newer one alone."""
+    """A defect: of two missing ranges in one history, peers are asked only for the newer one."""
     known = self._at_peers.get(history)
     return await _ask_peers(self, history) if known is None else Index()
 
 
 async def _no_other_copy(*arguments: object) -> None:
-    """What was changed here is looked for under its own name alone."""
+    """A defect: the events of a damaged object are looked for only under its own name."""
 
 
 PAST_MUTANTS: Final = (

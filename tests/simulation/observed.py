@@ -176,7 +176,7 @@ class ObservedCluster(MemoryCluster):
         return self.describe_topics([topic])[topic].partitions
 
     def _limit(self, partition: TopicPartition) -> str:
-        """What a partition's leader goes by now."""
+        """The size limit that a partition's leader applies now."""
         until, former = self._knows_at.get(partition, (0.0, ""))
         return former if until > self._clock.elapsed() else self.topic_config(partition.topic)["max.message.bytes"]
 

@@ -1,4 +1,5 @@
-"""What operators do in a run: rules of the group, each a fault healed by taking it back. And whether they are kept."""
+"""Operators' actions in a run: rules of the group, each a fault that is healed by undoing it. Checks that rules are
+kept."""
 
 import asyncio
 import json
@@ -135,7 +136,7 @@ class KeptRules(Instant):
 
 
 def _wrong(state: Mapping[str, Any], lease: str, holder: str) -> Iterator[str]:
-    """What speaks against a grant."""
+    """The rules that a grant violates."""
     rules = state["rules"]
     names = {name for each in state["members"] if each["id"] == holder for name in (holder, each["client_id"])}
     cluster = next(each["cluster"] for each in state["channels"] if lease.rpartition("/")[0] == each["id"])

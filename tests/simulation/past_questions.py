@@ -1,4 +1,4 @@
-"""What is asked about the past in a run, over the RPCs that `braid why`, `describe` and `events` use with `--at`."""
+"""Questions about the past in a run, over the RPCs that `braid why`, `describe` and `events` use with `--at`."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ class Question(NamedTuple):
         return f"{self.service} {self.method} {str(self.request).strip()}".replace("\n", ", ")
 
     async def ask(self, transport: RpcTransport, address: str) -> object:
-        """Asks one replica, whoever leads. Raises what it answers."""
+        """Asks one replica, leader or not. Raises its error."""
         channel = transport.channel(address)
         try:
             options = CallOptions(_DEADLINE_SECONDS, principal="historian")

@@ -14,7 +14,7 @@ from services.assigner.policy.arrays import (
 
 
 def take_home_again(placed: layout.Layout, *, still: bool) -> layout.Layout:
-    """Whatever was a member's that is short of its share, whoever holds it and is given it again for that."""
+    """A defect: returns former leases to a member below its share, even those that another member holds."""
     holders = placed.holders.copy()
     counts = Counter(holders.tolist())
     for at, home in enumerate(placed.homes.tolist()):

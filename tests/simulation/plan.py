@@ -1,4 +1,5 @@
-"""What one run is: its seed, its length, its settings. Everything a seed decides before time begins is decided here."""
+"""The plan of one run: its seed, its length, its settings. Everything that a seed decides before time begins is decided
+here."""
 
 import random
 from collections.abc import Mapping, Sequence
@@ -40,7 +41,7 @@ FEW_UNITS: Final = 40  # less than a commit with a gap takes
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """One run.
+    """The plan of one run.
 
     Attributes:
         seed: Decides everything.

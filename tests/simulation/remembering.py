@@ -177,7 +177,7 @@ class Historian:
 
 
 class ArchiveBreaker:
-    """What befalls the archives of replicas. What one loses, the other replica of its service has."""
+    """Damages the archives of replicas. What one loses, the other replica of its service has."""
 
     def __init__(self, world: World, dice: random.Random) -> None:
         self._world = world

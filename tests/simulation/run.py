@@ -51,7 +51,7 @@ STOP_SECONDS = 40.0  # for producers to hear of the last record's fate
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """How a run ended.
+    """The result of one run.
 
     Attributes:
         invariant: The first invariant violated, '' when the run is green.
@@ -191,7 +191,7 @@ def _replaying(world: World, journal: Journal, replays: WholeReplays) -> Replayi
 
 
 def _other_mesh(world: World) -> Task:
-    """Whoever operates a second mesh does so while faults happen; its registry goes on to the end."""
+    """Starts the operator of a second mesh, who acts during faults; its registry lives to the end."""
     loop = asyncio.get_running_loop()
     assert isinstance(loop, VirtualTimeLoop), "runs are virtual"
     dice = random.Random(f"other/{world.plan.seed}")

@@ -1,4 +1,4 @@
-"""What lies beside commits that do not fit."""
+"""Progress records beside commits that do not fit."""
 
 from braid.kafka.memory import MemoryCluster
 from braid.kernel.envelope import decode

@@ -1,4 +1,4 @@
-"""Logs are cut short and written on where commits have little room: nothing is believed that later leaders wrote.
+"""Logs are truncated and written again while commits have little room: no claim covers records of later leaders.
 
 What the registry tells of such losses is `test_losing.py`'s business; here every acknowledged record that is left must
 reach its group, and every commit be true of the records that it is about.

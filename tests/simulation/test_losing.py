@@ -77,7 +77,7 @@ def test_what_dead_producers_wrote_is_told_too_whoever_heard_of_them(enough: Eno
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_what_a_log_lost_since_it_was_left_is_told_where_a_restored_store_leads_back_to_it() -> None:
+def test_a_restored_store_reports_what_a_left_log_lost() -> None:
     result = run(everything(LED_BACK[0]), lines=60)
     assert result.green, "\n".join([*result.trace, result.message])
 
@@ -170,7 +170,7 @@ _resumed: Final = RouteSession.resumed
 
 
 def _tell_once(self: RouteSession, channel: ActiveChannel, resumption: Resumption) -> None:
-    """Tells whoever leads now of a cut, and nobody who leads later."""
+    """A defect: a truncation is reported to the present leader, and to no later one."""
     _resumed(self, channel, resumption)
     del self._hello.resumed[:]
 

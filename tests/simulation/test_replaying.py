@@ -1,4 +1,4 @@
-"""Dead letters are there before progress passes them, and replays send every one, whoever is killed (I12)."""
+"""Dead letters are written before progress passes them, and replays send every one despite crashes (I12)."""
 
 from collections.abc import Sequence
 

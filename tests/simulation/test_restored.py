@@ -27,7 +27,7 @@ def played(seed: int) -> Result:
 
 
 def seen(results: list[Result]) -> set[str]:
-    """What happened in any of the runs."""
+    """The expected events that happened in any of the runs."""
     return {word for word in SEEN if any(word in line for result in results for line in result.trace)}
 
 

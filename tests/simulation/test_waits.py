@@ -1,4 +1,4 @@
-"""What drains and deletions wait for, while groups are away, progress is reset and clocks step."""
+"""Waits of drains and deletions while groups are away, progress is reset and clocks step."""
 
 import pytest
 

@@ -76,7 +76,7 @@ class Running:
 
 
 class World:
-    """One run's processes.
+    """The processes of one run.
 
     Attributes:
         quiet: Nothing more is to be sent.
@@ -231,7 +231,7 @@ class World:
     # --- ending
 
     def kill(self, name: str) -> None:
-        """As kill -9."""
+        """Kills a process, as `kill -9` would."""
         process = self.running[name].process
         if process.alive:
             self.journal.say(f"KILL {process.name}")
@@ -247,14 +247,14 @@ class World:
     # --- looking
 
     def leader(self, service: str) -> str:
-        """Who leads a service, or ''."""
+        """The leader of a service, or ''."""
         for name, running in self.running.items():
             if name.startswith(service) and running.process.alive and running.replica and running.replica.leading():
                 return name
         return ""
 
     def alive(self, names: Sequence[str]) -> list[str]:
-        """Those of the processes that live."""
+        """Processes that are alive."""
         return [name for name in names if name in self.running and self.running[name].process.alive]
 
     def unowned(self) -> list[str]:

@@ -35,7 +35,7 @@ class Machine:
         self.mesh: Directory | None = None
 
     def tell(self, *channels: tuple[str, int, str]) -> None:
-        """What the registry says: (name, partitions, state) each."""
+        """Sets the registry's channels: (name, partitions, state) each."""
         keys = ("name", "partitions", "state")
         part = self.told.with_suffix(".part")
         part.write_text(json.dumps([dict(zip(keys, channel, strict=True)) for channel in channels]))
@@ -93,7 +93,7 @@ class Machine:
         await until(look, self._holdings, seconds, poll=0.02)
 
     def _holdings(self) -> str:
-        """What every member's log says it holds."""
+        """The leases of every member, by its log."""
         return str({path.stem: sorted(self.held(path.stem)) for path in sorted(self.directory.glob("*.log"))})
 
     def client(self) -> ServiceClient:
@@ -111,12 +111,12 @@ class Machine:
         return next(name for name, known in self.addresses.items() if known == address and name in self.processes)
 
     def log(self, client_id: str) -> list[dict[str, object]]:
-        """What a member was told."""
+        """The messages that a member received."""
         path = self.directory / f"{client_id}.log"
         return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
     def held(self, client_id: str) -> dict[str, int]:
-        """What a member holds, by its log: lease and epoch."""
+        """The leases and epochs of a member, by its log."""
         held: dict[str, int] = {}
         for line in self.log(client_id):
             if line["what"] == "granted":

@@ -1,4 +1,4 @@
-"""What services have recorded of the wall clocks of replicas, read from the event store."""
+"""Services' records about the wall clocks of replicas, read from the event store."""
 
 from braid.host.system import system_host
 from braid.kernel.ports import HistoryId

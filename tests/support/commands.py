@@ -13,7 +13,7 @@ _BRAID: Final = (sys.executable, "-c", "from braid.cli import main; main()")
 
 
 async def printed(mesh: DevMesh, line: str, *, quietly: bool = False) -> str:
-    """What a command prints that succeeds; `quietly` if it has nothing to complain of either."""
+    """The output of a command that must succeed; `quietly` if it may not warn either."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("BRAID_")}
     command = [*_BRAID, *line.split(), "--endpoint", mesh.ready.endpoint]
     done = await asyncio.to_thread(

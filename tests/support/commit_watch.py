@@ -97,7 +97,8 @@ class CommitWatch:
         self._compare(cluster, partition, whole, epoch)
 
     def _compare(self, cluster: MemoryCluster, partition: TopicPartition, fields: EnvelopeFields, epoch: int) -> None:
-        """What later leaders took than `epoch` is not what the commit is about (-1: it may be about anything)."""
+        """Compares a commit's claims with what is done. With an `epoch`, records of later leaders are left out (-1:
+        none is)."""
         log, done = cluster.log(partition), self._done[cluster.name, partition]
         claims, rejected, expired = fields.claims, fields.rejected, fields.expired
         copied = self._dead_lettered(cluster.name, partition)
@@ -129,7 +130,7 @@ class CommitWatch:
 
 
 def newest_epoch(committed: Committed) -> int:
-    """Of the leaders that took what a commit claims; -1 where it does not say."""
+    """The newest leader epoch that a commit claims; -1 if it does not say."""
     if committed.leader_epoch >= 0:
         return committed.leader_epoch
     stated = decode(committed.offset, committed.metadata).fields.fingerprint
@@ -137,7 +138,7 @@ def newest_epoch(committed: Committed) -> int:
 
 
 def _epoch_at(cluster: MemoryCluster, partition: TopicPartition, offset: int) -> int:
-    """Of the leader that took what lies at an offset."""
+    """The leader epoch of the record at an offset."""
     try:
         batch = cluster.log(partition).batch_of(offset)
     except NotFound:

@@ -78,7 +78,7 @@ def start_order(services: Mapping[str, Composed]) -> list[str]:
 
 
 def broker_properties(environment: Mapping[str, str]) -> dict[str, str]:
-    """What the broker's image makes of its environment (`kafka.docker.KafkaDockerWrapper`)."""
+    """The properties that the broker's image derives from its environment (`kafka.docker.KafkaDockerWrapper`)."""
     return {
         name.removeprefix("KAFKA_").lower().replace("_", ".").replace("...", "-").replace("..", "_"): value
         for name, value in environment.items()
@@ -127,7 +127,7 @@ class Played:
         return self._processes[name].wait(timeout_seconds)
 
     def is_healthy(self, name: str) -> bool:
-        """What the file's own health check says; etcd's, whose client is not at hand, is asked for over HTTP."""
+        """Whether the file's own health check succeeds; etcd, whose client is missing here, is asked over HTTP."""
         check = [self.here(word).replace("$$", "$") for word in self._services[name].check]
         assert check[0] == "CMD"
         if check[1] == "etcdctl":

@@ -34,7 +34,7 @@ class Add:
 
 @dataclass(frozen=True, slots=True)
 class Added:
-    """The counter grew."""
+    """The event that a counter grew."""
 
     amount: int
     note: str = ""

@@ -90,7 +90,7 @@ def _turns(chunk: Chunk) -> Iterator[Chunk]:
 
 @atheris.instrument_func  # type: ignore[untyped-decorator]
 def planted(data: bytes) -> None:
-    """What must be found: a reader that breaks deep inside."""
+    """A reader with a defect deep inside that fuzzing must find."""
     if data[:1] == b"b" and data[1:2] == b"2" and data[2:3] == b":":
         raise AssertionError("found")
 
@@ -101,7 +101,7 @@ TARGETS: Final[Mapping[str, Callable[[bytes], None]]] = {
 
 
 def beginnings(target: str) -> Iterator[bytes]:
-    """What a target is fed at first."""
+    """The first inputs of a target."""
     for path in sorted(GOLDEN.glob("*.json")):
         text = json.loads(path.read_text())
         for found in text if isinstance(text, list) else [text]:

@@ -5,5 +5,5 @@ class Garbage:
     """Serialises to bytes no message can be parsed from."""
 
     def SerializeToString(self, *, deterministic: bool) -> bytes:
-        """As a message's."""
+        """Bytes that are no message, in place of a message's own."""
         return b"\xff" * 5

@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 class Grounds:
-    """Those that are open, by the name of their fixture."""
+    """The open grounds of tests, by the name of their fixture."""
 
     def __init__(self) -> None:
         self._open: dict[str, ExitStack] = {}
@@ -48,7 +48,7 @@ def together(items: Sequence[pytest.Item], grounds: Sequence[str]) -> list[pytes
 
 
 def fixtures_of(item: pytest.Item | None) -> list[str]:
-    """What a test needs, directly or not."""
+    """The fixtures that a test needs, directly or not."""
     return list(getattr(item, "fixturenames", ()))
 
 

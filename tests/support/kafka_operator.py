@@ -1,4 +1,4 @@
-"""What an operator of a Kafka cluster does and asks, for tests on clusters of several brokers.
+"""An operator's actions and questions on a Kafka cluster, for tests on clusters of several brokers.
 
 Reassignments and preferred elections as Cruise Control makes them; who leads, coordinates and controls; whose copies
 are in sync. Only `braid.kafka`'s connections are used, not its admin client: tests judge that.
@@ -31,7 +31,7 @@ _METADATA_TOPIC: Final = "__cluster_metadata"
 
 
 class ElectLeadersResponseV1(Response):
-    """One answer per partition."""
+    """The response to ElectLeaders, with a result per partition."""
 
     API_KEY = 43
     API_VERSION = 1
@@ -52,7 +52,7 @@ class ElectLeadersResponseV1(Response):
 
 
 class ElectLeadersRequestV1(RequestStruct):
-    """ElectLeaders (KIP-460)."""
+    """The request that elects leaders, ElectLeaders (KIP-460)."""
 
     API_KEY = 43
     API_VERSION = 1
@@ -98,7 +98,7 @@ class DescribeQuorumResponseV0(Response):
 
 
 class DescribeQuorumRequestV0(RequestStruct):
-    """DescribeQuorum (KIP-595)."""
+    """The request that describes the quorum, DescribeQuorum (KIP-595)."""
 
     API_KEY = 55
     API_VERSION = 0
@@ -142,7 +142,7 @@ class Copies(NamedTuple):
 
 
 class KafkaOperator:
-    """Of one cluster.
+    """The operator of one cluster.
 
     Args:
         wire: Connections to it.

@@ -34,7 +34,7 @@ def read(data: bytes, end: int) -> tuple[int, bool, int]:
 
 
 def main(path: str, end: int) -> None:
-    """What stays anyway (modules, tables of codecs) is not counted: honest batches are read before."""
+    """Reads valid batches first, so that memory that stays anyway (modules, tables of codecs) is not counted."""
     data = Path(path).read_bytes()
     for codec in range(5):
         read(batch(0, 1_000, codec), 1_000)

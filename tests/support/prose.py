@@ -1,45 +1,77 @@
 """Rules of plain English for docstrings and pages: sentences that are read once.
 
-`tidy.py` applies them to what git tracks, in the packages and pages that are listed here; add one once it is rewritten.
+`tidy.py` applies them to all Python that git tracks, and to the pages that readers are meant to read.
 """
 
 import ast
+import functools
 import re
-from collections.abc import Iterator
+import subprocess
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Final
 
 FIRST_WORDS_MIN: Final = 5  # of a module's or class's first sentence: fewer say nothing in a list of search results
 SENTENCE_WORDS_MAX: Final = 40  # the aim is 25; a longer sentence than this is a list, or two sentences
-PACKAGES: Final = (
-    *("braid/client/", "braid/kernel/", "braid/kafka/", "braid/stores/", "braid/spark/"),
-    *("services/assigner/", "services/lagmon/", "pipelines/"),
+TEST_NAME_MAX: Final = 80  # characters; the aim is 60: what is done, then what must hold
+PAGES: Final = (
+    *("docs/adr/", "docs/explanation/", "docs/guides/", "docs/tutorial.md", "services/"),
+    *("ARCHITECTURE.md", "CONTRIBUTING.md", "README.md", "SECURITY.md"),
 )
-PAGES: Final = ("docs/explanation/", "docs/guides/", "docs/tutorial.md", "README.md", "CONTRIBUTING.md")
 # Riddles to a newcomer: persons that the sentence does not have, and beliefs that programs do not hold.
 RIDDLES: Final = re.compile(
     r"\b(who(?:m)?ever|of whom|to whom|(?:is|are|was|were|be) believed|told is)\b", re.IGNORECASE
 )
 
+# Words at the beginning of a sentence that has no subject, or one that only the code below it names.
+FRAGMENTS: Final = re.compile(
+    r"(of|as|so|those|these|them|it|they|and|but|else|again|not|also|who|whom|up to)\b", re.IGNORECASE
+)
+
+_ROOT: Final = Path(__file__).resolve().parents[2]
 _SENTENCE_END: Final = re.compile(r"(?<=[.!?])\s+(?=[A-Z`*(\[])")
 _BLOCK: Final = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+_FILE: Final = re.compile(r"`([\w/]+\.py)`")
+_TEST: Final = re.compile(r"\s*(?:async )?def (test_\w+)")
+_NO_PROSE: Final = re.compile(r"\s{4}|\||(Args|Attributes|Options|Raises|Returns|Yields):")
 _LIST_ITEM: Final = re.compile(r"\n\s*\n|\n\s*(?:[-*]|\d+\.)\s")
 
 
 def first_sentences_say_what_things_are(path: str, text: str) -> Iterator[str]:
-    """A docstring's first sentence stands alone: it is no fragment, no riddle, and not too long."""
-    if not path.startswith(PACKAGES):
-        return
-    for node in ast.walk(ast.parse(text)):
-        if not isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            continue
-        first = _sentences((ast.get_docstring(node) or "").partition("\n\n")[0])[0]
+    """A docstring's first sentence stands alone: it has a subject, and is no fragment and no riddle."""
+    for node, docstring in _docstrings(text):
+        first = _sentences(docstring.partition("\n\n")[0])[0]
         words, place = len(first.split()), f"{path}:{getattr(node, 'lineno', 1)}"
-        if isinstance(node, ast.Module | ast.ClassDef) and 0 < words < FIRST_WORDS_MIN:
+        if isinstance(node, ast.Module | ast.ClassDef) and words < FIRST_WORDS_MIN:
             yield f"{place} begins with {words} words: {first!r}"
-        if words > SENTENCE_WORDS_MAX:
-            yield f"{place} begins with a sentence of {words} words"
         if riddle := RIDDLES.search(first):
             yield f"{place} begins with a riddle ({riddle[0]!r}): name the subject"
+        if fragment := FRAGMENTS.match(first):
+            yield f"{place} begins with a fragment ({fragment[0]!r} …): name the subject"
+
+
+def docstrings_have_short_sentences(path: str, text: str) -> Iterator[str]:
+    """A sentence of a docstring ends before its beginning is forgotten. Sections, tables and blocks are not judged."""
+    for node, docstring in _docstrings(text):
+        for paragraph in _BLOCK.sub("", docstring).split("\n\n"):
+            if not _NO_PROSE.match(paragraph):
+                for sentence in _long_sentences(paragraph):
+                    yield f"{path}:{getattr(node, 'lineno', 1)} has a sentence of {sentence}"
+
+
+def docstrings_name_files_that_exist(path: str, text: str) -> Iterator[str]:
+    """A file that a docstring names is there, under this name or at the end of a longer path: files move."""
+    for node, docstring in _docstrings(text):
+        for name in _FILE.findall(docstring):
+            if not _is_file(name):
+                yield f"{path}:{getattr(node, 'lineno', 1)} names {name}, which does not exist"
+
+
+def names_of_tests_are_short(path: str, text: str) -> Iterator[str]:
+    """A test's name fits on a line of a report; what else has to be said stands in its docstring."""
+    for line in text.splitlines() if path.startswith("tests/") else ():
+        if (found := _TEST.match(line)) and len(found[1]) > TEST_NAME_MAX:
+            yield f"{path} has a test's name of {len(found[1])} characters: {found[1]}"
 
 
 def pages_have_short_sentences(path: str, text: str) -> Iterator[str]:
@@ -47,10 +79,34 @@ def pages_have_short_sentences(path: str, text: str) -> Iterator[str]:
     if not (path.startswith(PAGES) and path.endswith(".md")):
         return
     prose = "\n".join("" if line.startswith("|") else line for line in _BLOCK.sub("", text).splitlines())
+    for sentence in _long_sentences(prose):
+        yield f"{path} has a sentence of {sentence}"
+
+
+@functools.cache
+def _is_file(name: str) -> bool:
+    return any(path == name or path.endswith(f"/{name}") for path in _tracked())
+
+
+@functools.cache
+def _tracked() -> Sequence[str]:
+    listed = subprocess.run(["git", "ls-files", "*.py"], cwd=_ROOT, capture_output=True, text=True, check=True)
+    return listed.stdout.splitlines()
+
+
+@functools.lru_cache(maxsize=2)
+def _docstrings(text: str) -> Sequence[tuple[ast.AST, str]]:
+    """Every docstring with its owner; all rules read one file before the next comes."""
+    owners = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    nodes = [node for node in ast.walk(ast.parse(text)) if isinstance(node, owners)]
+    return [(node, docstring) for node in nodes if (docstring := ast.get_docstring(node))]
+
+
+def _long_sentences(prose: str) -> Iterator[str]:
     for part in _LIST_ITEM.split(prose):
         for sentence in _sentences(part):
             if (words := len(sentence.split())) > SENTENCE_WORDS_MAX:
-                yield f"{path} has a sentence of {words} words: {sentence[:60]}…"
+                yield f"{words} words: {sentence[:60]}…"
 
 
 def _sentences(text: str) -> list[str]:

@@ -10,7 +10,7 @@ _ID: Final = re.compile(ID_FORM.replace("$", r"\Z"))
 
 
 class Identity(NamedTuple):
-    """What is the same in every copy of a record."""
+    """The part that all copies of a record share."""
 
     producer: str
     sequence: int

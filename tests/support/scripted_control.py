@@ -47,7 +47,7 @@ class Client:
 
 @dataclass
 class Channel:
-    """What the control plane knows of a channel."""
+    """The control plane's knowledge of a channel."""
 
     id: ChannelId
     cluster: str
@@ -135,12 +135,12 @@ class Control:
         return channel
 
     def seal(self, name: str) -> None:
-        """As the registry seals a drained channel's topic."""
+        """Seals a topic as the registry seals a drained channel's."""
         channel = self.channels[name]
         self.clusters[channel.cluster].alter_topic_config(channel.topic, {"max.message.bytes": "0"})
 
     def unseal(self, name: str) -> None:
-        """As the registry takes a seal off after a restore of the store."""
+        """Removes a seal as the registry does after a restore of the store."""
         channel = self.channels[name]
         self.clusters[channel.cluster].alter_topic_config(channel.topic, {"max.message.bytes": None})
 

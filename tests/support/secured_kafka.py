@@ -105,7 +105,7 @@ class SecuredKafka:
         return path
 
     def security(self, user: str, password: str = "") -> Security:
-        """What a user proves itself by."""
+        """A user's credentials."""
         name = f"{user}-with-another-word" if password else user  # a file that changed would count for both
         path = self.write_profile(self._directory / "profiles", name, self.profile_text(user, password))
         return read_profile_file(user, path)
@@ -116,7 +116,7 @@ class SecuredKafka:
         return AioKafka("test", lambda _: security).cluster(self.bootstrap, user)
 
     def seen_with(self, text: str) -> KafkaCluster:
-        """The cluster for whoever has a profile, at the listener that it is for."""
+        """The cluster for a profile, at the listener that it is for."""
         path = self.write_profile(self._directory / "profiles", "other", text)
         security = read_profile_file("other", path)
         bootstrap = self.mutual if security.protocol == "SSL" else self.bootstrap

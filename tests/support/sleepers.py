@@ -29,7 +29,7 @@ class Sleeper(Process):
         self._spawn(self.command())
 
     def command(self) -> Sequence[str]:
-        """What runs."""
+        """The command line of the process."""
         return [sys.executable, "-I", "-S", "-c", self.code]
 
     def _serves(self) -> bool:

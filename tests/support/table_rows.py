@@ -49,7 +49,7 @@ def task_batches(copies: Iterable[Copy], buckets: int, batch_rows: int = 1_000) 
 
 
 def staged_by_tasks(job: MergeJob, copies: Sequence[Copy], buckets: int, tasks: int = 2) -> list[Staged]:
-    """What the tasks of a batch stage, each with its own buckets."""
+    """The rows that the tasks of a batch stage, each with its own buckets."""
     staged: list[Staged] = []
     for task in range(tasks):
         mine = [copy for copy in copies if _bucket(copy, buckets) % tasks == task]

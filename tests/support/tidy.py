@@ -13,7 +13,13 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from tests.support.prose import first_sentences_say_what_things_are, pages_have_short_sentences
+from tests.support.prose import (
+    docstrings_have_short_sentences,
+    docstrings_name_files_that_exist,
+    first_sentences_say_what_things_are,
+    names_of_tests_are_short,
+    pages_have_short_sentences,
+)
 
 FILE_LINES_MAX: Final = 400
 CASES_LINES_MAX: Final = 500  # of a file of tests: a long list of cases is easier to read than two short ones
@@ -45,7 +51,7 @@ def tracked_files(root: Path) -> Sequence[str]:
 
 
 def findings(path: str, text: str) -> list[str]:
-    """What is wrong with one file, every rule applied that concerns it."""
+    """The findings about one file, from every rule that applies to it."""
     rules = (*TEXT_RULES, *PYTHON_RULES) if is_written_python(path) else TEXT_RULES
     return [finding for rule in rules for finding in rule(path, text)]
 
@@ -158,7 +164,7 @@ def has_docstring(path: str, text: str) -> Iterator[str]:
 
 
 def starts_modules_that_exist(path: str, text: str) -> Iterator[str]:
-    """What `-m` starts exists, and none that moves with the tests is put together: a search for its name finds it."""
+    """Checks that modules started by `-m` exist, and that no movable name is assembled: a search must find it."""
     for node in ast.walk(_parsed(text)):
         command = node.elts if isinstance(node, ast.List | ast.Tuple) else getattr(node, "args", ())
         for flag, module in itertools.pairwise(command if isinstance(command, list) else ()):
@@ -212,6 +218,9 @@ PYTHON_RULES: Final[Sequence[Rule]] = (
         no_blanket_exemption,
         has_docstring,
         starts_modules_that_exist,
+        docstrings_have_short_sentences,
+        docstrings_name_files_that_exist,
         first_sentences_say_what_things_are,
+        names_of_tests_are_short,
     ),
 )

@@ -231,15 +231,15 @@ class VirtualProcess:
         return self.tasks.alive
 
     def pause(self) -> None:
-        """As SIGSTOP: it runs nothing, while its clock goes on and what others send it waits."""
+        """Pauses a process as SIGSTOP does: it runs nothing, while its clock goes on and messages to it wait."""
         self.tasks.pause()
 
     def resume(self) -> None:
-        """As SIGCONT."""
+        """Resumes a process as SIGCONT does."""
         self.tasks.resume()
 
     def kill(self) -> None:
-        """As kill -9: its tasks die, and none of its ports works any more."""
+        """Kills a process as `kill -9` would: its tasks die, and none of its ports works any more."""
         self.tasks.kill()
 
     def _exit(self, reason: str) -> None:

@@ -1,4 +1,4 @@
-"""What several files ask for."""
+"""Fixtures that several files of this tier use."""
 
 import pytest
 from opentelemetry.sdk.trace import TracerProvider

@@ -13,7 +13,7 @@ _TEST: Final = re.compile(r"`(test_\w+)`")
 
 
 def stale(text: str, root: Path) -> list[str]:
-    """What a page names that the checkout does not have: paths, and tests that no file beneath `tests` defines."""
+    """The paths and tests that a page names and the checkout does not have."""
     paths = [path for path in _PATH.findall(text) if not (root / path).exists()]
     sources = [path.read_text(encoding="utf-8") for path in sorted((root / "tests").rglob("test_*.py"))]
     tests = [name for name in _TEST.findall(text) if not any(f"def {name}(" in source for source in sources)]

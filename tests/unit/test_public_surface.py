@@ -1,4 +1,4 @@
-"""What applications may rely on: every public name and signature, pinned. A change here is a change for users."""
+"""The names and signatures that applications may rely on, pinned. A change here is a change for users."""
 
 import inspect
 import re

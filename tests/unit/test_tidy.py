@@ -1,4 +1,4 @@
-"""What git tracks is tidy, and each rule of tidiness turns red on a mutant."""
+"""Tracked files are tidy, and each rule of tidiness turns red on a mutant."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,7 +8,11 @@ import pytest
 
 from tests.support.prose import (
     SENTENCE_WORDS_MAX,
+    TEST_NAME_MAX,
+    docstrings_have_short_sentences,
+    docstrings_name_files_that_exist,
     first_sentences_say_what_things_are,
+    names_of_tests_are_short,
     pages_have_short_sentences,
 )
 from tests.support.tidy import (
@@ -75,10 +79,19 @@ MUTANTS: Final[Sequence[tuple[Rule, str, str]]] = (
     (has_docstring, "braid/a.py", "x = 1"),
     (starts_modules_that_exist, "tests/a.py", "run([sys.executable, '-m', 'tests.support.gone', 'x'])"),
     (starts_modules_that_exist, "tests/a.py", "run(python, '-m', f'tests.support.{name}')"),
-    (first_sentences_say_what_things_are, "braid/client/a.py", '"""Of one consumer. It has more to say."""'),
+    (first_sentences_say_what_things_are, "braid/client/a.py", '"""One consumer. The text has more to say."""'),
     (first_sentences_say_what_things_are, "pipelines/a.py", 'class A:\n    """By lane."""'),
     (first_sentences_say_what_things_are, "braid/kernel/a.py", 'def f() -> None:\n    """Tells whoever asks."""'),
-    (first_sentences_say_what_things_are, "braid/stores/a.py", f'"""{"word " * SENTENCE_WORDS_MAX}word."""'),
+    (first_sentences_say_what_things_are, "tests/a.py", 'def f() -> None:\n    """As kill -9."""'),
+    (first_sentences_say_what_things_are, "tests/a.py", 'class A:\n    """Those of a group that are gone."""'),
+    (docstrings_have_short_sentences, "braid/stores/a.py", f'"""{"word " * SENTENCE_WORDS_MAX}word."""'),
+    (
+        docstrings_have_short_sentences,
+        "tests/a.py",
+        f'"""A test.\n\n- a point\n- It {"says more " * SENTENCE_WORDS_MAX}."""',
+    ),
+    (docstrings_name_files_that_exist, "braid/a.py", '"""Rules; numbers are in `gone_for_good.py`."""'),
+    (names_of_tests_are_short, "tests/unit/test_a.py", f"async def test_{'a' * TEST_NAME_MAX}() -> None: ..."),
     (pages_have_short_sentences, "docs/guides/a.md", f"# A\n\nShort.\nIt {'says more ' * SENTENCE_WORDS_MAX}."),
     (pages_have_short_sentences, "README.md", f"- a point\n- It {'says more ' * SENTENCE_WORDS_MAX}."),
 )
@@ -105,7 +118,10 @@ SOUND: Final[Sequence[tuple[Rule, str, str]]] = (
         "run(*('-m', 'bench'), '-m', 'tests.support.tidy', '-m', 'pytest', '-m', x)",
     ),
     (first_sentences_say_what_things_are, "braid/client/a.py", '"""The records of one consumer."""\ndef f(): "Lane."'),
-    (first_sentences_say_what_things_are, "tests/a.py", '"""Whoever."""'),
+    (first_sentences_say_what_things_are, "tests/a.py", '"""Asks one replica of a mesh. It may lead."""'),
+    (docstrings_have_short_sentences, "tests/a.py", '"""A test.\n\nArgs:\n    a: ' + "word " * 99 + '"""'),
+    (docstrings_name_files_that_exist, "braid/a.py", '"""Rules; see `support/prose.py` and `test_tidy.py`."""'),
+    (names_of_tests_are_short, "tests/unit/test_a.py", f"def test_{'a' * (TEST_NAME_MAX - 5)}() -> None: ..."),
     (pages_have_short_sentences, "docs/guides/a.md", "It says this. " * SENTENCE_WORDS_MAX),
     (pages_have_short_sentences, "docs/guides/a.md", f"```\n{'a ' * 99}\n```\n| {'b ' * 99}|\n"),
 )

@@ -1,1 +1,1 @@
-"""`braid grant`, `revoke`, `can-i`: who may do what."""
+"""The verbs about access: `braid grant`, `revoke`, `can-i`."""

@@ -1,4 +1,4 @@
-"""The work of `grant`, `revoke` and `can-i`: asked of the registry, and told."""
+"""The work of `grant`, `revoke` and `can-i`: sends the requests to the registry and prints the answers."""
 
 from braid.api.registry.v1 import grant_pb2 as api
 from braid.cli.core.documents import to_document
@@ -12,7 +12,7 @@ from braid.kernel.access.roles import Resource, ResourceKind, Role
 
 
 async def give(session: Session, grant: Grant, expire_ms: int, lasting_ms: int, dry_run: bool) -> int:
-    """Gives a role, and says until when it is held."""
+    """Grants a role, and prints until when it is valid."""
     spec = api.GrantSpec(
         principal=grant.principal,
         role=role_number(grant.role.value),
@@ -29,7 +29,7 @@ async def give(session: Session, grant: Grant, expire_ms: int, lasting_ms: int, 
 
 
 async def take(session: Session, grant: Grant) -> int:
-    """Takes a role back."""
+    """Revokes a role and prints the result."""
     request = api.RevokeAccessRequest(
         principal=grant.principal,
         role=role_number(grant.role.value),
@@ -37,12 +37,12 @@ async def take(session: Session, grant: Grant) -> int:
         reason=grant.reason,
     )
     await session.change("registry", "RevokeAccess", request, api.Grant, f"revoking {grant}")
-    session.terminal.print(f"{grant.principal} is {grant} no more")
+    session.terminal.print(f"{grant.principal} is no longer {grant}")
     return 0
 
 
 async def explain(session: Session, verb: str, kind: str, name: str, principal: str, format: Format) -> int:
-    """Says whether something is allowed, by what, or which grant is missing; 1 when it is not."""
+    """Prints whether an action is allowed, and which grant allows it or is missing. Returns 1 if it is not."""
     request = api.CheckAccessRequest(principal=principal, verb=verb, kind=kind, name=name)
     answer = await session.read("registry", "CheckAccess", request, api.CheckAccessResponse)
     if format is not Format.TABLE:

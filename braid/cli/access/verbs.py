@@ -1,4 +1,4 @@
-"""`grant`, `revoke`, `can-i`: rights given, taken and explained. What there is, `braid get grants` shows."""
+"""The verbs `grant`, `revoke` and `can-i`, which grant, revoke and explain rights. `braid get grants` lists them."""
 
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Final
@@ -48,11 +48,11 @@ change and grant. About others only those may ask who may view the mesh.
 """
 _Role = Annotated[str, typer.Argument(metavar="ROLE", show_default=False)]
 _On = Annotated[str, typer.Option(metavar="TYPE/NAME", help="stream/logs, group/g, cluster/c; else the whole mesh.")]
-_Reason = Annotated[str, typer.Option(metavar="TEXT", help="Kept with it, for people.")]
+_Reason = Annotated[str, typer.Option(metavar="TEXT", help="A reason, kept with the grant.")]
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the verbs."""
+    """Adds the access verbs to the application."""
     app.command("grant", help=_GRANT)(_grant)
     app.command("revoke", help=_REVOKE)(_revoke)
     app.command("can-i", help=_CAN_I)(_can_i)
@@ -62,7 +62,9 @@ def _grant(
     role: _Role,
     to: Annotated[str, typer.Option(metavar="PRINCIPAL", help="spiffe://DOMAIN/PATH or dns:NAME.", show_default=False)],
     on: _On = "",
-    lasting: Annotated[str, typer.Option("--for", metavar="TIME", help="It ends after this: 30m, 8h, 7d.")] = "",
+    lasting: Annotated[
+        str, typer.Option("--for", metavar="TIME", help="The grant ends after this time: 30m, 8h, 7d.")
+    ] = "",
     until: Annotated[str, typer.Option(metavar="TIME", help="It ends then: 2026-12-01T18:00, 18:00.")] = "",
     reason: _Reason = "",
     dry_run: DryRunOption = False,
@@ -99,7 +101,9 @@ def _can_i(
     verb: Annotated[str, typer.Argument(metavar="VERB", show_default=False)],
     type_: Annotated[str, typer.Argument(metavar="TYPE", show_default=False)],
     name: Annotated[str, typer.Argument(metavar="NAME", show_default=False)] = "",
-    as_: Annotated[str, typer.Option("--as", metavar="PRINCIPAL", help="Somebody else than you.")] = "",
+    as_: Annotated[
+        str, typer.Option("--as", metavar="PRINCIPAL", help="Ask for this principal instead of yourself.")
+    ] = "",
     output: Annotated[str, typer.Option("-o", "--output", metavar="FORMAT", help="table, json or yaml.")] = "table",
     endpoint: EndpointOption = "",
     context: ContextOption = "",
@@ -112,7 +116,7 @@ def _can_i(
 
 
 def _typed(role: str, principal: str, on: str, reason: str, field: str) -> "Grant":
-    """The grant that was typed. Raises `Invalid`."""
+    """The grant that the arguments describe. Raises `Invalid`."""
     from braid.kernel.access.grants import Grant
 
     known, resource = Role.parse(role, "ROLE"), Resource.parse(on, "--on")

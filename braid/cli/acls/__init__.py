@@ -1,1 +1,1 @@
-"""The verb about Kafka's ACLs."""
+"""The verb about Kafka's ACLs: `braid acls`."""

@@ -1,4 +1,4 @@
-"""Kafka ACLs as commands of Kafka's own tool, and as documents. No I/O."""
+"""Prints Kafka ACLs as commands of Kafka's own tool, and as documents. No I/O."""
 
 import shlex
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ _FLAGS: Final = {"Topic": "--topic", "Group": "--group"}
 
 
 def acl_commands(principal: str, acls: Sequence[Acl], bootstrap: str) -> str:
-    """Commands of `kafka-acls.sh`, one for each resource, each below the reasons for it."""
+    """Commands of `kafka-acls.sh`, one per resource, each below a comment with its reasons."""
     lines = []
     for (resource, name, pattern), found in groupby(acls, key=lambda acl: acl[:3]):
         given = list(found)
@@ -30,7 +30,7 @@ def acl_commands(principal: str, acls: Sequence[Acl], bootstrap: str) -> str:
 
 
 def acl_documents(principal: str, acls: Sequence[Acl]) -> "list[Document]":
-    """Each ACL as plain values, in Kafka's words."""
+    """Each ACL as plain values, in Kafka's terms."""
     return [
         {
             "principal": principal,

@@ -1,4 +1,5 @@
-"""`acls generate`: the Kafka ACLs that a role needs on a cluster. It asks no mesh; `--apply` asks the cluster."""
+"""`acls generate`: the Kafka ACLs that a role needs on a cluster. It contacts no mesh; `--apply` contacts the
+cluster."""
 
 import asyncio
 from collections.abc import Sequence
@@ -38,7 +39,7 @@ _FORMATS: Final = {_COMMANDS: None, Format.JSON.value: Format.JSON, Format.YAML.
 
 
 def register(app: typer.Typer) -> None:
-    """Adds `acls`."""
+    """Adds `acls` to the application."""
     acls = typer.Typer(help=_ACLS, no_args_is_help=True, rich_markup_mode=None)
     acls.callback()(lambda: None)  # without it typer takes the single command for the whole of `acls`
     acls.command("generate", help=_GENERATE)(_generate)
@@ -46,27 +47,30 @@ def register(app: typer.Typer) -> None:
 
 
 def _generate(
-    principal: Annotated[str, typer.Option("--principal", metavar="NAME", help="Who gets them, as User:NAME.")] = "",
+    principal: Annotated[
+        str, typer.Option("--principal", metavar="NAME", help="The principal that gets the ACLs, as User:NAME.")
+    ] = "",
     role: Annotated[str, typer.Option("--role", metavar="ROLE", help="producer, consumer or service.")] = "",
     stream: Annotated[
         list[str] | None, typer.Option("--stream", metavar="STREAM", help="A stream it works with; may be repeated.")
     ] = None,
     lane: Annotated[
-        list[str] | None, typer.Option("--lane", metavar="LANE", help="Only this lane of them; may be repeated.")
+        list[str] | None, typer.Option("--lane", metavar="LANE", help="Only this lane of the streams; may be repeated.")
     ] = None,
     group: Annotated[
         list[str] | None, typer.Option("--group", metavar="GROUP", help="A group it works for; may be repeated.")
     ] = None,
     topic_prefix: Annotated[
-        str, typer.Option("--topic-prefix", metavar="PREFIX", help="What the cluster declares.")
+        str, typer.Option("--topic-prefix", metavar="PREFIX", help="The topic prefix that the cluster declares.")
     ] = TOPIC_PREFIX,
     change_copies: Annotated[
         bool, typer.Option("--change-copies", help="Services may move copies of partitions; that needs Alter.")
     ] = False,
-    apply: Annotated[bool, typer.Option("--apply", help="Give them, on the cluster at --bootstrap.")] = False,
+    apply: Annotated[bool, typer.Option("--apply", help="Create the ACLs on the cluster at --bootstrap.")] = False,
     bootstrap: Annotated[str, typer.Option("--bootstrap", metavar="HOST:PORT", help="The cluster's brokers.")] = "",
     security_profile: Annotated[
-        str, typer.Option("--security-profile", metavar="NAME", help="Of whoever may change ACLs, for --apply.")
+        str,
+        typer.Option("--security-profile", metavar="NAME", help="Security profile that may change ACLs, for --apply."),
     ] = "",
     output: Annotated[
         str, typer.Option("-o", "--output", metavar="FORMAT", help="commands, json or yaml.")
@@ -91,7 +95,7 @@ def _generate(
 
 
 async def give(kafka: "Kafka", bootstrap: str, security_profile: str, principal: str, acls: Sequence[Acl]) -> None:
-    """Gives a principal ACLs on a cluster. Raises what `KafkaAdmin.create_acls` does, and `Invalid`."""
+    """Creates a principal's ACLs on a cluster. Raises `Invalid`, and the errors of `KafkaAdmin.create_acls`."""
     admin = kafka.cluster(bootstrap, security_profile).admin()
     try:
         await admin.create_acls(principal, acls)

@@ -1,1 +1,1 @@
-"""`braid certs`: the certificates of a mesh whose owners have no PKI of their own."""
+"""`braid certs`: certificates for a mesh whose owners have no PKI."""

@@ -1,4 +1,4 @@
-"""What `certs show` prints: a row for each CA and each leaf, as a table or as JSON. No I/O but the directory's."""
+"""The output of `certs show`: a row per CA and leaf, as a table or JSON. Reads only the directory."""
 
 import json
 from collections.abc import Sequence
@@ -17,18 +17,18 @@ _HEADER: Final = ("NAME", "ENDS", "DAYS", "STATE", "REACHED AT")
 
 @dataclass(frozen=True)
 class CertificateRow:
-    """One certificate.
+    """One certificate, as `certs show` prints it.
 
     Attributes:
         name: `ca`, `previous ca` or `service/registry-0`.
-        spiffe_id: The URI that it carries.
-        dns: Names of a service.
-        ips: Addresses of a service.
+        spiffe_id: The SPIFFE id that it carries as a URI.
+        dns: DNS names of a service.
+        ips: IP addresses of a service.
         begins: ISO 8601, UTC.
         ends: ISO 8601, UTC.
-        days_left: Until it ends; negative afterwards.
+        days_left: Days until it ends; negative afterwards.
         state: `ok`, or why it must be renewed.
-        files: Its paths by `certificate`, `key`, `ca`; none for a CA.
+        files: Paths of its files by `certificate`, `key`, `ca`; empty for a CA.
     """
 
     name: str
@@ -52,7 +52,7 @@ def listed(authority: Authority, now: datetime, within_days: float | None) -> li
 
 
 def table_text(rows: Sequence[CertificateRow]) -> str:
-    """Rows under a header."""
+    """The rows as a table with a header."""
     cells = [_HEADER]
     for row in rows:
         reached = ",".join([*row.dns, *row.ips]) or "-"
@@ -63,7 +63,7 @@ def table_text(rows: Sequence[CertificateRow]) -> str:
 
 
 def to_json(authority: Authority, rows: Sequence[CertificateRow]) -> str:
-    """Rows as a document."""
+    """The rows as a JSON document."""
     document = {
         "trust_domain": authority.trust_domain,
         "rotation": "under way" if authority.previous_validity else "none",

@@ -90,13 +90,13 @@ _Within = Annotated[
         metavar="DAYS",
         min=0,
         show_default="a third of its life",
-        help="What ends within so many days ends soon.",
+        help="Renew certificates that end within this many days.",
     ),
 ]
 
 
 def register(app: typer.Typer) -> None:
-    """Adds `certs`."""
+    """Adds `certs` to the application."""
     certs = typer.Typer(help=_HELP, no_args_is_help=True, rich_markup_mode=None)
     certs.command("init", help=_INIT)(_init)
     certs.command("issue", help=_ISSUE)(_issue)
@@ -109,7 +109,7 @@ def register(app: typer.Typer) -> None:
 def _init(
     directory: Annotated[Path, typer.Argument(metavar="[DIR]")] = DEFAULT_DIRECTORY,
     trust_domain: Annotated[
-        str, typer.Option(metavar="DOMAIN", help="What names of this mesh begin with: spiffe://DOMAIN/….")
+        str, typer.Option(metavar="DOMAIN", help="The beginning of all names of this mesh: spiffe://DOMAIN/….")
     ] = "braid.local",
 ) -> None:
     from braid.certs.authority import Authority
@@ -130,7 +130,7 @@ def _issue(
     days: Annotated[
         int | None, typer.Option(metavar="N", show_default=str(LEAF_DAYS), help="How long it is valid.")
     ] = None,
-    new_key: Annotated[bool, typer.Option("--new-key", help="Make another key, too.")] = False,
+    new_key: Annotated[bool, typer.Option("--new-key", help="Make a new key, too.")] = False,
     directory: _Dir = DEFAULT_DIRECTORY,
 ) -> None:
     authority = _open(directory)
@@ -146,8 +146,8 @@ def _issue(
 def _rotate(
     within: _Within = None,
     ca: Annotated[bool, typer.Option("--ca", help="Make a new CA; both are trusted until --finish.")] = False,
-    finish: Annotated[bool, typer.Option("--finish", help="With --ca: trust the old CA no longer.")] = False,
-    new_keys: Annotated[bool, typer.Option("--new-keys", help="Make other keys, too.")] = False,
+    finish: Annotated[bool, typer.Option("--finish", help="With --ca: stop trusting the old CA.")] = False,
+    new_keys: Annotated[bool, typer.Option("--new-keys", help="Make new keys, too.")] = False,
     directory: _Dir = DEFAULT_DIRECTORY,
 ) -> None:
     if finish and not ca:

@@ -1,1 +1,1 @@
-"""Shared by all verbs: sessions, output, text, questions, times."""
+"""Parts that all verbs share: sessions, output, text, questions, times."""

@@ -1,4 +1,4 @@
-"""Questions to the person at the terminal before something is done that cannot be undone."""
+"""Asks the user at the terminal before something irreversible is done."""
 
 import sys
 
@@ -6,7 +6,7 @@ from braid.kernel.errors import Invalid, Refused
 
 
 def require_terminal(yes: bool, what: str) -> None:
-    """Raises `Invalid` where --yes is missing and nobody can be asked whether to do `what`: input is no terminal."""
+    """Raises `Invalid` if --yes is missing and input is no terminal, so that nobody can be asked about `what`."""
     if not yes and not sys.stdin.isatty():
         raise Invalid(
             "this is no terminal, so nobody can confirm", field="--yes", remedy=f"repeat it with --yes to {what}"
@@ -14,13 +14,13 @@ def require_terminal(yes: bool, what: str) -> None:
 
 
 def ask(question: str, otherwise: str) -> None:
-    """Asks for a yes. Raises `Refused`, which says `otherwise`, for any other answer."""
+    """Asks for a yes. Raises `Refused` with the message `otherwise` for any other answer."""
     if _answer(f"{question} [y/N] ").lower() not in ("y", "yes"):
         raise Refused(otherwise, remedy="repeat it, or use --yes")
 
 
 def confirm(what: str, name: str, yes: bool, *, verb: str = "delete", told: str = "") -> None:
-    """Asks a person for the name of what is going to be destroyed; `told` says what the verb does to it.
+    """Asks the user to type the name of what will be destroyed; `told` describes what the verb does to it.
 
     Raises:
         Invalid: nobody can be asked, and --yes is missing.
@@ -29,7 +29,7 @@ def confirm(what: str, name: str, yes: bool, *, verb: str = "delete", told: str 
     if yes:
         return
     require_terminal(yes, f"{verb} {what}")
-    if _answer(f"{told or f'This deletes {what} for good.'} Type its name to go on: ") != name:
+    if _answer(f"{told or f'This deletes {what} for good.'} Type its name to continue: ") != name:
         raise Refused(f"{what} stays as it is: another name was typed", remedy="repeat it, or use --yes")
 
 

@@ -1,7 +1,7 @@
-"""Protobuf messages as documents (plain values for JSON and YAML) and back. Nothing here knows a resource.
+"""Protobuf messages as documents (plain values for JSON and YAML) and back. Knows no resource.
 
-Field names are the protos'; enums are written as their lower-case value (`active`), bytes in hexadecimal, integers of
-64 bits as numbers. Reading is strict: what is unknown or of another type is refused with its path.
+Field names are the protos'. Enums are written as their lower-case value (`active`), bytes in hexadecimal, 64-bit
+integers as numbers. Reading is strict: an unknown field or a wrong type is refused with its path.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -20,7 +20,7 @@ _INTEGERS = (FieldDescriptor.TYPE_INT32, FieldDescriptor.TYPE_INT64)
 
 
 def to_document(message: Message) -> Document:
-    """A message as plain values, every field of it, in the order of the proto."""
+    """Converts a message to plain values: every field of it, in the order of the proto."""
     return {
         field.name: _to_value(field, getattr(message, field.name))
         for field in cast("Sequence[FieldDescriptor]", message.DESCRIPTOR.fields)
@@ -29,7 +29,7 @@ def to_document(message: Message) -> Document:
 
 
 def enum_text(descriptor: EnumDescriptor, number: int) -> str:
-    """An enum's value as documents write it: `CHANNEL_STATE_ACTIVE` is `active`."""
+    """An enum's value in documents: `CHANNEL_STATE_ACTIVE` is `active`."""
     known = descriptor.values_by_number.get(number)
     if known is None:
         return str(number)
@@ -40,9 +40,9 @@ def from_document(document: Value, into: Message, path: str) -> None:
     """Fills a message from plain values.
 
     Args:
-        document: What was read.
-        into: Filled; fields that are not mentioned stay as they are.
-        path: Where the document stands, for errors (`spec`).
+        document: The values.
+        into: The message; fields that the document lacks stay as they are.
+        path: The document's path, for errors (`spec`).
 
     Raises:
         Invalid: a field is unknown or of another type; `field` is its path.
@@ -71,7 +71,7 @@ def from_document(document: Value, into: Message, path: str) -> None:
 
 
 def unknown_field(name: str, path: str, known: Collection[str]) -> Invalid:
-    """The error for a field nobody knows, with the nearest one that is known."""
+    """The error for an unknown field, with the nearest known one."""
     close = nearest(name, known)
     remedy = f"did you mean {close}?" if close else f"known here: {', '.join(sorted(known)) or 'none'}"
     return Invalid("there is no such field", field=f"{path}.{name}" if path else name, remedy=remedy)
@@ -160,5 +160,5 @@ def _entry_value(field: FieldDescriptor) -> FieldDescriptor:
 
 
 def _prefix(descriptor: EnumDescriptor) -> str:
-    """What every value of an enum begins with: its zero is `<PREFIX>UNSPECIFIED`."""
+    """The prefix of an enum's values: its zero is `<PREFIX>UNSPECIFIED`."""
     return descriptor.values_by_number[0].name.removesuffix("UNSPECIFIED")

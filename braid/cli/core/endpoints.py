@@ -1,4 +1,4 @@
-"""Which mesh a command talks to: resolved as `braid.connect` does, with errors that name the command's flags."""
+"""Chooses the mesh a command talks to, as `braid.connect` does, with errors that name the command's flags."""
 
 from collections.abc import Mapping
 from pathlib import Path

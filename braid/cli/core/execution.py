@@ -1,4 +1,4 @@
-"""Between a parsed command and its work: the work is a job, a session to a mesh is what it gets. Loads nothing slow."""
+"""Runs a parsed command's work: a job that receives a session to a mesh. Loads nothing slow."""
 
 import asyncio
 import os
@@ -34,10 +34,10 @@ DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Let the mesh chec
 
 
 def execute(endpoint: str, context: str, job: Job) -> None:
-    """Runs a job in a session to the mesh that was named, and ends the command with its exit code.
+    """Runs a job in a session to the named mesh, and exits with its exit code.
 
     Raises:
-        BraidError: what the job raised.
+        BraidError: the job raised it.
         SystemExit: the job's exit code is not 0.
     """
     code = RUNNER.get()(typed(endpoint, context), job)
@@ -46,7 +46,7 @@ def execute(endpoint: str, context: str, job: Job) -> None:
 
 
 def run_in_process(choice: Choice, job: Job) -> int:
-    """Runs a job on a loop of its own. Ctrl-C, SIGTERM and a closed pipe end it in order."""
+    """Runs a job on its own event loop. Ctrl-C, SIGTERM and a closed pipe end it in order."""
     endpoint = find_endpoint(choice, os.environ, Path.cwd())
     terminal = Terminal(sys.stdout, sys.stderr, os.environ)
     interrupted = [EXIT_INTERRUPTED]

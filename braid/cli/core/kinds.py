@@ -1,4 +1,4 @@
-"""The types of things the command line knows, by name. What each looks like is in `listing`; no I/O."""
+"""The resource types that the command line knows, by name. `listing` defines their rows; no I/O."""
 
 from typing import Final, NamedTuple
 
@@ -7,7 +7,7 @@ from braid.kernel.errors import Invalid
 
 
 class Kind(NamedTuple):
-    """A type: `get` takes either number, references read `<singular>/<name>`."""
+    """A resource type: `get` accepts singular and plural, references read `<singular>/<name>`."""
 
     singular: str
     plural: str
@@ -15,7 +15,7 @@ class Kind(NamedTuple):
 
 
 class Scope(NamedTuple):
-    """What to look for: a name, or a part of the mesh; `most` 0 is no limit."""
+    """The selection of a query: a name, or a part of the mesh; `most` 0 is no limit."""
 
     name: str = ""
     group: str = ""
@@ -58,11 +58,11 @@ _BY_NAME: Final = {name: kind for kind in KINDS for name in (kind.singular, kind
 
 
 def parse_kind(text: str, verb: str, allowed: tuple[Kind, ...]) -> Kind:
-    """The type that was typed.
+    """Parses a resource type.
 
     Raises:
-        Invalid: it is none the verb takes; the nearest one is named.
-        Unsupported: it is known, and not built yet.
+        Invalid: the verb takes no such type; the nearest one is named.
+        Unsupported: this release does not support the type yet.
     """
     kind = _BY_NAME.get(text.lower())
     if kind in allowed:

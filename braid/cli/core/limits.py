@@ -1,4 +1,4 @@
-"""Bounds and timeouts of the command line, each with its why. Seconds unless named."""
+"""Limits and timeouts of the command line, each with its reason. Seconds unless named."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""Everything of one kind that the mesh has, page by page."""
+"""Lists everything of one kind in the mesh, page by page."""
 
 from braid.api.assigner.v1 import assigner_service_pb2 as assigner_api
 from braid.api.assigner.v1 import group_pb2
@@ -22,7 +22,7 @@ async def all_channels(session: Session, stream: str = "", cluster: str = "") ->
 
 
 async def all_streams(session: Session) -> list[stream_pb2.Stream]:
-    """Every stream."""
+    """Every stream in the mesh."""
     return await session.pages(
         "registry",
         "ListStreams",
@@ -33,7 +33,7 @@ async def all_streams(session: Session) -> list[stream_pb2.Stream]:
 
 
 async def all_clusters(session: Session) -> list[cluster_pb2.Cluster]:
-    """Every cluster."""
+    """Every cluster in the mesh."""
     return await session.pages(
         "registry",
         "ListClusters",
@@ -44,7 +44,7 @@ async def all_clusters(session: Session) -> list[cluster_pb2.Cluster]:
 
 
 async def all_groups(session: Session) -> list[group_pb2.Group]:
-    """Every group."""
+    """Every group in the mesh."""
     return await session.pages(
         "assigner",
         "ListGroups",

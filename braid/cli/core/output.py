@@ -1,4 +1,4 @@
-"""How results look: tables (of at most 80 columns on a terminal), JSON, YAML, names. Knows no resource and no mesh."""
+"""Formats results: tables (of at most 80 columns on a terminal), JSON, YAML, names. Knows no resource and no mesh."""
 
 import json
 from collections.abc import Sequence
@@ -45,7 +45,7 @@ _COLOURS: Final = {
 
 
 class Format(Enum):
-    """What `-o` takes."""
+    """The output formats of `-o`."""
 
     TABLE = "table"
     WIDE = "wide"
@@ -55,7 +55,7 @@ class Format(Enum):
 
 
 class Column(NamedTuple):
-    """One column: `wide` ones appear with `-o wide` alone, `shrinks` ones give way when a line gets too long."""
+    """A table column: `wide` ones appear only with `-o wide`, `shrinks` ones are truncated when a line is too long."""
 
     header: str
     wide: bool = False
@@ -63,7 +63,7 @@ class Column(NamedTuple):
 
 
 class Item(NamedTuple):
-    """One thing to show. `cells` fill the columns between NAME and AGE; `since_ms` gives the age."""
+    """One item of a result. `cells` fill the columns between NAME and AGE; `since_ms` gives the age."""
 
     name: str
     reference: str
@@ -73,14 +73,14 @@ class Item(NamedTuple):
 
 
 class Columns(NamedTuple):
-    """A table's shape: what stands between NAME and AGE."""
+    """The columns of a table between NAME and AGE."""
 
     middle: Sequence[Column]
     age: str = "AGE"
 
 
 def parse_format(text: str, allowed: Sequence[Format] = tuple(Format)) -> Format:
-    """What `-o` asks for. Raises `Invalid`."""
+    """Parses the value of `-o`. Raises `Invalid`."""
     for each in allowed:
         if each.value == text:
             return each
@@ -99,17 +99,17 @@ def render(
     header: bool = True,
     beside: Sequence[Item] = (),
 ) -> str:
-    """Items in a format.
+    """Formats items in one of the output formats.
 
     Args:
-        format: Which.
-        columns: The table's shape.
-        items: What to show.
-        now_ms: For ages.
+        format: The output format.
+        columns: The table's columns.
+        items: The items.
+        now_ms: The present, for ages.
         narrow: Whether a table is cut to 80 columns; a wide one never is.
-        listed: Whether JSON and YAML wrap the items into a list; without it each is a document of its own.
-        header: Whether a table begins with its header.
-        beside: Rows printed earlier: the columns of a table stay as wide as they need.
+        listed: Whether JSON and YAML wrap the items into a list; otherwise each is a separate document.
+        header: Whether a table has a header.
+        beside: Rows printed earlier, whose columns the table keeps wide enough for.
     """
     if format is Format.NAME:
         return "\n".join(item.reference for item in items)
@@ -147,7 +147,8 @@ def render_table(
     header: bool = True,
     beside: Sequence[Item] = (),
 ) -> str:
-    """Rows under a header, NAME first, AGE last. A narrow table is cut to 80 columns unless its names are longer."""
+    """Formats rows under a header, NAME first, AGE last. A narrow table is cut to 80 columns unless its names are
+    longer."""
     shown = [index for index, column in enumerate(columns.middle) if wide or not column.wide]
     rows = [("NAME", *(columns.middle[index].header for index in shown), columns.age)]
     for item in (*items, *beside):
@@ -161,7 +162,7 @@ def render_table(
 
 
 def coloured(table: str) -> str:
-    """A table with its states in colour; nothing else moves."""
+    """A table with its states in colour; the layout stays."""
     lines = table.split("\n")
     for state, colour in _COLOURS.items():
         lines[1:] = [line.replace(f" {state} ", f" {colour}{state}{_PLAIN} ") for line in lines[1:]]
@@ -169,12 +170,12 @@ def coloured(table: str) -> str:
 
 
 def shortened(text: str, width: int) -> str:
-    """A text that takes at most so many columns."""
+    """Truncates a text to a number of columns."""
     return text if len(text) <= width else text[: max(0, width - 1)] + "…"
 
 
 def _shrunk(widths: Sequence[int], shrinking: Sequence[int]) -> list[int]:
-    """Widths with the widest of the columns that give way cut until a line fits."""
+    """Column widths after the widest columns that may shrink were reduced until a line fits."""
     result = list(widths)
     while sum(result) + len(_GAP) * (len(result) - 1) > TABLE_COLUMNS_MAX:
         widest = max(shrinking, key=lambda place: result[place], default=-1)

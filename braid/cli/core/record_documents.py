@@ -1,4 +1,4 @@
-"""A record as a document, for people and for tools."""
+"""Records as documents, for people and for tools."""
 
 import base64
 from typing import NamedTuple
@@ -9,7 +9,7 @@ from braid.kernel.ports import KafkaRecord
 
 
 class RecordPlace(NamedTuple):
-    """Where a record lies."""
+    """The cluster, topic, partition and offset of a record."""
 
     stream: str
     lane: str
@@ -19,7 +19,7 @@ class RecordPlace(NamedTuple):
 
 
 def record_document(place: RecordPlace, record: KafkaRecord) -> Document:
-    """A record as `-o json` prints it. Of headers with one name the last is shown."""
+    """A record as `-o json` prints it. Of headers with the same name only the last is shown."""
     headers = dict(record.headers)
     identity = headers.get(ID_HEADER)
     return {
@@ -35,7 +35,7 @@ def record_document(place: RecordPlace, record: KafkaRecord) -> Document:
 
 
 def text_or_base64(data: bytes | None) -> Value:
-    """Bytes in JSON: text where they are UTF-8, `{"base64": …}` where they are not, null where there are none."""
+    """Bytes in JSON: text if they are UTF-8, else `{"base64": …}`; null if there are none."""
     if data is None:
         return None
     try:

@@ -1,4 +1,4 @@
-"""Asks one replica of a service by itself, past the mesh's choice of who answers."""
+"""Calls one particular replica of a service, instead of the one that the mesh would choose."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -13,14 +13,14 @@ T = TypeVar("T")
 
 
 class ReplicaConnection:
-    """One replica over a connection of its own."""
+    """A separate connection to one replica."""
 
     def __init__(self, session: Session, known: KnownEndpoint) -> None:
         self._service = known.service
         self._channel = session.ports.transport.channel(known.address, known.tls_address)
 
     async def ask(self, method: str, request: object, response_type: type[T], seconds: float) -> T:
-        """Calls a method within so many seconds. Raises what it answers."""
+        """Calls a method, with a deadline in seconds. Raises the replica's error."""
         path = method_path(self._service, method)
         return await self._channel.unary(path, request, response_type, CallOptions(seconds))
 
@@ -31,7 +31,7 @@ class ReplicaConnection:
 
 @asynccontextmanager
 async def connected(session: Session, known: KnownEndpoint) -> AsyncIterator[ReplicaConnection]:
-    """A replica to ask, until the block ends."""
+    """Opens a connection to a replica for the duration of the block."""
     replica = ReplicaConnection(session, known)
     try:
         yield replica

@@ -23,19 +23,19 @@ R = TypeVar("R", bound="Page")
 
 
 class Page(Protocol):
-    """An answer of a List method."""
+    """The response of a List method."""
 
     @property
     def next_page_token(self) -> str:
-        """Of the next page; '' on the last."""
+        """The token of the next page; '' on the last."""
         ...
 
 
 class Session:
-    """One command's view of a mesh.
+    """One command's access to a mesh.
 
     Attributes:
-        interrupt_code: Exit code when a person ends the command; 0 for commands that end no other way.
+        interrupt_code: Exit code when the user ends the command; 0 for commands that end no other way.
         as_of_ms: The past moment that is shown, from which ages are counted; 0 for the present.
     """
 
@@ -49,7 +49,7 @@ class Session:
 
     @property
     def now_ms(self) -> int:
-        """The moment that is shown, milliseconds since the epoch: wall time, unless a past one was asked for."""
+        """The moment that is shown, in milliseconds since the epoch: now, unless a past one was requested."""
         return self.as_of_ms or self.ports.host.clock.now_ms()
 
     @property
@@ -62,10 +62,10 @@ class Session:
         return self.mesh.service(name)
 
     async def endpoints(self) -> Sequence[KnownEndpoint]:
-        """Every replica of the mesh, as the first that answers knows them.
+        """All replicas of the mesh, as the first one that answers lists them.
 
         Raises:
-            BraidError: none answers.
+            BraidError: no replica answers.
         """
         failure: BraidError = Unavailable("no replica answers")
         for service in ("registry", "assigner"):
@@ -87,11 +87,11 @@ class Session:
         raise failure
 
     async def read(self, service: str, method: str, request: object, response_type: type[T]) -> T:
-        """Asks the leader, so that what was just changed is seen; any replica when nobody leads.
+        """Asks the leader, so that recent changes are visible; any replica if there is no leader.
 
         Raises:
             Unavailable: no replica answers.
-            BraidError: what the service answered.
+            BraidError: the service's answer is this error.
         """
         client = self.service(service)
         if service not in self._followers_only:
@@ -131,14 +131,14 @@ class Session:
                 raise Exhausted(f"there are more than {most} of them", remedy="name what you look for")
 
     async def change(self, service: str, method: str, request: object, response_type: type[T], doing: str) -> T:
-        """Asks the leader for a change, showing that something happens meanwhile."""
+        """Asks the leader for a change, and shows progress meanwhile."""
         async with self.terminal.waiting(doing):
             client = self.service(service)
             return await client.unary(method, request, response_type, timeout_seconds=CLI_CHANGE_SECONDS)
 
 
 def missing(error: NotFound, name: str, known: Iterable[str]) -> NotFound:
-    """The error with the nearest name that exists as the thing to try."""
+    """The error for an unknown name, which suggests the nearest existing one."""
     names = list(known)
     close = nearest(name, names)
     remedy = f"did you mean {close}?" if close else error.remedy
@@ -150,7 +150,7 @@ async def open_session(endpoint: Endpoint, terminal: Terminal) -> AsyncIterator[
     """Connects to a mesh.
 
     Raises:
-        Unavailable: no replica answers; says where the address came from.
+        Unavailable: no replica answers; the message says where the address came from.
     """
     if endpoint.note and terminal.interactive:
         terminal.note(endpoint.note)

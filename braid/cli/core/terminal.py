@@ -1,4 +1,4 @@
-"""Where a command prints: results on stdout, notes and signs of life on stderr, colours on a terminal alone."""
+"""A command's output: results on stdout, notes and progress on stderr, colours only on a terminal."""
 
 import asyncio
 import contextlib
@@ -15,14 +15,14 @@ _CLEAR: Final = "\r\x1b[2K"
 
 
 class Terminal:
-    """Both outputs of one process.
+    """Both output streams of one process.
 
-    `narrow` is whether tables are cut to 80 columns: on a terminal, and never in a pipe or a file.
+    `narrow` says whether tables are cut to 80 columns: on a terminal, and never in a pipe or a file.
 
     Args:
         out: For results.
         err: For everything else.
-        environment: Asked for NO_COLOR and TERM.
+        environment: Read for NO_COLOR and TERM.
     """
 
     def __init__(self, out: TextIO, err: TextIO, environment: Mapping[str, str]) -> None:
@@ -39,11 +39,11 @@ class Terminal:
         self._out.flush()
 
     def print_table(self, format: Format, text: str) -> None:
-        """Prints a rendered result, its states in colour where colours are wanted."""
+        """Prints a formatted table, with its states in colour if colours are wanted."""
         self.print(coloured(text) if self.colours and format in (Format.TABLE, Format.WIDE) else text)
 
     def print_bytes(self, data: bytes) -> None:
-        """Prints data as it is, one line; on a terminal control characters are shown, not obeyed."""
+        """Prints one line of raw data; on a terminal control characters are escaped."""
         if self.interactive:
             self.print(printable(data.decode("utf-8", "replace"), "\t"))
             return
@@ -52,19 +52,19 @@ class Terminal:
         self._out.buffer.flush()
 
     def note(self, text: str) -> None:
-        """Says something beside the result."""
+        """Prints a note on stderr, beside the result."""
         self._err.write(f"braid: {text}\n")
         self._err.flush()
 
     def progress(self, text: str) -> None:
-        """Replaces the line that tells how far it is; only on a terminal."""
+        """Replaces the progress line; only on a terminal."""
         if self.lively:
             self._err.write(f"{_CLEAR}{text}")
             self._err.flush()
 
     @contextlib.asynccontextmanager
     async def waiting(self, text: str) -> AsyncIterator[None]:
-        """Shows a sign of life while something takes longer than a moment."""
+        """Shows a progress line while something takes longer than a moment."""
         if not self.lively:
             yield
             return

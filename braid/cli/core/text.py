@@ -1,4 +1,4 @@
-"""Bytes as text that cannot harm a terminal: as they are where they read as text, as a hex dump where not. Pure."""
+"""Bytes as text that cannot harm a terminal: readable text as it is, anything else as a hex dump. Pure."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -11,23 +11,23 @@ _TEXT_SHARE_MIN: Final = 0.9  # of characters that can be printed; less reads be
 
 
 def printable(text: str, keep: str = "") -> str:
-    """A text whose control characters are shown, not obeyed; those in `keep` stay."""
+    """A text whose control characters are escaped, except those in `keep`."""
     return "".join(each if each.isprintable() or each in keep else _escaped(each) for each in text)
 
 
 def byte_lines(data: bytes, most: int) -> list[str]:
-    """Bytes as lines: text, or a dump of offsets, hex and ASCII.
+    """Formats bytes as lines: text, or a dump of offsets, hex and ASCII.
 
     Args:
         data: Any bytes.
-        most: How many of them are shown at most.
+        most: How many of them to show at most.
     """
     text = _as_text(data[:most], cut=len(data) > most)
     return text.splitlines() if text is not None else _dump(data[:most])
 
 
 def _as_text(data: bytes, *, cut: bool) -> str | None:
-    """The bytes as text with escapes; None when they are no text."""
+    """The bytes as text with escapes; None if they are no text."""
     for end in range(len(data), max(len(data) - (4 if cut else 1), -1), -1):  # a cut may fall into a character
         try:
             text = data[:end].decode()
@@ -53,6 +53,6 @@ def _escaped(character: str) -> str:
 
 
 def offsets_text(ranges: Iterable[OffsetRange]) -> str:
-    """Ranges as `braid close` takes them: `0:17-23`."""
+    """Ranges in the form that `braid close` takes: `0:17-23`."""
     found = (offset_ranges.OffsetRange(each.partition, each.first, each.last) for each in ranges)
     return offset_ranges.ranges_text(found)

@@ -1,4 +1,4 @@
-"""Times as people write and read them. Pure."""
+"""Parses and formats times for people. Pure."""
 
 import re
 from datetime import datetime, timedelta, tzinfo
@@ -12,15 +12,15 @@ _SECONDS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 
 
 def parse_time(text: str, now: datetime, field: str) -> datetime:
-    """Reads a time: ISO 8601 (local where no zone is given), `14:03` of today, or `10m`, `2h`, `3d` ago.
+    """Parses a time: ISO 8601 (local if no zone is given), `14:03` of today, or `10m`, `2h`, `3d` ago.
 
     Args:
-        text: What was typed.
+        text: The typed text.
         now: The present, in the user's own time zone.
-        field: Named in the error.
+        field: The field to name in the error.
 
     Raises:
-        Invalid: it is none of these.
+        Invalid: the text has none of these forms.
     """
     if found := _AGO.fullmatch(text):
         return now - timedelta(seconds=int(found[1]) * _SECONDS[found[2]])
@@ -34,7 +34,7 @@ def parse_time(text: str, now: datetime, field: str) -> datetime:
 
 
 def parse_duration(text: str, field: str) -> int:
-    """Reads how long something lasts, `45s`, `30m`, `8h` or `7d`, as milliseconds. Raises `Invalid`."""
+    """Parses a duration, `45s`, `30m`, `8h` or `7d`, to milliseconds. Raises `Invalid`."""
     found = _AGO.fullmatch(text)
     if found is None or not int(found[1]):
         raise Invalid(f"{text!r} is not a time that something lasts", field=field, remedy="for example 30m, 8h or 7d")
@@ -42,7 +42,7 @@ def parse_duration(text: str, field: str) -> int:
 
 
 def parse_end(text: str, now: datetime, field: str) -> datetime:
-    """Reads a time to come: ISO 8601, or `18:00`, which is today's or tomorrow's. Raises `Invalid`."""
+    """Parses a future time: ISO 8601, or `18:00`, which is today's or tomorrow's. Raises `Invalid`."""
     if _AGO.fullmatch(text):
         raise Invalid(f"{text!r} is a time that something lasts", field=field, remedy="write a moment: 18:00")
     moment = parse_time(text, now, field)
@@ -52,24 +52,24 @@ def parse_end(text: str, now: datetime, field: str) -> datetime:
 
 
 def to_ms(moment: datetime) -> int:
-    """Milliseconds since the epoch."""
+    """Converts a moment to milliseconds since the epoch."""
     return round(moment.timestamp() * 1_000)
 
 
 def from_ms(time_ms: int, zone: tzinfo | None) -> datetime:
-    """The moment in a zone."""
+    """Converts milliseconds since the epoch to a moment in a zone."""
     return datetime.fromtimestamp(time_ms / 1_000, zone)
 
 
 def clock_text(time_ms: int, now: datetime) -> str:
-    """A moment as people read it beside others: the time of day, with the date when it is not today's."""
+    """The time of day of a moment, with the date if it is not today's."""
     moment = from_ms(time_ms, now.tzinfo)
     written = f"{moment:%H:%M:%S}.{time_ms % 1_000:03d}"
     return written if moment.date() == now.date() else f"{moment:%Y-%m-%d} {written}"
 
 
 def age_text(since_ms: int, now_ms: int) -> str:
-    """How long ago something was, in one unit or two: `42s`, `5m10s`, `3h`, `12d`; `-` when it never was."""
+    """The time since something, in one unit or two: `42s`, `5m10s`, `3h`, `12d`; `-` if it never happened."""
     if since_ms <= 0:
         return "-"
     seconds = max(0, now_ms - since_ms) // 1_000

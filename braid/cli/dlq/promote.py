@@ -1,4 +1,4 @@
-"""`braid dlq promote`: records that were rejected become dead letters."""
+"""`braid dlq promote`: turns rejected records into dead letters."""
 
 import contextlib
 from collections.abc import Iterable, Sequence
@@ -14,11 +14,11 @@ from braid.kernel.ports import KafkaRecord
 async def promote(session: Session, group: str, stream: str, names: Sequence[str], most: int, dry_run: bool) -> int:
     """Copies rejected records that are still in the log to their streams' dlq lanes, oldest first.
 
-    Told twice, a record has two copies of one identity.
+    If it is repeated, a record has two copies with the same identity.
 
     Raises:
-        NotFound: there is no such group, or it rejected no range of such a name.
-        Invalid: more than `most` records are asked for.
+        NotFound: the group does not exist, or rejected no range of this name.
+        Invalid: more than `most` records are requested.
     """
     found = [each for each in await find_rejected(session, group, stream) if each.lease.channel.lane != DLQ_LANE]
     chosen = _chosen(found, names)

@@ -1,4 +1,4 @@
-"""Replays as jobs: created, followed to their end, paused, resumed, cancelled."""
+"""The work of `dlq replay` and its sub-commands: creates, follows, pauses, resumes and cancels replay jobs."""
 
 from collections.abc import Mapping
 from typing import Final, NamedTuple, TypeVar
@@ -33,7 +33,7 @@ _FLAGS: Final = {
 
 
 class Change(NamedTuple):
-    """A verb for a replay that exists."""
+    """A verb that changes an existing replay."""
 
     method: str
     request: type[dlq_api.PauseReplayRequest] | type[dlq_api.ResumeReplayRequest] | type[dlq_api.CancelReplayRequest]
@@ -71,10 +71,10 @@ async def create_replay(
 
 
 async def follow_replay(session: Session, replay: replay_pb2.Replay, format: Format) -> int:
-    """Shows how far a replay is until it ends: a bar on a terminal, a line each time it moved otherwise.
+    """Shows a replay's progress until it ends: a bar on a terminal, otherwise a line per change.
 
     Returns:
-        0 when it is done, 4 when it was cancelled or failed.
+        0 if it finished, 4 if it was cancelled or failed.
     """
     told = ""
     try:
@@ -102,8 +102,8 @@ async def change_replay(session: Session, verb: str, name: str) -> int:
     """Pauses, resumes or cancels a replay.
 
     Raises:
-        NotFound: there is none of that id; the nearest is named.
-        Refused: it is over.
+        NotFound: there is no such replay; the nearest one is named.
+        Refused: it has ended.
     """
     change, replay_id = CHANGES[verb], name.removeprefix("replay/")
     doing = f"asking replay {replay_id}"
@@ -138,7 +138,7 @@ def _print_dry_run(session: Session, made: dlq_api.CreateReplayResponse) -> None
 
 
 async def _again(session: Session, replay: replay_pb2.Replay) -> replay_pb2.Replay:
-    """The replay as it is now; as it was while the service cannot be reached."""
+    """The replay as it is now; its last known state while the service cannot be reached."""
     try:
         return await session.read("dlq", "GetReplay", dlq_api.GetReplayRequest(id=replay.id), replay_pb2.Replay)
     except Unavailable as error:  # the job is a history: another leader goes on with it
@@ -147,7 +147,7 @@ async def _again(session: Session, replay: replay_pb2.Replay) -> replay_pb2.Repl
 
 
 async def _suggesting(session: Session, error: NotFound, spec: replay_pb2.ReplaySpec) -> NotFound:
-    """The error with the stream or lane that was meant, as far as that can be told."""
+    """The error with the stream or lane that was probably meant."""
     from braid.cli.core.lists import all_streams
 
     streams = await all_streams(session)
@@ -158,6 +158,6 @@ async def _suggesting(session: Session, error: NotFound, spec: replay_pb2.Replay
 
 
 def _flagged(error: E) -> E:
-    """The error with its field named as it was typed."""
+    """The error with its field named after the typed flag."""
     error.field = _FLAGS.get(error.field, error.field)
     return error

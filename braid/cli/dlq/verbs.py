@@ -1,4 +1,4 @@
-"""`dlq`: replays of dead letters made, paused, resumed, cancelled. What there is, `get` and `describe` show."""
+"""The verbs of `dlq`: create, pause, resume and cancel replays. `get` and `describe` show them."""
 
 from collections.abc import Callable
 from typing import Annotated, Final
@@ -49,7 +49,7 @@ _CHANGES: Final = {
 
 
 def register(app: typer.Typer) -> None:
-    """Adds `dlq` and its verbs."""
+    """Adds `dlq` and its sub-commands to the application."""
     dlq = typer.Typer(rich_markup_mode=None)
     dlq.callback(help=_DLQ)(_dlq)
     dlq.command("replay", help=_REPLAY)(_replay)
@@ -69,7 +69,9 @@ def _replay(
     rate: Annotated[
         float, typer.Option(metavar="N", min=0, show_default=False, help="At most this many records a second.")
     ] = 0.0,
-    to: Annotated[str, typer.Option(metavar="STREAM[/LANE]", help="Where to, instead of where each came from.")] = "",
+    to: Annotated[
+        str, typer.Option(metavar="STREAM[/LANE]", help="Send to this stream or lane instead of each letter's own.")
+    ] = "",
     broadcast: Annotated[
         bool, typer.Option("--broadcast", help="For every group, not only for the one that gave the record up.")
     ] = False,
@@ -97,7 +99,7 @@ def _promote(
     group: Annotated[str, typer.Argument(metavar="GROUP", show_default=False)],
     stream: Annotated[str, typer.Option(metavar="NAME", help="Only of this stream.")] = "",
     names: Annotated[
-        list[str] | None, typer.Option("--range", metavar="LEASE@FIRST-LAST", help="This one; may be repeated.")
+        list[str] | None, typer.Option("--range", metavar="LEASE@FIRST-LAST", help="This range; may be repeated.")
     ] = None,
     most: Annotated[
         int,

@@ -1,4 +1,4 @@
-"""`archive verify`: reads the archives of all replicas again, and names every event that is missing or changed."""
+"""`archive verify`: reads the archives of all replicas again, and lists missing and changed events."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Final
@@ -30,7 +30,7 @@ the exit code is 4 then. What is older than an archive reaches back is not missi
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the verb."""
+    """Adds the verb to the application."""
     archive = typer.Typer(rich_markup_mode=None, no_args_is_help=True, help="Check the archived histories.")
     archive.callback()(_archive)
     archive.command("verify", help=_VERIFY)(_verify)
@@ -80,7 +80,7 @@ async def _verify_all(session: "Session", subject: str) -> int:
 
 
 async def ask_archives(session: "Session", endpoints: Sequence["KnownEndpoint"]) -> list["ArchiveFacts"]:
-    """Asks each replica about its archive, and each leader which events are missing. Skips silent replicas."""
+    """Asks each replica about its archive, and each leader for missing events. Skips silent replicas."""
     return [facts for each in endpoints if each.service in SERVICES if (facts := await _ask(session, each)) is not None]
 
 
@@ -104,7 +104,7 @@ async def _ask(session: "Session", known: "KnownEndpoint") -> "ArchiveFacts | No
 async def verify_replica(
     session: "Session", known: "KnownEndpoint", history: str = "", *, names_only: bool = False
 ) -> Sequence["VerifyArchiveResponse"]:
-    """All pages of one replica's answer. Raises `NotFound` where it has no archive, `Unsupported` of older releases."""
+    """All pages of one replica's answer. Raises `NotFound` if it has no archive, `Unsupported` for older releases."""
     from braid.api.mesh.v1.archive_pb2 import VerifyArchiveRequest, VerifyArchiveResponse
     from braid.cli.core.replicas import connected
 

@@ -1,4 +1,4 @@
-"""`doctor`'s findings on archives: writes that fail, an archive that lags, events that are missing. Pure."""
+"""`doctor`'s findings on archives: failed writes, an archive that lags, missing events. Pure."""
 
 from collections.abc import Sequence
 from typing import Final, NamedTuple
@@ -31,7 +31,7 @@ class ArchiveFacts(NamedTuple):
 
 
 def check_archive(facts: ArchiveFacts, now_ms: int) -> list[Finding]:
-    """One replica's archive; nothing where none is set."""
+    """Checks one replica's archive; no finding if none is set."""
     status = facts.status
     if not status.location:
         return []
@@ -72,6 +72,6 @@ def _holes(facts: ArchiveFacts) -> list[Finding]:
 
 
 def gap_text(gap: EventGap) -> str:
-    """Which events are not kept whole, and why."""
+    """The events that are not kept undamaged, and the reason."""
     which = f"event {gap.first}" if gap.first == gap.last else f"events {gap.first} to {gap.last}"
     return f"{which} of {gap.history}: {gap.reason}"

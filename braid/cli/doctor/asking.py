@@ -1,4 +1,4 @@
-"""Asks a Kafka cluster, each of its brokers, and for the settings of Braid's topics there. Judges nothing."""
+"""Reads a Kafka cluster's state, its brokers' settings, and those of Braid's topics there. Judges nothing."""
 
 import asyncio
 import contextlib
@@ -30,7 +30,7 @@ _WRITTEN: Final = (CHANNEL_STATE_ACTIVE, CHANNEL_STATE_STANDBY)
 
 
 async def ask_cluster(session: "Session", cluster: Cluster, streams: Sequence[Stream]) -> ClusterFacts:
-    """Asks from here, with this process's own credentials. What does not answer is told as such."""
+    """Asks a cluster from here, with this process's own credentials. Failures are part of the answer."""
     admin = None
     with contextlib.suppress(BraidError):  # then what was listed has to do
         cluster = await with_evidence(session, cluster.name)
@@ -51,7 +51,7 @@ async def ask_cluster(session: "Session", cluster: Cluster, streams: Sequence[St
 
 
 async def _within(asking: Awaitable[T]) -> T:
-    """Waits as long as people do. Raises `Unavailable`."""
+    """Waits for an answer, as long as people would. Raises `Unavailable`."""
     try:
         async with asyncio.timeout(CLI_PROBE_SECONDS):
             return await asking
@@ -73,7 +73,7 @@ async def _ask_brokers(admin: KafkaAdmin, brokers: Sequence[int]) -> Sequence[Br
 
 
 def _topics_on(cluster: str, streams: Sequence[Stream]) -> Mapping[str, Channel]:
-    """Channels that carry records there or may soon, by topic."""
+    """Channels on the cluster that carry records or may soon, by topic."""
     return {
         channel.topic: channel
         for stream in streams
@@ -83,7 +83,7 @@ def _topics_on(cluster: str, streams: Sequence[Stream]) -> Mapping[str, Channel]
 
 
 async def _ask_topics(admin: KafkaAdmin, topics: Mapping[str, Channel]) -> Sequence[TopicFacts]:
-    """Settings of those that exist, some hundreds at a time."""
+    """Settings of the topics that exist, some hundreds per request."""
     names, found = sorted(topics), []
     for start in range(0, len(names), TOPICS_READ_MAX):
         part = names[start : start + TOPICS_READ_MAX]

@@ -1,4 +1,4 @@
-"""What `doctor` finds of brokers and topics: settings that lose or refuse records, and brokers that differ. Pure."""
+"""`doctor`'s findings on brokers and topics: settings that lose or refuse records, and brokers that differ. Pure."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final, NamedTuple
@@ -32,7 +32,7 @@ _COMPARED: Final = (
 
 
 class BrokerFacts(NamedTuple):
-    """A broker, and what it says of itself when asked from here; None when it does not answer."""
+    """A broker, and its own settings as read from here; None if it does not answer."""
 
     broker: int
     description: BrokerDescription | None
@@ -42,7 +42,7 @@ class BrokerFacts(NamedTuple):
 class TopicFacts(NamedTuple):
     """A channel's topic: whether records are or may soon be written there, its copies, its own settings.
 
-    `settled` are the copies that the registry brought about last; 0 while it does not know or is about to change them.
+    `settled` is the number of copies that the registry established last; 0 if it is unknown or about to change.
     """
 
     topic: str
@@ -59,16 +59,16 @@ def check_brokers(
     brokers: Sequence[BrokerFacts],
     usual_brokers: Collection[int] = (),
 ) -> list[Finding]:
-    """Every broker answers from here, has sound settings, and the same as the others.
+    """Checks that every broker answers from here and has sound settings, the same as the others.
 
-    Advice counts the brokers that the cluster usually has: during an outage none may lower durability.
+    The advice counts the brokers that the cluster usually has: it must not lower durability during an outage.
 
     Args:
-        name: Of the findings.
+        name: Name of the findings.
         allows_auto_create: Whether the cluster may create topics by itself.
-        told: What the cluster says of itself.
-        brokers: Each, if they were asked.
-        usual_brokers: Those it usually has, the ones that are away included, as the registry knows them.
+        told: The cluster's description of itself.
+        brokers: Every broker, if they were asked.
+        usual_brokers: Brokers that the cluster usually has, absent ones included, as the registry knows them.
     """
     usual = len({*told.brokers, *usual_brokers})
     findings = [_silent(name, each) for each in brokers if each.description is None]
@@ -84,13 +84,13 @@ def check_brokers(
 
 
 def check_topics(name: str, brokers: int, topics: Sequence[TopicFacts], away: int = 0) -> list[Finding]:
-    """Topics of channels have no setting of their own that loses or refuses records.
+    """Checks that topics of channels have no own setting that loses or refuses records.
 
     Args:
-        name: Of the findings.
-        brokers: How many the cluster usually has.
-        topics: Those of channels there.
-        away: How many of these do not serve now.
+        name: Name of the findings.
+        brokers: Number of brokers that the cluster usually has.
+        topics: Topics of channels there.
+        away: Number of brokers that do not serve now.
     """
     unclean = [each.topic for each in topics if each.config.get(UNCLEAN) == "true"]
     refused, stopped, tight, loose = [], [], [], []
@@ -171,7 +171,7 @@ def _silent(name: str, facts: BrokerFacts) -> Finding:
 def _of_each(
     views: Mapping[int, ClusterDescription], check: Callable[[ClusterDescription], Sequence[Finding]]
 ) -> list[Finding]:
-    """What is found by each broker's settings; what is not found by all of them names the brokers."""
+    """Findings from each broker's settings; a finding that not all brokers share names those that do."""
     found: dict[Finding, list[int]] = {}
     for broker, view in views.items():
         for finding in check(view):
@@ -237,7 +237,7 @@ def _copies(name: str, description: ClusterDescription, brokers: int) -> list[Fi
 
 
 def _differences(name: str, described: Mapping[int, BrokerDescription]) -> list[Finding]:
-    """Brokers are set alike, are of one release, and know the same level as agreed on."""
+    """Checks that brokers have the same settings, the same release and the same agreed level."""
     settings = [
         f"{setting} is {told}"
         for setting in _COMPARED
@@ -258,7 +258,7 @@ def _differences(name: str, described: Mapping[int, BrokerDescription]) -> list[
 
 
 def _split(values: Mapping[int, str]) -> str:
-    """Which brokers say what, the fewest first; '' when all that say something say the same."""
+    """Which brokers report which value, the smallest group first; '' if all that report agree."""
     brokers: dict[str, list[int]] = {}
     for broker, value in values.items():
         if value:

@@ -1,4 +1,4 @@
-"""What `doctor` finds of certificates: those that end soon, and replicas that serve plaintext beside TLS. Pure."""
+"""`doctor`'s findings on certificates: those that end soon, and replicas that serve plaintext beside TLS. Pure."""
 
 from typing import Final, NamedTuple
 
@@ -11,13 +11,13 @@ _REPLACE: Final = "issue another one and put it in the place of its files: it is
 
 
 class CertificateFacts(NamedTuple):
-    """Whose certificate ends when.
+    """The end of one certificate, of a replica or of this process.
 
     Attributes:
-        name: Of a replica, or of this side.
-        expires_at: Seconds since the epoch; 0 where that is not known.
-        error: Why it is not known, or what is wrong with the certificate; empty where all is well.
-        plaintext: Where it serves plaintext as well; empty where it does not.
+        name: Name of the replica, or of this side.
+        expires_at: Seconds since the epoch; 0 if unknown.
+        error: Why it is unknown, or what is wrong with the certificate; empty if all is well.
+        plaintext: Address where it also serves plaintext; empty if it does not.
     """
 
     name: str
@@ -27,7 +27,7 @@ class CertificateFacts(NamedTuple):
 
 
 def check_certificate(facts: CertificateFacts, now_seconds: float) -> list[Finding]:
-    """One side's certificate, and whether it is needed at all."""
+    """Checks one certificate, and whether it is needed at all."""
     found = [_end(facts, now_seconds)] if facts.expires_at or facts.error else []
     if facts.plaintext:
         message = f"it serves plaintext too, at {facts.plaintext}: callers there are who they say they are"

@@ -1,4 +1,4 @@
-"""Asks when the certificates of a mesh end: this side's own, and each replica's by a handshake. Judges nothing."""
+"""Reads when a mesh's certificates end: this process's own, and each replica's by a handshake. Judges nothing."""
 
 import asyncio
 import socket
@@ -20,7 +20,8 @@ _HERE: Final = "client"  # the side that asks
 
 
 async def ask_certificates(session: "Session", endpoints: Sequence["KnownEndpoint"]) -> list[CertificateFacts]:
-    """Of all replicas that serve mutual TLS, and of this side; nothing in a mesh without certificates."""
+    """The certificates of all replicas that serve mutual TLS, and of this process; none in a mesh without
+    certificates."""
     tls = session.ports.tls
     found = await asyncio.gather(*(_ask(each, tls) for each in endpoints if each.tls_address))
     return [*found, *([_own(tls)] if tls is not None else [])]
@@ -44,10 +45,10 @@ def _own(tls: Tls) -> CertificateFacts:
 
 
 def certificate_end(address: str, tls: Tls) -> float:
-    """When the certificate of a server ends, seconds since the epoch. Blocks for a handshake.
+    """The end of a server's certificate, in seconds since the epoch. Blocks for a handshake.
 
     Raises:
-        OSError: it cannot be reached, or its certificate is not to be trusted.
+        OSError: the server cannot be reached, or its certificate is not trusted.
     """
     host, _, port = address.rpartition(":")
     host = host.strip("[]")

@@ -1,4 +1,4 @@
-"""What `doctor` finds of a cluster as a whole: health, identity, copies, disks, age. Pure."""
+"""`doctor`'s findings on a cluster as a whole: health, identity, copies, disks, release. Pure."""
 
 from collections.abc import Sequence
 from typing import Final, NamedTuple
@@ -37,9 +37,9 @@ _REMEDIES: Final = {
 
 
 class ClusterFacts(NamedTuple):
-    """A registered cluster, and what it says of itself when asked from here; None when it does not answer.
+    """A registered cluster, and its own description as read from here; None if it does not answer.
 
-    `brokers` and `topics` are what each broker, and each of Braid's topics there, is set to; `unread` why the topics'
+    `brokers` and `topics` are the settings of each broker and of each of Braid's topics there; `unread` says why topic
     settings cannot be read.
     """
 
@@ -51,7 +51,7 @@ class ClusterFacts(NamedTuple):
     unread: BraidError | None = None
 
     def version(self) -> str:
-        """Its age, as a broker that answers tells it; '' when none does."""
+        """Its Kafka release, as reported by a broker that answers; '' if none does."""
         if self.description is None:
             return ""
         told = next((each.description for each in self.brokers if each.description is not None), None)
@@ -59,7 +59,7 @@ class ClusterFacts(NamedTuple):
 
 
 def check_cluster(facts: ClusterFacts) -> list[Finding]:
-    """A cluster is healthy, reachable from here, the one that was registered, and set up so that nothing is lost."""
+    """Checks that a cluster is healthy, reachable from here, the registered one, and set up to lose nothing."""
     cluster, description = facts.cluster, facts.description
     name = f"cluster/{cluster.name}"
     findings = [_health(name, cluster), *_quorum(name, cluster), *_access(name, cluster), *_belonging(name, cluster)]
@@ -89,7 +89,7 @@ def check_cluster(facts: ClusterFacts) -> list[Finding]:
 
 
 def _belonging(name: str, cluster: Cluster) -> list[Finding]:
-    """Which mesh it belongs to, and what is there that no history knows."""
+    """Checks which mesh the cluster belongs to, and whether it holds topics or groups that no history knows."""
     status, found = cluster.status, list[Finding]()
     if status.foreign_mesh:
         message = f"it carries the mark of mesh {status.foreign_mesh}: nothing new goes there, nothing is deleted there"
@@ -106,7 +106,8 @@ def _belonging(name: str, cluster: Cluster) -> list[Finding]:
 
 
 def check_versions(clusters: Sequence[ClusterFacts]) -> list[Finding]:
-    """Clusters of one mesh are of one age: a failover should not change what brokers can do."""
+    """Checks that all clusters of a mesh have the same release, so that a failover does not change what brokers can
+    do."""
     known = {facts.cluster.name: version for facts in clusters if (version := facts.version())}
     if len(set(known.values())) < 2:
         return []
@@ -134,7 +135,8 @@ def _health(name: str, cluster: Cluster) -> Finding:
 
 
 def _quorum(name: str, cluster: Cluster) -> list[Finding]:
-    """Most of its brokers are silent: where they are its controllers too, nothing is elected or made there."""
+    """Checks for a lost quorum: if most brokers are silent and also controllers, no leader is elected and no topic is
+    created."""
     evidence = cluster.status.evidence
     silent, usual = list(evidence.silent_brokers), {*cluster.status.usual_brokers, *evidence.silent_brokers}
     if 2 * len(silent) <= len(usual):
@@ -150,7 +152,7 @@ def _quorum(name: str, cluster: Cluster) -> list[Finding]:
 
 
 def _access(name: str, cluster: Cluster) -> list[Finding]:
-    """The registry cannot judge, drain or prepare a cluster that refuses it."""
+    """Checks the registry's access: a cluster that refuses it cannot be judged, drained or prepared."""
     denied = cluster.status.evidence.denied
     if not denied:
         return []
@@ -168,7 +170,7 @@ def _identity(name: str, cluster: Cluster, description: ClusterDescription) -> F
 
 
 def _brokers_away(name: str, away: Sequence[int], usual: int) -> list[Finding]:
-    """Brokers that the cluster usually has and does not list now."""
+    """Checks for brokers that the cluster usually has and does not list now."""
     if not away:
         return []
     named = ", ".join(map(str, away))
@@ -178,7 +180,7 @@ def _brokers_away(name: str, away: Sequence[int], usual: int) -> list[Finding]:
 
 
 def _copies_out_of_step(name: str, cluster: Cluster) -> list[Finding]:
-    """What the leading registry sees of brokers and copies, while nothing is gone."""
+    """Checks the leading registry's view of brokers and copies, while nothing is unavailable."""
     evidence = cluster.status.evidence
     if not evidence.under_replicated_partitions and not evidence.missing_brokers:
         return []
@@ -189,7 +191,7 @@ def _copies_out_of_step(name: str, cluster: Cluster) -> list[Finding]:
 
 
 def _disk(name: str, cluster: Cluster) -> list[Finding]:
-    """What the leading registry measures of the fullest disk."""
+    """Checks the fullest disk that the leading registry measured."""
     load = cluster.status.load
     if not load.total_bytes or load.free_bytes >= _DISK_FREE_MIN * load.total_bytes:
         return []

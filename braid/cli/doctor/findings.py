@@ -1,4 +1,4 @@
-"""What `doctor` can find: every check a function from facts to findings, with what to do about it. Pure."""
+"""The findings of `doctor`: every check is a function from facts to findings with their remedies. Pure."""
 
 from collections.abc import Sequence
 from enum import Enum
@@ -22,7 +22,7 @@ _BESIDE: Final = {
 
 
 class Level(Enum):
-    """How bad it is."""
+    """The severity of a finding."""
 
     OK = "ok"
     WARN = "warn"
@@ -30,7 +30,7 @@ class Level(Enum):
 
 
 class Finding(NamedTuple):
-    """One check's result. `remedy` is what to do; empty when there is nothing to do."""
+    """The result of one check. `remedy` says what to do; empty if there is nothing to do."""
 
     name: str
     check: str
@@ -54,7 +54,7 @@ class ReplicaFacts(NamedTuple):
 
 
 def check_services(replicas: Sequence[ReplicaFacts]) -> list[Finding]:
-    """Each service is reachable, led by one, and has somebody to take over."""
+    """Checks that each service is reachable, has one leader, and a replica that can take over."""
     findings: list[Finding] = []
     for service in _SERVICES:
         known = [each for each in replicas if each.service == service]
@@ -69,12 +69,12 @@ def check_services(replicas: Sequence[ReplicaFacts]) -> list[Finding]:
 
 
 def check_lag(lags: Sequence[Lag], catching_up: Sequence[str], now_ms: int) -> list[Finding]:
-    """What lagmon says of lag is of now, and of every cluster.
+    """Checks that lagmon's lags are recent, and cover every cluster.
 
     Args:
         lags: Rows that name their cluster.
         catching_up: Clusters whose offsets are still being read.
-        now_ms: For ages.
+        now_ms: The present, for ages.
     """
     findings: list[Finding] = []
     for cluster in sorted({each.cluster for each in lags if each.stale}):
@@ -93,7 +93,7 @@ def check_lag(lags: Sequence[Lag], catching_up: Sequence[str], now_ms: int) -> l
 
 
 def check_clocks(replicas: Sequence[ReplicaFacts]) -> list[Finding]:
-    """Wall clocks agree: lags, retention and histories are read by them."""
+    """Checks that wall clocks agree: lags, retention and histories depend on them."""
     findings: list[Finding] = []
     for each in replicas:
         if each.error is not None:
@@ -108,7 +108,7 @@ def check_clocks(replicas: Sequence[ReplicaFacts]) -> list[Finding]:
 
 
 def check_stream(stream: Stream) -> list[Finding]:
-    """Every lane has a route, somewhere to go, and nothing in its way."""
+    """Checks that every lane has a route and a failover target, and that nothing is blocked."""
     name = f"stream/{stream.name}"
     findings: list[Finding] = []
     if stream.status.blocked_reason:
@@ -180,7 +180,7 @@ def _lanes(name: str, stream: Stream) -> list[Finding]:
 
 
 def _lost(name: str, stream: Stream) -> list[Finding]:
-    """A drain waits for a person; what carries traffic, or is drained, does not: what it lost is told all the same."""
+    """Checks for lost records. A drain with a loss waits for an operator; other channels only report theirs."""
     findings: list[Finding] = []
     for channel in stream.status.channels:
         told = f"{channel.name} on cluster {channel.cluster}: {offsets_text(channel.lost)} ({channel.lost_evidence})"

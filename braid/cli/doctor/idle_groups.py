@@ -1,7 +1,7 @@
-"""What `doctor` finds of groups without members: when drains stop waiting for them, and when brokers forget them. Pure.
+"""`doctor`'s findings on groups without members: when drains stop waiting for them, and when brokers forget them. Pure.
 
 A group that is fenced by generations stays a member of its Kafka groups through the assigner, so brokers keep its
-progress; that of any other is forgotten one offsets retention after its last member went.
+progress. Progress of any other group is deleted one offsets retention after its last member left.
 """
 
 from collections.abc import Sequence
@@ -18,11 +18,11 @@ _MINUTE_MS: Final = 60_000
 
 
 def check_groups(groups: Sequence[Group], clusters: Sequence[ClusterFacts], now_ms: int) -> list[Finding]:
-    """Groups whose members have been gone for long.
+    """Checks groups whose members have been gone for long.
 
     Args:
-        groups: As the assigner knows them.
-        clusters: What clusters say of themselves; those that do not answer say nothing.
+        groups: Groups from the assigner.
+        clusters: Clusters' descriptions of themselves; those that do not answer are ignored.
         now_ms: Wall clock.
     """
     found = _held(groups)
@@ -35,7 +35,7 @@ def check_groups(groups: Sequence[Group], clusters: Sequence[ClusterFacts], now_
 
 
 def _forgotten(group: Group, clusters: Sequence[ClusterFacts], now_ms: int) -> list[Finding]:
-    """When brokers forget its progress, on the cluster that does so first."""
+    """When brokers delete its progress, on the cluster that does so first."""
     known = [(each.description.offsets_retention_minutes, each.cluster.name) for each in clusters if each.description]
     if group.spec.fencing != FENCING_NONE or not known:
         return []
@@ -54,7 +54,7 @@ def _forgotten(group: Group, clusters: Sequence[ClusterFacts], now_ms: int) -> l
 
 
 def _not_waited_for(group: Group, now_ms: int) -> list[Finding]:
-    """When drains go on without it."""
+    """When drains stop waiting for the group."""
     status, since = group.status, age_text(group.status.idle_since_ms, now_ms)
     name, remedy = f"group/{group.name}", _remedy(group)
     if status.idle_expired:
@@ -69,12 +69,12 @@ def _not_waited_for(group: Group, now_ms: int) -> list[Finding]:
 
 
 def _left_by_wall_clocks(group: Group, now_ms: int) -> int:
-    """How much longer drains wait for a group, where its assigner is of a release that does not say so."""
+    """How much longer drains wait for a group, for an older assigner that does not report it."""
     return max(0, GROUP_IDLE_EXPIRY_SECONDS * 1_000 - (now_ms - group.status.idle_since_ms))
 
 
 def _held(groups: Sequence[Group]) -> list[Finding]:
-    """Why all idle groups are waited for without end, where they are."""
+    """Why drains wait for idle groups without limit, if they do."""
     why = next((group.status.idle_held for group in groups if group.status.idle_held), "")
     if not why:
         return []

@@ -1,4 +1,4 @@
-"""Whether services serve plain text, where anybody who reaches a port may call everything. Pure."""
+"""`doctor`'s findings on plaintext, where anybody who reaches a port may call everything. Pure."""
 
 from collections.abc import Sequence
 from ipaddress import ip_address

@@ -1,4 +1,4 @@
-"""What `doctor` finds of brokers' releases: too old, not finished upgrading, or without a request Braid makes. Pure."""
+"""`doctor`'s findings on brokers' releases: too old, an unfinished upgrade, or a missing request. Pure."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
@@ -9,7 +9,7 @@ from braid.kernel.ports import BrokerDescription
 
 
 class Need(NamedTuple):
-    """A request of Kafka's protocol that Braid makes, and what does not work without it."""
+    """A Kafka protocol request that Braid uses, and what fails without it."""
 
     request: str
     key: int
@@ -35,8 +35,8 @@ def check_releases(name: str, brokers: Mapping[int, BrokerDescription]) -> list[
     """Checks every broker's release, and whether the cluster finished its last upgrade.
 
     Args:
-        name: Of the findings.
-        brokers: Those that answered, by number.
+        name: Name of the findings.
+        brokers: Brokers that answered, by number.
     """
     return [*_too_old(name, brokers), *_behind(name, brokers), *_missing(name, brokers)]
 
@@ -61,7 +61,7 @@ def _too_old(name: str, brokers: Mapping[int, BrokerDescription]) -> Sequence[Fi
 
 
 def _behind(name: str, brokers: Mapping[int, BrokerDescription]) -> Sequence[Finding]:
-    """Every broker knows a later release than the cluster agreed on: an upgrade was not finished."""
+    """Checks for an unfinished upgrade: every broker knows a later release than the cluster agreed on."""
     agreed = [level for each in brokers.values() if (level := each.finalized.get(METADATA_VERSION))]
     known = [level for each in brokers.values() if (level := each.supported.get(METADATA_VERSION))]
     if not agreed or not known or release_text(max(agreed)) == release_text(min(known)) or max(agreed) > min(known):

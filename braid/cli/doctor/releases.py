@@ -1,4 +1,4 @@
-"""What age a cluster is, from what its brokers agreed on. Pure."""
+"""Derives a cluster's Kafka release from the levels its brokers agreed on. Pure."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -28,18 +28,18 @@ OLDEST_SUPPORTED_LEVEL: Final = 15
 
 
 def release_text(level: int) -> str:
-    """The release a level of `metadata.version` came with."""
+    """The release that introduced a level of `metadata.version`."""
     if level > _NEWEST_LEVEL:
         return f"newer than Kafka {_RELEASES[0][1]}"
     return next((f"Kafka {release}" for first, release in _RELEASES if level >= first), "older than Kafka 3.0")
 
 
 def version_text(levels: Mapping[str, int], config: Mapping[str, str]) -> str:
-    """A cluster's age, for people.
+    """A cluster's release, for people.
 
     Args:
-        levels: Of features, as its brokers agreed on them.
-        config: A broker's configuration; it tells the age roughly where there are no levels.
+        levels: Feature levels that its brokers agreed on.
+        config: A broker's configuration, which gives a rough release if there are no levels.
     """
     if level := levels.get(METADATA_VERSION):
         return f"{release_text(level)} ({METADATA_VERSION} {level})"

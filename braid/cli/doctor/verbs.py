@@ -1,4 +1,4 @@
-"""`doctor`: asks every part of a mesh how it is, and says what to do about what is wrong."""
+"""`doctor`: checks every part of a mesh, and says how to fix what is wrong."""
 
 import asyncio
 import textwrap
@@ -34,7 +34,7 @@ _DETAIL_COLUMNS_MIN: Final = 30
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the verb."""
+    """Adds the verb to the application."""
     app.command("doctor", help=_DOCTOR)(_doctor)
 
 
@@ -108,7 +108,7 @@ async def all_findings(session: "Session") -> list["Finding"]:
 
 
 async def _ask_groups(session: "Session", clusters: Sequence["ClusterFacts"]) -> list["Finding"]:
-    """Groups whose members have been gone for long."""
+    """Reads groups and finds those whose members have been gone for long."""
     from braid.cli.core.lists import all_groups
     from braid.cli.doctor.findings import Finding, Level
     from braid.cli.doctor.idle_groups import check_groups
@@ -121,7 +121,7 @@ async def _ask_groups(session: "Session", clusters: Sequence["ClusterFacts"]) ->
 
 
 async def _ask_lag(session: "Session") -> list["Finding"]:
-    """Whether what lagmon tells is fresh."""
+    """Reads lagmon's lags and checks that they are recent."""
     from braid.api.lagmon.v1.lagmon_service_pb2 import LagFilter
     from braid.cli.doctor.findings import Finding, Level, check_lag
     from braid.cli.resources.lag import DETAILS, list_lag
@@ -134,7 +134,7 @@ async def _ask_lag(session: "Session") -> list["Finding"]:
 
 
 async def _ask_replica(session: "Session", known: "KnownEndpoint") -> "ReplicaFacts":
-    """Asks one replica, by itself, for its clock."""
+    """Asks one particular replica for its clock."""
     from braid.api.mesh.v1.endpoint_pb2 import ListEndpointsRequest, ListEndpointsResponse
     from braid.cli.core.replicas import connected
     from braid.cli.doctor.findings import ReplicaFacts

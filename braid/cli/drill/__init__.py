@@ -1,1 +1,1 @@
-"""`braid drill`: failures that are rehearsed."""
+"""`braid drill`: rehearses failures on a running mesh."""

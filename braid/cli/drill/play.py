@@ -1,4 +1,4 @@
-"""The work of `drill`: says what is going to happen, asks, plays it, prints the verdict. Removes what others left."""
+"""The work of `drill`: announces the failure, asks, runs the drill, prints the verdict, and cleans up after others."""
 
 import shutil
 import tempfile
@@ -22,12 +22,12 @@ _ID_CHARACTERS: Final = 8
 
 
 async def rehearse(session: Session, order: Order, addresses: str, yes: bool, format: Format) -> int:
-    """Plays one drill.
+    """Runs one drill and prints its verdict.
 
     Raises:
-        NotFound: there is no such stream; the nearest is named.
+        NotFound: the stream does not exist; the nearest one is named.
         Refused: the answer was not yes.
-        BraidError: the drill cannot be played on this mesh.
+        BraidError: the drill cannot be run on this mesh.
     """
     control = Control(session.mesh, session.ports.kafka)
     try:
@@ -39,7 +39,7 @@ async def rehearse(session: Session, order: Order, addresses: str, yes: bool, fo
     for line in told(plan):
         session.terminal.note(line)
     if not yes:
-        ask("Play it?", "the drill was not played")
+        ask("Play it?", "the drill was not run")
     await _remove(session, control, await find_remains(control, session.now_ms))
     directory = Path(tempfile.mkdtemp(prefix=f"braid-{plan.name}-"))
     rehearsal = Rehearsal(control, plan, addresses, directory, session.terminal.note, session.ports.tls)
@@ -58,7 +58,7 @@ async def rehearse(session: Session, order: Order, addresses: str, yes: bool, fo
 
 
 async def clean(session: Session, yes: bool) -> int:
-    """Removes what killed drills left behind."""
+    """Removes the remains of drills that were killed."""
     control = Control(session.mesh, session.ports.kafka)
     names = await find_remains(control, session.now_ms, young_too=True)
     if not names:
@@ -70,7 +70,7 @@ async def clean(session: Session, yes: bool) -> int:
 
 
 def told(plan: Plan) -> Sequence[str]:
-    """What is going to happen, a sentence a line."""
+    """The announcement of a drill, a sentence a line."""
     order, cluster = plan.order, plan.cluster
     does = {
         DrillKind.MOVE: f"it is moved off {cluster}",
@@ -105,7 +105,7 @@ def _print(session: Session, verdict: DrillVerdict, format: Format) -> None:
     width = max(len(what) for what, _ in verdict.rows())
     lines = [f"{plan.order.kind.value} of stream {plan.order.stream}: {'PASSED' if verdict.passed else 'NOT PASSED'}"]
     lines += [f"  {what:{width}}  {value:>10}" for what, value in verdict.rows()]
-    lines += [f"not as it should be: {each}" for each in verdict.complaints()]
+    lines += [f"failed: {each}" for each in verdict.complaints()]
     lines += ["", "What was simulated, not broken:", *(f"  {each}" for each in verdict.simulated())]
     lines += ["", f"its history: braid events --for stream/{plan.name}"]
     session.terminal.print("\n".join(lines))

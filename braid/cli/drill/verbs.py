@@ -1,4 +1,4 @@
-"""`drill`: a failure rehearsed on this mesh, with a stream of the drill's own."""
+"""`drill`: rehearses a failure on this mesh, with a stream of the drill's own."""
 
 import os
 from collections.abc import Callable
@@ -64,7 +64,7 @@ _SECONDS: Final = {"s": 1, "m": 60, "h": 3_600}
 
 
 def register(app: typer.Typer) -> None:
-    """Adds `drill` and its kinds."""
+    """Adds `drill` and its kinds to the application."""
     drill = typer.Typer(rich_markup_mode=None)
     drill.callback(help=_DRILL)(_drill)
     for kind, text in _KINDS.items():
@@ -125,7 +125,7 @@ def _clean(yes: YesOption = False, endpoint: EndpointOption = "", context: Conte
 
 
 def parse_seconds(text: str) -> float:
-    """Reads `60s`, `5m`, `1h`. Raises `Invalid`."""
+    """Parses `60s`, `5m`, `1h` to seconds. Raises `Invalid`."""
     number, unit = text[:-1], text[-1:]
     if unit not in _SECONDS or not number.isdecimal() or len(number) > 6:
         raise Invalid(f"{text!r} is not a length of time", field="--for", remedy="for example 60s, 5m or 1h")

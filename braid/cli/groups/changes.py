@@ -1,4 +1,4 @@
-"""A change of a group, asked for and told of."""
+"""Sends a change of a group to the assigner and prints the answer."""
 
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 async def change(session: "Session", method: str, request: "Message", doing: str, member: str) -> "Group":
-    """Asks for a change. Raises `NotFound` with the nearest name that exists."""
+    """Sends a change. Raises `NotFound` with the nearest existing name."""
     from braid.api.assigner.v1.group_pb2 import Group
     from braid.cli.core.kinds import Scope
     from braid.cli.core.lists import all_groups
@@ -34,6 +34,6 @@ async def change(session: "Session", method: str, request: "Message", doing: str
 
 
 def say(session: "Session", group: "Group", done: str) -> int:
-    """Prints what was done, and what stands against it."""
+    """Prints what was changed, and any warnings."""
     session.terminal.print("\n".join([done, *(f"  note: {each}" for each in group.rules.warnings)]))
     return 0

@@ -1,4 +1,4 @@
-"""`braid set fencing`: switches a group between lent generations and plain commits, and waits until it is done."""
+"""`braid set fencing`: switches a group between lent generations and plain commits, and waits for the change."""
 
 from typing import TYPE_CHECKING, Final
 
@@ -14,12 +14,12 @@ FENCINGS: Final = ("generation", "none")
 
 
 async def set_fencing(session: "Session", name: str, fencing: str) -> int:
-    """Changes a group without members; its progress is kept.
+    """Changes the fencing of a group without members; its progress is kept.
 
     Raises:
-        Invalid: there is no such fencing.
-        NotFound: there is no such group; the nearest is named.
-        Refused: it has members, or the change of before is not done yet.
+        Invalid: there is no such kind of fencing.
+        NotFound: the group does not exist; the nearest one is named.
+        Refused: it has members, or its previous change is not complete.
     """
     from braid.api.assigner.v1 import assigner_service_pb2 as api
     from braid.api.assigner.v1 import group_pb2
@@ -45,7 +45,7 @@ async def set_fencing(session: "Session", name: str, fencing: str) -> int:
 
 
 async def _ended(session: "Session", group: "Group") -> list[str]:
-    """Waits until its memberships ended; returns the clusters on which they did not in time."""
+    """Waits until the group's Kafka memberships ended; returns the clusters where they did not in time."""
     from braid.api.assigner.v1 import assigner_service_pb2 as api
     from braid.api.assigner.v1 import group_pb2
 

@@ -1,4 +1,4 @@
-"""`set policy` and `set shadow`: how a group's leases are placed, and another way that is tried beside it."""
+"""`set policy` and `set shadow`: a group's placement policy, and a second one that is only simulated beside it."""
 
 from typing import TYPE_CHECKING, Annotated, Final, cast
 
@@ -38,13 +38,13 @@ _Below = Annotated[float, typer.Option("--below", metavar="PART", help="Or this 
 
 
 def register(settings: typer.Typer) -> None:
-    """Adds the settings."""
+    """Adds the settings to the application."""
     settings.command("policy", help=_POLICY)(_set_policy)
     settings.command("shadow", help=_SHADOW)(_set_shadow)
 
 
 def parse_policy(basis: str, above: float, below: float) -> "PlacementPolicy":
-    """A policy as the API takes it. Raises `Invalid`."""
+    """Parses a placement policy. Raises `Invalid`."""
     from braid.api.assigner.v1.rules_pb2 import PlacementPolicy
 
     if basis not in _BASES:

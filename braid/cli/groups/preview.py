@@ -1,4 +1,4 @@
-"""`preview`: what a group's placement would be, were the world another. Nothing is changed."""
+"""`preview`: a group's placement under assumed changes. Changes nothing."""
 
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -32,7 +32,7 @@ _PREVIEW: Final = """Show which leases would move if members left, a cluster die
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the verb."""
+    """Adds the verb to the application."""
     app.command("preview", help=_PREVIEW)(_preview)
 
 
@@ -98,7 +98,7 @@ async def _show(
 
 
 def told(group: str, found: "PreviewPlacementResponse", now_ms: int) -> str:
-    """A preview for people."""
+    """The lines of a preview, for people."""
     names = {each.member: each.client_id or each.member for each in found.members}
     count = len(found.moves)
     lines = [f"group {group}: {count or 'no'} lease{'' if count == 1 else 's'} would move"]
@@ -119,7 +119,7 @@ def told(group: str, found: "PreviewPlacementResponse", now_ms: int) -> str:
 
 
 def _shadow_lines(shadow: "ShadowComparison", now_ms: int) -> list[str]:
-    """What its shadow policy would do, beside what is."""
+    """The simulated effect of its shadow policy, beside the present placement."""
     from braid.cli.core.documents import to_document
 
     now, then = f"{shadow.max_over_mean_now:.2f} now", f"{shadow.max_over_mean_then:.2f} then"
@@ -133,7 +133,7 @@ def _shadow_lines(shadow: "ShadowComparison", now_ms: int) -> list[str]:
 
 
 def _table(names: dict[str, str], members: "Iterable[MemberLoad]") -> list[str]:
-    """Leases, and load relative to the mean, now and then."""
+    """Leases, and load relative to the mean, before and after."""
     width = max(len("MEMBER"), *(len(name) for name in names.values()))
     lines = [f"{'MEMBER':{width}}  {'LEASES':>13}  {'LOAD':>13}"]
     for each in members:

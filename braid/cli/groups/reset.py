@@ -1,4 +1,4 @@
-"""`reset`: moves a group's progress to a time, an offset or an end of the log, and says how to take it back."""
+"""`reset`: moves a group's progress to a time, an offset or an end of the log, and prints how to undo it."""
 
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Final
@@ -33,7 +33,7 @@ clusters hold the new progress.
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the verb."""
+    """Adds the verb to the application."""
     app.command("reset", help=_RESET)(_reset)
 
 
@@ -147,7 +147,7 @@ def _lines(group: str, found: "ResetProgressResponse", dry_run: bool) -> list[st
 
 
 def _undo(group: str, found: "ResetProgressResponse") -> str:
-    """What sets every lease back to where it was; gaps beyond that are done again."""
+    """The command that sets every lease back to its old base; records done beyond it are repeated."""
     before = [each for each in found.partitions if each.before >= 0]
     if len(before) > CLI_LEASES_SHOWN:
         return f"the offsets of before are in braid events --for group/{group} -o json (ResetIntended)"
@@ -155,7 +155,7 @@ def _undo(group: str, found: "ResetProgressResponse") -> str:
 
 
 async def _written(session: "Session", name: str) -> list[str]:
-    """Waits until the clusters hold it; returns the channels of which they do not in time."""
+    """Waits until the clusters have stored it; returns the channels where they did not in time."""
     from braid.api.assigner.v1 import assigner_service_pb2 as api
     from braid.api.assigner.v1 import group_pb2
 

@@ -1,4 +1,4 @@
-"""`resume`: lets members of a group go on with a lane they have stopped with."""
+"""`resume`: lets members of a group continue with a lane they have stopped."""
 
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -27,7 +27,7 @@ failed through no fault of its records tries it by itself now and then, and need
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the verb."""
+    """Adds the verb to the application."""
     app.command("resume", help=_RESUME)(_resume)
 
 
@@ -65,7 +65,7 @@ async def _run(session: "Session", name: str, lane: str, member: str) -> int:
 
 
 async def _gone_on(session: "Session", group: "Group", lane: str, member: str) -> "Group":
-    """The group once those members say that they go on, or after a while."""
+    """The group once those members report that they continue, or after a time-out."""
     from braid.api.assigner.v1 import assigner_service_pb2 as api
     from braid.api.assigner.v1 import group_pb2
 

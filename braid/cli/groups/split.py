@@ -1,4 +1,4 @@
-"""`split`: lets the holders of leases that are far behind work at the head of their logs at once, and behind it."""
+"""`split`: lets holders of lagging leases work at the end of the log and on the backlog at once."""
 
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -30,7 +30,7 @@ backlog and within what is new, not between them: a group with an order is split
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the verb."""
+    """Adds the verb to the application."""
     app.command("split", help=_SPLIT)(_split)
 
 
@@ -78,7 +78,7 @@ async def _run(session: "Session", request: object) -> int:
 
 
 def split_text(split: "LeaseSplitStatus") -> str:
-    """What is known of one lease."""
+    """The state of one lease's split."""
     if split.asked:
         return "was asked to be split"
     if split.refused:
@@ -94,7 +94,7 @@ async def _group(session: "Session", name: str) -> "Group":
 
 
 async def _answered(session: "Session", group: "Group", meant: set[str]) -> "list[LeaseSplitStatus]":
-    """What is known of those leases once all holders have answered, or after a while; nothing where the lease moved."""
+    """The state of those leases once all holders have answered, or after a time-out; none for a lease that moved."""
     clock = session.ports.host.clock
     deadline = clock.elapsed() + CLI_SPLIT_SECONDS
     while any(each.asked for each in group.status.splits if each.lease in meant) and clock.elapsed() < deadline:

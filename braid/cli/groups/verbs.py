@@ -1,4 +1,4 @@
-"""`drain`, `pin`, `ban`, `freeze`, `set`, and the same undone: who may hold what in a group."""
+"""The verbs `drain`, `pin`, `ban`, `freeze`, `set` and their opposites: operators' rules for a group."""
 
 from typing import TYPE_CHECKING, Annotated, Final, cast
 
@@ -116,7 +116,7 @@ _FromCluster = Annotated[str, typer.Option("--from-cluster", metavar="NAME", hel
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the verbs."""
+    """Adds the verbs to the application."""
     app.command("drain", help=_DRAIN)(_drain)
     app.command("undrain", help=_UNDRAIN)(_undrain)
     app.command("pin", help=_PIN)(_pin)
@@ -165,7 +165,7 @@ def _pin(
     name: _Name,
     to: Annotated[str, typer.Option(metavar="MEMBER", help="The member's client id, or its id.", show_default=False)],
     strict: Annotated[
-        bool, typer.Option("--strict", help="Let no other member hold it, even while this one is away.")
+        bool, typer.Option("--strict", help="Let no other member hold the lease, even while this one is away.")
     ] = False,
     group: _InGroup = "",
     absent: _Absent = False,

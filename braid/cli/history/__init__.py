@@ -1,1 +1,1 @@
-"""Verbs that read histories."""
+"""Verbs that read histories: `events` and `why`."""

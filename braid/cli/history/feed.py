@@ -1,4 +1,4 @@
-"""Events of every service, decoded: listed up to a moment, or followed as they happen."""
+"""Decoded events of every service: listed up to a moment, or followed as they happen."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
@@ -66,7 +66,7 @@ _BY_REASON: Final = {"TrafficMoved"}  # events that are looked for by why they h
 
 
 class Subject(NamedTuple):
-    """Whose events: every one's when empty, else `<kind>/<id>` of a service."""
+    """The subject of events: everything if empty, else `<kind>/<id>` of a service."""
 
     service: str = ""
     history: str = ""
@@ -88,10 +88,10 @@ def parse_subject(text: str) -> Subject:
 
 
 class Events(NamedTuple):
-    """Events in order of time, and which of those asked for are not kept.
+    """Events in order of time, and which of the requested ones are not kept.
 
     Attributes:
-        revisions: By service, that up to which they are complete.
+        revisions: By service, the revision up to which they are complete.
     """
 
     records: list[EventRecord]
@@ -99,7 +99,7 @@ class Events(NamedTuple):
     revisions: dict[str, int]
 
     def note_gaps(self, session: Session) -> None:
-        """Says what is missing before or among the events."""
+        """Prints what is missing before or among the events."""
         for gap in self.gaps:
             place = gap.history.partition("/")[2]
             session.terminal.note(f"events {gap.first} to {gap.last} of {place} are missing: {gap.reason}")
@@ -161,7 +161,7 @@ async def follow_events(
 
 
 def event_item(record: EventRecord) -> Item:
-    """An event's row."""
+    """The row of an event."""
     service, _, place = record.history.partition("/")
     body = event_body(service, record.data)
     metadata = record.metadata
@@ -188,7 +188,7 @@ def event_item(record: EventRecord) -> Item:
 
 
 def event_body(service: str, data: bytes) -> Document:
-    """What an event says; empty when this release does not know its service or form."""
+    """The content of an event; empty if this release does not know its service or type."""
     kind = _BODIES.get(service)
     if kind is None:
         return {}
@@ -203,7 +203,7 @@ def event_body(service: str, data: bytes) -> Document:
 
 
 def summary(body: Document) -> str:
-    """An event's body on one line; what is empty, or an identity nobody reads, is left out."""
+    """An event's content on one line, without empty fields and internal ids."""
     parts = [_short({name: body[name] for name in _CHANNEL})] if body.keys() >= _CHANNEL else []
     for name, value in body.items():
         if value not in ("", 0, [], {}, None) and name not in _CHANNEL | _UNREAD:
@@ -212,17 +212,17 @@ def summary(body: Document) -> str:
 
 
 def _reason_first(body: Document) -> Document:
-    """The body as a row gives it whose end a narrow table cuts off."""
+    """The content with its reason first, for rows whose end a narrow table cuts off."""
     return {"reason": body.get("reason", ""), **body}
 
 
 def _asked_because(type: str, body: Document) -> str:
-    """Why a person wanted what no event led to; empty where the event does not record it."""
+    """The operator's reason for a change without a causing event; empty if the event does not record it."""
     return str(body.get("reason", "")) if type in _BY_REASON else ""
 
 
 async def _services(session: Session) -> list[str]:
-    """Services with histories that run here; those a mesh needs in any case, so that they are missed."""
+    """Services with histories that run here, and those that every mesh needs, so that a missing one is noticed."""
     try:
         running = {each.service for each in await session.endpoints()}
     except Unavailable:
@@ -247,7 +247,7 @@ async def events_of(
         if not request.page_token:
             return found
         if len(found.records) >= CLI_EVENTS_MAX:
-            remedy = "name what you look for (--for), or ask for fewer of each history (--max)"
+            remedy = "narrow it down (--for), or ask for fewer events of each history (--max)"
             raise Exhausted(f"there are more than {CLI_EVENTS_MAX} events", remedy=remedy)
 
 
@@ -281,7 +281,7 @@ async def _follow(
 
 
 def _short(value: object) -> str:
-    """A value on one line: channels and leases by name, lanes as `live=4`, lists in brackets when they are several."""
+    """A value on one line: channels and leases by name, lanes as `live=4`, several lists in brackets."""
     if isinstance(value, dict):
         return _short_mapping(value)
     if isinstance(value, list):

@@ -32,7 +32,7 @@ MOST_DEFAULT: Final = 50
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the verb."""
+    """Adds the verb to the application."""
     app.command("events", help=_EVENTS)(_events)
 
 
@@ -135,7 +135,7 @@ async def _show(session: "Session", query: Query, subject: "Subject", times_ms: 
 
 
 def _print_some(session: "Session", format: Format, items: list[Item], *, header: bool) -> None:
-    """Prints events of a stream of events: JSON one on a line."""
+    """Prints some events of a longer output: in JSON, one per line."""
     from braid.cli.history.feed import COLUMNS
 
     if format is Format.JSON:

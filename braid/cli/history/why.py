@@ -1,4 +1,4 @@
-"""`why`: the mesh explains itself from its histories."""
+"""`why`: explains a lease's placement from the histories."""
 
 import textwrap
 from datetime import datetime
@@ -28,7 +28,7 @@ _TEXT_COLUMNS: Final = 66
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the verb."""
+    """Adds the verb to the application."""
     app.command("why", help=_WHY)(_why)
 
 
@@ -64,7 +64,7 @@ async def _explain(session: "Session", lease: str, group: str, at_ms: int, forma
 
 
 def check_lease(name: str) -> None:
-    """Raises `Invalid` for what is no name of a lease."""
+    """Raises `Invalid` if the text is no name of a lease."""
     try:
         LeaseId.parse(name)
     except Invalid as error:

@@ -1,1 +1,1 @@
-"""`braid apply` and `diff`: what manifests declare."""
+"""`braid apply` and `diff`: bring the mesh to what manifests declare."""

@@ -1,4 +1,4 @@
-"""The work of `apply` and `diff`: the mesh itself says what a declaration would come to, then it is compared."""
+"""The work of `apply` and `diff`: the mesh computes the effect of a declaration, which is then compared."""
 
 import difflib
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ _ATTEMPTS: Final = 5  # a stream's etag changes whenever one of its channels mov
 
 
 class Outcome(NamedTuple):
-    """What a declaration is, and would come to. `before` is None when it does not exist yet."""
+    """A declaration and its effect. `before` is None if the object does not exist yet."""
 
     declared: Declared
     before: Spec | None
@@ -39,7 +39,7 @@ class Outcome(NamedTuple):
 
 
 async def apply_manifests(session: Session, declared: Sequence[Declared], dry_run: bool) -> int:
-    """Applies declarations one after the other, saying what became of each; stops at the first that is refused."""
+    """Applies declarations one after the other and prints each result; stops at the first that is refused."""
     planned: set[str] = set()
     for each in declared:
         outcome = await _apply(session, each, dry_run, planned)
@@ -51,7 +51,7 @@ async def apply_manifests(session: Session, declared: Sequence[Declared], dry_ru
 
 
 async def show_differences(session: Session, declared: Sequence[Declared]) -> int:
-    """Prints a unified diff of what would change. Returns 1 when something would."""
+    """Prints a unified diff of what would change. Returns 1 if anything would."""
     planned: set[str] = set()
     code = 0
     for each in declared:
@@ -63,7 +63,7 @@ async def show_differences(session: Session, declared: Sequence[Declared]) -> in
 
 
 def difference(outcome: Outcome) -> list[str]:
-    """A unified diff between what there is and what is declared."""
+    """A unified diff between the present state and the declared one."""
     name = f"{outcome.declared.kind.lower()}/{outcome.declared.name}"
     before = _lines(outcome.before) if outcome.before is not None else []
     lines = difflib.unified_diff(before, _lines(outcome.after), f"{name} in the mesh", f"{name} as declared", n=2)
@@ -71,7 +71,7 @@ def difference(outcome: Outcome) -> list[str]:
 
 
 async def _apply(session: Session, declared: Declared, dry_run: bool, planned: set[str]) -> Outcome:
-    """Creates or changes one thing. `planned` collects clusters a dry run only pretends to create."""
+    """Creates or changes one object. `planned` collects clusters that a dry run only pretends to create."""
     try:
         for attempt in range(_ATTEMPTS):
             try:
@@ -86,7 +86,7 @@ async def _apply(session: Session, declared: Declared, dry_run: bool, planned: s
 
 
 def _warned(session: Session, outcome: Outcome) -> Outcome:
-    """Says what a declared stream costs beyond what it seems to."""
+    """Prints warnings about a declared stream's settings."""
     if isinstance(outcome.after, StreamSpec):
         for warning in stream_warnings(outcome.declared.name, outcome.after):
             session.terminal.note(warning)
@@ -109,7 +109,7 @@ async def _apply_once(session: Session, declared: Declared, dry_run: bool, plann
 
 
 async def _current(session: Session, declared: Declared) -> tuple[Spec | None, str]:
-    """The spec there is and its etag; None when there is none."""
+    """The present spec and its etag; None if there is none."""
     try:
         if declared.kind == "Stream":
             stream = await session.read("registry", "GetStream", api.GetStreamRequest(name=declared.name), Stream)
@@ -123,7 +123,7 @@ async def _current(session: Session, declared: Declared) -> tuple[Spec | None, s
 
 
 async def _current_grant(session: Session, spec: GrantSpec) -> GrantSpec | None:
-    """The grant of the same principal, role and resource; they name it."""
+    """The present grant of the same principal, role and resource, which identify it."""
     found = await session.pages(
         "registry",
         "ListGrants",
@@ -136,7 +136,8 @@ async def _current_grant(session: Session, spec: GrantSpec) -> GrantSpec | None:
 
 
 async def _write(session: Session, declared: Declared, etag: str, *, create: bool, dry_run: bool) -> Spec:
-    """Creates or updates, or asks what that would come to; returns the spec with the mesh's defaults filled in."""
+    """Creates or updates an object, or only asks for the effect; returns the spec with the mesh's defaults filled
+    in."""
     doing = f"{'checking' if dry_run else 'applying'} {declared.kind.lower()} {declared.name}"
     method = f"{'Create' if create else 'Update'}{declared.kind}"
     request: object

@@ -1,4 +1,4 @@
-"""Manifest files as declarations: YAML read strictly, errors with file, document and path. Reads files, no more."""
+"""Reads manifest files: strict YAML, errors with file, document and path. Only reads files."""
 
 import re
 import sys
@@ -28,7 +28,7 @@ Spec = StreamSpec | ClusterSpec | GrantSpec
 
 
 class Declared(NamedTuple):
-    """One manifest. `where` says in which file and document it stands."""
+    """One manifest and its place. `where` names its file and document."""
 
     kind: str
     name: str
@@ -40,7 +40,7 @@ def read_files(paths: Sequence[Path]) -> list[Declared]:
     """Reads manifests, clusters before the streams that may need them; `-` is stdin.
 
     Raises:
-        Invalid: a file cannot be read, or something in it is out of form; nothing was done then.
+        Invalid: a file cannot be read, or is malformed; nothing was changed then.
     """
     declared = [each for path in paths for each in read_text(_read(path), "stdin" if str(path) == "-" else str(path))]
     if not declared:
@@ -54,7 +54,7 @@ def read_files(paths: Sequence[Path]) -> list[Declared]:
 
 
 def read_text(text: str, source: str) -> list[Declared]:
-    """Reads the manifests of one file's text. Raises `Invalid`."""
+    """Reads the manifests in one file's text. Raises `Invalid`."""
     try:
         documents = list(yaml.load_all(text, _Loader))  # a safe loader, see below
     except yaml.YAMLError as error:
@@ -71,7 +71,7 @@ def read_text(text: str, source: str) -> list[Declared]:
 
 
 def _listed(document: Value, where: str) -> list[tuple[Value, str]]:
-    """A document's manifests, and where each stands: several in a list, as `braid get streams -o yaml` prints it."""
+    """The manifests in a document, with their places: several in a list, as `braid get streams -o yaml` prints it."""
     if not isinstance(document, dict) or document.get("kind") != "List":
         return [(document, where)]
     items = document.get("items")
@@ -139,7 +139,7 @@ def _read(path: Path) -> str:
 
 
 class _Loader(yaml.SafeLoader):
-    """Plain values alone; `off` and `yes` stay text (a mode is called so), and no name may stand twice."""
+    """Loads plain values only; `off` and `yes` stay text (a mode is called so), and no name may appear twice."""
 
     yaml_implicit_resolvers = {  # noqa: RUF012  # PyYAML's own way to say it
         first: [(tag, pattern) for tag, pattern in resolvers if tag != _BOOL]
@@ -147,7 +147,7 @@ class _Loader(yaml.SafeLoader):
     }
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, object]:
-        """As in the base class, after looking for names given twice."""
+        """Builds a mapping as the base class does, after a check for duplicate names."""
         seen: set[str] = set()
         for key, _ in node.value:
             if str(key.value) in seen:

@@ -1,4 +1,4 @@
-"""Warnings about a declared stream: settings that are accepted and can lose records. Pure."""
+"""Warnings about a declared stream: settings that are accepted although they can lose records. Pure."""
 
 from typing import Final
 
@@ -8,7 +8,7 @@ UNCLEAN: Final = "unclean.leader.election.enable"
 
 
 def stream_warnings(name: str, spec: StreamSpec) -> list[str]:
-    """Warnings of a stream's spec, each with the field, what it costs, and what to write instead."""
+    """Warnings about a stream's spec, each with the field, its risk, and what to write instead."""
     if spec.topic_config.get(UNCLEAN, "").strip().lower() != "true":
         return []
     return [

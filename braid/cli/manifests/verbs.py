@@ -24,7 +24,7 @@ _APPLY: Final = """Create or change what manifests declare. A second run changes
     failover: automatic
 
 Kinds: Stream, Cluster, Grant (its spec: principal, role, resource).
-A file may hold several documents. What the mesh adds (status, etag, times) is read over.
+A file may hold several documents. Fields that the mesh adds (status, etag, times) are ignored.
 """
 _DIFF: Final = """Show what `apply` would change. Exit code 1 when something differs, 0 when nothing does.
 
@@ -39,7 +39,7 @@ _Files = Annotated[
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the verbs."""
+    """Adds the verbs to the application."""
     app.command("apply", help=_APPLY)(_apply)
     app.command("diff", help=_DIFF)(_diff)
 

@@ -1,1 +1,1 @@
-"""Verbs that move traffic, and end drains."""
+"""Verbs that move traffic, and verbs that end drains."""

@@ -1,4 +1,4 @@
-"""`close` ends the drain of a channel that cannot end by itself, by naming what is given up.
+"""`close` ends the drain of a channel that cannot end by itself; the operator names what is given up.
 
 `release` gives up no record, but the order of an ordered stream: a channel is consumed before older ones are drained.
 """
@@ -52,7 +52,7 @@ _FORMATS: Final = (Format.TABLE, Format.JSON, Format.YAML)
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the verbs."""
+    """Adds the verbs to the application."""
     app.command("close", help=_CLOSE)(_close)
     app.command("release", help=_RELEASE)(_release)
 
@@ -115,7 +115,7 @@ async def _close_channel(session: "Session", request: "CloseChannelRequest", for
 
 
 async def _changed(session: "Session", method: str, request: "Message", answer: type[M], doing: str, channel: str) -> M:
-    """What the registry answers; a channel that is not there is refused with those that are."""
+    """The registry's answer; the error for an unknown channel names the existing ones."""
     from braid.cli.core.lists import all_channels
     from braid.cli.core.session import missing
 

@@ -1,4 +1,4 @@
-"""The work of `decommission`: begins to empty a cluster, takes that back, tells how far it is and waits for the end."""
+"""The work of `decommission`: begins to empty a cluster, cancels that, shows its progress and waits for the end."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -17,10 +17,10 @@ _SHOWN: Final = 20  # streams listed of what begins; a dry run lists all
 
 
 async def decommission(session: Session, request: api.DecommissionClusterRequest, format: Format) -> int:
-    """Asks for it, and says what leaves and where to.
+    """Begins or cancels a decommission, and prints which streams leave, and where they go.
 
     Raises:
-        NotFound: there is no such cluster; the nearest is named.
+        NotFound: the cluster does not exist; the nearest one is named.
     """
     name = request.name
     doing = f"{'keeping' if request.cancelled else 'emptying'} cluster {name}"
@@ -40,11 +40,11 @@ async def decommission(session: Session, request: api.DecommissionClusterRequest
 
 
 async def wait_empty(session: Session, name: str, seconds: float) -> int:
-    """Waits until a cluster is empty, saying how far it is whenever that changes.
+    """Waits until a cluster is empty, and prints the progress whenever it changes.
 
     Raises:
-        Refused: somebody took it back meanwhile.
-        DeadlineExceeded: it takes longer; it goes on.
+        Refused: somebody cancelled it meanwhile.
+        DeadlineExceeded: it takes longer; it continues in the background.
     """
     clock = session.ports.host.clock
     deadline = clock.elapsed() + seconds
@@ -74,7 +74,7 @@ async def wait_empty(session: Session, name: str, seconds: float) -> int:
 
 
 def _told(session: Session, cluster: cluster_pb2.Cluster, before: str) -> str:
-    """Says how far it is, unless that was said."""
+    """Prints the progress, unless it was printed already."""
     text = progress_text(cluster.status.decommission)
     if text != before:
         session.terminal.print(f"cluster/{cluster.name} {text}")

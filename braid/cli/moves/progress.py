@@ -1,4 +1,4 @@
-"""The work of `move --wait`: says what the channels that gave traffic up wait for, until all of them are drained."""
+"""The work of `move --wait`: shows what the old channels wait for, until all of them are drained."""
 
 from collections.abc import Callable, Collection, Sequence
 from typing import Final
@@ -15,12 +15,12 @@ _DRAINING: Final = stream_pb2.CHANNEL_STATE_DRAINING
 
 
 async def wait_drained(session: Session, moved: api.MoveStreamResponse, format: Format, seconds: float) -> int:
-    """Waits for the old channels of a move that was just made, saying what they wait for whenever that changes.
+    """Waits until the old channels of a recent move are drained, and prints what they wait for whenever it changes.
 
-    Those are the channels that gave traffic up by it, and others of its stream that drained already.
+    These are the channels that gave traffic up in the move, and others of the stream that were draining already.
 
     Raises:
-        DeadlineExceeded: it takes longer; the drain goes on.
+        DeadlineExceeded: it takes longer; the drain continues.
         NotFound: the stream was deleted meanwhile.
     """
     name, clock = moved.stream.name, session.ports.host.clock
@@ -57,7 +57,7 @@ def _draining(stream: stream_pb2.Stream) -> Sequence[str]:
 
 
 def _left(stream: stream_pb2.Stream, old: Collection[str]) -> Sequence[stream_pb2.Channel]:
-    """Those of the channels that are not drained yet."""
+    """The channels among these that are not drained yet."""
     draining = _draining(stream)
     return [each for each in stream.status.channels if each.name in old and each.name in draining]
 

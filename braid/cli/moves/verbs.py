@@ -1,4 +1,4 @@
-"""`move`, `cordon`, `uncordon`, `decommission`: where traffic goes."""
+"""The verbs about where traffic goes: `move`, `cordon`, `uncordon`, `decommission`."""
 
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -63,7 +63,7 @@ _Timeout = Annotated[float, typer.Option(metavar="SECONDS", help="Wait at most t
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the verbs."""
+    """Adds the verbs to the application."""
     app.command("move", help=_MOVE)(_move)
     app.command("cordon", help=_CORDON)(_cordon)
     app.command("uncordon", help=_UNCORDON)(_uncordon)
@@ -122,7 +122,7 @@ def _move(
 
 
 def parse_spread(text: str) -> dict[str, float]:
-    """Weights by cluster, from `east=3,west=1`. Raises `Invalid`."""
+    """Parses weights by cluster, as `east=3,west=1`. Raises `Invalid`."""
     found: dict[str, float] = {}
     for part in filter(None, (each.strip() for each in text.split(","))):
         name, separator, weight = part.partition("=")
@@ -183,7 +183,7 @@ def _decommission(
 
 
 def confirm_decommission(name: str, discard: bool, yes: bool) -> None:
-    """Asks a person for the name of the cluster that is going to be emptied. Raises as `confirm` does."""
+    """Asks the user to type the name of the cluster to be emptied. Raises as `confirm` does."""
     more = " and deletes what is drained there" if discard else ""
     confirm(f"cluster {name}", name, yes, verb="empty", told=f"This moves everything off cluster {name}{more}.")
 
@@ -252,7 +252,7 @@ def _taking(move: "ChannelMove") -> str:
 
 
 def _shares(moved: "MoveStreamResponse") -> list[str]:
-    """A line per lane: who has how much of it, and what drains."""
+    """A line per lane: the clusters' shares of it, and what drains."""
     lines: list[str] = []
     for lane in dict.fromkeys(each.lane for each in moved.moves):
         moves = [each for each in moved.moves if each.lane == lane]

@@ -1,1 +1,1 @@
-"""Verbs that show things, and create or delete them."""
+"""Verbs that show, create and delete objects of the mesh."""

@@ -1,4 +1,4 @@
-"""`set health`: by which numbers a cluster's health is judged; and what `describe cluster` tells of the evidence."""
+"""`set health`: a cluster's own health thresholds; and the evidence that `describe cluster` shows."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Final
@@ -29,15 +29,15 @@ _Numbers = Annotated[list[str], typer.Argument(metavar="THRESHOLD=NUMBER...", sh
 
 
 def register(settings: typer.Typer) -> None:
-    """Adds the setting."""
+    """Adds the setting to the application."""
     settings.command("health", help=_HEALTH)(_set_health)
 
 
 def change_thresholds(thresholds: "HealthThresholds", assignments: Sequence[str], field: str) -> None:
-    """Sets what `NAME=NUMBER` says, and takes back what `NAME=default` does.
+    """Sets thresholds by `NAME=NUMBER`, and resets them by `NAME=default`.
 
     Raises:
-        Invalid: no such threshold, or no number; `field` and the remedy name them.
+        Invalid: a threshold is unknown, or a number malformed; `field` and the remedy name them.
     """
     names = [each.name for each in thresholds.DESCRIPTOR.fields]
     for assignment in assignments:
@@ -54,7 +54,7 @@ def change_thresholds(thresholds: "HealthThresholds", assignments: Sequence[str]
 
 
 def evidence_lines(evidence: "HealthEvidence", declared: "HealthThresholds") -> list[str]:
-    """The present evidence, for people, and the thresholds a person declared."""
+    """The present evidence, for people, and the thresholds declared for the cluster."""
     missing = f", missing: {_listed(evidence.missing_brokers)}" if evidence.missing_brokers else ""
     silent = f", silent: {_listed(evidence.silent_brokers)}" if evidence.silent_brokers else ""
     gone = f", {evidence.gone_partitions} gone: {', '.join(evidence.gone)}" if evidence.gone else ""
@@ -89,7 +89,7 @@ def _declared(thresholds: "HealthThresholds") -> str:
 
 
 async def with_evidence(session: "Session", name: str) -> "Cluster":
-    """A cluster as the leading registry knows it."""
+    """A cluster with its evidence, from the leading registry."""
     from braid.api.registry.v1 import registry_service_pb2 as api
     from braid.api.registry.v1.cluster_pb2 import Cluster
 

@@ -1,4 +1,4 @@
-"""What clusters carry, for people: room on the fullest disk, and bytes taken. Pure."""
+"""Clusters' loads, for people: free space on the fullest disk, and bytes appended. Pure."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
@@ -13,7 +13,7 @@ _LABEL_COLUMNS: Final = 26
 
 
 def bytes_text(count: float) -> str:
-    """Bytes in the unit that leaves three figures or fewer before the point."""
+    """Formats bytes in a unit that leaves at most three figures before the point."""
     unit = 0
     while count >= 1_000 and unit < len(_UNITS) - 1:
         count, unit = count / 1_024, unit + 1
@@ -21,17 +21,17 @@ def bytes_text(count: float) -> str:
 
 
 def free_text(load: "ClusterLoad") -> str:
-    """How much of the fullest disk is free; '' when it was not measured."""
+    """The free space of the fullest disk; '' if it was not measured."""
     return f"{load.free_bytes / load.total_bytes:.0%}" if load.total_bytes else ""
 
 
 def taken_text(load: "ClusterLoad") -> str:
-    """Bytes a second taken; '' when it was not measured."""
+    """Bytes appended per second; '' if they were not measured."""
     return f"{bytes_text(load.bytes_per_s)}/s" if load.total_bytes else ""
 
 
 def load_lines(load: "ClusterLoad", now_ms: int) -> Sequence[str]:
-    """A cluster's load, under a heading of its own."""
+    """A cluster's load, under its own heading."""
     rows: list[tuple[str, str]] = []
     if load.total_bytes:
         disk = f"{bytes_text(load.free_bytes)} of {bytes_text(load.total_bytes)} free ({free_text(load)})"

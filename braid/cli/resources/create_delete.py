@@ -1,4 +1,4 @@
-"""The work of `create` and `delete`: one thing made or removed, by the service that owns it."""
+"""The work of `create` and `delete`: sends one object's declaration or deletion to the service that owns it."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final
@@ -24,16 +24,16 @@ _HOW_TO_WATCH: Final = {STREAM: "braid get channels {name} -w", CLUSTER: "braid 
 def stream_spec(
     lanes: Sequence[str], clusters: str, topic_config: Sequence[str], fields: Mapping[str, Value]
 ) -> stream_pb2.StreamSpec:
-    """A declaration from flags.
+    """Builds a stream's declaration from flags.
 
     Args:
-        lanes: `name=partitions`, each.
+        lanes: Each `name=partitions`.
         clusters: Names separated by commas.
-        topic_config: `name=value`, each.
-        fields: Further fields of the spec; empty ones are left to the mesh.
+        topic_config: Each `name=value`.
+        fields: Further fields of the spec; the mesh fills in empty ones.
 
     Raises:
-        Invalid: a flag is out of form.
+        Invalid: a flag is malformed.
     """
     if not lanes:
         raise Invalid("a stream needs a lane", field="--lane", remedy="for example --lane live=4")
@@ -49,7 +49,7 @@ def stream_spec(
 
 
 async def create_stream(session: Session, name: str, spec: stream_pb2.StreamSpec, dry_run: bool, format: Format) -> int:
-    """Creates a stream and says where it is."""
+    """Creates a stream and prints where it is."""
     request = registry_api.CreateStreamRequest(name=name, spec=spec, dry_run=dry_run)
     made = await session.change("registry", "CreateStream", request, stream_pb2.Stream, f"creating stream {name}")
     for warning in stream_warnings(name, made.spec):
@@ -60,7 +60,7 @@ async def create_stream(session: Session, name: str, spec: stream_pb2.StreamSpec
 async def create_cluster(
     session: Session, name: str, spec: cluster_pb2.ClusterSpec, take_over: str, dry_run: bool, format: Format
 ) -> int:
-    """Registers a cluster that answers; `take_over` names the mesh it belonged to, which is gone for good."""
+    """Registers a cluster that answers; `take_over` names the mesh it belonged to, which no longer exists."""
     request = registry_api.CreateClusterRequest(name=name, spec=spec, dry_run=dry_run, take_over=take_over)
     made = await session.change("registry", "CreateCluster", request, cluster_pb2.Cluster, f"asking cluster {name}")
     for warning in cluster_warnings(name, made):
@@ -69,10 +69,10 @@ async def create_cluster(
 
 
 async def find_losses(session: Session, name: str, told: list[str]) -> int:
-    """Puts what is lost with a stream into `told`, for the question whether to delete it.
+    """Adds what would be lost with a stream to `told`, for the question whether to delete it.
 
     Raises:
-        NotFound: there is none of that name; the nearest is named.
+        NotFound: the stream does not exist; the nearest one is named.
     """
     try:
         told[0] = (await stream_losses(session, name)).text
@@ -82,10 +82,10 @@ async def find_losses(session: Session, name: str, told: list[str]) -> int:
 
 
 async def delete_item(session: Session, kind: Kind, name: str, *, warn: bool = False) -> int:
-    """Deletes a stream, cluster or group; `warn` says before what is lost with a stream that groups consume.
+    """Deletes a stream, cluster or group; `warn` prints first what is lost with a stream that groups consume.
 
     Raises:
-        NotFound: there is none of that name; the nearest is named.
+        NotFound: there is no object of this name; the nearest one is named.
     """
     try:
         if warn and kind is STREAM:

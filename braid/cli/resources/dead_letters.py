@@ -40,12 +40,12 @@ _NAME_PARTS: Final = 4  # stream, generation, partition, offset
 
 
 async def list_letters(session: Session, scope: Scope) -> list[Item]:
-    """The newest dead letters of a scope, `scope.most` of them at most."""
+    """The newest dead letters of a scope, at most `scope.most`."""
     return (await _find_letters(session, scope))[0]
 
 
 async def get_letters(session: Session, scope: Scope, format: Format) -> int:
-    """Prints dead letters, newest first, and says when there are more."""
+    """Prints dead letters, newest first, and whether there are more."""
     items, total, incomplete = await _find_letters(session, scope)
     tables = format in (Format.TABLE, Format.WIDE)
     if not items and tables:
@@ -67,10 +67,10 @@ async def get_letters(session: Session, scope: Scope, format: Format) -> int:
 
 
 async def describe_letter(session: Session, name: str, format: Format) -> int:
-    """Prints one dead letter in full.
+    """Prints one dead letter with all its fields.
 
     Raises:
-        NotFound: there is none of that name, or it left the log.
+        NotFound: there is no such dead letter, or its copy is no longer in the log.
     """
     content = await _read(session, name)
     if format is not Format.TABLE:
@@ -81,7 +81,7 @@ async def describe_letter(session: Session, name: str, format: Format) -> int:
 
 
 def letter_item(letter: dead_letter_pb2.DeadLetter) -> Item:
-    """A dead letter's row."""
+    """The row of a dead letter."""
     origin = letter.origin
     cells = (
         letter.group,
@@ -101,14 +101,14 @@ def letter_item(letter: dead_letter_pb2.DeadLetter) -> Item:
 
 
 def state_text(letter: dead_letter_pb2.DeadLetter) -> str:
-    """A letter's state as tables show it; empty where an older service states none."""
+    """A letter's state in tables; empty if an older service reports none."""
     if not letter.state:
         return ""
     return enum_text(dead_letter_pb2.DeadLetterState.DESCRIPTOR, letter.state).upper().replace("_", " ")
 
 
 def counts_text(states: Iterable[str]) -> str:
-    """How many letters are in which state; empty while none was ever replayed."""
+    """The number of letters in each state; empty if none was ever replayed."""
     counts = Counter(each for each in states if each)
     if counts.keys() <= {"PARKED"}:
         return ""
@@ -116,7 +116,7 @@ def counts_text(states: Iterable[str]) -> str:
 
 
 def letter_document(content: dead_letter_pb2.DeadLetterContent) -> Document:
-    """A dead letter in full as plain values; bytes as `braid consume -o json` writes them."""
+    """A dead letter in full as plain values, with bytes as `braid consume -o json` writes them."""
     document = letter_item(content.letter).document
     headers: list[Value] = [{"name": each.name, "value": text_or_base64(each.value)} for each in content.headers]
     return {
@@ -129,7 +129,7 @@ def letter_document(content: dead_letter_pb2.DeadLetterContent) -> Document:
 
 
 async def _find_letters(session: Session, scope: Scope) -> tuple[list[Item], int, bool]:
-    """Dead letters, how many match in all, and whether more may."""
+    """Dead letters, how many match in all, and whether this number is a lower bound."""
     if scope.name.count("/") == _NAME_PARTS - 1:
         return [letter_item((await _read(session, scope.name)).letter)], 1, False
     stream = scope.stream or scope.name.partition("/")[0]
@@ -211,7 +211,7 @@ def _replayed(letter: dead_letter_pb2.DeadLetter) -> str:
 
 
 def _only(letter: dead_letter_pb2.DeadLetter) -> str:
-    """A filter that chooses this one, as far as filters can tell."""
+    """A filter that selects this letter, as far as filters can."""
     return f"id={letter.origin.id}" if letter.origin.id else f"group={letter.group}"
 
 
@@ -219,10 +219,10 @@ _FIELDS = ("spec.filter", "filter")
 
 
 def pointed(error: Invalid, where: str) -> Invalid:
-    """The error of a filter with a caret under the place, named after the flag; any other error as it is.
+    """The error of a filter, named after the flag and with a caret under the place; other errors unchanged.
 
     Args:
-        error: What the dlq service answered; `metadata['column']`, counted from 1, tells the place.
+        error: The dlq service's error; `metadata['column']`, counted from 1, is the place.
         where: The filter that was sent.
     """
     if error.field not in _FIELDS:

@@ -1,4 +1,4 @@
-"""How far a decommission is, for people. Pure."""
+"""The progress of a decommission, for people. Pure."""
 
 from typing import Final
 
@@ -11,7 +11,7 @@ EMPTY: Final = cluster_pb2.DECOMMISSION_STATE_EMPTY
 
 
 def progress_text(found: cluster_pb2.Decommission) -> str:
-    """How far a decommission is, in one line."""
+    """The progress of a decommission, in one line."""
     if found.state == EMPTY:
         return "empty: nothing is left on it"
     counts = (
@@ -31,12 +31,12 @@ def _streams(count: int) -> str:
 
 
 def state_text(found: cluster_pb2.Decommission) -> str:
-    """A decommission in one word."""
+    """The state of a decommission, in one word."""
     return enum_text(cluster_pb2.DecommissionState.DESCRIPTOR, found.state)
 
 
 def progress_lines(session: Session, name: str, found: cluster_pb2.Decommission) -> list[str]:
-    """How far a decommission is, in full."""
+    """The progress of a decommission, in full."""
     lines = [f"Decommission: {progress_text(found)}"]
     if found.reason:
         lines.append(f"  reason: {found.reason}")

@@ -1,4 +1,4 @@
-"""The work of `describe`: one thing in full, with what belongs to it and what lately happened to it."""
+"""The work of `describe`: prints one object in full, with related objects and its recent events."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final
@@ -28,10 +28,10 @@ _SHOWN_APART: Final = ("channels", "topic_id", "decommission", "evidence", "load
 
 
 async def describe_item(session: Session, kind: Kind, name: str, format: Format, at_ms: int = 0) -> int:
-    """Prints one thing as it is, or as it was at a moment.
+    """Prints one object as it is, or as it was at a moment.
 
     Raises:
-        NotFound: nothing has that name, or had it then.
+        NotFound: no object has that name, or had it then.
         HistoryHole: the moment's events are not kept.
     """
     if at_ms:

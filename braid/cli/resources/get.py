@@ -1,4 +1,4 @@
-"""The work of `get`: things listed once, or printed again whenever they change."""
+"""The work of `get`: lists objects once, or prints them again whenever they change."""
 
 import asyncio
 from collections.abc import Sequence
@@ -16,10 +16,10 @@ _DOCUMENTS: Final = (Format.JSON, Format.YAML)
 
 
 async def get_items(session: Session, kind: Kind, scope: Scope, format: Format, status: bool = False) -> int:
-    """Prints everything of a type within a scope, once; declared things as `apply` takes them, or with their status.
+    """Prints all objects of a type within a scope, once: in the form that `apply` takes, or with their status.
 
     Raises:
-        NotFound: something was named, and nothing has that name.
+        NotFound: no object has the given name.
     """
     items = _shown(await list_items(session, kind, scope), status)
     if scope.name and not items:
@@ -35,7 +35,7 @@ async def get_items(session: Session, kind: Kind, scope: Scope, format: Format, 
 
 
 async def watch_items(session: Session, kind: Kind, scope: Scope, format: Format, status: bool = False) -> int:
-    """Prints what there is, then every item that changed or went, until interrupted."""
+    """Prints present objects, then every one that changes or goes, until interrupted."""
     session.interrupt_code = 0
     shown: dict[str, Item] = {}
     header = True
@@ -81,7 +81,7 @@ def _print_changes(
 
 
 def _key(item: Item) -> str:
-    """Leases of one name exist in every group, and a principal may have several grants."""
+    """Identifies an item: leases of one name exist in every group, and a principal may have several grants."""
     return f"{item.document.get('group', '')}/{item.reference}"
 
 
@@ -94,7 +94,7 @@ def _shown(items: Sequence[Item], status: bool) -> list[Item]:
 
 
 async def not_found(session: Session, kind: Kind, scope: Scope) -> NotFound:
-    """The error for a name nothing has, with the nearest name that exists."""
+    """The error for an unknown name, with the nearest existing one."""
     names = [item.name for item in await list_items(session, kind, scope._replace(name=""))]
     close = nearest(scope.name, names)
     remedy = f"did you mean {close}?" if close else f"list what there is: braid get {kind.plural}"

@@ -49,7 +49,7 @@ async def list_grants(session: Session, scope: Scope) -> list[Item]:
 
 
 def grant_item(grant: api.Grant, now: datetime) -> Item:
-    """A grant's row; its document is a manifest."""
+    """The row of a grant; its document is a manifest."""
     spec = grant.spec
     cells = (
         role_text(spec.role),
@@ -79,17 +79,17 @@ def end_text(grant: api.Grant, now: datetime) -> str:
 
 
 def role_text(role: "api.AccessRole.ValueType") -> str:
-    """A role as people type it: `stream-owner`."""
+    """A role in its typed form: `stream-owner`."""
     return enum_text(api.AccessRole.DESCRIPTOR, role).replace("_", "-")
 
 
 def role_number(text: str) -> "api.AccessRole.ValueType":
-    """The number of a role that people typed."""
+    """The number of a role from its typed form."""
     return api.AccessRole.Value(f"{_ROLE_PREFIX}{text.replace('-', '_').upper()}")
 
 
 def manifest_name(spec: api.GrantSpec) -> str:
-    """A name for a grant's manifest, the same each time; the mesh does not keep it."""
+    """A name for a grant's manifest, always the same for the same grant; the mesh does not store it."""
     text = f"{role_text(spec.role)} {spec.principal} {spec.resource}"
     slug = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
     return f"{slug[:_NAME_CHARS_MAX].rstrip('-')}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"

@@ -1,4 +1,4 @@
-"""A group's rules as `describe` shows them."""
+"""Operators' rules for a group, as `describe` shows them."""
 
 from collections.abc import Mapping, Sequence
 from typing import cast
@@ -8,7 +8,7 @@ from braid.cli.core.times import age_text
 
 
 def rule_lines(rules: Document, now_ms: int) -> list[str]:
-    """Lines about what operators asked for; one line when they asked for nothing."""
+    """The lines about a group's rules; one line if there are none."""
     lines = _freeze(rules, now_ms)
     lines += [f"  drain     {each['member']}: {_drained(each, now_ms)}" for each in _each(rules, "drains")]
     for each in _each(rules, "pins"):
@@ -35,7 +35,7 @@ def policy_text(policy: Document) -> str:
 
 
 def _policies(rules: Document, now_ms: int) -> list[str]:
-    """How leases are placed where it is not as everywhere, and what is tried beside it."""
+    """How leases are placed if not by the default, and the shadow policy."""
     policy, shadow = rules.get("policy"), rules.get("shadow")
     lines: list[str] = []
     if isinstance(policy, dict) and policy_text(policy) not in ("load", "unspecified"):

@@ -1,4 +1,4 @@
-"""Which streams of groups were deleted, and what `describe` says of it. Changes nothing."""
+"""Deleted streams of groups, as `describe` shows them. Changes nothing."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -15,7 +15,7 @@ DELETED_STREAMS: Final = "deleted_streams"  # in a group's document, and so in `
 async def deleted_streams(session: Session, groups: Sequence[group_pb2.Group]) -> frozenset[str] | None:
     """Streams of the groups that the registry does not have; None, with a note, while no registry answers.
 
-    Read the groups first. A group is registered with streams that exist, so one that is missing now was deleted.
+    Read the groups first. A group is registered with existing streams, so one that is missing now was deleted.
     """
     named = {stream for group in groups for stream in group.spec.streams}
     if not named:
@@ -28,7 +28,7 @@ async def deleted_streams(session: Session, groups: Sequence[group_pb2.Group]) -
 
 
 def deleted_lines(group: Document) -> list[str]:
-    """Says which streams of a group were deleted and what to do; empty when none was."""
+    """Lines about a group's deleted streams, with the remedy; empty if there are none."""
     gone, spec = group.get(DELETED_STREAMS), group.get("spec")
     if not isinstance(gone, list) or not gone or not isinstance(spec, dict) or not isinstance(spec["streams"], list):
         return []

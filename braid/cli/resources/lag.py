@@ -1,4 +1,4 @@
-"""The work of `get lag`: who is how far behind, in records and in time; once, or as it changes."""
+"""The work of `get lag`: prints how far groups are behind, in records and in time, once or as it changes."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -43,7 +43,7 @@ _DONE_BY_SECONDS: Final = {lag_pb2.LAG_SOURCE_ESTIMATE: "~", lag_pb2.LAG_SOURCE_
 
 
 def parse_detail(text: str) -> Detail:
-    """What `--detail` asks for. Raises `Invalid`."""
+    """Parses the value of `--detail`. Raises `Invalid`."""
     if text not in DETAILS:
         remedy = f"did you mean {nearest(text, DETAILS)}?" if nearest(text, DETAILS) else f"use {', '.join(DETAILS)}"
         raise Invalid(f"{text!r} is no detail of lag", field="--detail", remedy=remedy)
@@ -51,7 +51,7 @@ def parse_detail(text: str) -> Detail:
 
 
 def scope_of(name: str, stream: str) -> lagmon_api.LagFilter:
-    """Which rows are asked for: a group's, or those of a name as `get lag` prints it (`indexer/logs/live`)."""
+    """The rows that are requested: a group's, or those of a name as `get lag` prints it (`indexer/logs/live`)."""
     parts = name.split("/")
     if len(parts) == 3 and not stream:
         return lagmon_api.LagFilter(group=parts[0], stream=parts[1], lane=parts[2])
@@ -62,7 +62,7 @@ async def get_lag(session: Session, scope: lagmon_api.LagFilter, detail: Detail,
     """Prints the lag of groups, once.
 
     Raises:
-        NotFound: the group that was named has none.
+        NotFound: the named group has no lag.
     """
     rows, catching_up = await list_lag(session, scope, detail)
     if scope.group and not rows and await _is_registered(session, scope.group):
@@ -106,7 +106,7 @@ async def watch_lag(session: Session, scope: lagmon_api.LagFilter, detail: Detai
 async def list_lag(
     session: Session, scope: lagmon_api.LagFilter, detail: Detail
 ) -> tuple[list[lag_pb2.Lag], tuple[str, ...]]:
-    """Rows, and the clusters of which some may be missing because the answering replica has not read them yet."""
+    """Lag rows, and the clusters whose rows may be missing because the answering replica has not read them yet."""
     catching_up: set[str] = set()
 
     def rows(page: lagmon_api.ListLagResponse) -> Sequence[lag_pb2.Lag]:
@@ -124,7 +124,8 @@ async def list_lag(
 
 
 def lag_name(lag: lag_pb2.Lag) -> str:
-    """What names a row: the group and the lane, channel or partition; a topic outside the mesh with its cluster."""
+    """The name of a row: the group and the lane, channel or partition; for a topic outside the mesh also its
+    cluster."""
     if lag.stream:
         parts = [lag.group, lag.stream, lag.lane, lag.topic.rpartition(".")[2]]
     else:
@@ -135,7 +136,7 @@ def lag_name(lag: lag_pb2.Lag) -> str:
 
 
 def lag_item(lag: lag_pb2.Lag) -> Item:
-    """A row."""
+    """The table row for a lag."""
     name = lag_name(lag)
     single = lag.partition >= 0 and bool(lag.topic)
     cells = (
@@ -154,9 +155,9 @@ def lag_item(lag: lag_pb2.Lag) -> Item:
 
 
 def state_text(lag: lag_pb2.Lag) -> str:
-    """The state of a row; `OK` when nothing is wrong.
+    """The state of a row; `OK` if nothing is wrong.
 
-    A group has `NO MEMBER` when records wait and it has none; otherwise it is `BEHIND` from a minute on.
+    A group has `NO MEMBER` if records wait and it has none; otherwise it is `BEHIND` from a minute on.
     """
     split = f"split (live {lag.live_lag_seconds:.1f})"
     without_member = lag.unattended and lag.lag_records > 0
@@ -174,9 +175,9 @@ def state_text(lag: lag_pb2.Lag) -> str:
 async def _answers(
     session: Session, request: lagmon_api.WatchLagRequest
 ) -> AsyncIterator[tuple[bool, lagmon_api.WatchLagResponse]]:
-    """Answers of a watch that is opened again whenever it breaks or falls silent; with each, whether it is a first.
+    """Messages of a watch that is reopened whenever it breaks or falls silent; each says whether it is the first.
 
-    The leader is asked, and any replica every second time: each answers from its own view.
+    The leader and any other replica are asked in turn: each answers from its own view.
     """
     client = session.service("lagmon")
     any_replica = False
@@ -244,7 +245,7 @@ async def _is_registered(session: Session, group: str) -> bool:
 async def _first_heard(
     session: Session, scope: lagmon_api.LagFilter, detail: Detail
 ) -> tuple[list[lag_pb2.Lag], tuple[str, ...]]:
-    """Rows of a group that began a moment ago: lagmon has not heard of it yet. Empty when it does not in time."""
+    """Rows of a group that has just begun and is not known to lagmon yet. Empty if they do not come in time."""
     clock = session.ports.host.clock
     deadline = clock.elapsed() + CLI_LAG_SECONDS
     async with session.terminal.waiting(f"group {scope.group} is new, its lag is not known yet"):

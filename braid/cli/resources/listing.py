@@ -1,4 +1,4 @@
-"""What the mesh has, as items to show: one function per type reads it, one makes its row. Changes nothing."""
+"""Objects of the mesh as items to show: per type one function reads them, one builds a row. Changes nothing."""
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Final
@@ -118,12 +118,12 @@ COLUMNS: Final[Mapping[Kind, Columns]] = {
 
 
 async def list_items(session: Session, kind: Kind, scope: Scope) -> list[Item]:
-    """Everything of a type within a scope, in the order the mesh gives it."""
+    """All objects of a type within a scope, in the mesh's order."""
     return [item for item in await _READERS[kind](session, scope) if named(kind, item, scope.name)]
 
 
 def named(kind: Kind, item: Item, name: str) -> bool:
-    """Whether a name asks for the item: its own, or for channels and leases that of what they are in."""
+    """Whether a name selects the item: its own, or for channels and leases the name of what contains them."""
     if not name or item.name == name:
         return True
     if kind in (CHANNEL, LEASE, DEADLETTER):
@@ -132,7 +132,7 @@ def named(kind: Kind, item: Item, name: str) -> bool:
 
 
 def stream_item(stream: stream_pb2.Stream) -> Item:
-    """A stream's row."""
+    """The row of a stream."""
     lanes = [f"{name}={lane.partitions}" for name, lane in sorted(stream.spec.lanes.items()) if name != "dlq"]
     carrying = sorted({each.cluster for each in stream.status.channels if each.state == _ACTIVE})
     cells = (
@@ -149,7 +149,7 @@ def stream_item(stream: stream_pb2.Stream) -> Item:
 
 
 def stream_state(stream: stream_pb2.Stream) -> str:
-    """A stream in one word: what needs attention most."""
+    """A stream's state in one word: the most urgent one."""
     channels = stream.status.channels
     routed = {each.lane for each in channels if each.state == _ACTIVE}
     if any(lane not in routed for lane in stream.spec.lanes):
@@ -166,7 +166,7 @@ def stream_state(stream: stream_pb2.Stream) -> str:
 
 
 def channel_item(channel: stream_pb2.Channel) -> Item:
-    """A channel's row."""
+    """The row of a channel."""
     state = enum_text(stream_pb2.ChannelState.DESCRIPTOR, channel.state).upper()
     cells = (
         channel.cluster,
@@ -180,7 +180,7 @@ def channel_item(channel: stream_pb2.Channel) -> Item:
 
 
 def waits_for(channel: stream_pb2.Channel) -> str:
-    """What a draining channel waits for, and who holds it."""
+    """The next step of a draining channel, and what holds it."""
     if waits_for_a_person(channel):
         return f"a person: {offsets_text(channel.lost)} lost; braid close channel {channel.name} --dry-run"
     if channel.stranded:
@@ -196,7 +196,7 @@ def _order_text(channel: stream_pb2.Channel) -> str:
 
 
 def _copies_text(channel: stream_pb2.Channel) -> str:
-    """How far a reassignment has come."""
+    """The progress of a reassignment."""
     if not channel.HasField("reassignment"):
         return ""
     told = channel.reassignment
@@ -210,18 +210,18 @@ def _copies_text(channel: stream_pb2.Channel) -> str:
 
 
 def waits_for_a_person(channel: stream_pb2.Channel) -> bool:
-    """Whether a drain cannot end by itself: its cluster lost something of it."""
+    """Whether a drain cannot end by itself because its cluster lost some of its records."""
     return bool(channel.lost and channel.drain_step)
 
 
 def halted(stream: stream_pb2.Stream) -> list[stream_pb2.Channel]:
-    """Channels of an ordered stream that are not consumed while an older one is stranded, or waits for a person."""
+    """Channels of an ordered stream that are not consumed while an older one is stranded, or waits for an operator."""
     stuck = {each.name for each in stream.status.channels if each.stranded or waits_for_a_person(each)}
     return [each for each in stream.status.channels if stuck.intersection(each.waits_for)]
 
 
 def cluster_item(cluster: cluster_pb2.Cluster) -> Item:
-    """A cluster's row."""
+    """The row of a cluster."""
     status = cluster.status
     closed = "cordoned" if status.cordoned else ""
     if status.HasField("decommission"):
@@ -244,7 +244,7 @@ def cluster_item(cluster: cluster_pb2.Cluster) -> Item:
 
 
 def group_item(group: group_pb2.Group, deleted: Collection[str] | None = None) -> Item:
-    """A group's row. `deleted` holds the deleted streams of all groups; None where they are not known."""
+    """The row of a group. `deleted` holds the deleted streams of all groups; None if unknown."""
     status = group.status
     gone: list[Value] = [stream for stream in group.spec.streams if stream in (deleted or ())]
     cells = (
@@ -264,7 +264,7 @@ def group_item(group: group_pb2.Group, deleted: Collection[str] | None = None) -
 
 
 def _group_state(group: group_pb2.Group, *, without_stream: bool) -> str:
-    """A group in one word: what needs attention most."""
+    """A group's state in one word: the most urgent one."""
     if without_stream:
         return "NO STREAM"
     if group.rules.HasField("freeze"):
@@ -275,7 +275,7 @@ def _group_state(group: group_pb2.Group, *, without_stream: bool) -> str:
 
 
 def member_item(member: group_pb2.Member) -> Item:
-    """A member's row."""
+    """The row of a member."""
     cells = (
         member.group,
         member.client_id,
@@ -290,7 +290,7 @@ def member_item(member: group_pb2.Member) -> Item:
 
 
 def member_state(member: group_pb2.Member) -> str:
-    """A member in one word: away, being emptied, stopped with a lane, or at work."""
+    """A member's state in one word: away, being emptied, stopped with a lane, or at work."""
     here = member.state != group_pb2.MEMBER_STATE_AWAITED
     if member.drain and here:
         return enum_text(rules_pb2.DrainState.DESCRIPTOR, member.drain).upper()
@@ -300,7 +300,7 @@ def member_state(member: group_pb2.Member) -> str:
 
 
 def lease_item(lease: group_pb2.Lease) -> Item:
-    """A lease's row."""
+    """The row of a lease."""
     cells = (
         lease.group,
         lease.cluster,
@@ -315,7 +315,7 @@ def lease_item(lease: group_pb2.Lease) -> Item:
 
 
 def manifest(kind: str, message: Message) -> Document:
-    """A declared thing as its manifest, with what the mesh adds: its status, and metadata beside the name."""
+    """A declared object as its manifest, with the fields that the mesh adds: status, and metadata beside the name."""
     fields = to_document(message)
     metadata: Document = {name: fields[name] for name in ("name", "etag", "create_time_ms")}
     status = fields.get("status", {})
@@ -323,7 +323,7 @@ def manifest(kind: str, message: Message) -> Document:
 
 
 def declaration(document: Document) -> Document:
-    """A document as `apply` takes it: a manifest without what the mesh added, any other document as it is."""
+    """A document as `apply` takes it: a manifest without the fields that the mesh added, other documents unchanged."""
     metadata = document.get("metadata")
     if not isinstance(metadata, dict) or "spec" not in document:
         return document

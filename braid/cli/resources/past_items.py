@@ -1,4 +1,4 @@
-"""One thing as it was at a moment, with what belonged to it: items read from the histories. Changes nothing."""
+"""One object at a past moment, with related objects: items read from the histories. Changes nothing."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
@@ -18,19 +18,19 @@ _METHOD: Final = "DescribePast"
 
 
 class PastItem(NamedTuple):
-    """A thing and what belonged to it, by type."""
+    """An object at a past moment, and its related objects by type."""
 
     item: Item
     related: Mapping[Kind, Sequence[Item]]
 
 
 async def read_past(session: Session, kind: Kind, name: str, at_ms: int) -> PastItem:
-    """Reads a stream, a cluster or a group as it was.
+    """Reads a stream, a cluster or a group at a past moment.
 
     Raises:
         NotFound: it did not exist then.
         HistoryHole: the moment's events are not kept.
-        Unsupported: the mesh is of a release that cannot tell.
+        Unsupported: the mesh's release cannot answer.
     """
     if kind not in KINDS:
         remedy = "of these alone: stream, cluster, group; for a lease: braid why lease NAME --at TIME"

@@ -1,6 +1,6 @@
-"""What groups rejected in place: listed out of their commits, read again from the log, copied to the dlq lane.
+"""Records that groups rejected in place: listed from commits, read from the log, copied to the dlq lane.
 
-Commits and records lie on the clusters, and are read there: no service is asked but for where they are.
+Commits and records are on the clusters, and are read there: services are asked only where they are.
 """
 
 import contextlib
@@ -38,17 +38,17 @@ COLUMNS: Final = Columns(
 
 
 class Rejected(NamedTuple):
-    """Offsets that follow each other, rejected by a group in one partition.
+    """Consecutive offsets that a group rejected in one partition.
 
     Attributes:
-        group: Whose.
-        lease: Where, as the mesh names it.
-        cluster: Where it lies.
-        at: Where, as Kafka names it.
+        group: The group.
+        lease: The partition, as the mesh names it.
+        cluster: The cluster it is on.
+        at: The partition, as Kafka names it.
         first: The first offset.
-        last: The last one.
-        log_start: What lies below left the log.
-        commit_time_ms: Of the newest commit that states them; 0 when nobody knows.
+        last: The last offset.
+        log_start: The log's first offset; lower ones were deleted.
+        commit_time_ms: Time of the newest commit that contains them; 0 if unknown.
     """
 
     group: str
@@ -67,20 +67,20 @@ class Rejected(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Offsets in all."""
+        """The number of offsets."""
         return self.last - self.first + 1
 
     @property
     def kept(self) -> int:
-        """Offsets that are still in the log."""
+        """The number of offsets still in the log."""
         return max(0, self.last + 1 - max(self.first, self.log_start))
 
 
 async def get_rejected(session: Session, group: str, stream: str, fetch: int, format: Format) -> int:
-    """Prints what was rejected; with `fetch` so many of the records themselves, oldest first.
+    """Prints rejected ranges; with `fetch` also this many of their records, oldest first.
 
     Raises:
-        NotFound: there is no such group.
+        NotFound: the group does not exist.
     """
     found = await find_rejected(session, group, stream)
     if fetch:
@@ -99,10 +99,10 @@ async def get_rejected(session: Session, group: str, stream: str, fetch: int, fo
 
 
 async def find_rejected(session: Session, group: str, stream: str) -> list[Rejected]:
-    """What groups rejected, as their newest commits say; clusters that do not answer are told of.
+    """Rejected ranges in groups' newest commits; a note names clusters that do not answer.
 
     Raises:
-        NotFound: there is no such group.
+        NotFound: the group does not exist.
     """
     groups = await all_groups(session)
     wanted = [each for each in groups if group in ("", each.name) and (not stream or stream in each.spec.streams)]
@@ -124,7 +124,7 @@ async def find_rejected(session: Session, group: str, stream: str) -> list[Rejec
 async def read_rejected(
     session: Session, found: Iterable[Rejected], most: int
 ) -> AsyncGenerator[tuple[Rejected, KafkaRecord]]:
-    """The records of ranges, as far as the log still has them and they can be decoded; `most` of them at most."""
+    """The records of ranges that are still in the log and can be decoded, at most `most`."""
     kept = [each for each in found if each.kept]
     for cluster, kafka in await _clusters(session, {each.cluster for each in kept}):
         reader = RangeReader(session.ports.host, kafka, cluster, zone="", wait_seconds=CLI_READ_SECONDS)
@@ -144,7 +144,7 @@ async def read_rejected(
 
 
 def rejected_item(each: Rejected) -> Item:
-    """A range's row."""
+    """The row of a range."""
     in_log = "all" if each.kept == each.size else str(each.kept) if each.kept else "none"
     cells = (each.group, str(each.size), in_log, each.cluster, each.at.topic)
     document: Document = {
@@ -222,7 +222,7 @@ async def _clusters(session: Session, names: set[str]) -> list[tuple[str, KafkaC
 
 
 async def _commit_times(session: Session, group: str, stream: str) -> dict[tuple[str, str, TopicPartition], int]:
-    """When the newest commits were made, as lagmon saw; nothing where there is none to ask."""
+    """The times of the newest commits, from lagmon; empty if there is no lagmon."""
     scope = lagmon_api.LagFilter(group=group, stream=stream)
     try:
         rows, _ = await list_lag(session, scope, lag_pb2.LAG_DETAIL_PARTITION)

@@ -1,4 +1,4 @@
-"""Replay jobs: as items to show, made, followed to their end, paused, resumed and cancelled."""
+"""Replay jobs as items to show, and one of them in full."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -45,7 +45,7 @@ async def list_replays(session: Session, scope: Scope) -> list[Item]:
 
 
 def replay_item(replay: replay_pb2.Replay) -> Item:
-    """A replay's row."""
+    """The row of a replay."""
     spec, status = replay.spec, replay.status
     cells = (
         spec.stream,
@@ -63,12 +63,12 @@ def replay_item(replay: replay_pb2.Replay) -> Item:
 
 
 def state_text(status: replay_pb2.ReplayStatus) -> str:
-    """A replay's state as tables show it."""
+    """A replay's state, as tables show it."""
     return enum_text(replay_pb2.ReplayState.DESCRIPTOR, status.state).upper()
 
 
 def progress_text(status: replay_pb2.ReplayStatus) -> str:
-    """How far a replay is, on one line."""
+    """The progress of a replay, in one line."""
     settled = status.sent + status.skipped
     share = min(1.0, settled / status.matched) if status.matched else 0.0
     filled = int(share * _BAR_COLUMNS)
@@ -78,20 +78,20 @@ def progress_text(status: replay_pb2.ReplayStatus) -> str:
 
 
 def counts_text(status: replay_pb2.ReplayStatus) -> str:
-    """What a replay has done so far."""
+    """The letters that a replay has sent and skipped so far."""
     extras = ((status.skipped, "skipped"), (status.repeated, "repeated"))
     more = "".join(f", {count:,} {word}" for count, word in extras if count)
     return f"{status.sent:,} of {status.matched:,} sent{more}"
 
 
 def end_text(status: replay_pb2.ReplayStatus) -> str:
-    """How a replay ended."""
+    """The result of a replay."""
     reason = f": {status.reason}" if status.reason else ""
     return f"{state_text(status).lower()}{reason} ({counts_text(status)})"
 
 
 async def describe_replay(session: Session, name: str, format: Format) -> int:
-    """Prints one replay. Raises `NotFound`."""
+    """Prints one replay with all its fields. Raises `NotFound`."""
     replay_id = name.removeprefix("replay/")
     try:
         request = dlq_api.GetReplayRequest(id=replay_id)

@@ -1,4 +1,4 @@
-"""What is lost with a stream that is deleted: its records, and what its groups and their members work on."""
+"""The losses if a stream is deleted: its records, and the work of its groups and their members."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -11,17 +11,17 @@ from braid.kernel.errors import DeadlineExceeded, Unavailable
 
 
 class Losses(NamedTuple):
-    """One sentence that names what is lost, and whether somebody may miss it."""
+    """A sentence that names the losses, and whether they matter to anybody."""
 
     text: str
     consumed: bool
 
 
 async def stream_losses(session: Session, name: str) -> Losses:
-    """What is lost with a stream.
+    """The losses if a stream is deleted.
 
     Raises:
-        NotFound: there is no such stream.
+        NotFound: the stream does not exist.
     """
     channels = await all_channels(session, stream=name)
     try:
@@ -32,7 +32,7 @@ async def stream_losses(session: Session, name: str) -> Losses:
 
 
 def losses_text(name: str, channels: Sequence[Channel], groups: Sequence[Group] | None) -> str:
-    """The sentence for known channels and groups; None for groups that nobody could name."""
+    """The sentence for these channels and groups; None for groups that could not be listed."""
     where = ", ".join(sorted({each.cluster for each in channels}))
     lost = f"every record in its {_counted(len(channels), 'channel')} on {where}" if channels else "every record"
     return f"This deletes stream {name} for good: {lost}{_groups_text(name, groups)}."

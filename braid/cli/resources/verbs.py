@@ -1,4 +1,4 @@
-"""`get`, `describe`, `create`, `delete`: what the mesh has, one thing in full, new things, things no longer wanted."""
+"""The verbs `get`, `describe`, `create` and `delete`."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -140,7 +140,7 @@ _RideOut = Annotated[
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the verbs."""
+    """Adds the verbs to the application."""
     app.command("get", help=_GET)(_get)
     app.command("describe", help=_DESCRIBE)(_describe)
     app.command("delete", help=_DELETE)(_delete)
@@ -318,7 +318,7 @@ def _create_stream(
 
 
 def _copies(declared: int | None) -> int:
-    """As a specification has it, where 0 is the default. Raises `Invalid` when somebody asks for none."""
+    """Converts a number of copies to a spec's value, where 0 is the default. Raises `Invalid` for an explicit 0."""
     if declared == 0:
         remedy = "declare 1 or more, or leave it out for three where a cluster has so many brokers"
         raise Invalid("a stream needs at least one copy", field="--replication-factor", remedy=remedy)

@@ -1,1 +1,1 @@
-"""`braid store`: backups of the event store, taken and put back."""
+"""`braid store`: takes and restores backups of the event store."""

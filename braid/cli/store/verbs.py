@@ -1,4 +1,4 @@
-"""`store backup` and `store restore`: they open the event store itself, while services are stopped for a restore."""
+"""`store backup` and `store restore`: they open the event store itself; for a restore, services must be stopped."""
 
 import asyncio
 import os
@@ -51,7 +51,7 @@ _StoreOption = Annotated[
 
 
 def register(app: typer.Typer) -> None:
-    """Adds `store`."""
+    """Adds `store` to the application."""
     store = typer.Typer(help=_STORE, no_args_is_help=True, rich_markup_mode=None)
     store.command("backup", help=_BACKUP)(_backup)
     store.command("restore", help=_RESTORE)(_restore)

@@ -1,1 +1,1 @@
-"""Verbs that write and read records."""
+"""Verbs that write and read records: `produce` and `consume`."""

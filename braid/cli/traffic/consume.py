@@ -1,4 +1,4 @@
-"""The work of `consume`: records printed as they come, with a group or without."""
+"""The work of `consume`: prints records as they arrive, with a group or without."""
 
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -17,7 +17,7 @@ _LOOK_SECONDS: Final = 1.0  # between two looks whether the wait is over
 
 
 class Wanted(NamedTuple):
-    """What was asked for. `partition` None for all; `most` and `timeout_seconds` 0 for no end."""
+    """The records that a command requests. `partition` None for all; `most` and `timeout_seconds` 0 for no limit."""
 
     stream: str
     group: str
@@ -29,7 +29,7 @@ class Wanted(NamedTuple):
 
 
 class Shown(NamedTuple):
-    """A record as it is printed; `done` is called once it was."""
+    """A record in its printed form; `done` is called once it was printed."""
 
     value: bytes | None
     document: Document
@@ -40,10 +40,10 @@ Take = Callable[[float], Awaitable[Shown | None]]
 
 
 async def consume_records(session: Session, wanted: Wanted, format: Format) -> int:
-    """Prints records until there are enough, none came for long enough, or somebody ends it.
+    """Prints records until there are enough, none arrived for long enough, or the user ends it.
 
     Raises:
-        NotFound: no such stream, lane or partition.
+        NotFound: the stream, lane or partition does not exist.
     """
     if not wanted.most and not wanted.timeout_seconds:
         session.interrupt_code = 0  # it ends no other way
@@ -65,7 +65,7 @@ async def consume_records(session: Session, wanted: Wanted, format: Format) -> i
 
 
 async def _next(session: Session, wanted: Wanted, take: Take, count: int) -> Shown | None:
-    """The next record; None when it is time to end."""
+    """The next record; None if it is time to end."""
     waited = 0.0
     while not wanted.timeout_seconds or waited < wanted.timeout_seconds:
         look = min(_LOOK_SECONDS, wanted.timeout_seconds - waited) if wanted.timeout_seconds else _LOOK_SECONDS
@@ -87,7 +87,7 @@ def _print(session: Session, format: Format, shown: Shown) -> None:
 
 @contextlib.asynccontextmanager
 async def _by_group(session: Session, wanted: Wanted) -> AsyncIterator[Take]:
-    """As a member of the group: what was printed is acknowledged, and committed at the end."""
+    """Consumes as a member of the group: printed records are acknowledged, and committed at the end."""
     lanes = dict.fromkeys(wanted.lanes, 1) or None
     consumer = session.mesh.consumer([wanted.stream], group=wanted.group, start=wanted.start, lanes=lanes)
 
@@ -106,7 +106,7 @@ async def _by_group(session: Session, wanted: Wanted) -> AsyncIterator[Take]:
 
 @contextlib.asynccontextmanager
 async def _by_reader(session: Session, wanted: Wanted) -> AsyncIterator[Take]:
-    """By nobody: read and forgotten."""
+    """Consumes without a group: no progress is kept."""
     reader = Reader(
         session.ports.host,
         session.ports.kafka,

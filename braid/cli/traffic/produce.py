@@ -1,4 +1,4 @@
-"""The work of `produce`: lines become records, counted when acknowledged."""
+"""The work of `produce`: sends lines as records, and counts acknowledgements."""
 
 import asyncio
 import contextlib
@@ -18,7 +18,7 @@ from braid.kernel.limits.registry import RECORD_BYTES_MAX
 
 
 class Line(NamedTuple):
-    """One record to be; `number` counts lines from 1."""
+    """A line to send as a record; `number` counts lines from 1."""
 
     number: int
     key: bytes | None
@@ -26,22 +26,22 @@ class Line(NamedTuple):
 
 
 class Tally:
-    """What was acknowledged so far, by lane and cluster."""
+    """The number of acknowledged records, by lane and cluster."""
 
     def __init__(self) -> None:
         self._counts: Counter[tuple[str, str]] = Counter()
 
     @property
     def total(self) -> int:
-        """Records acknowledged."""
+        """The number of acknowledged records."""
         return self._counts.total()
 
     def add(self, receipt: Receipt) -> None:
-        """One more."""
+        """Counts one more record."""
         self._counts[receipt.channel.lane, receipt.cluster] += 1
 
     def text(self, stream: str, seconds: float) -> str:
-        """The last line of a run."""
+        """The last line of a run's output."""
         noun = "record" if self.total == 1 else "records"
         where = ", ".join(f"{lane} on {cluster} {count}" for (lane, cluster), count in sorted(self._counts.items()))
         return f"stream/{stream} {self.total} {noun} acknowledged in {seconds:.1f} s{f': {where}' if where else ''}"
@@ -53,8 +53,8 @@ async def produce_lines(
     """Sends every line and waits for every acknowledgement.
 
     Raises:
-        NotFound: no such stream or lane.
-        Invalid: a line has no key, or is too long; lines before it are sent.
+        NotFound: the stream or lane does not exist.
+        Invalid: a line has no key, or is too long; lines before it were sent.
         DeliveryUnknown: a record was not acknowledged in time.
     """
     tally = Tally()
@@ -78,7 +78,7 @@ async def produce_lines(
 
 
 async def batches(chunks: AsyncIterator[bytes], delimiter: bytes) -> AsyncIterator[Sequence[Line]]:
-    """Lines as they come, a bounded number at once; a last line without its end counts.
+    """Lines as they arrive, a bounded number at a time; a last line without a newline counts.
 
     Raises:
         Invalid: a line lacks the key it needs, or is longer than any record may be.
@@ -105,7 +105,7 @@ async def batches(chunks: AsyncIterator[bytes], delimiter: bytes) -> AsyncIterat
 
 
 async def read_descriptor(descriptor: int) -> AsyncIterator[bytes]:
-    """What comes through a file descriptor, as it comes. A reader that is given up stays behind, harmless."""
+    """Data from a file descriptor, as it arrives. A reader thread that is abandoned stays behind, harmlessly."""
     loop = asyncio.get_running_loop()
     arrived: asyncio.Queue[bytes] = asyncio.Queue(2)
 
@@ -137,7 +137,7 @@ async def _opened(session: Session, stream: str, timeout_seconds: float) -> Asyn
 
 
 def _parsed(lines: Sequence[bytes], before: int, delimiter: bytes) -> tuple[list[Line], Invalid | None]:
-    """Lines up to the first that lacks its key, and what is wrong with that one."""
+    """Lines up to the first that lacks its key, and the error of that one."""
     parsed: list[Line] = []
     for number, line in enumerate(lines, before + 1):
         if not delimiter:

@@ -1,4 +1,4 @@
-"""`produce`, `consume`: records from lines, lines from records."""
+"""The verbs `produce` and `consume`: lines to records, and records to lines."""
 
 import sys
 from datetime import datetime
@@ -34,7 +34,7 @@ _Stream = Annotated[str, typer.Argument(metavar="STREAM", show_default=False)]
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the verbs."""
+    """Adds the verbs to the application."""
     app.command("produce", help=_PRODUCE)(_produce)
     app.command("consume", help=_CONSUME)(_consume)
 

@@ -149,7 +149,7 @@ class Consumer:
         await self._handle(lambda place: Supply(place.take_quickly, partial(ready.take, place)), handler, ThreadRecord)
 
     async def run_batches(self, handler: Callable[["Batch"], object], *, max_records: int = FETCH_RECORDS_MAX) -> None:
-        """As `run`, with batches of one partition, up to `concurrency` at once.
+        """Runs a handler like `run`, over batches of one partition, up to `concurrency` at once.
 
         A handler's error is that of all rows it has not settled: they come back one by one, so that the one at fault is
         found and the others go on.
@@ -241,7 +241,7 @@ class Consumer:
             return None
 
     async def take_many(self, max_records: int, timeout_seconds: float) -> list[Record]:
-        """As many records as wait, at most `max_records`; none when none came in time."""
+        """Takes the records that wait, at most `max_records`; returns none if none came in time."""
         first = await self.take(timeout_seconds)
         taken, take_nowait = [] if first is None else [first], self._ready.take_nowait
         while taken and len(taken) < max_records and (record := take_nowait()) is not None:

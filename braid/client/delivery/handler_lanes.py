@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class HandlerDuty(NamedTuple):
-    """What one handler works for.
+    """The lanes that one handler works for.
 
     Attributes:
         lane: Whose records it takes first; empty: those of all in turns.
@@ -51,7 +51,7 @@ def roles(handlers: int, shares: Mapping[str, int]) -> Sequence[HandlerDuty]:
 
 
 def own_roles(handlers: Mapping[str, int]) -> Sequence[HandlerDuty]:
-    """So many of each lane, which work for no other. Pure."""
+    """The duties of handlers that are reserved for each lane, and work for no other. Pure."""
     return [HandlerDuty(lane, helps=False) for lane, count in handlers.items() for _ in range(count)]
 
 

@@ -60,9 +60,10 @@ class LeaseWork:
     ) -> None:
         """Begins with a lease that was granted.
 
-        `may_start` says whether a handler may start now, if the lease's deadline decides that (exclusive); `brake` says
-        whether records of its lane may be dead-lettered (None: always); `new_order` makes the order of a cursor's
-        records (None: all may be out at once); `where` says which records are wanted (None: all).
+        - `may_start` says whether a handler may start now, if the lease's deadline decides that (exclusive).
+        - `brake` says whether records of its lane may be dead-lettered (None: always).
+        - `new_order` makes the order of a cursor's records (None: all may be out at once).
+        - `where` says which records are wanted (None: all).
         """
         lane = lease.id.channel.lane
         self.lease = lease

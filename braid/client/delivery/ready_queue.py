@@ -211,7 +211,7 @@ class ReadyQueue:
         return self.run.records.popleft() if rows else None
 
     def take_slice_nowait(self, max_records: int, place: HandlerPlace | None = None) -> "Slice[Cursor] | None":
-        """As `take_nowait`, but as many records of one partition as wait together."""
+        """Takes like `take_nowait`, but as many records of one partition as wait together."""
         self.recall()
         while (queue := self._queues.next(place)) is not None:
             first = queue[0]
@@ -232,7 +232,7 @@ class ReadyQueue:
         return None
 
     def take_quickly(self, place: HandlerPlace) -> Record | None:
-        """As `take_nowait`; returns None if the caller must use `take`, because other tasks need a turn."""
+        """Takes like `take_nowait`; returns None if the caller must use `take`, because other tasks need a turn."""
         if self._error is not None or self._streak.must_end():
             return None
         if place.lane and (queue := self._queues.of_lane(place.lane)) is not None:
@@ -249,7 +249,7 @@ class ReadyQueue:
         return None
 
     async def take_slice(self, max_records: int, place: HandlerPlace | None = None) -> "Slice[Cursor] | None":
-        """As `take`, but as many records of one partition as wait together."""
+        """Takes like `take`, but as many records of one partition as wait together."""
         while await self._may_take():
             taken = self.take_slice_nowait(max_records, place)
             if taken is not None or self._closed:

@@ -131,7 +131,7 @@ class RangeReader:
         return None
 
     async def read_columns(self, max_records: int, names: Sequence[str]) -> RangeColumns | None:
-        """As `read`, but returns columns with the headers of these names."""
+        """Reads like `read`, but returns columns with the headers of these names."""
         while (
             fetched := await self._next(lambda: self._fetcher.fetch_columns(max_records, _WAIT_SECONDS, names))
         ) is not None:
@@ -156,7 +156,7 @@ class RangeReader:
     async def read_columns_together(
         self, max_records: int, names: Sequence[str]
     ) -> Sequence[tuple[TopicPartition, RangeColumns]]:
-        """As `read_together`, but returns columns with the headers of these names."""
+        """Reads like `read_together`, but returns columns with the headers of these names."""
         found = []
         for bounds, each in await self._next_together(
             lambda: self._fetcher.fetch_columns(max_records, _WAIT_SECONDS, names)

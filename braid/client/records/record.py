@@ -268,7 +268,7 @@ class Record:
             self.work.retry(self, seconds)
 
     def postpone(self, after_seconds: float) -> None:
-        """As `retry`, but counts no attempt: the failure is not the record's fault."""
+        """Retries like `retry`, but counts no attempt: the failure is not the record's fault."""
         seconds = checked_wait(after_seconds)
         if not self._settled:
             self._settled = True

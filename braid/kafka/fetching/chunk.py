@@ -122,7 +122,7 @@ class Chunk:
         return FetchedRecords(self._partition, taken, self.next_offset, damaged, self.leader_epoch)
 
     def take_columns(self, limit: int, inflater: Inflater, names: Sequence[str]) -> FetchedColumns:
-        """As `take`, but returns columns with the headers of these names."""
+        """Takes like `take`, but returns columns with the headers of these names."""
         parts: list[RecordColumns] = []
         loose: list[KafkaRecord] = []  # of batches read one by one: together they make a part
 

@@ -58,7 +58,7 @@ class Groups:
         return sorted(self._groups)
 
     def state(self, name: str) -> str:
-        """As Kafka names it."""
+        """The state's name, as in Kafka's protocol."""
         if name not in self._groups:
             return "Dead"
         return "Empty" if self._groups[name].member_id is None else "Stable"

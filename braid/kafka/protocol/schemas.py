@@ -31,12 +31,12 @@ class Uuid(AbstractType[bytes]):
 
     @classmethod
     def encode(cls, value: bytes) -> bytes:
-        """As they are."""
+        """The bytes as they are."""
         return value
 
     @classmethod
     def decode(cls, data: BytesIO) -> bytes:
-        """As they are."""
+        """The bytes as they are."""
         return data.read(16)
 
 

@@ -18,7 +18,7 @@ _LEAST_FIRST: Final = (
 
 
 class Decision(NamedTuple):
-    """What was decided on one action and one resource.
+    """The decision on one action and one resource.
 
     Attributes:
         allowed: Whether it may.

@@ -36,7 +36,7 @@ class Grant:
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """What tells it from others, sortable."""
+        """The parts that distinguish it from other grants, sortable."""
         return self.principal, self.role.value, str(self.resource)
 
     def holds(self, now_ms: int) -> bool:
@@ -50,7 +50,7 @@ class Grant:
 
 @dataclass(frozen=True, slots=True)
 class ServicePrincipals:
-    """Whom the mesh takes for one of its own services.
+    """The principals that the mesh accepts as its own services.
 
     Attributes:
         trust_domain: Of the mesh's own certificates; its names under `/service/` are services. Empty for none.

@@ -18,7 +18,7 @@ class Need(NamedTuple):
 
 
 class Lookup(NamedTuple):
-    """What requests do not say themselves, and the service that owns it knows.
+    """Facts that requests do not contain, known to the service that owns the resource.
 
     Attributes:
         streams_of_group: The registered streams of a group; none when it is not registered.
@@ -30,7 +30,7 @@ class Lookup(NamedTuple):
 
 
 def needs_of(row: Row, request: object, lookup: Lookup) -> Sequence[Need]:
-    """What a request, or the first message of a duplex method, needs; never nothing."""
+    """The needs of a request, or of the first message of a duplex method; never empty."""
     action = row.action
     if row.lanes and list(_texts(request, row.lanes)) == [DLQ_LANE]:
         action = Action.CONSUME

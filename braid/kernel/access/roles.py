@@ -12,7 +12,7 @@ from braid.kernel.ids import check_name
 
 
 class ResourceKind(Enum):
-    """What a right can be about."""
+    """The kinds of resources that a right can be about."""
 
     MESH = "mesh"
     STREAM = "stream"
@@ -69,7 +69,7 @@ ANYTHING: Final = Resource(ResourceKind.ANYTHING)
 
 
 class Action(Enum):
-    """What a request does to a resource; the words of `braid can-i` beside those of the command line."""
+    """The actions of requests on resources; also the words of `braid can-i`, beside those of the command line."""
 
     CONNECT = "connect"  # learn where the replicas are
     VIEW = "view"  # see declarations, states, lag and events, but no record

@@ -13,7 +13,7 @@ _ALL: Final = "*"
 
 
 class Question(NamedTuple):
-    """What somebody wants to do, as typed: `move`, `stream`, `logs`."""
+    """An intended action, as typed: `move`, `stream`, `logs`."""
 
     verb: str
     kind: str

@@ -26,7 +26,7 @@ _CHECKSUM_BYTES: Final = 4
 
 
 class MetadataKind(Enum):
-    """What commit metadata turned out to be."""
+    """The kind of a commit's metadata."""
 
     ENVELOPE = "envelope"
     NONE = "none"
@@ -36,7 +36,7 @@ class MetadataKind(Enum):
 
 
 class EncodedCommit(NamedTuple):
-    """What to commit, and what it says.
+    """A commit as it is to be stored, and the claims that it contains.
 
     Attributes:
         offset: The Kafka offset; below the progress' base only when rejected or expired offsets could not be stated.
@@ -52,7 +52,7 @@ class EncodedCommit(NamedTuple):
 
 
 class Decoded(NamedTuple):
-    """What was read from a commit.
+    """The contents of a commit as read.
 
     Attributes:
         kind: What its metadata is. Only `ENVELOPE` says more than the offset.

@@ -1,4 +1,4 @@
-"""What a commit envelope leaves out when it does not fit: smaller and smaller truthful statements of the same progress.
+"""Reduces a commit envelope until it fits: smaller and smaller truthful statements of the same progress.
 
 Leaving out always means claiming less. Nothing here writes bytes except to measure them.
 """
@@ -42,10 +42,11 @@ def _cut_cursor(cursor: Cursor, horizon: int) -> Cursor:
 def reductions(fields: EnvelopeFields, size_max: int, size_of: SizeOf) -> Iterator[EnvelopeFields]:
     """Yields ever smaller truthful statements of the same progress, until the last one that says anything.
 
-    The order: everything; without the rejected offsets that were stated before; without the claims farthest from the
-    base; without the attempts farthest from the base; with a lowered base (so that no rejected or expired offset is
-    claimed unstated); with a lowered base and without lanes, cursors and fingerprint. The first that fits is the one
-    to commit. A base is lowered only where something below it has to be stated: the offset itself needs no room.
+    In this order: everything; without the rejected offsets that were stated before; without the claims farthest from
+    the base; without the attempts farthest from the base; with a lowered base; and last, also without lanes, cursors
+    and fingerprint. The first that fits is the one to commit. A lowered base leaves no rejected or expired offset
+    claimed but unstated. A base is lowered only if something below it has to be stated: the offset itself needs no
+    room.
 
     Args:
         fields: What is true.

@@ -95,7 +95,7 @@ def _end_process(reason: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """What one process has of its own: clock, randomness, ids, tasks, and a way to end itself.
+    """The resources of one process: clock, randomness, ids, tasks, and a way to end itself.
 
     Attributes:
         exit: Ends the process at once, whatever it does, and says why.

@@ -100,7 +100,7 @@ class PeerCertificate:
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who called, and what travelled beside the request.
+    """The caller of a request, and the metadata sent beside it.
 
     Attributes:
         principal: Who it is: of a certificate or token that was verified, else what the caller says, or empty.

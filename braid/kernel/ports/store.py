@@ -61,7 +61,7 @@ class Appended:
 
 @dataclass(frozen=True, slots=True)
 class EventBatch:
-    """What one append wrote, as a watch delivers it: events with sequences `first`, `first + 1`, …"""
+    """The events of one append, as a watch delivers them: with sequences `first`, `first + 1`, …"""
 
     history: HistoryId
     first: int

@@ -18,7 +18,7 @@ _NEVER: Final = 1 << 63
 
 
 class CursorPart(NamedTuple):
-    """What one cursor's tracker holds, or is restored from.
+    """The values that one cursor's tracker holds, or is restored from.
 
     Attributes:
         start: First offset of its range; 0 for the lowest.
@@ -140,7 +140,7 @@ def _oldest(fields: EnvelopeFields) -> int | None:
 
 
 def _rejected(fields: EnvelopeFields) -> Ranges:
-    """Of a further cursor: above the committed offset all of it is stated, as long as it is claimed."""
+    """Rejected offsets of a further cursor: above the committed offset all are stated, as long as they are claimed."""
     return fields.rejected.union(fields.rejected_before)
 
 

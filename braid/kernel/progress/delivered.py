@@ -79,7 +79,7 @@ class DeliveredRecords:
         return True
 
     def finish_some(self, offsets: Sequence[int]) -> int:
-        """As `finish_many`, for so few records that arrays are not worth making."""
+        """Finishes like `finish_many`, for so few records that arrays are not worth building."""
         if len(offsets) < _ARRAY_LEAST:
             return sum(map(self.finish, offsets))
         return self.finish_many(np.array(offsets, np.int64))

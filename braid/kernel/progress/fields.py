@@ -1,4 +1,4 @@
-"""What is stated about a group's progress in one partition: the immutable values a commit envelope carries.
+"""The stated progress of a group in one partition: the immutable values that a commit envelope carries.
 
 The tracker that produces them is `tracker.Progress`, the bytes that carry them are `envelope`'s business.
 """

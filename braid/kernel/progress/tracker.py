@@ -21,7 +21,7 @@ _NEVER: Final = 1 << 63
 
 
 class Progress:
-    """What a group has done in one partition (or in one cursor's range of it), for its single holder.
+    """A group's progress in one partition (or in one cursor's range of it), for its single holder.
 
     Records are delivered in offset order. An offset the fetch position has passed without a delivery is not
     deliverable (control, aborted, compacted, skipped by predicate) and counts as done; delivering a record passes

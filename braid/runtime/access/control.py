@@ -40,7 +40,7 @@ class KnowsResources(Protocol):
 
 
 class AccessControl:
-    """Access to one replica."""
+    """Access control of one replica."""
 
     def __init__(self, replica: "Replica", service: object, settings: AccessSettings) -> None:
         """Prepares it; `run` follows the grants. Raises `Invalid` where the file of admins cannot be read."""

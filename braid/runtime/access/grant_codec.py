@@ -26,7 +26,7 @@ _BY_NUMBER: Final = {number: role for role, number in _ROLES.items()}
 
 
 class GrantsCodec:
-    """`kernel.decider.EventCodec` for kind `grants`."""
+    """The `kernel.decider.EventCodec` of the kind `grants`."""
 
     def encode(self, event: Event, context: Context) -> bytes:
         """An event with its metadata, as an `AccessEvent`; equal inputs give equal bytes."""

@@ -70,7 +70,7 @@ class AccessGranted:
 
 @dataclass(frozen=True, slots=True)
 class AccessRevoked:
-    """It has it no more."""
+    """A principal no longer has a role."""
 
     principal: str
     role: Role
@@ -86,7 +86,8 @@ Event = AccessGranted | AccessRevoked
 
 @dataclass(frozen=True, slots=True)
 class GrantRole:
-    """Give a role. It ends at `expire_ms`, or `lasting_ms` after it is decided; with neither it does not end."""
+    """Gives a principal a role. It ends at `expire_ms`, or `lasting_ms` after it is decided; with neither it does not
+    end."""
 
     principal: str
     role: Role
@@ -98,7 +99,7 @@ class GrantRole:
 
 @dataclass(frozen=True, slots=True)
 class RevokeRole:
-    """Take a role back."""
+    """Takes a role back from a principal."""
 
     principal: str
     role: Role

@@ -15,7 +15,7 @@ REVOKED: Final = RefusalReason.REVOKED.value
 
 
 class Refusals:
-    """Refusals of one replica."""
+    """Counts and logs the refusals of one replica."""
 
     def __init__(self, clock: Clock, metrics: Metrics, log: structlog.stdlib.BoundLogger) -> None:
         self._clock = clock

@@ -1,1 +1,1 @@
-"""A replica's archive of histories: writing what is to be compacted, reading it again, keeping it for a time."""
+"""A replica's archive of histories: writes events before compaction, reads them back, and deletes expired ones."""

@@ -11,7 +11,7 @@ from braid.runtime.archive.shelf import Shelf, frame_mark
 
 
 class Kept:
-    """Answers questions about the past of one history."""
+    """The kept events of one history, for questions about its past."""
 
     def __init__(
         self,
@@ -21,7 +21,8 @@ class Kept:
         line: Sequence[SegmentPart | Gap],
         shelf: Shelf | None,
     ) -> None:
-        """`time_of` reads when an event was decided; `line` is what comes before the store's tail, oldest first."""
+        """Joins the parts. `time_of` reads when an event was decided; `line` is everything before the store's tail,
+        oldest first."""
         self.loaded = loaded
         self.history = history
         self._time_of = time_of
@@ -32,7 +33,7 @@ class Kept:
         """Replaces a damaged part by a gap. With `before`, only if the part ends before that event.
 
         Raises:
-            ArchiveDamaged: as it was told, otherwise.
+            ArchiveDamaged: the part ends later; this is the given error.
         """
         name = error.metadata.get("object", "")
         line = [_damaged(piece, error) if _is(piece, name) and _ends(piece, before) else piece for piece in self._line]
@@ -90,17 +91,17 @@ class Kept:
         return 0
 
     def run_start(self, target: int) -> int:
-        """The first event from which on everything up to `target` is kept."""
+        """Sequence of the first event from which everything up to `target` is kept."""
         return max((gap.last + 1 for gap in self.gaps if gap.first <= target), default=1)
 
     async def base(self, start: int, window: int, target: int) -> Snapshot | None:
-        """The newest state from before event `start` on that is not after `window`, else the oldest after it.
+        """The newest base from event `start` to `window`; if there is none, the oldest after it.
 
         Returns:
             None for the initial state.
 
         Raises:
-            HistoryHole: no state is kept that the events up to `target` could be folded onto.
+            HistoryHole: no kept state precedes the events up to `target`.
         """
         before = await self._first_whole(start - 1, window, newest=True)
         if before is not None or start == 1:
@@ -111,7 +112,7 @@ class Kept:
         return after
 
     async def raw(self, first: int, last: int, most: int = 0) -> Sequence[tuple[int, Sequence[bytes]]]:
-        """Kept events from `first` to `last`, at most `most` of them (0 for all), each run with its first sequence."""
+        """Kept events from `first` to `last`, at most `most` (0 for all); each run with its first sequence."""
         runs: list[tuple[int, Sequence[bytes]]] = []
         left = most or last - first + 1
         for piece in self._line:
@@ -129,7 +130,7 @@ class Kept:
         return runs
 
     async def _first_whole(self, least: int, most: int, *, newest: bool) -> Snapshot | None:
-        """A state after an event from `least` to `most` that is proved to be of this history."""
+        """The first undamaged base after an event from `least` to `most` that provably belongs to this history."""
         stored = self.loaded.snapshot
         candidates: list[tuple[int, BaseName | Snapshot]] = []
         if stored is not None and least <= stored.sequence <= most:
@@ -144,7 +145,7 @@ class Kept:
         return None
 
     async def _whole(self, name: BaseName) -> Snapshot | None:
-        """A base if its event is on this history's line, and it is whole."""
+        """A base, if its event is on this history's line and it is undamaged."""
         assert self._shelf is not None
         link = await self._link_at(name.sequence)
         if link is None or short(link) != name.link:
@@ -152,7 +153,7 @@ class Kept:
         return await self._shelf.open_base(name, link)
 
     async def _link_at(self, sequence: int) -> bytes | None:
-        """The link of an event; None where no part before the store's tail has it."""
+        """The link of an event; None if no part before the store's tail has it."""
         mark = frame_mark(self.loaded.snapshot)
         if mark is not None and mark.sequence == sequence:
             return mark.link
@@ -186,7 +187,7 @@ def _damaged(piece: SegmentPart | Gap, error: ArchiveDamaged) -> Gap:
 
 
 def count_until(times_ms: Sequence[int], at_ms: int) -> int:
-    """How many events had happened at a moment, given their times in order: up to the last that is not later."""
+    """The number of events up to a moment, given their times in order: up to the last event that is not later."""
     later = next((back for back, time_ms in enumerate(reversed(times_ms)) if time_ms <= at_ms), len(times_ms))
     return len(times_ms) - later
 

@@ -1,6 +1,6 @@
-"""The line of a history: the segments whose links lead, one to the next, to what the event store vouches for.
+"""The line of a history: the segments whose links lead, one to the next, to the events in the event store.
 
-Segments that lead elsewhere (what a store restored from a backup forgot, what a deposed leader wrote) are never on it.
+Segments that lead elsewhere are never on it: events that a restored store forgot, or that a deposed leader wrote.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from braid.runtime.archive.shelf import Index, Shelf, frame_mark
 
 
 class SegmentPart(NamedTuple):
-    """Events `name.first` to `last` of a segment; the events after `last`, if any, are in the part that follows."""
+    """Events `name.first` to `last` of a segment; later events, if any, are in the next part."""
 
     name: SegmentName
     last: int
@@ -32,7 +32,7 @@ class SegmentPart(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Events of a history that are not kept: `first` to `last`, and why."""
+    """Events of a history that are not kept: `first` to `last`, and the reason."""
 
     history: HistoryId
     first: int
@@ -41,7 +41,7 @@ class Gap:
 
 
 class Hole(NamedTuple):
-    """Events that were compacted without a copy, with the links on both sides of them."""
+    """Events that were compacted without a copy, with the links on both sides."""
 
     gap: Gap
     before: bytes
@@ -54,7 +54,7 @@ async def trace(
     """The archived events of a history before the store's own, oldest first, with gaps where events are missing.
 
     Args:
-        without: A segment that is passed over, here and at peers: other objects may hold its events.
+        without: A segment that is skipped, here and at peers: other objects may hold its events.
 
     Raises:
         Unavailable: the archive does not answer.
@@ -69,7 +69,7 @@ async def trace(
 
 
 class _Walk:
-    """From the newest event that only the archive holds back to the oldest."""
+    """A walk from the newest archived event back to the oldest."""
 
     def __init__(
         self, shelf: Shelf, history: HistoryId, index: Index, holes: Sequence[Hole], without: SegmentName | None
@@ -91,7 +91,7 @@ class _Walk:
             sequence, link = self._over_gap(sequence, link)
 
     async def _ending(self, index: Index, sequence: int, link: str) -> SegmentName | None:
-        """The segment whose event `sequence` has this link; the one that begins first, where several have."""
+        """The segment whose event `sequence` has this link; if there are several, the one that begins first."""
         exact = [name for name in index.segments.get(sequence, ()) if name.after == link and name != self._without]
         if exact:
             return min(exact, key=lambda name: name.first)
@@ -119,7 +119,7 @@ class _Walk:
         return None
 
     async def _fetch_older(self, theirs: Index, name: SegmentName) -> None:
-        """Fetches what leads to a peer's segment, as long as it is not here: peers are not asked for each alone."""
+        """Fetches all of a peer's segments that precede this one and are missing here, to avoid one request each."""
         first, link = name.first, name.before
         while first > 1 and await self._ending(self.index, first - 1, link) is None:
             older = await self._ending(theirs, first - 1, link)
@@ -128,7 +128,7 @@ class _Walk:
             first, link = older.first, older.before
 
     def _over_gap(self, sequence: int, link: str) -> tuple[int, str]:
-        """Steps over events that are kept nowhere, to the next that are."""
+        """Skips events that are kept nowhere, to the next kept one."""
         hole = self._holes.get(sequence)
         if hole is not None and short(hole.after) == link:
             self.found.append(hole.gap)
@@ -143,7 +143,8 @@ class _Walk:
 
 
 async def _unmarked(shelf: Shelf, index: Index, loaded: Loaded) -> bytes | None:
-    """The link at a snapshot that vouches for none: of a segment that goes on as the store does, or ends just there."""
+    """The link at a snapshot without a mark: that of a segment that continues into the store's events, or ends at
+    it."""
     assert loaded.snapshot is not None
     sequence = loaded.snapshot.sequence
     covering = [name for name in index.every_segment() if name.first <= sequence <= name.last]

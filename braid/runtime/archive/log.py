@@ -1,6 +1,6 @@
 """A service's notes about its archive: the history `archive/<service>/log` in the event store, written by its leader.
 
-It lies under a service name of its own, so that replicas of releases without an archive never load it.
+It has a service name of its own, so that replicas of releases without an archive never load it.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,13 +24,13 @@ _Fact = ArchivingFailed | ArchivingResumed | EventsNotArchived
 
 @dataclass(frozen=True, slots=True)
 class ArchiveState:
-    """State folded from the notes.
+    """The state folded from the notes.
 
     Attributes:
-        failing_reason: Why the leader's archive takes nothing; empty when it does.
-        failing_since_ms: Since when.
+        failing_reason: Why the leader's archive accepts nothing; empty if it does.
+        failing_since_ms: When that began.
         holes: Events that were compacted without a copy, oldest note first.
-        sequence: Of the last note.
+        sequence: Sequence of the last note.
     """
 
     failing_reason: str = ""
@@ -59,14 +59,14 @@ class ArchiveLog:
         return [(parse(data), data) for data in (await self._store.load(self.history)).events]
 
     async def failed(self, history: HistoryId, reason: str, leadership: Leadership) -> None:
-        """Notes that the archive took nothing, unless that is noted already."""
+        """Notes that the archive rejects events, unless that is noted already."""
         await self._note(
             leadership,
             lambda state: None if state.failing_reason else ArchivingFailed(history=str(history), reason=reason),
         )
 
     async def resumed(self, leadership: Leadership) -> None:
-        """Notes that it takes events again, if the contrary was noted."""
+        """Notes that the archive accepts events again, if a failure was noted."""
         await self._note(leadership, lambda state: ArchivingResumed() if state.failing_reason else None)
 
     async def not_archived(self, hole: Hole, leadership: Leadership) -> None:
@@ -83,7 +83,7 @@ class ArchiveLog:
         await self._note(leadership, lambda state: None if hole in state.holes else fact)
 
     async def _note(self, leadership: Leadership, decide: Callable[[ArchiveState], _Fact | None]) -> None:
-        """Appends what is decided on the newest state; of two leaders the one that is fenced notes nothing.
+        """Appends the note that the newest state calls for; of two leaders, the fenced one notes nothing.
 
         Raises:
             Fenced: the leadership is over.
@@ -123,13 +123,13 @@ def parse(data: bytes) -> ArchiveEvent:
 
 
 def type_name(event: ArchiveEvent) -> str:
-    """The name of a note's message; empty for one of a later release."""
+    """The name of a note's message; empty for a note of a later release."""
     name = event.WhichOneof("event")
     return type(getattr(event, name)).__name__ if name else ""
 
 
 def _evolve(state: ArchiveState, event: ArchiveEvent) -> ArchiveState:
-    """The state after a note; one of a later release changes nothing."""
+    """The state after a note; a note of a later release changes nothing."""
     holes, reason, since = state.holes, state.failing_reason, state.failing_since_ms
     match event.WhichOneof("event"):
         case "archiving_failed":

@@ -51,11 +51,11 @@ _HISTORY_PARTS: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Archive:
-    """A replica's archive as it is set.
+    """The configuration of a replica's archive.
 
     Attributes:
-        store: Where its objects lie.
-        location: The same for people.
+        store: Where its objects are stored.
+        location: The location, for people.
         retention_days: How long they are kept.
     """
 
@@ -65,34 +65,34 @@ class Archive:
 
 
 class Writer(Protocol):
-    """What writes to the archive."""
+    """The part that writes to the archive."""
 
     failing_reason: str
 
 
 class Histories(Protocol):
-    """The histories that are archived: `runtime.aggregates`."""
+    """The histories that are archived: `runtime.histories.aggregates`."""
 
     @property
     def snapshots(self) -> Writer:
-        """What archives them."""
+        """The writer that archives them."""
         ...
 
     def histories(self, prefix: str = "") -> Sequence[HistoryId]:
-        """Known ones, sorted."""
+        """Known histories, sorted."""
         ...
 
     def sequences(self) -> Mapping[HistoryId, int]:
-        """The last sequence of each."""
+        """The last sequence of each history."""
         ...
 
     async def verified(self, history: HistoryId, names_only: bool) -> "Verified":
-        """What the archive has of one."""
+        """The state of one history's archived events."""
         ...
 
 
 class ArchiveHandlers:
-    """The handlers that every service has for its archive."""
+    """The archive's RPC handlers, which every service has."""
 
     def __init__(
         self, service: str, shelf: Shelf | None, log: ArchiveLog, archive: Archive | None, histories: Histories
@@ -104,7 +104,7 @@ class ArchiveHandlers:
         self._histories = histories
 
     async def get_archive(self, request: GetArchiveRequest, caller: Caller) -> ArchiveStatus:
-        """How this replica's archive is, and what the service's leaders noted."""
+        """Returns the state of this replica's archive, and the leaders' notes about it."""
         notes = await self._log.read()
         status = ArchiveStatus(
             failing_reason=notes.failing_reason,
@@ -122,7 +122,7 @@ class ArchiveHandlers:
         return status
 
     async def verify_archive(self, request: VerifyArchiveRequest, caller: Caller) -> VerifyArchiveResponse:
-        """What is missing or changed, history by history. Raises `NotFound` without an archive, `Unavailable`."""
+        """Lists missing and changed events, history by history. Raises `NotFound` without an archive, `Unavailable`."""
         if self._shelf is None:
             raise NotFound("this replica has no archive", remedy="set BRAID_ARCHIVE")
         page = VerifyArchiveResponse()
@@ -140,7 +140,7 @@ class ArchiveHandlers:
         return page
 
     async def list_archive(self, request: ListArchiveRequest, caller: Caller) -> ListArchiveResponse:
-        """Names of a history's objects here. Raises `Invalid`."""
+        """Lists the names of a history's objects here. Raises `Invalid`."""
         history = HistoryId(*_parts(request.history))
         if history.service != self._service:
             raise Invalid(f"{request.history!r} is no history of {self._service}", field="history")
@@ -151,7 +151,7 @@ class ArchiveHandlers:
         return ListArchiveResponse(names=found[-ARCHIVE_PEER_NAMES_MAX:])
 
     async def read_archive(self, request: ReadArchiveRequest, caller: Caller) -> ReadArchiveResponse:
-        """A piece of an object. Raises `Invalid`, `NotFound`."""
+        """Returns a piece of an object. Raises `Invalid`, `NotFound`."""
         name = names.parse(request.name)
         if name is None or name.history.service != self._service or str(name) != request.name:
             raise Invalid(f"{request.name!r} names no archived object of {self._service}", field="name")
@@ -165,7 +165,7 @@ class ArchiveHandlers:
 
 
 class PeerArchive:
-    """`kernel.ports.ArchiveStore` of another replica of the service, over its RPCs. It only reads."""
+    """A read-only `kernel.ports.ArchiveStore` over the RPCs of another replica of the service."""
 
     shared = False
 
@@ -177,7 +177,7 @@ class PeerArchive:
         self._channel: RpcChannel | None = None
 
     async def list(self, prefix: str) -> Sequence[ArchivedObject]:
-        """See `ArchiveStore`; the prefix is a history's."""
+        """See `ArchiveStore`; the prefix is that of one history."""
         name = names.parse(f"{prefix}{0:020d}_0_{'0' * names.LINK_DIGITS}_i0.base")
         if name is None:
             return ()
@@ -198,11 +198,11 @@ class PeerArchive:
                 raise Unavailable(f"{self._address} sends no more of {name}")
 
     async def put(self, name: str, data: bytes) -> None:
-        """Refused: a peer's archive is its own."""
+        """Refuses, because only a peer itself writes its archive."""
         raise Unavailable("another replica's archive is not written to")
 
     async def delete(self, name: str) -> None:
-        """Refused, as `put`."""
+        """Refuses, like `put`."""
         raise Unavailable("another replica's archive is not written to")
 
     async def close(self) -> None:
@@ -219,7 +219,7 @@ class PeerArchive:
 
 
 class PeerArchives:
-    """The archives of a service's other replicas, as the directory has them."""
+    """The archives of a service's other replicas, as listed in the directory."""
 
     def __init__(
         self,
@@ -235,7 +235,7 @@ class PeerArchives:
         self._archives: dict[str, PeerArchive] = {}
 
     async def archives(self) -> Sequence[ArchiveStore]:
-        """Returns one archive client per live replica, and none if the directory cannot be read."""
+        """Returns one archive client per live replica; none if the directory cannot be read."""
         try:
             found = await self._endpoints()
         except Unavailable:
@@ -251,18 +251,18 @@ class PeerArchives:
         return list(self._archives.values())
 
     async def close(self) -> None:
-        """Closes connections."""
+        """Closes connections to all peers."""
         for archive in self._archives.values():
             await archive.close()
 
 
 def gap_message(gap: Gap) -> EventGap:
-    """A gap as the API tells it."""
+    """A gap as an API message."""
     return EventGap(history=str(gap.history), first=gap.first, last=gap.last, reason=gap.reason)
 
 
 def _waiting(sequences: Mapping[HistoryId, int], listed: Sequence[str]) -> tuple[int, HistoryId | None]:
-    """By how many events the archive is behind a history at most, and which one."""
+    """How far the archive is behind, at most, and for which history."""
     until: dict[HistoryId, int] = {}
     for name in map(names.parse, listed):
         if isinstance(name, names.SegmentName):

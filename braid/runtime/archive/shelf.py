@@ -1,6 +1,6 @@
-"""A replica's archived objects, known by name: the index by history, and segments and bases opened and checked.
+"""A replica's archived objects: the index by history, and segments and bases opened and checked.
 
-What is missing or damaged here is looked for at peers, checked as if it came from anybody, and kept.
+Objects that are missing or damaged here are fetched from peers, checked like any others, and kept.
 """
 
 from collections import OrderedDict
@@ -25,13 +25,13 @@ _SHARED_INDEX_SECONDS: Final = 2.0  # others write to a shared archive: an index
 
 
 async def no_peers() -> Sequence[ArchiveStore]:
-    """There are none."""
+    """Returns no peer archives, for a replica without peers."""
     return ()
 
 
 @dataclass
 class Index:
-    """Names of one history's objects.
+    """Names of one history's archived objects.
 
     Attributes:
         segments: By the sequence of their last event.
@@ -44,7 +44,7 @@ class Index:
     read_at: float = 0.0
 
     def add(self, name: SegmentName | BaseName) -> None:
-        """Adds a name, unless it is there."""
+        """Adds a name, unless it is known."""
         if isinstance(name, BaseName):
             if name not in self.bases:
                 self.bases = sorted([*self.bases, name], key=lambda each: each.sequence)
@@ -59,7 +59,7 @@ class Index:
             self.segments[name.last] = [each for each in self.segments.get(name.last, []) if each != name]
 
     def every_segment(self) -> Iterable[SegmentName]:
-        """All segments."""
+        """All segments of the history."""
         return (name for ending in self.segments.values() for name in ending)
 
 
@@ -87,7 +87,7 @@ class Shelf:
         return self.store.shared
 
     async def index(self, history: HistoryId, *, fresh: bool = False) -> Index:
-        """Names of a history's objects; with `fresh` as they are now, whoever removed some."""
+        """Names of a history's objects; with `fresh`, read again now."""
         found = self._indices.get(history)
         now = self._clock.elapsed()
         if found is None or fresh or (self.shared and now - found.read_at > _SHARED_INDEX_SECONDS):
@@ -103,19 +103,19 @@ class Shelf:
         return any(base.sequence >= last and base.time_ms < before_ms for base in (await self.index(history)).bases)
 
     async def keep(self, made: Segment) -> None:
-        """Writes a segment. Raises `Unavailable`."""
+        """Writes a segment to the store. Raises `Unavailable`."""
         await self.store.put(str(made.name), segment.encode(made))
         (await self.index(made.history)).add(made.name)
 
     async def keep_base(self, name: BaseName, data: bytes) -> None:
-        """Writes a base. Raises `Unavailable`."""
+        """Writes a base to the store. Raises `Unavailable`."""
         index = await self.index(name.history)
         if name not in index.bases:
             await self.store.put(str(name), data)
             index.add(name)
 
     async def remove(self, name: SegmentName | BaseName) -> None:
-        """Removes an object."""
+        """Removes an object from the store."""
         await self.store.delete(str(name))
         if name.history in self._indices:
             self._indices[name.history].remove(name)
@@ -123,10 +123,10 @@ class Shelf:
             self._open.pop(name, None)
 
     async def open(self, name: SegmentName) -> Segment:
-        """A segment, every link of it checked.
+        """Opens a segment and checks every link of it.
 
         Raises:
-            ArchiveDamaged: it does not hold the events its name tells of, here and at every peer.
+            ArchiveDamaged: neither this object nor a peer's holds the events in its name.
         """
         found = self._open.get(name)
         if found is None:
@@ -140,12 +140,12 @@ class Shelf:
         return found
 
     async def open_again(self, name: SegmentName) -> Segment:
-        """Like `open`, and reads the object even if it is known already."""
+        """Opens a segment like `open`, but reads the object even if it is known."""
         self._open.pop(name, None)
         return await self.open(name)
 
     async def open_base(self, name: BaseName, link: bytes) -> Snapshot | None:
-        """A base, if it is whole and of the event with this link; None else, here and at every peer."""
+        """Opens a base; None unless it is undamaged, here or at a peer, and belongs to the event with this link."""
         for store in (self.store, *await self._others()):
             try:
                 base = Snapshot(name.sequence, await store.get(str(name)))
@@ -159,7 +159,7 @@ class Shelf:
         return None
 
     async def ask_peers(self, history: HistoryId) -> Index:
-        """Names of a history's objects at peers; as they answered the last time, where that is a moment ago."""
+        """Names of a history's objects at peers; recent answers are reused."""
         found, now = self._at_peers.get(history), self._clock.elapsed()
         if found is not None and now < found.read_at + ARCHIVE_PEERS_AGAIN_SECONDS:
             return found
@@ -173,13 +173,13 @@ class Shelf:
         return found
 
     async def bases(self, history: HistoryId) -> Sequence[BaseName]:
-        """Bases here and, as of the last time they were asked, at peers; in order of sequence."""
+        """Bases here and, by their last answers, at peers; in order of sequence."""
         theirs = self._at_peers.get(history)
         found = {*(await self.index(history)).bases, *(theirs.bases if theirs else ())}
         return sorted(found, key=lambda each: each.sequence)
 
     async def fetch(self, name: SegmentName) -> Segment | None:
-        """A peer's segment, checked and kept; None when no peer has it whole."""
+        """Fetches a segment from peers, checks and keeps it; None if no peer has it undamaged."""
         try:
             return await self._from_peers(name, NotFound(f"no peer has {name}"))
         except (ArchiveDamaged, NotFound):

@@ -1,7 +1,7 @@
-"""Deletes what has expired from a replica's archive, now and then.
+"""Deletes expired objects from a replica's archive, at intervals.
 
-Wall clocks step. So an object goes only after it has looked expired for `ARCHIVE_EXPIRY_SECONDS` of elapsed time, at
-every look: a clock that is set right within a day deletes nothing.
+Wall clocks step. So an object is deleted only after it has looked expired for `ARCHIVE_EXPIRY_SECONDS` of elapsed time,
+at every look: a wrong clock that is corrected within a day deletes nothing.
 """
 
 from collections import defaultdict
@@ -20,7 +20,7 @@ from braid.runtime.telemetry import Metrics, logger
 
 
 class Sweeper:
-    """Keeps an archive for its time; in a shared one, while this replica leads."""
+    """Applies an archive's retention; in a shared archive, only while this replica leads."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class Sweeper:
         self._since: dict[str, float] = {}
 
     async def run(self) -> None:
-        """Looks once an interval, forever."""
+        """Sweeps once per interval until cancelled."""
         while True:
             try:
                 await self.sweep()

@@ -1,7 +1,7 @@
-"""Writes events to the archive before snapshots take their place in the store, and saves those snapshots.
+"""Writes events to the archive before snapshots replace them in the store, and saves those snapshots.
 
-Nothing is compacted that is not archived, until more waits in the store than `ARCHIVE_BACKLOG_…` allow. Then the oldest
-are compacted all the same, once the hole is noted (`ArchiveLog`).
+Events are compacted only once they are archived, unless more of them wait in the store than `ARCHIVE_BACKLOG_…` allows.
+Then the oldest are compacted anyway, after the hole is noted (`ArchiveLog`).
 """
 
 import asyncio
@@ -32,8 +32,8 @@ class _Tail:
 
     Attributes:
         before: The link of the event before the first.
-        links: Of each event.
-        mark: What the store's snapshot says of the event before the first.
+        links: The link of each event.
+        mark: The store snapshot's mark for the event before the first.
     """
 
     first: int
@@ -55,7 +55,7 @@ class _Tail:
 
 
 class SnapshotWriter:
-    """Saves snapshots as they become due; where there is an archive, after their events are in it."""
+    """Saves due snapshots; if there is an archive, after their events are in it."""
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class SnapshotWriter:
         self.backlog_events_max = ARCHIVE_BACKLOG_EVENTS_MAX
 
     def follows(self) -> bool:
-        """Whether a follower archives too: into an archive of its own."""
+        """Whether a follower archives too, into its own archive."""
         return self._shelf is not None and not self._shelf.shared
 
     async def interval_ended(
@@ -90,11 +90,11 @@ class SnapshotWriter:
         pinned: PinnedState | None,
         leadership: Leadership | None,
     ) -> None:
-        """Archives what was appended since the last interval, then saves the snapshot that is due.
+        """Archives the events since the last interval, then saves the snapshot that is due.
 
         Args:
-            pinned: The state that is to become a snapshot, if one is due.
-            leadership: Held by this replica; None at a follower, which archives and saves nothing in the store.
+            pinned: The state of the snapshot, if one is due.
+            leadership: This replica's leadership; None at a follower, which archives and saves nothing in the store.
         """
         try:
             async with self._locks[history]:
@@ -119,7 +119,7 @@ class SnapshotWriter:
             await self._store.save_snapshot(history, snapshot, leadership.leader.fence)
 
     async def _keep_base(self, history: HistoryId, mark: Mark, snapshot: Snapshot) -> None:
-        """A base only makes answers cheaper: without it the one before is folded from."""
+        """Writes a base, which only makes answers cheaper: without it the previous base is folded from."""
         assert self._shelf is not None
         name = BaseName(history, mark.sequence, mark.time_ms, short(mark.link), self._incarnation())
         try:
@@ -134,10 +134,10 @@ class SnapshotWriter:
         pinned: PinnedState | None,
         leadership: Leadership | None,
     ) -> Mark | None:
-        """Archives the store's tail.
+        """Archives the store's tail of events.
 
         Returns:
-            What the snapshot is to say; None when nothing is due or it may not be saved.
+            The mark for the snapshot; None if nothing is due or it may not be saved.
         """
         loaded = await self._store.load(history)
         tail = await self._tail(loaded, history, kind)
@@ -158,8 +158,8 @@ class SnapshotWriter:
     async def _anchor(self, loaded: Loaded, history: HistoryId) -> bytes:
         """The link before the store's first event.
 
-        A snapshot of a release without an archive vouches for none: then what this archive has of it goes on, or a
-        chain begins.
+        A snapshot of a release without an archive has no mark. Then this archive's own chain continues, or a new one
+        begins.
         """
         if loaded.snapshot is None:
             return root(history)
@@ -172,7 +172,7 @@ class SnapshotWriter:
         return mark.link if mark else root(history, loaded.snapshot.sequence)
 
     async def _write(self, history: HistoryId, tail: _Tail) -> None:
-        """Writes what the archive lacks of the tail. Raises `Unavailable`."""
+        """Writes the events of the tail that the archive lacks. Raises `Unavailable`."""
         assert self._shelf is not None
         index = await self._shelf.index(history, fresh=True)  # an archive that was lost gets what the store still has
         start = _archived_until(index, tail) + 1 - tail.first
@@ -191,7 +191,7 @@ class SnapshotWriter:
     async def _failed(
         self, history: HistoryId, tail: _Tail, due: Mark | None, reason: str, leadership: Leadership | None
     ) -> bool:
-        """Notes that the archive takes nothing. Returns whether the snapshot is saved all the same."""
+        """Notes that the archive rejects events. Returns whether the snapshot is saved anyway."""
         self.failing_reason = reason[:_REASON_MAX]
         self._metrics.archive_failing.set(1)
         self._metrics.archive_failures.inc()
@@ -217,7 +217,7 @@ class SnapshotWriter:
             return tail.first
 
     async def _worked(self, leadership: Leadership | None) -> None:
-        """Notes that the archive takes events again, also after another leader's failure."""
+        """Notes that the archive accepts events again, even after another leader's failure."""
         if leadership is not None and (self.failing_reason or self._epoch != leadership.epoch):
             await self._notes.resumed(leadership)
             self._epoch = leadership.epoch
@@ -226,7 +226,7 @@ class SnapshotWriter:
 
 
 def _archived_until(index: Index, tail: _Tail) -> int:
-    """The last of the tail's events up to which the archive has this very line; the one before the tail for none."""
+    """Sequence of the last tail event that the archive has on this line; the one before the tail if none."""
     last = tail.first + len(tail.events) - 1
     for sequence in range(last, tail.first - 1, -1):
         link = short(tail.link_at(sequence))

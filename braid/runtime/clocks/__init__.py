@@ -1,1 +1,1 @@
-"""Time that leaders led, the waits that are counted in it, and the comparison of the clocks of replicas."""
+"""Time that leaders led, the waits counted in it, and the comparison of replicas' clocks."""

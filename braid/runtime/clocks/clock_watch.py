@@ -1,4 +1,4 @@
-"""Asks the other replicas of a mesh for their wall clocks, and tells which are far from the others."""
+"""Asks the other replicas of a mesh for their wall clocks, and finds those that differ too much."""
 
 import asyncio
 from collections.abc import Mapping
@@ -24,10 +24,10 @@ class ClockWatch:
         self._channels: dict[str, RpcChannel] = {}
 
     async def compare(self, known: Mapping[str, int]) -> Mapping[str, int]:
-        """By instance, how far clocks are ahead of the median that are too far from it.
+        """Clocks too far from the median, by instance, and how far ahead of it they are.
 
         Args:
-            known: What was found last; it stands for replicas that are listed and do not answer.
+            known: The previous result, used for listed replicas that do not answer.
         """
         mine = self._replica.address
         listed = [each for each in await self._replica.endpoints() if each.address != mine]
@@ -39,11 +39,11 @@ class ClockWatch:
         return {**kept, **apart({self._replica.instance: ClockOffset(0.0), **offsets})}
 
     async def close(self) -> None:
-        """Ends its connections."""
+        """Closes connections to the other replicas."""
         await self._forget(set())
 
     async def _ask(self, endpoint: KnownEndpoint) -> ClockOffset | None:
-        """The replica's clock ahead of this one's; None when it does not answer."""
+        """How far the replica's clock is ahead of this one's; None if it does not answer."""
         channel = self._channels.get(endpoint.address)
         if channel is None:
             channel = self._replica.transport.channel(endpoint.address, endpoint.tls_address)

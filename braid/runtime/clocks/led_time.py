@@ -1,8 +1,8 @@
-"""Kind `clock`: how long a service was led, what it waits for since when, whose wall clocks disagree. Pure.
+"""Kind `clock`: how long a service was led, since when waits began in that time, and whose wall clocks differ. Pure.
 
 A wait of days must not be judged by one comparison of wall clocks: a clock that steps forward would end it at once. It
-is measured in time that the service's leaders led, all together, each by its own clock that never steps. Time in which
-nobody led, or that nobody recorded, does not count: whoever waits for longer than promised loses nothing.
+is measured in time that the service's leaders led, all together, each by its own clock that never steps. Time without a
+leader, or without a record of it, does not count: waiting longer than promised loses nothing.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,11 +16,11 @@ from braid.kernel.limits.runtime import CLOCKS_APART_SECONDS, LED_GAP_SECONDS, W
 
 
 class Wait(NamedTuple):
-    """Something that waits.
+    """A wait, counted in led time.
 
     Attributes:
-        since_ms: Tells it from an earlier wait of the same name.
-        led_ms: When it was first seen, in time that the service was led.
+        since_ms: Distinguishes it from an earlier wait of the same name.
+        led_ms: The led time at which it was first seen.
     """
 
     since_ms: int
@@ -29,12 +29,12 @@ class Wait(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ClockState:
-    """State of a history of kind `clock`.
+    """The state of a history of kind `clock`.
 
     Attributes:
-        led_ms: So long was the service led, as far as recorded.
-        waits: By name.
-        apart: By instance, how far its wall clock is ahead of the median, where that is too far.
+        led_ms: How long the service was led, as far as recorded.
+        waits: Waits by name.
+        apart: How far wall clocks are ahead of the median, by instance, where that is too far.
     """
 
     led_ms: int = 0
@@ -42,7 +42,7 @@ class ClockState:
     apart: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
 
     def waited_ms(self, name: str, since_ms: int, led_ms: int) -> int:
-        """How long something has waited when the service was led for `led_ms`; 0 when that is not recorded."""
+        """How long something has waited at a led time of `led_ms`; 0 if that is not recorded."""
         wait = self.waits.get(name)
         return max(0, led_ms - wait.led_ms) if wait is not None and wait.since_ms == since_ms else 0
 
@@ -52,14 +52,14 @@ class ClockState:
 
 @dataclass(frozen=True, slots=True)
 class TimeCounted:
-    """So long was the service led."""
+    """The service's led time has reached this value."""
 
     led_ms: int
 
 
 @dataclass(frozen=True, slots=True)
 class WaitsChanged:
-    """Waits that began, with what tells them from earlier ones, and waits that are over."""
+    """Waits began, each with the time that distinguishes it from earlier ones, or ended."""
 
     led_ms: int
     started: tuple[tuple[str, int], ...]
@@ -68,7 +68,7 @@ class WaitsChanged:
 
 @dataclass(frozen=True, slots=True)
 class ClocksCompared:
-    """By instance, whose wall clock is far from the median; nobody's: all agree again."""
+    """Wall clocks far from the median, by instance; empty once all agree again."""
 
     apart: tuple[tuple[str, int], ...]
 
@@ -81,14 +81,14 @@ Event = TimeCounted | WaitsChanged | ClocksCompared
 
 @dataclass(frozen=True, slots=True)
 class CountTime:
-    """The service was led for so long."""
+    """Records the service's led time."""
 
     led_ms: int
 
 
 @dataclass(frozen=True, slots=True)
 class KeepWaits:
-    """The present waits by name, each with the time it began, which distinguishes it from earlier waits."""
+    """Records the present waits by name, each with the time it began, which distinguishes it from earlier waits."""
 
     led_ms: int
     going: Mapping[str, int]
@@ -96,7 +96,7 @@ class KeepWaits:
 
 @dataclass(frozen=True, slots=True)
 class TellClocks:
-    """Wall clocks were compared."""
+    """Records a comparison of wall clocks."""
 
     apart: Mapping[str, int]
 
@@ -106,14 +106,14 @@ Command = CountTime | KeepWaits | TellClocks
 
 @dataclass(frozen=True, slots=True)
 class ClockDecider:
-    """Rules of the kind `clock`. What changes nothing leads to no event, so every command may be repeated."""
+    """Rules of the kind `clock`. A command without effect leads to no event, so every command may be repeated."""
 
     def initial(self, history: str) -> ClockState:
-        """A service that was never led."""
+        """The state of a service that was never led."""
         return ClockState()
 
     def decide(self, state: ClockState, command: Command, context: Context) -> Sequence[Event]:
-        """See `Decider.decide`. A count only grows; clocks are told anew when it is about others."""
+        """See `Decider.decide`. Led time only grows; clocks are recorded again when other instances are affected."""
         match command:
             case CountTime(led_ms):
                 return [TimeCounted(led_ms)] if led_ms > state.led_ms else []
@@ -151,15 +151,16 @@ def _changes(state: ClockState, command: KeepWaits) -> Iterator[WaitsChanged]:
 
 
 class LedTime:
-    """Time that a service was led: what is recorded, and what this leader counts by a clock that never steps."""
+    """The service's led time: the recorded part, and what this leader adds by a clock that never steps."""
 
     def __init__(self, recorded_ms: int, now: float) -> None:
-        """`now` is that clock's, in seconds."""
+        """Starts counting; `now` is that clock's time in seconds."""
         self._counted_ms = float(recorded_ms)
         self._looked_at = now
 
     def look(self, now: float) -> int:
-        """Milliseconds led until now. A long time since the last look counts for little: nobody was here."""
+        """Led time until now, in milliseconds. A long gap since the last call counts only a little: the process may
+        have been stopped."""
         passed = min(max(0.0, now - self._looked_at), LED_GAP_SECONDS)
         self._looked_at = max(now, self._looked_at)
         self._counted_ms += passed * 1_000
@@ -167,7 +168,7 @@ class LedTime:
 
 
 class ClockOffset(NamedTuple):
-    """A replica's wall clock ahead of somebody's, by at most `doubt_ms` more or less."""
+    """How far a replica's wall clock is ahead of another's, give or take `doubt_ms`."""
 
     ahead_ms: float
     doubt_ms: float = 0.0

@@ -23,16 +23,16 @@ from braid.runtime.histories.kinds import Kind
 
 
 class ClockCodec:
-    """`kernel.decider.EventCodec` for kind `clock`."""
+    """The `kernel.decider.EventCodec` of the kind `clock`."""
 
     def encode(self, event: Event, context: Context) -> bytes:
-        """An event with its metadata, as a `ClockEvent`."""
+        """Encodes an event and its metadata as a `ClockEvent`."""
         message = _message(event)
         message.metadata.CopyFrom(metadata_message(context))
         return message.SerializeToString(deterministic=True)
 
     def decode(self, data: bytes) -> tuple[Event, Context]:
-        """Reads `encode`'s bytes. Raises `CorruptHistory` for other bytes, or an event of a newer release."""
+        """Decodes `encode`'s bytes. Raises `CorruptHistory` for other bytes, or an event of a newer release."""
         try:
             message = pb.ClockEvent.FromString(data)
         except DecodeError as error:
@@ -40,12 +40,12 @@ class ClockCodec:
         return _event(message), read_context(message.metadata)
 
     def encode_state(self, state: ClockState) -> bytes:
-        """A state as bytes; equal states give equal bytes."""
+        """Encodes a state; equal states give equal bytes."""
         document = {"led_ms": state.led_ms, "waits": dict(state.waits), "apart": dict(state.apart)}
         return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
 
     def decode_state(self, data: bytes) -> ClockState:
-        """Reads `encode_state`'s bytes. Raises `CorruptHistory`."""
+        """Decodes `encode_state`'s bytes. Raises `CorruptHistory`."""
         try:
             document = json.loads(data)
             waits = {str(name): Wait(int(since), int(led)) for name, (since, led) in document["waits"].items()}

@@ -1,7 +1,7 @@
 """Waits of hours or days before a service deletes or expires something: see `led_time`.
 
-Every replica follows the record; the leader counts, keeps it, and compares wall clocks. A service that has such waits
-runs `follow` while it lives and `lead` while it leads.
+Every replica follows the record. The leader counts, stores it, and compares wall clocks. A service with such waits runs
+`follow` while it lives and `lead` while it leads.
 """
 
 from collections.abc import Mapping
@@ -39,23 +39,23 @@ class Waits:
 
     @property
     def stopped(self) -> str:
-        """The reason why nothing may be deleted or expired now, for people; '' if it may."""
+        """Why nothing may be deleted or expired now, for people; '' if it may."""
         if self._aggregates.corrupt is not None:
-            return f"how long it has waited cannot be read: {self._aggregates.corrupt.message}"
+            return f"the length of waits cannot be read: {self._aggregates.corrupt.message}"
         if apart := self._state().apart:
             return f"clocks disagree: {', '.join(_ahead(*each) for each in sorted(apart.items()))}"
         return "" if self._led is None or self._compared else "clocks are not compared yet"
 
     @property
     def apart(self) -> Mapping[str, int]:
-        """By instance, how many milliseconds its wall clock is ahead of most, where that is too far."""
+        """How many milliseconds wall clocks are ahead of the others, by instance, where that is too far."""
         return self._state().apart
 
     def waited_ms(self, name: str, since_ms: int) -> int:
-        """How long something has waited, in time that the service was led; 0 when that is not recorded yet.
+        """How long something has waited, in time that the service was led; 0 if that is not recorded yet.
 
         Args:
-            since_ms: As it was kept: it tells this wait from an earlier one of the same name.
+            since_ms: The time passed to `keep`: it distinguishes this wait from an earlier one of the same name.
         """
         state = self._state()
         return state.waited_ms(name, since_ms, self._led_ms(state))
@@ -75,20 +75,20 @@ class Waits:
     # --- keeping
 
     async def keep(self, going: Mapping[str, int]) -> None:
-        """Records all that waits now, by name: what is new begins to count, what is missing is over.
+        """Records all present waits by name: new ones begin to count, missing ones are over.
 
-        What cannot be recorded now is at the next call.
+        If they cannot be recorded now, the next call records them.
         """
         known = {name: wait.since_ms for name, wait in self._state().waits.items()}
         if self._led is not None and known != going:
             await self._execute(KeepWaits(self._led.look(self._clock.elapsed()), dict(going)), "waits changed")
 
     async def follow(self) -> None:
-        """Follows the record, leading or not."""
+        """Follows the record until cancelled, leading or not."""
         await self._aggregates.follow()
 
     async def lead(self) -> None:
-        """Counts and compares until cancelled."""
+        """Counts led time and compares clocks until cancelled."""
         try:
             await self._take_over()
             counted_at, compared_at = self._clock.elapsed(), float("-inf")
@@ -106,7 +106,7 @@ class Waits:
             await self._watch.close()
 
     async def _take_over(self) -> None:
-        """Goes on from what is recorded. Until that could be read nothing is counted, and all goes on waiting."""
+        """Continues from the recorded time. Until it was read nothing is counted, and every wait continues."""
         backoff = Backoff(self._replica.host)
         while True:
             try:

@@ -1,1 +1,1 @@
-"""A service's histories of events: read, decided upon, appended to, folded into state, and read as of a moment."""
+"""A service's histories of events: loading, deciding, appending, folding into state, and reading the past."""

@@ -1,9 +1,9 @@
-"""The one aggregate loop: load → decide → append → evolve → notify → answer, and following what other leaders append.
+"""The aggregate loop: load → decide → append → evolve → notify → answer; and following what other leaders append.
 
-Rules live in deciders, bytes in codecs, storage behind the event-store port. Nothing here knows a service's domain.
+Rules are in deciders, bytes in codecs, storage behind the event-store port. This file knows no service's domain.
 
 Commands of one service run one after another (`_writer`): appends reach the store in the order in which their changes
-reach subscribers, so a revision always means "everything up to here", for watchers and for readers alike.
+reach subscribers. So a revision always means "everything up to here", for watchers and readers alike.
 """
 
 import asyncio
@@ -55,7 +55,7 @@ class Aggregates:
         metrics: Metrics,
         shelf: Shelf | None = None,
     ) -> None:
-        """Builds an empty view; `follow` fills it. Keys of `kinds` are the kinds' names; `shelf` is the archive."""
+        """Creates an empty view; `follow` fills it. Keys of `kinds` are the kinds' names; `shelf` is the archive."""
         self._store = store
         self._kinds = {name: kind.erased() for name, kind in kinds.items()}
         self._host = host
@@ -82,7 +82,7 @@ class Aggregates:
 
     @property
     def revision(self) -> int:
-        """The store's revision up to which every history of the service is contained in what is read here."""
+        """The store's revision up to which every history of the service is included in this view."""
         return self._revision
 
     @property
@@ -92,11 +92,12 @@ class Aggregates:
 
     @property
     def corrupt(self) -> CorruptHistory | None:
-        """Why this replica may not decide: a history it cannot read. It stays so until the process is replaced."""
+        """The error of a history this replica cannot read, because of which it may not decide. It stays until the
+        process ends."""
         return self._corrupt
 
     def state(self, kind: Kind[S, C, E], id: str) -> S:
-        """The state of a history; the decider's initial state when nothing was appended to it."""
+        """The state of a history; the decider's initial state if nothing was appended to it."""
         fold = self._folds.get(HistoryId(self._service, kind.name, id))
         return kind.decider.initial(id) if fold is None else cast("S", fold.state)
 
@@ -106,7 +107,7 @@ class Aggregates:
         return {history.id: cast("S", self._folds[history].state) for history in found}
 
     def sequence(self, kind: Kind[S, C, E], id: str) -> int:
-        """Sequence of a history's last event (what etags are made of); 0 when nothing was appended to it."""
+        """Sequence of a history's last event (etags are made of it); 0 if nothing was appended to it."""
         fold = self._folds.get(HistoryId(self._service, kind.name, id))
         return 0 if fold is None else fold.sequence
 
@@ -119,10 +120,10 @@ class Aggregates:
         return sorted(history for history in self._folds if _within(history, prefix))
 
     def subscribe(self, callback: Callable[[Change | Reloaded], None]) -> Callable[[], None]:
-        """Calls back synchronously after every evolve, in order of revision, leading or following.
+        """Registers a callback, called synchronously after every evolve, in order of revision, leading or following.
 
         Returns:
-            What ends the subscription.
+            A function that ends the subscription.
         """
         self._subscribers.append(callback)
         return lambda: self._subscribers.remove(callback)
@@ -136,15 +137,15 @@ class Aggregates:
         return (await self.listed(history, from_sequence, sys.maxsize)).events
 
     async def listed(self, history: HistoryId, first: int, most: int, *, until_ms: int = 0, latest: int = 0) -> Listed:
-        """A part of a history and what is missing of it: see `PastReader.listed`."""
+        """A part of a history and its gaps: see `PastReader.listed`."""
         return await self._past.listed(history, self._kind_of(history), first, most, until_ms, latest)
 
     async def past(self, kind: Kind[S, C, E], id: str, at_ms: int = 0) -> Past[S]:
-        """A history as it was at a moment, or is now where `at_ms` is 0: see `runtime.past`. Raises `HistoryHole`."""
+        """A history as it was at a moment, or is now if `at_ms` is 0: see `past`. Raises `HistoryHole`."""
         return await self._past.at(HistoryId(self._service, kind.name, id), kind, at_ms)
 
     async def verified(self, history: HistoryId, names_only: bool) -> Verified:
-        """Which archived events are missing or changed: see `PastReader.verified`."""
+        """Missing and changed archived events of a history: see `PastReader.verified`."""
         return await self._past.verified(history, self._kind_of(history), names_only)
 
     def sequences(self) -> Mapping[HistoryId, int]:
@@ -155,7 +156,7 @@ class Aggregates:
         """Yields events under a prefix (see `histories`) appended after a revision, in order, without gaps, forever.
 
         Raises:
-            Compacted: some of what was asked for is gone: list, then watch again.
+            Compacted: some of the requested events are gone: list, then watch again.
         """
         async for batch in self._store.watch(self._service, after_revision):
             if not _within(batch.history, prefix):
@@ -177,7 +178,7 @@ class Aggregates:
         request_id: str = "",
         cause: str = "",
     ) -> Outcome[S]:
-        """Decides a command on one history and answers only once its events are appended and authority still holds.
+        """Decides a command on one history; returns once its events are appended and this replica still leads.
 
         A `request_id` this history has recorded is not decided again. Several commands of one request on the same
         history need different ids (`f"{request_id}/2"`).
@@ -197,10 +198,10 @@ class Aggregates:
     async def execute_together(
         self, kind: Kind[S, C, E], id: str, asked: Sequence[Asked[C]]
     ) -> Sequence[Outcome[S] | BraidError]:
-        """As `execute` for several commands on one history, one after the other, with as few appends as they fit into.
+        """Executes several commands on one history, one after the other, with as few appends as possible.
 
         Returns:
-            In their order what each led to, or what it was refused with, which concerns no other. All outcomes have the
+            In order, each command's outcome or its refusal; a refusal affects no other command. All outcomes have the
             state after the last.
 
         Raises:
@@ -261,7 +262,7 @@ class Aggregates:
         return recorded
 
     def _end_interval(self, fold: Fold, leadership: Leadership | None) -> None:
-        """Archives the events since the last interval, and saves the snapshot that is due, once an interval ends."""
+        """At the end of an interval, archives its events and saves the snapshot that is due."""
         if not fold.interval_ended or (leadership is None and not self.snapshots.follows()):
             return
         pinned, fold.due, fold.interval_ended = fold.due, None, False
@@ -275,7 +276,7 @@ class Aggregates:
         await self._loaded.wait()
 
     async def follow(self) -> None:
-        """Loads all histories, then follows every append, forever. Returns only when a history cannot be read."""
+        """Loads all histories, then follows every append until cancelled. Returns only if a history cannot be read."""
         backoff = Backoff(self._host)
         while self._corrupt is None:
             try:
@@ -294,7 +295,7 @@ class Aggregates:
                 self._refuse(error)
 
     async def catch_up(self) -> None:
-        """Reads every history to its head. A new leader does so before its first append.
+        """Reads every history to its head, as a new leader must before its first append.
 
         Raises:
             CorruptHistory: a history cannot be read; this replica may not lead.
@@ -311,7 +312,7 @@ class Aggregates:
             self._revision = max(self._revision, revision)
 
     async def _reload(self) -> None:
-        """Replaces everything by what the store holds now."""
+        """Replaces the whole view by the store's present content."""
         async with self._writer:
             incarnation = await self._store.incarnation()
             loads, revision = await self._load_all()
@@ -337,7 +338,7 @@ class Aggregates:
         return loads, revision
 
     def _take(self, batch: EventBatch) -> None:
-        """Folds a watched batch; what this replica appended itself was folded before and is passed over."""
+        """Folds a watched batch; this replica's own appends were folded before, and are skipped."""
         fold = self._folds.get(batch.history) or Fold(batch.history, self._kind_of(batch.history))
         recorded = self._apply(fold, batch.first, batch.events, batch.revision)
         self._position = batch.revision
@@ -347,7 +348,7 @@ class Aggregates:
             self._metrics.watch_lag_seconds.observe(max(0.0, age_ms / 1000))
 
     def _absorb(self, history: HistoryId, loaded: Loaded) -> None:
-        """Brings one history to what was just read of it."""
+        """Updates one history to the state just read."""
         fold = self._folds.get(history) or Fold(history, self._kind_of(history))
         if loaded.sequence and loaded.first <= fold.sequence + 1:
             self._apply(fold, loaded.first, loaded.events, loaded.revision)

@@ -1,6 +1,6 @@
-"""Commands on one history, decided one after the other, and their events, cut into appends. No I/O.
+"""Decides commands on one history, one after the other, and splits their events into appends. No I/O.
 
-What is decided here is nobody's state yet: `aggregates.py` appends it first.
+Decisions change no state yet: `aggregates.py` appends them first.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,7 +20,7 @@ _EVENT_OVERHEAD_BYTES: Final = 64  # what an adapter may write around an event
 
 
 class Decided(NamedTuple):
-    """What one of several commands led to, not appended yet."""
+    """The decision on one of several commands, not appended yet."""
 
     context: Context
     events: Sequence[object] = ()
@@ -28,7 +28,7 @@ class Decided(NamedTuple):
     repeated: bool = False
 
     def outcome(self, fold: Fold, recorded: Sequence[RecordedEvent]) -> Outcome[S] | BraidError:
-        """Its outcome once all are appended and folded."""
+        """The command's outcome, once all are appended and folded."""
         state = cast("S", fold.state)
         return self.refusal or Outcome(state, fold.revision, fold.sequence, recorded, self.repeated)
 
@@ -40,7 +40,7 @@ def decide_all(
     epoch: int,
     decide: Callable[[Fold, object, C, Context], Sequence[object]],
 ) -> Sequence[Decided]:
-    """Decides each on the state that those before it lead to."""
+    """Decides each command on the state that the previous ones lead to."""
     state = fold.state
     decided: list[Decided] = []
     known: set[tuple[str, str]] = set()
@@ -65,10 +65,10 @@ def decide_all(
 
 
 def encoded_batches(fold: Fold, events: Sequence[tuple[object, Context]]) -> Sequence[Sequence[bytes]]:
-    """Cuts decisions into appends.
+    """Splits decisions into appends.
 
-    A repeat is recognised by the last append alone that a decision needs: in earlier ones its events carry a marked
-    request id, so that a decision cut off half-way is decided again, on the state it reached.
+    A repeated request is recognised only by the last append of its decision: in earlier ones, the events carry a marked
+    request id. So a decision that was interrupted halfway is decided again, on the state it reached.
     """
     encode = fold.kind.codec.encode
     batches: list[list[tuple[object, Context, bytes]]] = [[]]

@@ -1,11 +1,11 @@
-"""Events ⇄ protobuf at rest, field by field: what the event codecs of all services are tables of. No rules.
+"""Events ⇄ protobuf at rest, field by field: the base of all services' event codecs, which are tables. No rules.
 
 The event `LeaseSplit` is the message `LeaseSplit` in the field `lease_split` of its service's envelope, and its
-attributes are that message's fields. A codec declares only what differs. What does not fit fails when it is imported.
+attributes are the message's fields. A codec declares only differences. A mismatch fails at import.
 
-A replica that meets an unknown type of event never leads again. So an event that earlier releases do not know stands in
-the oneof `later`, which they pass over, beside an event of theirs that changes nothing there. A fact that even this
-release does not know is read as what stands beside it.
+A replica that meets an unknown event type never leads again. So an event that earlier releases do not know is stored in
+the oneof `later`, which they skip, beside an event that they know and that changes nothing there. If this release does
+not know the later event either, it reads the one beside it.
 """
 
 import dataclasses
@@ -28,19 +28,19 @@ _ONEOFS: Final = ("later", "event")
 
 
 class Conversion(NamedTuple):
-    """How a value becomes what stands for it in a message, and comes back."""
+    """How a value is converted to its message form and back."""
 
     write: Callable[[object], object]
     read: Callable[[object], object]
 
 
 def conversion(write: Callable[[V], M], read: Callable[[M], V]) -> Conversion:
-    """A conversion. `read` raises `Invalid` or `ValueError` for what this release does not know."""
+    """Creates a conversion. `read` raises `Invalid` or `ValueError` for values this release does not know."""
     return Conversion(cast("Callable[[object], object]", write), cast("Callable[[object], object]", read))
 
 
 class _Column(NamedTuple):
-    """An attribute of an event, and the field of its message."""
+    """An attribute of an event, and its message field."""
 
     attribute: str
     field: str
@@ -48,7 +48,7 @@ class _Column(NamedTuple):
 
 
 class _Tuple(Protocol):
-    """A class of named tuples."""
+    """A class of named tuples, and its message."""
 
     _fields: tuple[str, ...]
 
@@ -56,7 +56,7 @@ class _Tuple(Protocol):
 
 
 class _Form(NamedTuple):
-    """A type of event as a message in a field of the envelope."""
+    """An event type as a message in one field of the envelope."""
 
     event: type
     message: Callable[..., Message]
@@ -74,7 +74,7 @@ class _Form(NamedTuple):
         return self.message(**values)
 
     def read(self, record: Message) -> dict[str, object]:
-        """The attributes that the record's message has."""
+        """The attributes that the record's message holds."""
         message = getattr(record, self.field)
         given: dict[str, object] = {}
         for attribute, field, convert in self.columns:
@@ -86,7 +86,7 @@ class _Form(NamedTuple):
 
 
 class EventMessages:
-    """The events of a service, each as a message in its envelope."""
+    """Encodes a service's events, each as a message in its envelope."""
 
     def __init__(
         self,
@@ -98,15 +98,15 @@ class EventMessages:
         spread: Mapping[str, type[tuple[object, ...]]] | None = None,
         beside: Mapping[type, type] | None = None,
     ) -> None:
-        """Finds the event of each field of the envelope, by name.
+        """Matches the envelope's fields with events, by name.
 
         Args:
-            envelope: What is stored.
-            events: All types of events; dataclasses.
-            conversions: By the name of the message or enum that stands for a value.
-            names: By attribute, the field that holds it, where its name is another.
-            spread: By attribute, the named tuple whose parts are fields by themselves in a message without its field.
-            beside: By event of a later release, the one beside it; that has the attributes its own message lacks.
+            envelope: The stored message type.
+            events: All event types; dataclasses.
+            conversions: Conversions by the name of the message or enum that represents a value.
+            names: Field names by attribute, where they differ.
+            spread: Named-tuple classes by attribute, whose parts are separate fields in a message without that field.
+            beside: The event beside each event of a later release; it has the attributes that the later message lacks.
 
         Raises:
             TypeError: an event and its message differ.
@@ -138,13 +138,13 @@ class EventMessages:
             raise TypeError(f"{event.__name__} and its message differ in {sorted(differing)}")
 
     def encode(self, event: object, context: Context) -> bytes:
-        """An event with its metadata; equal inputs give equal bytes."""
+        """Encodes an event and its metadata; equal inputs give equal bytes."""
         forms = [form for form in (self._forms[type(event)], self._beside.get(type(event))) if form is not None]
         bodies = {form.field: form.write(event) for form in forms}
         return self._envelope(**{_METADATA: metadata_message(context)}, **bodies).SerializeToString(deterministic=True)
 
     def decode(self, data: bytes) -> tuple[object, Context]:
-        """Reads `encode`'s bytes. Raises `CorruptHistory` for what does not decode or this release does not know."""
+        """Decodes `encode`'s bytes. Raises `CorruptHistory` for damaged bytes or unknown events."""
         try:
             record = self._parse(data)
         except DecodeError as error:
@@ -163,7 +163,7 @@ class EventMessages:
 
 
 class _Shape(NamedTuple):
-    """How a service's events differ from their messages."""
+    """The differences between a service's events and their messages."""
 
     conversions: Mapping[str, Conversion]
     names: Mapping[str, str]

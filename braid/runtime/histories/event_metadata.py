@@ -1,4 +1,4 @@
-"""Converts an event's context to the metadata stored beside it and back. Used by all services."""
+"""Converts an event's context to the metadata stored beside it, and back, for all services."""
 
 from braid.api.mesh.v1.event_pb2 import EventMetadata
 from braid.kernel.decider import Context

@@ -1,4 +1,4 @@
-"""One history in memory: folding recorded bytes into state, remembering request ids, snapshots of both. No I/O."""
+"""One history in memory: folds recorded bytes into state, remembers request ids, makes snapshots of both. No I/O."""
 
 import hashlib
 import json
@@ -22,19 +22,19 @@ _REMEDY = "run a release that knows these events, or restore the store from a ba
 
 
 def state_hash(kind: Kind[object, object, object], state: object) -> str:
-    """SHA-256 of a state's canonical bytes: equal for equal states, whatever led to them."""
+    """SHA-256 of a state's canonical bytes: equal for equal states, however they were reached."""
     return hashlib.sha256(kind.codec.encode_state(state)).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
 class PinnedState:
-    """A state that is to become a snapshot: states never change, so writing it as bytes can wait, and be interrupted.
+    """A state to be saved as a snapshot. States never change, so encoding it can wait and be interrupted.
 
     Attributes:
-        kind: Of its history.
-        sequence: Of the last event it contains.
+        kind: The kind of its history.
+        sequence: Sequence of the last event it contains.
         state: The state.
-        requests: Keys of the requests remembered then.
+        requests: Keys of the requests remembered at that time.
     """
 
     kind: Kind[object, object, object]
@@ -43,7 +43,7 @@ class PinnedState:
     requests: tuple[str, ...]
 
     def pieces(self) -> Iterator[bytes]:
-        """The state's canonical bytes, each piece made when it is asked for: small ones where the codec has such."""
+        """The state's canonical bytes in pieces, each encoded on demand; small ones if the codec supports that."""
         codec = self.kind.codec
         if isinstance(codec, PiecewiseCodec):
             yield from codec.state_pieces(self.state)
@@ -51,7 +51,7 @@ class PinnedState:
             yield codec.encode_state(self.state)
 
     def framed(self, pieces: Sequence[bytes], mark: Mark | None = None) -> Snapshot:
-        """The snapshot, of all `pieces`; with a mark it vouches for archived events."""
+        """The snapshot made of all `pieces`; with a mark it vouches for archived events."""
         marks = [mark.text()] if mark else []
         requests = json.dumps([*marks, *self.requests], separators=(",", ":")).encode()
         body = b"".join((requests, *pieces))
@@ -59,11 +59,11 @@ class PinnedState:
 
 
 class Frame(NamedTuple):
-    """What a snapshot's bytes hold.
+    """The content of a snapshot.
 
     Attributes:
-        requests: Keys of the requests remembered then.
-        mark: What it says of the events it stands for; None from releases without an archive, or without one set.
+        requests: Keys of the requests remembered at that time.
+        mark: Its statement about the events it replaces; None from releases or meshes without an archive.
         state: The state's canonical bytes.
     """
 
@@ -73,10 +73,10 @@ class Frame(NamedTuple):
 
 
 def open_frame(snapshot: Snapshot) -> Frame:
-    """Takes a snapshot's bytes apart.
+    """Splits a snapshot's bytes into its parts.
 
     Raises:
-        CorruptHistory: they are damaged, or of an unknown format.
+        CorruptHistory: they are damaged, or in an unknown format.
     """
     if len(snapshot.data) < _FRAME.size:
         raise CorruptHistory("the snapshot is cut short")
@@ -97,8 +97,8 @@ def open_frame(snapshot: Snapshot) -> Frame:
 class Fold:
     """A history folded up to `sequence`.
 
-    Snapshots trail by one interval (`SNAPSHOT_EVERY_EVENTS`), so that recent events stay readable for people: a state
-    is pinned at the end of an append and becomes `due` when the next one is pinned. Never in the middle of an append.
+    Snapshots lag by one interval (`SNAPSHOT_EVERY_EVENTS`), so that recent events stay readable for people: a state is
+    pinned at the end of an append, never within one, and becomes `due` when the next one is pinned.
     """
 
     __slots__ = (
@@ -127,11 +127,11 @@ class Fold:
         self._requests: dict[str, None] = {}
 
     def knows(self, tenant: str, request_id: str) -> bool:
-        """Whether a recorded event was led to by this request (of the last `REQUESTS_REMEMBERED_MAX`)."""
+        """Whether a recorded event came from this request (of the last `REQUESTS_REMEMBERED_MAX`)."""
         return _request_key(tenant, request_id) in self._requests
 
     def apply(self, first: int, events: Sequence[bytes], revision: int) -> Sequence[RecordedEvent]:
-        """Folds what one append wrote; what was folded before is passed over. All or nothing.
+        """Folds the events of one append; already folded ones are skipped. All or nothing.
 
         Raises:
             CorruptHistory: bytes do not decode or name an unknown event.
@@ -191,7 +191,8 @@ class Fold:
         self.due, self._pinned = self._pinned or self.due, self._pinned_now()
 
     def restore(self, loaded: Loaded) -> Sequence[RecordedEvent]:
-        """Folds a load into a fresh history: snapshot, then tail. A tail of two intervals makes a snapshot due at once.
+        """Folds loaded events into a fresh history: snapshot, then tail. A tail of two intervals makes a snapshot due
+        at once.
 
         Raises:
             CorruptHistory: the snapshot or an event does not decode.
@@ -208,7 +209,7 @@ class Fold:
         return recorded
 
     def restore_snapshot(self, snapshot: Snapshot) -> None:
-        """Takes a snapshot's state over. Raises `CorruptHistory` when it does not decode."""
+        """Adopts a snapshot's state. Raises `CorruptHistory` if it does not decode."""
         try:
             frame = open_frame(snapshot)
             self.state = self.kind.codec.decode_state(frame.state)

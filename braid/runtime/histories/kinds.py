@@ -1,4 +1,4 @@
-"""The values around the aggregate loop: kinds of histories, outcomes of commands, what subscribers are told. No I/O."""
+"""Values around the aggregate loop: kinds of histories, outcomes of commands, notifications. No I/O."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ E = TypeVar("E")
 
 @dataclass(frozen=True, slots=True)
 class Kind(Generic[S, C, E]):
-    """One kind of history of a service (`stream`, `group`): its name, its rules, its bytes.
+    """One kind of history of a service (`stream`, `group`): its name, its decider, its codec.
 
     A module constant (`STREAMS: Kind[Stream, StreamCommand, StreamEvent]`) keeps every call of `Aggregates` typed.
     """
@@ -24,12 +24,12 @@ class Kind(Generic[S, C, E]):
     codec: EventCodec[S, E]
 
     def erased(self) -> "Kind[object, object, object]":
-        """The same kind for code that handles all kinds alike."""
+        """The same kind without its type parameters, for code that handles all kinds alike."""
         return cast("Kind[object, object, object]", self)
 
 
 class AnyKind(Protocol):
-    """A `Kind` of whatever types."""
+    """A `Kind` without its type parameters."""
 
     @property
     def name(self) -> str: ...
@@ -39,7 +39,7 @@ class AnyKind(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Leadership:
-    """One replica's time as leader; `epoch` is (store incarnation, the fence's revision), see `ids.make_epoch`."""
+    """One replica's leadership; `epoch` is (store incarnation, the fence's revision), see `ids.make_epoch`."""
 
     leader: Leader
     session: Session
@@ -47,23 +47,23 @@ class Leadership:
 
 
 class Authority(Protocol):
-    """Who may append: asked before every append and again before every answer."""
+    """The right to append, checked before every append and again before every answer."""
 
     def require_leader(self) -> Leadership:
-        """The leadership held now. Raises `NotLeader`, from the session's own deadline on at the latest."""
+        """The present leadership. Raises `NotLeader`, from the session's own deadline on at the latest."""
         ...
 
     def step_down(self, reason: str) -> None:
-        """Ends the leadership, because the store says it is over or its state cannot be trusted."""
+        """Ends the leadership, because the store ended it or its state cannot be trusted."""
         ...
 
 
 class SideAuthority(NamedTuple):
-    """`Authority` over a history that lies beside a service's own: what is wrong with it ends no leadership.
+    """The `Authority` over a history beside a service's own: its errors end no leadership.
 
     Attributes:
-        require_leader: As in `Authority`, of the service's own histories, which say when its leadership is over.
-        step_down: Gets the reason why the history is not followed any more, for a log.
+        require_leader: As in `Authority`, of the service's own histories, which end the leadership.
+        step_down: Receives the reason why the history is no longer followed, for a log.
     """
 
     require_leader: Callable[[], Leadership]
@@ -71,7 +71,7 @@ class SideAuthority(NamedTuple):
 
 
 class RecordedEvent(NamedTuple):
-    """An event as recorded: where, who, when, why, and its bytes at rest."""
+    """An event as recorded: its place, time, actor, cause and bytes."""
 
     history: HistoryId
     sequence: int
@@ -83,7 +83,7 @@ class RecordedEvent(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One history moved on: the new state, and the events that led there, in order."""
+    """A change of one history: the new state, and the events that led to it, in order."""
 
     history: HistoryId
     state: object
@@ -93,14 +93,14 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Reloaded:
-    """Everything was read again (the store compacted or was restored): forget what was derived, read all states."""
+    """All histories were read again (the store compacted or was restored): discard derived state, read all states."""
 
     revision: int
 
 
 @dataclass(frozen=True, slots=True)
 class Asked(Generic[C]):
-    """A command, with who asks and why: see `kernel.decider.Context`."""
+    """A command with its caller and cause: see `kernel.decider.Context`."""
 
     command: C
     actor: str
@@ -111,7 +111,7 @@ class Asked(Generic[C]):
 
 @dataclass(frozen=True, slots=True)
 class Outcome(Generic[S]):
-    """What a command led to.
+    """The result of a command.
 
     Attributes:
         state: The history's state after the command.

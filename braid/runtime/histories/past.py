@@ -1,9 +1,9 @@
-"""Histories as they were at a moment: which events count, the state they are folded onto, and what is not kept.
+"""Past states of histories: which events count at a moment, the state they are folded onto, and what is missing.
 
-A moment ends with the last event, in the history's order, whose time is not later: order decides, because wall clocks
-of leaders step. Nothing is folded onto an empty state unless the history's first event is among what is kept.
+A moment includes all events up to the last one, in the history's order, whose time is not later. Order decides, because
+wall clocks of leaders step. Events are folded onto an empty state only if the history's first event is kept.
 
-What the store no longer has comes from the archive, where there is one. Readers see no difference.
+Events that the store no longer has come from the archive, if there is one. Readers see no difference.
 """
 
 from collections.abc import Sequence
@@ -34,9 +34,9 @@ class Past(Generic[S]):
     """A history up to a moment.
 
     Attributes:
-        before: The state that the first of `events` changed; the initial state where `kept_from` is 1.
+        before: The state before the first of `events`; the initial state if `kept_from` is 1.
         events: The newest events up to the moment, in order; a bounded number.
-        kept_from: Sequence of the first of them (also when there is none yet); 1 when nothing comes before.
+        kept_from: Sequence of the first of them (also if there is none yet); 1 if nothing comes before.
         state: The state at the moment.
     """
 
@@ -48,7 +48,7 @@ class Past(Generic[S]):
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A part of a history: its events in order, and what is missing before and among them."""
+    """A part of a history: its events in order, and the gaps before and among them."""
 
     events: Sequence[RecordedEvent]
     gaps: Sequence[Gap] = ()
@@ -56,14 +56,14 @@ class Listed:
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """How many events of a history the archive has, and which are missing or changed."""
+    """The number of a history's archived events, and which are missing or changed."""
 
     events: int
     problems: Sequence[Gap]
 
 
 class PastReader:
-    """Answers what a history was. Reads the event store and the archive; all it writes is what peers' archives gave."""
+    """Reads past states from the event store and the archive. Writes nothing except objects fetched from peers."""
 
     def __init__(self, store: EventStore, shelf: Shelf | None, log: ArchiveLog) -> None:
         self._store = store
@@ -71,7 +71,7 @@ class PastReader:
         self._log = log
 
     async def at(self, history: HistoryId, kind: Kind[S, C, E], at_ms: int = 0) -> Past[S]:
-        """A history up to a moment, or up to its head where `at_ms` is 0.
+        """Returns a history up to a moment, or up to its head if `at_ms` is 0.
 
         Raises:
             HistoryHole: the moment lies in or before what is not kept.
@@ -105,10 +105,10 @@ class PastReader:
     async def listed(
         self, history: HistoryId, kind: AnyKind, first: int, most: int, until_ms: int = 0, latest: int = 0
     ) -> Listed:
-        """At most `most` events from sequence `first` on, up to a moment where `until_ms` is given.
+        """Lists at most `most` events from sequence `first` on, up to a moment if `until_ms` is given.
 
-        A `first` of 0 begins with the oldest, or where `latest` is given so many events before the end. What was
-        changed or removed is told as a gap, with the event's sequence in its reason.
+        A `first` of 0 begins with the oldest event, or with `latest` that many events before the end. Changed or
+        removed events appear as a gap, with the sequence in its reason.
 
         Raises:
             CorruptHistory: an event does not decode.
@@ -122,10 +122,10 @@ class PastReader:
                 kept = await self._replaced(kept, kind.erased(), error) or kept.without(error)
 
     async def verified(self, history: HistoryId, kind: AnyKind, names_only: bool) -> Verified:
-        """Reads all archived events of a history again; with `names_only` looks at names alone. Raises `Unavailable`.
+        """Reads all archived events of a history again; with `names_only` checks only names. Raises `Unavailable`.
 
-        What peers have whole is taken from them, and no problem. Events from before the archive was set, or from before
-        its retention, are none either.
+        Objects that peers have undamaged are fetched from them, and count as sound. Events older than the archive or
+        its retention do not count as missing.
         """
         kept = await self._kept(history, kind.erased())
         events = sum(part.last - part.first + 1 for part in kept.parts)
@@ -138,7 +138,7 @@ class PastReader:
         return Verified(events, sorted(problems, key=lambda gap: gap.first))
 
     async def _is_as_set(self, kept: Kept, gap: Gap) -> bool:
-        """Whether a gap is at the beginning, where the archive was not set yet or retention has removed what was."""
+        """Whether a gap is expected: at the beginning, before the archive was set or where retention removed events."""
         if gap.first > 1 or self._shelf is None:
             return gap.first == 1
         snapshot, begins = kept.loaded.snapshot, short(root(kept.history, gap.last))
@@ -149,9 +149,9 @@ class PastReader:
         return await self._shelf.may_have_expired(kept.history, gap.last)
 
     async def _replaced(self, kept: Kept, kind: Kind[object, object, object], error: ArchiveDamaged) -> Kept | None:
-        """The history without a damaged object, which is removed, if other objects hold its events: here or at peers.
+        """The history without a damaged object, which is removed if other objects, here or at peers, hold its events.
 
-        Replicas that were away begin their segments at other events, so that the same events have other names there.
+        Replicas that were away begin their segments at other events, so the same events have other names there.
         """
         part = next((part for part in kept.parts if str(part.name) == error.metadata.get("object")), None)
         if part is None or self._shelf is None:
@@ -190,7 +190,7 @@ async def _part(kept: Kept, kind: AnyKind, first: int, most: int, until_ms: int,
 
 
 def recorded(history: HistoryId, kind: AnyKind, first: int, events: Sequence[bytes]) -> Sequence[RecordedEvent]:
-    """Events as they were recorded; their revision is 0 (not kept). Raises `CorruptHistory`."""
+    """The recorded events of an append; their revision is 0 (not kept). Raises `CorruptHistory`."""
     codec = kind.erased().codec
     return [
         RecordedEvent(history, sequence, 0, *codec.decode(data), data) for sequence, data in enumerate(events, first)

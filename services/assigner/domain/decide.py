@@ -1,8 +1,11 @@
 """The rules of a group: which events each command leads to. Pure: no I/O, no clock, no chance.
 
-Invariants, held by every prefix of every history: a lease has at most one holder; epochs of grants strictly increase
-over the whole history and are never reused, also not after the group's deletion; a held lease changes hands only
-through a release; only an explicit removal at a higher registry revision removes a channel.
+Invariants of every prefix of every history:
+
+- A lease has at most one holder.
+- Epochs of grants strictly increase over the whole history and are never reused, even after the group's deletion.
+- A held lease changes hands only through a release.
+- Only an explicit removal at a higher registry revision removes a channel.
 """
 
 from collections.abc import Iterable, Sequence

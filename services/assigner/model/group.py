@@ -27,14 +27,14 @@ DEAD_LETTER_LANE: Final = "dlq"
 
 
 class Ownership(Enum):
-    """What happens to the leases of a lost member; numbered as in `group.proto`."""
+    """The fate of a lost member's leases; numbered as in `group.proto`."""
 
     AT_LEAST_ONCE = 1
     EXCLUSIVE = 2
 
 
 class Fencing(Enum):
-    """Who refuses commits of a former holder; numbered as in `group.proto`."""
+    """The party that refuses commits of a former holder; numbered as in `group.proto`."""
 
     GENERATION = 1
     NONE = 2
@@ -58,7 +58,7 @@ class StartPosition:
 
 @dataclass(frozen=True, slots=True)
 class GroupSpec:
-    """What a group consumes and how.
+    """The declaration of a group: its streams, lanes and rules.
 
     Attributes:
         streams: Sorted names.
@@ -87,7 +87,7 @@ class GroupSpec:
 
 @dataclass(frozen=True, slots=True)
 class Channel:
-    """What the assigner saw of a channel.
+    """The assigner's observation of a channel.
 
     Attributes:
         id: Its name, parsed.

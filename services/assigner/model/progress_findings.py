@@ -14,7 +14,7 @@ from services.assigner.model.group import Doubt, Group
 
 @dataclass(frozen=True, slots=True)
 class ProgressDoubted:
-    """Of a lease, offsets from `start` up to `end` are not as committed; `kind` says how, `reason` for people."""
+    """Offsets of a lease from `start` up to `end` that are not as committed; `kind` says how, `reason` for people."""
 
     lease: str
     epoch: int

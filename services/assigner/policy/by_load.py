@@ -5,11 +5,11 @@ members.
 
 A bound, for members of capacities c and partitions of weights w where nothing is excluded (properties hold it):
 
-- **Dealing out** free partitions, heaviest first to whoever is least loaded for its capacity (list scheduling:
-  Graham, *Bounds on multiprocessing timing anomalies*, 1969): nobody who gets something ends above mean + w_max / c,
-  and nothing held moves. Among n members of one capacity many are dealt at once, heaviest to least loaded: to all
-  within the heaviest weight of the least loaded (differences within a batch and before it offset each other, so they
-  stay within it and the bound holds), but no fewer than n/8, of whom the last had at most 8/7 of the mean. From
+- **Dealing out** free partitions, heaviest first to the least loaded member for its capacity (list scheduling:
+  Graham, *Bounds on multiprocessing timing anomalies*, 1969): no receiver ends above mean + w_max / c, and nothing
+  held moves. Among n members of one capacity many are dealt at once, heaviest to least loaded. They go to all within
+  the heaviest weight of the least loaded; differences within a batch and before it offset each other, so they stay
+  within it and the bound holds. But they go to no fewer than n/8, of whom the last had at most 8/7 of the mean. From
   nothing, equal weights lead to numbers of partitions that differ by at most one.
 
 How one that has become uneven is evened out is `improvement.py`.

@@ -1,10 +1,14 @@
 """Placement of partitions on members: pure, deterministic, NumPy.
 
-Where nothing costs more than anything else (every weight at the floor, capacities alike, nothing excluded) numbers are
-evened out. Stated invariants (tested as properties): totals of members differ by at most one; a placement that is even
-already is left as it is; a join or leave moves no more than ⌈P/N⌉ + 1 partitions; placed from nothing, the partitions
-of every single channel differ by at most one between members too. Later moves keep channels spread as far as the
-totals and the least movement allow.
+If nothing costs more than anything else (every weight at the floor, equal capacities, nothing excluded), numbers are
+evened out. Stated invariants (tested as properties):
+
+- Totals of members differ by at most one.
+- An even placement stays as it is.
+- A join or leave moves no more than ⌈P/N⌉ + 1 partitions.
+- Placed from nothing, the partitions of every single channel differ by at most one between members too.
+
+Later moves keep channels spread as far as the totals and the least movement allow.
 
 Everywhere else loads are evened out, within the bounds `placement` states; channels are then spread only by chance.
 """
@@ -94,7 +98,7 @@ def place(
 def placing(
     channels: Indices, holders: Indices, measured: Measured, movable: Movable = Movable.ALL
 ) -> Generator[None, None, Indices]:
-    """As `place`, without a limit on moves; yields after each slice of the work."""
+    """Places like `place`, without a limit on moves; yields after each slice of the work."""
     members = len(measured.capacities)
     if members == 0 or not len(holders) or measured.plain or movable is not Movable.ALL:
         return place(channels, holders, members, movable=movable, measured=measured)

@@ -1,8 +1,8 @@
 """Returns to a restarted member what it held before. Pure.
 
-A process that ends and comes back under its client id within `HOME_SECONDS` finds its partitions again, as far as it is
-short of its share: so a fleet that is restarted one by one, with loads within their band, moves each partition at most
-twice, away and back, however large it is. Without that every restart would shuffle what others hold.
+A process that ends and comes back under its client id within `HOME_SECONDS` gets its partitions back, as far as it is
+short of its share. So a fleet of any size that is restarted one by one, with loads within their band, moves each
+partition at most twice, away and back. Without that every restart would shuffle what others hold.
 """
 
 from dataclasses import replace

@@ -15,14 +15,14 @@ from services.dlq.model.letters import Cursor
 
 
 class ReplayCodec:
-    """`kernel.decider.EventCodec` for kind `replay`."""
+    """The `kernel.decider.EventCodec` of the kind `replay`."""
 
     def encode(self, event: Event, context: Context) -> bytes:
-        """An event with its metadata, as a `DlqEvent`; equal inputs give equal bytes."""
+        """Encodes an event and its metadata as a `DlqEvent`; equal inputs give equal bytes."""
         return _EVENTS.encode(event, context)
 
     def decode(self, data: bytes) -> tuple[Event, Context]:
-        """Reads `encode`'s bytes. Raises `CorruptHistory` for bytes that do not decode or an unknown type of event."""
+        """Decodes `encode`'s bytes. Raises `CorruptHistory` for damaged bytes or an unknown event type."""
         event, context = _EVENTS.decode(data)
         return cast("Event", event), context
 

@@ -1,4 +1,4 @@
-"""Dead letters and replays as the API tells of them. No rules."""
+"""Dead letters and replays as API messages. No rules."""
 
 from typing import Final, cast
 
@@ -16,7 +16,7 @@ _INT32_MAX: Final = (1 << 31) - 1
 
 
 def letter_message(letter: Letter, replayed_by: list[str], state: LetterState) -> pb.DeadLetter:
-    """A letter without its content."""
+    """A letter's message without the record's content."""
     origin = letter.origin
     return pb.DeadLetter(
         name=str(letter.place),
@@ -52,7 +52,7 @@ def letter_message(letter: Letter, replayed_by: list[str], state: LetterState) -
 
 
 def content_message(letter: pb.DeadLetter, record: KafkaRecord) -> pb.DeadLetterContent:
-    """A letter with what its copy holds."""
+    """A letter's message with the record's content, as the copy in the dlq lane holds it."""
     value = None if record.value is None else record.value[:DLQ_VALUE_BYTES_MAX]
     return pb.DeadLetterContent(
         letter=letter,
@@ -64,7 +64,7 @@ def content_message(letter: pb.DeadLetter, record: KafkaRecord) -> pb.DeadLetter
 
 
 def replay_message(state: Replay, etag: str, waits_for: str = "") -> replay_pb2.Replay:
-    """A job; of one that runs and stands still, also why."""
+    """A job's message; `waits_for` says why a running job makes no progress."""
     assert state.spec is not None, "only created jobs are told of"
     return replay_pb2.Replay(
         id=state.id,
@@ -86,18 +86,18 @@ def replay_message(state: Replay, etag: str, waits_for: str = "") -> replay_pb2.
 
 
 def preview_message(spec: ReplaySpec, matched: int) -> replay_pb2.Replay:
-    """What a dry run answers."""
+    """The answer to a dry run."""
     return replay_pb2.Replay(spec=spec_message(spec), status=replay_pb2.ReplayStatus(matched=matched))
 
 
 def _reason(state: Replay, waits_for: str) -> str:
-    """What stands in its way, and what was left out and why."""
+    """Why the job waits or failed, and how many letters it skipped for which reason."""
     left_out = "; ".join(f"skipped {each.letters}: {each.reason}" for each in state.skipped)
     now = waits_for if state.state is State.RUNNING else state.reason
     return "; ".join(part for part in (now, left_out) if part)
 
 
 def _rate(state: Replay) -> float:
-    """Records a second since its creation, until its last news."""
+    """Records per second from the job's creation to its last progress."""
     seconds = (state.updated_at_ms - state.created_at_ms) / 1000
     return state.sent / seconds if seconds > 0 else 0.0

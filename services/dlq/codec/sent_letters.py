@@ -1,4 +1,4 @@
-"""Sent letters ⇄ columns (`events.proto`): a letter takes some eight bytes of a job's history. No rules."""
+"""Sent letters ⇄ columns (`events.proto`): a letter takes about eight bytes of a job's history. No rules."""
 
 from collections.abc import Sequence
 from itertools import groupby, islice
@@ -28,7 +28,7 @@ def sent_letters_message(letters: Sequence[SentLetter]) -> pb.SentLetters:
 
 
 def read_sent_letters(message: pb.SentLetters) -> tuple[SentLetter, ...]:
-    """Reads `sent_letters_message`'s message. Raises `Invalid` for columns that do not fit each other."""
+    """Reads `sent_letters_message`'s message. Raises `Invalid` for columns of different lengths."""
     columns = (message.letter_steps, message.target, message.offset_steps, message.marks)
     count = len(message.letter_steps)
     if sum(run.letters for run in message.runs) != count or any(len(column) != count for column in columns):

@@ -1,4 +1,4 @@
-"""States of a replay ⇄ canonical JSON, for snapshots. Additive only: a newer release reads what an older one wrote."""
+"""States of a replay ⇄ canonical JSON, for snapshots. Fields are only added: a newer release reads older snapshots."""
 
 import json
 from dataclasses import asdict

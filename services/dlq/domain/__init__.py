@@ -1,1 +1,1 @@
-"""Rules of replay jobs. Pure."""
+"""Pure rules of replay jobs and their letters."""

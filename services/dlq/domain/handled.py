@@ -1,10 +1,13 @@
-"""Whether a group has handled a record that was replayed to it: proof from its commits and the record's log. Pure.
+"""Proves from a group's commit and the partition's log that the group handled a replayed record. Pure.
 
-A commit that covers the record's offset is not enough: an offset may be given twice. Two leader epochs prove that the
-commit means this record (KIP-101, KIP-320). The sent one was read before the record was sent, so the record was written
-under it or a later one. If no later leader began to write at or below the record's offset, the log was never cut there
-since: the record lies where it was written. A commit that was made of a log before such a cut knows of earlier epochs
-alone, so it has to know of the sent one or a later one.
+A commit that covers the record's offset is not enough: a truncated log assigns the same offset again. Two leader epochs
+prove that the commit means this record (KIP-101, KIP-320).
+
+- The first epoch was read just before the record was sent, so the record was written under it or a later one. If no
+  later leader began to write at or below the record's offset, the log was never truncated there since, and the record
+  is still where it was written.
+- A commit made before such a truncation knows only earlier epochs. So the commit must name the sent epoch or a later
+  one.
 """
 
 from typing import Final, NamedTuple, Self
@@ -20,12 +23,12 @@ _HOUR_MS: Final = 3_600_000
 
 
 class CommittedProgress(NamedTuple):
-    """What the commit of a group in one partition says.
+    """The commit of one group in one partition.
 
     Attributes:
-        done: Offsets that are done; none of what was rejected in place, or left the log before it was done.
-        topic_id: Of the topic that it is about; empty where it does not say.
-        leader_epoch: The newest leader epoch among the records that are done; -1 where it does not say.
+        done: Offsets that are done, without those rejected in place or deleted by retention before they were done.
+        topic_id: Id of the topic that the commit is about; empty if the commit does not say.
+        leader_epoch: Newest leader epoch among the done records; -1 if the commit does not say.
     """
 
     done: Ranges
@@ -34,7 +37,7 @@ class CommittedProgress(NamedTuple):
 
     @classmethod
     def of(cls, committed: Committed) -> Self:
-        """Reads a commit. One that no member of a mesh made says nothing."""
+        """Reads a commit. A commit that no mesh member wrote has no done offsets."""
         decoded = decode(committed.offset, committed.metadata)
         if decoded.kind is not MetadataKind.ENVELOPE:
             return cls(EMPTY, b"", -1)
@@ -45,12 +48,12 @@ class CommittedProgress(NamedTuple):
 
 
 class LogFacts(NamedTuple):
-    """The log of a partition now.
+    """The state of a partition's log now.
 
     Attributes:
-        topic_id: The topic's own id.
-        start: The first offset it still holds.
-        epoch_end: Where leaders later than the sent epoch began to write; the log's end where none did.
+        topic_id: The topic's id.
+        start: First offset the log still holds.
+        epoch_end: First offset written by a leader later than the sent epoch; the log's end if there is none.
     """
 
     topic_id: bytes
@@ -59,9 +62,9 @@ class LogFacts(NamedTuple):
 
 
 def proves_handled(sending: Sending, progress: CommittedProgress, log: LogFacts, group: GroupStanding) -> bool:
-    """Whether the group is done with the very record that was sent. That it is no dead letter again is not looked at.
+    """Whether the group is done with exactly the record that was sent. Does not check for a later dead letter.
 
-    A record that the log no longer holds may have left it undone.
+    Returns False for a record that the log no longer holds: retention may have deleted it before it was handled.
     """
     sent = sending.letter
     target, offset = sent.target, sent.offset
@@ -78,5 +81,5 @@ def proves_handled(sending: Sending, progress: CommittedProgress, log: LogFacts,
 
 
 def is_recent(sending: Sending, retention_hours: int, now_ms: int) -> bool:
-    """Whether the dlq lane still holds the record if it became a dead letter again after it was sent."""
+    """Whether the dlq lane still holds the record's dead letter, if it failed again after it was sent."""
     return now_ms - sending.time_ms < retention_hours * _HOUR_MS

@@ -1,4 +1,4 @@
-"""Numbers and choices of replays: pace, size of batches, what is left out and why, where the rest goes. Pure."""
+"""Replay policy: pace, batch size, which letters are skipped and why, and where letters are sent. Pure."""
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
@@ -35,7 +35,8 @@ TOO_LARGE: Final = "larger than its destination takes"
 
 
 class Destination(NamedTuple):
-    """Where a job sends: a stream, a lane ('' for the one each letter came from), and whether it is the origin."""
+    """The stream and lane a job sends to. An empty lane means each letter's own; `origin` says if the stream is its own
+    too."""
 
     stream: str
     lane: str
@@ -56,9 +57,10 @@ def destination_of(spec: ReplaySpec) -> Destination:
 
 
 def lane_for(letter: Letter, destination: Destination, lanes: Collection[str]) -> str:
-    """The lane a letter goes to; '' when there is none for it.
+    """The lane a letter is sent to; '' if the stream has no lane for it.
 
-    Without a lane in the destination: the one it came from. Another stream that lacks it gets it by `live`.
+    If the destination names no lane, the letter keeps its own. In another stream that lacks this lane, it goes to
+    `live`.
     """
     wanted = destination.lane or letter.origin.lane
     if wanted in lanes and wanted != DLQ_LANE:
@@ -67,7 +69,7 @@ def lane_for(letter: Letter, destination: Destination, lanes: Collection[str]) -
 
 
 def why_skip(letter: Letter, spec: ReplaySpec, lane: str) -> str:
-    """Why a letter cannot be sent, as far as the index tells; '' when nothing speaks against it."""
+    """Why a letter cannot be sent, according to the index; '' if it can."""
     if letter.replays >= REPLAYS_OF_ONE_RECORD_MAX:
         return REPLAYED_TOO_OFTEN
     if letter.quarantine:
@@ -80,14 +82,14 @@ def why_skip(letter: Letter, spec: ReplaySpec, lane: str) -> str:
 
 
 def batch_letters(rate_per_s: float) -> int:
-    """How many letters go in one batch: few enough that a capped replay pauses soon and keeps its rate."""
+    """The number of letters in one batch: small enough that a rate-limited job pauses soon and keeps its rate."""
     if rate_per_s <= 0:
         return REPLAY_BATCH_LETTERS_MAX
     return max(1, min(REPLAY_BATCH_LETTERS_MAX, int(rate_per_s * REPLAY_BATCH_SECONDS)))
 
 
 def within(letter: Letter, through: Sequence[Position]) -> bool:
-    """Whether a letter was there when the job was created."""
+    """Whether a letter existed when the job was created."""
     place = letter.place
     return any(
         (each.generation, each.partition) == (place.generation, place.partition) and place.offset < each.next_offset
@@ -96,13 +98,13 @@ def within(letter: Letter, through: Sequence[Position]) -> bool:
 
 
 def sent_by(letter: Letter, replays: Iterable[Replay]) -> list[str]:
-    """Jobs that sent a letter again, newest first, as their histories tell."""
+    """Jobs that sent a letter again, newest first, according to their histories."""
     found = [replay for replay in replays if _sent(letter, replay)]
     return [each.id for each in sorted(found, key=lambda each: each.id, reverse=True)[:REPLAYS_SHOWN_MAX]]
 
 
 class LetterState(Enum):
-    """What became of a letter, numbered as in `dead_letter.proto`."""
+    """The state of a dead letter, numbered as in `dead_letter.proto`."""
 
     PARKED = 1
     REPLAYING = 2
@@ -112,10 +114,10 @@ class LetterState(Enum):
 
 
 def state_of(letter: Letter, replays: Iterable[Replay]) -> LetterState:
-    """What became of a letter, as the histories of all jobs tell; they cannot tell whether it was handled.
+    """The state of a letter according to the histories of all jobs. They cannot tell whether it was handled.
 
-    A job that is not over and has yet to send it counts before those that sent it. A replayed record that fails again
-    is another letter.
+    A live job that has yet to send the letter takes precedence over jobs that sent it. A replayed record that fails
+    again is a new letter.
     """
     taking = [replay for replay in replays if _takes(letter, replay)]
     if any(not replay.ended and not _is_past(letter, replay) for replay in taking):
@@ -130,12 +132,12 @@ def _sent(letter: Letter, replay: Replay) -> bool:
 
 
 def _is_past(letter: Letter, replay: Replay) -> bool:
-    """Whether a job is done with all up to the letter."""
+    """Whether a job is done with every letter up to this one."""
     return replay.cursor is not None and letter.place.cursor <= replay.cursor
 
 
 def _takes(letter: Letter, replay: Replay) -> bool:
-    """Whether a letter is part of a job, and the index knows no reason to leave it out."""
+    """Whether a job includes a letter, and the index knows no reason to skip it."""
     spec, place = replay.spec, letter.place
     if spec is None or spec.stream != place.stream:
         return False
@@ -151,13 +153,13 @@ def _parsed(text: str) -> Filter:
 
 @dataclass(slots=True)
 class TokenBucket:
-    """Lets `rate` tokens a second pass, after Turner's leaky bucket as a meter. It begins empty, so that a job of N
-    letters takes N ÷ rate from its start on, and it holds at most two batches: a stall is not made up for by a flood.
+    """Limits a replay to `rate` tokens per second (Turner's leaky bucket as a meter). It starts empty, so that a job of
+    N letters takes N ÷ rate seconds. It holds at most two batches, so that a stall is not followed by a flood.
 
     Attributes:
         rate_per_s: 0 for no cap.
-        capacity: Tokens it holds at most.
-        at: When it was looked at last, seconds of the caller's clock.
+        capacity: Most tokens it can hold.
+        at: When it was last filled, in seconds of the caller's clock.
     """
 
     rate_per_s: float
@@ -166,7 +168,7 @@ class TokenBucket:
     tokens: float = 0.0
 
     def wait_seconds(self, count: int, now: float) -> float:
-        """How long until `count` tokens are there; 0 when they are."""
+        """Seconds until `count` tokens are available; 0 if they are."""
         if self.rate_per_s <= 0:
             return 0.0
         self._fill(now)
@@ -174,7 +176,7 @@ class TokenBucket:
         return wait if wait > _ROUNDING_SECONDS else 0.0
 
     def take(self, count: int, now: float) -> None:
-        """Takes tokens, after `wait_seconds` said that they are there."""
+        """Takes tokens, once `wait_seconds` has returned 0 for them."""
         if self.rate_per_s > 0:
             self._fill(now)
             self.tokens -= count

@@ -1,8 +1,10 @@
-"""The rules of a replay job: what each command leads to, and what each event changes. Pure.
+"""The rules of a replay job: the events each command leads to, and the change each event makes. Pure.
 
-Invariants, held by every prefix of every history: the cursor only moves forward, and never past `through`; a batch
-begins only while the job runs, and at most one is open; an ended job begins no batch. A batch that was begun and not
-finished begins again with the same end, and then all it sends counts as repeated.
+Invariants of every prefix of every history:
+
+- The cursor only moves forward, and never past `through`.
+- A batch begins only while the job runs, and at most one batch is open. An ended job begins no batch.
+- A batch that was begun and not finished begins again with the same end. All letters it sends then count as repeated.
 """
 
 from collections.abc import Sequence
@@ -39,7 +41,7 @@ from services.dlq.model.letters import Cursor
 
 
 class State(Enum):
-    """Numbered as in `replay.proto`."""
+    """The state of a replay job, numbered as in `replay.proto`."""
 
     RUNNING = 1
     PAUSED = 2
@@ -53,15 +55,15 @@ ENDED: Final = frozenset({State.DONE, State.CANCELLED, State.FAILED})
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """A job; `spec` is None before it is created.
+    """A replay job; `spec` is None before it is created.
 
     Attributes:
-        cursor: The last letter that is done with; None before the first.
+        cursor: Last letter that is done; None before the first.
         open: The batch that was begun and not finished.
-        open_again: The open batch was begun more than once.
-        skipped: Letters left out, by reason, sorted.
-        tenant: Whose request made it.
-        request_id: Which request made it.
+        open_again: Whether the open batch was begun more than once.
+        skipped: Number of skipped letters by reason, sorted.
+        tenant: Tenant of the request that created the job.
+        request_id: Id of the request that created the job.
     """
 
     id: str
@@ -84,25 +86,25 @@ class Replay:
 
     @property
     def ended(self) -> bool:
-        """Whether nothing more will happen."""
+        """Whether the job is finished, cancelled or failed: nothing more will happen."""
         return self.state in ENDED
 
     @property
     def skipped_letters(self) -> int:
-        """Left out, for whatever reason."""
+        """Number of letters skipped, for any reason."""
         return sum(each.letters for each in self.skipped)
 
 
 @dataclass(frozen=True, slots=True)
 class ReplayDecider:
-    """`kernel.decider.Decider` for kind `replay`."""
+    """The `kernel.decider.Decider` of the kind `replay`."""
 
     def initial(self, history: str) -> Replay:
-        """A job nobody created."""
+        """The state before the job is created."""
         return Replay(history)
 
     def decide(self, state: Replay, command: Command, context: Context) -> Sequence[Event]:
-        """Returns the events the command leads to. Raises `BraidError` to refuse; then nothing has changed."""
+        """Returns the events the command leads to. Raises `BraidError` to refuse it; the state is unchanged then."""
         if isinstance(command, CreateReplay):
             return _create(state, command)
         created_spec(state)
@@ -149,7 +151,7 @@ class ReplayDecider:
 
 
 def created_spec(state: Replay) -> ReplaySpec:
-    """The job's spec. Raises `NotFound` when it was never created."""
+    """The job's spec. Raises `NotFound` if the job was never created."""
     if state.spec is None:
         raise NotFound(f"there is no replay {state.id!r}", field="id", remedy="list them: braid get replays")
     return state.spec
@@ -177,7 +179,7 @@ def _begin(state: Replay, command: BeginBatch) -> Sequence[Event]:
 
 
 def _advance(state: Replay, command: Advance) -> Sequence[Event]:
-    """Also of a job that was paused or cancelled meanwhile: what was sent was sent."""
+    """Records a sent batch, even if the job was paused or cancelled meanwhile: the letters were sent."""
     if state.open is None:
         raise Conflict("no batch is open", remedy="begin it first")
     skipped = sum(each.letters for each in command.skipped)

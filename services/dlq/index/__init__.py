@@ -1,1 +1,1 @@
-"""The index of dead letters: a derived file in SQLite, and how it is filled."""
+"""The index of dead letters, a SQLite file derived from the logs, and the tasks that fill it."""

@@ -1,7 +1,7 @@
-"""What of a filter the index can judge by itself, as SQL over its columns. Pure.
+"""Translates the part of a filter that the index can judge into SQL over its columns. Pure.
 
-A condition lets at least everything through that the filter does; whoever asks applies `filter.matches` to the rest.
-Texts are never part of the SQL, only arguments of it.
+A condition may let through more letters than its filter, never fewer; the caller applies `filter.matches` to the
+result. Values are passed as SQL arguments, never as part of the SQL text.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ _NUMBERS: Final = {"attempts": "l.attempts", "partition": "l.origin_partition", 
 
 
 class Condition(NamedTuple):
-    """An SQL expression over table `letters l`, its arguments, and whether it says all that the filter says."""
+    """An SQL expression over table `letters l`, its arguments, and whether it is exactly the filter."""
 
     sql: str
     arguments: tuple[str | int, ...]
@@ -25,7 +25,7 @@ ANYTHING: Final = Condition("1", (), False)
 
 
 def condition_of(filter: Filter) -> Condition:
-    """The narrowest condition for a filter; `ANYTHING` where the index cannot tell."""
+    """The narrowest condition for a filter; `ANYTHING` if the index cannot judge it."""
     match filter:
         case Comparison():
             return _comparison(filter)

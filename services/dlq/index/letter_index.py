@@ -1,9 +1,9 @@
-"""The index of dead letters: one SQLite file a replica, derived from the logs and rebuilt from them when it is gone.
+"""The index of dead letters: one SQLite file per replica, derived from the logs and rebuilt if it is lost.
 
-How far each partition was read lives in the same file and moves in the same transaction as the rows, so the index
+Each partition's read position is stored in the same file and moves in the same transaction as the rows. So the index
 never claims a record it does not hold. Every method blocks: call it through `Tasks.run_blocking`. Two copies of one
-letter (see `Letter.identity` and `letters.repeats`) are two rows; the one that lies first counts, the others are
-passed over.
+letter (see `Letter.identity` and `letters.repeats`) are two rows; the first in the log counts, and readers skip the
+others.
 """
 
 import json
@@ -80,15 +80,15 @@ class DlqPartition(NamedTuple):
     partition: int
 
     def place(self, offset: int) -> LetterPlace:
-        """The place of an offset in it."""
+        """The place of a letter at an offset of this partition."""
         return LetterPlace(*self, offset)
 
 
 class Reading(NamedTuple):
-    """How far a partition was read, and of which topic.
+    """How far a partition of one topic was read.
 
     Attributes:
-        leader_epoch: The newest of the leaders that wrote what was read; -1 while it is not known.
+        leader_epoch: Newest leader epoch among the records read; -1 if unknown.
     """
 
     cluster: str
@@ -99,38 +99,38 @@ class Reading(NamedTuple):
 
 
 class NewestFirst(NamedTuple):
-    """A place in the order of listings."""
+    """A position in the order of listings, newest first."""
 
     time_ms: int
     place: LetterPlace
 
 
 class Scanned(NamedTuple):
-    """What a scan found, and the last row it looked at; None at the end."""
+    """Letters that a scan found, and the last row it examined; None at the end."""
 
     letters: Sequence[Letter]
     end: NewestFirst | None
 
 
 class EarlierCopy(NamedTuple):
-    """Where a letter of the same identity lies, and its log."""
+    """The place and the log of a letter with the same identity."""
 
     cursor: Cursor
     log: str
 
 
 class Following(NamedTuple):
-    """A letter, and whether no copy of the same lies before it, see `earlier_copies`."""
+    """A letter, and whether it is the first of its copies; see `earlier_copies`."""
 
     letter: Letter
     first: bool
 
 
 class LetterIndex:
-    """The file and its one connection; methods may be called from any thread, one at a time gets through."""
+    """The index file and its one connection. Methods are thread-safe; they run one at a time."""
 
     def __init__(self, path: Path, mesh: str) -> None:
-        """Opens the index of a mesh, or begins anew when it is another mesh's, of another format, or damaged.
+        """Opens the index of a mesh. An index of another mesh or format, or a damaged one, is replaced by an empty one.
 
         Raises:
             Unavailable: another process has it, or its disk is full.
@@ -152,17 +152,18 @@ class LetterIndex:
             self._connection = _open(path, mesh)
 
     def close(self) -> None:
-        """Frees the file."""
+        """Closes the file so that another process can open it."""
         with self._lock:
             self._connection.close()
 
     # --- writing
 
     def write(self, part: DlqPartition, letters: Sequence[Letter], next_offset: int, leader_epoch: int = -1) -> None:
-        """Adds what was read of a partition and moves its position, at once; a row that is there already stays one.
+        """Adds the letters read from a partition and moves its position, in one transaction. Rows that exist stay as
+        they are.
 
-        `leader_epoch` is that of the newest leader that wrote it, -1 for unknown. Does nothing for a partition that is
-        not begun, or was dropped meanwhile. Raises `Unavailable`, as all that writes, while the disk is full; then
+        `leader_epoch` is that of the newest leader that wrote them, -1 if unknown. Does nothing for a partition that
+        was not begun, or was dropped meanwhile. Raises `Unavailable`, as every write does, while the disk is full; then
         nothing has changed.
         """
         rows = [_row(letter) for letter in letters]
@@ -176,9 +177,9 @@ class LetterIndex:
                 cursor.executemany(_INSERT, rows)
 
     def begin(self, part: DlqPartition, reading: Reading) -> None:
-        """Reads a partition from a place on; rows from before, of whatever topic, are dropped.
+        """Starts reading a partition at an offset. Drops all earlier rows of the partition, whatever their topic.
 
-        Where letters from that place on were sent is kept: each says which letter it was.
+        Records of where letters from that offset on were sent are kept: each names its letter.
         """
         with self.changing() as cursor:
             cursor.execute("DELETE FROM letters WHERE stream = ? AND generation = ? AND partition = ?", part)
@@ -186,13 +187,13 @@ class LetterIndex:
             cursor.execute(f"DELETE FROM sent WHERE {_BEFORE}", (*part, reading.next_offset))
 
     def trim(self, part: DlqPartition, start: int) -> None:
-        """Drops rows whose copies left the log, which begins at `start`."""
+        """Drops rows whose copies lie before `start`, the log's first offset."""
         with self.changing() as cursor:
             for table in ("letters", "sent"):
                 cursor.execute(f"DELETE FROM {table} WHERE {_BEFORE}", (*part, start))
 
     def drop(self, stream: str, generation: int) -> None:
-        """Forgets a channel whose topic is gone."""
+        """Drops all rows and positions of a channel whose topic is deleted."""
         with self.changing() as cursor:
             for table in ("letters", "positions", "sent"):
                 cursor.execute(f"DELETE FROM {table} WHERE stream = ? AND generation = ?", (stream, generation))
@@ -200,26 +201,26 @@ class LetterIndex:
     # --- reading
 
     def readings(self) -> Mapping[DlqPartition, Reading]:
-        """How far every partition was read."""
+        """The read position of every partition."""
         columns = ("stream", "generation", "partition", *Reading._fields)
         rows = self._all(f"SELECT {', '.join(columns)} FROM positions")
         return {DlqPartition(*row[:3]): Reading(*row[3:]) for row in rows}
 
     def positions(self, stream: str) -> Sequence[Position]:
-        """How far a stream's partitions were read, sorted."""
+        """The read positions of a stream's partitions, sorted."""
         rows = self._all(
             "SELECT generation, partition, next_offset FROM positions WHERE stream = ? ORDER BY 1, 2", stream
         )
         return [Position(*row) for row in rows]
 
     def newest(self, stream: str, before: NewestFirst | None, limit: int) -> Sequence[Letter]:
-        """Letters of a stream ('' for all), newest first, after a place in that order."""
+        """Letters of a stream ('' for all), newest first, after a position in that order."""
         span, arguments, order = _span(stream, before)
         query = f"SELECT l.body FROM letters l WHERE {_FIRST} AND {span} ORDER BY {order} LIMIT ?"
         return self.found(letter_of, query, *arguments, limit)
 
     def scan(self, stream: str, before: NewestFirst | None, rows: int, wanted: Condition) -> Scanned:
-        """Looks through the next so many rows as `newest` orders them, for letters that meet a condition."""
+        """Examines a limited number of rows in `newest` order, and returns the letters that meet a condition."""
         span, arguments, order = _span(stream, before)
         columns = "l.time_ms, l.stream, l.generation, l.partition, l.offset"
         last = f"SELECT {columns} FROM letters l WHERE {span} ORDER BY {order} LIMIT 1 OFFSET ?"
@@ -236,7 +237,7 @@ class LetterIndex:
     def following(
         self, stream: str, cursor: Cursor | None, limit: int, wanted: Condition = ANYTHING
     ) -> Sequence[Following]:
-        """Letters of a stream by place, after one, that meet a condition; later copies included."""
+        """Letters of a stream in log order, after a place, that meet a condition; later copies included."""
         after = cursor or Cursor(-1, -1, -1)
         where = f"l.stream = ? AND (l.generation, l.partition, l.offset) > (?, ?, ?) AND {wanted.sql}"
         order = "l.generation, l.partition, l.offset"
@@ -245,7 +246,7 @@ class LetterIndex:
         return [Following(letter_of(body), bool(first)) for body, first in found]
 
     def earlier_copies(self, letter: Letter) -> Sequence[EarlierCopy]:
-        """Letters of the same identity that lie before this one."""
+        """Letters with the same identity that lie before this one."""
         if not letter.identity:
             return []
         where = f"stream = ? AND identity = ? AND {_PLACE} < (?, ?, ?)"
@@ -254,13 +255,13 @@ class LetterIndex:
         return [EarlierCopy(Cursor(*at), log) for *at, log in found]
 
     def get(self, place: LetterPlace) -> Letter | None:
-        """One letter."""
+        """The letter at a place; None if there is none."""
         query = "SELECT body FROM letters WHERE stream = ? AND generation = ? AND partition = ? AND offset = ?"
         found = self._all(query, *place)
         return letter_of(found[0][0]) if found else None
 
     def count(self, stream: str) -> int:
-        """How many letters a stream has ('' for all)."""
+        """The number of letters in a stream ('' for all)."""
         changes = self.changes
         known = self._counted.get(stream)
         if known is None or known[0] != changes:
@@ -274,11 +275,11 @@ class LetterIndex:
 
     @property
     def changes(self) -> int:
-        """Grows with every change of a row."""
+        """A counter that grows with every change of a row."""
         return self._connection.total_changes
 
     def counts(self) -> Mapping[tuple[str, str], int]:
-        """How many letters there are by stream and group."""
+        """The number of letters by stream and group."""
         rows = self._all("SELECT stream, owner, COUNT(*) FROM letters GROUP BY 1, 2")
         found = {(str(stream), str(group)): int(count) for stream, group, count in rows}
         for stream, group, more in self._later_copies():
@@ -286,7 +287,7 @@ class LetterIndex:
         return found
 
     def _later_copies(self) -> list[tuple[str, str, int]]:
-        """Of letters with several copies: stream, group and how many are not the first. Copies share their group."""
+        """Stream, group and number of surplus copies, for letters with several copies. Copies share their group."""
         query = """SELECT c.stream, l.owner, c.copies - c.first FROM
             (SELECT stream, identity, COUNT(*) AS copies, MAX(1, COUNT(DISTINCT NULLIF(log, ''))) AS first FROM letters
              WHERE identity <> '' GROUP BY stream, identity HAVING copies > 1) AS c
@@ -298,7 +299,7 @@ class LetterIndex:
 
     @contextmanager
     def changing(self) -> Iterator[sqlite3.Cursor]:
-        """One transaction. Raises `Unavailable` while the disk is full; then nothing has changed."""
+        """Runs one transaction. Raises `Unavailable` while the disk is full; then nothing has changed."""
         with self._lock, closing(self._connection.cursor()) as cursor:
             try:
                 cursor.execute("BEGIN IMMEDIATE")
@@ -311,7 +312,7 @@ class LetterIndex:
                 raise
 
     def found(self, made: Callable[..., T], query: str, *arguments: object) -> list[T]:
-        """What a query finds, each made of a row's columns."""
+        """Runs a query and builds one object from each row's columns."""
         return [made(*row) for row in self._all(query, *arguments)]
 
     def _all(self, query: str, *arguments: object) -> list[tuple[Any, ...]]:
@@ -320,7 +321,7 @@ class LetterIndex:
 
 
 def _open(path: Path, mesh: str) -> sqlite3.Connection:
-    """A connection to an index with its tables. Raises `sqlite3.DatabaseError` for a file that is no index of ours."""
+    """Opens an index and creates its tables. Raises `sqlite3.DatabaseError` for a file that is no index."""
     # Autocommit: transactions are begun by name. Of what a crash of the machine loses, positions and rows go together.
     if str(path) != _NO_FILE:
         private_files.make_file(path)
@@ -345,7 +346,8 @@ def _open(path: Path, mesh: str) -> sqlite3.Connection:
 
 
 def _span(stream: str, before: NewestFirst | None) -> tuple[str, list[object], str]:
-    """Condition, its arguments and the order of rows newest first; of one stream, so that its own index serves."""
+    """The SQL condition, its arguments and the newest-first order; limited to one stream so that its SQL index is
+    used."""
     columns = ("l.time_ms", *(() if stream else ("l.stream",)), "l.generation", "l.partition", "l.offset")
     where, arguments = ["1"], list[object]()
     if stream:
@@ -373,7 +375,7 @@ def _damaged() -> sqlite3.DatabaseError:
 
 
 def _row(letter: Letter) -> tuple[object, ...]:
-    """Fields by position: named ones would take most of the time of reading and writing."""
+    """Encodes a letter's fields by position: named fields would take most of the time of reading and writing."""
     origin = [getattr(letter.origin, name) for name in _ORIGIN_FIELDS]
     key = None if letter.key is None else letter.key.hex()
     rest = [getattr(letter, name) for name in _LETTER_FIELDS]
@@ -384,7 +386,7 @@ def _row(letter: Letter) -> tuple[object, ...]:
 
 
 def letter_of(body: str) -> Letter:
-    """The letter of a row, by its column `body`."""
+    """Decodes a letter from its row's column `body`."""
     place, origin, key, headers, *rest = json.loads(body)
     return Letter(
         place=LetterPlace(*place),

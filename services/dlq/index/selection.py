@@ -1,4 +1,4 @@
-"""Which letters of the index a replay takes, in the order it takes them. Blocks, like the index itself."""
+"""Selects the letters of the index that a replay takes, in its order. Blocks, like the index itself."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -13,7 +13,7 @@ from services.dlq.model.letters import Cursor, Letter, repeats
 
 
 class Selected(NamedTuple):
-    """Part of a scan: letters that match, and where it goes on; None at the end."""
+    """The letters of one scan that match, and the cursor to continue from; None at the end."""
 
     letters: Sequence[Letter]
     cursor: Cursor | None
@@ -22,7 +22,7 @@ class Selected(NamedTuple):
 def select_page(
     index: LetterIndex, stream: str, cursor: Cursor | None, filter: Filter, through: Sequence[Position]
 ) -> Selected:
-    """Looks at the next letters by place after the cursor; of two copies of one letter the first counts."""
+    """Examines the next letters after the cursor, in log order; of several copies of a letter the first counts."""
     ends = {(each.generation, each.partition): each.next_offset for each in through}
     page = index.following(stream, cursor, DLQ_SCAN_LETTERS, condition_of(filter))
     found = [
@@ -35,7 +35,7 @@ def select_page(
 
 
 def next_batch(index: LetterIndex, replay: Replay, filter: Filter, letters_max: int) -> Sequence[Letter]:
-    """The letters a job sends next; of a batch that was begun before, what is left of just those."""
+    """The letters a job sends next; if a batch is open, its remaining letters."""
     batch: list[Letter] = []
     weight = 0
     for letter in _all_after(index, replay, filter):

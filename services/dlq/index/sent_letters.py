@@ -1,7 +1,7 @@
-"""Where jobs sent dead letters, in the index: found in the jobs' histories, and read from them again when it is gone.
+"""Index of where jobs sent dead letters, read from the jobs' histories and rebuilt from them if it is lost.
 
-How far each history was read moves in the same transaction as the rows. A row goes with its letter. Blocks, like the
-index itself.
+Each history's read position moves in the same transaction as the rows. A row is deleted with its letter. Blocks, like
+the index itself.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -31,17 +31,17 @@ _FIND: Final = f"""SELECT s.stream, s.generation, s.partition, s.offset, s.mark,
 
 
 class SentLetters:
-    """Rows about letters that were sent to the group that gave them up; of one that was sent again, the latest."""
+    """Rows about letters that were sent to the group that gave them up; the latest send of each letter counts."""
 
     def __init__(self, index: LetterIndex) -> None:
         self._index = index
 
     def jobs(self) -> Mapping[str, int]:
-        """Up to which event the history of each job was read."""
+        """The sequence up to which each job's history was read."""
         return dict(self._index.found(_job, "SELECT id, sequence FROM jobs"))
 
     def write(self, job: str, sequence: int, stream: str, sendings: Iterable[Sending]) -> None:
-        """Adds what a job's history says up to an event. Raises `Unavailable` while the disk is full."""
+        """Adds the sends that a job's history records up to an event. Raises `Unavailable` while the disk is full."""
         with self._index.changing() as cursor:
             numbers: dict[SentTarget, int] = {}
             for (place, mark, target, offset), time_ms in sendings:
@@ -52,7 +52,7 @@ class SentLetters:
             cursor.execute("INSERT OR REPLACE INTO jobs VALUES (?, ?)", (job, sequence))
 
     def find(self, places: Sequence[LetterPlace]) -> Mapping[LetterPlace, Sending]:
-        """Where and when letters were sent last; without those of which nothing is known."""
+        """Where and when letters were last sent; letters without a known send are left out."""
         found: dict[LetterPlace, Sending] = {}
         for some in _slices(places):
             query = _FIND % ", ".join(["(?, ?, ?, ?)"] * len(some))
@@ -60,7 +60,8 @@ class SentLetters:
         return found
 
     def dead_again(self, letters: Sequence[Letter]) -> frozenset[LetterPlace]:
-        """Letters whose record is in a later letter of the same group and stream: it was replayed and failed again."""
+        """Letters whose record appears in a later letter of the same group and stream: it failed again after a
+        replay."""
         again: set[LetterPlace] = set()
         for letter in letters:
             query = "SELECT body FROM letters WHERE stream = ? AND id = ? AND owner = ?"
@@ -71,7 +72,7 @@ class SentLetters:
 
 
 def _slices(places: Sequence[LetterPlace]) -> Iterator[Sequence[LetterPlace]]:
-    """So many that SQLite takes them in one query."""
+    """Splits a list into parts that fit into the arguments of one SQLite query."""
     for start in range(0, len(places), PAGE_SIZE_MAX):
         yield places[start : start + PAGE_SIZE_MAX]
 

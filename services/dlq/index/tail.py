@@ -1,7 +1,7 @@
-"""Follows every dlq channel without a group and keeps the index: one task a cluster, each from where the index is.
+"""Tails every dlq channel without a group and fills the index: one task per cluster, each from the index's position.
 
-Whatever a cluster does (dies, returns, returns truncated or empty, deletes old segments, is moved away from) ends in
-the index holding exactly what its logs hold. Nothing is decided here.
+A cluster may fail, return, return truncated or empty, or delete old segments, and streams may move away from it. In
+every case the index ends up holding exactly the letters that the logs hold. Nothing is decided here.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -36,7 +36,7 @@ from services.dlq.peers import ChannelFollower
 
 
 class Tail:
-    """Brings the index to the logs' ends and keeps it there."""
+    """Reads all dlq channels to their ends and keeps the index up to date."""
 
     def __init__(self, host: Host, kafka: Kafka, index: LetterIndex, follower: ChannelFollower) -> None:
         self._host = host
@@ -47,31 +47,31 @@ class Tail:
         self._tasks: dict[str, Task] = {}
 
     def catching_up(self) -> list[str]:
-        """Clusters whose dead letters are not indexed to their end, sorted."""
+        """Clusters whose dead letters are not fully indexed, sorted."""
         return sorted(name for name, each in self._clusters.items() if each.behind)
 
     def indexing(self, stream: str) -> list[str]:
-        """Clusters that answer and hold dead letters of a stream which are not indexed yet, sorted."""
+        """Clusters that answer but hold unindexed dead letters of a stream, sorted."""
         behind = [(name, each) for name, each in self._clusters.items() if each.behind and not each.away]
         return sorted(name for name, each in behind if stream in each.streams())
 
     @property
     def halted(self) -> str:
-        """Why nothing can be indexed at present, for people; '' if something can."""
+        """Why nothing can be indexed at present, for people; '' if indexing works."""
         return next((each.halted for each in self._clusters.values() if each.halted), "")
 
     @property
     def heard(self) -> bool:
-        """Whether the registry has told of its channels."""
+        """Whether the registry has sent its channels."""
         return self._follower.view is not None
 
     def holds(self, cluster: str, partition: TopicPartition, offset: int) -> bool:
-        """Whether the index holds what lies at an offset."""
+        """Whether the index holds the letter at an offset."""
         found = self._clusters.get(cluster)
         return found is not None and offset < found.positions.get(partition, 0)
 
     def reached(self, stream: str, through: Collection[Position]) -> bool:
-        """Whether the index has read so far. What the registry has no channel of any more counts as read."""
+        """Whether the index has read up to an offset. A channel that the registry no longer lists counts as read."""
         view = self._follower.view
         if view is None:
             return False
@@ -83,7 +83,7 @@ class Tail:
         )
 
     async def run(self) -> None:
-        """Follows forever."""
+        """Tails all channels until cancelled."""
         try:
             while True:
                 changed = self._follower.changed()
@@ -101,7 +101,7 @@ class Tail:
                 await task.ended()
 
     async def _reconcile(self, view: ChannelView) -> None:
-        """Begins with what is new, forgets what is gone."""
+        """Starts reading new channels and drops deleted ones."""
         wanted: dict[str, list[DlqChannel]] = {}
         for channel in view.readable():
             if channel.cluster in view.clusters:
@@ -138,11 +138,11 @@ class ClusterTail:
     """Reads the dlq channels of one cluster.
 
     Attributes:
-        place: How it is reached.
-        behind: Whether dead letters may lie there that are not indexed.
-        away: Whether it did not answer when it was asked last.
-        halted: Why the index took nothing when something was there last; '' if it did.
-        positions: How far the index is, by partition of a topic.
+        place: How to reach the cluster.
+        behind: Whether the cluster may hold dead letters that are not indexed.
+        away: Whether the cluster did not answer the last request.
+        halted: Why the index rejected the last write; '' if it did not.
+        positions: The index's position by topic and partition.
     """
 
     def __init__(self, host: Host, name: str, place: ClusterPlace, cluster: KafkaCluster, index: LetterIndex) -> None:
@@ -165,7 +165,7 @@ class ClusterTail:
         self._next_look = 0.0
 
     def follow(self, channels: Sequence[DlqChannel]) -> None:
-        """Reads these and no others."""
+        """Sets the channels to read; all others are dropped."""
         now = {channel.topic: channel for channel in channels}
         if now != self._channels:
             self._channels = now
@@ -174,15 +174,15 @@ class ClusterTail:
             self._fetcher.assign(self.positions)
 
     def streams(self) -> set[str]:
-        """Streams of which it reads channels."""
+        """Streams whose channels this task reads."""
         return {channel.stream for channel in self._channels.values()}
 
     def parts(self) -> Mapping[DlqPartition, int]:
-        """How far the index is, by partition of a channel."""
+        """The index's position in each partition of a channel."""
         return {self._part(place): at for place, at in list(self.positions.items()) if place.topic in self._channels}
 
     async def run(self) -> None:
-        """Reads until cancelled."""
+        """Reads the cluster's channels until cancelled."""
         try:
             await self._fetcher.start()
             while True:
@@ -210,7 +210,7 @@ class ClusterTail:
             await self._admin.close()
 
     async def _look(self) -> None:
-        """Compares the index with where the logs begin and end now."""
+        """Compares the index's positions with where the logs begin and end now."""
         channels = dict(self._channels)
         topics = await self._admin.describe_topics(sorted(channels))
         places = [TopicPartition(topic, number) for topic, told in topics.items() for number in range(told.partitions)]
@@ -233,7 +233,7 @@ class ClusterTail:
         self._next_look = self._host.clock.elapsed() + DLQ_LOOK_SECONDS
 
     def _awaits(self, unknown: Collection[str]) -> bool:
-        """Whether one of these topics, which their cluster does not know now, may come to be known again."""
+        """Whether one of these topics is unknown to the cluster now but may appear again."""
         now = self._host.clock.elapsed()
         self._unknown = {topic: self._unknown.get(topic, now) for topic in unknown}
         return any(now - since < DLQ_UNKNOWN_SECONDS for since in self._unknown.values())
@@ -241,7 +241,7 @@ class ClusterTail:
     async def _place(
         self, place: TopicPartition, topic_id: bytes, start: int, end: int, reading: Reading | None
     ) -> None:
-        """Finds where one partition is to be read on, and drops rows that no log holds."""
+        """Finds the offset to continue one partition at, and drops rows that no log holds."""
         part = self._part(place)
         run = self._host.tasks.run_blocking
         here = reading is not None and (reading.cluster, reading.topic) == (self._name, place.topic)
@@ -264,7 +264,7 @@ class ClusterTail:
             self._fetcher.assign(self.positions)
 
     async def _written_on(self, place: TopicPartition, reading: Reading) -> bool:
-        """Whether a log that nobody has followed since was cut below what was read of it, and is written on."""
+        """Whether the log was truncated below the read position while nobody tailed it, and then written again."""
         if place in self.positions or reading.leader_epoch < 0:
             return False
         found = await self._admin.fingerprint(place, reading.next_offset)
@@ -303,14 +303,14 @@ class ClusterTail:
             self.positions[fetched.partition] = fetched.next_offset
 
     def _halt(self, error: Unavailable) -> None:
-        """The index took nothing. What was fetched is fetched again, from where the index is then."""
+        """Handles a rejected index write: the fetched records are fetched again, from the index's position then."""
         self.behind, self.halted = bool(self._channels), error.message
         self.positions.clear()
         self._fetcher.assign(self.positions)
         self._next_look = 0.0
 
     async def _pass_damage(self, error: ClusterUnavailable) -> None:
-        """Goes on behind a place that holds no batch at all, one offset at a time, and lists it."""
+        """Skips an offset that holds no readable batch, and lists it as a damaged letter."""
         place = TopicPartition(error.metadata["topic"], int(error.metadata["partition"]))
         offset = int(error.metadata["offset"])
         if place not in self.positions:

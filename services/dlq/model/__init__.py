@@ -1,1 +1,1 @@
-"""Values of the dead-letter service. Pure, without rules."""
+"""Values of the dead-letter service, without rules. Pure."""

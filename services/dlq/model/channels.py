@@ -1,4 +1,4 @@
-"""The dlq channels as the registry last told of them. Values only."""
+"""The dlq channels as last received from the registry. Values only."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from braid.kernel.ids import DLQ_LANE
 
 
 class Presence(Enum):
-    """What a channel's state means for the index."""
+    """Whether a channel's topic can be read: not yet, now, or no longer."""
 
     AHEAD = 1  # nothing was sent to it yet
     READABLE = 2  # its topic is there, and may hold dead letters
@@ -17,14 +17,14 @@ class Presence(Enum):
 
 
 class ClusterPlace(NamedTuple):
-    """How a cluster is reached."""
+    """The address and the security profile of a cluster."""
 
     bootstrap: str
     security_profile: str
 
 
 class DlqChannel(NamedTuple):
-    """One channel of some lane; only those of the dlq lane are read."""
+    """A channel of any lane; only channels of the dlq lane are read."""
 
     stream: str
     lane: str
@@ -37,7 +37,7 @@ class DlqChannel(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ChannelView:
-    """Every channel by name, and the clusters they name."""
+    """Every channel by name, and the clusters they are on."""
 
     channels: Mapping[str, DlqChannel] = field(default_factory=dict)
     clusters: Mapping[str, ClusterPlace] = field(default_factory=dict)
@@ -52,6 +52,6 @@ class ChannelView:
         return tuple(sorted({each.stream for each in self.readable()}))
 
     def gone(self, stream: str, generation: int) -> bool:
-        """Whether a dlq channel's topic is deleted, or the registry has forgotten it."""
+        """Whether a dlq channel's topic is deleted, or the registry no longer lists it."""
         known = self.channels.get(f"{stream}/{DLQ_LANE}/{generation}")
         return known is None or known.presence is Presence.GONE

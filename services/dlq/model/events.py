@@ -9,7 +9,7 @@ from services.dlq.model.sent_letters import SentLetter
 
 
 class Position(NamedTuple):
-    """Up to where the dead letters of one partition of a dlq channel belong to a job."""
+    """The end of a job's range in one partition of a dlq channel: letters up to here belong to the job."""
 
     generation: int
     partition: int
@@ -17,7 +17,7 @@ class Position(NamedTuple):
 
 
 class Skips(NamedTuple):
-    """Letters left out for one reason."""
+    """The number of letters skipped for one reason."""
 
     reason: str
     letters: int
@@ -25,7 +25,7 @@ class Skips(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ReplaySpec:
-    """What is wanted, see `replay.proto`. An empty destination is the origin."""
+    """The declared replay, see `replay.proto`. An empty destination is the origin."""
 
     stream: str
     filter: str = ""
@@ -39,7 +39,7 @@ class ReplaySpec:
 
 @dataclass(frozen=True, slots=True)
 class ReplayCreated:
-    """A job exists; `through` fixes which letters can be part of it, sorted."""
+    """A job was created; `through` fixes which letters can be part of it, sorted."""
 
     spec: ReplaySpec
     matched: int
@@ -48,7 +48,7 @@ class ReplayCreated:
 
 @dataclass(frozen=True, slots=True)
 class BatchBegun:
-    """The intent: the letters after the cursor up to and with `end` are about to be sent."""
+    """The intent: the letters after the cursor up to and including `end` are about to be sent."""
 
     end: Cursor
     letters: int
@@ -56,9 +56,9 @@ class BatchBegun:
 
 @dataclass(frozen=True, slots=True)
 class ReplayAdvanced:
-    """The result: the open batch is acknowledged; `repeated` of those sent may have been sent before.
+    """The result: the open batch is acknowledged; `repeated` of its letters may have been sent before.
 
-    `sent_letters`, sorted, are those of which can be proved later whether their group has handled them. No state of a
+    `sent_letters`, sorted, are those for which it can be proved later whether their group handled them. No state of a
     job holds them: replicas keep them in their indexes.
     """
 
@@ -71,27 +71,27 @@ class ReplayAdvanced:
 
 @dataclass(frozen=True, slots=True)
 class ReplayPaused:
-    """Nothing is sent until it is resumed."""
+    """The job was paused: nothing is sent until it is resumed."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReplayResumed:
-    """It goes on."""
+    """The job was resumed and sends again."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReplayCancelled:
-    """It will never go on."""
+    """The job was cancelled and will never resume."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReplayFinished:
-    """Everything that matched was sent or skipped."""
+    """The job sent or skipped every letter that matched."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReplayFailed:
-    """It cannot go on."""
+    """The job failed for a reason and cannot continue."""
 
     reason: str
 
@@ -113,7 +113,7 @@ Event = (
 
 @dataclass(frozen=True, slots=True)
 class CreateReplay:
-    """Makes the job; what it names was found to exist."""
+    """Creates the job; the shell has checked that what it names exists."""
 
     spec: ReplaySpec
     matched: int
@@ -122,7 +122,7 @@ class CreateReplay:
 
 @dataclass(frozen=True, slots=True)
 class BeginBatch:
-    """The runner is about to send a batch."""
+    """Announces that the runner is about to send a batch."""
 
     end: Cursor
     letters: int
@@ -130,7 +130,7 @@ class BeginBatch:
 
 @dataclass(frozen=True, slots=True)
 class Advance:
-    """The runner finished the open batch; `sent_again` were sent more than once by itself."""
+    """Records that the runner finished the open batch; `sent_again` letters were sent more than once by this run."""
 
     sent: int
     sent_again: int
@@ -140,27 +140,27 @@ class Advance:
 
 @dataclass(frozen=True, slots=True)
 class PauseReplay:
-    """A person's wish."""
+    """Pauses the job at an operator's request."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResumeReplay:
-    """A person's wish."""
+    """Resumes the job at an operator's request."""
 
 
 @dataclass(frozen=True, slots=True)
 class CancelReplay:
-    """A person's wish."""
+    """Cancels the job at an operator's request."""
 
 
 @dataclass(frozen=True, slots=True)
 class FinishReplay:
-    """The runner found nothing more."""
+    """Ends the job because the runner found no more letters."""
 
 
 @dataclass(frozen=True, slots=True)
 class FailReplay:
-    """The runner cannot go on."""
+    """Ends the job because the runner cannot continue."""
 
     reason: str
 

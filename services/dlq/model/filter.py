@@ -1,4 +1,4 @@
-"""The language that says which dead letters: `error=ValueError and (group=a or group=b) and time>=2026-11-01T10:00`.
+"""The filter language for dead letters: `error=ValueError and (group=a or group=b) and time>=2026-11-01T10:00`.
 
     filter     = [ either ]
     either     = both { "or" both }
@@ -8,9 +8,9 @@
     field      = error | message | group | lane | key | id | attempts | time | partition | header.NAME
     value      = word | 'quoted' | "quoted"          (a backslash keeps the quote or backslash that follows)
 
-`=` and `!=` compare whole texts; `error` also matches by the last part of a dotted class name. `~` is "contains",
-letter case aside. Order is for `attempts`, `partition` and `time` (ISO 8601; UTC where no zone is given). A header
-that a letter lacks equals nothing. Pure.
+`=` and `!=` compare whole texts; `error` also matches the last part of a dotted class name. `~` means "contains" and
+ignores case. `<` and `>` apply to `attempts`, `partition` and `time` (ISO 8601; UTC if no zone is given). A header that
+a letter lacks equals nothing. Pure.
 """
 
 import operator
@@ -45,7 +45,7 @@ _NUMBER_MAX: Final = (1 << 63) - 1
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """One test of one field. `value` is a number for `attempts`, `partition` and `time` (milliseconds)."""
+    """A test of one field. `value` is a number for `attempts`, `partition` and `time` (milliseconds)."""
 
     field: str
     operator: str
@@ -53,27 +53,27 @@ class Comparison:
 
     @property
     def header(self) -> str:
-        """The header's name, '' for any other field."""
+        """The header's name; '' for any other field."""
         return self.field.removeprefix(_HEADER) if self.field.startswith(_HEADER) else ""
 
 
 @dataclass(frozen=True, slots=True)
 class Not:
-    """The opposite."""
+    """Matches letters that the inner filter does not match."""
 
     part: "Filter"
 
 
 @dataclass(frozen=True, slots=True)
 class All:
-    """Every part; everything when there is none."""
+    """Matches letters that every part matches; without parts, every letter."""
 
     parts: "tuple[Filter, ...]"
 
 
 @dataclass(frozen=True, slots=True)
 class Some:
-    """At least one part."""
+    """Matches letters that at least one part matches."""
 
     parts: "tuple[Filter, ...]"
 
@@ -90,14 +90,14 @@ class _Token(NamedTuple):
 
 
 def parse_filter(text: str, field: str) -> Filter:
-    """Reads a filter; an empty one lets everything through.
+    """Parses a filter; an empty text matches every letter.
 
     Args:
         text: The filter.
         field: What the request calls it, for errors.
 
     Raises:
-        Invalid: it does not parse; the message points at the place.
+        Invalid: the text does not parse; the message points at the place.
     """
     if len(text) > FILTER_CHARACTERS_MAX:
         raise Invalid(
@@ -107,7 +107,7 @@ def parse_filter(text: str, field: str) -> Filter:
 
 
 def unparse(filter: Filter) -> str:
-    """A filter as text that `parse_filter` reads as the same filter."""
+    """Writes a filter as text that `parse_filter` parses to the same filter."""
     match filter:
         case Comparison():
             return f"{_field_text(filter)}{filter.operator}{_value_text(filter)}"
@@ -120,7 +120,7 @@ def unparse(filter: Filter) -> str:
 
 
 def matches(filter: Filter, letter: Letter) -> bool:
-    """Whether a letter is meant."""
+    """Whether a filter matches a letter."""
     match filter:
         case Comparison():
             return _compare(filter, letter)
@@ -146,7 +146,7 @@ def _compare(test: Comparison, letter: Letter) -> bool:
 
 
 def _texts(test: Comparison, letter: Letter) -> tuple[str, ...]:
-    """What the field says; several texts where any of them counts."""
+    """The texts a field has in a letter; a comparison matches if any of them does."""
     if test.header:
         return tuple(value for name, value in letter.headers if name == test.header)
     match test.field:
@@ -194,7 +194,7 @@ def _quoted(text: str) -> str:
 
 
 class _Parser:
-    """Recursive descent, bounded in depth and terms."""
+    """A recursive-descent parser, bounded in depth and number of terms."""
 
     def __init__(self, text: str, field: str) -> None:
         self._text = text
@@ -343,7 +343,7 @@ class _Parser:
         self._fail(token, f"expected {expected}, found {found}")
 
     def _fail(self, token: _Token, what: str) -> NoReturn:
-        """Points at the place with a caret, showing the neighbourhood of it in a long filter."""
+        """Raises `Invalid` with a caret under the place, and an excerpt of a long filter."""
         start = max(0, token.column - _SHOWN)
         shown = "".join(" " if each.isspace() else each for each in self._text[start : token.column + _SHOWN])
         caret = " " * (token.column - start) + "^"

@@ -1,15 +1,15 @@
-"""What the assigner says about a group that letters are replayed to. Values only."""
+"""The assigner's view of a group that letters are replayed to. Values only."""
 
 from typing import NamedTuple
 
 
 class GroupStanding(NamedTuple):
-    """A registered group as it is now.
+    """A registered group, as the assigner knows it now.
 
     Attributes:
-        fenced: Whether clusters refuse commits of anybody but its members.
-        resets: How many resets of its progress were recorded.
-        created_ms: When it was registered; its start position passes records without handling them.
+        fenced: Whether clusters refuse commits from anyone but its members.
+        resets: Number of recorded resets of its progress.
+        created_ms: When it was registered; its start position skips older records without handling them.
     """
 
     fenced: bool

@@ -1,9 +1,9 @@
-"""Dead letters as values: what their headers say, and the headers a replayed record has again. Pure.
+"""Dead letters as values: what their headers say, and the headers a replayed record gets back. Pure.
 
-Headers of Braid's own dead letters are written by `braid.client.handling.dead_letters`. Two other tools' are
-understood: Spring for Apache Kafka's `DeadLetterPublishingRecoverer` (`kafka_dlt-*`, numbers as big-endian bytes) and
-Kafka Connect's dead-letter queue (KIP-298, `__connect.errors.*`, all text). What nobody understands is a letter with
-an empty error.
+Headers of Braid's own dead letters are written by `braid.client.handling.dead_letters`. Those of two other tools are
+read too: Spring for Apache Kafka's `DeadLetterPublishingRecoverer` (`kafka_dlt-*`, numbers as big-endian bytes) and
+Kafka Connect's dead-letter queue (KIP-298, `__connect.errors.*`, all text). Any other record becomes a letter with an
+empty error.
 """
 
 import hashlib
@@ -31,7 +31,7 @@ _DIGITS_MAX: Final = 19  # of a number below 2**63
 
 
 class LetterPlace(NamedTuple):
-    """Where a copy lies; it names the letter: `<stream>/<dlq generation>/<partition>/<offset>`."""
+    """The place of a letter's copy, which names it: `<stream>/<dlq generation>/<partition>/<offset>`."""
 
     stream: str
     generation: int
@@ -43,7 +43,7 @@ class LetterPlace(NamedTuple):
 
     @property
     def cursor(self) -> "Cursor":
-        """The place within its stream."""
+        """The letter's position among its stream's dead letters."""
         return Cursor(self.generation, self.partition, self.offset)
 
     @classmethod
@@ -61,7 +61,7 @@ class LetterPlace(NamedTuple):
 
 
 class Cursor(NamedTuple):
-    """A place within one stream's dead letters. Replays go through them in this order."""
+    """A position among one stream's dead letters. Replays go through them in this order."""
 
     generation: int
     partition: int
@@ -70,9 +70,9 @@ class Cursor(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where the record was when it failed; empty and -1 where nothing is known.
+    """The record's place when it failed; empty and -1 where unknown.
 
-    `topic_id` is the topic's own id in hex, which a topic of the same name that is made anew does not share.
+    `topic_id` is the topic's id in hex; a topic that was deleted and created again under its name has another.
     """
 
     lane: str = ""
@@ -95,11 +95,11 @@ class Letter:
         place: Where its copy lies.
         cluster: The copy's cluster.
         topic: The copy's topic.
-        time_ms: When it failed last; the copy's own timestamp where that is not known.
+        time_ms: When it failed last; the copy's own timestamp if that is unknown.
         key: The beginning of the key.
-        headers: Name and beginning of the value of the application's own headers; the first few.
-        quarantine: Why no handler could have it; empty for an ordinary record.
-        cut: The copy lacks the end of the value.
+        headers: Names and the beginnings of the values of the application's first few headers.
+        quarantine: Why no handler could receive it; empty for an ordinary record.
+        cut: Whether the copy lacks the end of the value.
         replays: How often it was replayed before it failed again.
     """
 
@@ -128,18 +128,18 @@ class Letter:
 
     @property
     def record_id(self) -> str:
-        """Its `braid-id`, or its coordinates when another tool produced it, as the SDK names such records."""
+        """The record's `braid-id`; for a record of another tool its coordinates, as in the SDK."""
         origin = self.origin
         return origin.id or f"{origin.cluster}/{origin.topic}/{origin.partition}/{origin.offset}"
 
     @property
     def identity(self) -> str:
-        """A digest of the group, the place of the record, and the record: two copies of one letter share it.
+        """A digest of the group, the record's place and the record: two copies of one letter share it.
 
-        A place alone does not name a record: a log that was cut and written on, or made anew, gives its offsets a
-        second time. A record that was replayed to where it lay before is another letter. Two copies may come of
-        different releases, so all of this was in the headers of the first one; the log itself is `log`.
-        Empty when the origin is not known: such a letter is only itself.
+        A place alone does not identify a record: a log that is truncated and written again, or a topic that is created
+        again, assigns its offsets a second time. A record that failed again after a replay to its own place is a new
+        letter. Copies may come from different releases, so the digest uses only headers that the first release wrote;
+        the log itself is `log`. Empty if the origin is unknown: such a letter has no copies.
         """
         origin = self.origin
         if origin.offset < 0 or not origin.topic:
@@ -150,14 +150,14 @@ class Letter:
 
     @property
     def log(self) -> str:
-        """The id of the topic that the record lay in; empty where it is not known, or the record has an id itself."""
+        """The id of the topic the record was in; empty if unknown, or if the record itself has an id."""
         return "" if self.origin.id else self.origin.topic_id
 
     @property
     def _record(self) -> tuple[object, ...]:
-        """What tells the record from another at the same place: its id, else its time, key and size.
+        """The value that distinguishes the record from others at its place: its id, or else its time, key and size.
 
-        A quarantined batch has no size: how much of it a copy holds is the consumer's choice.
+        A quarantined batch counts without its size: the consumer chooses how much of it a copy holds.
         """
         if self.origin.id:
             return (self.origin.id, self.replays)
@@ -166,13 +166,13 @@ class Letter:
 
 
 def repeats(log: str, earlier: Collection[str]) -> bool:
-    """Whether a letter is a copy of an earlier one, by their logs (see `Letter.log`).
+    """Whether a letter is a copy of an earlier one, judged by their logs (see `Letter.log`).
 
-    A log that is not known may be any; but two letters of known logs that differ are of two records.
+    An unknown log matches any log; but two letters from different known logs come from two records.
 
     Args:
-        log: The letter's.
-        earlier: Those of all earlier letters of the same `identity`.
+        log: The letter's log.
+        earlier: The logs of all earlier letters of the same `identity`.
     """
     return bool(earlier) and (not log or log in earlier or not any(earlier))
 
@@ -186,7 +186,7 @@ def read_letter(
     value: bytes | None,
     headers: Headers,
 ) -> Letter:
-    """What a record of a dlq lane says of itself. Never fails: hostile headers give an emptier letter."""
+    """Builds a letter from a record of a dlq lane. Never fails: unreadable headers give an emptier letter."""
     headers = _filled(headers)
     last = dict(headers)
     facts = _facts(last)
@@ -214,19 +214,19 @@ def read_letter(
 
 
 def damaged_letter(place: LetterPlace, cluster: str, topic: str, timestamp_ms: int, why: str) -> Letter:
-    """What stands for copies in a dlq lane that nobody can decode: they are in the log, but not to be had."""
+    """A letter that stands for copies in a dlq lane that cannot be decoded: they are in the log, but unreadable."""
     return read_letter(place, cluster, topic, timestamp_ms, None, None, [("braid-dl-quarantine", why.encode())])
 
 
 def traceback_of(headers: Headers) -> str:
-    """The story of the failure, as far as the letter tells it."""
+    """The traceback of the failure, as far as the letter holds it."""
     last = dict(_filled(headers))
     names = ("braid-dl-traceback", "kafka_dlt-exception-stacktrace", "__connect.errors.exception.stacktrace")
     return next((last[name].decode("utf-8", "replace") for name in names if last.get(name)), "")
 
 
 def original_headers(headers: Headers) -> list[tuple[str, bytes]]:
-    """The headers a copy's record had before it died."""
+    """The headers the record had before it became a dead letter."""
     headers = _filled(headers)
     own = [
         (name, value)
@@ -237,10 +237,10 @@ def original_headers(headers: Headers) -> list[tuple[str, bytes]]:
 
 
 def replay_headers(letter: Letter, original: Iterable[tuple[str, bytes]], group: str) -> list[tuple[str, bytes]]:
-    """The headers to send it with again: the original ones, its identity, and how often it was replayed.
+    """The headers to send the record with again: its original ones, its identity, and its number of replays.
 
     Args:
-        letter: Of which copy.
+        letter: The letter to replay.
         original: Headers of the original record.
         group: The one group it is for; '' for all.
     """
@@ -252,12 +252,13 @@ def replay_headers(letter: Letter, original: Iterable[tuple[str, bytes]], group:
 
 
 def _filled(headers: Iterable[tuple[str, bytes | None]]) -> Headers:
-    """Kafka allows headers without a value; here, as in the SDK's own dead letters, those are empty."""
+    """Replaces missing header values by empty ones. Kafka allows headers without a value; Braid's dead letters have
+    none."""
     return [(name, value or b"") for name, value in headers]
 
 
 def _facts(last: Mapping[str, bytes]) -> Mapping[str, bytes]:
-    """The headers of whatever tool wrote the letter, by Braid's names; numbers as text."""
+    """The headers of whichever tool wrote the letter, under Braid's names; numbers as text."""
     if "braid-dl-topic" in last or "braid-dl-error-class" in last:
         return {name.removeprefix(_BRAID): value for name, value in last.items() if name.startswith(_BRAID)}
     if any(name.startswith(_SPRING) for name in last):

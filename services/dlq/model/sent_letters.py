@@ -1,4 +1,4 @@
-"""Where a replay sent letters to, and what shows later whether the group that gave them up has handled them. Pure."""
+"""Where a replay sent letters, recorded so that it can be proved later whether their group handled them. Pure."""
 
 import zlib
 from typing import NamedTuple
@@ -10,10 +10,11 @@ class SentTarget(NamedTuple):
     """A partition that letters of one group were sent to, as it was just before.
 
     Attributes:
-        topic_id: The topic's own id, which one of the same name that is made anew does not share.
-        leader_epoch: Of the leader then. The records lie there as long as no later leader began to write before them.
+        topic_id: The topic's id; a topic that is created again under the same name has another.
+        leader_epoch: The leader epoch then. The records stay in the log as long as no later leader began to write
+            before them.
         group: The one group the records are for.
-        resets: How many resets of the group's progress were recorded.
+        resets: Number of recorded resets of the group's progress.
     """
 
     cluster: str
@@ -29,9 +30,9 @@ class SentLetter(NamedTuple):
     """One letter that was sent again.
 
     Attributes:
-        cursor: Of the letter, within its stream.
+        cursor: The letter's position within its stream.
         mark: The letter's `letter_mark`.
-        offset: Of the record that was sent.
+        offset: The offset of the record that was sent.
     """
 
     cursor: Cursor
@@ -41,13 +42,13 @@ class SentLetter(NamedTuple):
 
 
 class Sending(NamedTuple):
-    """When a letter was sent, and where to; `time_ms` is of the leader's wall clock, after it was acknowledged."""
+    """When and where a letter was sent; `time_ms` is the leader's wall clock after the acknowledgement."""
 
     letter: SentLetter
     time_ms: int
 
 
 def letter_mark(letter: Letter) -> int:
-    """CRC-32 of what tells a letter from another at the same place, where a dlq log was cut and written on."""
+    """A CRC-32 that distinguishes a letter from another at the same place of a truncated and rewritten dlq log."""
     parts = (letter.group, letter.record_id, letter.replays, letter.time_ms)
     return zlib.crc32("\0".join(map(str, parts)).encode("utf-8", "surrogateescape"))

@@ -1,1 +1,1 @@
-"""Loops that a leader runs: members of the dlq lane, and replay jobs."""
+"""Loops that a leader runs: membership in the service's own group, and replay jobs."""

@@ -1,4 +1,4 @@
-"""Connections to ask clusters about logs and commits: one admin and one offsets client a cluster, opened when used."""
+"""Clients to read logs and commits from clusters: one admin and one offsets client per cluster, opened on first use."""
 
 from typing import NamedTuple
 
@@ -7,28 +7,28 @@ from services.dlq.model.channels import ClusterPlace
 
 
 class ClusterClient(NamedTuple):
-    """Clients of one cluster."""
+    """The admin and offsets clients of one cluster."""
 
     admin: KafkaAdmin
     offsets: KafkaOffsets
 
 
 class ClusterClients:
-    """Clients by cluster; there are as many as the registry names."""
+    """Clients by cluster; at most one per cluster that the registry lists."""
 
     def __init__(self, kafka: Kafka) -> None:
         self._kafka = kafka
         self._clients: dict[ClusterPlace, ClusterClient] = {}
 
     def client(self, place: ClusterPlace) -> ClusterClient:
-        """Those of one cluster."""
+        """The clients of one cluster, opened if needed."""
         if place not in self._clients:
             cluster = self._kafka.cluster(place.bootstrap, place.security_profile)
             self._clients[place] = ClusterClient(cluster.admin(), cluster.offsets())
         return self._clients[place]
 
     async def close(self) -> None:
-        """Frees connections."""
+        """Closes all clients."""
         clients, self._clients = list(self._clients.values()), {}
         for each in clients:
             await each.admin.close()

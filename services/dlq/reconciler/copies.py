@@ -1,4 +1,4 @@
-"""Reads single records back from where they lie: copies of dead letters, and the originals of copies that were cut."""
+"""Reads single records by offset: copies of dead letters, and the originals of truncated copies."""
 
 import asyncio
 import contextlib
@@ -24,7 +24,7 @@ from services.dlq.model.channels import ClusterPlace
 
 
 class Copies:
-    """One reader a cluster, opened when first used, used by one caller at a time."""
+    """One reader per cluster, opened on first use, used by one caller at a time."""
 
     def __init__(self, host: Host, kafka: Kafka) -> None:
         self._host = host
@@ -34,7 +34,7 @@ class Copies:
     async def read(
         self, cluster: ClusterPlace, partition: TopicPartition, offsets: Sequence[int]
     ) -> Mapping[int, KafkaRecord]:
-        """The records at these offsets; those that are missing are not in the log any more.
+        """Reads the records at these offsets; a missing record is no longer in the log.
 
         Raises:
             ClusterUnavailable: the cluster does not answer.
@@ -44,26 +44,26 @@ class Copies:
         return await self._readers[cluster].read(partition, sorted(offsets))
 
     async def close(self) -> None:
-        """Frees connections."""
+        """Closes all readers."""
         readers, self._readers = list(self._readers.values()), {}
         for reader in readers:
             await reader.close()
 
 
 class _Stuck(NamedTuple):
-    """Where nothing comes although the cluster answers, and since when."""
+    """An offset where nothing arrives although the cluster answers, and since when."""
 
     partition: TopicPartition
     position: int
     since: float
 
     def is_passed(self, partition: TopicPartition, position: int) -> bool:
-        """Whether a partition was read beyond it."""
+        """Whether the partition was read beyond it."""
         return self.partition == partition and self.position < position
 
 
 class _Reader:
-    """Reads from one cluster."""
+    """Reads records from one cluster."""
 
     def __init__(self, host: Host, kafka: Kafka, place: ClusterPlace) -> None:
         self._host = host
@@ -99,7 +99,7 @@ class _Reader:
         return found
 
     async def _read_run(self, partition: TopicPartition, offsets: Sequence[int], end: int) -> Mapping[int, KafkaRecord]:
-        """Reads through from the first offset to the last. What the log holds and never gives is left out."""
+        """Reads from the first offset to the last. Offsets that the log never returns are left out."""
         fetcher = await self._started()
         wanted, found = frozenset(offsets), dict[int, KafkaRecord]()
         position: int | None = offsets[0]
@@ -126,7 +126,7 @@ class _Reader:
         return found
 
     async def _fetch(self, fetcher: KafkaFetcher) -> tuple[Sequence[FetchedRecords], bool]:
-        """What came, and whether what lies at the position is no batch at all."""
+        """The records that arrived, and whether the data at the position is no valid batch."""
         try:
             return await fetcher.fetch(FETCH_RECORDS_MAX, FETCH_WAIT_SECONDS), False
         except ClusterUnavailable as error:
@@ -135,7 +135,8 @@ class _Reader:
             return (), True
 
     async def _is_stuck(self, partition: TopicPartition, position: int) -> bool:
-        """Whether the cluster answers, and yet nothing came for long. Raises `ClusterUnavailable` before."""
+        """Whether the cluster answers, yet nothing has arrived for `DLQ_UNREADABLE_SECONDS`. Raises
+        `ClusterUnavailable` until then."""
         now = self._host.clock.elapsed()
         with self._asking():
             await self._admin.offsets_at({partition: OffsetAt.EARLIEST})
@@ -150,7 +151,7 @@ class _Reader:
 
     @contextlib.contextmanager
     def _asking(self) -> Iterator[None]:
-        """While a cluster is away, nothing that does not come is stuck."""
+        """Restarts the stuck timer while a cluster is away: its silence proves nothing about the offset."""
         try:
             yield
         except ClusterUnavailable:
@@ -178,7 +179,7 @@ class _Reader:
 
 
 def _runs(offsets: Sequence[int]) -> list[list[int]]:
-    """Divides ascending offsets where it is cheaper to seek than to read through."""
+    """Splits ascending offsets into runs, where a seek is cheaper than reading through the gap."""
     if not offsets:
         return []
     runs = [[offsets[0]]]

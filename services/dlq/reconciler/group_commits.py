@@ -1,4 +1,4 @@
-"""Reads what groups committed for partitions that letters were sent to, and what their logs say beside it. No rules."""
+"""Reads groups' commits for partitions that letters were sent to, and facts about the logs. No rules."""
 
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
@@ -16,21 +16,21 @@ from services.dlq.reconciler.cluster_clients import ClusterClients
 
 
 class TargetFacts(NamedTuple):
-    """What a cluster says about one target."""
+    """A cluster's answer about one target: the group's commit and the log."""
 
     progress: CommittedProgress
     log: LogFacts
 
 
 class GroupCommits:
-    """Asks the clusters that hold sent letters, all at once."""
+    """Asks all clusters that hold sent letters, in parallel."""
 
     def __init__(self, clients: ClusterClients, follower: ChannelFollower) -> None:
         self._clients = clients
         self._follower = follower
 
     async def read(self, targets: Collection[SentTarget]) -> Mapping[SentTarget, TargetFacts]:
-        """What is known of targets; nothing of those whose cluster does not answer, or that are not there."""
+        """Facts about the targets. Targets are left out if their cluster does not answer or they do not exist."""
         by_cluster: dict[str, list[SentTarget]] = {}
         for target in targets:
             by_cluster.setdefault(target.cluster, []).append(target)
@@ -38,7 +38,7 @@ class GroupCommits:
         return {target: facts for each in found for target, facts in each.items()}
 
     async def ends(self, stream: str) -> Sequence[Position] | None:
-        """Where the dlq channels of a stream end now; None where a cluster does not answer."""
+        """End offsets of a stream's dlq channels; None if a cluster does not answer."""
         view = self._follower.view or ChannelView()
         channels = [each for each in view.readable() if each.stream == stream]
         found = await asyncio.gather(*(self._ends_of(view, each) for each in channels))

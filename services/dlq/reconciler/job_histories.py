@@ -1,7 +1,7 @@
-"""Brings to the index what the histories of jobs say about where letters were sent; on every replica, leading or not.
+"""Copies the sends that job histories record into the index; on every replica, leading or not.
 
-Events come as they are appended. What a replica missed, or has no room for, it reads from the histories; letters of
-events that no store or archive holds any more stay without a row, and so replayed.
+Events arrive as they are appended. A replica reads the histories for events that it missed or had no room for. If
+neither store nor archive holds an event any more, its letters have no row and stay listed as replayed.
 """
 
 import asyncio
@@ -77,7 +77,7 @@ class JobHistories:
             self._read[job] = until
 
     async def _events(self, job: str, first: int) -> Sequence[RecordedEvent]:
-        """The next events of a job that anybody keeps; none when all up to now are gone."""
+        """The next events of a job that are still stored; none if all events so far are gone."""
         waiting = [each for each in self._waiting.pop(job, ()) if each.sequence >= first]
         if waiting and waiting[0].sequence == first:
             return waiting
@@ -95,7 +95,7 @@ class JobHistories:
         return spec.stream if spec is not None else ""
 
     def _sendings(self, job: str, events: Sequence[RecordedEvent]) -> list[Sending]:
-        """What events say, without letters of channels whose topics are gone."""
+        """The sends that events record, without letters of channels whose topics are deleted."""
         view, stream = self._follower.view, self._stream(job)
         return [
             Sending(letter, each.context.now_ms)

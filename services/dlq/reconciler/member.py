@@ -1,7 +1,7 @@
-"""The service's own group on the dlq lanes: it makes drains wait until every dead letter is indexed.
+"""Membership of the service's own group on the dlq lanes: a drain waits until every dead letter is indexed.
 
-A record is acknowledged once the leader's index holds it; nothing else is done with it, and nothing is rejected. A
-group has at most `GROUP_STREAMS_MAX` streams, so many streams make several groups: `braid-dlq`, `braid-dlq-2`, ….
+A record is acknowledged once the leader's index holds it. Nothing else is done with it, and nothing is rejected. A
+group has at most `GROUP_STREAMS_MAX` streams, so many streams need several groups: `braid-dlq`, `braid-dlq-2`, ….
 """
 
 from typing import Final
@@ -24,7 +24,7 @@ _IN_FLIGHT_BYTES: Final = 8 << 20  # they are only looked at
 
 
 class Membership:
-    """Keeps a member in as many groups as the streams need; follows streams as they come and go."""
+    """Keeps one member in each group that the streams need, and follows streams as they come and go."""
 
     def __init__(
         self, replica: Replica, mesh: MeshOfStreams, tail: Tail, follower: ChannelFollower, groups: Groups
@@ -37,7 +37,7 @@ class Membership:
         self._groups = groups
 
     async def run(self) -> None:
-        """Takes part until cancelled."""
+        """Runs the members until cancelled."""
         members: dict[str, tuple[tuple[str, ...], Task]] = {}
         try:
             while True:
@@ -73,7 +73,7 @@ class Membership:
             await self._host.clock.sleep(DLQ_MEMBER_RETRY_SECONDS)
 
     async def _acknowledge(self, consumer: Consumer) -> None:
-        """Acknowledges what the index holds. What waits is bounded by the consumer's memory."""
+        """Acknowledges records once the index holds them. The consumer's memory limit bounds the waiting ones."""
         waiting: list[Record] = []
         while True:
             taken = await consumer.take_many(

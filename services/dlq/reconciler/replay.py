@@ -1,8 +1,8 @@
-"""Runs one replay while this replica leads: select → read → wait for its turn → begin → send → advance, and again.
+"""Runs one replay job while this replica leads: select, read, wait for tokens, begin, send, advance, and repeat.
 
-What the history does not say yet may have been sent: a batch that was begun is sent again as a whole, and counted as
-repeated. Before every batch and every further attempt the authority to lead is asked for. Killed or deposed at any
-point, at most one batch is sent twice. The rules are `domain`'s and `policy`'s.
+Records may have been sent before the history says so. A batch that was begun is therefore sent again as a whole, and
+counted as repeated. The runner checks its leadership before every batch and every retry. If it is killed or deposed, at
+most one batch is sent twice. The rules are in `domain`.
 """
 
 from collections import Counter
@@ -48,7 +48,7 @@ from services.dlq.reconciler.sent_places import SentPlaces
 
 
 class Tools(NamedTuple):
-    """What every job of a replica uses."""
+    """Resources that all jobs of a replica share."""
 
     replica: Replica
     letters: LetterIndex
@@ -63,7 +63,8 @@ class Tools(NamedTuple):
 
 
 class _Batch(NamedTuple):
-    """Records that are read and ready, how many are left out, by reason, and where those sent lie, as far as known."""
+    """Records ready to send, the number of skipped letters by reason, and the targets where sent records lie, as far as
+    known."""
 
     ready: Sequence[tuple[Letter, Copy]]
     skipped: Counter[str]
@@ -71,14 +72,14 @@ class _Batch(NamedTuple):
 
 
 class _Over(Exception):
-    """This run has nothing more to do."""
+    """Raised when this run has nothing more to do."""
 
 
 class ReplayRun:
-    """One job at work.
+    """One job while it runs.
 
     Attributes:
-        waits_for: Why it stands still, in words; '' while it moves.
+        waits_for: Why it makes no progress, for people; '' while it does.
     """
 
     def __init__(self, tools: Tools, id: str) -> None:
@@ -98,7 +99,7 @@ class ReplayRun:
         )
 
     async def run(self) -> None:
-        """Works until the job is over or not running, or this replica leads no longer."""
+        """Runs until the job is over or not running, or this replica no longer leads."""
         while True:
             try:
                 await self._work()
@@ -128,7 +129,7 @@ class ReplayRun:
             self._tools.replica.log.warning("replay not failed", replay=self._id, error=str(refusal))
 
     async def _indexed(self) -> None:
-        """Waits until this replica's index holds all that the job is about."""
+        """Waits until this replica's index holds every letter of the job."""
         while not self._tools.tail.reached(self._spec.stream, self._state().through):
             self._require_running()
             self.waits_for = "waits until the dead letters are indexed"
@@ -157,7 +158,7 @@ class ReplayRun:
         await self._execute(Advance(count - batch.skipped.total(), again, skips, batch.sent))
 
     async def _turn(self, count: int) -> None:
-        """Waits for the rate cap, looking for a pause now and then."""
+        """Waits for the rate limit, and checks regularly whether the job was paused."""
         while (wait := self._bucket.wait_seconds(count, self._host.clock.elapsed())) > 0:
             await self._host.clock.sleep(min(wait, REPLAY_RETRY_SECONDS))
             self._require_running()
@@ -166,7 +167,7 @@ class ReplayRun:
     # --- reading
 
     async def _read(self, letters: Sequence[Letter], lanes: frozenset[str]) -> _Batch:
-        """Reads the records and divides them into those to send and those to leave out. Waits for dead clusters."""
+        """Reads the records and separates those to send from those to skip. Waits for unreachable clusters."""
         skipped: Counter[str] = Counter()
         chosen: list[tuple[Letter, str]] = []
         for letter in letters:
@@ -219,10 +220,10 @@ class ReplayRun:
     # --- sending
 
     async def _send(self, producer: Producer, batch: _Batch) -> int:
-        """Sends until every record's fate is known; returns how many may have arrived more than once.
+        """Sends until every record's outcome is known; returns how many may have arrived more than once.
 
         Raises:
-            NotFound: the destination is gone altogether.
+            NotFound: the destination no longer exists.
         """
         if self._tracer is None:
             return await self._send_all(producer, batch, {})
@@ -235,7 +236,7 @@ class ReplayRun:
                 each.ended(None)
 
     async def _send_all(self, producer: Producer, batch: _Batch, traces: dict[LetterPlace, Resending]) -> int:
-        """As `_send`; of those whose fate is known the traces are ended and taken out."""
+        """Sends as `_send` does; ends the traces of records with a known outcome and removes them."""
         left = list(batch.ready)
         again: set[str] = set()
         while left:
@@ -284,7 +285,7 @@ class ReplayRun:
 
 
 def _where(letter: Letter) -> tuple[str, TopicPartition, int]:
-    """Where the record is read from: the copy, or the original of a copy that was cut."""
+    """The place to read the record from: the copy, or the original of a truncated copy."""
     if letter.cut:
         origin = letter.origin
         return origin.cluster, TopicPartition(origin.topic, origin.partition), origin.offset
@@ -292,9 +293,9 @@ def _where(letter: Letter) -> tuple[str, TopicPartition, int]:
 
 
 def _is_original(record: KafkaRecord, letter: Letter) -> bool:
-    """Whether the record at the origin is still the one that died, and not of a log that was made anew or cut.
+    """Whether the record at the origin is the one that failed, not one of a recreated or truncated log.
 
-    Of a record without an id, time and key must be the same too.
+    A record without an id must also have the same time and key.
     """
     if len(record.value or b"") != letter.value_bytes:
         return False

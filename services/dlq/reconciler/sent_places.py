@@ -1,6 +1,6 @@
-"""What a job knows of the logs and groups it sends to before it sends, so that later it can be proved what was handled.
+"""Facts about target logs and groups, read before a batch is sent, by which handled letters can be proved later.
 
-What is known may be old: then less can be proved, never something false.
+The facts may be old. Old facts prove less, but never something false.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from services.dlq.reconciler.cluster_clients import ClusterClients
 
 
 class SentPlaces:
-    """Knows topics of one stream, and groups, as they were before a batch was sent."""
+    """Facts about the topics of one stream and about groups, from before a batch is sent."""
 
     def __init__(
         self, clock: Clock, clients: ClusterClients, follower: ChannelFollower, groups: Groups, stream: str
@@ -37,9 +37,9 @@ class SentPlaces:
         self._next_look = 0.0
 
     async def look(self, groups: Collection[str]) -> None:
-        """Looks at where letters of these groups may be sent, and at the groups, unless that was looked at lately.
+        """Reads the facts about possible targets of these groups, unless they were read recently.
 
-        Of what does not answer within `REPLAY_LOOK_WAIT_SECONDS`, what was known before stands.
+        If a source does not answer within `REPLAY_LOOK_WAIT_SECONDS`, its last known facts stay.
         """
         view, now = self._follower.view, self._clock.elapsed()
         if view is None:
@@ -59,7 +59,7 @@ class SentPlaces:
             return
 
     def sent(self, letter: Letter, receipt: Receipt) -> SentLetter | None:
-        """Where a letter lies now; None where its group's commits could prove nothing later."""
+        """The target that a letter was sent to; None if commits of its group could prove nothing later."""
         topic = self._topics.get((receipt.cluster, receipt.topic))
         group = self._standings.get(letter.group)
         if topic is None or group is None or not group.fenced or receipt.partition >= len(topic.leader_epochs):

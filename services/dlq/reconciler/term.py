@@ -1,4 +1,4 @@
-"""One term as leader: the service's group on the dlq lanes, and every running replay. No rules."""
+"""One term as leader: the service's membership on the dlq lanes, and every running replay. No rules."""
 
 import asyncio
 
@@ -44,12 +44,12 @@ class Term:
         self._changed = asyncio.Event()
 
     def waits_for(self, id: str) -> str:
-        """Why a running job stands still; '' while it moves."""
+        """Why a running job makes no progress; '' while it does."""
         run = self._runs.get(id)
         return run.waits_for if run is not None else ""
 
     async def run(self) -> None:
-        """Leads until cancelled."""
+        """Runs the members and the jobs until cancelled."""
         replica = self._replica
         unsubscribe = replica.aggregates.subscribe(self._on_change)
         copies, clients = Copies(replica.host, self._kafka), ClusterClients(self._kafka)
@@ -97,7 +97,7 @@ class Term:
             return
 
     def _start_runs(self, tools: Tools) -> None:
-        """Oldest first, so many at once."""
+        """Starts waiting jobs, oldest first, up to the limit of concurrent jobs."""
         for id, replay in self._replica.aggregates.states(REPLAYS).items():
             if len(self._runs) >= REPLAYS_RUNNING_MAX:
                 return
@@ -114,7 +114,7 @@ class Term:
 
 
 async def _enter(mesh: Mesh, replica: Replica) -> None:
-    """Opens the mesh once this replica answers itself."""
+    """Opens the mesh once this replica serves."""
     backoff = Backoff(replica.host)
     while True:
         try:

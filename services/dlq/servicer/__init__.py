@@ -1,1 +1,1 @@
-"""RPC handlers."""
+"""RPC handlers of the dlq service."""

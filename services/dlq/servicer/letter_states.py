@@ -1,7 +1,7 @@
-"""Dead letters as messages with what became of them: what jobs say, and which of those sent were handled.
+"""Dead letters as messages with their state, from job histories and from proofs that sent letters were handled.
 
-Whether letters were handled is found out when somebody asks, for the letters of one answer. Whatever does not answer in
-time proves nothing, and its letters stay replayed.
+Whether letters were handled is determined per request, for the letters of one answer. A source that does not answer in
+time proves nothing, and its letters stay listed as replayed.
 """
 
 import asyncio
@@ -33,14 +33,14 @@ from services.dlq.reconciler.group_commits import GroupCommits, TargetFacts
 
 
 class _Retention(NamedTuple):
-    """How long a stream keeps its records, and until when that may be believed."""
+    """A stream's retention, and until when this value may be used."""
 
     hours: int
     until: float
 
 
 class LetterStates:
-    """Finds out what became of letters."""
+    """Determines the states of letters."""
 
     def __init__(
         self, replica: Replica, sent: SentLetters, tail: Tail, commits: GroupCommits, groups: Groups, streams: Streams
@@ -54,7 +54,7 @@ class LetterStates:
         self._retentions: dict[str, _Retention] = {}
 
     async def messages(self, letters: Sequence[Letter]) -> list[dead_letter_pb2.DeadLetter]:
-        """Letters without their content, in the same order."""
+        """Letters as messages without their content, in the same order."""
         replays = list(self._replica.aggregates.states(REPLAYS).values())
         states = {letter.place: state_of(letter, replays) for letter in letters}
         replayed = [letter for letter in letters if states[letter.place] is LetterState.REPLAYED]
@@ -71,7 +71,8 @@ class LetterStates:
             return ()
 
     async def _proved(self, replayed: Sequence[Letter]) -> Collection[LetterPlace]:
-        """Each step leaves out letters. What must not be older than the commits is looked at after they were read."""
+        """Letters proved to be handled. Each step drops some. Facts that must not be older than the commits are read
+        after them."""
         run = self._replica.host.tasks.run_blocking
         letters = {letter.place: letter for letter in replayed}
         sendings = await run(partial(self._sent.find, list(letters)))
@@ -86,7 +87,7 @@ class LetterStates:
         return [letter.place for letter in left if letter.place not in again]
 
     async def _recent(self, sendings: Mapping[LetterPlace, Sending]) -> Mapping[LetterPlace, Sending]:
-        """Those whose record would still be listed if it had failed again."""
+        """Letters whose record would still be listed if it had failed again."""
         hours = {stream: await self._retention_hours(stream) for stream in sorted({each.stream for each in sendings})}
         now_ms = self._replica.host.clock.now_ms()
         return {place: each for place, each in sendings.items() if is_recent(each, hours[place.stream], now_ms)}
@@ -104,7 +105,7 @@ class LetterStates:
         return self._retentions[stream].hours
 
     async def _standings(self, groups: Collection[str]) -> Mapping[str, GroupStanding]:
-        """Those groups that are registered, if the assigner answers."""
+        """The groups that are registered; empty if the assigner does not answer."""
         found: dict[str, GroupStanding] = {}
         for group in sorted(groups):
             try:
@@ -116,7 +117,7 @@ class LetterStates:
         return found
 
     async def _indexed(self, streams: Collection[str]) -> Collection[str]:
-        """Streams of which the index has every letter that is in the dlq lane now; waits for it a little."""
+        """Streams whose dlq lanes are fully indexed now; waits briefly for the index."""
         ends = {stream: await self._commits.ends(stream) for stream in sorted(streams)}
         clock = self._replica.host.clock
         deadline = clock.elapsed() + DLQ_CAUGHT_UP_SECONDS

@@ -1,4 +1,4 @@
-"""Answers about dead letters, from this replica's index and from their clusters; any replica gives them."""
+"""Answers requests about dead letters from this replica's index and from their clusters; any replica serves them."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -26,14 +26,15 @@ _NO_VIEW = "registry"  # told as catching up while not even the channels are kno
 
 
 class _Token(NamedTuple):
-    """Where a page begins: after which row, and how many letters the pages before it held."""
+    """The start of a page: the row before it, and the number of letters on earlier pages."""
 
     after: NewestFirst | None
     before: int
 
 
 class _Page(NamedTuple):
-    """Letters, where the next page begins, and how many match in all; `incomplete`: at least so many."""
+    """The letters of a page, the next page's start, and the number of matches; with `incomplete`, at least that
+    many."""
 
     letters: Sequence[Letter]
     token: _Token | None
@@ -42,7 +43,7 @@ class _Page(NamedTuple):
 
 
 class Letters:
-    """Handlers of the reading methods."""
+    """Handlers of the RPCs that read dead letters."""
 
     def __init__(
         self,
@@ -65,7 +66,7 @@ class Letters:
     async def list_dead_letters(
         self, request: api.ListDeadLettersRequest, caller: Caller
     ) -> api.ListDeadLettersResponse:
-        """Dead letters newest first. Raises `Invalid`."""
+        """Lists dead letters, newest first. Raises `Invalid`."""
         if request.page_size < 0:
             raise Invalid(
                 f"a page cannot have {request.page_size} items", field="page_size", remedy="use 0 for the default"
@@ -88,11 +89,11 @@ class Letters:
     async def get_dead_letter(
         self, request: api.GetDeadLetterRequest, caller: Caller
     ) -> dead_letter_pb2.DeadLetterContent:
-        """One in full.
+        """Returns one letter with its content.
 
         Raises:
-            NotFound: it is not indexed, or its copy has left the log.
-            ClusterUnavailable: the cluster its copy lies on does not answer.
+            NotFound: it is not indexed, or its copy is no longer in the log.
+            ClusterUnavailable: the copy's cluster does not answer.
         """
         place = LetterPlace.parse(request.name)
         letter = await self._replica.host.tasks.run_blocking(partial(self._index.get, place))
@@ -114,7 +115,7 @@ class Letters:
         return content_message(message, record)
 
     async def _missing(self, place: LetterPlace) -> NotFound:
-        """Why a letter cannot be found. Itself raises `NotFound` when even its stream is not there."""
+        """The error that says why a letter was not found. Raises `NotFound` if its stream does not exist either."""
         hours = await self._streams.retention_hours(place.stream, "name")
         away = self._tail.catching_up()
         unread = f"; not everything on {', '.join(away)} is indexed yet" if away else ""
@@ -132,7 +133,7 @@ class Letters:
         return _Page(found[:size], more, total, incomplete=False)
 
     async def _scan(self, stream: str, filter: Filter, token: _Token, size: int) -> _Page:
-        """The next letters that match, and how many there are of them as far as time allows to look."""
+        """The next letters that match, and how many there are, as far as the time limit allows."""
         clock, wanted = self._replica.host.clock, condition_of(filter)
         deadline = clock.elapsed() + DLQ_SCAN_SECONDS
         found: list[Letter] = []
@@ -158,7 +159,7 @@ def _order(letter: Letter) -> NewestFirst:
 
 
 def _token(token: _Token) -> str:
-    assert token.after is not None, "only a first page begins nowhere"
+    assert token.after is not None, "only a first page has no row before it"
     return f"{token.after.time_ms}/{token.after.place}/{token.before}"
 
 

@@ -1,4 +1,4 @@
-"""Requests about replays: checked here against the mesh, decided by the domain, answered from the histories."""
+"""Handlers of the replay RPCs. They check requests against the mesh; the domain decides; histories answer."""
 
 import asyncio
 from collections.abc import Callable
@@ -37,7 +37,7 @@ from services.dlq.servicer.letter_states import LetterStates
 
 
 class _Match(NamedTuple):
-    """What a job would be about."""
+    """The letters that a job would cover."""
 
     matched: int
     through: list[Position]
@@ -45,7 +45,7 @@ class _Match(NamedTuple):
 
 
 class Replays:
-    """Handlers of the methods of replays."""
+    """Handlers of the RPCs about replays."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class Replays:
         states: LetterStates,
         waits_for: Callable[[str], str],
     ) -> None:
-        """`waits_for` tells why a job that runs here stands still."""
+        """Creates the handlers; `waits_for` says why a job that runs here makes no progress."""
         self._replica = replica
         self._index = index
         self._tail = tail
@@ -66,13 +66,13 @@ class Replays:
         self._creating = asyncio.Lock()
 
     async def create_replay(self, request: api.CreateReplayRequest, caller: Caller) -> api.CreateReplayResponse:
-        """Makes a job, or only counts what it would be about. A repeated request finds the job it made.
+        """Creates a job, or with a dry run only counts its letters. A repeated request returns the job it created.
 
         Raises:
-            NotFound: there is no such stream or lane.
-            Invalid: names the field.
-            Exhausted: too many jobs are not over.
-            Unavailable: letters of the stream that can be read are not indexed yet: the job would leave them out.
+            NotFound: the stream or lane does not exist.
+            Invalid: the field that is wrong is named.
+            Exhausted: too many jobs are unfinished.
+            Unavailable: readable letters of the stream are not indexed yet; the job would miss them.
         """
         self._replica.require_leader()
         async with self._creating:
@@ -94,11 +94,11 @@ class Replays:
         return api.CreateReplayResponse(replay=self._message(made), examples=examples)
 
     async def get_replay(self, request: api.GetReplayRequest, caller: Caller) -> replay_pb2.Replay:
-        """One job. Raises `NotFound`."""
+        """Returns one job. Raises `NotFound`."""
         return self._message(self._replay(request.id))
 
     async def list_replays(self, request: api.ListReplaysRequest, caller: Caller) -> api.ListReplaysResponse:
-        """Jobs, newest first. Raises `Invalid`."""
+        """Lists jobs, newest first. Raises `Invalid`."""
         if request.page_size < 0:
             raise Invalid(
                 f"a page cannot have {request.page_size} items", field="page_size", remedy="use 0 for the default"
@@ -116,21 +116,22 @@ class Replays:
         )
 
     async def pause_replay(self, request: api.PauseReplayRequest, caller: Caller) -> replay_pb2.Replay:
-        """Stops it before its next batch. Raises `NotFound`, `Refused` when it is over."""
+        """Pauses a job before its next batch. Raises `NotFound`; `Refused` if the job has ended."""
         return await self._order(request.id, PauseReplay(), caller)
 
     async def resume_replay(self, request: api.ResumeReplayRequest, caller: Caller) -> replay_pb2.Replay:
-        """Lets it go on. Raises `NotFound`, `Refused` when it is over."""
+        """Resumes a paused job. Raises `NotFound`; `Refused` if the job has ended."""
         return await self._order(request.id, ResumeReplay(), caller)
 
     async def cancel_replay(self, request: api.CancelReplayRequest, caller: Caller) -> replay_pb2.Replay:
-        """Ends it before its next batch. Raises `NotFound`, `Refused` when it is over."""
+        """Ends a job before its next batch. Raises `NotFound`; `Refused` if the job has ended."""
         return await self._order(request.id, CancelReplay(), caller)
 
     # --- creating
 
     def _made_by(self, caller: Caller) -> Replay | None:
-        """The job a request made before; jobs have ids of their own, so their histories cannot tell by themselves."""
+        """The job that a request created. Jobs have their own ids, so a history alone cannot recognise a repeated
+        request."""
         if not caller.request_id:
             return None
         asked = (caller.tenant, caller.request_id)
@@ -170,7 +171,7 @@ class Replays:
             why = f": {self._tail.halted}" if self._tail.halted else ""
             raise Unavailable(
                 f"dead letters of {stream} on {', '.join(behind)} are still being indexed{why}",
-                remedy="try again when they are: braid get deadletters tells",
+                remedy="try again once they are: braid get deadletters",
             )
 
     async def _match(self, spec: ReplaySpec, filter: Filter) -> _Match:

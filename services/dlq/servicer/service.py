@@ -1,4 +1,4 @@
-"""The dlq service as the runtime runs it: its methods, its index, and when it leads or follows."""
+"""The dlq service for the runtime: its RPCs, its index, and its loops as leader and follower."""
 
 import asyncio
 import contextlib
@@ -30,13 +30,13 @@ from services.dlq.servicer.replays import Replays
 
 
 class Dlq:
-    """`runtime.service.Service`: owns replays, and an index of dead letters. One instance serves one replica."""
+    """A `runtime.service.Service` that owns replays and an index of dead letters. One instance serves one replica."""
 
     name = "dlq"
     kinds: Mapping[str, AnyKind] = MappingProxyType({REPLAYS.name: REPLAYS})
 
     def __init__(self, kafka: Kafka, index: Path, mesh: str) -> None:
-        """Keeps the index of the mesh of that name in the file `index`. Raises `Unavailable` when it is in use."""
+        """Opens the index of the named mesh in the file `index`. Raises `Unavailable` if another process uses it."""
         self._kafka = kafka
         self._index = LetterIndex(index, mesh)
         self._follower: ChannelFollower | None = None
@@ -48,7 +48,7 @@ class Dlq:
         self._term: Term | None = None
 
     def rpc(self, replica: Replica) -> RpcService:
-        """The table of methods; called once, before serving."""
+        """The table of RPC handlers; called once, before serving."""
         streams = Streams(replica.client("registry"))
         follower = self._follower = ChannelFollower(replica.host, replica.client("registry"))
         tail = self._tail = Tail(replica.host, self._kafka, self._index, follower)
@@ -80,11 +80,11 @@ class Dlq:
         )
 
     def resources(self, replica: Replica) -> Lookup:
-        """The stream of a replay: see `KnowsResources`."""
+        """The streams that a replay is about: see `KnowsResources`."""
         return Lookup(stream_of_replay=lambda id: _stream_of_replay(replica, id))
 
     async def lead(self, replica: Replica) -> None:
-        """One term; cancelled the moment authority ends."""
+        """Runs one term; cancelled the moment leadership ends."""
         assert self._tail and self._follower and self._metrics, "rpc() comes first"
         self._term = Term(replica, self._kafka, self._index, self._tail, self._follower, self._metrics)
         try:
@@ -93,7 +93,7 @@ class Dlq:
             self._term = None
 
     async def follow(self, replica: Replica) -> None:
-        """Keeps the index, leading or not."""
+        """Updates the index, leading or not."""
         assert self._tail and self._follower and self._copies, "rpc() comes first"
         assert self._clients and self._histories, "rpc() comes first"
         spawn = replica.host.tasks.spawn

@@ -1,7 +1,7 @@
 """Events ⇄ `RegistryEvent` with its metadata; states ⇄ bytes for snapshots. No rules.
 
-Events and messages have the same names and fields: the table below says what differs. A golden file per type proves
-that what was once written can still be read.
+Events and messages share names and fields; the table below lists the differences. A golden file per type proves that
+old events can still be read.
 """
 
 from collections.abc import Iterable
@@ -59,17 +59,17 @@ _VERDICTS: Final = {
 
 
 def health_number(health: Health) -> cluster_pb2.ClusterHealth.ValueType:
-    """A health as the wire numbers it."""
+    """The enum number of a health state in messages."""
     return _HEALTH[health]
 
 
 def verdict_number(verdict: HealthVerdict) -> cluster_pb2.HealthVerdict.ValueType:
-    """A verdict as the wire numbers it."""
+    """The enum number of a verdict in messages."""
     return _VERDICTS[verdict]
 
 
 def _read_verdict(number: int) -> HealthVerdict:
-    """One of a later release is untold here: nothing is decided by it."""
+    """Reads a verdict. A number from a later release counts as untold: no decision depends on verdicts."""
     return next((verdict for verdict, known in _VERDICTS.items() if known == number), HealthVerdict.UNTOLD)
 
 
@@ -105,12 +105,12 @@ def _read_range(message: stream_pb2.OffsetRange) -> OffsetRange:
 
 
 def range_messages(ranges: OffsetRanges) -> list[stream_pb2.OffsetRange]:
-    """Ranges of offsets on the wire."""
+    """Ranges of offsets as messages."""
     return [_range_message(each) for each in ranges]
 
 
 def read_ranges(messages: Iterable[stream_pb2.OffsetRange]) -> OffsetRanges:
-    """Ranges of offsets from the wire."""
+    """Ranges of offsets from messages."""
     return tuple(_read_range(each) for each in messages)
 
 
@@ -143,7 +143,7 @@ _EVENTS: Final = EventMessages(
 
 
 class _Codec(Generic[S, E]):
-    """Bytes of one kind of history."""
+    """The event codec of one kind of history."""
 
     def __init__(self, state: type[S]) -> None:
         self._state = state

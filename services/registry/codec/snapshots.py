@@ -1,6 +1,6 @@
-"""States ⇄ canonical JSON, by the dataclasses themselves: equal states give equal bytes. For snapshots only.
+"""States ⇄ canonical JSON, derived from the dataclasses: equal states give equal bytes. For snapshots only.
 
-A field added later takes its default when an older snapshot is read; a field that is gone is passed over.
+A field added later takes its default when an older snapshot is read; a removed field is ignored.
 """
 
 import dataclasses
@@ -19,7 +19,7 @@ _PLAIN = frozenset((str, int, float, bool, type(None)))
 
 
 def encode(state: object) -> bytes:
-    """A state as bytes."""
+    """Encodes a state as bytes."""
     return json.dumps(_plain(state), sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
 
 
@@ -55,7 +55,7 @@ def _names(kind: type) -> tuple[str, ...]:
 
 @cache
 def _reader(kind: object) -> _Reader:
-    """What reads values of a type; made once for each type of the code, since reading its hints is slow."""
+    """Builds the function that reads values of a type; cached by type, because resolving type hints is slow."""
     origin = get_origin(kind)
     if origin is types.UnionType:
         inner = _reader(next(each for each in get_args(kind) if each is not type(None)))

@@ -82,7 +82,7 @@ def read_drill(message: stream_pb2.Drill) -> Drill:
     """A drill's mark from a message, unchecked but for the enum.
 
     Raises:
-        Invalid: a kind of drill this release does not know.
+        Invalid: this release does not know the kind of drill.
     """
     if message.kind not in _DRILLS:
         raise Invalid(f"{message.kind} is no kind of drill", field="spec.drill.kind", remedy="`braid drill` sets it")
@@ -93,7 +93,7 @@ def read_stream_spec(message: stream_pb2.StreamSpec) -> StreamSpec:
     """A stream's declaration from a message, unchecked but for the enum.
 
     Raises:
-        Invalid: a failover mode or a kind of drill this release does not know.
+        Invalid: this release does not know the failover mode or the kind of drill.
     """
     if message.failover not in _MODES:
         remedy = "use automatic, propose or off"

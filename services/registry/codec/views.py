@@ -1,4 +1,4 @@
-"""States as the API shows them. No rules, no I/O."""
+"""Streams, clusters and channels as API messages. No rules, no I/O."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
@@ -25,7 +25,8 @@ Holders = Mapping[tuple[str, ChannelRef], Sequence[str]]
 
 
 class LeaderKnowledge(NamedTuple):
-    """What only the leading registry knows of channels: who holds their drains, how far their copies have come."""
+    """Facts about channels that only the leading registry knows: what holds their drains, and the progress of
+    copies."""
 
     holders: Holders
     copies: Mapping[CopiesKey, CopiesProgress]
@@ -61,13 +62,13 @@ _STAGES: Final = {
 def cluster_message(
     cluster: Cluster, world: World, evidence: EvidenceSummary | None = None, unmeasured: str = ""
 ) -> cluster_pb2.Cluster:
-    """A cluster with what it carries.
+    """A cluster's message, with the channels it carries.
 
     Args:
         cluster: The cluster.
-        world: What it is part of.
-        evidence: What its health was judged by lately, where that is known.
-        unmeasured: Why its load was not measured lately, where that is known.
+        world: The snapshot it is part of.
+        evidence: The latest evidence on its health, if known.
+        unmeasured: Why its load was not measured lately, if known.
     """
     here = [
         channel.state
@@ -164,7 +165,7 @@ def _decommission_message(cluster: Cluster, world: World) -> cluster_pb2.Decommi
 
 
 def move_message(stream: str, move: LaneMove) -> api.ChannelMove:
-    """One lane's part of a move."""
+    """One lane's part of a move, as a message."""
     return api.ChannelMove(
         lane=move.lane,
         from_channels=[str(channel.id(stream)) for channel in move.drain],
@@ -176,13 +177,13 @@ def move_message(stream: str, move: LaneMove) -> api.ChannelMove:
 
 
 def departure_message(departure: Departure) -> api.Departure:
-    """A stream's way off a cluster."""
+    """A stream's departure from a cluster, as a message."""
     moves = [move_message(departure.stream, move) for move in departure.moves]
     return api.Departure(stream=departure.stream, moves=moves, blocked_reason=departure.blocked)
 
 
 def channel_message(stream: Stream, channel: Channel, known: LeaderKnowledge = NOTHING_KNOWN) -> stream_pb2.Channel:
-    """A channel, with what the leader knows of it."""
+    """A channel's message, with the leader's facts about it."""
     holders = known.holders.get((stream.name, channel.ref), ())
     return stream_pb2.Channel(
         name=str(channel.id(stream.name)),
@@ -215,7 +216,7 @@ def channel_message(stream: Stream, channel: Channel, known: LeaderKnowledge = N
 
 
 def _reassignment_message(channel: Channel, progress: CopiesProgress | None) -> stream_pb2.ChannelReassignment | None:
-    """Copies on their way, or that wait before they are; None where there is nothing of the kind."""
+    """Progress of copies that are being added or removed; None if there is no reassignment."""
     if not channel.copies_intended and not (progress and progress.waits_for):
         return None
     return stream_pb2.ChannelReassignment(
@@ -227,7 +228,7 @@ def _reassignment_message(channel: Channel, progress: CopiesProgress | None) -> 
 
 
 def stream_message(stream: Stream, known: LeaderKnowledge) -> stream_pb2.Stream:
-    """A stream with its channels that still have a topic."""
+    """A stream's message, with its channels that still have a topic."""
     channels = [
         channel_message(stream, channel, known) for channel in stream.channels if channel.live and not channel.discarded
     ]
@@ -248,7 +249,7 @@ def stream_message(stream: Stream, known: LeaderKnowledge) -> stream_pb2.Stream:
 
 
 def cluster_addresses(world: World, names: Iterable[str]) -> list[ClusterAddress]:
-    """How the named clusters are reached, sorted; those that exist."""
+    """Addresses of the named clusters that exist, sorted."""
     return [
         ClusterAddress(
             name=name,
@@ -262,7 +263,7 @@ def cluster_addresses(world: World, names: Iterable[str]) -> list[ClusterAddress
 
 
 def route_message(stream: Stream, world: World) -> route_pb2.Route:
-    """A stream's route for producers."""
+    """A stream's route, as producers receive it."""
     lanes: list[route_pb2.RouteLane] = []
     for lane in stream.spec.lanes:
         channels = [_route_channel(stream.name, channel) for channel in stream.active(lane)]

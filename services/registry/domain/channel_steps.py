@@ -1,4 +1,4 @@
-"""Steps of one channel's life within its stream: what may be recorded, and in which order a drain goes. Pure."""
+"""Steps in the life of one channel: which may be recorded, and the order of a drain. Pure."""
 
 from collections.abc import Sequence
 
@@ -52,7 +52,7 @@ ChannelCommand = (
 
 
 def record(state: Stream, command: ChannelCommand) -> Sequence[StreamEvent]:
-    """Events that follow from a step of a channel's life; one that is recorded already leads to none."""
+    """The events of one step in a channel's life; a step that is already recorded leads to none."""
     channel = state.channel(command.ref)
     match command:
         case RecordProvisioned():
@@ -109,7 +109,7 @@ def _release(state: Stream, channel: Channel, command: ReleaseChannel) -> Sequen
 def _drain(
     channel: Channel, command: RecordProducersLeft | RecordSealed | RecordEndOffsets | RecordDrained
 ) -> Sequence[StreamEvent]:
-    """The order of a drain is enforced here, whatever the shell believes."""
+    """Records a step of a drain. Enforces the order of a drain, whatever the shell assumes."""
     if isinstance(command, RecordProducersLeft) and channel.producers_left:
         return late_receipts(channel, command)
     if channel.state is ChannelState.DRAINED:
@@ -137,7 +137,7 @@ def _drain(
 
 
 def _end_offsets(channel: Channel, offsets: tuple[int, ...]) -> Sequence[StreamEvent]:
-    """An end that was read once only grows: what is beyond it was acknowledged too."""
+    """Records end offsets. An end only grows: everything beyond the first reading was acknowledged too."""
     known = channel.end_offsets or (0,) * channel.partitions
     grown = tuple(max(pair) for pair in zip(known, offsets, strict=True))
     return [] if grown == channel.end_offsets else [EndOffsetsRead(channel.ref, grown)]
@@ -149,7 +149,7 @@ def _require(done: bool, channel: Channel, otherwise: str) -> None:
 
 
 def retire(state: Stream, ref: ChannelRef) -> Sequence[StreamEvent]:
-    """The topic is gone, after its retirement was recorded; of a stream that is deleted, too."""
+    """Records that the topic is deleted, once its retirement was recorded; for deleted streams too."""
     known = [each for each in state.channels if each.ref == ref and each.live]
     if not known:
         return []

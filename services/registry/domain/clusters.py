@@ -1,7 +1,7 @@
-"""Kind `cluster`: the rules between its commands and its events. Pure.
+"""Rules of the kind `cluster`: the events that its commands lead to. Pure.
 
-What concerns several clusters at once (two names for one Kafka cluster, streams that still use it) is asked by the
-shell before the command; health itself is judged in `health`, and recorded here.
+The shell checks what concerns several clusters (two names for one Kafka cluster, streams that still use it) before it
+sends the command. Health is judged in `health`, and only recorded here.
 """
 
 from collections.abc import Sequence
@@ -58,10 +58,10 @@ from services.registry.model.health import HealthVerdict
 
 
 class ClusterDecider:
-    """Rules of the kind `cluster`."""
+    """The `Decider` of the kind `cluster`."""
 
     def initial(self, history: str) -> Cluster:
-        """A cluster nobody has registered."""
+        """The state before the cluster is registered."""
         return Cluster(history)
 
     def decide(self, state: Cluster, command: ClusterCommand, context: Context) -> Sequence[ClusterEvent]:
@@ -177,7 +177,8 @@ def _evolved(state: Cluster, event: ClusterEvent, context: Context) -> Cluster:
 
 
 def _registered(state: Cluster, event: ClusterRegistered, context: Context) -> Cluster:
-    """Nothing on it is older than the store's incarnation in which it was registered."""
+    """The state after registration. Topics and groups count as compared in the present store incarnation: nothing on
+    the cluster is older."""
     incarnation, _ = split_epoch(context.leader_epoch)
     return Cluster(
         state.name,

@@ -1,7 +1,7 @@
-"""Which events commands about drills lead to. Pure.
+"""Rules of drills: the events that commands about them lead to. Pure.
 
-A drill is a stream with a mark (`model/drills.py`). The mark is set when the stream is created and never changed, so no
-stream of an application becomes one, and a drill becomes nothing else.
+A drill is a stream with a mark (`model/drills.py`). The mark is set when the stream is created and never changes. So an
+application's stream never becomes a drill, nor a drill an application's stream.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from services.registry.model.streams import Stream, StreamSpec
 
 
 def begin(name: str, spec: StreamSpec) -> Sequence[StreamEvent]:
-    """Creates a stream; one with a mark begins a drill."""
+    """Creates a stream; a stream with a mark begins a drill."""
     if spec.drill is None:
         return [StreamCreated(spec)]
     check_drill(name, spec.drill)

@@ -1,4 +1,4 @@
-"""A stream's state after each of its events. Pure."""
+"""Computes a stream's state after each of its events. Pure."""
 
 from dataclasses import replace
 
@@ -38,7 +38,7 @@ from services.registry.model.streams import Stream
 
 
 def evolved(state: Stream, event: StreamEvent, context: Context) -> Stream:
-    """The state after an event, but for its count of changes."""
+    """The state after an event, without its count of changes."""
     match event:
         case StreamCreated():
             kept = Stream(state.name, channels=state.channels, generations=state.generations, changes=state.changes)
@@ -154,13 +154,14 @@ def _traffic_moved(state: Stream, event: TrafficMoved, context: Context) -> Stre
 
 
 def _activate(channel: Channel, event: TrafficMoved, context: Context) -> Channel:
-    """Who puts a channel on the route sees all its producers; of one that was found, nobody knows them."""
+    """Puts channels on the route. The leader that does so sees all their producers; of a found channel nobody knows
+    them."""
     active = channel.enter(ChannelState.ACTIVE, context.now_ms)
     return replace(active, activated_epoch=0 if event.found else context.leader_epoch, retiring=False)
 
 
 def _discard(state: Stream, now_ms: int) -> Stream:
-    """Nothing of a deleted stream stays: no route, no drain; topics go as soon as their clusters can be reached."""
+    """The state of a deleted stream: no route and no drain; topics are deleted once their clusters can be reached."""
     channels: list[Channel] = []
     for channel in state.channels:
         if channel.live and channel.state is not ChannelState.DRAINED:

@@ -1,11 +1,11 @@
-"""Channels that hold records which the stream's history does not know of. Pure: what is recorded of them.
+"""Records channels whose topics hold records that the stream's history does not know of. Pure.
 
-A store that was restored from a backup is older than its clusters: a spare has carried traffic since, or a channel was
-planned that the backup does not contain. Such a channel is drained like any other that left the route: groups finish
-its records, its generation is used up, and its topic is deleted only after its stream's retention.
+A store that was restored from a backup is older than its clusters: a spare may have carried traffic since, or the
+backup may lack a channel that was planned later. Such a channel is drained like any other that left the route: groups
+finish its records, its generation is used up, and its topic is deleted only after its stream's retention.
 
-It is told by events that every release knows: what is missing in the history (planned, provisioned), then it comes onto
-the route and leaves it again, in one append.
+The history records it by events that every release knows: first the missing ones (planned, provisioned), then the
+channel joins the route and leaves it again, in one append.
 """
 
 from collections.abc import Sequence
@@ -18,10 +18,10 @@ from services.registry.model.streams import Stream
 
 
 def find(state: Stream, command: RecordFound) -> Sequence[StreamEvent]:
-    """Records a topic that was written to, unless the history knows that it carried traffic.
+    """Records a topic that was written to, unless the history shows that it carried traffic.
 
-    The route's revision passes all that producers may have acknowledged since the backup, so that each must say anew
-    that it writes there no more.
+    The route's new revision exceeds every revision that producers may have acknowledged since the backup. So each
+    producer must acknowledge anew that it no longer writes there.
     """
     known = _of_topic(state, command)
     if known is not None and known.state not in SPARE:
@@ -39,7 +39,8 @@ def _missing(known: Channel | None, ref: ChannelRef, command: RecordFound) -> Se
 
 
 def _came_and_went(state: Stream, ref: ChannelRef) -> Sequence[StreamEvent]:
-    """The second move names the lane's active channels as well: the lane keeps the number of partitions they have."""
+    """The events by which a found channel joins and leaves the route. The second move names the lane's active channels
+    too, so that the lane keeps their number of partitions."""
     reason = f"topic of {ref} holds records that the history does not know of"
     revision = state.route_revision + RESTORE_ROUTE_GAP
     stay = tuple(ChannelWeight(each.ref, each.weight) for each in state.active(ref.lane))
@@ -50,12 +51,12 @@ def _came_and_went(state: Stream, ref: ChannelRef) -> Sequence[StreamEvent]:
 
 
 def _of_topic(state: Stream, command: RecordFound) -> Channel | None:
-    """The channel that has this topic on this cluster; one that is retired has none any more."""
+    """The channel that has this topic on this cluster. A retired channel has no topic."""
     here = (command.cluster, command.topic)
     return next((each for each in state.channels if each.live and (each.cluster, each.topic) == here), None)
 
 
 def _unused(state: Stream, named: ChannelRef) -> ChannelRef:
-    """The generation a topic is named after, or the next one where the history has given that to another channel."""
+    """The generation in a topic's name, or the next one if the history gave it to another channel."""
     used = state.generations.get(named.lane, 0)
     return named if named.generation > used else ChannelRef(named.lane, used + 1)

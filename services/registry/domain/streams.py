@@ -1,8 +1,8 @@
-"""Kind `stream`: its commands, its events, and the rules between them. Pure.
+"""Rules of the kind `stream`: the events that its commands lead to. Pure.
 
-Values are in `model`; steps of one channel's life are `channel_steps.py`, states after events `evolve.py`. What several
-histories decide together (which cluster takes the traffic) is `policy`'s, and arrives here as a command that is checked
-against this stream alone.
+Values are in `model`, steps of one channel's life in `channel_steps.py`, states after events in `evolve.py`. Decisions
+that involve several histories (which cluster takes the traffic) are made in `policy`. They arrive here as commands,
+which are checked against this stream alone.
 """
 
 from collections.abc import Sequence
@@ -52,14 +52,14 @@ from services.registry.model.streams import Stream, check_order, check_partition
 
 
 class StreamDecider:
-    """Rules of the kind `stream`."""
+    """The `Decider` of the kind `stream`."""
 
     def initial(self, history: str) -> Stream:
-        """A stream nobody has created."""
+        """The state before the stream is created."""
         return Stream(history)
 
     def decide(self, state: Stream, command: StreamCommand, context: Context) -> Sequence[StreamEvent]:
-        """See `Decider.decide`. Recording what is recorded already leads to no event, so every step may be repeated."""
+        """See `Decider.decide`. A step that is already recorded leads to no event, so every step may be repeated."""
         match command:
             case CreateStream():
                 return _create(state, command)
@@ -170,7 +170,7 @@ def _move(state: Stream, command: MoveTraffic) -> Sequence[StreamEvent]:
 
 
 def _require_routes(state: Stream, activated: set[ChannelRef], drained: set[ChannelRef]) -> None:
-    """No lane that has a route may lose all of it."""
+    """Raises `Refused` if a lane that has a route would lose all of it."""
     for lane in sorted({ref.lane for ref in drained}):
         left = {channel.ref for channel in state.active(lane)} - drained
         if not left and not any(ref.lane == lane for ref in activated):
@@ -178,7 +178,7 @@ def _require_routes(state: Stream, activated: set[ChannelRef], drained: set[Chan
 
 
 def _unblocked(state: Stream, drained: set[ChannelRef]) -> Sequence[StreamEvent]:
-    """Clusters no traffic waits to leave any more, once `drained` have left."""
+    """Clusters that no traffic waits to leave any more, once the `drained` channels have left."""
     left = {each.cluster for each in state.channels if each.state is ChannelState.ACTIVE and each.ref not in drained}
     waiting = sorted({*state.blocked, *state.proposed})
     return [FailoverUnblocked(cluster) for cluster in waiting if cluster not in left]

@@ -1,1 +1,1 @@
-"""Judges the health of clusters by what is observed of them. Pure."""
+"""Judges the health of clusters from observations. Pure."""

@@ -1,8 +1,8 @@
-"""Is a cluster slower than it usually is? Its own usual time, learnt from its own appends. Pure.
+"""Judges whether a cluster is slower than usual, by a usual time learned from its own appends. Pure.
 
 The usual time is a quantile that every append moves a little (Ma, Muthukrishnan, Sandler: Frugal Streaming for
-Estimating Quantiles, 2013; here by a part of itself, and by larger ones while it is new). It adapts over minutes: what
-lasts becomes usual, what is seen for seconds does not.
+Estimating Quantiles, 2013; here by a fraction of itself, and by larger steps at first). It adapts over minutes: a
+lasting change becomes usual, a change of seconds does not.
 """
 
 from dataclasses import dataclass, replace
@@ -21,12 +21,12 @@ from services.registry.model.thresholds import Thresholds
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """What is known of a cluster's appends.
+    """A cluster's usual and present append times.
 
     Attributes:
-        usual: Seconds that nine of ten stay below; 0 before the first.
-        looks: How many were seen.
-        recent: The last ones, in order.
+        usual: Seconds below which nine of ten appends stay; 0 before the first.
+        looks: Number of appends seen.
+        recent: The latest append times, oldest first.
     """
 
     usual: float = 0.0
@@ -34,7 +34,7 @@ class Latency:
     recent: tuple[float, ...] = ()
 
     def after(self, seconds: float) -> "Latency":
-        """With one more append."""
+        """The state after one more append."""
         step = max(USUAL_STEP, 1 / (self.looks + 2))
         if not self.looks:
             usual = seconds
@@ -46,31 +46,31 @@ class Latency:
 
     @property
     def settled(self) -> bool:
-        """Whether there are enough appends of late to tell what is present."""
+        """Whether there are enough recent appends to judge the present."""
         return len(self.recent) == SLOW_LOOKS
 
     @property
     def present(self) -> float:
-        """The middle one of the last appends; 0 before there are enough."""
+        """The median of the latest appends, in seconds; 0 before there are enough."""
         return median(self.recent) if self.settled else 0.0
 
     def bound(self, thresholds: Thresholds) -> float:
-        """Seconds beyond which an append is slow here."""
+        """Seconds beyond which an append to this cluster is slow."""
         most = SLOW_TIMEOUT_PART * thresholds.look_timeout_seconds
         if self.looks < USUAL_LOOKS_MIN:
             return max(thresholds.slow_floor_seconds, most)
         return max(thresholds.slow_floor_seconds, min(most, thresholds.slow_factor * self.usual))
 
     def slow(self, thresholds: Thresholds) -> str:
-        """Why the cluster counts as slow at present, for people; '' when it does not."""
+        """Why the cluster is slow at present, for people; '' if it is not."""
         if self.present <= self.bound(thresholds):
             return ""
         return f"an append takes {self.present * 1e3:.0f} ms, {self.usual * 1e3:.0f} ms is usual"
 
     def tells(self, known: float, thresholds: Thresholds) -> bool:
-        """Whether the usual time is worth writing down where `known` was last; 0 where nothing was.
+        """Whether the usual time is worth recording, where `known` was recorded last; 0 if nothing was.
 
-        That is so at first, and where another append than before is slow: most clusters are so fast that it never is.
+        It is at first, and when it changes which appends are slow. Most clusters are so fast that it never does.
         """
         if self.looks < USUAL_LOOKS_MIN or not self.usual:
             return False
@@ -79,5 +79,5 @@ class Latency:
 
 
 def inherited(usual: float) -> Latency:
-    """What a new leader begins with: the time that was written down, as good as if it had seen it for long."""
+    """The state a new leader starts from: the recorded usual time, as if it had observed it for long."""
     return Latency(usual, round(1 / USUAL_STEP)) if usual else Latency()

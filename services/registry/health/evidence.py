@@ -1,4 +1,4 @@
-"""One look at a cluster, and what it means beside what others say of it. Pure.
+"""One probe of a cluster, and its meaning beside the reports of hosts that use the cluster. Pure.
 
 | The registry's look | Hosts that use the cluster | Evidence |
 |---|---|---|
@@ -11,11 +11,12 @@
 | is refused | otherwise | none: the registry's own password or permissions are wrong |
 | fails | otherwise | bad; decisive when every broker refused twice in a row and enough of them fail |
 
-"Enough of them" are of all hosts that use it, or of those that write there alone: an answer to a fetch does not make up
-for records that are not taken. For the same reason it acquits only where the look failed at metadata. Where brokers
-answer the registry it is not cut off, and its own look at their logs outweighs readers.
+"Enough of them" counts all hosts that use the cluster, or only those that write to it: an answer to a fetch does not
+outweigh rejected appends. For the same reason an answer acquits the cluster only if the probe failed at metadata. If
+brokers answer the registry, the registry is not cut off, and its own look at their logs outweighs readers.
 
-Instants are seconds on a clock that does not step, and stands while the registry itself is late (`lateness.py`).
+Instants are seconds on a clock that never steps, and that stands still while the registry itself is late
+(`liveness/own_lateness.py`).
 """
 
 from dataclasses import dataclass
@@ -27,7 +28,7 @@ from services.registry.model.health import HealthVerdict
 
 
 class LookPart(Enum):
-    """What a look consists of, in this order."""
+    """The parts of a probe, in this order."""
 
     METADATA = "metadata"
     APPEND = "append"
@@ -36,15 +37,15 @@ class LookPart(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """One look of the registry's own, from `since` to `until`.
+    """One probe by the registry, from `since` to `until`.
 
     Attributes:
-        failed: The part that did; None when all went well.
+        failed: The part that failed; None if all went well.
         reason: Why, for people.
-        refused: Every broker refused to connect: nobody listens there, which a pause does not bring about.
-        denied: The cluster answered that the registry may not: it says nothing about the cluster.
-        append_seconds: How long the append took; 0 when it was not reached.
-        cut_short: It had less than the usual time, and that was too short for it.
+        refused: Every broker refused to connect: nobody listens there. A paused broker does not cause this.
+        denied: The cluster answered that the registry has no permission. This says nothing about the cluster's health.
+        append_seconds: How long the append took; 0 if it was not reached.
+        cut_short: The probe had less than the usual time, and that was too little.
     """
 
     since: float
@@ -58,24 +59,24 @@ class Look:
 
     @property
     def hangs(self) -> bool:
-        """Whether the canary's partition took nothing, or gave nothing back, in the usual time."""
+        """Whether the canary's partition accepted or returned nothing in the usual time."""
         return self.failed in (LookPart.APPEND, LookPart.FETCH) and not self.cut_short and not self.denied
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What a look showed of the span from `since` to `until`, all told.
+    """The combined result of a probe and the reports, about the span from `since` to `until`.
 
     Attributes:
-        good: Whether the cluster does its work.
-        reason: Why not, for people.
-        verdict: What it is if it goes on so.
-        alive_at: When somebody saw an answer although the registry did not; None when that does not count.
-        decisive: Strong enough to act upon at once.
-        sole_since: Since when one host has complained, where the evidence rests on it alone; None where it does not.
-        hanging_since: Since when appends hang because some brokers of several died; None where something else is wrong.
-        hanging_seconds: The least that they hang until traffic leaves.
-        slow, gaps, no_topics: Why it counts as slow, or half-dead, or makes no topics, although it works; ''.
+        good: Whether the cluster works.
+        reason: Why it does not, for people.
+        verdict: The verdict if the evidence persists.
+        alive_at: When a host saw an answer although the registry did not; None if that does not count.
+        decisive: Whether it is strong enough to act upon at once.
+        sole_since: Since when one host has complained, if the evidence rests on it alone; None if it does not.
+        hanging_since: Since when appends hang because some of several brokers died; None if something else is wrong.
+        hanging_seconds: The least time that appends hang before traffic leaves.
+        slow, gaps, no_topics: Why it counts as slow, as half-dead or as unable to create topics, although it works; ''.
         known: Whether it shows anything at all.
     """
 
@@ -107,18 +108,18 @@ def weigh(
     too_much_gone: bool = False,
     no_topics: str = "",
 ) -> Evidence:
-    """Joins a look with what hosts say, and with what is known from the looks before.
+    """Combines a probe with the reports of hosts and with what earlier probes showed.
 
     Args:
-        look: The registry's own.
-        hearsay: Of all hosts that use the cluster.
-        writers: Of those that write there; None where all do.
-        bad_since: Beginning of the present run of bad evidence that rests on more than one host; None for none.
-        refused_looks: How many in a row were refused by every broker, this one included.
+        look: The registry's probe.
+        hearsay: Reports of all hosts that use the cluster.
+        writers: Reports of those that write to it; None if all do.
+        bad_since: When the present run of bad evidence from more than one host began; None for none.
+        refused_looks: Number of probes in a row that every broker refused, this one included.
         slow: Why the cluster counts as slow at present; ''.
-        gaps: What is gone of it; ''.
+        gaps: Which parts of it are unavailable; ''.
         too_much_gone: Whether that is more than it may lose.
-        no_topics: Why it makes no topics; ''.
+        no_topics: Why it cannot create topics; ''.
     """
     heard = Heard(hearsay, hearsay if writers is None else writers)
     if look.failed is not None and not look.denied:
@@ -138,7 +139,7 @@ def weigh(
 
 
 def _against(heard: Heard) -> Hearsay | None:
-    """Whose complaints outweigh a look that succeeds; one host alone only where no others do."""
+    """The reports that outweigh a successful probe. A single host counts only if no others use the cluster."""
     condemning = [each for each in heard if each.condemns]
     return next((each for each in condemning if not each.sole), next(iter(condemning), None))
 
@@ -147,10 +148,10 @@ def _failed(look: Look, heard: Heard, bad_since: float, refused_looks: int) -> E
     assert look.failed is not None, "the look failed"
     reason = f"{look.failed.value}: {look.reason}"
     hearsay = heard.everyone
-    believed = _believed(look, heard)
-    alive_at = believed.reached_at
-    if believed.acquits and believed.reaching >= hearsay.failing and alive_at > bad_since + ALIVE_SLACK_SECONDS:
-        said = f"the registry's look fails ({reason}), {_hosts(believed.reaching, believed, heard)} reach it"
+    outweighing = _outweighing(look, heard)
+    alive_at = outweighing.reached_at
+    if outweighing.acquits and outweighing.reaching >= hearsay.failing and alive_at > bad_since + ALIVE_SLACK_SECONDS:
+        said = f"the registry's look fails ({reason}), {_hosts(outweighing.reaching, outweighing, heard)} reach it"
         return Evidence(look.since, look.until, False, said, HealthVerdict.REGISTRY_CUT_OFF, alive_at)
     decisive = refused_looks >= REFUSED_LOOKS_MIN and _against(heard) is not None
     if hearsay.failing:
@@ -159,8 +160,8 @@ def _failed(look: Look, heard: Heard, bad_since: float, refused_looks: int) -> E
     return Evidence(since, look.until, False, reason, HealthVerdict.DEAD, decisive=decisive)
 
 
-def _believed(look: Look, heard: Heard) -> Hearsay:
-    """Whose answers may hold a failing look back."""
+def _outweighing(look: Look, heard: Heard) -> Hearsay:
+    """The reports that may outweigh a failed probe."""
     return heard.everyone if look.failed is LookPart.METADATA else heard.writers
 
 

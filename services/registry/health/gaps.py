@@ -1,7 +1,7 @@
-"""What of a cluster is gone while the rest goes on: brokers, partitions without a leader or that hang, its controller.
+"""Tracks which parts of a cluster are unavailable while the rest works: brokers, partitions, its controller.
 
-Pure. A partition without a leader is gone for its records; a broker whose partitions others lead is only named. What is
-gone for a moment is an election.
+Pure. Records of a partition without a leader are unavailable; a broker whose partitions have other leaders is only
+listed. An absence of a moment is an election.
 """
 
 import math
@@ -13,10 +13,11 @@ from services.registry.model.thresholds import Thresholds
 
 
 class Gaps:
-    """What is gone of one cluster, and since when, on the clock of whoever observes."""
+    """The unavailable parts of one cluster, each with its beginning on the observer's clock."""
 
     def __init__(self, canary: str, usual_brokers: Collection[int] = ()) -> None:
-        """`canary` is the topic that has a partition for each broker; `usual_brokers` are known from before."""
+        """Starts with no gaps. `canary` is the topic with one partition per broker; `usual_brokers` are known from
+        before."""
         self._canary = canary
         self._known = frozenset(usual_brokers)
         self._listed_at = -math.inf
@@ -36,7 +37,7 @@ class Gaps:
     # --- observing
 
     def see_brokers(self, brokers: Collection[int], now: float) -> None:
-        """The cluster listed these as its own."""
+        """Takes the list of brokers that the cluster reports."""
         if self._listed_at == -math.inf:  # those known from before have been away for as long as anybody knows
             self._brokers = dict.fromkeys(self._known, math.nextafter(now, -math.inf))
         self._listed_at = now
@@ -47,7 +48,7 @@ class Gaps:
         }
 
     def see_topics(self, found: Mapping[str, TopicDescription], now: float) -> None:
-        """The cluster described topics."""
+        """Takes the cluster's description of topics."""
         for name, told in found.items():
             self._missing.pop(name, None)
             self._sizes[name] = told.partitions
@@ -63,12 +64,13 @@ class Gaps:
                     self._leaderless.pop(partition, None)
 
     def miss_topics(self, names: Collection[str], now: float) -> None:
-        """Topics that should be there and were not: no ailment of their cluster, but the end of what they carried."""
+        """Takes topics that should exist but do not. The cluster is not ill for that, but their channels cannot
+        continue."""
         for name in names:
             self._missing.setdefault(name, now)
 
     def keep_topics(self, names: Collection[str]) -> None:
-        """Forgets all topics but the canary's and these."""
+        """Forgets all topics except the canary's and these."""
         self._missing = {name: since for name, since in self._missing.items() if name in names}
         for name in [name for name in self._sizes if name != self._canary and name not in names]:
             del self._sizes[name], self._thin[name], self._holders[name]
@@ -76,54 +78,55 @@ class Gaps:
             del self._leaderless[gone]
 
     def see_controller(self, refusal: str, since: float, until: float) -> None:
-        """It was asked whether it would make a topic: why not; '' where it would, or other things ail it."""
+        """Takes the controller's answer to whether it would create a topic; '' if it would, or if other faults explain
+        the refusal."""
         self._refusal = refusal
         self._refused = (self._refused[0] if self._refused else since, until) if refusal else None
 
     def see_silent(self, brokers: Collection[int]) -> None:
-        """Each broker was asked by itself: these did not answer."""
+        """Takes the brokers that did not answer when each was asked by itself."""
         self._silent = frozenset(brokers)
 
     def hangs(self, partition: TopicPartition, now: float) -> None:
-        """A partition that has a leader took nothing, or gave nothing back."""
+        """Notes that a partition with a leader accepted or returned nothing."""
         self._hanging.setdefault(partition, now)
         self._answered.discard(partition.partition)
 
     def answers(self, partition: TopicPartition) -> None:
-        """It does both."""
+        """Notes that a partition accepts and returns records."""
         self._hanging.pop(partition, None)
         self._answered = {*self._answered, partition.partition} if self._hanging else set()
 
     # --- telling
 
     def has_leader(self, partition: TopicPartition) -> bool:
-        """Whether a partition had a leader when it was last looked at."""
+        """Whether a partition had a leader at the last look."""
         return partition not in self._leaderless
 
     @property
     def refusal(self) -> str:
-        """Why it would make no topic, as it was asked last; ''."""
+        """Why the cluster would create no topic, according to its last answer; ''."""
         return self._refusal
 
     def no_topics(self, seconds: float) -> str:
-        """Why it has made no topics for so long, for people; '' when it has, or may have."""
+        """Why it has created no topics for too long, for people; '' if it has, or may have."""
         if self._refused is None or self._refused[1] - self._refused[0] < seconds:
             return ""
         return f"it makes no topics: {self._refusal}"
 
     @property
     def brokers(self) -> int:
-        """How many brokers are listed."""
+        """The number of brokers that the cluster lists."""
         return sum(at == self._listed_at for at in self._brokers.values())
 
     @property
     def usual_brokers(self) -> tuple[int, ...]:
-        """Brokers that are listed, or were and keep copies or left lately, sorted; empty before the first look."""
+        """Brokers that are listed, keep copies or left lately, sorted; empty before the first look."""
         return tuple(sorted(self._brokers))
 
     @property
     def missing_brokers(self) -> tuple[int, ...]:
-        """Brokers that were listed before and are not now, sorted."""
+        """Brokers that were listed before but are not now, sorted."""
         return tuple(sorted(each for each, at in self._brokers.items() if at < self._listed_at))
 
     @property
@@ -133,16 +136,16 @@ class Gaps:
 
     @property
     def some_died(self) -> bool:
-        """Whether a broker is silent that its cluster still lists: Kafka has not noticed its death yet."""
+        """Whether a silent broker is still listed by its cluster: Kafka has not noticed its death yet."""
         return any(self._brokers.get(each) == self._listed_at for each in self._silent)
 
     @property
     def all_on_silent(self) -> bool:
-        """Whether all topics looked at keep a copy on a silent broker: an acknowledgement anywhere shows it alive."""
+        """Whether every observed topic has a copy on a silent broker. Then any acknowledgement shows that it lives."""
         return all(held & self._silent for held in self._holders.values())
 
     def silence(self) -> str:
-        """Which brokers do not answer, and what that means, for people; '' when all do."""
+        """Which brokers do not answer, and what follows from it, for people; '' if all answer."""
         silent, usual = self.silent_brokers, len({*self._brokers, *self._silent})
         if not silent:
             return ""
@@ -154,23 +157,23 @@ class Gaps:
 
     @property
     def partitions(self) -> int:
-        """How many partitions are looked at."""
+        """The number of observed partitions."""
         return sum(self._sizes.values())
 
     @property
     def under_replicated(self) -> int:
-        """How many of them have fewer copies in step than they should."""
+        """The number of observed partitions with too few copies in sync."""
         return sum(self._thin.values())
 
     def gone(self, now: float, seconds: float = HALF_DEAD_AFTER_SECONDS) -> list[TopicPartition]:
-        """Partitions that have been gone for so long, sorted."""
+        """Partitions that have been unavailable for this long, sorted."""
         if not self._leaderless and not self._hanging:
             return []
         since = {**self._hanging, **self._leaderless}
         return sorted(each for each, at in since.items() if now - at >= seconds)
 
     def share(self, now: float, seconds: float = HALF_DEAD_AFTER_SECONDS) -> float:
-        """Which part is gone: of our partitions, or of the canary's, one a broker, whichever is more."""
+        """The unavailable share of our partitions or of the canary's (one per broker), whichever is larger."""
         gone = self.gone(now, seconds)
         if not gone:
             return 0.0
@@ -179,19 +182,20 @@ class Gaps:
         return max((len(gone) - heads) / max(1, ours), heads / max(1, all_heads))
 
     def leaderless_share(self) -> float:
-        """Which part of the partitions looked at has no leader."""
+        """The share of observed partitions without a leader."""
         return len(self._leaderless) / max(1, self.partitions)
 
     @property
     def hanging_since(self) -> float | None:
-        """Since when a partition that has a leader takes nothing, or gives nothing back; None where none does."""
+        """Since when a partition with a leader accepts or returns nothing; None if there is none."""
         return min(self._hanging.values(), default=None)
 
     def hanging_seconds(self, now: float) -> dict[str, float]:
-        """For how long appends to topics have hung, going by the canary's partitions; topics that go on are left out.
+        """How long appends to each topic have hung, inferred from the canary's partitions; topics that work are left
+        out.
 
-        Every broker that keeps a copy of what hangs, and of nothing that answers, may be the one that died. A topic
-        hangs that keeps a copy on one of these.
+        Any broker may be the dead one if it keeps a copy of a hanging partition and of none that answers. A topic hangs
+        if it has a copy on such a broker.
         """
         if not self._hanging:
             return {}
@@ -204,7 +208,7 @@ class Gaps:
         return {name: now - since for name, held in self._holders.items() if not dead or held & dead}
 
     def reason(self, now: float, seconds: float = HALF_DEAD_AFTER_SECONDS) -> str:
-        """What is gone, for people; '' when nothing is."""
+        """Which parts are unavailable, for people; '' if none are."""
         gone = [f"{each.topic}/{each.partition}" for each in self.gone(now, seconds)]
         if not gone:
             return ""
@@ -217,8 +221,8 @@ class Gaps:
     def channels_gone(self, now: float, thresholds: Thresholds) -> dict[str, str]:
         """Topics that have lost too much for too long, each with the reason, for people.
 
-        That is many of its partitions, or a single one for longer: keyed records of that one wait in their producers,
-        until those can hold no more, of any key.
+        Either many of a topic's partitions, or one for longer: that one's keyed records fill the producers' buffers,
+        which then block records of every key.
         """
         ages: dict[str, list[float]] = {}
         for each, since in self._leaderless.items():
@@ -230,7 +234,7 @@ class Gaps:
         return dict.fromkeys(missing, "its topic is gone") | {topic: why for topic, why in found.items() if why}
 
     def _why_gone(self, topic: str, ages: Sequence[float], thresholds: Thresholds) -> str:
-        """Why a topic has lost too much whose leaderless partitions are so old; '' when it has not."""
+        """Why a topic's leaderless partitions are too many or too old; '' if they are not."""
         after, size = thresholds.channel_gone_after_seconds, self._sizes[topic]
         count = sum(age >= after for age in ages)
         if count > thresholds.channel_gone_share * size:

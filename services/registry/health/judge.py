@@ -1,22 +1,23 @@
-"""Is a cluster well? A pure state machine over evidence. Its numbers are in `thresholds.py`.
+"""The state machine that judges a cluster's health from evidence. Pure. Its numbers are in `thresholds.py`.
 
     HEALTHY → SUSPECT → DOWN ──(success for a while)──▶ HEALTHY, or FLAPPING first when it fell too often
          ├──▶ SLOW         appends take many times what is usual here
          └──▶ HALF_DEAD    some of its partitions are gone, or it makes no topics
 
-- The first bad evidence makes a SUSPECT. Bad evidence that agreed for `down_after_seconds`, without one good in
-  between and without anybody who saw the cluster answer, makes it DOWN; decisive evidence does so at once. Where one
-  host alone says so, while the registry reaches the cluster, it must have complained for `sole_witness_seconds` too,
-  and what it said counts for nothing when the registry's own looks fail after it: those take their own time.
-- Where only some of several brokers died, appends hang until Kafka elects other leaders. Traffic leaves after
-  `ride_out_seconds`, and the cluster is HALF_DEAD then, not DOWN: what the others lead goes on. While every broker
-  that the cluster lists answers, none died: leaders are being handed over, as in a rolling restart, which has longer.
-- A cluster that works but shows a symptom for long enough is SLOW or HALF_DEAD, until it has been well for
-  `healthy_after_seconds`. Until then the worse of what was found stands: DOWN, SLOW, HALF_DEAD, FLAPPING.
-- From DOWN it comes back after `healthy_after_seconds` of nothing but good evidence. One that fell too often within
-  five minutes is FLAPPING then: it is reached and worked on, but takes no traffic until its hold is over.
+- The first bad evidence makes the cluster SUSPECT. It becomes DOWN after `down_after_seconds` of agreeing bad evidence,
+  without good evidence in between and without any host that saw an answer. Decisive evidence makes it DOWN at once.
+- If a single host complains while the registry reaches the cluster, it must also have complained for
+  `sole_witness_seconds`. Once the registry's own probes fail, that host's complaints no longer count: the probes take
+  their own time.
+- If only some of several brokers died, appends hang until Kafka elects other leaders. Traffic leaves after
+  `ride_out_seconds`, and the cluster is then HALF_DEAD, not DOWN: partitions with other leaders continue. While every
+  listed broker answers, none died: leaders are being moved, as in a rolling restart, which gets more time.
+- A cluster that works but shows a symptom for long enough is SLOW or HALF_DEAD, until it was well for
+  `healthy_after_seconds`. Until then the worst finding stands: DOWN, SLOW, HALF_DEAD, FLAPPING.
+- A DOWN cluster returns after `healthy_after_seconds` of only good evidence. A cluster that fell too often within five
+  minutes is FLAPPING then: it is used for existing work, but takes no new traffic until its hold ends.
 
-Who weighs evidence is `evidence.py`. Instants are seconds on a clock that does not step.
+`evidence.py` weighs evidence. Instants are seconds on a clock that never steps.
 """
 
 from collections.abc import Sequence
@@ -38,13 +39,13 @@ _RANKS: Final = (Health.HEALTHY, Health.SUSPECT, Health.FLAPPING, Health.HALF_DE
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What is believed, and the unbroken runs of evidence it hangs on.
+    """The judged health, and the unbroken runs of evidence it depends on.
 
     Attributes:
-        bad_since: Beginning of the present run of bad evidence; None while the last was good.
-        firm_since: Beginning of its last part that rests on more than one host; None while there is none.
-        good_since: Beginning of the present run of good evidence; None while the last was bad.
-        slow_since: Since when every good evidence was slow; bad evidence says nothing of it.
+        bad_since: Beginning of the present run of bad evidence; None if the last was good.
+        firm_since: Beginning of its last part that rests on more than one host; None if there is none.
+        good_since: Beginning of the present run of good evidence; None if the last was bad.
+        slow_since: Since when every good evidence was slow; bad evidence does not change it.
         well_since: Beginning of the run of good evidence without any symptom.
     """
 
@@ -61,9 +62,9 @@ class Judgement:
 def judge(
     judgement: Judgement, evidence: Evidence, thresholds: Thresholds = USUAL, hold_seconds: float = 0.0
 ) -> Judgement:
-    """Returns what to believe after one more piece of evidence; `hold_seconds` is the price of earlier falls.
+    """Returns the judgement after one more piece of evidence; `hold_seconds` is the delay that earlier falls cost.
 
-    Where evidence shows nothing the name of before stands, and runs of evidence begin anew: somebody answered.
+    If the evidence shows nothing, the health stays and runs of evidence begin anew: some broker answered.
     """
     if not evidence.known:
         return replace(judgement, bad_since=None, firm_since=None, good_since=None, slow_since=None, well_since=None)
@@ -80,7 +81,7 @@ def judge(
 
 
 def hold_seconds(falls_ms: Sequence[int], now_ms: int, thresholds: Thresholds = USUAL) -> float:
-    """How long a cluster that fell at these times must be well before it takes traffic again; 0 for no longer."""
+    """How long a cluster that fell at these times must be well before it takes traffic again; 0 for no extra time."""
     recent = sum(now_ms - at < FLAP_WINDOW_SECONDS * 1_000 for at in falls_ms)
     if not thresholds.flap_falls or recent < thresholds.flap_falls:
         return 0.0
@@ -114,7 +115,7 @@ def _after_bad(judgement: Judgement, evidence: Evidence, thresholds: Thresholds)
 
 
 def _after_hanging(seen: Judgement, evidence: Evidence, found: Health) -> Judgement:
-    """Some brokers of several died: a SUSPECT until the time to ride that out is over, then HALF_DEAD."""
+    """Judges a cluster where some of several brokers died: SUSPECT until the ride-out time is over, then HALF_DEAD."""
     if _RANKS.index(found) <= _RANKS.index(seen.health):
         return seen  # it has that name already, or a worse one
     return replace(seen, health=found, reason=evidence.reason, verdict=HealthVerdict.HALF_DEAD)
@@ -142,16 +143,16 @@ def _after_good(judgement: Judgement, evidence: Evidence, thresholds: Thresholds
 
 
 def _returned(judgement: Judgement, evidence: Evidence, hold: float) -> Judgement:
-    """One that was unwell is back; held up when it fell too often and is not well for long enough."""
+    """Judges an unwell cluster that works again: FLAPPING if it fell too often and was not well for long enough."""
     well_since = judgement.well_since if judgement.well_since is not None else evidence.until
     if judgement.health not in (Health.HEALTHY, Health.SUSPECT) or evidence.until - well_since >= hold:
         return judgement
-    reason = f"it fell too often: held for {hold:.0f} s"
+    reason = f"it failed too often: held for {hold:.0f} s"
     return replace(judgement, health=Health.FLAPPING, reason=reason, verdict=HealthVerdict.FLAPPING)
 
 
 def _symptom(judgement: Judgement, evidence: Evidence, thresholds: Thresholds) -> tuple[Health, str, HealthVerdict]:
-    """What a cluster that works is, going by its figures."""
+    """Judges a working cluster by its symptoms."""
     if judgement.slow_since is not None:
         long = evidence.until - judgement.slow_since >= thresholds.slow_after_seconds
         if long or not evidence.gaps:

@@ -1,6 +1,7 @@
-"""What one cluster's looks and witnesses have shown so far, and what is made of it. No I/O.
+"""Observations of one cluster in one term, from probes and witnesses, and the judgement they lead to. No I/O.
 
-Fed by the prober with each look and survey, it gives the judgement; people see it as the cluster's present evidence.
+The prober feeds it each probe and survey, and it returns the judgement; people see it as the cluster's present
+evidence.
 """
 
 import math
@@ -25,7 +26,7 @@ from services.registry.model.topics import canary_topic
 
 @dataclass(frozen=True, slots=True)
 class EvidenceSummary:
-    """The present evidence of a cluster, for people."""
+    """The present evidence on a cluster, for people."""
 
     looked_ms: int
     look: Look
@@ -43,19 +44,19 @@ class EvidenceSummary:
 
 
 class Observed:
-    """One cluster, as one term of leadership saw it.
+    """Observations of one cluster in one term of leadership.
 
     Attributes:
-        canary: The topic that looks append to.
-        judgement: What is believed.
-        gaps: What is gone of it.
-        snapshot: The present evidence; None before the first look.
-        hanging_since: Since when appends hang because some brokers of several died; None where the last evidence means
+        canary: The topic that probes append to.
+        judgement: The judged health.
+        gaps: Unavailable parts of the cluster.
+        snapshot: The present evidence; None before the first probe.
+        hanging_since: Since when appends hang because some of several brokers died; None if the last evidence means
             something else.
     """
 
     def __init__(self, cluster: Cluster, usual: Thresholds) -> None:
-        """A cluster as its history leaves it; `usual` are the numbers it is judged by unless it declares its own."""
+        """Starts from a cluster's history; `usual` are the thresholds unless the cluster declares its own."""
         self.canary = canary_topic(cluster.spec.topic_prefix)
         self.judgement = Judgement(cluster.health, cluster.health_reason, verdict=cluster.verdict)
         self.gaps = Gaps(self.canary, cluster.usual_brokers)
@@ -69,18 +70,18 @@ class Observed:
         self.hanging_since: float | None = None
 
     def is_of(self, cluster: Cluster) -> bool:
-        """Whether this was seen of that cluster, not of one that had its name before it was deleted."""
+        """Whether these observations are of that cluster, not of a deleted one with the same name."""
         return cluster.exists and cluster.create_time_ms == self._registered_ms
 
     def thresholds(self, cluster: Cluster) -> Thresholds:
-        """The numbers it is judged by now."""
+        """The thresholds that apply to the cluster now."""
         return thresholds_of(cluster.spec.health, self._usual)
 
     def patience(self, cluster: Cluster, now: float) -> float:
-        """Seconds the next look may take: no longer than until a run of bad evidence is long enough, if one is on.
+        """Seconds the next probe may take: at most until the present run of bad evidence, if any, is long enough.
 
-        Nothing was answered since it began; a look that goes on beyond could only make the verdict late. While one
-        host alone complains looks do succeed, and have their full time.
+        No broker answered since the run began, so a longer probe would only delay the verdict. If only a single host
+        complains, probes succeed and have their full time.
         """
         thresholds = self.thresholds(cluster)
         if self.judgement.firm_since is None or self.judgement.health is Health.DOWN:
@@ -93,44 +94,44 @@ class Observed:
         return min(thresholds.look_timeout_seconds, max(LAST_LOOK_SECONDS, left))
 
     def see_canary(self, survey: Survey, now: float) -> bool:
-        """Takes a survey of the canary's topic; whether that is there."""
+        """Takes a survey of the canary's topic; returns whether the topic exists."""
         self.gaps.see_brokers(survey.brokers, now)
         self.gaps.see_topics(survey.topics, now)
         return self.canary in survey.topics
 
     def see_topics(self, asked: Collection[str], survey: Survey, now: float) -> None:
-        """Takes a survey of our topics."""
+        """Takes a survey of this mesh's topics."""
         self.gaps.keep_topics(asked)
         self.gaps.see_topics(survey.topics, now)
         self.gaps.miss_topics([topic for topic in asked if topic not in survey.topics], now)
 
     @property
     def answers(self) -> bool:
-        """Whether the last look succeeded, whatever is made of it."""
+        """Whether the last probe succeeded, whatever the judgement."""
         return self.snapshot is not None and self.snapshot.look.failed is None
 
     def forget_topics(self) -> None:
-        """The cluster answers nothing: which of our partitions lack a leader is asked anew when it does."""
+        """Forgets which partitions lack a leader: the cluster answers nothing, and is asked again when it does."""
         self.gaps.keep_topics(())
 
     def channels_gone(self, cluster: Cluster, now: float) -> dict[str, str]:
-        """Topics that have lost too much of them, each with the reason, for people."""
+        """Topics that have lost too many of their partitions, each with the reason, for people."""
         return self.gaps.channels_gone(now, self.thresholds(cluster))
 
     def append_time(self, cluster: Cluster) -> float:
-        """What its appends usually take, where that is worth writing down; else 0."""
+        """The usual append time in seconds if it is worth recording; else 0."""
         told = self._latency.tells(cluster.usual_append_seconds, self.thresholds(cluster))
         return self._latency.usual if told else 0.0
 
     def partition(self, count: int, looks: int) -> TopicPartition:
-        """The canary's partition whose turn it is, of so many: the next one that has a leader."""
+        """The canary's partition for the next probe: the next one in turn that has a leader."""
         turns = [TopicPartition(self.canary, (looks + each) % count) for each in range(count)]
         return next((each for each in turns if self.gaps.has_leader(each)), turns[0])
 
     def see_look(
         self, cluster: Cluster, look: Look, partition: TopicPartition | None, heard: Heard, now_ms: int
     ) -> Judgement:
-        """What to believe after one more look, which came as far as a partition of the canary's."""
+        """Takes one more probe, which reached a partition of the canary, and returns the judgement."""
         thresholds = self.thresholds(cluster)
         heard = heard.by(thresholds.witness_hosts, thresholds.witness_share)
         # What comes after metadata asks one broker: that it refuses says nothing of those that answered.
@@ -165,7 +166,8 @@ class Observed:
         return self.judgement
 
     def _since_acknowledged(self) -> float | None:
-        """Since when appends hang: not before the last that hosts saw acknowledged, where that would hang as well."""
+        """Since when appends hang: never before the last acknowledgement that hosts saw, if that append would hang as
+        well."""
         since = self.gaps.hanging_since
         if since is None or (self.gaps.some_died and not self.gaps.all_on_silent):
             return since
@@ -173,19 +175,19 @@ class Observed:
 
     @property
     def _handing_over(self) -> float:
-        """The least seconds that appends hang until traffic leaves: longer while no broker is known to have died."""
+        """The least seconds that appends hang before traffic leaves: longer while no broker is known to have died."""
         return 0.0 if self.gaps.some_died else HANDED_OVER_SECONDS
 
     @property
     def asked_brokers(self) -> Collection[int]:
-        """Brokers to ask one by one whether they answer: all of several, while the last look failed."""
+        """Brokers to ask one by one: all of several, while the last probe failed."""
         several = len(self.gaps.usual_brokers) > 1
         return () if self.answers or self.snapshot is None or not several else self.gaps.usual_brokers
 
     def _some_brokers_died(self, look: Look, thresholds: Thresholds) -> bool:
-        """Whether bad evidence means some of several brokers: others answer, and leaders are not known to be gone.
+        """Whether bad evidence means that some of several brokers died: others answer, and no leaders are missing.
 
-        Leaders are elected anew once Kafka has noticed; until then appends to what had a copy there hang.
+        Kafka elects new leaders once it has noticed. Until then appends hang where the dead brokers had a copy.
         """
         others_answer = look.failed is not LookPart.METADATA and len(self.gaps.usual_brokers) > 1
         return others_answer and self.gaps.leaderless_share() <= thresholds.gone_share
@@ -196,9 +198,9 @@ class Observed:
         """Topics whose appends have hung for longer than their streams ride out, each with the reason, for people.
 
         Args:
-            cluster: Theirs.
-            now: The present.
-            ride_out_seconds: By topic; None for what the cluster declares.
+            cluster: The topics' cluster.
+            now: The present time.
+            ride_out_seconds: Limit by topic; None for what the cluster declares.
         """
         if self.hanging_since is None:
             return {}

@@ -1,9 +1,9 @@
-"""What the clients of drills report of clusters, judged for each drill's stream alone. Pure.
+"""Judges clusters from the reports of drills' clients, for each drill's stream alone. Pure.
 
-A drill's clients refuse connections to a cluster, or to one of its brokers, and report that they do not reach it. The
-rules are those for clusters (`witnesses.py`, `evidence.py`, `health.py`); the registry's own look is taken to fail as
-the reports say, since it would where the cluster were gone. The judgement is the drill's: it makes channels of its own
-stream unfit for traffic, as lost leaders would. No cluster's health depends on it, and no other stream does.
+A drill's clients refuse connections to a cluster, or to one of its brokers, and report that they cannot reach it. The
+rules are those for clusters (`witnesses.py`, `evidence.py`, `judge.py`). The registry's probe is assumed to fail as the
+reports say, since it would if the cluster were gone. The judgement makes channels of the drill's own stream unfit for
+traffic, as lost leaders would. It affects no cluster's health and no other stream.
 """
 
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ _LEFT = (Health.DOWN, Health.HALF_DEAD)
 
 @dataclass(slots=True)
 class _Rehearsal:
-    """What one drill's clients reported of the one cluster that its mark names."""
+    """Reports of one drill's clients about the one cluster that its mark names."""
 
     looked_at: float
     judgement: Judgement = _WELL
@@ -34,7 +34,7 @@ class _Rehearsal:
 
 
 class Rehearsals:
-    """All drills of a term of leadership. Those without a report take no room."""
+    """All drills of a term of leadership. Drills without a report take no memory."""
 
     def __init__(self) -> None:
         self._rehearsals: dict[str, _Rehearsal] = {}
@@ -48,7 +48,7 @@ class Rehearsals:
     def look(
         self, streams: Mapping[str, Stream], clusters: Mapping[str, Cluster], usual: Thresholds, now: float
     ) -> Mapping[tuple[str, str], str]:
-        """Judges each drill once more: by cluster and topic, why channels of drills can go on no more."""
+        """Judges each drill again: why channels of drills cannot continue, by cluster and topic."""
         broken: dict[tuple[str, str], str] = {}
         for name, rehearsal in list(self._rehearsals.items()):
             stream = streams.get(name)
@@ -80,7 +80,8 @@ def _judge(
 
 
 def _hanging(rehearsal: _Rehearsal, evidence: Evidence, kind: DrillKind) -> Evidence:
-    """Where one broker is lost, appends hang until Kafka elects others, or until traffic leaves."""
+    """Marks bad evidence of a lost broker as hanging: appends hang until Kafka elects other leaders, or traffic
+    leaves."""
     if evidence.good or kind is not DrillKind.BROKER_LOSS:
         rehearsal.hanging_since = None
         return evidence

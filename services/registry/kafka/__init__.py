@@ -1,1 +1,1 @@
-"""Steps on Kafka clusters: one attempt a call, no rules."""
+"""Steps on Kafka clusters: one attempt per call, no rules."""

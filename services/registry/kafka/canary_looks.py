@@ -1,4 +1,4 @@
-"""One look at a cluster: metadata, a canary appended to one of its partitions, and that canary fetched back."""
+"""One probe of a cluster: metadata, an append to one of the canary's partitions, and a fetch of that record."""
 
 from collections.abc import Callable, Collection
 
@@ -14,18 +14,19 @@ _PARTITIONS_MAX = 6  # one per broker: a single broker's death must not make its
 
 
 class CanaryLook:
-    """The requests of one look at a cluster, and how far they came.
+    """The requests of one probe of a cluster, and how far it got.
 
     Attributes:
-        part: The one under way.
-        partition: Of the canary, once it is chosen.
+        part: The part under way.
+        partition: The canary's partition, once it is chosen.
         append_seconds: How long the append took.
     """
 
     def __init__(
         self, admin: KafkaAdmin, cluster: Cluster, observed: Observed, now: Callable[[], float], looks: int
     ) -> None:
-        """`now` is the observer's clock, `looks` how many came before: each goes to another partition."""
+        """Prepares a probe. `now` is the observer's clock, `looks` the number of earlier probes: each uses the next
+        partition."""
         self.part = LookPart.METADATA
         self.partition: TopicPartition | None = None
         self.append_seconds = 0.0
@@ -36,7 +37,7 @@ class CanaryLook:
         self._looks = looks
 
     async def take(self, seconds: float) -> None:
-        """Looks. Raises what any part of it does."""
+        """Runs the probe. Raises the error of the part that fails."""
         topic = self._observed.canary
         survey = await self._admin.survey([topic])
         if not self._observed.see_canary(survey, self._now()):
@@ -53,7 +54,7 @@ class CanaryLook:
 
 
 async def prepare_canary(admin: KafkaAdmin, prefix: str, usual_brokers: Collection[int] = ()) -> None:
-    """Creates the topic probes append to, with a partition per broker, unless it is there."""
+    """Creates the topic that probes append to, with a partition per broker, unless it exists."""
     brokers = len({*(await admin.describe_cluster()).brokers, *usual_brokers})
     partitions = max(1, min(_PARTITIONS_MAX, brokers))
     try:

@@ -1,4 +1,4 @@
-"""Clients of Kafka clusters for one term: one admin and one offsets client each, made when first used. No rules."""
+"""Clients of Kafka clusters for one term: one admin and one offsets client each, created on first use. No rules."""
 
 from collections.abc import Iterable, Sequence
 
@@ -11,7 +11,7 @@ _Address = tuple[str, str]
 
 
 class Access:
-    """Keeps clients by address, so that a cluster that moves gets new ones."""
+    """Clients by cluster address, so that a cluster that moves gets new ones."""
 
     def __init__(self, kafka: Kafka) -> None:
         self._kafka = kafka
@@ -19,17 +19,17 @@ class Access:
         self._offsets: dict[_Address, KafkaOffsets] = {}
 
     def admin(self, cluster: Cluster, purpose: str = "work") -> KafkaAdmin:
-        """The admin client; probes use one of their own, so that long calls do not make them late."""
+        """The admin client of a cluster; probes use their own, so that long calls do not delay them."""
         key = (_address(cluster.spec), purpose)
         if key not in self._admins:
             self._admins[key] = self._open(cluster.spec).admin()
         return self._admins[key]
 
     async def described(self, cluster: Cluster) -> ClusterDescription:
-        """What a registered cluster says of itself.
+        """A registered cluster's own description.
 
         Raises:
-            ClusterUnavailable: it does not answer, or was replaced, which is still to be recorded.
+            ClusterUnavailable: it does not answer, or was replaced and this is not recorded yet.
         """
         found = await self.admin(cluster).describe_cluster()
         if found.cluster_id != cluster.kafka_cluster_id:
@@ -44,11 +44,11 @@ class Access:
         return self._offsets[key]
 
     def check_profile(self, spec: ClusterSpec, advertised: Iterable[str] = ()) -> Sequence[str]:
-        """Checks that a declared cluster may be sent its security profile, without connecting.
+        """Checks that a security profile may be used for a declared cluster, without connecting.
 
         Args:
             spec: The declaration.
-            advertised: Addresses that its brokers tell; those of the declaration are checked where there are none.
+            advertised: Addresses that its brokers advertise; if empty, those of the declaration are checked.
 
         Returns:
             Warnings about the profile, for people.
@@ -65,15 +65,15 @@ class Access:
             raise Invalid(message, field=f"spec.{error.field}", remedy=error.remedy) from error
 
     def once(self, spec: ClusterSpec) -> KafkaAdmin:
-        """An admin client for a cluster that is not registered; the caller closes it. Raises `Invalid`."""
+        """An admin client for an unregistered cluster; the caller closes it. Raises `Invalid`."""
         return self._open(spec).admin()
 
     def reader(self, spec: ClusterSpec) -> KafkaCluster:
-        """What reads a cluster's logs, by clients that whoever opens them closes."""
+        """The Kafka port of a cluster, to read its logs; the caller closes the clients it opens."""
         return self._open(spec)
 
     async def close(self) -> None:
-        """Frees all connections."""
+        """Closes all clients."""
         admins, self._admins = self._admins, {}
         offsets, self._offsets = self._offsets, {}
         for admin in admins.values():

@@ -1,7 +1,7 @@
-"""The rate at which all brokers of a cluster make new copies (KIP-73), set for them together while copies are made.
+"""The replication throttle of a cluster's brokers (KIP-73), set for all of them while copies are made.
 
-A rate that an operator has set is left alone: whoever sets one knows the cluster's network. Settings of single brokers
-go before this one.
+A rate that an operator has set is left alone: the operator knows the cluster's network. Settings of single brokers take
+precedence over this one.
 """
 
 from typing import Final
@@ -14,7 +14,7 @@ RATES: Final = ("leader.replication.throttled.rate", "follower.replication.throt
 
 
 async def rate_for(admin: KafkaAdmin, world: World, cluster: str, bytes_per_s: int) -> int:
-    """The rate to throttle a reassignment with; 0 where somebody else has set one."""
+    """The rate to throttle a reassignment with; 0 if an operator has set one."""
     if any(channel.throttle_bytes_per_s for channel in _under_way(world, cluster).values()):
         return bytes_per_s
     present = await admin.broker_defaults()
@@ -22,7 +22,7 @@ async def rate_for(admin: KafkaAdmin, world: World, cluster: str, bytes_per_s: i
 
 
 async def throttle(admin: KafkaAdmin, bytes_per_s: int) -> None:
-    """Sets the rate, unless it is somebody else's (0) or set already."""
+    """Sets the rate, unless it is 0 (an operator's) or set already."""
     if not bytes_per_s:
         return
     present = await admin.broker_defaults()
@@ -32,7 +32,7 @@ async def throttle(admin: KafkaAdmin, bytes_per_s: int) -> None:
 
 
 async def unthrottle(admin: KafkaAdmin, bytes_per_s: int) -> None:
-    """Takes our rate away; one that somebody has changed meanwhile stays."""
+    """Removes our rate; a rate that was changed meanwhile stays."""
     if not bytes_per_s:
         return
     present = await admin.broker_defaults()

@@ -1,6 +1,6 @@
-"""The steps of a safe drain in the outside world. One attempt per call; each returns what to record, or who holds it.
+"""The steps of a safe drain on the cluster. One attempt per call; each returns what to record, or what holds the drain.
 
-Order and completeness are the domain's: a step recorded out of turn is refused there. An error means "not yet".
+The domain enforces order and completeness: it refuses a step that is recorded out of turn. An error means "not yet".
 """
 
 import asyncio
@@ -42,12 +42,12 @@ from services.registry.peers import Peers, Subscription
 
 @dataclass(frozen=True, slots=True)
 class HeldStep:
-    """The step is not done.
+    """The step cannot be completed yet.
 
     Attributes:
         holders: Who or what holds it, for people.
-        loss: What seems to be lost, if anything does.
-        proved: What is lost for certain.
+        loss: The apparent loss of records, if any.
+        proved: The proven loss.
         seconds: When to try again.
     """
 
@@ -60,7 +60,8 @@ class HeldStep:
 async def look_for_cuts(
     access: Access, cluster: Cluster, channel: Channel, resumptions: Collection[Resumption]
 ) -> log_cuts.Finding:
-    """What the logs lost while they carried traffic. A topic that is gone has lost everything, which others tell."""
+    """Finds what the logs lost while they carried traffic. A deleted topic has lost everything; other steps report
+    that."""
     admin = access.admin(cluster)
     if await _stranger(admin, channel):
         return log_cuts.Finding((), (), "")
@@ -68,9 +69,9 @@ async def look_for_cuts(
 
 
 async def lift_retention(access: Access, cluster: Cluster, channel: Channel) -> StreamCommand | HeldStep:
-    """From now on the topic keeps everything.
+    """Sets the topic to keep everything from now on.
 
-    A channel whose topic could not be found, and which carries traffic still, has it again.
+    If a channel on the route had lost its topic and the topic exists again, records that instead.
     """
     admin = access.admin(cluster)
     if stranger := await _stranger(admin, channel):
@@ -84,10 +85,11 @@ async def lift_retention(access: Access, cluster: Cluster, channel: Channel) -> 
 async def await_tail(
     access: Access, peers: Peers, cluster: Cluster, stream: Stream, channel: Channel, now_ms: int
 ) -> StreamCommand | HeldStep:
-    """Whether retention may be as declared again for a channel that carries traffic, and kept everything for a while.
+    """Decides whether a channel on the route, whose topic kept everything for a while, may use its declared retention
+    again.
 
-    It may once it would take nothing that a group has to do: what is left is younger than the stream's retention, and
-    the strand allowance comes on top.
+    It may once retention would delete nothing that a group still has to do: the remaining work is younger than the
+    stream's retention, and the strand allowance comes on top.
     """
     admin, partitions = access.admin(cluster), surveys.partitions_of(channel)
     if stranger := await _stranger(admin, channel):
@@ -106,9 +108,9 @@ async def seal(access: Access, cluster: Cluster, channel: Channel, clock: Clock)
     """Makes the topic refuse every append, and proves it on every partition's leader.
 
     Leaders learn of a changed configuration one by one; only a refused append proves that one has. A canary that was
-    taken instead is a record consumers know by its value and pass over. It must not come to lie where a lost record
-    lay, which would hide the loss: what receipts say to be missing is told first. Where the log was cut just then all
-    the same, the canary's own offset proves it.
+    accepted instead is a record that consumers recognise by its value and skip. It must not be written where a lost
+    record was, which would hide the loss. So records that receipts show to be missing are reported first. If the log
+    was truncated just then all the same, the canary's own offset proves it.
     """
     admin = access.admin(cluster)
     if stranger := await _stranger(admin, channel):
@@ -120,14 +122,14 @@ async def seal(access: Access, cluster: Cluster, channel: Channel, clock: Clock)
 
 
 async def close_log(admin: KafkaAdmin, channel: Channel, clock: Clock) -> HeldStep | None:
-    """Lets the topic refuse every append from now on; returns what holds that, or None once every leader refuses."""
+    """Sets the topic to refuse every append; returns the holder of that step, or None once every leader refuses."""
     if await _settle_config(admin, channel, {**KEEP_EVERYTHING, **SEALED}):
         await clock.sleep(SEAL_SETTLE_SECONDS)
     return await _held_open(admin, channel)
 
 
 async def _held_open(admin: KafkaAdmin, channel: Channel) -> HeldStep | None:
-    """What holds a drain that is not sealed on every partition's leader; each is asked by a canary."""
+    """The holder of a drain that is not sealed on every partition's leader; asks each by a canary append."""
     partitions = surveys.partitions_of(channel)
     taken: list[int | None] = []
     for start in range(0, len(partitions), WORK_AT_ONCE):
@@ -142,7 +144,7 @@ async def _held_open(admin: KafkaAdmin, channel: Channel) -> HeldStep | None:
 
 
 def _hidden(channel: Channel, canaries: Mapping[int, int]) -> ReportOverwritten | None:
-    """The loss that canaries prove, by the offset of each partition's: a record lay there before the log was cut."""
+    """The loss that canaries prove: a canary's offset shows that a record was there before the log was truncated."""
     ends = [max(each) for each in zip(*filter(None, (channel.acknowledged, channel.end_offsets)), strict=True)]
     lost = [OffsetRange(at, offset, offset) for at, offset in canaries.items() if ends and 0 <= offset < ends[at]]
     evidence = "the seal's canary came to lie where a record had been"
@@ -150,7 +152,7 @@ def _hidden(channel: Channel, canaries: Mapping[int, int]) -> ReportOverwritten 
 
 
 async def _cut_short(admin: KafkaAdmin, channel: Channel) -> HeldStep | None:
-    """What holds a drain whose logs end before what producers have receipts for, unless all of that is told."""
+    """The holder of a drain whose logs end below producers' receipts, unless all of that loss is recorded."""
     ends = await surveys.read_ends(admin, channel)
     receipts = dict(zip(surveys.partitions_of(channel), channel.acknowledged, strict=True))
     told = surveys.losses({"a producer": receipts}, ends)
@@ -163,7 +165,7 @@ async def _cut_short(admin: KafkaAdmin, channel: Channel) -> HeldStep | None:
 
 
 async def _taken(admin: KafkaAdmin, partition: TopicPartition) -> int | None:
-    """Where a partition's log took a canary; None if it refused it."""
+    """The offset at which a partition's log accepted a canary; None if it refused it."""
     try:
         return (await admin.try_append(partition, SEAL_CANARY, TRY_APPEND_SECONDS)).offset
     except TopicSealed:
@@ -171,7 +173,8 @@ async def _taken(admin: KafkaAdmin, partition: TopicPartition) -> int | None:
 
 
 async def _stranger(admin: KafkaAdmin, channel: Channel) -> HeldStep | None:
-    """What holds a drain whose topic is gone, or is another one under the same name: nothing is concluded from it."""
+    """The holder of a drain whose topic is deleted, or replaced by another of the same name: neither proves
+    anything."""
     found = (await admin.describe_topics([channel.topic])).get(channel.topic)
     if found is None:
         return _all_lost(channel, f"topic {channel.topic} is gone: its records are lost?")
@@ -185,9 +188,9 @@ def _all_lost(channel: Channel, evidence: str) -> HeldStep:
 
 
 async def _settle_config(admin: KafkaAdmin, channel: Channel, wanted: Mapping[str, str]) -> bool:
-    """Configures the topic as a drain wants it; whether it was otherwise.
+    """Configures the topic as a drain requires; returns whether it was different.
 
-    A leader that was stopped on its way may have written the configuration of a topic in use over that of a drain.
+    A leader that was stopped midway may have written the configuration of a topic in use over that of a drain.
     """
     config = await admin.topic_config(channel.topic)
     changes = {name: value for name, value in wanted.items() if config.get(name) != value}
@@ -197,7 +200,8 @@ async def _settle_config(admin: KafkaAdmin, channel: Channel, wanted: Mapping[st
 
 
 async def read_end_offsets(access: Access, cluster: Cluster, channel: Channel) -> StreamCommand | HeldStep:
-    """Where each partition ends. It is sealed, so nothing is appended after; what was still being copied may follow."""
+    """Reads each partition's end offset. The topic is sealed, so nothing is appended after; replication may still catch
+    up."""
     admin = access.admin(cluster)
     if stranger := await _stranger(admin, channel):
         return stranger
@@ -208,20 +212,20 @@ async def read_end_offsets(access: Access, cluster: Cluster, channel: Channel) -
 async def await_groups(
     access: Access, peers: Peers, cluster: Cluster, stream: str, channel: Channel
 ) -> StreamCommand | HeldStep:
-    """Asks who is subscribed, and reads from the cluster itself what each has done, then where the logs end now.
+    """Asks who is subscribed, reads from the cluster what each group has done, then where the logs end now.
 
-    A log may have grown since its end was read: an end is what all copies have, and a batch appended before the seal
-    may have been on its way to them. Then the new end is recorded, and waited for. A shorter log holds the drain.
+    A log may have grown since its end was read: an end covers only what all copies have, and a batch appended before
+    the seal may have reached them since. Then the new end is recorded, and awaited. A shorter log holds the drain.
 
-    The question is asked again after the reads: a group that registered (or whose idle expiry ended) in between holds
-    the drain. One that registers after the second answer finds what any later one does: a channel that is drained.
+    Subscriptions are read again after the reads: a group that registered, or whose idle expiry ended, in between holds
+    the drain. A group that registers after the second read is like any later one: it finds a drained channel.
 
-    A reset of a group's progress holds the drain until it is written: what it makes undone is awaited then. One that
-    was recorded between the two answers may have been written after progress was read, so all is read again.
+    A reset of a group's progress holds the drain until it is written: the records it makes undone are awaited then. A
+    reset recorded between the two reads may have been written after progress was read, so everything is read again.
 
-    Before it ends the seal is proved once more, and the ends read behind it: whatever keeps topics' configuration may
-    have taken it off since, and a late writer was acknowledged then. What leaders took and not all copies have yet is
-    waited for: a producer that was given up, and lives, may hear of its acknowledgement once they do.
+    Before the drain ends, the seal is proved once more, and the ends are read behind it: a tool that manages topic
+    configuration may have removed the seal, and a late writer was acknowledged then. Records that leaders accepted but
+    not all copies have are awaited: a producer that was given up but lives may be acknowledged once they do.
     """
     admin = access.admin(cluster)
     if stranger := await _stranger(admin, channel):
@@ -234,7 +238,7 @@ async def await_groups(
         return RecordEndOffsets(channel.ref, tuple(ends.values()))
     lost = found.lost()
     if channel.lost != lost and lost == channel.overwritten:
-        return ReportLoss(channel.ref, lost, "the logs have everything again that can come back")
+        return ReportLoss(channel.ref, lost, "the logs have all records again that can come back")
     told = surveys.losses(found.known, ends)
     told += [f"offsets {each} were lost, other records lie there" for each in (channel.overwritten if told else lost)]
     holders = [*told, *found.unfinished()]
@@ -252,7 +256,7 @@ async def await_groups(
 
 
 def _resets(before: Mapping[str, Subscription], after: Mapping[str, Subscription], channel: str) -> tuple[str, ...]:
-    """Groups whose progress in the channel is not what it was read to be, or will not stay so, for people."""
+    """Groups whose progress in the channel changed since it was read, or is about to change, for people."""
     held: list[str] = []
     for group, found in sorted(after.items()):
         known = before.get(group, found)
@@ -264,7 +268,8 @@ def _resets(before: Mapping[str, Subscription], after: Mapping[str, Subscription
 
 
 async def _moved_on(admin: KafkaAdmin, channel: Channel, ends: Mapping[TopicPartition, int]) -> HeldStep | None:
-    """What holds a drain whose seal was taken off since it was recorded, or was off while its groups were asked."""
+    """The holder of a drain whose seal was removed since it was recorded, or was missing while its groups were
+    asked."""
     if unsealed := await _held_open(admin, channel):
         return unsealed
     written = await surveys.read_written_ends(admin, channel.topic)
@@ -277,10 +282,10 @@ async def _moved_on(admin: KafkaAdmin, channel: Channel, ends: Mapping[TopicPart
 async def given_up(
     access: Access, peers: Peers, cluster: Cluster, stream: str, channel: Channel
 ) -> OffsetRanges | None:
-    """What closing the channel now would give up: what is lost of it, and what groups have not done of the rest.
+    """The records that closing the channel now would give up: those lost, and those that groups have not done.
 
-    A partition without a leader tells nothing: it counts as it ended after the seal, and without a seal on all of them
-    as much as of a cluster that is away. None while the channel has steps to go that need nobody's help.
+    A partition without a leader answers nothing: it counts as it ended after the seal. Without a full seal it counts
+    like a partition of an unreachable cluster. None while the channel has steps left that need nobody's help.
     """
     admin = access.admin(cluster)
     if await _stranger(admin, channel):

@@ -1,9 +1,9 @@
-"""Whether a log lost its end while it carried traffic and was written on since: a look at the cluster itself.
+"""Detects whether a log was truncated while it carried traffic and was written again, from the log itself.
 
-A producer says which offsets it had acknowledged for which of its records. Kafka keeps the id of a batch's producer and
-its sequence (KIP-98), so the log shows whether those very records lie there, whatever leaders it had since. Where they
-do not, the log was cut before the leader epoch began that lies there now (KIP-101): all of that epoch replaces what was
-lost. Leader epochs alone prove nothing: they also grow where nothing is lost. An error means "not yet".
+A producer reports which offsets were acknowledged for which of its records. Kafka stores the producer's id and sequence
+with each batch (KIP-98), so the log shows whether those very records are there, whatever leaders it had since. If they
+are not, the log was truncated before the leader epoch began that is there now (KIP-101): that whole epoch replaces what
+was lost. Leader epochs alone prove nothing: they also grow when nothing is lost. An error means "not yet".
 """
 
 from collections.abc import Awaitable, Callable, Iterable
@@ -23,18 +23,18 @@ HeadAt = Callable[[int], Awaitable[BatchHead | None]]
 
 
 class Span(NamedTuple):
-    """Offsets of a log: from `first` up to `stop`, which is not part of it."""
+    """Offsets of a log: from `first` up to, not including, `stop`."""
 
     first: int
     stop: int
 
 
 class Finding(NamedTuple):
-    """What a look found.
+    """The result of one look at the logs.
 
     Attributes:
-        lost: Offsets that were cut off, and given out again.
-        open: What cannot be said yet: the log is shorter than what it had, and may be late, or grow.
+        lost: Offsets that were truncated and assigned again.
+        open: What cannot be decided yet: the log is shorter than it was, and may be late, or grow.
         evidence: What showed the loss, for people.
     """
 
@@ -44,11 +44,11 @@ class Finding(NamedTuple):
 
 
 async def look(admin: KafkaAdmin, channel: Channel, resumptions: Iterable[Resumption]) -> Finding:
-    """Looks at the logs that went on after connections had ended.
+    """Checks the logs of a channel at each offset where a producer continued over a new connection.
 
     Raises:
         ClusterUnavailable: the cluster does not answer.
-        NotFound: the topic is gone.
+        NotFound: the topic is deleted.
     """
     lost: list[OffsetRange] = []
     undecided: list[Resumption] = []
@@ -97,15 +97,15 @@ class Log:
         self._reads = 0
 
     def is_shorter(self, told: Resumption) -> bool:
-        """Whether it ends below what a producer had acknowledged and may have still, unless retention deleted that."""
+        """Whether the log ends below acknowledged records that retention cannot have deleted."""
         until = min(told.next, told.resumed) if told.stretches else max(told.next, told.resumed + 1)
         return self.end < until and self.start < told.next
 
     async def lost(self, told: Resumption, *, final: bool = False) -> list[Span]:
-        """What was cut off of what was acknowledged, as far as the log goes now; `final` if it will not grow.
+        """The acknowledged records that were truncated, as far as the log goes now; `final` if it will not grow.
 
-        What lay above an offset that the producer got once more is gone however short the log is.
-        What retention deleted meanwhile cannot be looked at, and was not lost.
+        Everything above an offset that the producer was given twice is lost, however short the log is. Records that
+        retention deleted meanwhile cannot be checked, and count as not lost.
 
         Raises:
             OffsetOutOfRange: a part of the log cannot be read.
@@ -121,7 +121,7 @@ class Log:
         return _joined([*await self._search(own, first, stop), *again])
 
     async def head(self, offset: int) -> BatchHead:
-        """The head of the batch at an offset. Raises `OffsetOutOfRange` where there is none, or after too many."""
+        """The header of the batch at an offset. Raises `OffsetOutOfRange` if there is none, or after too many reads."""
         for known in self._heads:
             if known.base <= offset <= known.last:
                 return known
@@ -135,7 +135,7 @@ class Log:
         return head
 
     async def span(self, head: BatchHead) -> Span:
-        """All offsets of the leader epoch that took a batch."""
+        """All offsets of the leader epoch that wrote a batch."""
         if head.leader_epoch not in self._spans:
             first = await self._first_of(head)
             self._spans[head.leader_epoch] = Span(first, await self._stop_of(head))
@@ -162,7 +162,7 @@ class Log:
         return low
 
     async def _given_out_again(self, told: Resumption) -> list[Span]:
-        """What is gone because the producer got an offset again: all from where the leader began that is there now."""
+        """Records lost because the producer was given an offset twice: all from where the present leader began."""
         at = max(told.resumed, self.start)
         if at >= told.next:
             return []
@@ -170,7 +170,7 @@ class Log:
         return [Span(first, told.next)]
 
     async def _in_one_piece(self, own: OwnRecords, first: int, stop: int) -> bool:
-        """Whether a producer's first and its last record lie there, and one leader's epoch holds both."""
+        """Whether a producer's first and last record are there, and one leader epoch holds both."""
         last = await self.head(own.offset(stop - 1))
         if not own.wrote(last, stop - 1):
             return False
@@ -178,10 +178,10 @@ class Log:
         return own.wrote(opening, first) and opening.leader_epoch == last.leader_epoch
 
     async def _search(self, own: OwnRecords, first: int, stop: int) -> list[Span]:
-        """What is gone of a producer's records from one position up to another, epoch after epoch of the log.
+        """A producer's lost records between two positions, epoch after epoch of the log.
 
-        Of its records where one leader's lie now, those it had acknowledged before that leader came are gone. All of
-        that leader's offsets below them were given out again.
+        If the log holds one leader's records at the offsets of a producer's, the producer's acknowledged records from
+        before that leader are lost. All of that leader's offsets below them were assigned twice.
         """
         found: list[Span] = []
         while first < stop:
@@ -196,7 +196,7 @@ class Log:
         return found
 
     async def _first_there(self, own: OwnRecords, first: int, stop: int) -> int:
-        """The first position of one epoch whose record lies there; `stop` when none does."""
+        """The first position of one epoch whose record is there; `stop` if none is."""
         if await self._lies(own, first):
             return first
         if not await self._lies(own, stop - 1):
@@ -212,7 +212,7 @@ class Log:
 
 
 def _joined(spans: Iterable[Span]) -> list[Span]:
-    """The same offsets in as few spans as there can be."""
+    """Merges spans into as few as possible."""
     found: list[Span] = []
     for span in sorted(spans):
         if found and span.first <= found[-1].stop:

@@ -13,7 +13,7 @@ _RECORDS_A_FETCH = 500
 
 
 class LogRecord(NamedTuple):
-    """A record as it was appended."""
+    """A record of a log: its offset, key and value."""
 
     offset: int
     key: bytes | None
@@ -21,10 +21,10 @@ class LogRecord(NamedTuple):
 
 
 async def read_records(cluster: KafkaCluster, partition: TopicPartition, start: int, end: int) -> Sequence[LogRecord]:
-    """Records from offset `start` up to, not including, `end`.
+    """Reads the records from offset `start` up to, not including, `end`.
 
     Raises:
-        ClusterUnavailable: they did not come within the time of a call.
+        ClusterUnavailable: they did not arrive within the time of a call.
     """
     if start >= end:
         return ()

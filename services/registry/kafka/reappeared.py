@@ -1,8 +1,8 @@
-"""Whether records that were told as lost lie in their log again: a look at the cluster itself.
+"""Checks whether records that were recorded as lost are in their log again.
 
-The end of a log may show late, as leaders learn late what all copies have. Then the records were taken by the leader
-that took the one before them. What was written after a cut was taken by a later leader, whose epoch begins there
-(KIP-101): records of producers that came late, or the canary of a seal, which bears no producer's id.
+A log's end may show late, because leaders learn late what all copies have. Such records were written by the leader that
+wrote the record before them. Records written after a truncation belong to a later leader, whose epoch begins there
+(KIP-101): records of late producers, or the canary of a seal, which has no producer id.
 """
 
 from braid.kernel.offset_ranges import OPEN, OffsetRange
@@ -10,9 +10,9 @@ from braid.kernel.ports import KafkaAdmin, TopicPartition
 
 
 async def lies_there(admin: KafkaAdmin, topic: str, told: OffsetRange) -> bool:
-    """Whether a log has the very records again that it was told to have lost; of a loss without an end, the first.
+    """Whether a log holds exactly the records again that it had lost; for a loss without an end, the first of them.
 
-    Where the log begins with them only their producers' ids tell.
+    If the log begins with them, only their producers' ids can tell.
 
     Raises:
         ClusterUnavailable: the cluster does not answer.

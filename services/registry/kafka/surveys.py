@@ -1,4 +1,4 @@
-"""What is known of a channel's logs and of what its groups have done there: read from the cluster itself."""
+"""Reads the state of a channel's logs, and of its groups' progress, from the cluster itself."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,31 +16,32 @@ from services.registry.peers import Peers
 
 
 def partitions_of(channel: Channel) -> Sequence[TopicPartition]:
-    """The channel's partitions on its cluster."""
+    """The channel's partitions as topic partitions of its cluster."""
     return [TopicPartition(channel.topic, number) for number in range(channel.partitions)]
 
 
 async def read_ends(
     admin: KafkaAdmin, channel: Channel, leaderless: Collection[TopicPartition] = ()
 ) -> Mapping[TopicPartition, int]:
-    """Where each partition that has a leader ends now, in order."""
+    """End offsets of all partitions that have a leader, in order."""
     partitions = [each for each in partitions_of(channel) if each not in leaderless]
     found = await admin.offsets_at(dict.fromkeys(partitions, OffsetAt.LATEST))
     return {partition: found[partition] for partition in partitions}
 
 
 async def read_written_ends(admin: KafkaAdmin, topic: str) -> Mapping[TopicPartition, int]:
-    """Where each partition's leader would write next; -1 where it does not know its own epoch yet.
+    """The next offset each partition's leader would write; -1 if the leader does not know its own epoch yet.
 
-    `read_ends` tells only what all copies in sync have. A leader's own end is the end of its epoch (KIP-101, KIP-320).
-    Where the epoch is an older one than the leader's, it is where that leader began: nobody wrote to sealed logs since.
+    `read_ends` covers only records that all in-sync copies have. A leader's own end is the end of its epoch (KIP-101,
+    KIP-320). If the latest epoch is older than the leader's, its end is where that leader began: nobody wrote to sealed
+    logs since.
     """
     epochs = (await described(admin, topic)).leader_epochs
     return await admin.epoch_ends({TopicPartition(topic, at): epoch for at, epoch in enumerate(epochs)})
 
 
 async def described(admin: KafkaAdmin, topic: str) -> TopicDescription:
-    """Describes a topic. Raises `NotFound` once it is gone: somebody may have deleted it since it was looked at."""
+    """Describes a topic. Raises `NotFound` if it is deleted, which may have happened since it was last seen."""
     found = (await admin.describe_topics([topic])).get(topic)
     if found is None:
         raise NotFound(f"topic {topic} is gone")
@@ -49,18 +50,19 @@ async def described(admin: KafkaAdmin, topic: str) -> TopicDescription:
 
 @dataclass(frozen=True, slots=True)
 class SealedLogs:
-    """What is known of a sealed channel's logs, by partition, in order.
+    """The state of a sealed channel's logs, by partition, in order.
 
     Attributes:
-        bases: By group, up to where each log is done; -1 without progress.
-        committed: The same as committed. It is more where the log was cut short and written on since: what a group
-            did beyond the cut was lost, and tells how far the log went.
-        starts, ends: Where the logs start and end now.
-        recorded: Where they ended after the seal.
-        receipts: Below which offset producers have receipts; empty when none told any.
-        told: What is told as lost already.
-        overwritten: What of that never comes back.
-        reappeared: Whether all the rest of it lies in the logs again, and nothing else in its place.
+        bases: By group, the offset below which each log is done; -1 without progress.
+        committed: The same as committed. It is higher if the log was truncated and written again: what a group did
+            beyond
+            that point was lost, and shows how far the log went.
+        starts, ends: Start and end offsets of the logs now.
+        recorded: The end offsets recorded after the seal.
+        receipts: The offset below which producers have receipts; empty if none reported any.
+        told: Records already recorded as lost.
+        overwritten: Those of them that never come back.
+        reappeared: Whether all others of them are in the logs again, and nothing else in their place.
     """
 
     bases: Mapping[str, Mapping[TopicPartition, int]]
@@ -75,11 +77,11 @@ class SealedLogs:
 
     @property
     def known(self) -> Mapping[str, Mapping[TopicPartition, int]]:
-        """By who knows it, up to which offset each log went."""
+        """The offset up to which each log went, by source of that knowledge."""
         return {"the registry": self.recorded, "a producer": self.receipts, **self.committed}
 
     def lost(self) -> OffsetRanges:
-        """What the logs lack; what was told stays until its own records are there again."""
+        """The records the logs lack. A recorded loss stays until exactly its records are there again."""
         everywhere = [tuple(offsets.values()) for offsets in self.known.values() if offsets]
         lacking = missing(everywhere, tuple(self.ends.values()))
         return united((*self.told, *lacking)) if lacking or not self.reappeared else self.overwritten
@@ -98,7 +100,7 @@ async def take(
     channel: Channel,
     leaderless: Collection[TopicPartition] = (),
 ) -> SealedLogs:
-    """Reads all there is to know; of leaderless partitions what was known before."""
+    """Reads the state of all logs; for partitions without a leader the last known state stays."""
     admin, partitions = access.admin(cluster), partitions_of(channel)
     groups = await peers.groups(stream, channel.ref.lane)
     found = {group: await progress(access, cluster, group, channel, leaderless) for group in groups}
@@ -129,7 +131,8 @@ async def leaderless_of(admin: KafkaAdmin, channel: Channel) -> Collection[Topic
 
 @dataclass(frozen=True, slots=True)
 class GroupProgress:
-    """Up to where a group is done with each log, as `committed`, and so far as the log bears that out; -1: nothing."""
+    """Offsets up to which a group is done with each log: as `committed`, and as far as the log confirms it; -1:
+    none."""
 
     committed: Mapping[TopicPartition, int]
     provable: Mapping[TopicPartition, int]
@@ -138,7 +141,8 @@ class GroupProgress:
 async def progress(
     access: Access, cluster: Cluster, group: str, channel: Channel, leaderless: Collection[TopicPartition] = ()
 ) -> GroupProgress:
-    """Reads a group's progress. It is provable below where leaders later than the commit knows of began to write."""
+    """Reads a group's progress. It counts below the offset where leaders later than those of the commit began to
+    write."""
     partitions = partitions_of(channel)
     found = await access.offsets(cluster).committed(group, partitions)
     epochs = {each: newest_epoch(found[each]) for each in partitions if each not in leaderless}
@@ -150,11 +154,11 @@ async def progress(
 
 
 def losses(known: Mapping[str, Mapping[TopicPartition, int]], ends: Mapping[TopicPartition, int]) -> list[str]:
-    """Logs that end before what somebody knows to have been in them, for people; a drain does not end over them.
+    """Logs that end below what was known to be in them, for people; a drain does not end while there are any.
 
     Args:
-        known: By who knows it, up to which offset each log went.
-        ends: Where they end now.
+        known: The offset up to which each log went, by source.
+        ends: End offsets now.
     """
     return [
         f"{who} saw {partition.topic}/{partition.partition} up to {offset}, it ends at {ends[partition]}:"
@@ -168,15 +172,15 @@ def losses(known: Mapping[str, Mapping[TopicPartition, int]], ends: Mapping[Topi
 def records_left(
     bases: Mapping[TopicPartition, int], starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
 ) -> int:
-    """How much of the channel a group may still have to do: from the base of each partition to its end.
+    """The number of records of the channel that a group may still have to do: from each partition's base to its end.
 
-    The base is the committed offset: everything below it is done. What is done beyond it (the envelope's ranges)
-    leaves a gap below, so it does not count. Without progress a partition is done only when it holds nothing.
+    The base is the committed offset: everything below it is done. Done ranges beyond it (in the envelope) leave a gap
+    below, so they do not count. Without progress, a partition is done only if it holds nothing.
 
     Args:
         bases: Committed offset per partition, -1 without progress.
-        starts: Where each log starts.
-        ends: Where it ended when it was sealed.
+        starts: Start offset of each log.
+        ends: End offset of each log after the seal.
     """
     left = 0
     for partition, end in ends.items():

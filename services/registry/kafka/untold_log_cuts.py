@@ -1,8 +1,8 @@
-"""Finds cuts of a log by reports of producers of older releases, which name connections but not their records.
+"""Detects truncated logs from reports of producers of older releases, which name connections but not their records.
 
-Their batches bear one producer id, which is found where the producer went on. If the last record of before bears it
-too, nothing was cut. Otherwise the log was cut where an epoch begins, above the last batch that is the
-producer's. Where no id shows anything the epochs decide alone, as older releases of the registry did.
+Their batches carry one producer id, which is found where the producer continued. If the last earlier record carries it
+too, nothing was truncated. Otherwise the log was truncated where an epoch begins, above the producer's last batch. If
+no producer id is found, the epochs alone decide, as in older releases of the registry.
 """
 
 from itertools import pairwise
@@ -15,7 +15,7 @@ _BATCHES_SEEN: Final = 8  # at the beginning of an epoch, in search of a produce
 
 
 class Readable(Protocol):
-    """A log that batches are read from: `cuts.Log`."""
+    """A log whose batches can be read: `log_cuts.Log`."""
 
     start: int
     end: int
@@ -34,7 +34,8 @@ class UntoldRecords:
         self._stop = min(told.next, log.end)
 
     async def lost(self, *, final: bool) -> list[tuple[int, int]]:
-        """See `cuts.Log.lost`. Nothing is concluded before the log holds where the producer went on, if it will."""
+        """See `log_cuts.Log.lost`. Decides nothing before the log holds the producer's next records, if it ever
+        will."""
         waits = self._log.end <= self._told.resumed and not final
         if waits or self._first >= self._stop or await self._last_is_there():
             return []
@@ -42,7 +43,7 @@ class UntoldRecords:
         return [(cut, self._told.next)] if cut < self._stop else []
 
     async def _last_is_there(self) -> bool:
-        """Whether the producer's last record lies where it was acknowledged, as its id where it went on shows."""
+        """Whether the producer's last record is where it was acknowledged, judged by its producer id."""
         last, resumed = self._told.next - 1, self._told.resumed
         if not last < resumed < self._log.end:
             return False
@@ -65,7 +66,7 @@ class UntoldRecords:
         return edges[0]
 
     async def _wrote(self, first: int, stop: int, producer: int) -> bool:
-        """Whether some of the first batches from one offset on are the producer's, of before it went on."""
+        """Whether one of the first batches from an offset on is the producer's, from before it continued."""
         stop = min(stop, self._stop, self._told.resumed)
         for _ in range(_BATCHES_SEEN):
             if first >= stop or producer < 0:

@@ -1,1 +1,1 @@
-"""What a term knows of connections; gone with the term. Pure."""
+"""Knowledge about connections that ends with a term of leadership. Pure."""

@@ -1,4 +1,4 @@
-"""How far a reassignment has come, as whoever leads knows it. Pure."""
+"""Progress of reassignments, as the leader knows it. Pure."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -7,7 +7,7 @@ from services.registry.model.channels import ChannelRef
 
 
 class CopiesKey(NamedTuple):
-    """A channel whose copies are looked after."""
+    """A channel whose number of copies is maintained."""
 
     stream: str
     ref: ChannelRef
@@ -15,11 +15,11 @@ class CopiesKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CopiesProgress:
-    """How far a reassignment has come.
+    """The progress of one reassignment.
 
     Attributes:
-        partitions_left: Those that do not have their copies yet.
-        waits_for: Why it does not go on; '' while it does.
+        partitions_left: Number of partitions that lack copies.
+        waits_for: Why it does not continue; '' while it does.
     """
 
     partitions_left: int = 0

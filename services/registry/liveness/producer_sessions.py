@@ -1,12 +1,12 @@
-"""Producers' sessions of one term: who works by which route revision, and who stopped counting. No I/O.
+"""Producers' sessions of one term: the route revision each works by, and which no longer count as live. No I/O.
 
-A drain waits for every live producer to acknowledge a route without the channel. A producer stops counting when it has
-owed an acknowledgement for a session time, or has been disconnected for so long, or ended its stream well. Sessions are
-liveness: they vanish with the term, and the next leader waits one session time before it concludes anything from
-silence, except about channels it activated itself: whoever writes to those has said hello to this very term.
+A drain waits until every live producer acknowledges a route without the channel. A producer no longer counts once it
+has owed an acknowledgement for a session time, has been disconnected that long, or has ended its stream cleanly.
+Sessions vanish with the term. The next leader waits one session time before it concludes anything from silence, except
+about channels it activated itself: every producer that writes to those has said hello in this term.
 
-Whoever dies takes its receipts along. What it had acknowledged lies below the end of a log that was seen after its
-death; where nobody looked since, nobody knows how far the log went, and that is what is recorded.
+When a producer dies, its receipts are lost. Its acknowledged records lie below any log end that was read after its
+death. If no end was read since, nobody knows how far the log went, and that is what is recorded.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -24,20 +24,20 @@ from services.registry.model.channels import Channel, ChannelRef, checked
 
 @dataclass
 class ProducerSession:
-    """One producer instance.
+    """The session of one producer instance.
 
     Attributes:
         connection: Number of its newest stream; older ones end.
-        acknowledged: Newest revision it works by with nothing in flight to what that dropped.
-        owing_since: When it began to owe an acknowledgement; None while it owes none.
+        acknowledged: Newest revision it works by, with nothing in flight to channels that it dropped.
+        owing_since: When it began to owe an acknowledgement; None if it owes none.
         gone_since: When its stream broke; None while connected.
-        waived: Drains up to this revision do not wait for it any more.
-        principal: That of the certificate it was opened with: nobody else may open it again. Empty where it has none.
-        host: Where it runs, as it says.
-        lanes: The only lanes it writes to; all of them when empty.
-        knows_denials: Whether it never complains of a cluster that refuses it; older SDKs do.
-        drill: Whether its stream rehearses a failure: what it says of clusters is about that stream alone.
-        questions: Clusters it is to be asked about.
+        waived: Drains up to this revision no longer wait for it.
+        principal: The principal of its certificate; nobody else may reopen it. Empty without a certificate.
+        host: Where it runs, by its own account.
+        lanes: The only lanes it writes to; all lanes if empty.
+        knows_denials: Whether it never reports a cluster that denies it access; older SDKs do.
+        drill: Whether its stream rehearses a failure: its reports on clusters concern that stream alone.
+        questions: Clusters to ask it about.
     """
 
     id: str
@@ -60,18 +60,18 @@ class ProducerSession:
         return Voice(self.host, self.principal)
 
     def introduce(self, host: str, lanes: Collection[str], *, drill: bool, knows_denials: bool) -> None:
-        """Takes what its newest hello says of it."""
+        """Takes the properties in its newest hello."""
         self.host, self.lanes, self.drill, self.knows_denials = host, frozenset(lanes), drill, knows_denials
 
 
 @dataclass
 class Standing:
-    """What is known of a channel's producers.
+    """The state of a channel's producers.
 
     Attributes:
-        holders: Who may still write to it.
-        expired: Who stopped counting and owes an acknowledgement.
-        unheard: Whether others may have written to it of whom this term does not know, or not any more.
+        holders: Producers that may still write to it.
+        expired: Producers that no longer count and owe an acknowledgement.
+        unheard: Whether producers that this term does not know (any more) may have written to it.
     """
 
     holders: Sequence[str]
@@ -81,13 +81,13 @@ class Standing:
 
 @dataclass
 class Sessions:
-    """All sessions of a term.
+    """All producer sessions of a term.
 
     Attributes:
-        session_seconds: See module.
+        session_seconds: See the module.
         epoch: The term's epoch.
-        began: When it began, on `Clock.elapsed`.
-        ends: How far logs went when they were last looked at.
+        began: When the term began, on `Clock.elapsed`.
+        ends: Log ends when they were last read.
     """
 
     session_seconds: float
@@ -103,14 +103,14 @@ class Sessions:
     def open(
         self, stream: str, producer: str, acknowledged: int, current: int, now: float, principal: str = ""
     ) -> ProducerSession:
-        """A producer said hello, for the first time or again; `principal` is that of its certificate.
+        """Opens or reopens a producer's session at its hello; `principal` is that of its certificate.
 
-        One that owed an acknowledgement for too long (it was stopped, or cut off) gets a new period: what it owed stays
-        waived for drains that did not wait for it, and only by a new route can it acknowledge anything.
+        A producer that owed an acknowledgement for too long (it was stopped, or cut off) gets a new period. Its debt
+        stays waived for drains that did not wait for it, and only a new route lets it acknowledge anything.
 
         Raises:
             Exhausted: too many producers.
-            Unauthenticated: it was opened with a certificate, and comes back without it or with another's.
+            Unauthenticated: the session was opened with a certificate, and is reopened without it or with another's.
         """
         key = (stream, producer)
         session = self._sessions.get(key)
@@ -137,9 +137,9 @@ class Sessions:
         return session
 
     def acknowledge(self, session: ProducerSession, revision: int, current: int, now: float) -> None:
-        """It works by a revision. One that lags behind the current one still shows that it moves.
+        """Takes the revision a producer works by. An older one than the current still shows progress.
 
-        A revision beyond the current one belongs to a store that was restored since: it says nothing about this one.
+        A revision beyond the current one comes from before a restore of the store: it says nothing about this one.
         """
         if revision > current:
             revision = 0
@@ -151,34 +151,35 @@ class Sessions:
             session.owing_since = now
 
     def take_receipts(self, stream: str, channel: Channel, next_offsets: Mapping[int, int]) -> None:
-        """A producer that left a channel told below which offset of each partition it has receipts."""
+        """Takes, from a producer that left a channel, the offset of each partition below which it has receipts."""
         known = self._receipts.setdefault((stream, channel.ref), {})
         for partition, offset in next_offsets.items():
             if 0 <= partition < channel.partitions:
                 known[partition] = max(known.get(partition, 0), min(offset, OFFSET_MAX))
 
     def known_ends(self, stream: str, channel: Channel) -> tuple[int, ...]:
-        """Per partition, below which offset somebody has receipts or the log was seen to go; empty when nobody knows.
+        """Per partition, the offset below which receipts or log ends are known; empty if none are.
 
-        Logs that were seen to be empty are no such knowledge: a loss of nothing could be told to nobody.
+        Logs that were seen empty do not count: no loss can be reported for them.
         """
         seen, told = self.ends.of(channel.cluster, stream, channel.ref), self.receipts(stream, channel)
         known = [each for each in (told, seen.ends if seen else ()) if any(each)]
         return tuple(map(max, zip(*known, strict=True)))
 
     def receipts(self, stream: str, channel: Channel) -> tuple[int, ...]:
-        """What all producers told of a channel, by partition; empty when none told anything."""
+        """Receipts that all producers reported for a channel, by partition; empty if none did."""
         known = self._receipts.get((stream, channel.ref))
         return tuple(known.get(number, 0) for number in range(channel.partitions)) if known else ()
 
     def forget_receipts(self, stream: str, channel: Channel, recorded: tuple[int, ...]) -> None:
-        """These are recorded, or higher ones; what was told meanwhile is not."""
+        """Forgets receipts up to these, which are recorded now; higher ones that arrived meanwhile stay."""
         told = self.receipts(stream, channel)
         if all(one <= other for one, other in zip_longest(told, recorded, fillvalue=0)):
             self._receipts.pop((stream, channel.ref), None)
 
     def take_resumptions(self, stream: str, channel: Channel, told: Sequence[Resumption]) -> None:
-        """A producer's logs went on over other connections; what is told again was perhaps looked at already."""
+        """Takes reports that a producer's logs continued over new connections; a repeated report may have been examined
+        already."""
         key = (stream, channel.ref)
         waiting, looked_at = self._resumptions.setdefault(key, set()), self._looked_at.get(key, {})
         for each in checked(told, channel.partitions):
@@ -186,38 +187,38 @@ class Sessions:
                 waiting.add(each)
 
     def resumptions(self, stream: str, channel: Channel) -> frozenset[Resumption]:
-        """What is to be looked at of a channel."""
+        """Resumptions of a channel that are to be examined."""
         return frozenset(self._resumptions.get((stream, channel.ref), ()))
 
     def looked_at(self, stream: str, channel: Channel, resumptions: Collection[Resumption]) -> None:
-        """These are known to be well, or are recorded as a loss."""
+        """Drops resumptions that are known to be sound, or whose loss is recorded."""
         key = (stream, channel.ref)
         self._resumptions.get(key, set()).difference_update(resumptions)
         known = {**self._looked_at.get(key, {}), **dict.fromkeys(resumptions)}
         self._looked_at[key] = dict.fromkeys(list(known)[-RESUMPTIONS_TOLD_MAX:])
 
     def route_changed(self, stream: str, current: int, now: float) -> None:
-        """A route has a new revision: whoever works by an older one owes an acknowledgement from now on."""
+        """Takes a new route revision: every producer on an older one owes an acknowledgement from now on."""
         for session in self._of(stream):
             if session.acknowledged < current and session.owing_since is None:
                 session.owing_since = now
 
     def disconnected(self, session: ProducerSession, connection: int, now: float) -> None:
-        """One of its streams ended; the session is kept for a while if it was the newest."""
+        """Takes the end of a producer's stream; if it was the newest, the session is kept for a while."""
         if session.connection == connection:
             session.gone_since = now
 
     def left(self, session: ProducerSession, connection: int) -> None:
-        """It ended its newest stream well: it writes no more."""
+        """Takes the clean end of a producer's newest stream: it writes no more."""
         if session.connection == connection:
             self._sessions.pop((session.stream, session.id), None)
 
     def overdue(self, session: ProducerSession, now: float) -> bool:
-        """Whether it has owed an acknowledgement for too long: its stream is ended."""
+        """Whether a producer has owed an acknowledgement for too long: its stream is ended then."""
         return session.owing_since is not None and now - session.owing_since >= self.session_seconds
 
     def standing(self, stream: str, channel: Channel, current: int, now: float) -> Standing:
-        """Who may still write to a channel that left the route at `channel.drain_revision`."""
+        """The producers that may still write to a channel that left the route at `channel.drain_revision`."""
         self._forget_gone(now)
         self._expire(stream, current, now)
         wanted = channel.drain_revision
@@ -231,10 +232,10 @@ class Sessions:
         return Standing(sorted(holders), sorted(expired), self._unheard(stream, channel))
 
     def _unheard(self, stream: str, channel: Channel) -> bool:
-        """Whether a producer may have died that nobody knows of, after the channel's logs were last looked at.
+        """Whether an unknown producer may have died after the channel's logs were last read.
 
-        Of one that died before this term nobody told; who lived then has said hello within a session time, or stopped
-        counting.
+        This term knows nothing of producers that died before it. Those that lived have said hello within a session
+        time, or no longer count.
         """
         seen = self.ends.of(channel.cluster, stream, channel.ref)
         deaths = [self._forgotten.get((stream, lane), float("-inf")) for lane in ("", channel.ref.lane)]
@@ -243,7 +244,7 @@ class Sessions:
         return max(deaths) > (seen.at if seen else float("-inf"))
 
     def connected(self, streams: Collection[str]) -> Sequence[ProducerSession]:
-        """Producers of these streams whose stream is open."""
+        """Producers of these streams that are connected."""
         return [each for each in self._sessions.values() if each.stream in streams and each.gone_since is None]
 
     def _of(self, stream: str) -> Sequence[ProducerSession]:
@@ -255,7 +256,7 @@ class Sessions:
                 session.waived = max(session.waived, current)
 
     def _forget_gone(self, now: float) -> None:
-        """Producers that were killed never say that they leave; once no drain waits for them they only take room."""
+        """Drops sessions of producers that were killed without leaving, once no drain waits for them."""
         for key, each in [*self._sessions.items()]:
             if each.gone_since is not None and self._gone(each, now, 2):
                 del self._sessions[key]

@@ -1,8 +1,8 @@
-"""Which offsets a producer cannot have receipts for: those that no log of that age can have reached. Pure.
+"""Rejects receipts that are impossible: offsets that no log of that age can have reached. Pure.
 
-A receipt beyond the end of a log is the evidence of a cut log (`model/losses.py`), and nothing that is left of the log
-refutes it: a broker may go on under its old leader epoch where its log was cut, and ends that were seen before a cut
-are not known to a leader that came after it. So a receipt is believed, unless it is beyond what a log can hold at all.
+A receipt beyond the end of a log is the evidence for a truncated log (`model/losses.py`), and nothing in the remaining
+log refutes it. A broker may continue under its old leader epoch after a truncation, and a new leader does not know the
+ends that were read before. So a receipt counts, unless it is beyond what a log can hold at all.
 """
 
 from collections.abc import Iterable
@@ -12,21 +12,21 @@ from braid.kernel.limits.registry import LOG_AGE_SLACK_SECONDS, LOG_RECORDS_PER_
 
 
 def offset_bound(age_seconds: float) -> int:
-    """No log has come beyond this offset that is not older than `age_seconds`."""
+    """An offset that no log younger than `age_seconds` can have reached."""
     return min(OFFSET_MAX, int((max(0.0, age_seconds) + LOG_AGE_SLACK_SECONDS) * LOG_RECORDS_PER_S_MAX))
 
 
 def check_offsets(offsets: Iterable[int], age_seconds: float, channel: str, field: str) -> None:
-    """Checks offsets that a producer says were acknowledged.
+    """Checks offsets that a producer reports as acknowledged.
 
     Args:
-        offsets: Of any partitions of one channel.
-        age_seconds: The channel's logs are not older.
+        offsets: Offsets of any partitions of one channel.
+        age_seconds: The greatest possible age of the channel's logs.
         channel: Its name, for people.
-        field: What held them.
+        field: The request field that held them.
 
     Raises:
-        Invalid: a log of that age cannot have one of them.
+        Invalid: no log of that age can have reached one of them.
     """
     bound, highest = offset_bound(age_seconds), max(offsets, default=0)
     if highest > bound:

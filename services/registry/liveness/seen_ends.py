@@ -1,7 +1,7 @@
-"""How far logs went when they were last looked at, in one term. No I/O.
+"""Log ends as they were last read in one term. No I/O.
 
-A producer that dies takes its receipts with it. Whatever it had acknowledged lies below the end of the log that
-somebody saw after its death.
+When a producer dies, its receipts are lost. Its acknowledged records lie below any log end that was read after its
+death.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -14,11 +14,11 @@ ChannelKey = tuple[str, ChannelRef]  # stream and channel
 
 
 class SeenEnds(NamedTuple):
-    """Where one channel's logs ended when they were looked at.
+    """The log ends of one channel, as they were read.
 
     Attributes:
-        at: The logs were looked at then or later, on `Clock.elapsed`.
-        ends: By partition, the highest end that was ever seen.
+        at: The time of the reading, or earlier, on `Clock.elapsed`.
+        ends: By partition, the highest end ever read.
     """
 
     at: float
@@ -27,20 +27,21 @@ class SeenEnds(NamedTuple):
 
 @dataclass
 class ChannelEnds:
-    """By channel. One that nobody looks at any more is forgotten with the next look at its cluster."""
+    """Log ends by channel, for one term. A channel that no longer matters is forgotten with the next reading of its
+    cluster."""
 
     _by_cluster: dict[str, dict[ChannelKey, SeenEnds]] = field(default_factory=dict)
 
     def take(
         self, cluster: str, channels: Collection[ChannelKey], found: Mapping[ChannelKey, Sequence[int]], at: float
     ) -> None:
-        """A cluster was looked at.
+        """Takes a reading of one cluster.
 
         Args:
             cluster: Its name.
-            channels: All that still matter there.
-            found: Where the logs end, by partition, of those that could be seen.
-            at: When the look began.
+            channels: All channels that still matter there.
+            found: End offsets by partition, of those that could be read.
+            at: When the reading began.
         """
         before = self._by_cluster.get(cluster, {})
         seen = {key: before[key] for key in channels if key in before}
@@ -50,5 +51,5 @@ class ChannelEnds:
         self._by_cluster[cluster] = seen
 
     def of(self, cluster: str, stream: str, channel: ChannelRef) -> SeenEnds | None:
-        """What was seen of a channel's logs; None when nothing was."""
+        """The ends read of a channel's logs; None if none were."""
         return self._by_cluster.get(cluster, {}).get((stream, channel))

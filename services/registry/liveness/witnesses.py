@@ -1,4 +1,4 @@
-"""What others say of clusters: hosts whose producers and consumers reach them, or do not. No I/O.
+"""Reports on clusters from hosts whose producers and consumers reach them, or do not. No I/O.
 
 A host is one witness, however many of its processes speak: what ails one of them, or its network, ails it alone. A
 principal that was verified is one witness, too, whatever hosts it names: what most of its hosts say is what it says.
@@ -27,7 +27,7 @@ from braid.kernel.limits.health import (
 
 
 class Use(Enum):
-    """What those who speak do with a cluster."""
+    """How a reporting process uses a cluster: it writes or reads."""
 
     WRITES = "writes"
     READS = "reads"
@@ -64,12 +64,13 @@ def _witnesses(voices: Collection[Voice]) -> Mapping[Voice, Voice]:
 
 @dataclass(slots=True)
 class Word:
-    """What a host said of a cluster last: when it saw an answer, when it complained.
+    """A host's latest reports on a cluster: when it saw an answer, and when it complained.
 
     Attributes:
-        complains_since: The first of its complaints that followed each other without a long pause, and without an
-            answer in between; what `complained_at` ends.
-        credible_at: The newest complaint that is none about being refused.
+        complains_since: The first complaint of the present run: no long pause and no answer in between. `complained_at`
+            is
+            the last.
+        credible_at: The newest complaint that is not about refused access.
     """
 
     reached_at: float = -inf
@@ -79,15 +80,15 @@ class Word:
 
     @property
     def newest(self) -> float:
-        """When it said anything last."""
+        """The time of its latest report."""
         return max(self.reached_at, self.complained_at)
 
     def counts(self, now: float) -> bool:
-        """Whether it is about the cluster, and not about who speaks."""
+        """Whether the complaint is about the cluster, not about the host's own access."""
         return self.reached_at > -inf or now - self.credible_at <= COMPLAINT_PAUSE_SECONDS
 
     def complain(self, now: float, *, credible: bool = True) -> None:
-        """Takes one more complaint. One that comes too late begins anew: nobody knows what was in between."""
+        """Takes one more complaint. After a long pause a new run begins: nothing is known about the time between."""
         if credible:
             self.credible_at = max(self.credible_at, now)
         if now - self.complained_at > COMPLAINT_PAUSE_SECONDS or self.reached_at >= self.complained_at:
@@ -95,7 +96,7 @@ class Word:
         self.complained_at = max(self.complained_at, now)
 
     def reach(self, at: float) -> None:
-        """Takes one more answer, seen then; it ends the complaints of before."""
+        """Takes one more answer; it ends the run of complaints."""
         self.reached_at = max(self.reached_at, at)
         if self.complains_since <= at:
             self.complains_since = self.complained_at
@@ -103,17 +104,17 @@ class Word:
 
 @dataclass(frozen=True, slots=True)
 class Hearsay:
-    """What is known of a cluster from others, at one instant.
+    """All reports on a cluster at one instant.
 
     Attributes:
-        hosts: How many use the cluster.
+        hosts: Number of hosts that use the cluster.
         reaching: How many of them saw an answer lately.
         failing: How many complained lately, and saw no answer.
-        reached_at: The newest answer any saw; -inf for none.
-        failing_since: The first of their last complaints, of those that fail; inf for none.
+        reached_at: The newest answer that any of them saw; -inf for none.
+        failing_since: The earliest among the last complaints of failing hosts; inf for none.
         complaining_since: Since when one of them has complained, short pauses aside, without an answer; inf for none.
-        hosts_min: So many must fail to outweigh the registry's look; or, where fewer use the cluster,
-        share_min: such a part of them.
+        hosts_min: Number of hosts that must fail to outweigh the registry's probe; if fewer use the cluster,
+        share_min: the share of them that must fail.
     """
 
     hosts: int = 0
@@ -127,12 +128,12 @@ class Hearsay:
 
     @property
     def sole(self) -> bool:
-        """Whether it is one host alone that fails, where too few use the cluster for others to agree with it."""
+        """Whether a single host fails, and too few use the cluster for others to confirm it."""
         return self.failing == 1 and self.hosts < self.hosts_min
 
     @property
     def condemns(self) -> bool:
-        """Whether so many fail that the cluster is unwell although the registry reaches it."""
+        """Whether enough hosts fail that the cluster is unwell although the registry reaches it."""
         needed = self.hosts_min if self.hosts >= self.hosts_min else max(1, ceil(self.share_min * self.hosts))
         return self.failing >= needed and self.failing > self.reaching
 
@@ -146,13 +147,13 @@ NOBODY = Hearsay()
 
 
 class Heard(NamedTuple):
-    """What is known from all hosts that use a cluster, each counted once; and from those that write there, alone."""
+    """Reports from all hosts that use a cluster, each counted once; and separately from those that write to it."""
 
     everyone: Hearsay
     writers: Hearsay
 
     def by(self, hosts_min: float, share_min: float) -> "Heard":
-        """The same, judged by a cluster's own numbers."""
+        """The same reports, weighed by a cluster's own thresholds."""
         return Heard(*[replace(each, hosts_min=hosts_min, share_min=share_min) for each in self])
 
 
@@ -161,7 +162,7 @@ SILENCE = Heard(NOBODY, NOBODY)
 
 @dataclass(slots=True)
 class Witnesses:
-    """All that hosts said in a term of leadership."""
+    """All reports of hosts in a term of leadership."""
 
     _words: dict[str, dict[Voice, dict[Use, Word]]] = field(default_factory=dict)
 
@@ -178,12 +179,12 @@ class Witnesses:
             word.reach(at)
 
     def complained(self, cluster: str, now: float) -> bool:
-        """Whether anybody complained lately."""
+        """Whether any host complained lately."""
         hosts = self._words.get(cluster, {}).values()
         return any(now - word.complained_at <= SEND_REPORT_SECONDS for words in hosts for word in words.values())
 
     def heard(self, cluster: str, users: Users, now: float) -> Heard:
-        """What is known of a cluster with these users; what is old is forgotten."""
+        """The reports on a cluster with these users; old ones are forgotten."""
         kept = {
             voice: words
             for voice, words in self._words.get(cluster, {}).items()
@@ -230,13 +231,14 @@ def _most(words: list[Word], now: float) -> Word:
 
 
 def _spoken(words: Mapping[Use, Word], now: float) -> Use | None:
-    """Who speaks for a host: those who write there, if they said anything lately; None while nobody did."""
+    """The report that stands for a host: its producers' if they reported lately, else its consumers'; None if there is
+    none."""
     lately = [use for use, word in words.items() if now - word.newest <= SEND_REPORT_SECONDS and word.counts(now)]
     return Use.WRITES if Use.WRITES in lately else next(iter(lately), None)
 
 
 def _counted(words: list[Word], hosts: int, now: float) -> Hearsay:
-    """Of so many hosts, what those say of whom there is a word."""
+    """Combines the reports of hosts, out of this many, into one `Hearsay`."""
     reaching = [word for word in words if now - word.reached_at <= SEND_REPORT_SECONDS]
     failing = [word for word in words if now - word.reached_at > SEND_REPORT_SECONDS]
     return Hearsay(

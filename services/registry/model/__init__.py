@@ -1,1 +1,1 @@
-"""Values of the registry: what events and commands carry. No rules of several things at once, no I/O."""
+"""Values of the registry: the contents of events and commands. No rules across several values, no I/O."""

@@ -1,8 +1,8 @@
 """Ownership of a registered cluster by a mesh, and its comparison with the histories. Pure.
 
-A cluster carries its mesh's mark (`marks.py`). What the mark log says is recorded here: that it names this mesh, or
-another one. After a restore of the store the cluster's topics and groups are compared with the histories, once for each
-incarnation; what no history knows is an orphan: it is listed and left alone.
+A cluster carries its mesh's mark (`marks.py`). The registry records here whether the mark log names this mesh or
+another one. After a restore of the store, the cluster's topics and groups are compared with the histories, once per
+incarnation. A topic or group that no history knows is an orphan: it is listed and left alone.
 """
 
 from collections.abc import Sequence
@@ -13,15 +13,15 @@ from services.registry.model.cluster_specs import ClusterSpec
 
 @dataclass(frozen=True, slots=True)
 class Belonging:
-    """Ownership of a cluster as far as the registry knows it.
+    """Ownership of a cluster, as far as the registry knows it.
 
     Attributes:
         mesh: This mesh's id, once its mark was read back there.
-        foreign_mesh: Another mesh's id, while the cluster carries that one's mark.
-        incarnation: The store's, in which topics and groups were last compared with the histories.
+        foreign_mesh: Another mesh's id, while the cluster carries its mark.
+        incarnation: The store incarnation in which topics and groups were last compared with the histories.
         orphan_topics, orphan_groups: The first of those that no history knows.
         orphans: How many there are of both.
-        uncompared: The store was restored since they were compared. Never recorded: `as_of` says so.
+        uncompared: The store was restored since the last comparison. Never recorded: `as_of` computes it.
     """
 
     mesh: str = ""
@@ -33,16 +33,17 @@ class Belonging:
     uncompared: bool = False
 
     def as_of(self, incarnation: int) -> "Belonging":
-        """This, seen in an incarnation of the store."""
+        """The ownership as seen in an incarnation of the store."""
         return replace(self, uncompared=True) if self.incarnation < incarnation else self
 
     def may_be_orphan(self, topic: str) -> bool:
-        """Whether a topic was there before the histories knew of it; any may be where there are too many to name."""
+        """Whether a topic may have existed before the histories knew of it; true for any if there are too many to
+        name."""
         return topic in self.orphan_topics or self.orphans > len(self.orphan_topics) + len(self.orphan_groups)
 
     @property
     def refusal(self) -> str:
-        """The reason why the cluster takes nothing new, for people; '' if it does."""
+        """Why the cluster accepts nothing new, for people; '' if it does."""
         if self.foreign_mesh:
             return f"marked by mesh {self.foreign_mesh}"
         return "not compared with the histories yet, which were restored" if self.uncompared else ""
@@ -53,21 +54,21 @@ class Belonging:
 
 @dataclass(frozen=True, slots=True)
 class RecordMark:
-    """The cluster's mark log names this mesh."""
+    """Records that the cluster's mark log names this mesh."""
 
     mesh: str
 
 
 @dataclass(frozen=True, slots=True)
 class RecordForeignMark:
-    """The cluster's mark log names another mesh."""
+    """Records that the cluster's mark log names another mesh."""
 
     mesh: str
 
 
 @dataclass(frozen=True, slots=True)
 class RecordCompared:
-    """Topics and groups of the cluster were compared with the histories of the store's incarnation."""
+    """Records that the cluster's topics and groups were compared with the histories of the store's incarnation."""
 
     incarnation: int
     orphan_topics: tuple[str, ...]
@@ -83,7 +84,7 @@ BelongingCommand = RecordMark | RecordForeignMark | RecordCompared
 
 @dataclass(frozen=True, slots=True)
 class ClusterMarked:
-    """It carries this mesh's mark."""
+    """The cluster carries this mesh's mark."""
 
     mesh: str
     spec: ClusterSpec
@@ -91,7 +92,7 @@ class ClusterMarked:
 
 @dataclass(frozen=True, slots=True)
 class ForeignMarkSeen:
-    """It carries another mesh's mark: nothing new goes there and nothing is deleted there."""
+    """The cluster carries another mesh's mark: nothing new is placed there and nothing is deleted there."""
 
     mesh: str
     spec: ClusterSpec
@@ -99,7 +100,7 @@ class ForeignMarkSeen:
 
 @dataclass(frozen=True, slots=True)
 class ClusterCompared:
-    """Its topics and groups were compared with the histories. Orphans are those that no history knows."""
+    """The cluster's topics and groups were compared with the histories. Orphans are those that no history knows."""
 
     incarnation: int
     orphan_topics: tuple[str, ...]
@@ -112,7 +113,7 @@ BelongingEvent = ClusterMarked | ForeignMarkSeen | ClusterCompared
 
 
 def decide(state: Belonging, command: BelongingCommand, spec: ClusterSpec) -> Sequence[BelongingEvent]:
-    """Events that follow; what is recorded already leads to none."""
+    """The events that a command leads to; none if it is recorded already."""
     match command:
         case RecordMark():
             known = (state.mesh, state.foreign_mesh) == (command.mesh, "")

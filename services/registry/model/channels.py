@@ -1,11 +1,11 @@
-"""A channel's life, and nothing else: states, what may follow what, facts recorded on the way. Pure.
+"""The life of a channel: its states, the transitions between them, and the facts recorded on the way. Pure.
 
     PROVISIONING → STANDBY → ACTIVE → DRAINING → DRAINED → RETIRED (topic deleted)
                                 └──────┴─ stranded (flag: cluster unreachable; work resumes when it returns)
 
-A spare (PROVISIONING, STANDBY) that is not wanted any more goes to RETIRED directly. One whose topic holds records that
-the history does not know of (the store was restored from a backup) becomes ACTIVE and DRAINING in one append. Deleting
-its stream discards a channel: it is DRAINED by decree and retired at once.
+A spare (PROVISIONING, STANDBY) that is no longer wanted goes to RETIRED directly. If the store was restored from a
+backup and a spare's topic holds records that the history does not know of, it becomes ACTIVE and DRAINING in one
+append. Deleting its stream discards a channel: it is set to DRAINED without a drain and retired at once.
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ from braid.kernel.resumptions import Resumption
 
 
 class ChannelState(Enum):
-    """Where a channel is in its life."""
+    """The state of a channel in its life."""
 
     PROVISIONING = "PROVISIONING"
     STANDBY = "STANDBY"
@@ -32,7 +32,7 @@ class ChannelState(Enum):
 
 
 class DrainStep(Enum):
-    """What a draining channel waits for, in this order."""
+    """The steps a draining channel waits for, in this order."""
 
     PRODUCERS = "PRODUCERS"
     SEAL = "SEAL"
@@ -54,7 +54,7 @@ IN_USE = (ChannelState.STANDBY, ChannelState.ACTIVE)  # its topic takes records,
 
 
 class ChannelRef(NamedTuple):
-    """A channel within its stream."""
+    """A channel's name within its stream."""
 
     lane: str
     generation: int
@@ -64,7 +64,7 @@ class ChannelRef(NamedTuple):
 
 
 def checked(told: Sequence[Resumption], partitions: int) -> list[Resumption]:
-    """Those that make sense; a client may say anything."""
+    """The reports of resumed logs that are consistent; a client may send anything."""
     return [
         each
         for each in told
@@ -74,7 +74,7 @@ def checked(told: Sequence[Resumption], partitions: int) -> list[Resumption]:
 
 
 def _rises(told: Resumption) -> bool:
-    """Whether what it says of its own records follows one another, and ends where the whole does."""
+    """Whether a producer's positions rise with its offsets, and end where the whole does."""
     stretches, after = told.stretches, 0
     if len(stretches) > STRETCHES_MAX or (stretches and (told.producer < 0 or stretches[-1].next != told.next)):
         return False
@@ -86,7 +86,7 @@ def _rises(told: Resumption) -> bool:
 
 
 class ChannelWeight(NamedTuple):
-    """A channel that takes a share of its lane's traffic."""
+    """An active channel and its share of the lane's traffic."""
 
     ref: ChannelRef
     weight: float
@@ -94,30 +94,31 @@ class ChannelWeight(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Channel:
-    """One generation of one lane on one cluster.
+    """A channel: one generation of one lane on one cluster.
 
     Attributes:
-        topic_id: The topic's own identity, once it exists.
+        topic_id: The topic's id, once it exists.
         kafka_cluster_id: The Kafka cluster the topic was created on.
-        activated_epoch: Epoch of the leader that put it on the route: that leader has seen every producer of it.
+        activated_epoch: Epoch of the leader that put it on the route: that leader has seen all its producers.
         drain_revision: Route revision that dropped it; 0 before.
         planned: Whether its cluster was well when it was dropped.
-        endangered: Its cluster was away while it carried traffic, and its topic is not known to keep everything since.
+        endangered: Its cluster was away while it carried traffic; its topic may not have kept everything since.
         retention_lifted: Its topic keeps everything.
-        producers_left, sealed, end_offsets: Steps of the drain that are done.
-        retention_restored: Its topic keeps its stream's retention again.
-        retiring: Its topic is going to be deleted.
+        producers_left, sealed, end_offsets: Completed steps of the drain.
+        retention_restored: Its topic has its stream's retention again.
+        retiring: Its topic is about to be deleted.
         discarded: Its stream was deleted.
-        acknowledged: Per partition, below which offset producers that left it have receipts, or its log was seen to go;
-            empty when nobody knows any.
-        untold: Some producer stopped counting, or may have died unheard, before it told how far its own go.
-        lost, lost_evidence: What its cluster lost of it, and what showed that.
-        overwritten: What of that never comes back: other records lie at its offsets.
-        closed: A person ended its drain, and gave up what it still held.
-        released: A person lets it be consumed beside older ones of an ordered stream.
-        copies: Of each partition, as they were last brought about or found; 0 while the history does not know.
-        copies_intended: Of each partition, what a reassignment under way leads to; 0 when none is.
-        throttle_bytes_per_s: What brokers may copy for that; 0 where the throttle is not ours.
+        acknowledged: Per partition, the offset below which producers that left have receipts, or its log was read;
+            empty
+            if unknown.
+        untold: Some producer stopped counting, or may have died unnoticed, before it reported its receipts.
+        lost, lost_evidence: Records that its cluster lost, and what showed that.
+        overwritten: Lost records that never come back: other records have their offsets.
+        closed: An operator ended its drain, and gave up what it still held.
+        released: An operator lets it be consumed beside older channels of an ordered stream.
+        copies: Copies of each partition, as last reassigned or found; 0 if unknown.
+        copies_intended: Copies of each partition after the reassignment under way; 0 if there is none.
+        throttle_bytes_per_s: Rate limit of that reassignment; 0 if the throttle is not ours.
     """
 
     ref: ChannelRef
@@ -164,14 +165,14 @@ class Channel:
 
     @property
     def keeps_everything(self) -> bool:
-        """Whether its topic's retention is lifted, or is to be before anything else."""
+        """Whether its topic's retention is lifted, or must be lifted before any other step."""
         return self.endangered or self.retention_lifted or self.state is ChannelState.DRAINING
 
     @property
     def known_ends(self) -> tuple[int, ...]:
-        """Per partition, below which offset its log had records; `OPEN` where nobody knows.
+        """Per partition, the offset below which its log had records; `OPEN` if unknown.
 
-        What producers that died had acknowledged only the sealed log tells.
+        Records that were acknowledged to dead producers show only in the sealed log.
         """
         known = [each for each in (self.end_offsets, self.acknowledged) if each]
         if not known or (self.untold and self.end_offsets is None):
@@ -183,7 +184,7 @@ class Channel:
 
     @property
     def drain_step(self) -> DrainStep | None:
-        """What the drain waits for; None when it does not drain."""
+        """The step that the drain waits for; None if it does not drain."""
         if self.state is not ChannelState.DRAINING:
             return None
         if not self.producers_left:
@@ -193,14 +194,14 @@ class Channel:
         return DrainStep.END_OFFSETS if self.end_offsets is None else DrainStep.GROUPS
 
     def id(self, stream: str) -> ChannelId:
-        """Its name in the whole mesh."""
+        """The channel's name in the whole mesh."""
         return ChannelId(stream, self.ref.lane, self.ref.generation)
 
     def enter(self, state: ChannelState, now_ms: int) -> "Channel":
-        """The channel in its next state. A step that is not legal is a defect of the decider.
+        """The channel in its next state. An illegal transition is a defect of the decider.
 
         Raises:
-            ValueError: the state may not follow.
+            ValueError: the transition is illegal.
         """
         if state not in LEGAL[self.state]:
             raise ValueError(f"{self.ref} cannot go from {self.state.name} to {state.name}")

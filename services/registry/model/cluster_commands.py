@@ -1,4 +1,4 @@
-"""Commands to the kind `cluster`. Pure."""
+"""Commands of the kind `cluster`, as values. Pure."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ from services.registry.model.health import Health, HealthVerdict
 
 @dataclass(frozen=True, slots=True)
 class RegisterCluster:
-    """Adds a cluster the shell has just reached under this Kafka cluster id, with these brokers."""
+    """Registers a cluster that the shell has reached, with its Kafka cluster id and brokers."""
 
     spec: ClusterSpec
     kafka_cluster_id: str
@@ -26,7 +26,7 @@ class UpdateCluster:
 
 @dataclass(frozen=True, slots=True)
 class SetHealth:
-    """Records what the health judge concluded."""
+    """Records the health judge's conclusion."""
 
     health: Health
     reason: str
@@ -35,28 +35,28 @@ class SetHealth:
 
 @dataclass(frozen=True, slots=True)
 class LearnAppendTime:
-    """Writes down what is usual here, for the next leader; the shell asks when that is worth an event."""
+    """Records the usual append time for the next leader; the shell sends it when that is worth an event."""
 
     usual_seconds: float
 
 
 @dataclass(frozen=True, slots=True)
 class ObserveBrokers:
-    """The brokers that the cluster usually has, sorted; `gaps.py` says which these are."""
+    """Records the brokers that the cluster usually has, sorted; `gaps.py` defines which these are."""
 
     brokers: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Cordon:
-    """Takes the cluster out of the choice for new traffic, or back into it."""
+    """Excludes the cluster from new traffic, or ends that."""
 
     cordoned: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Decommission:
-    """Asks everything on the cluster to leave. Told again, it can only discard more."""
+    """Starts to move everything off the cluster. Repeated, it can only add that drained topics are discarded."""
 
     reason: str = ""
     discard_drained: bool = False
@@ -64,29 +64,29 @@ class Decommission:
 
 @dataclass(frozen=True, slots=True)
 class CancelDecommission:
-    """Takes it back; what has left stays where it is."""
+    """Cancels a decommission; streams that have left stay where they are."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecordEmptied:
-    """No channel is left on it; the shell has looked at all streams while no channel could be planned."""
+    """Records that no channel is left; the shell has checked all streams while no channel could be planned."""
 
 
 @dataclass(frozen=True, slots=True)
 class RepeatDecommission:
-    """Whether it is empty is not known any more: the store was restored, and the cluster may hold later channels."""
+    """Reopens a decommission after a restore of the store: the cluster may hold channels planned after the backup."""
 
 
 @dataclass(frozen=True, slots=True)
 class ObserveIdentity:
-    """The cluster said which Kafka cluster it is."""
+    """Records the Kafka cluster id that the cluster reports."""
 
     kafka_cluster_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class DeleteCluster:
-    """Forgets the cluster; the shell has checked that nothing uses it."""
+    """Deletes the cluster; the shell has checked that nothing uses it."""
 
     etag: str = ""
 

@@ -1,4 +1,4 @@
-"""Events of the kind `cluster`: facts, in the past tense. Their wire form is `events.proto`, see `codec`. Pure."""
+"""Events of the kind `cluster`: facts, in the past tense. Pure. `events.proto` defines their wire form, see `codec`."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ from services.registry.model.health import Health, HealthVerdict
 
 @dataclass(frozen=True, slots=True)
 class ClusterRegistered:
-    """The cluster exists."""
+    """The cluster was registered in this mesh."""
 
     spec: ClusterSpec
     kafka_cluster_id: str
@@ -17,14 +17,14 @@ class ClusterRegistered:
 
 @dataclass(frozen=True, slots=True)
 class ClusterUpdated:
-    """Its declaration was replaced."""
+    """The cluster's declaration was replaced."""
 
     spec: ClusterSpec
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterHealthChanged:
-    """The registry believes something else of it."""
+    """The registry judges the cluster's health differently."""
 
     health: Health
     reason: str
@@ -33,14 +33,14 @@ class ClusterHealthChanged:
 
 @dataclass(frozen=True, slots=True)
 class AppendTimeLearnt:
-    """What its appends usually take."""
+    """The cluster's usual append time changed noticeably."""
 
     usual_seconds: float
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterBrokersObserved:
-    """The brokers it usually has are others; `spec` is the declaration, for releases that know nothing else of this."""
+    """The cluster's usual brokers changed; `spec` is its declaration, for releases that do not know this event."""
 
     brokers: tuple[int, ...]
     spec: ClusterSpec
@@ -48,14 +48,14 @@ class ClusterBrokersObserved:
 
 @dataclass(frozen=True, slots=True)
 class ClusterCordoned:
-    """It takes no new traffic, or takes it again."""
+    """The cluster takes no new traffic, or takes it again."""
 
     cordoned: bool
 
 
 @dataclass(frozen=True, slots=True)
 class DecommissionIntended:
-    """Intent: everything on it is to leave."""
+    """Intent: everything on the cluster is to leave."""
 
     reason: str
     discard_drained: bool
@@ -63,17 +63,17 @@ class DecommissionIntended:
 
 @dataclass(frozen=True, slots=True)
 class DecommissionCancelled:
-    """It may stay, and takes traffic as it did before."""
+    """The decommission was cancelled: the cluster takes traffic as before."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterEmptied:
-    """Result: nothing is left on it."""
+    """Result: nothing is left on the cluster."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterIdentityChanged:
-    """Behind the same address answers another Kafka cluster: it was replaced, and what was on it is gone."""
+    """Another Kafka cluster answers at the address: the old one was replaced, and its topics are gone."""
 
     kafka_cluster_id: str
     previous_kafka_cluster_id: str
@@ -81,7 +81,7 @@ class ClusterIdentityChanged:
 
 @dataclass(frozen=True, slots=True)
 class ClusterDeleted:
-    """It is forgotten."""
+    """The cluster was deleted from the mesh."""
 
 
 ClusterEvent = (

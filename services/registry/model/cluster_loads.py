@@ -1,9 +1,9 @@
-"""How much a cluster carries, as its brokers say: room on their disks, and bytes taken. No I/O.
+"""A cluster's load, as its brokers report it: free disk space, and bytes appended. No I/O.
 
-Bytes taken are read from the sizes of copies on disk. Added up they say little: retention and compaction take away
-while producers add. So each partition's largest copy is compared with itself at the look before. What it grew by was
-appended; a copy that became shorter took what it took when it was last seen to grow. The largest copy is one in step:
-one that is being copied anew is smaller until it is done, and one that fell behind stays smaller.
+Appended bytes are derived from the sizes of copies on disk. Their sum says little: retention and compaction delete
+while producers append. So each partition's largest copy is compared with its size at the previous look. Its growth was
+appended; a copy that shrank keeps the rate of its last growth. The largest copy is an in-sync one: a copy that is being
+made is smaller until it is complete, and one that fell behind stays smaller.
 """
 
 from collections import deque
@@ -17,16 +17,17 @@ from braid.kernel.ports import LogDir, TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class MeasuredLoad:
-    """One cluster's load. A cluster that was not measured lately, or does not tell, has none.
+    """The measured load of one cluster. A cluster without a recent or complete measurement has none.
 
     Attributes:
-        measured_ms: When.
-        broker: Whose disk is the fullest: the one with the smallest share free.
-        free_bytes: Of that disk, as the broker may use it.
-        total_bytes: Of that disk; more than zero.
-        bytes_per_s: Taken by all logs of the cluster over the last minute, each partition counted once however many
-            copies it has. Braid's records and everybody else's, as they lie on disk: compressed. 0 until a second look.
-        silent: Brokers that did not tell; a disk of theirs may be fuller.
+        measured_ms: When it was measured.
+        broker: The broker with the fullest disk, by the smallest free share.
+        free_bytes: Free bytes of that disk that the broker may use.
+        total_bytes: Size of that disk; more than zero.
+        bytes_per_s: Bytes appended to all logs of the cluster over the last minute, each partition counted once
+            whatever
+            its number of copies. Counts all records, not only Braid's, compressed as on disk. 0 until a second look.
+        silent: Brokers that did not report; one of their disks may be fuller.
     """
 
     measured_ms: int
@@ -38,12 +39,12 @@ class MeasuredLoad:
 
     @property
     def free_share(self) -> float:
-        """Free part of the fullest disk, 0 to 1."""
+        """Free share of the fullest disk, 0 to 1."""
         return self.free_bytes / self.total_bytes
 
 
 class _Copy(NamedTuple):
-    """A partition's largest copy: on which broker, its bytes, and bytes a second when it was last seen to grow."""
+    """A partition's largest copy: its broker, its bytes, and its rate in bytes per second when it last grew."""
 
     broker: int
     size: int
@@ -51,7 +52,7 @@ class _Copy(NamedTuple):
 
 
 class _Disk(NamedTuple):
-    """A broker's disk. The smallest is the fullest."""
+    """A broker's disk, ordered by free share: the smallest is the fullest."""
 
     free_share: float
     broker: int
@@ -60,7 +61,7 @@ class _Disk(NamedTuple):
 
 
 class Meter:
-    """Measures one cluster: `see` each broker, then `end` the look."""
+    """Measures one cluster: call `see` for each broker, then `end`."""
 
     def __init__(self) -> None:
         self._copies: dict[TopicPartition, _Copy] = {}
@@ -77,11 +78,11 @@ class Meter:
 
     @property
     def followed(self) -> int:
-        """Partitions whose growth is followed."""
+        """Number of partitions whose growth is tracked."""
         return len(self._copies)
 
     def see(self, broker: int, dirs: Sequence[LogDir]) -> None:
-        """Takes what one broker told."""
+        """Takes one broker's report."""
         self._told = True
         for each in dirs:
             if each.total_bytes > 0 and each.usable_bytes >= 0:
@@ -91,7 +92,7 @@ class Meter:
             self._see_sizes(broker, each.sizes)
 
     def miss(self, broker: int) -> None:
-        """A broker did not tell."""
+        """Notes that a broker did not report."""
         self._silent.append(broker)
 
     def _see_sizes(self, broker: int, sizes: Mapping[TopicPartition, int]) -> None:
@@ -107,7 +108,7 @@ class Meter:
                 self._largest[partition] = size, broker
 
     def end(self, now: float, now_ms: int) -> MeasuredLoad | None:
-        """The load after this look, which ended now; None when no broker told the room on its disks."""
+        """The load after this look, which ended now; None if no broker reported its disk space."""
         seconds = now - self._looked_at if self._looked_at is not None else 0.0
         taken = 0.0
         copies: dict[TopicPartition, _Copy] = {}

@@ -15,9 +15,9 @@ _PREFIX = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 @dataclass(frozen=True, slots=True)
 class ClusterSpec:
-    """What a person declares about a cluster. `capacity` counts partitions of active channels, 0 for no limit.
+    """The declaration of a cluster. `capacity` counts partitions of active channels, 0 for no limit.
 
-    `health` holds thresholds of its own, by name (`thresholds.py`).
+    `health` holds the cluster's own thresholds by name (`thresholds.py`).
     """
 
     bootstrap: str

@@ -1,6 +1,6 @@
-"""One Kafka cluster as the registry knows it: the state of the kind `cluster`. Pure.
+"""The state of the kind `cluster`: one Kafka cluster as the registry knows it. Pure.
 
-Commands are `cluster_commands.py`, events `cluster_events.py`, the rules between them `domain/clusters.py`.
+Commands are in `cluster_commands.py`, events in `cluster_events.py`, the rules between them in `domain/clusters.py`.
 """
 
 from dataclasses import dataclass
@@ -16,20 +16,20 @@ _NOT_LOOKED = Belonging()
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """State of one cluster's history; `exists` is False before it was registered and after it was deleted.
+    """The state of one cluster's history; `exists` is False before registration and after deletion.
 
     Attributes:
-        changes: Events so far; the etag.
-        kafka_cluster_id: Which Kafka cluster answers there; topics made on another one are gone.
-        cordoned: A person keeps new traffic off it.
+        changes: Number of events so far; the etag.
+        kafka_cluster_id: The Kafka cluster at the address; topics made on another one are gone.
+        cordoned: An operator excludes it from new traffic.
         decommissioning: Everything on it is to leave.
-        discard_drained: Of what leaves, drained topics go at once, not after their streams' retention.
+        discard_drained: Whether drained topics are deleted at once instead of after their streams' retention.
         emptied: Nothing was left on it.
         verdict: Why its health is what it is.
-        falls_ms: When its traffic had to leave, the last times.
-        usual_append_seconds: Nine of its ten appends take less; 0 where nobody knows.
-        belonging: Which mesh it belongs to, and what of it no history knows.
-        usual_brokers: Brokers it usually has, by number, those away for now included; empty where nobody knows.
+        falls_ms: The latest times at which its traffic had to leave.
+        usual_append_seconds: Seconds below which nine of ten appends stay; 0 if unknown.
+        belonging: The mesh it belongs to, and its topics and groups that no history knows.
+        usual_brokers: Numbers of the brokers it usually has, including absent ones; empty if unknown.
     """
 
     name: str
@@ -55,7 +55,7 @@ class Cluster:
 
     @property
     def etag(self) -> str:
-        """Changes with every change."""
+        """The etag, which changes with every change of the cluster."""
         return str(self.changes)
 
     @property
@@ -65,27 +65,27 @@ class Cluster:
 
     @property
     def last_resort(self) -> bool:
-        """Whether traffic may be sent here that would otherwise be nowhere."""
+        """Whether traffic without any other place may be sent here."""
         return self.exists and self.health in (Health.HALF_DEAD, Health.FLAPPING) and not self.refusal
 
     @property
     def closed(self) -> str:
-        """Why a person lets no new traffic in, for people; '' when it is open."""
+        """Why an operator admits no new traffic, for people; '' if it is open."""
         if self.decommissioning:
             return "being decommissioned"
         return "cordoned" if self.cordoned else ""
 
     @property
     def refusal(self) -> str:
-        """Why nothing new may be put here, for people: a person says so, or whose it is; '' when it may."""
+        """Why nothing new may be placed here (an operator's decision, or ownership), for people; '' if it may."""
         return self.belonging.refusal or self.closed
 
     @property
     def reachable(self) -> bool:
-        """Whether work on it is worth trying."""
+        """Whether work on it is worth an attempt."""
         return self.exists and self.health is not Health.DOWN
 
     @property
     def holds_traffic(self) -> bool:
-        """Whether the traffic it carries may stay."""
+        """Whether its present traffic may stay."""
         return self.exists and self.health not in LEFT

@@ -1,4 +1,4 @@
-"""Which events commands about a channel's copies lead to. Pure."""
+"""Rules of a channel's copies: the events that commands about them lead to. Pure."""
 
 from collections.abc import Sequence
 
@@ -23,7 +23,7 @@ def intend_reassignment(state: Stream, command: IntendReassignment) -> Sequence[
 
 
 def settle_copies(state: Stream, command: RecordCopies) -> Sequence[StreamEvent]:
-    """Of deleted streams, too: a reassignment that is under way has its end recorded before the topic goes."""
+    """Records the end of a reassignment; for a deleted stream too, before its topic is deleted."""
     channel = state.channel(command.ref)
     settled = command.copies == channel.copies and not channel.copies_intended
     return [] if settled else [CopiesSettled(command.ref, command.copies, state.spec)]

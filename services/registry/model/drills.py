@@ -12,7 +12,7 @@ NO_BROKER: Final = -1
 
 
 class DrillKind(Enum):
-    """Which failure is rehearsed."""
+    """The kind of failure that is rehearsed."""
 
     MOVE = "MOVE"
     CLUSTER_LOSS = "CLUSTER_LOSS"
@@ -22,11 +22,11 @@ class DrillKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Drill:
-    """A rehearsed failure.
+    """The mark of a drill: the failure it rehearses.
 
     Attributes:
-        stream: The stream that it is rehearsed for; it is not touched.
-        cluster: The cluster that the drill's clients lose, or that its traffic is moved off; '' for none.
+        stream: The stream it is rehearsed for, which is not touched.
+        cluster: The cluster that the drill's clients lose, or that its traffic leaves; '' for none.
         broker: The broker they lose; `NO_BROKER` for none.
     """
 
@@ -37,7 +37,7 @@ class Drill:
 
 
 def check_drill(name: str, drill: Drill) -> None:
-    """Raises `Invalid` where the stream `name` cannot carry this mark; `field` names what is wrong."""
+    """Raises `Invalid` if the stream `name` cannot carry this mark; `field` names what is wrong."""
     check_name(drill.stream, "spec.drill.stream")
     if not name.startswith(DRILL_PREFIX) or drill.stream == name:
         message = f"a stream that rehearses for another one is named {DRILL_PREFIX}…"
@@ -50,7 +50,7 @@ def check_drill(name: str, drill: Drill) -> None:
 
 
 def check_verdict(verdict: str) -> None:
-    """Raises `Invalid` for a verdict that is too long to be kept."""
+    """Raises `Invalid` for a verdict that is too long to store."""
     if len(verdict) > DRILL_VERDICT_CHARACTERS_MAX:
         message = f"{len(verdict)} characters are more than {DRILL_VERDICT_CHARACTERS_MAX}"
         raise Invalid(message, field="verdict", remedy="shorten it")

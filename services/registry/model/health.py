@@ -1,10 +1,10 @@
-"""What may be believed of a cluster, and for which reason. Values only."""
+"""The health of a cluster, and the reason for it. Values only."""
 
 from enum import Enum
 
 
 class Health(Enum):
-    """What is believed of a cluster. Only a healthy one takes new traffic; a slow or dead one loses its own."""
+    """The judged health of a cluster. Only a healthy one takes new traffic; traffic leaves a slow or dead one."""
 
     HEALTHY = "HEALTHY"
     SUSPECT = "SUSPECT"
@@ -15,7 +15,7 @@ class Health(Enum):
 
 
 class HealthVerdict(Enum):
-    """Why, as a rule of `health.py` and `evidence.py` names it; untold in histories of before there were any."""
+    """The rule of `judge.py` or `evidence.py` that a health rests on; untold in histories older than verdicts."""
 
     UNTOLD = ""
     WELL = "WELL"

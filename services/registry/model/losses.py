@@ -1,8 +1,8 @@
-"""What a channel's cluster lost of it, and what a person gives up by closing it: ranges of offsets. Pure.
+"""Ranges of offsets that a channel's cluster lost, and that an operator gives up by closing the channel. Pure.
 
-Evidence that something was in a log: the receipts of producers that left the channel, the ends read after its seal, the
-progress of groups. A log that ends before any of them, a topic that is gone or another one under its name, a cluster
-that was replaced: each is a loss, and stated as one. A channel with a loss drains no further by itself.
+Three things show that records were in a log: receipts of producers that left the channel, ends read after its seal, and
+the progress of groups. A loss is recorded when a log ends below any of them, when its topic is gone or another one has
+its name, and when its cluster was replaced. A channel with a loss drains no further by itself.
 """
 
 from collections.abc import Iterable, Sequence
@@ -15,31 +15,32 @@ from services.registry.model.stream_events import ProducersLeft, RecordsLost, St
 
 
 def below(ends: Sequence[int]) -> OffsetRanges:
-    """Everything below these ends, one a partition; all of a partition whose end is `OPEN`."""
+    """All offsets below these ends, one end per partition; a whole partition if its end is `OPEN`."""
     whole = enumerate(ends)
     return tuple(OffsetRange(number, 0, OPEN if end == OPEN else end - 1) for number, end in whole if end)
 
 
 def missing(known: Iterable[Sequence[int]], ends: Sequence[int]) -> OffsetRanges:
-    """What logs lack of what somebody knows to have been in them.
+    """Records that were known to be in the logs and no longer are.
 
     Args:
-        known: Of each who knows anything, up to which offset each partition's log went.
-        ends: Where the logs end now.
+        known: The offset up to which each partition's log went, by source of that knowledge.
+        ends: End offsets now.
     """
     pairs = (pair for offsets in known for pair in enumerate(zip(offsets, ends, strict=True)))
     return united(OffsetRange(number, end, offset - 1) for number, (offset, end) in pairs if offset > end)
 
 
 def undone(bases: Sequence[int], starts: Sequence[int], ends: Sequence[int]) -> OffsetRanges:
-    """What a group has not done of each partition: from its base, or the log's start where it has none, to the end."""
+    """Records that a group has not done in each partition: from its base, or the log's start if it has none, to the
+    end."""
     froms = [base if base >= 0 else start for base, start in zip(bases, starts, strict=True)]
     pairs = enumerate(zip(froms, ends, strict=True))
     return tuple(OffsetRange(number, begin, end - 1) for number, (begin, end) in pairs if begin < end)
 
 
 def check_accepted(accepted: OffsetRanges, would: OffsetRanges, channel: str) -> None:
-    """Raises `Refused`, with the exact naming, unless what is accepted is what would be given up."""
+    """Raises `Refused`, which names the exact ranges, unless the accepted ranges are those that would be given up."""
     if united(accepted) == would:
         return
     named = "names something else" if accepted else "is to name it"
@@ -49,7 +50,7 @@ def check_accepted(accepted: OffsetRanges, would: OffsetRanges, channel: str) ->
 
 
 def lose(channel: Channel, command: ReportLoss | ReportOverwritten) -> Sequence[StreamEvent]:
-    """What follows from a loss that was seen. What is overwritten only grows; the rest may be found again."""
+    """The events of an observed loss. Overwritten ranges only grow; other lost records may be found again."""
     if channel.state not in CONSUMABLE:
         return []
     if isinstance(command, ReportOverwritten):
@@ -63,9 +64,10 @@ def lose(channel: Channel, command: ReportLoss | ReportOverwritten) -> Sequence[
 
 
 def late_receipts(channel: Channel, command: RecordProducersLeft) -> Sequence[StreamEvent]:
-    """A producer that was not waited for, being stopped or cut off, is back and tells how far its receipts go.
+    """Records the receipts of a producer that was given up, being stopped or cut off, and came back.
 
-    What drains is held against them. What is drained was sealed, and all of it read then: what lay beyond was lost.
+    A draining channel is checked against them. A drained channel was sealed and read in full: receipts beyond its end
+    are lost records.
     """
     known = channel.acknowledged or (0,) * channel.partitions
     grown = tuple(max(pair) for pair in zip(known, command.acknowledged or known, strict=True))

@@ -1,8 +1,8 @@
 """Mesh marks: claims in a log on a Kafka cluster that say which mesh the cluster belongs to. Pure: bytes and the fold.
 
-A mark log has one partition. Its records are claims in the order in which Kafka took them; a claim counts only if it
-names the owner before it (nobody, at first). So of two meshes that claim a cluster at once one comes first, and both
-read the same answer. A claim for no mesh gives the cluster up.
+A mark log has one partition. Its records are claims in the order in which Kafka appended them. A claim counts only if
+it names the previous owner (nobody, at first). So if two meshes claim a cluster at once, one claim comes first, and
+both meshes read the same answer. A claim for no mesh gives the cluster up.
 """
 
 import json
@@ -16,12 +16,12 @@ _FORMAT: Final = "braid-mesh-mark/1"
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A claim: one record of a mark log.
+    """One record of a mark log, by which a mesh claims the cluster.
 
     Attributes:
-        mesh: Whose the cluster is from now on; `UNMARKED` for nobody's.
-        over: Whose it must be before, for the claim to count.
-        at_ms: Wall time of whoever claims, for people.
+        mesh: The new owner; `UNMARKED` for none.
+        over: The owner before, without which the claim does not count.
+        at_ms: Wall time of the claiming process, for people.
     """
 
     mesh: str
@@ -30,13 +30,13 @@ class Claim:
 
 
 def encode(claim: Claim) -> bytes:
-    """A claim as a record's value."""
+    """Encodes a claim as a record's value."""
     fields = {"format": _FORMAT, "mesh": claim.mesh, "over": claim.over, "at_ms": claim.at_ms}
     return json.dumps(fields, separators=(",", ":")).encode()
 
 
 def parse(value: bytes | None) -> Claim | None:
-    """Reads a record's value; None for what is no claim of this format."""
+    """Reads a record's value; None if it is no claim of this format."""
     try:
         fields = json.loads(value or b"")
     except ValueError:
@@ -50,9 +50,9 @@ def parse(value: bytes | None) -> Claim | None:
 
 
 def owner(values: Iterable[bytes | None], *, whole: bool) -> str:
-    """Folds a mark log, in order, to the mesh that owns the cluster; `UNMARKED` if no claim counts.
+    """Folds the claims of a mark log, in order, to the mesh that owns the cluster; `UNMARKED` if no claim counts.
 
-    A log that lost its beginning is not `whole`: its first claim counts, whatever it names.
+    If the log lost its beginning (not `whole`), its first claim counts, whatever owner it names.
     """
     owned, begun = UNMARKED, whole
     for claim in filter(None, map(parse, values)):

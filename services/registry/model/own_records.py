@@ -1,4 +1,4 @@
-"""Records of one producer in one log, as it remembers them: offsets, and as what their batches are known. Pure."""
+"""One producer's records in one log, as it remembers them: offsets, and its producer ids and sequences. Pure."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ class OwnRecords:
         self._firsts = list(accumulate((each.next - each.first for each in stretches), initial=0))
 
     def index(self, offset: int) -> int:
-        """The position of the first record at or above an offset; their number when there is none."""
+        """The position of the first record at or above an offset; the number of records if there is none."""
         at = bisect_left(self._stretches, offset, key=lambda each: each.next - 1)
         if at == len(self._stretches):
             return self._firsts[-1]
@@ -29,7 +29,7 @@ class OwnRecords:
         return stretch.first + beyond
 
     def wrote(self, head: BatchHead, position: int) -> bool:
-        """Whether a batch that holds a record's offset holds the record."""
+        """Whether a batch at a record's offset contains that record."""
         stretch, beyond = self._at(position)
         lies = (head.sequence + stretch.first + beyond - head.base) % SEQUENCES
         return head.producer == self._producer and lies == (stretch.sequence + beyond) % SEQUENCES

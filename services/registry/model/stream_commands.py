@@ -1,4 +1,4 @@
-"""Commands of the kind `stream`: requests to decide on. What they lead to is in `domain.py`. Pure."""
+"""Commands of the kind `stream`, as values. Pure. `domain/streams.py` decides what they lead to."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ from services.registry.model.streams import StreamSpec
 
 @dataclass(frozen=True, slots=True)
 class CreateStream:
-    """Declares a stream. The shell has checked that its clusters exist."""
+    """Creates a stream with its declaration. The shell has checked that its clusters exist."""
 
     spec: StreamSpec
 
@@ -39,7 +39,7 @@ class EndDrill:
 
 @dataclass(frozen=True, slots=True)
 class PlanChannel:
-    """Asks for a spare channel; uses up the lane's next generation."""
+    """Asks for a spare channel; takes the lane's next generation."""
 
     lane: str
     cluster: str
@@ -49,7 +49,7 @@ class PlanChannel:
 
 @dataclass(frozen=True, slots=True)
 class RecordProvisioned:
-    """The channel's topic exists, on this Kafka cluster."""
+    """Records that the channel's topic exists, on this Kafka cluster."""
 
     ref: ChannelRef
     topic_id: bytes
@@ -59,7 +59,8 @@ class RecordProvisioned:
 
 @dataclass(frozen=True, slots=True)
 class IntendReassignment:
-    """The channel's partitions are to have so many copies, made at no more than this rate (0: not throttled by us)."""
+    """Intends to give each of the channel's partitions so many copies, at this rate at most (0: no throttle of
+    ours)."""
 
     ref: ChannelRef
     copies: int
@@ -68,7 +69,7 @@ class IntendReassignment:
 
 @dataclass(frozen=True, slots=True)
 class RecordCopies:
-    """The channel's partitions have so many copies each, and nothing of ours is left to be done about them."""
+    """Records that each of the channel's partitions has so many copies, and no throttle of ours is left."""
 
     ref: ChannelRef
     copies: int
@@ -78,7 +79,7 @@ class RecordCopies:
 class MoveTraffic:
     """Changes the route: some channels become active (or change weight), others begin to drain.
 
-    What somebody `asked_for` is no failover, however ill the cluster is that is left.
+    A move that somebody `asked_for` is no failover, however unhealthy the old cluster is.
     """
 
     activate: tuple[ChannelWeight, ...]
@@ -90,7 +91,7 @@ class MoveTraffic:
 
 @dataclass(frozen=True, slots=True)
 class RecordProducersLeft:
-    """No live producer writes to the channel any more; what is known of its ends: see `ProducersLeft`."""
+    """Records that no live producer writes to the channel any more; for its ends see `ProducersLeft`."""
 
     ref: ChannelRef
     route_revision: int
@@ -101,14 +102,14 @@ class RecordProducersLeft:
 
 @dataclass(frozen=True, slots=True)
 class RecordSealed:
-    """Every partition leader refused an append."""
+    """Records that every partition leader refused an append."""
 
     ref: ChannelRef
 
 
 @dataclass(frozen=True, slots=True)
 class RecordEndOffsets:
-    """End offsets per partition, read after the seal."""
+    """Records the end offsets per partition, read after the seal."""
 
     ref: ChannelRef
     offsets: tuple[int, ...]
@@ -116,7 +117,7 @@ class RecordEndOffsets:
 
 @dataclass(frozen=True, slots=True)
 class RecordDrained:
-    """Every subscribed group has done everything below the end offsets."""
+    """Records that every subscribed group is done with everything below the end offsets."""
 
     ref: ChannelRef
     groups: tuple[str, ...]
@@ -124,21 +125,21 @@ class RecordDrained:
 
 @dataclass(frozen=True, slots=True)
 class RecordRetentionLifted:
-    """The topic keeps everything from now on."""
+    """Records that the topic keeps everything from now on."""
 
     ref: ChannelRef
 
 
 @dataclass(frozen=True, slots=True)
 class RecordRetentionRestored:
-    """The topic keeps its stream's retention again."""
+    """Records that the topic has its stream's retention again."""
 
     ref: ChannelRef
 
 
 @dataclass(frozen=True, slots=True)
 class ReportLoss:
-    """The channel's cluster lost these, the whole of it; nothing: all is there again."""
+    """Reports the channel's entire loss; empty if everything was found again."""
 
     ref: ChannelRef
     ranges: OffsetRanges
@@ -147,7 +148,7 @@ class ReportLoss:
 
 @dataclass(frozen=True, slots=True)
 class ReportOverwritten:
-    """The channel's cluster lost these while they carried traffic, and other records lie at their offsets."""
+    """Reports records lost while the channel carried traffic, whose offsets other records have now."""
 
     ref: ChannelRef
     ranges: OffsetRanges
@@ -164,7 +165,7 @@ class ReleaseChannel:
 
 @dataclass(frozen=True, slots=True)
 class CloseChannel:
-    """Ends a drain that cannot end by itself. The shell has checked that a person named what is given up."""
+    """Ends a drain that cannot end by itself. The shell has checked that the operator named what is given up."""
 
     ref: ChannelRef
     given_up: OffsetRanges
@@ -173,9 +174,9 @@ class CloseChannel:
 
 @dataclass(frozen=True, slots=True)
 class RecordFound:
-    """A topic of the stream was written to, which the history does not know: it was restored from a backup.
+    """Records a topic with records that the history does not know of, because the store was restored from a backup.
 
-    `ref` is the channel as its topic is named; the history may have given that generation to another one.
+    `ref` is the channel in the topic's name; the history may have given that generation to another channel.
     """
 
     ref: ChannelRef
@@ -188,35 +189,35 @@ class RecordFound:
 
 @dataclass(frozen=True, slots=True)
 class IntendRetirement:
-    """The channel's topic is to be deleted."""
+    """Intends to delete the channel's topic."""
 
     ref: ChannelRef
 
 
 @dataclass(frozen=True, slots=True)
 class RecordRetired:
-    """The channel's topic is gone."""
+    """Records that the channel's topic is deleted."""
 
     ref: ChannelRef
 
 
 @dataclass(frozen=True, slots=True)
 class MarkStranded:
-    """A cluster is unreachable: mark what the stream has there."""
+    """Marks the stream's channels on a cluster as stranded: it is unreachable."""
 
     cluster: str
 
 
 @dataclass(frozen=True, slots=True)
 class MarkReturned:
-    """A cluster is reachable again."""
+    """Marks the stream's channels on a cluster as reachable again."""
 
     cluster: str
 
 
 @dataclass(frozen=True, slots=True)
 class BlockFailover:
-    """Traffic cannot leave an unhealthy cluster."""
+    """Records that traffic cannot leave an unhealthy cluster."""
 
     cluster: str
     reason: str
@@ -224,14 +225,14 @@ class BlockFailover:
 
 @dataclass(frozen=True, slots=True)
 class UnblockFailover:
-    """It can again, or need not any more."""
+    """Records that traffic can leave again, or need not any more."""
 
     cluster: str
 
 
 @dataclass(frozen=True, slots=True)
 class ProposeMove:
-    """Asks a person to move the stream."""
+    """Asks an operator to move the stream."""
 
     away_from_cluster: str
     reason: str

@@ -1,4 +1,4 @@
-"""Events of the kind `stream`: facts, in the past tense. Their wire form is `events.proto`, see `codec.py`. Pure."""
+"""Events of the kind `stream`: facts, in the past tense. Pure. `events.proto` defines their wire form, see `codec`."""
 
 from dataclasses import dataclass
 
@@ -10,28 +10,28 @@ from services.registry.model.streams import StreamSpec
 
 @dataclass(frozen=True, slots=True)
 class StreamCreated:
-    """The stream exists."""
+    """The stream was created with this declaration."""
 
     spec: StreamSpec
 
 
 @dataclass(frozen=True, slots=True)
 class StreamUpdated:
-    """Its declaration was replaced."""
+    """The stream's declaration was replaced."""
 
     spec: StreamSpec
 
 
 @dataclass(frozen=True, slots=True)
 class StreamDeleted:
-    """It is gone, and everything in it is discarded."""
+    """The stream was deleted, and everything in it is discarded."""
 
 
 @dataclass(frozen=True, slots=True)
 class DrillBegan:
     """The stream rehearses a failure for another one.
 
-    The `spec` is the stream's own, for earlier releases, which read it in place of this fact.
+    The `spec` is the stream's own, for earlier releases, which read it instead of this fact.
     """
 
     drill: Drill
@@ -40,7 +40,7 @@ class DrillBegan:
 
 @dataclass(frozen=True, slots=True)
 class DrillEnded:
-    """The rehearsal is over: what was measured, for people. The `spec` is as in `DrillBegan`."""
+    """The rehearsal ended; its measurements are for people. The `spec` is as in `DrillBegan`."""
 
     drill: Drill
     passed: bool
@@ -50,7 +50,7 @@ class DrillEnded:
 
 @dataclass(frozen=True, slots=True)
 class ChannelPlanned:
-    """Intent: a topic is going to be created. The generation is used up."""
+    """Intent: a topic is about to be created. The generation is used up."""
 
     ref: ChannelRef
     cluster: str
@@ -70,9 +70,9 @@ class ChannelProvisioned:
 
 @dataclass(frozen=True, slots=True)
 class ReassignmentIntended:
-    """Intent: every partition of the channel is going to have so many copies.
+    """Intent: every partition of the channel is to have so many copies.
 
-    The `spec` is the stream's present one, for earlier releases, which read it in place of this fact.
+    The `spec` is the stream's present one, for earlier releases, which read it instead of this fact.
     """
 
     ref: ChannelRef
@@ -83,9 +83,9 @@ class ReassignmentIntended:
 
 @dataclass(frozen=True, slots=True)
 class CopiesSettled:
-    """Result: every partition of the channel has so many copies, and no throttle of ours is left; or was found so.
+    """Result: every partition of the channel has so many copies, and no throttle of ours is left.
 
-    The `spec` is as in `ReassignmentIntended`.
+    It may have been found so, without a reassignment. The `spec` is as in `ReassignmentIntended`.
     """
 
     ref: ChannelRef
@@ -97,8 +97,8 @@ class CopiesSettled:
 class TrafficMoved:
     """The route changed: some channels became active, others began to drain.
 
-    Somebody `asked_for` it, unless it was a failover; told since that counts. A channel that was `found` carried
-    traffic that the history does not know of.
+    A move was `asked_for` unless it was a failover; recorded since that distinction exists. A channel that was `found`
+    carried traffic that the history does not know of.
     """
 
     route_revision: int
@@ -112,10 +112,10 @@ class TrafficMoved:
 
 @dataclass(frozen=True, slots=True)
 class ProducersLeft:
-    """Every live producer acknowledged a route without the channel; `expired` stopped counting.
+    """Every live producer acknowledged a route without the channel; `expired` ones stopped counting.
 
-    `acknowledged` says, per partition, below which offset producers have receipts or the log was seen to go; empty when
-    nobody knows any. `unheard`: others may have written beyond that and died without a word.
+    `acknowledged` holds, per partition, the offset below which producers have receipts or the log was read; empty if
+    unknown. `unheard` means that others may have written beyond that and died without a report.
     """
 
     ref: ChannelRef
@@ -134,7 +134,7 @@ class ChannelSealed:
 
 @dataclass(frozen=True, slots=True)
 class EndOffsetsRead:
-    """Per partition, read after the seal."""
+    """The end offsets per partition were read, after the seal."""
 
     ref: ChannelRef
     offsets: tuple[int, ...]
@@ -142,7 +142,7 @@ class EndOffsetsRead:
 
 @dataclass(frozen=True, slots=True)
 class ChannelDrained:
-    """Every subscribed group has done everything up to the end offsets."""
+    """Every subscribed group is done with everything up to the end offsets."""
 
     ref: ChannelRef
     groups: tuple[str, ...]
@@ -150,28 +150,28 @@ class ChannelDrained:
 
 @dataclass(frozen=True, slots=True)
 class RetirementIntended:
-    """Intent: the topic is going to be deleted."""
+    """Intent: the topic is about to be deleted."""
 
     ref: ChannelRef
 
 
 @dataclass(frozen=True, slots=True)
 class ChannelRetired:
-    """Result: the topic is gone."""
+    """Result: the channel's topic is deleted."""
 
     ref: ChannelRef
 
 
 @dataclass(frozen=True, slots=True)
 class ChannelStranded:
-    """Its cluster is unreachable."""
+    """The channel's cluster is unreachable."""
 
     ref: ChannelRef
 
 
 @dataclass(frozen=True, slots=True)
 class ChannelReturned:
-    """Its cluster is reachable again."""
+    """The channel's cluster is reachable again."""
 
     ref: ChannelRef
 
@@ -185,16 +185,16 @@ class RetentionLifted:
 
 @dataclass(frozen=True, slots=True)
 class RetentionRestored:
-    """The topic keeps its stream's retention again."""
+    """The topic has its stream's retention again."""
 
     ref: ChannelRef
 
 
 @dataclass(frozen=True, slots=True)
 class RecordsLost:
-    """The channel's cluster lost these: the whole of it, as far as is known. Nothing, when they were found again.
+    """The channel's cluster lost these records, its entire known loss; empty once they were found again.
 
-    Those of them that are `overwritten` never are: other records lie at their offsets.
+    The `overwritten` ones never come back: other records have their offsets.
     """
 
     ref: ChannelRef
@@ -205,7 +205,7 @@ class RecordsLost:
 
 @dataclass(frozen=True, slots=True)
 class ChannelReleased:
-    """A person lets it be consumed although older channels of its ordered stream are not drained."""
+    """An operator lets the channel be consumed although older channels of its ordered stream are not drained."""
 
     ref: ChannelRef
     reason: str
@@ -213,7 +213,7 @@ class ChannelReleased:
 
 @dataclass(frozen=True, slots=True)
 class ChannelClosed:
-    """A person ended the drain by naming what is given up."""
+    """An operator ended the drain by naming what is given up."""
 
     ref: ChannelRef
     given_up: OffsetRanges
@@ -230,14 +230,14 @@ class FailoverBlocked:
 
 @dataclass(frozen=True, slots=True)
 class FailoverUnblocked:
-    """It could leave, or need not any more."""
+    """Traffic can leave the cluster again, or need not any more."""
 
     cluster: str
 
 
 @dataclass(frozen=True, slots=True)
 class MoveProposed:
-    """A person is asked to move the stream."""
+    """An operator is asked to move the stream."""
 
     away_from_cluster: str
     reason: str

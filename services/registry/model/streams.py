@@ -1,4 +1,4 @@
-"""A stream's declaration and state: values and their checks. What may happen to them is in `domain.py`. Pure."""
+"""A stream's declaration and state: values and their checks. Pure. The rules are in `domain/streams.py`."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -26,7 +26,7 @@ DEAD_LETTER_PARTITIONS: Final = 1
 
 
 class FailoverMode(Enum):
-    """What happens when a cluster that carries the stream is down."""
+    """How the registry reacts when a cluster that carries the stream is down."""
 
     AUTOMATIC = "AUTOMATIC"
     PROPOSE = "PROPOSE"
@@ -35,16 +35,16 @@ class FailoverMode(Enum):
 
 @dataclass(frozen=True, slots=True)
 class StreamSpec:
-    """What a person declares about a stream.
+    """The declaration of a stream.
 
     Attributes:
-        lanes: Partitions of each lane's channels. A lane `dlq` is always there.
+        lanes: Number of partitions of each lane's channels. The lane `dlq` always exists.
         clusters: Clusters that may carry it, in order of preference; empty for every cluster.
         replication_factor: Copies of a partition; 0 for the cluster's own default.
         ordered: A new channel is consumed only once the lane's older ones are drained.
-        ride_out_seconds: How long its appends may hang because brokers died, until its traffic leaves; None for what
-            its cluster declares.
-        drill: The failure it rehearses for another stream; None where it carries an application's records.
+        ride_out_seconds: How long appends may hang because brokers died, before traffic leaves; None for what its
+            cluster declares.
+        drill: The failure it rehearses for another stream; None if it carries an application's records.
     """
 
     lanes: Mapping[str, int]
@@ -61,15 +61,15 @@ class StreamSpec:
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """State of one stream's history; `exists` is False before it was created and after it was deleted.
+    """The state of one stream's history; `exists` is False before creation and after deletion.
 
     Attributes:
         channels: In order of planning; of the retired, only the latest.
-        generations: Per lane, the last one used. It survives deletion: a generation is never used again.
-        blocked: Per cluster, why traffic cannot leave it.
-        proposed: Clusters a person was asked to move the stream away from.
+        generations: The last generation used per lane. It survives deletion: a generation is never used again.
+        blocked: Why traffic cannot leave, by cluster.
+        proposed: Clusters that an operator was asked to move the stream away from.
         failovers_ms: Times of the latest automatic moves.
-        changes: Events so far; the etag.
+        changes: Number of events so far; the etag.
     """
 
     name: str
@@ -86,11 +86,11 @@ class Stream:
 
     @property
     def etag(self) -> str:
-        """Changes with every change."""
+        """The etag, which changes with every change of the stream."""
         return str(self.changes)
 
     def channel(self, ref: ChannelRef) -> Channel:
-        """One channel. Raises `NotFound`."""
+        """The channel of a reference. Raises `NotFound`."""
         for channel in self.channels:
             if channel.ref == ref:
                 return channel
@@ -101,9 +101,10 @@ class Stream:
         return [each for each in self.channels if each.ref.lane == lane and each.state is ChannelState.ACTIVE]
 
     def waits_for(self, channel: Channel) -> Sequence[Channel]:
-        """The channels that must be drained before this one is consumed, where the stream is ordered.
+        """Channels that must be drained before this one is consumed, if the stream is ordered.
 
-        Those of its lane that left the route before it did: an ordered lane has one active channel at a time.
+        These are the channels of its lane that left the route before it did: an ordered lane has one active channel at
+        a time.
         """
         if not self.keeps_order(channel.ref.lane) or channel.state not in CONSUMABLE or channel.released:
             return ()
@@ -151,7 +152,8 @@ def check_stream_spec(spec: StreamSpec) -> StreamSpec:
 
 
 def check_order(stream: Stream, lane: str, active: int, field: str) -> None:
-    """Raises `Refused` for so many active channels of an ordered lane: records keep their order within one channel."""
+    """Raises `Refused` for several active channels of an ordered lane: records keep their order only within one
+    channel."""
     if active > 1 and stream.keeps_order(lane):
         message = f"lane {lane} of stream {stream.name} would be on {active} channels: between them no order holds"
         remedy = "have it on one cluster, or let the stream not be ordered"
@@ -164,9 +166,9 @@ def check_partitions(partitions: int, field: str) -> None:
 
 
 def check_size(lanes: Mapping[str, int], present: Mapping[str, int], field: str) -> None:
-    """Raises `Invalid` for more partitions of all lanes than a stream may have.
+    """Raises `Invalid` if all lanes together have more partitions than a stream may have.
 
-    One that has more already, from before there was a bound, keeps them and gets no further ones.
+    A stream from before this limit keeps its partitions and gets no more.
     """
     wanted = sum(lanes.values())
     if wanted <= max(STREAM_PARTITIONS_MAX, sum(present.values())):

@@ -1,4 +1,4 @@
-"""By which numbers a cluster's health is judged: Braid's own, or those a person declared for one cluster. Pure."""
+"""Thresholds that a cluster's health is judged by: Braid's own, or those declared for one cluster. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
@@ -34,31 +34,33 @@ from braid.kernel.limits.traffic import DISK_FREE_SHARE_MIN
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
-    """Numbers of `health.py`; seconds unless named. What each is for stands in `limits/health.py`.
+    """Numbers of `judge.py`; seconds unless named. Their reasons are in `limits/health.py`.
 
     Attributes:
-        look_timeout_seconds: A look that takes longer has failed.
-        down_after_seconds: Of agreeing evidence, until the cluster is dead.
-        healthy_after_seconds: Of success, until one that was unwell is trusted.
+        look_timeout_seconds: A probe that takes longer has failed.
+        down_after_seconds: Agreeing evidence for this long makes the cluster DOWN.
+        healthy_after_seconds: Success for this long makes an unwell cluster healthy again.
         slow_floor_seconds: An append that takes less is never slow.
-        slow_factor: So many times the cluster's usual append is slow.
-        slow_after_seconds: Of slow looks, until the cluster is.
-        cleared_after_seconds: Of success, until a suspicion that did not harden is over.
-        gone_share: Of its partitions; with more of them gone the cluster counts as dead.
-        half_dead_after_seconds: Of a partition without a leader, or one that hangs, until it counts as gone.
-        channel_gone_share: Of a channel's partitions; with more of them gone its traffic leaves.
-        channel_gone_after_seconds: So long without leaders, until it does; or without its topic.
-        partition_gone_after_seconds: Of any one partition without a leader, until its channel's traffic leaves.
-        no_topics_after_seconds: Of vain questions whether a topic would be made, until no new traffic comes.
-        flap_falls: Within five minutes, until its return is held up; 0 for never.
-        flap_hold_seconds: So long, and twice as long with each further fall.
-        witness_hosts: That must not reach it to outweigh the registry, which does; where fewer use it,
-        witness_share: of those, so many.
-        sole_witness_seconds: Of complaints by the only host that uses the cluster, while the registry reaches it, until
-            it is dead; never less than `down_after_seconds`.
-        ride_out_seconds: Of appends that hang because some of its brokers died, until traffic leaves; never less than
+        slow_factor: An append that takes this many times the cluster's usual time is slow.
+        slow_after_seconds: Slow probes for this long make the cluster SLOW.
+        cleared_after_seconds: Success for this long ends a suspicion that was not confirmed.
+        gone_share: With a larger share of its partitions unavailable, the cluster counts as down.
+        half_dead_after_seconds: A partition counts as unavailable after this long without a leader, or hanging.
+        channel_gone_share: With a larger share of a channel's partitions unavailable, its traffic leaves,
+        channel_gone_after_seconds: after this long without leaders, or without its topic.
+        partition_gone_after_seconds: A single partition without a leader for this long makes its channel's traffic
+            leave.
+        no_topics_after_seconds: After this long of refusals to create topics, no new traffic comes.
+        flap_falls: With this many falls within five minutes, its return is delayed; 0 for never.
+        flap_hold_seconds: The delay, doubled with each further fall.
+        witness_hosts: Number of hosts that must fail to outweigh a registry that reaches it; if fewer use it,
+        witness_share: the share of them that must fail.
+        sole_witness_seconds: Complaints for this long by the only host that uses the cluster, while the registry
+            reaches it,
+            make it DOWN; never less than `down_after_seconds`.
+        ride_out_seconds: Appends may hang this long because brokers died, before traffic leaves; never less than
             `down_after_seconds`. Kafka elects other leaders once it has noticed, after 9 s by default.
-        disk_free_share: Of its brokers' fullest disk; with less of it free, as measured, it takes no new traffic.
+        disk_free_share: With a smaller share of its brokers' fullest disk free, it takes no new traffic.
     """
 
     look_timeout_seconds: float = PROBE_TIMEOUT_SECONDS
@@ -83,7 +85,7 @@ class Thresholds:
     ride_out_seconds: float = RIDE_OUT_SECONDS
 
     def hanging_seconds(self, ride_out_seconds: float | None = None) -> float:
-        """How long appends may hang on dead brokers before traffic leaves; a stream may declare a time of its own."""
+        """How long appends may hang on dead brokers before traffic leaves; a stream may declare its own time."""
         declared = self.ride_out_seconds if ride_out_seconds is None else ride_out_seconds
         return max(self.down_after_seconds, declared)
 
@@ -115,7 +117,7 @@ NAMES: Final = tuple(field.name for field in fields(Thresholds))
 
 
 def check_overrides(declared: Mapping[str, float]) -> None:
-    """Raises `Invalid` for a number nobody can mean; `field` names it."""
+    """Raises `Invalid` for a number out of bounds; `field` names it."""
     for name, value in declared.items():
         if name not in BOUNDS:
             remedy = f"use one of: {', '.join(NAMES)}"
@@ -128,5 +130,5 @@ def check_overrides(declared: Mapping[str, float]) -> None:
 
 
 def thresholds_of(declared: Mapping[str, float], usual: Thresholds) -> Thresholds:
-    """The numbers of a cluster: what is declared for it, else the usual ones."""
+    """The thresholds of a cluster: its own where declared, else the default ones."""
     return replace(usual, **declared) if declared else usual

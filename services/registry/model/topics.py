@@ -1,7 +1,7 @@
-"""Names and configuration of topics: what a channel's topic must look like. Pure.
+"""Names and configuration of topics. Pure.
 
-Retention must not eat a tail: a topic keeps its stream's retention and a strand allowance on top, so that an outage of
-days loses nothing; while a channel drains it keeps everything.
+Retention must not delete records before they are done: a topic keeps its stream's retention plus a strand allowance, so
+that an outage of days loses nothing. While a channel drains, its topic keeps everything.
 """
 
 from collections.abc import Mapping
@@ -74,8 +74,8 @@ def topic_config(
 ) -> dict[str, str]:
     """The configuration a channel's topic is created with.
 
-    Segments are cut by a share of the retention, so that a topic with few records does not keep them for the week after
-    which Kafka would cut a segment by itself.
+    Segments roll after a share of the retention. Otherwise a topic with few records would keep them for the week after
+    which Kafka rolls a segment by itself.
     """
     retention_ms = (retention_hours + STRAND_ALLOWANCE_HOURS) * HOUR_MS
     segment_ms = max(_SEGMENT_MS_MIN, min(_SEGMENT_MS_MAX, retention_hours * HOUR_MS // _SEGMENTS_PER_RETENTION))
@@ -93,20 +93,21 @@ def topic_config(
 
 
 def drained_retention(retention_hours: int) -> dict[str, str]:
-    """What a drained topic gets: its stream's retention, without the allowance."""
+    """The retention setting of a drained topic: its stream's retention, without the allowance."""
     return {"retention.ms": str(retention_hours * HOUR_MS)}
 
 
 def reconfigurable(config: Mapping[str, str]) -> dict[str, str]:
-    """What may be written again on a topic in use: all but the size limit, which is how a topic is sealed."""
+    """Settings that may be written again on a topic in use: all but the size limit, which seals a topic."""
     return {name: value for name, value in config.items() if name != "max.message.bytes"}
 
 
 def default_in_sync(copies: int) -> str | None:
-    """How many of so many copies an append needs, where nothing is declared; None for what the cluster is set to.
+    """How many of a partition's copies an append needs if nothing is declared; None for the cluster's setting.
 
-    Two of three and more: what one copy alone acknowledges can be lost with it. One of one, which must be said: where a
-    cluster asks for two, Kafka 4 may hold an only copy for ineligible once its broker was away; nobody leads then.
+    Two of three or more: a record that only one copy acknowledged can be lost with it. One of one, which must be set
+    explicitly: if the cluster asks for two, Kafka 4 may consider an only copy ineligible once its broker was away, and
+    then nobody leads.
     """
     if copies == 1:
         return "1"
@@ -114,17 +115,18 @@ def default_in_sync(copies: int) -> str | None:
 
 
 def default_copies(brokers: int) -> int:
-    """Copies of a partition where none are declared: three where the cluster has so many brokers."""
+    """Copies of a partition if none are declared: three if the cluster has that many brokers."""
     return max(1, min(_COPIES_DEFAULT, brokers))
 
 
 def canary_topic(prefix: str) -> str:
-    """Where probes of a cluster append. One dot fewer than any channel's topic, so no stream can have this name."""
+    """The topic that probes append to. It has one dot fewer than any channel's topic, so no stream can have this
+    name."""
     return f"{prefix}canary.registry"
 
 
 def tried_topic(prefix: str) -> str:
-    """Which topic a cluster is asked for, to see whether it would make one. None of this name is ever made."""
+    """The topic name used to ask a cluster whether it would create one. No topic of this name is ever created."""
     return f"{prefix}tried.registry"
 
 
@@ -134,17 +136,18 @@ _MARK: Final = "mesh.registry"
 
 
 def mark_topic(prefix: str) -> str:
-    """Where a cluster carries its mesh's mark. One dot fewer than any channel's topic, as the canary's."""
+    """The topic that carries a cluster's mesh mark. Like the canary's, it has one dot fewer than any channel's
+    topic."""
     return f"{prefix}{_MARK}"
 
 
 def prefix_of_mark(topic: str) -> str | None:
-    """The prefix a mark log was made under; None for a topic that is none."""
+    """The prefix a mark log was created under; None for any other topic."""
     return topic.removesuffix(_MARK) if topic.endswith(_MARK) else None
 
 
 def channel_of(prefix: str, topic: str) -> ChannelId | None:
-    """The channel a topic is named after; None for a topic of another kind, or under another prefix."""
+    """The channel in a topic's name; None for a topic of another kind or under another prefix."""
     parts = topic.removeprefix(prefix).split(".")
     if not topic.startswith(prefix) or len(parts) != 3:
         return None

@@ -1,8 +1,8 @@
-"""A cluster becomes this mesh's at registration, and nobody's when it is deleted. One attempt per call.
+"""Marks a cluster as this mesh's at registration, and gives it up at deletion. One attempt per call.
 
-A cluster that belongs to another mesh is refused, under whatever prefix: groups share one namespace on a Kafka cluster.
-So is one with channels' topics of a mesh that left no mark: equal names would be taken for this mesh's own. `take_over`
-says that the mesh before is gone for good.
+A cluster that belongs to another mesh is refused, under any prefix: groups share one namespace on a Kafka cluster. A
+cluster that holds channels' topics of a mesh without a mark is refused too: equal names would be taken for this mesh's
+own. `take_over` says that the former mesh no longer exists.
 """
 
 import asyncio
@@ -30,14 +30,14 @@ async def adopt(
     *,
     dry_run: bool = False,
 ) -> None:
-    """Marks a cluster as this mesh's; with `dry_run` only says whether it may be.
+    """Marks a cluster as this mesh's; with `dry_run` only checks whether it may be.
 
     Args:
-        marks: Of this mesh.
-        admin: Of the cluster.
-        cluster: For reading its logs.
-        name: Under which it is to be registered.
-        prefix: Of its topics.
+        marks: Mark logs of this mesh.
+        admin: Admin client of the cluster.
+        cluster: The Kafka port, to read its logs.
+        name: The name it is to be registered under.
+        prefix: The prefix of its topics.
         take_over: The id of the mesh it is taken over from, or `TAKE_OVER_UNMARKED`.
         dry_run: Write nothing.
 
@@ -65,7 +65,7 @@ async def adopt(
 
 
 async def give_up(marks: MarkLogs, admin: KafkaAdmin, prefix: str) -> None:
-    """The cluster is to be nobody's. One that does not answer keeps the mark; whoever wants it takes it over."""
+    """Removes this mesh's mark. A cluster that does not answer keeps it; another mesh can take the cluster over."""
     with contextlib.suppress(BraidError, TimeoutError):
         async with asyncio.timeout(TRY_APPEND_SECONDS):
             await marks.give_up(admin, prefix)

@@ -1,9 +1,9 @@
-"""Deleting topics: the only place where Braid does, behind one gate that everything must pass. One attempt per call.
+"""Deletes topics: the only place where Braid does, behind one gate. One attempt per call.
 
-A topic is deleted only where the cluster carries this mesh's mark, and is still the one the topic was made on, and the
-topic is still the one that was made.
-What never carried traffic by its history must prove it besides: the topic is closed, every partition's log starts at 0
-and ends at 0. A history may be older than the cluster (its store was restored from a backup), a log is not.
+A topic is deleted only if the cluster carries this mesh's mark, is the cluster that the topic was made on, and the
+topic is the one that was made. A topic that never carried traffic according to its history must also prove that: it is
+closed, and every partition's log starts at 0 and ends at 0. A history may be older than the cluster (its store was
+restored from a backup), a log is not.
 """
 
 from collections.abc import Mapping
@@ -32,7 +32,7 @@ async def retire(
     revision: int,
     clock: Clock,
 ) -> StreamCommand | HeldStep:
-    """Deletes the channel's topic, once no group may join it; what is found there instead is recorded."""
+    """Deletes the channel's topic, once no group may join it; records what it finds there instead, if anything."""
     if channel.state is ChannelState.DRAINED:
         await peers.close_channel(name, revision)
     return await delete_topic(access, marks, cluster, channel, clock)
@@ -41,15 +41,14 @@ async def retire(
 async def delete_topic(
     access: Access, marks: MarkLogs, cluster: Cluster, channel: Channel, clock: Clock
 ) -> StreamCommand | HeldStep:
-    """Deletes a channel's topic, or says what was found instead.
+    """Deletes a channel's topic, or returns what was found instead.
 
-    A topic of the channel's name that is not the channel's stays. A spare's topic that was written to stays, too: the
+    A topic of the channel's name that is not the channel's stays. A spare's topic that holds records stays too: the
     channel is recorded as found, and drained.
 
     Raises:
         Refused: the cluster is another mesh's.
-        ClusterUnavailable: the cluster does not answer, carries no mark yet, or was replaced, which is still to be
-            recorded.
+        ClusterUnavailable: the cluster does not answer, has no mark yet, or was replaced and this is not recorded yet.
     """
     admin = access.admin(cluster)
     await access.described(cluster)
@@ -64,9 +63,10 @@ async def delete_topic(
 
 
 async def was_written(access: Access, cluster: Cluster, topic: str, count: int) -> bool:
-    """Whether a topic of so many partitions ever held a record, as far as Kafka tells; canaries of a seal are none.
+    """Whether a topic of so many partitions ever held a record, as far as Kafka can tell; canaries of a seal do not
+    count.
 
-    What a leader took and not all copies have yet counts: its producer may hear of an acknowledgement yet.
+    A record that a leader accepted but not all copies have counts: its producer may still be acknowledged.
     """
     admin, partitions = access.admin(cluster), [TopicPartition(topic, number) for number in range(count)]
     starts = await admin.offsets_at(dict.fromkeys(partitions, OffsetAt.EARLIEST))
@@ -78,7 +78,7 @@ async def was_written(access: Access, cluster: Cluster, topic: str, count: int) 
 
 
 def _of_channel(topic: TopicDescription, channel: Channel, cluster: Cluster) -> bool:
-    """Whether a topic is the channel's; before its id was recorded, whether it can be what an attempt left."""
+    """Whether a topic is the channel's; before its id was recorded, whether an interrupted attempt can have made it."""
     if channel.topic_id:
         return topic.topic_id == channel.topic_id
     return topic.partitions == channel.partitions and not cluster.belonging.may_be_orphan(topic.name)
@@ -87,9 +87,9 @@ def _of_channel(topic: TopicDescription, channel: Channel, cluster: Cluster) -> 
 async def _kept(
     access: Access, cluster: Cluster, channel: Channel, topic: TopicDescription, clock: Clock
 ) -> StreamCommand | HeldStep | None:
-    """The reason to keep a spare's topic; None if it is empty, always was, and takes no record any more.
+    """Why a spare's topic is kept; None if it is empty, always was, and accepts no record any more.
 
-    Who made a topic that was never recorded and holds records is unknown: it is left alone, and unsealed.
+    If a topic was never recorded and holds records, nobody knows who made it: it is left alone, and unsealed.
     """
     written = await was_written(access, cluster, channel.topic, channel.partitions)
     if not written:
@@ -106,7 +106,8 @@ async def _kept(
 
 
 async def _only_canaries(access: Access, cluster: Cluster, ends: Mapping[TopicPartition, int]) -> bool:
-    """Whether logs from 0 to these ends hold nothing but canaries of a seal, which leaders took that knew it late."""
+    """Whether logs from 0 to these ends hold only canaries of a seal, which leaders accepted before they learned of
+    it."""
     if any(end > SEAL_CANARIES_MAX for end in ends.values()):
         return False
     for partition, end in ends.items():

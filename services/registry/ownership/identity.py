@@ -1,9 +1,9 @@
-"""Proof that a new address leads to a cluster that is registered: its id is what brokers say, and anybody may say it.
+"""Proves that a new address leads to a registered cluster: its id alone proves nothing, because any broker can report
+it.
 
-Two proofs, both needed where they can be had. The cluster carries this mesh's mark. And a record that is written at the
-present address, which nobody can have known before, is found at the new one; while the present address does not answer,
-as after brokers moved, there is only the mark. Whoever passes both on from the real cluster is not found out here: TLS
-does that, which proves brokers' names.
+Two proofs, both required where possible. The cluster carries this mesh's mark. And a random record written at the
+present address is found at the new one. If the present address does not answer, as after brokers moved, only the mark
+remains. A proxy in front of the real cluster is not detected here: TLS detects it, by brokers' names.
 """
 
 import asyncio
@@ -28,10 +28,10 @@ async def require_mark(marks: MarkLogs, admin: KafkaAdmin, reader: KafkaCluster,
     """Checks that the cluster at a new address carries this mesh's mark.
 
     Args:
-        marks: Of this mesh, and with nothing remembered: ids of topics are what anybody may say, too.
-        admin: Of the cluster at the new address.
-        reader: For reading its logs.
-        cluster: As it is registered.
+        marks: Mark logs of this mesh, without a cache: ids of topics can be forged too.
+        admin: Admin client of the cluster at the new address.
+        reader: The Kafka port, to read its logs.
+        cluster: The cluster as registered.
 
     Raises:
         Refused: it carries another mesh's mark, or none.
@@ -51,14 +51,14 @@ async def require_same_log(
 ) -> None:
     """Checks that a record written at the present address is found at the new one.
 
-    Nothing is checked while nobody answers at the present address, or another cluster does that took its port over.
+    Checks nothing if no cluster answers at the present address, or another one that took the port over.
 
     Args:
-        present: Of the cluster at the address that is registered.
-        admin: Of the one at the new address.
-        reader: For reading its logs.
-        cluster: As it is registered.
-        ids: Makes what nobody knows before.
+        present: Admin client at the registered address.
+        admin: Admin client at the new address.
+        reader: The Kafka port, to read its logs.
+        cluster: The cluster as registered.
+        ids: Source of unpredictable values.
 
     Raises:
         Refused: the record is not there.

@@ -1,7 +1,7 @@
-"""Looks at the mark of every registered cluster again and again while leading, and records whose the cluster is.
+"""Watches the mark of every registered cluster while leading, and records which mesh owns the cluster.
 
-A cluster without a mark gets this mesh's: it was registered before there were marks, or came back empty. One whose mark
-names another mesh is recorded as that, and nothing is put or deleted there until its mark names this mesh again.
+A cluster without a mark gets this mesh's: it was registered before marks existed, or came back empty. If its mark names
+another mesh, that is recorded, and nothing is created or deleted there until its mark names this mesh again.
 """
 
 from braid.kernel.errors import BraidError
@@ -35,7 +35,7 @@ class MarkKeeper:
             await self._replica.host.clock.sleep(MARK_LOOK_SECONDS if known else MARK_RETRY_SECONDS)
 
     async def _look(self, cluster: Cluster) -> bool:
-        """Looks once. Returns whether the mark is known and recorded."""
+        """Reads the mark once. Returns whether it is known and recorded."""
         try:
             owner = await self._owner(cluster)
             if owner == UNMARKED:
@@ -56,10 +56,10 @@ class MarkKeeper:
         return True
 
     async def _owner(self, cluster: Cluster) -> str:
-        """Returns the owner of the cluster. Marks it first if nobody owns it and no other mesh was seen to.
+        """Returns the cluster's owner. Marks the cluster first, if it has no owner and no other mesh's mark was seen.
 
         Raises:
-            BraidError: nobody knows now.
+            BraidError: the owner cannot be determined now.
         """
         admin, reader, prefix = (
             self._access.admin(cluster),

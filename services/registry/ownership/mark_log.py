@@ -1,7 +1,7 @@
-"""Mark logs on real clusters: read, claimed, given up. One attempt per call; what claims mean is in `marks.py`.
+"""Mark logs on real clusters: reads, claims and gives up. One attempt per call; `marks.py` defines what claims mean.
 
-A mark log is a topic of its own that keeps everything: the canary's topic keeps an hour. What was read of it is kept
-for as long as its topic id, its start and its end are the same, so that to look again costs a few small requests.
+A mark log is a topic of its own with unlimited retention; the canary's topic keeps only an hour. What was read stays
+cached while its topic id, start and end are the same, so that another look costs a few small requests.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ from services.registry.model.topics import MARK_CONFIG, default_copies, mark_top
 
 
 class _Log(NamedTuple):
-    """Identity of a log that was read, and how far."""
+    """The identity of a log that was read, and how far."""
 
     topic_id: bytes
     start: int
@@ -27,7 +27,7 @@ class MarkLogs:
     """Reads and writes mark logs for one mesh."""
 
     def __init__(self, mesh: str, clock: Clock) -> None:
-        """`mesh` is the id of the mesh that claims."""
+        """Starts with an empty cache; `mesh` is the id of the mesh that claims."""
         self.mesh = mesh
         self._clock = clock
         self._read: dict[_Log, str] = {}  # by log: topic ids are unique among all clusters
@@ -53,10 +53,10 @@ class MarkLogs:
         return self._read[log]
 
     async def claim(self, admin: KafkaAdmin, cluster: KafkaCluster, prefix: str, over: str = UNMARKED) -> str:
-        """Claims a cluster that belongs to the mesh `over`; returns whose it is afterwards. Nothing is claimed twice.
+        """Claims a cluster that belongs to the mesh `over`; returns its owner afterwards. Nothing is claimed twice.
 
         Raises:
-            ClusterUnavailable: nobody knows yet whether the claim was taken; try again.
+            ClusterUnavailable: it is not known yet whether the claim was appended; try again.
         """
         await _make_log(admin, prefix)
         found = await self.owner(admin, cluster, prefix)
@@ -66,15 +66,15 @@ class MarkLogs:
         return await self.owner(admin, cluster, prefix)
 
     async def give_up(self, admin: KafkaAdmin, prefix: str) -> None:
-        """The cluster belongs to nobody from now on, if it was this mesh's. Raises `ClusterUnavailable`."""
+        """Gives a cluster up, if it is this mesh's: it belongs to nobody then. Raises `ClusterUnavailable`."""
         await self._append(admin, prefix, Claim(UNMARKED, self.mesh, self._clock.now_ms()))
 
     async def require_ours(self, admin: KafkaAdmin, cluster: KafkaCluster, name: str, prefix: str) -> None:
-        """Checks that the cluster is this mesh's, before anything is deleted there.
+        """Checks that the cluster is this mesh's, before anything there is deleted.
 
         Raises:
             Refused: it is another mesh's.
-            ClusterUnavailable: it is nobody's yet, or does not answer.
+            ClusterUnavailable: it has no owner yet, or does not answer.
         """
         found = await self.owner(admin, cluster, prefix)
         if found == UNMARKED:
@@ -83,7 +83,7 @@ class MarkLogs:
             raise belongs_to(name, found)
 
     async def others(self, admin: KafkaAdmin, cluster: KafkaCluster, prefix: str) -> Mapping[str, str]:
-        """Other meshes that marked the cluster under prefixes of their own: by prefix, which. Raises as `owner`."""
+        """Other meshes that marked the cluster under their own prefixes, by prefix. Raises as `owner` does."""
         prefixes = {prefix_of_mark(topic) for topic in await admin.list_topics()} - {None, prefix}
         owners = {each: await self.owner(admin, cluster, each) for each in sorted(filter(None, prefixes))}
         return {each: found for each, found in owners.items() if found not in (UNMARKED, self.mesh)}
@@ -93,7 +93,7 @@ class MarkLogs:
 
 
 def belongs_to(name: str, mesh: str) -> Refused:
-    """The error that a cluster is another mesh's."""
+    """The error for a cluster that belongs to another mesh."""
     return Refused(
         f"cluster {name} belongs to mesh {mesh}",
         field="spec.bootstrap",
@@ -103,7 +103,7 @@ def belongs_to(name: str, mesh: str) -> Refused:
 
 
 async def _make_log(admin: KafkaAdmin, prefix: str) -> None:
-    """Creates the mark log, or sees that the one that is there keeps everything."""
+    """Creates the mark log, or ensures that the existing one keeps everything."""
     topic, brokers = mark_topic(prefix), len((await admin.describe_cluster()).brokers)
     try:
         await admin.create_topic(topic, 1, default_copies(brokers), MARK_CONFIG)

@@ -1,8 +1,8 @@
-"""After a restore of the store: clusters are compared with the histories, before anything is decided on them.
+"""Compares clusters with the histories after a restore of the store, before anything is decided about them.
 
-A cluster whose topics were last compared in an earlier incarnation of the store gets no new traffic and loses no topic.
-What it holds beyond the histories is recorded: channels that were written to since the backup drain from now on, seals
-on channels that carry traffic are taken off, orphans are listed. A cluster that does not answer is compared later.
+A cluster whose topics were last compared in an earlier store incarnation gets no new traffic and loses no topic. What
+it holds beyond the histories is recorded: channels that were written to since the backup drain from now on, seals on
+channels that carry traffic are removed, orphans are listed. A cluster that does not answer is compared later.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ from services.registry.policy.comparison import Comparison, compare
 
 
 class Restoration:
-    """Compares clusters for one term."""
+    """Compares clusters with the histories for one term."""
 
     def __init__(self, replica: Replica, access: Access, marks: MarkLogs, peers: Peers) -> None:
         self._replica = replica
@@ -44,7 +44,7 @@ class Restoration:
         self._peers = peers
 
     async def first(self) -> None:
-        """Compares all clusters that answer, for a bounded time: what is decided next may rest on it."""
+        """Compares all clusters that answer, for a bounded time, before the term's first decisions."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(RESTORE_FIRST_SECONDS):
                 await self.compare_pending()
@@ -63,24 +63,24 @@ class Restoration:
         await asyncio.gather(*(self.attempt(each) for each in pending))
 
     async def attempt(self, cluster: Cluster, *, taken_over: bool = False) -> None:
-        """Like `compare`, but logs a failure. After a restore the comparison is tried again."""
+        """Compares one cluster like `compare`, but logs a failure. After a restore the comparison is repeated."""
         try:
             await self.compare(cluster, taken_over=taken_over)
         except BraidError as error:
             self._replica.log.warning("not compared with the histories yet", cluster=cluster.name, error=str(error))
 
     async def compare(self, cluster: Cluster, *, taken_over: bool = False) -> None:
-        """Compares one cluster and records what was found.
+        """Compares one cluster and records the findings.
 
-        Channels of a mesh that it was taken over from are nobody's: they are listed, whatever their names.
+        Channels of a mesh that the cluster was taken over from are orphans, whatever their names.
 
         Raises:
-            BraidError: the cluster does not answer, or is another mesh's; what was recorded so far stays recorded.
+            BraidError: the cluster does not answer, or is another mesh's; findings recorded so far stay recorded.
         """
         admin, prefix = self._access.admin(cluster), cluster.spec.topic_prefix
         await self._access.described(cluster)
         await self._marks.require_ours(admin, self._access.reader(cluster.spec), cluster.name, prefix)
-        await self._doubt_emptiness(cluster)
+        await self._reopen_decommission(cluster)
         topics = await admin.list_topics()
         strange = frozenset(topics) if taken_over else frozenset(cluster.belonging.orphan_topics)
         comparison = compare(self._replica.aggregates.states(STREAMS), cluster.name, prefix, topics, strange)
@@ -103,7 +103,7 @@ class Restoration:
             await self._found(cluster, ChannelId(stream, *channel.ref), found)
 
     async def _give_up(self, spares: Sequence[tuple[str, Channel]]) -> None:
-        """Spares whose topics were deleted after the backup are retired: the next ones get topics of their own."""
+        """Retires spares whose topics were deleted after the backup: the next ones get their own topics."""
         for stream, channel in spares:
             await self._replica.aggregates.execute(
                 STREAMS,
@@ -113,8 +113,9 @@ class Restoration:
                 cause="store restored: its topic is gone",
             )
 
-    async def _doubt_emptiness(self, cluster: Cluster) -> None:
-        """A cluster that was empty at the time of the backup may hold channels that were planned there since."""
+    async def _reopen_decommission(self, cluster: Cluster) -> None:
+        """Reopens the decommission of a cluster that was empty at the time of the backup: channels may have been
+        planned there since."""
         if cluster.emptied:
             await self._replica.aggregates.execute(
                 CLUSTERS, cluster.name, RepeatDecommission(), actor=self._replica.instance, cause="store restored"
@@ -137,7 +138,7 @@ class Restoration:
             self._replica.log.warning("a channel was written to after the backup", channel=str(named))
 
     async def _unseal(self, admin: KafkaAdmin, comparison: Comparison) -> None:
-        """A channel that carries traffic by the histories was sealed since: it takes records again."""
+        """Unseals a channel that carries traffic according to the histories: it was sealed after the backup."""
         channels = {**comparison.carrying, **comparison.spares}
         names = list(SEALED)
         for topic, config in (await admin.topic_configs(list(channels), names) if channels else {}).items():
@@ -154,7 +155,8 @@ class Restoration:
     async def _orphan_groups(self, cluster: Cluster, prefix: str) -> Sequence[str]:
         """Groups with progress in channels' topics that the assigner does not know.
 
-        An assigner that does not answer for a while is not waited for: a group that registers again keeps its progress.
+        If the assigner does not answer for a while, the comparison goes on without it: a group that registers again
+        keeps its progress.
         """
         offsets = self._access.offsets(cluster)
         try:

@@ -1,1 +1,1 @@
-"""Algorithms over the model: where traffic goes, and what comes next. Pure."""
+"""Algorithms over the model: where traffic goes, and which step comes next. Pure."""

@@ -1,7 +1,7 @@
-"""How many streams change over to one cluster at once, when traffic leaves another by itself. Pure.
+"""Limits how many streams change over to one cluster at once when traffic leaves another automatically. Pure.
 
-A stream changes over until its producers let go of what they left, which is their first load on the target; but no
-longer than `CHANGE_OVER_SECONDS` here, for a producer that hangs must not hold up other streams.
+A stream changes over until its producers have left the old channels: their first load on the target falls in this time.
+It counts at most for `CHANGE_OVER_SECONDS`, because a producer that hangs must not delay other streams.
 """
 
 from collections import Counter
@@ -14,10 +14,10 @@ from services.registry.policy.world import World
 
 
 class Arrivals:
-    """The places left on each cluster; counted when somebody asks, which at rest nobody does.
+    """Free slots on each cluster; counted only when somebody asks.
 
     Attributes:
-        held: Whether there was no place for some stream.
+        held: Whether some stream found no slot.
     """
 
     def __init__(self, world: World) -> None:
@@ -26,7 +26,7 @@ class Arrivals:
         self._coming: Counter[str] | None = None
 
     def join(self, clusters: Collection[str]) -> bool:
-        """Whether there is a place on each for one more stream; it is taken then."""
+        """Takes a slot on each of the clusters for one more stream, if all have one; returns whether it did."""
         if self._coming is None:
             streams = self._world.streams.values()
             self._coming = Counter(name for each in streams for name in {*_changing_over_to(self._world, each)})
@@ -44,5 +44,6 @@ def _changing_over_to(world: World, stream: Stream) -> Iterator[str]:
 
 
 def _lately(world: World, channel: Channel) -> bool:
-    """A time to come was written by another host's clock, and says nothing."""
+    """Whether a time lies in the change-over period. A future time came from another host's clock, and does not
+    count."""
     return 0 <= world.now_ms - channel.state_since_ms < CHANGE_OVER_SECONDS * 1_000

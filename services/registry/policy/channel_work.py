@@ -1,8 +1,9 @@
-"""What one channel needs done in the outside world next. Pure; `provision.py` and `drain.py` do it.
+"""The next step of one channel on its cluster. Pure; `kafka/drain.py` and `reconciler/provision.py` carry it out.
 
-Every step ends in an event, so a new leader goes on where the last one stopped. The order is that of a safe drain: keep
-everything, producers leave, seal, read the end, wait for groups. A channel that carries traffic keeps everything, too,
-from the moment its cluster answers again after it was away, until groups have done what retention would take.
+Every step ends in an event, so a new leader continues where the last one stopped. The order is that of a safe drain:
+keep everything, producers leave, seal, read the ends, wait for groups. A channel that carries traffic also keeps
+everything once its cluster answers again after an outage, until groups have done the records that retention would
+delete.
 """
 
 from enum import Enum
@@ -12,7 +13,7 @@ from services.registry.policy.world import World
 
 
 class Work(Enum):
-    """One step in the outside world."""
+    """One step on the cluster."""
 
     LOOK_FOR_CUTS = "look for cuts"
     CREATE_TOPIC = "create topic"
@@ -34,10 +35,10 @@ _STEPS = {
 
 
 def next_work(world: World, channel: Channel) -> Work | None:
-    """The channel's next step; None when there is none, or its cluster cannot be reached for it.
+    """The channel's next step; None if there is none, or its cluster cannot be reached for it.
 
-    Keeping everything does not wait until a cluster that returns is trusted again: its brokers look after retention
-    soon after they have started.
+    Lifting retention does not wait until a returned cluster is trusted again: its brokers apply retention soon after
+    they start.
     """
     reachable = world.cluster(channel.cluster).reachable
     if _to_be_kept(world, channel) and (reachable or channel.cluster in world.answering):
@@ -62,7 +63,7 @@ def next_work(world: World, channel: Channel) -> Work | None:
 def _to_be_kept(world: World, channel: Channel) -> bool:
     """Whether its topic must keep everything and does not yet.
 
-    Producers of a draining channel that lost something are awaited first: its topic may be gone.
+    If a draining channel lost something, its producers are awaited first: its topic may be gone.
     """
     if world.lost(channel):
         return False

@@ -1,7 +1,8 @@
 """Compares the topics of a cluster with the histories after a restore of the store. Pure.
 
-Topics under the cluster's prefix are named after channels. One that a spare stands for, or that was planned after the
-backup, may hold records: it is found. One that no history can place is an orphan: it is listed and left alone.
+Topics under the cluster's prefix are named after channels. A topic of a spare, or of a channel planned after the
+backup, may hold records: then the channel is found. A topic that no history explains is an orphan: it is listed and
+left alone.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -15,14 +16,14 @@ from services.registry.model.topics import channel_of
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Result of a comparison, by topic.
+    """The topics of a cluster, sorted by what the histories say of them.
 
     Attributes:
         spares: Topics of spares; found, if they were ever written to.
-        later: Topics of channels that were planned after the backup.
+        later: Topics of channels planned after the backup.
         carrying: Topics of channels on the route; they must not be sealed.
-        orphans: Topics that no history can place, sorted.
-        gone: Provisioned spares that have no topic any more, by their streams' names.
+        orphans: Topics that no history explains, sorted.
+        gone: Provisioned spares whose topics no longer exist, by their streams' names.
     """
 
     spares: Mapping[str, tuple[str, Channel]] = field(default_factory=dict)
@@ -35,7 +36,7 @@ class Comparison:
 def compare(
     streams: Mapping[str, Stream], cluster: str, prefix: str, topics: Sequence[str], strange: Collection[str] = ()
 ) -> Comparison:
-    """Sorts the topics of a cluster. Those that are `strange` are no later channels of this mesh."""
+    """Sorts the topics of a cluster. `strange` topics are never later channels of this mesh."""
     spares: dict[str, tuple[str, Channel]] = {}
     later: dict[str, ChannelId] = {}
     carrying: dict[str, tuple[str, Channel]] = {}
@@ -67,7 +68,7 @@ def _gone(streams: Mapping[str, Stream], cluster: str, topics: Collection[str]) 
 
 
 def _known(stream: Stream | None, cluster: str, topic: str) -> Channel | None:
-    """The channel that has the topic, however it was named."""
+    """The channel that has the topic, whatever its name."""
     if stream is None:
         return None
     return next(
@@ -76,11 +77,11 @@ def _known(stream: Stream | None, cluster: str, topic: str) -> Channel | None:
 
 
 def _is_later(stream: Stream | None, cluster: str, named: ChannelId) -> bool:
-    """Whether a topic can be a channel's that was planned after the backup.
+    """Whether a topic can belong to a channel that was planned after the backup.
 
-    The history has no channel of that generation, or has given the generation to one on another cluster since the
-    restore. Numbers alone do not say it: a later generation may have been found already, on a cluster that answered
-    before this one. Generations below all that the history remembers were retired before the backup.
+    It can if the history has no channel of that generation, or gave the generation to a channel on another cluster
+    since the restore. Numbers alone do not decide it: a later generation may have been found already, on a cluster that
+    answered before this one. Generations below all that the history remembers were retired before the backup.
     """
     if stream is None or not stream.exists:
         return False

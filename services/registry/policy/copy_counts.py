@@ -1,4 +1,4 @@
-"""How many copies a channel's partitions are to have, and how many of them an append needs. Pure."""
+"""Decides how many copies a channel's partitions should have, and how many of them an append needs. Pure."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -14,10 +14,10 @@ FOLLOWER_THROTTLED: Final = "follower.replication.throttled.replicas"
 
 
 def wanted_copies(spec: StreamSpec, cluster: Cluster, channel: Channel) -> int:
-    """Copies that each partition of a channel in use is to have; 0 while nobody knows.
+    """The number of copies that each partition of a channel in use should have; 0 if unknown.
 
-    A declared number is brought about, up and down. Where none is declared missing copies are added, and none is taken
-    away: a cluster whose broker is replaced would lose copies that it needs again.
+    A declared number is established by adding or removing copies. If none is declared, missing copies are added, but
+    none is removed: a cluster whose broker is being replaced would lose copies that it needs again.
     """
     if spec.replication_factor:
         return spec.replication_factor
@@ -25,10 +25,10 @@ def wanted_copies(spec: StreamSpec, cluster: Cluster, channel: Channel) -> int:
 
 
 def is_due(world: World, stream: Stream, channel: Channel) -> bool:
-    """Whether something is to be done about a channel's copies now.
+    """Whether a channel's copies need work now.
 
-    A reassignment that is under way has its end awaited whatever became of the channel. A new one begins only where the
-    channel's topic takes records or may soon.
+    A reassignment under way is followed to its end whatever happens to the channel. A new one begins only if the
+    channel's topic accepts records or soon may.
     """
     cluster = world.cluster(channel.cluster)
     if not cluster.reachable or cluster.belonging.refusal:
@@ -40,9 +40,9 @@ def is_due(world: World, stream: Stream, channel: Channel) -> bool:
 
 
 def in_sync_change(spec: StreamSpec, channel: Channel) -> Mapping[str, str | None]:
-    """What `min.insync.replicas` of a channel's topic has to be now; nothing while its copies are not known.
+    """The change of `min.insync.replicas` that a channel's topic needs now; empty while its copies are unknown.
 
-    While copies are added or taken away an append needs no more of them than both numbers give, or it would be refused.
+    While copies are added or removed, an append needs no more of them than both numbers allow, or it would be refused.
     """
     if not channel.copies:
         return {}
@@ -54,10 +54,10 @@ def in_sync_change(spec: StreamSpec, channel: Channel) -> Mapping[str, str | Non
 
 
 def throttled(replicas: Mapping[int, tuple[tuple[int, ...], tuple[int, ...]]]) -> Mapping[str, str]:
-    """Topic settings that throttle new copies, and nothing else (KIP-73).
+    """Topic settings that throttle new copies, and only those (KIP-73).
 
     Args:
-        replicas: By partition, the brokers that have a copy, and those that get one.
+        replicas: By partition, the brokers that have a copy, and those that will get one.
     """
     leading = [f"{number}:{broker}" for number, (present, _) in sorted(replicas.items()) for broker in present]
     following = [f"{number}:{broker}" for number, (_, new) in sorted(replicas.items()) for broker in new]
@@ -65,5 +65,5 @@ def throttled(replicas: Mapping[int, tuple[tuple[int, ...], tuple[int, ...]]]) -
 
 
 def unthrottled(spec: StreamSpec) -> Mapping[str, str | None]:
-    """What ends `throttled`: what the stream declares, or the default."""
+    """Topic settings that end `throttled`: what the stream declares, or the default."""
     return {name: spec.topic_config.get(name) for name in (LEADER_THROTTLED, FOLLOWER_THROTTLED)}

@@ -1,7 +1,7 @@
-"""Which brokers keep the copies of a partition when their number changes. Pure.
+"""Chooses the brokers that keep a partition's copies when their number changes. Pure.
 
-Copies that are there stay where they are, as far as possible: only what is added is copied. The leader keeps its copy
-and its place, so that a reassignment moves no leader and no client.
+Existing copies stay where possible: only added copies are transferred. The leader keeps its copy and its position, so
+that a reassignment moves no leader and no client.
 """
 
 from collections import Counter
@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Brokers:
-    """Brokers of a cluster, and what they keep.
+    """The brokers of a cluster, and the copies they keep.
 
     Attributes:
         serving: Brokers that can take a copy now.
-        racks: Of those that name one.
-        copies: So many copies of partitions each keeps; changes as copies are placed.
+        racks: Racks of the brokers that name one.
+        copies: Number of partition copies per broker; updated as copies are placed.
     """
 
     serving: Collection[int]
@@ -24,26 +24,26 @@ class Brokers:
     copies: Counter[int] = field(default_factory=Counter)
 
     def rack(self, broker: int) -> str:
-        """A broker's rack; one of its own for a broker that names none."""
+        """A broker's rack; a rack of its own for a broker that names none."""
         return self.racks.get(broker) or f"broker {broker}"
 
 
 def counted(replicas: Iterable[Sequence[int]]) -> Counter[int]:
-    """How many copies each broker keeps."""
+    """The number of copies on each broker."""
     return Counter(broker for each in replicas for broker in each)
 
 
 def place(replicas: Sequence[int], leader: int, copies: int, brokers: Brokers) -> tuple[int, ...]:
-    """A partition's replicas with so many copies, those that stay in their order; fewer where brokers are missing.
+    """Chooses a partition's replicas. Those that stay keep their order; there are fewer if brokers are missing.
 
-    Copies are added in racks that have the fewest of the partition, on the brokers that keep the least. They are taken
-    away first from brokers that are away, then from racks that have the most, then from brokers that keep the most.
+    Copies are added in the racks with the fewest of the partition, on the brokers that keep the least. They are removed
+    first from absent brokers, then from racks with the most, then from brokers that keep the most.
 
     Args:
         replicas: Brokers that keep a copy now, the preferred leader first.
-        leader: The broker that leads now, -1 for none.
-        copies: How many are wanted, at least one.
-        brokers: The cluster's; their numbers of copies are brought up to date.
+        leader: The present leader, -1 for none.
+        copies: The wanted number, at least one.
+        brokers: The cluster's brokers; their numbers of copies are updated.
     """
     kept = list(replicas)
     while len(kept) > copies:

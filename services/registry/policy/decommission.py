@@ -1,11 +1,11 @@
-"""Emptying a cluster: how its streams leave, some at a time, and what is left on it. Pure.
+"""Empties a cluster: streams leave it a few at a time, and the rest is listed. Pure.
 
-A cluster that is being decommissioned takes no new traffic (`Cluster.takes_traffic`). Active channels leave it by
-moves, all lanes of a stream in one append or none of them; spares there are retired by `policy.py`, which makes others
-elsewhere; draining channels drain as ever; drained ones stay for their stream's retention, unless they are to be
-discarded. When the cluster dies meanwhile, its traffic leaves by failover and the rest waits for it.
+A cluster under decommission takes no new traffic (`Cluster.takes_traffic`). Active channels leave it by moves, all
+lanes of a stream in one append or none of them. Spares on it are retired, and `plan.py` provisions others elsewhere.
+Draining channels drain as usual. Drained ones stay for their stream's retention, unless they are to be discarded. If
+the cluster dies meanwhile, its traffic leaves by failover and the rest waits for it.
 
-The cluster is empty when no channel of any stream, a deleted one included, may have a topic there.
+The cluster is empty once no channel of any stream, deleted streams included, may have a topic there.
 """
 
 from collections.abc import Iterator, Sequence
@@ -28,7 +28,7 @@ from services.registry.policy.world import Room, World
 
 
 class Stage(Enum):
-    """How far a decommission is, by what needs attention most."""
+    """The stage of a decommission, ordered by need of attention."""
 
     BLOCKED = "BLOCKED"
     STRANDED = "STRANDED"
@@ -41,7 +41,7 @@ class Stage(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Departure:
-    """A stream's way off a cluster: its moves, or why it stays."""
+    """A stream's departure from a cluster: its moves, or why it stays."""
 
     stream: str
     moves: tuple[LaneMove, ...] = ()
@@ -50,7 +50,7 @@ class Departure:
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """A channel that may have a topic on the cluster."""
+    """A channel that may still have a topic on the cluster."""
 
     stream: Stream
     channel: Channel
@@ -63,7 +63,7 @@ class Left:
 
 @dataclass(frozen=True, slots=True)
 class ClusterDecision:
-    """A command on a cluster, and what led to it."""
+    """A command on a cluster, and its cause."""
 
     cluster: str
     command: ClusterCommand
@@ -71,10 +71,10 @@ class ClusterDecision:
 
 
 class Wave:
-    """How many more streams may begin to change over: fewer while the producers of earlier ones have not let go.
+    """How many more streams may begin to leave: fewer while the producers of earlier ones have not left.
 
     Attributes:
-        clusters: What they leave.
+        clusters: The clusters that they leave.
     """
 
     def __init__(self, world: World) -> None:
@@ -83,7 +83,7 @@ class Wave:
         self._left = DECOMMISSION_STREAMS_AT_ONCE - under_way
 
     def join(self) -> bool:
-        """Whether there is a place for one more; it is taken."""
+        """Takes a slot for one more stream; returns whether there was one."""
         self._left -= 1
         return self._left >= 0
 
@@ -93,7 +93,7 @@ class Wave:
 
 
 def left_on(world: World, cluster: str) -> Sequence[Left]:
-    """What keeps a cluster from being empty, by stream."""
+    """Channels that keep a cluster from being empty, by stream."""
     return [
         Left(stream, channel)
         for stream in world.streams.values()
@@ -103,7 +103,7 @@ def left_on(world: World, cluster: str) -> Sequence[Left]:
 
 
 def plan_emptied(world: World) -> Sequence[ClusterDecision]:
-    """Clusters that are empty and are to be called so; none that was not compared since the store was restored."""
+    """Decides which clusters to record as empty; none that was not compared since a restore of the store."""
     waiting = [each for each in world.clusters.values() if each.decommissioning and not each.emptied]
     known = [each for each in waiting if each.exists and not each.belonging.uncompared]
     empty = [each for each in known if not left_on(world, each.name)]
@@ -114,7 +114,7 @@ def plan_emptied(world: World) -> Sequence[ClusterDecision]:
 
 
 def leave(world: World, stream: Stream, room: Room, wave: Wave) -> Iterator[tuple[StreamCommand, str]]:
-    """The next step of a stream whose traffic is to leave: channels elsewhere first, then all of it at once."""
+    """The next step of a stream that must leave: channels elsewhere first, then all its traffic at once."""
     cluster = _to_leave(world, stream, wave) if wave.clusters else None
     if cluster is None:
         return
@@ -131,7 +131,7 @@ def leave(world: World, stream: Stream, room: Room, wave: Wave) -> Iterator[tupl
 
 
 def depart(world: World, stream: Stream, cluster: Cluster, room: Room) -> Departure:
-    """How a stream would leave, with what is left of the room; what it takes of it is gone when it can."""
+    """How a stream would leave within the remaining room; takes that room if it can leave."""
     if not cluster.reachable:
         return Departure(stream.name, blocked=_why_not_failing_over(stream, cluster))
     tried = room.copy()
@@ -153,7 +153,7 @@ def departures(world: World, cluster: Cluster) -> Sequence[Departure]:
 
 
 def _to_leave(world: World, stream: Stream, wave: Wave) -> Cluster | None:
-    """The cluster a stream is to leave now; None while a failover has to do with the stream: one thing at a time."""
+    """The cluster a stream is to leave now; None while a failover involves the stream: one move at a time."""
     active = [channel for channel in stream.channels if channel.state is ChannelState.ACTIVE]
     if any(world.in_trouble(channel) for channel in active):
         return None
@@ -167,7 +167,7 @@ def _carried_by(stream: Stream, cluster: str) -> bool:
 
 
 def _why_not_failing_over(stream: Stream, cluster: Cluster) -> str:
-    """Why traffic stays on a cluster that is away; '' while its failover is on its way."""
+    """Why traffic stays on an unreachable cluster; '' while its failover is on its way."""
     if stream.spec.failover is FailoverMode.PROPOSE:
         return f"cluster {cluster.name} is {cluster.health.name}: a person is asked to move the stream"
     return stream.blocked.get(cluster.name, "")
@@ -183,13 +183,13 @@ def _reason(cluster: Cluster) -> str:
 
 @dataclass(frozen=True, slots=True)
 class EmptyingProgress:
-    """What is left on a cluster.
+    """The remainder on a cluster under decommission.
 
     Attributes:
-        streams: How many have a channel there.
-        stranded: Names of channels that wait for the cluster to be reachable.
+        streams: Number of streams with a channel there.
+        stranded: Names of channels that wait until the cluster is reachable.
         blocked: Streams whose traffic cannot leave.
-        kept_until_ms: When the last drained topic has outlived its stream's retention; 0 when none is kept.
+        kept_until_ms: When the last drained topic has outlived its stream's retention; 0 if none is kept.
     """
 
     stage: Stage
@@ -204,7 +204,7 @@ class EmptyingProgress:
 
 
 def progress(world: World, cluster: Cluster) -> EmptyingProgress:
-    """How far a decommission is."""
+    """The progress of a decommission."""
     left = left_on(world, cluster.name)
     states = [each.channel.state for each in left]
     stranded = tuple(each.name for each in left if _waits_for_cluster(each.channel, cluster))
@@ -229,7 +229,7 @@ def kept_for_ms(world: World, stream: Stream, channel: Channel) -> int:
 
 
 def _waits_for_cluster(channel: Channel, cluster: Cluster) -> bool:
-    """Whether nothing goes on with a channel before its cluster is back."""
+    """Whether a channel can make no progress before its cluster is back."""
     return channel.stranded or (not cluster.reachable and channel.state not in (*CONSUMABLE, *SPARE))
 
 

@@ -1,7 +1,7 @@
-"""Traffic that must leave a cluster: it moves, or a channel for it is planned, or it is blocked with the reason. Pure.
+"""Handles traffic that must leave a cluster: move it, plan a channel for it, or block it with a reason. Pure.
 
-One of the three holds of every lane in trouble whose stream fails over by itself, whatever the other clusters are like.
-`spares.py` says which spare may take traffic and where the next one goes; `policy.py` plans it.
+Every affected lane whose stream fails over automatically gets one of the three, whatever the state of other clusters.
+`spares.py` decides which spare may take traffic and where the next one goes; `plan.py` plans it.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,7 +27,8 @@ _Step = tuple[StreamCommand, str]
 
 @dataclass(frozen=True, slots=True)
 class _Way:
-    """How one channel's traffic leaves: to the cluster `to`, and why there; by a `spare`, unless its lane goes on."""
+    """How one channel's traffic leaves: to the cluster `to`, and why there; through a `spare`, unless the lane has
+    traffic there already."""
 
     channel: Channel
     to: str
@@ -41,7 +42,7 @@ def must_leave(world: World, channel: Channel) -> bool:
 
 
 def leaving(world: World, stream: Stream, room: Room, arrivals: Arrivals) -> Iterator[_Step]:
-    """What a stream's trouble asks for now, and the end of what it asked for."""
+    """The decisions that a stream's faults require now, and the end of earlier ones."""
     troubled = [channel for channel in stream.channels if must_leave(world, channel)]
     clusters = sorted({channel.cluster for channel in troubled})
     for name in sorted({*stream.blocked, *stream.proposed} - {*clusters}):
@@ -57,7 +58,7 @@ def leaving(world: World, stream: Stream, room: Room, arrivals: Arrivals) -> Ite
 
 
 def _why(world: World, troubled: Sequence[Channel], cluster: str) -> str:
-    """Why what is in trouble on a cluster must leave it."""
+    """Why the affected channels on a cluster must leave it."""
     return "; ".join(sorted({world.trouble(each) for each in troubled if each.cluster == cluster}))
 
 
@@ -69,7 +70,7 @@ def _propose(stream: Stream, cluster: str, reason: str) -> Iterator[_Step]:
 
 
 def _block(stream: Stream, reasons: Mapping[str, str]) -> Iterator[_Step]:
-    """Says why traffic cannot leave each cluster, again when the reason is another one."""
+    """Blocks failover from each cluster with its reason, again if the reason changed."""
     for cluster, reason in sorted(reasons.items()):
         if stream.blocked.get(cluster) != reason:
             yield BlockFailover(cluster, reason), f"cluster/{cluster}"
@@ -78,7 +79,7 @@ def _block(stream: Stream, reasons: Mapping[str, str]) -> Iterator[_Step]:
 def _fail_over(
     world: World, stream: Stream, troubled: Sequence[Channel], room: Room, arrivals: Arrivals
 ) -> Iterator[_Step]:
-    """One move for all lanes that can leave; what cannot is blocked, unless a channel for it is under way."""
+    """One move for all lanes that can leave; others are blocked, unless a channel for them is under way."""
     if _flaps(world, stream):
         reason = f"moved {FAILOVERS_MAX} times within {FAILOVER_WINDOW_SECONDS:.0f} s; move it by hand"
         yield from _block(stream, {channel.cluster: reason for channel in troubled})
@@ -101,23 +102,25 @@ def _fail_over(
 
 
 def _joined(reasons: Mapping[str, str]) -> str:
-    """One reason, where all lanes have the same; else each lane with its own."""
+    """One reason if all lanes share it; else each lane with its own."""
     if len({*reasons.values()}) == 1:
         return next(iter(reasons.values()))
     return "; ".join(f"lane {lane}: {why}" for lane, why in sorted(reasons.items()))
 
 
 def _flaps(world: World, stream: Stream) -> bool:
-    """Whether it has moved too often lately. What a clock that was far ahead dated counts no more than what is old."""
+    """Whether the stream moved too often lately. Times in the future, from a clock that ran ahead, count like old
+    ones."""
     window_ms = FAILOVER_WINDOW_SECONDS * 1_000
     return sum(abs(world.now_ms - at) < window_ms for at in stream.failovers_ms) >= FAILOVERS_MAX
 
 
 def _way(world: World, stream: Stream, channel: Channel, room: Room, ways: Sequence[_Way]) -> _Way | None:
-    """How a channel's traffic leaves now; None when it cannot, or a better way is under way.
+    """How a channel's traffic leaves now; None if it cannot, or a better way is under way.
 
-    Where the lane is already; else to a standby on a healthy cluster; and what is dead, to one on a cluster that mostly
-    works, when no healthy one can take it. Health before speed: the traffic would stay on an ailing cluster.
+    In this order: to a cluster that carries the lane already, to a standby on a healthy cluster, and only from a dead
+    cluster to a standby on a mostly working one. Health comes before speed: the traffic would stay on an unhealthy
+    cluster.
     """
     lane = channel.ref.lane
     for other in stream.active(lane):

@@ -1,4 +1,4 @@
-"""A person's move: which channels give traffic up, which take it. Pure; the shell provisions what is missing."""
+"""An operator's move: which channels give traffic up, and which take it. Pure; the shell provisions missing ones."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -13,9 +13,9 @@ from services.registry.policy.world import Room, Wanted, World, find_target, ran
 
 @dataclass(frozen=True, slots=True)
 class MoveOrder:
-    """What is asked for: exactly one of `to_cluster`, `away_from_cluster` and `spread` (weights by cluster).
+    """The requested move: exactly one of `to_cluster`, `away_from_cluster` and `spread` (weights by cluster).
 
-    `partitions` 0 keeps their number. `percent` is the share of a hundred records that `to_cluster` gets; None for all.
+    `partitions` 0 keeps their number. `percent` is the share of records that `to_cluster` gets; None for all.
     """
 
     lanes: tuple[str, ...] = ()
@@ -29,10 +29,11 @@ class MoveOrder:
 
 @dataclass(frozen=True, slots=True)
 class LaneMove:
-    """One lane's part: channels that begin to drain, and the one that takes their share (None: to be provisioned).
+    """One lane's part of a move: channels that begin to drain, and the one that takes their share (None: to be
+    provisioned).
 
-    `joins` says that it carries a share of the lane already; `share`, unless 0, is the weight it has afterwards. `why`
-    tells why there, where nobody named the cluster.
+    `joins` says that the target carries a share of the lane already; `share`, unless 0, is its weight afterwards. `why`
+    says why it goes there, if nobody named the cluster.
     """
 
     lane: str
@@ -46,17 +47,18 @@ class LaneMove:
 
     @property
     def weight(self) -> float:
-        """The share that moves."""
+        """The share of the lane that moves."""
         return sum(channel.weight for channel in self.drain)
 
 
 def plan_move(world: World, stream: Stream, order: MoveOrder, room: Room | None = None) -> Sequence[LaneMove]:
-    """Returns the moves of all lanes that must change; none when all is as wanted.
+    """Returns the moves of all lanes that must change; none if everything is as wanted.
 
-    What they take of `room` (that of the world without it) is gone from it, whether they are all possible or not.
+    Room that the moves need is taken from `room` (that of the world without them), whether they are all possible or
+    not.
 
     Raises:
-        Invalid: the order is out of form, or names an unknown lane.
+        Invalid: the order is malformed, or names an unknown lane.
         NotFound: it names an unknown cluster.
         Refused: the named cluster takes no traffic.
         FailoverBlocked: no cluster can take the traffic.
@@ -75,7 +77,7 @@ def plan_move(world: World, stream: Stream, order: MoveOrder, room: Room | None 
 
 
 def as_command(world: World, stream: Stream, moves: Sequence[LaneMove], reason: str) -> MoveTraffic:
-    """The one append that performs the moves, once every lane has its channel."""
+    """The one command that performs the moves, once every lane has its channel."""
     activate: list[ChannelWeight] = []
     for move in moves:
         if move.to is not None:
@@ -102,7 +104,7 @@ def _check(world: World, stream: Stream, order: MoveOrder) -> None:
 
 
 def check_lanes(stream: Stream, order: MoveOrder) -> None:
-    """Raises `Invalid` for a lane the stream has not."""
+    """Raises `Invalid` for a lane that the stream does not have."""
     for lane in order.lanes:
         if lane not in stream.spec.lanes:
             known = ", ".join(stream.spec.lanes)
@@ -110,7 +112,7 @@ def check_lanes(stream: Stream, order: MoveOrder) -> None:
 
 
 def check_resized(stream: Stream, order: MoveOrder) -> None:
-    """Raises `Invalid` for no partitions or too many, of one lane or of all together."""
+    """Raises `Invalid` for no partitions or too many, in one lane or in all together."""
     if order.partitions:
         check_partitions(order.partitions, "partitions")
         resized = dict.fromkeys(order.lanes or stream.spec.lanes, order.partitions)
@@ -118,13 +120,13 @@ def check_resized(stream: Stream, order: MoveOrder) -> None:
 
 
 def check_exists(world: World, name: str, field: str) -> None:
-    """Raises `NotFound` for a cluster nobody registered."""
+    """Raises `NotFound` for a cluster that is not registered."""
     if not world.cluster(name).exists:
         raise NotFound(f"there is no cluster {name}", field=field, remedy="list them: braid get clusters")
 
 
 def check_target(world: World, stream: Stream, name: str, field: str) -> None:
-    """Raises `Refused` for a cluster the stream's traffic may not go to now."""
+    """Raises `Refused` for a cluster that may not take the stream's traffic now."""
     cluster = world.cluster(name)
     if stream.spec.clusters and name not in stream.spec.clusters:
         remedy = f"add it to the stream's clusters ({', '.join(stream.spec.clusters)})"
@@ -163,14 +165,14 @@ def _leaves(channel: Channel, order: MoveOrder, partitions: int) -> bool:
 
 
 def _takes(world: World, channel: Channel) -> bool:
-    """Whether an active channel may be given more."""
+    """Whether an active channel may be given more traffic."""
     return world.cluster(channel.cluster).takes_traffic and not world.lost(channel)
 
 
 def _target(world: World, stream: Stream, lane: str, partitions: int, exclude: Collection[str], room: Room) -> str:
-    """Where a standby waits already, else the best cluster.
+    """The target of a move: a cluster with a waiting standby, else the best one.
 
-    A stream that names no clusters leaves a standby where it is for a cluster that is emptier even with the lane on it.
+    A stream that names no clusters leaves a standby unused if another cluster is emptier even with the lane on it.
     """
     wanted = Wanted(partitions, exclude)
     best = find_target(world, stream, wanted, room)
@@ -186,7 +188,7 @@ def _target(world: World, stream: Stream, lane: str, partitions: int, exclude: C
 
 
 def standby_on(world: World, stream: Stream, lane: str, cluster: str, partitions: int) -> ChannelRef | None:
-    """The channel that can take a lane's traffic on a cluster at once; None when there is none."""
+    """The channel that can take a lane's traffic on a cluster at once; None if there is none."""
     for channel in stream.channels:
         fits = channel.ref.lane == lane and channel.cluster == cluster and channel.partitions == partitions
         if fits and channel.spare and channel.state is ChannelState.STANDBY and not world.lost(channel):

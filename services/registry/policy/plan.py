@@ -1,12 +1,12 @@
-"""What should be decided next, from the world alone: a level-triggered plan the shell executes, then asks again. Pure.
+"""Plans the next decisions from the world alone. Level-triggered: the shell executes the plan, then asks again. Pure.
 
-It says what to provision, activate, strand and retire; how traffic leaves a cluster by itself is `failover.py`'s, the
-steps of a single channel's drain are `channel_work.py`'s, a person's move is `moves.py`'s, emptying a cluster is
-`decommission.py`'s, health and its numbers are `health/judge.py`'s.
+This file plans what to provision, activate, strand and retire. Other files plan the rest: `failover.py` how traffic
+leaves a cluster automatically, `channel_work.py` the steps of a drain, `moves.py` an operator's move, `decommission.py`
+how a cluster is emptied. `health/judge.py` judges health.
 
-Guards of a failover: only to a healthy, uncordoned cluster with headroom; at most `FAILOVERS_MAX` of a stream within
-`FAILOVER_WINDOW_SECONDS`; at most `MOVES_PER_ROUND_MAX` streams a round, and `ARRIVALS_AT_ONCE` that change over to one
-cluster; the stream's own `failover` mode.
+Guards of a failover: only to a healthy, uncordoned cluster with headroom; at most `FAILOVERS_MAX` per stream within
+`FAILOVER_WINDOW_SECONDS`; at most `MOVES_PER_ROUND_MAX` streams per round, and `ARRIVALS_AT_ONCE` that change over to
+one cluster; the stream's own `failover` mode.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -34,7 +34,7 @@ from services.registry.policy.world import Room, World
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """A command on a stream, and what led to it."""
+    """A command on a stream, and its cause."""
 
     stream: str
     command: StreamCommand
@@ -43,16 +43,16 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Moves:
-    """Traffic that leaves now, and whether more of it is `held` until there is a place for it."""
+    """Moves to make now, and whether more are `held` until there is a slot."""
 
     decisions: Sequence[Decision] = ()
     held: bool = False
 
 
 def plan_moves(world: World) -> Moves:
-    """The moves that cannot wait, at most `MOVES_PER_ROUND_MAX`: a look at traffic in trouble, and at nothing else.
+    """The moves that cannot wait, at most `MOVES_PER_ROUND_MAX`; examines only traffic that must leave.
 
-    They are in the whole plan, too, which takes so long for thousands of streams that producers should not wait for it.
+    The whole plan contains them too, but takes so long for thousands of streams that producers should not wait for it.
     """
     troubled = [stream for stream in world.streams.values() if stream.exists and _in_trouble(world, stream)]
     if not troubled:
@@ -72,9 +72,9 @@ def _in_trouble(world: World, stream: Stream) -> bool:
 
 
 def plan(world: World) -> Sequence[Decision]:
-    """What to decide now, moves of traffic first: producers wait for them, and for nothing else.
+    """All decisions to make now, moves of traffic first: producers wait for those, and for nothing else.
 
-    An empty plan means that nothing but time, health or work can change anything.
+    An empty plan means that only time, health or work can change anything.
     """
     room, wave, arrivals = Room(world), Wave(world), Arrivals(world)
     moves: list[Decision] = []
@@ -117,7 +117,7 @@ def _stranding(world: World, stream: Stream) -> Iterator[_Step]:
 
 
 def _losses(world: World, stream: Stream) -> Iterator[_Step]:
-    """What went with a cluster that was replaced: told at once, and again when producers said how far it went."""
+    """Records lost with a replaced cluster: reported at once, and again when producers report how far its logs went."""
     for channel in stream.channels:
         if channel.state not in CONSUMABLE or not world.lost(channel):
             continue
@@ -144,7 +144,8 @@ def _first_channels(world: World, stream: Stream, room: Room) -> Iterator[_Step]
 
 
 def _spares(world: World, stream: Stream, room: Room) -> Iterator[_Step]:
-    """Each lane keeps a spare on another cluster than its active channels; a lane without a route needs its first."""
+    """Spares to plan: each lane keeps one on another cluster than its active channels; a lane without a route needs its
+    first."""
     together = {channel.cluster for channel in stream.channels if channel.spare}
     for lane, partitions in stream.spec.lanes.items():
         if covered(world, stream, lane, room):
@@ -168,7 +169,7 @@ def _retirements(world: World, stream: Stream) -> Iterator[_Step]:
 
 
 def _outlived(world: World, stream: Stream, channel: Channel) -> str:
-    """Why a drained channel's topic may go; '' while it is kept, or is not drained."""
+    """Why a drained channel's topic may be deleted; '' while it is kept, or is not drained."""
     if channel.state is not ChannelState.DRAINED:
         return ""
     if world.lost(channel) and not channel.closed:  # what somebody gave up stays to be looked at
@@ -179,7 +180,7 @@ def _outlived(world: World, stream: Stream, channel: Channel) -> str:
 
 
 def _unwanted(world: World, stream: Stream, spare: Channel) -> str:
-    """Why a spare is not wanted; ''. One of another shape may be part of a move under way, so it gets some time."""
+    """Why a spare is not wanted; ''. A spare of another shape may be part of a move under way, so it gets some time."""
     if world.lost(spare):
         return "its cluster was replaced"
     if why := world.broken.get((spare.cluster, spare.topic)):
@@ -193,7 +194,7 @@ def _unwanted(world: World, stream: Stream, spare: Channel) -> str:
 
 
 def _misplaced(stream: Stream, spare: Channel) -> str:
-    """Why a spare is of no use any more where nothing is under way; ''."""
+    """Why a spare is useless if no move is under way; ''."""
     if spare.partitions != stream.spec.lanes[spare.ref.lane]:
         return "the lane has another number of partitions"
     beside = spare.cluster in {channel.cluster for channel in stream.active(spare.ref.lane)}
@@ -201,7 +202,7 @@ def _misplaced(stream: Stream, spare: Channel) -> str:
 
 
 def waits(world: World) -> Mapping[str, int]:
-    """Channels whose topics go when they have waited for long enough, with when their states began."""
+    """Channels whose topics are deleted after a wait, with the times at which their states began."""
     return {
         str(channel.id(stream.name)): channel.state_since_ms
         for stream in world.streams.values()

@@ -1,4 +1,4 @@
-"""Why traffic goes to one cluster and not to others, for people: the end of the reason of a move that chose. Pure."""
+"""Explains, for people, why traffic goes to one cluster and not to others: the end of a move's reason. Pure."""
 
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
@@ -12,7 +12,7 @@ STANDBY = "standby"
 
 
 class Choice(NamedTuple):
-    """A lane's traffic goes to a cluster, because `why`."""
+    """A lane's traffic goes to this cluster, because `why`."""
 
     lane: str
     to: str
@@ -20,7 +20,8 @@ class Choice(NamedTuple):
 
 
 def chosen(world: World, stream: Stream, room: Room, choices: Sequence[Choice], left: Collection[str]) -> Sequence[str]:
-    """Where it goes and why, by lane where lanes part; and which clusters, but for those `left`, could not take it."""
+    """The target and the reason, by lane if lanes differ; and which other clusters could not take it, except those
+    `left`."""
     lanes: dict[str, list[str]] = {}
     for choice in choices:
         lanes.setdefault(f"to {choice.to}: {choice.why}", []).append(choice.lane)

@@ -1,8 +1,8 @@
-"""A lane's traffic shared by several clusters: a spread by weights, or a few of a hundred records for a trial. Pure.
+"""Divides a lane's traffic over several clusters: a spread by weights, or a few percent for a trial. Pure.
 
-A share is a channel of its own, active beside the others; producers choose by weight (keys by rendezvous, so that a
-changed weight moves few of them). What has no share any more drains as after any move. All shares have the lane's
-number of partitions: with another one each of them gets a new channel, and the old ones drain.
+A share is a channel of its own, active beside the others. Producers choose by weight (keys by rendezvous hashing, so
+that a changed weight moves few of them). A channel that has no share any more drains, as after any move. All shares
+have the lane's number of partitions: if it changes, each of them gets a new channel, and the old ones drain.
 """
 
 import math
@@ -29,17 +29,18 @@ _Shares = Sequence[tuple[str, float]]
 
 
 def shares_traffic(order: MoveOrder) -> bool:
-    """Whether a move leaves a lane on several clusters, or takes it back from one of them."""
+    """Whether a move leaves a lane on several clusters, or removes one of several."""
     return bool(order.spread) or order.percent is not None
 
 
 def plan_shares(world: World, stream: Stream, order: MoveOrder) -> Sequence[LaneMove]:
-    """Returns a move per lane and cluster with a share; none of lanes that are as wanted.
+    """Returns a move per lane and cluster with a share; none for lanes that are as wanted.
 
     Raises:
-        Invalid: the order is out of form, or names an unknown lane.
+        Invalid: the order is malformed, or names an unknown lane.
         NotFound: it names an unknown cluster.
-        Refused: a cluster may not take traffic; or the lane is nowhere else, or keeps its order on one.
+        Refused: a cluster may not take traffic; or the lane has no other cluster, or must stay on one to keep its
+            order.
         FailoverBlocked: a cluster has no headroom.
     """
     _check(world, stream, order)
@@ -77,14 +78,14 @@ def _check(world: World, stream: Stream, order: MoveOrder) -> None:
 
 
 def _check_cluster(world: World, stream: Stream, name: str, field: str, *, gains: bool) -> None:
-    """One that gains nothing may be as unwell as it likes: that is when a trial is taken back."""
+    """Checks a cluster that gains traffic. A cluster that loses it may be unwell: that is when a trial is ended."""
     check_exists(world, name, field)
     if gains:
         check_target(world, stream, name, field)
 
 
 def _trial(stream: Stream, lane: str, active: Sequence[Channel], cluster: str, percent: float) -> _Shares:
-    """The lane's shares when one cluster has so many percent; the others keep their proportions."""
+    """The lane's shares if one cluster has this percentage; the others keep their proportions."""
     others = [channel for channel in active if channel.cluster != cluster]
     if percent < 100.0 and not others:
         message = f"lane {lane} of stream {stream.name} is on no other cluster than {cluster}"
@@ -95,7 +96,7 @@ def _trial(stream: Stream, lane: str, active: Sequence[Channel], cluster: str, p
 
 
 def _is_so(active: Sequence[Channel], wanted: _Shares, partitions: int) -> bool:
-    """Whether the lane's traffic is shared like that already, whatever the weights add up to."""
+    """Whether the lane's traffic is already divided this way, whatever the weights add up to."""
     fitting = {each.cluster: each.weight for each in active if each.partitions == partitions}
     if len(fitting) != len(active) or fitting.keys() != {cluster for cluster, _ in wanted}:
         return False

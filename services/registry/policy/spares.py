@@ -1,4 +1,4 @@
-"""A lane's spares: which may take its traffic now, whether another is needed, where that one goes. Pure."""
+"""A lane's spares: which may take its traffic now, whether another is needed, and where it goes. Pure."""
 
 from collections.abc import Collection, Sequence
 
@@ -9,9 +9,9 @@ from services.registry.policy.world import Rank, Room, Wanted, World, find_targe
 
 
 def ready(world: World, stream: Stream, lane: str, room: Room, *, last_resort: bool = False) -> Channel | None:
-    """The best standby that may take the lane's traffic now: of the lane's present shape, if there is a choice.
+    """The best standby that may take the lane's traffic now; one of the lane's present shape is preferred.
 
-    With `last_resort` also one on a cluster that mostly works.
+    With `last_resort`, a standby on a mostly working cluster qualifies too.
     """
     partitions = stream.spec.lanes.get(lane, 0)
     wanted = Wanted(partitions, _carrying(stream, lane), spare=True)
@@ -29,10 +29,10 @@ def ready(world: World, stream: Stream, lane: str, room: Room, *, last_resort: b
 
 
 def covered(world: World, stream: Stream, lane: str, room: Room) -> bool:
-    """Whether a lane has a spare on another cluster than its active channels, or gets one.
+    """Whether a lane has a spare on another cluster than its active channels, or is getting one.
 
-    While the lane needs one, a spare counts only if it could take the traffic, or soon can; else also one whose cluster
-    is unwell, for that may pass.
+    While the lane needs one, a spare counts only if it could take the traffic now or soon. Otherwise a spare on an
+    unwell cluster counts too, because that may pass.
     """
     active = stream.active(lane)
     taken = {channel.cluster for channel in active}
@@ -43,12 +43,12 @@ def covered(world: World, stream: Stream, lane: str, room: Room) -> bool:
 
 
 def place(world: World, stream: Stream, lane: str, room: Room, together: Collection[str] = ()) -> str:
-    """The cluster for a lane's next spare, or for its first channel; '' when there is none."""
+    """The cluster for a lane's next spare, or for its first channel; '' if there is none."""
     return find_target(world, stream, _wanted(stream, lane, together), room)
 
 
 def why_none(world: World, stream: Stream, lane: str, room: Room) -> dict[str, str]:
-    """By cluster, why it cannot take a lane's traffic: when none can, and no spare is under way."""
+    """Why each cluster cannot take a lane's traffic, if none can and no spare is under way."""
     wanted = Wanted(stream.spec.lanes[lane], _carrying(stream, lane))
     reasons = dict(refusals(world, stream, wanted, room))
     for spare in _spares(stream, lane):
@@ -59,7 +59,8 @@ def why_none(world: World, stream: Stream, lane: str, room: Room) -> dict[str, s
 
 
 def _wanted(stream: Stream, lane: str, together: Collection[str]) -> Wanted:
-    """A second spare of one shape on a cluster would be no better than the first."""
+    """Describes the next spare's place. It excludes clusters with a spare of the same shape: a second one would be no
+    better."""
     partitions, taken = stream.spec.lanes[lane], _carrying(stream, lane)
     there = {spare.cluster for spare in _spares(stream, lane) if spare.partitions == partitions}
     return Wanted(partitions, taken | there, spare=bool(taken), together=together)
@@ -81,13 +82,13 @@ def _able(world: World, spare: Channel, room: Room, *, last_resort: bool = False
 
 
 def _late(world: World, spare: Channel) -> bool:
-    """Whether its topic should have been made by now."""
+    """Whether its topic should have been created by now."""
     overdue = world.now_ms - spare.state_since_ms >= SPARE_LATE_SECONDS * 1_000
     return spare.state is ChannelState.PROVISIONING and overdue
 
 
 def _stands_by(world: World, spare: Channel, room: Room) -> bool:
-    """Whether a spare may be of use one day."""
+    """Whether a spare may become useful."""
     cluster = world.cluster(spare.cluster)
     there = cluster.reachable and not cluster.refusal and not world.lost(spare)
     return there and room.has(spare.cluster, spare.partitions)

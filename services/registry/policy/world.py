@@ -1,4 +1,4 @@
-"""The registry's world as one immutable snapshot, and the choice of a cluster for traffic. Pure."""
+"""The registry's world as an immutable snapshot, and the choice of a cluster for traffic. Pure."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,14 +13,15 @@ from services.registry.model.streams import Stream, StreamSpec
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """Everything a plan may depend on.
+    """Everything that a plan may depend on.
 
     Attributes:
-        broken: By cluster and topic, why a channel can go on no more although its cluster does. Only who leads knows.
-        answering: Clusters whose last look succeeded, trusted or not. Only who leads knows.
-        loads: Of the clusters that were measured lately. Only who leads knows.
-        waited: By name of a channel and when its state began, for how long that lasts (ms), while registries led.
-        unsure: Why nothing may be deleted only because time has passed; '' when it may.
+        broken: Why a channel cannot continue although its cluster works, by cluster and topic. Known to the leader
+            only.
+        answering: Clusters whose last probe succeeded, trusted or not. Known to the leader only.
+        loads: Loads of the clusters measured lately. Known to the leader only.
+        waited: How long (ms) a channel's state has lasted while registries led, by channel name and begin of the state.
+        unsure: Why nothing may be deleted merely because time has passed; '' if it may.
     """
 
     now_ms: int
@@ -33,11 +34,11 @@ class World:
     unsure: str = ""
 
     def cluster(self, name: str) -> Cluster:
-        """A cluster; one that does not exist is neither reachable nor takes traffic."""
+        """The cluster of a name; an unknown one is neither reachable nor takes traffic."""
         return self.clusters.get(name) or Cluster(name)
 
     def load(self, name: str) -> MeasuredLoad | None:
-        """What was measured of a cluster lately; None when nothing was."""
+        """The recent measurement of a cluster; None if there is none."""
         return self.loads.get(name)
 
     def waited_ms(self, stream: Stream, channel: Channel) -> int:
@@ -45,11 +46,11 @@ class World:
         return self.waited.get((str(channel.id(stream.name)), channel.state_since_ms), 0)
 
     def lost(self, channel: Channel) -> bool:
-        """Whether the channel's topic went with a cluster that was replaced."""
+        """Whether the channel's topic was lost with a replaced cluster."""
         return channel.kafka_cluster_id not in ("", self.cluster(channel.cluster).kafka_cluster_id)
 
     def in_trouble(self, channel: Channel) -> bool:
-        """Whether the channel cannot take records, or not well."""
+        """Whether the channel accepts no records, or accepts them badly."""
         broken = (channel.cluster, channel.topic) in self.broken
         return broken or self.lost(channel) or not self.cluster(channel.cluster).holds_traffic
 
@@ -64,10 +65,10 @@ class World:
 
 
 class Room:
-    """Partitions per cluster, in use by active channels or promised to spares; up to date while a plan gives it away.
+    """Partitions per cluster, used by active channels or promised to spares; updated while a plan assigns it.
 
-    Capacity bounds what is in use, and a disk that is nearly full lets nothing more in; a promise only makes the next
-    spare go elsewhere, where there is a choice.
+    Capacity limits used partitions, and a disk that is nearly full admits nothing more. Promises only make the next
+    spare go elsewhere, if there is a choice.
     """
 
     def __init__(self, world: World) -> None:
@@ -82,30 +83,30 @@ class Room:
                     self.promise(channel.cluster, channel.partitions)
 
     def take(self, cluster: str, partitions: int) -> None:
-        """Uses room up."""
+        """Takes room for an active channel."""
         self._used[cluster] = self._used.get(cluster, 0) + partitions
 
     def promise(self, cluster: str, partitions: int) -> None:
-        """Counts a spare that would use so much, were it active."""
+        """Counts a spare that would use this much if it were active."""
         self._promised[cluster] = self._promised.get(cluster, 0) + partitions
 
     def activate(self, spare: Channel) -> None:
-        """A promise is kept."""
+        """Turns a promise into used room."""
         self.promise(spare.cluster, -spare.partitions)
         self.take(spare.cluster, spare.partitions)
 
     def copy(self) -> "Room":
-        """The same, to give away what may have to be taken back."""
+        """A copy, for assignments that may be undone."""
         made = Room.__new__(Room)
         made._world, made._used, made._promised = self._world, dict(self._used), dict(self._promised)
         return made
 
     def used(self, cluster: str) -> int:
-        """Partitions in use."""
+        """Number of partitions in use."""
         return self._used.get(cluster, 0)
 
     def promised(self, cluster: str) -> int:
-        """Partitions of spares."""
+        """Number of partitions promised to spares."""
         return self._promised.get(cluster, 0)
 
     def has(self, cluster: str, partitions: int, *, promises: bool = False) -> bool:
@@ -113,7 +114,7 @@ class Room:
         return not self.full(cluster, partitions, promises=promises)
 
     def full(self, cluster: str, partitions: int, *, promises: bool = False) -> str:
-        """Why a cluster has no headroom for so many more, by what is declared and by what was measured; ''."""
+        """Why a cluster has no headroom for so many more, by its declared capacity and measured disks; ''."""
         spec, load = self._world.cluster(cluster).spec, self._world.load(cluster)
         taken = self.used(cluster) + (self.promised(cluster) if promises else 0)
         if spec.capacity and taken + partitions > spec.capacity:
@@ -124,11 +125,11 @@ class Room:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a cluster is looked for: so many partitions of a lane, on none of the clusters excluded.
+    """A search for a cluster: so many partitions of a lane, on none of the excluded clusters.
 
     Attributes:
-        spare: It is to carry on when one of those fails.
-        together: Where the stream's other lanes would go.
+        spare: The channel takes over if one of those fails.
+        together: Clusters where the stream's other lanes would go.
     """
 
     partitions: int
@@ -141,13 +142,20 @@ Rank = tuple[int, bool, bool, bool, int, int, float, str]
 
 
 def rank(world: World, stream: Stream, wanted: Wanted, room: Room, name: str) -> Rank:
-    """How good a cluster is among those that may take traffic (healthy, open, with room): the least is the best.
+    """The rank of a cluster among those that may take traffic (healthy, open, with room): the smallest is the best.
 
-    In this order: the stream's own preference; for a spare, another zone than those of the clusters it stands in for,
-    since what takes a cluster down (power, a switch) takes its neighbours too; room for all that is promised there;
-    the stream's other lanes, so that its producers have few clusters to talk to; load in partitions, promised ones
-    included where a spare is placed, so that a cluster's death spreads its streams; free share of the fullest disk,
-    where it was measured; name. A planned move minds no zone: nothing has failed.
+    In this order:
+
+    1. the stream's own preference;
+    2. for a spare, another zone than those of the clusters it stands in for, since a fault of power or network takes
+    the whole zone down;
+    3. room for everything promised there;
+    4. the stream's other lanes, so that its producers have few clusters to talk to;
+    5. load in partitions, with promises if a spare is placed, so that a cluster's death spreads its streams;
+    6. free share of the fullest disk, if measured;
+    7. name.
+
+    A planned move ignores zones: nothing has failed.
     """
     clusters, load = stream.spec.clusters, world.load(name)
     zones = {world.cluster(each).spec.zone for each in wanted.exclude} - {""} if wanted.spare else set()
@@ -165,19 +173,19 @@ def rank(world: World, stream: Stream, wanted: Wanted, room: Room, name: str) ->
 
 
 def find_target(world: World, stream: Stream, wanted: Wanted, room: Room) -> str:
-    """The best cluster that may take what is wanted; '' when there is none."""
+    """The best cluster for the search; '' if there is none."""
     refused = refusals(world, stream, wanted, room)
     free = [name for name in _named(world, stream) if name not in refused and name not in wanted.exclude]
     return min(free, key=lambda name: rank(world, stream, wanted, room, name), default="")
 
 
 def choose_target(world: World, stream: Stream, partitions: int, exclude: Collection[str], room: Room) -> str:
-    """The best cluster for an active channel; '' when there is none."""
+    """The best cluster for an active channel; '' if there is none."""
     return find_target(world, stream, Wanted(partitions, exclude), room)
 
 
 def refusals(world: World, stream: Stream, wanted: Wanted, room: Room) -> Mapping[str, str]:
-    """Why clusters that the stream may use and are not excluded cannot take what is wanted. In an order that lasts."""
+    """Why each cluster that the stream may use, and that is not excluded, cannot take it. In a stable order."""
     reasons: dict[str, str] = {}
     for name in _named(world, stream):
         cluster = world.cluster(name)
@@ -195,7 +203,7 @@ def refusals(world: World, stream: Stream, wanted: Wanted, room: Room) -> Mappin
 
 
 def too_few_brokers(cluster: Cluster, replication_factor: int) -> str:
-    """Why a cluster cannot keep so many copies, by the brokers it usually has; ''."""
+    """Why a cluster cannot keep so many copies, by its usual number of brokers; ''."""
     brokers = len(cluster.usual_brokers)
     if not brokers or replication_factor <= brokers:
         return ""
@@ -203,12 +211,12 @@ def too_few_brokers(cluster: Cluster, replication_factor: int) -> str:
 
 
 def check_replication_factor(world: World, spec: StreamSpec, present: Stream | None = None) -> None:
-    """Refuses a factor that a cluster cannot keep which is named, or has a channel of the stream in use.
+    """Refuses a factor too large for a named cluster, or for one with a channel of the stream in use.
 
-    Where no cluster is named those with too few brokers are left out, unless none is left.
+    If no cluster is named, those with too few brokers are left out, unless none is left.
 
     Raises:
-        Invalid: names each cluster with its brokers.
+        Invalid: the factor is too large; names each cluster with its brokers.
     """
     used = {each.cluster for each in present.channels if each.state in IN_USE and not each.retiring} if present else ()
     names = [name for name in spec.clusters or sorted(world.clusters) if world.cluster(name).exists]
@@ -227,7 +235,7 @@ def check_replication_factor(world: World, spec: StreamSpec, present: Stream | N
 
 
 def why_no_target(world: World, stream: Stream, partitions: int, exclude: Collection[str], room: Room) -> str:
-    """Says of every cluster why it cannot take so many partitions."""
+    """Why no cluster can take so many partitions, cluster by cluster."""
     return none_can(refusals(world, stream, Wanted(partitions, exclude), room))
 
 
@@ -238,6 +246,6 @@ def none_can(reasons: Mapping[str, str]) -> str:
 
 
 def _named(world: World, stream: Stream) -> Sequence[str]:
-    """Clusters the stream may use."""
+    """Clusters that the stream may use."""
     names = stream.spec.clusters or sorted(world.clusters)
     return [name for name in names if world.cluster(name).exists]

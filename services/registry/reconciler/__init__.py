@@ -1,1 +1,1 @@
-"""Loops that a leader runs."""
+"""Loops that a leading registry runs."""

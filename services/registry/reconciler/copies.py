@@ -1,8 +1,9 @@
-"""Brings the copies of partitions in use to their number while leading, through Kafka's own reassignment (KIP-455).
+"""Maintains the number of copies of partitions in use, while leading, through Kafka's own reassignment (KIP-455).
 
-Every look begins with what the histories and Kafka say now, and nothing else is remembered. The intent is appended
-before the first request; what is under way lies in Kafka's controller; the result is appended once nothing is under way
-and no throttle of ours is left. A leader that takes over in between, or a request that arrives twice, changes nothing.
+Every look starts from what the histories and Kafka say now; nothing else is remembered. The intent is appended before
+the first request. A reassignment under way is stored in Kafka's controller. The result is appended once nothing is
+under way and no throttle of ours is left. So a leader that takes over midway, or a request that arrives twice, changes
+nothing.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,12 +30,12 @@ from services.registry.model.streams import Stream
 from services.registry.policy.copy_counts import in_sync_change, is_due, throttled, unthrottled, wanted_copies
 from services.registry.policy.copy_placement import Brokers, counted, place
 from services.registry.policy.world import World
-from services.registry.term_tasks import Crew, Signal
+from services.registry.term_tasks import KeyedTasks, Signal
 
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    """A channel, and what its cluster says of its topic."""
+    """A channel, and its cluster's description of its topic."""
 
     stream: Stream
     channel: Channel
@@ -46,14 +47,14 @@ class _Look:
 
     @property
     def wanted(self) -> int:
-        """Copies to bring about; of a channel that is not in use any more, those that were begun."""
+        """The number of copies to establish; for a channel no longer in use, the one that was begun."""
         if self.channel.state not in IN_USE:
             return self.channel.copies_intended
         return wanted_copies(self.stream.spec, self.cluster, self.channel)
 
     @property
     def obstacle(self) -> str:
-        """Why copies cannot all be made now; '' where they can."""
+        """Why not all copies can be made now; '' if they can."""
         serving = len(self.survey.brokers)
         if serving < self.channel.copies_intended:
             return f"{serving} brokers that serve for {self.channel.copies_intended} copies"
@@ -61,7 +62,7 @@ class _Look:
         return f"partition {leaderless[0]} has no leader" if leaderless else ""
 
     def wrong(self, copies: int) -> Sequence[int]:
-        """Partitions that have another number of copies, and are not on their way."""
+        """Partitions with another number of copies that are not being reassigned."""
         exactly = bool(self.stream.spec.replication_factor)
         counts = [len(each) for each in self.topic.replicas]
         wrong = [number for number, count in enumerate(counts) if count < copies or (exactly and count > copies)]
@@ -69,38 +70,38 @@ class _Look:
 
 
 class CopiesKeeper:
-    """Looks after the copies of all channels for one term.
+    """Maintains the copies of all channels for one term.
 
     Attributes:
-        progress: Of channels whose copies are being added or taken away, or wait to be.
+        progress: Progress of channels whose copies are being added or removed, or wait for that.
     """
 
     def __init__(self, replica: Replica, access: Access) -> None:
         self.progress: dict[CopiesKey, CopiesProgress] = {}
         self._replica = replica
         self._access = access
-        self._crew = Crew(replica.host)
+        self._running = KeyedTasks(replica.host)
         self._changed = Signal()
         self._not_before: dict[CopiesKey, float] = {}
         self._moving: dict[CopiesKey, int] = {}
 
     def wake(self) -> None:
-        """Something changed: look soon."""
+        """Requests a look soon, after a change."""
         self._changed.fire()
 
     async def run(self) -> None:
-        """Looks until cancelled."""
+        """Maintains copies until cancelled."""
         try:
             while True:
                 changed = self._changed.next()
                 due = self._due(self._world())
                 for cluster, keys in due.items():
-                    self._crew.start(cluster, partial(self._look_at, keys))
+                    self._running.start(cluster, partial(self._look_at, keys))
                 if not due:
                     await changed.wait()
                 await self._replica.host.clock.sleep(COPIES_LOOK_SECONDS)  # thousands of changes are one look
         finally:
-            await self._crew.stop()
+            await self._running.stop()
 
     def _world(self) -> World:
         return read_world(self._replica.aggregates, self._replica.host.clock.now_ms())
@@ -118,7 +119,7 @@ class CopiesKeeper:
         return due
 
     async def _look_at(self, keys: Sequence[CopiesKey]) -> None:
-        """Looks at the channels of one cluster in turn."""
+        """Examines the channels of one cluster in turn."""
         for key in keys:
             if self._replica.host.clock.elapsed() < self._not_before.get(key, 0.0):
                 continue
@@ -138,7 +139,7 @@ class CopiesKeeper:
             self._replica.log.warning("copies wait", channel=f"{key.stream}/{key.ref}", reason=now.waits_for)
 
     async def _step(self, key: CopiesKey) -> None:
-        """Does the next step for a channel, if one is due still."""
+        """Takes the next step for a channel, if one is still due."""
         world = self._world()
         stream = world.streams[key.stream]
         channel = next((each for each in stream.channels if each.ref == key.ref), None)
@@ -158,10 +159,10 @@ class CopiesKeeper:
             await self._go_on(key, world, look)
 
     async def _asked(self, world: World, stream: Stream, channel: Channel) -> _Look | None:
-        """Asks the channel's cluster; None where its topic goes or is gone, so that nothing is to be done about it.
+        """Asks the channel's cluster; None if its topic is deleted or about to be, so that nothing is to be done.
 
         Raises:
-            NotFound: the topic is not there although it should be.
+            NotFound: the topic does not exist although it should.
         """
         if channel.retiring or channel.discarded or not channel.live:
             return None
@@ -175,7 +176,7 @@ class CopiesKeeper:
         return _Look(stream, channel, cluster, admin, survey, topic, moving)
 
     async def _begin(self, key: CopiesKey, world: World, look: _Look) -> None:
-        """Records the intent, or that there is nothing to be done: an operator or a release before may have done it."""
+        """Records the intent, or that nothing is to be done: an operator or an earlier release may have done it."""
         if not look.moving and not look.wrong(look.wanted):
             await self._execute(key, RecordCopies(key.ref, look.topic.copies))
             return
@@ -198,7 +199,7 @@ class CopiesKeeper:
             self._moving[key] += len(targets)
 
     async def _targets(self, world: World, look: _Look, wrong: Sequence[int]) -> dict[int, tuple[int, ...]]:
-        """Replicas for partitions that lack copies or have too many, as far as brokers serve."""
+        """Replicas for partitions with too few or too many copies, as far as brokers serve."""
         if not wrong:
             return {}
         here = [
@@ -219,7 +220,7 @@ class CopiesKeeper:
         return {number: each for number, each in placed.items() if each != tuple(look.topic.replicas[number])}
 
     async def _reassign(self, look: _Look, targets: Mapping[int, tuple[int, ...]]) -> None:
-        """Throttles first, and lets appends need no more copies than there are on the way."""
+        """Starts a reassignment. First sets the throttle, and lowers the in-sync minimum to what both states allow."""
         self._replica.require_leader()
         moves = {
             number: (
@@ -237,9 +238,9 @@ class CopiesKeeper:
         await look.admin.reassign(look.channel.topic, targets)
 
     async def _end(self, key: CopiesKey, world: World, stream: Stream, channel: Channel, copies: int = 0) -> None:
-        """Takes throttles away, and records that nothing is left to be done; `copies` are unknown of a topic that goes.
+        """Removes throttles, then records the result; the `copies` of a topic about to be deleted are unknown.
 
-        In this order: whoever is killed in between does it again.
+        The order matters: after a crash in between, both steps are repeated.
         """
         self._replica.require_leader()
         cluster = world.cluster(channel.cluster)

@@ -1,4 +1,4 @@
-"""Judges drills again and again while leading, and wakes the reconciler when a drill's traffic must leave a cluster."""
+"""Judges drills while leading, and wakes the reconciler when a drill's traffic must leave a cluster."""
 
 from collections.abc import Callable, Mapping
 
@@ -10,10 +10,10 @@ from services.registry.model.thresholds import Thresholds
 
 
 class DrillJudge:
-    """Judges drills for one term.
+    """Judges all drills for one term.
 
     Attributes:
-        broken: By cluster and topic, why a channel of a drill can go on no more. Never a channel of another stream.
+        broken: Why a drill's channel cannot continue, by cluster and topic. Never a channel of another stream.
     """
 
     def __init__(
@@ -25,7 +25,7 @@ class DrillJudge:
         interval_seconds: float,
         on_broken: Callable[[], None],
     ) -> None:
-        """`usual` are the numbers of clusters that declare none; `on_broken` hears when `broken` changed."""
+        """Starts without reports. `usual` are the default thresholds; `on_broken` is called when `broken` changed."""
         self.broken: Mapping[tuple[str, str], str] = {}
         self._replica = replica
         self._rehearsals = rehearsals
@@ -35,7 +35,7 @@ class DrillJudge:
         self._on_broken = on_broken
 
     async def run(self) -> None:
-        """Judges until cancelled."""
+        """Judges drills until cancelled."""
         clock, states = self._replica.host.clock, self._replica.aggregates.states
         while True:
             now = self._lateness.attentive(clock.elapsed())

@@ -1,4 +1,4 @@
-"""The registry's own metrics, told while it leads."""
+"""The registry's own metrics, exported while it leads."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -10,7 +10,7 @@ from services.registry.model.streams import Stream
 
 
 class Gauges:
-    """One replica's; a row for each cluster."""
+    """One replica's gauges, with a row per cluster."""
 
     def __init__(self, metrics: Metrics) -> None:
         registry = metrics.registry
@@ -32,12 +32,12 @@ class Gauges:
         )
 
     def show_blocked(self, streams: Iterable[Stream]) -> None:
-        """How many streams are blocked, by the cluster they cannot leave; one that holds none has no row."""
+        """Shows how many streams are blocked, by the cluster they cannot leave; clusters without any have no row."""
         counts = Counter(cluster for stream in streams for cluster in stream.blocked)
         self._blocked.replace({(cluster,): count for cluster, count in counts.items()})
 
     def show_loads(self, loads: Mapping[str, MeasuredLoad]) -> None:
-        """Clusters' loads as they are now; one that is not measured has no rows."""
+        """Shows the present loads of clusters; a cluster that is not measured has no rows."""
         self._free.replace({(name,): each.free_bytes for name, each in loads.items()})
         self._total.replace({(name,): each.total_bytes for name, each in loads.items()})
         self._taken.replace({(name,): each.bytes_per_s for name, each in loads.items()})

@@ -1,6 +1,6 @@
-"""Looks again and again, while leading, how far the logs of channels go that producers may write to.
+"""Reads, while leading, how far the logs of channels go that producers may write to.
 
-It is what a loss is told by where producers died and told nothing (`liveness/seen_ends.py`).
+These ends reveal a loss if producers died without reporting receipts (`liveness/seen_ends.py`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ from services.registry.model.clusters import Cluster
 
 
 class EndsReader:
-    """Looks at all clusters that answer, for one term."""
+    """Reads log ends on all clusters that answer, for one term."""
 
     def __init__(self, replica: Replica, access: Access, ends: ChannelEnds) -> None:
         self._replica = replica
@@ -27,11 +27,11 @@ class EndsReader:
         self._ends = ends
 
     async def run(self) -> None:
-        """Looks until cancelled."""
+        """Reads log ends until cancelled."""
         await watch_each(self._replica, self._watch)
 
     async def _watch(self, name: str) -> None:
-        """Looks at one cluster until it is deleted."""
+        """Reads one cluster's log ends until it is deleted."""
         while (cluster := self._replica.aggregates.state(CLUSTERS, name)).exists:
             if cluster.reachable:
                 await self._look(cluster)
@@ -47,7 +47,7 @@ class EndsReader:
         self._ends.take(cluster.name, channels.keys(), found, began)
 
     def _written_to(self, cluster: Cluster) -> Mapping[ChannelKey, Channel]:
-        """Channels on the cluster as it is known that are not sealed yet."""
+        """Channels on the cluster that are not sealed yet."""
         return {
             (name, channel.ref): channel
             for name, stream in self._replica.aggregates.states(STREAMS).items()
@@ -61,7 +61,7 @@ class EndsReader:
 
 
 async def _ends(admin: KafkaAdmin, channels: Mapping[ChannelKey, Channel]) -> dict[ChannelKey, Sequence[int]]:
-    """Where the logs end of all channels whose topic is theirs and whose partitions all have leaders."""
+    """End offsets of all channels whose topic is their own and whose partitions all have leaders."""
     if not channels:
         return {}
     topics = await admin.describe_topics(sorted({channel.topic for channel in channels.values()}))
@@ -74,7 +74,7 @@ async def _ends(admin: KafkaAdmin, channels: Mapping[ChannelKey, Channel]) -> di
 
 
 def _is_whole(topic: TopicDescription | None, channel: Channel) -> bool:
-    """Whether it is the channel's own topic, and every partition can tell where it ends."""
+    """Whether it is the channel's own topic, and every partition can report its end."""
     if topic is None or (topic.topic_id and channel.topic_id and topic.topic_id != channel.topic_id):
         return False
     return len(topic.leaders) == channel.partitions and min(topic.leaders) >= 0

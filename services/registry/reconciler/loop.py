@@ -1,7 +1,7 @@
-"""The level-triggered loop of a leading registry: look at the world, decide what `policy.plan` says, start the work.
+"""The level-triggered loop of a leading registry: read the world, decide what `policy.plan` says, start the work.
 
-It keeps nothing a new leader needs: what is done is in the histories, the rest is looked at again. Each channel has at
-most one step of work under way; a step that fails is tried again after a while, and said once.
+It keeps no state that a new leader needs: results are in the histories, the rest is read again. Each channel has at
+most one step under way. A step that fails is retried after a while, and logged once.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ from services.registry.policy.decommission import ClusterDecision, left_on, plan
 from services.registry.policy.plan import Decision, plan, plan_moves, waits
 from services.registry.policy.world import World
 from services.registry.reconciler import provision
-from services.registry.term_tasks import Crew, Signal, wait_for
+from services.registry.term_tasks import KeyedTasks, Signal, wait_for
 
 _CONFIGURED = (ChannelState.STANDBY, ChannelState.ACTIVE)
 _Key = tuple[str, ChannelRef]
@@ -63,16 +63,16 @@ class _Job:
 
     @property
     def name(self) -> str:
-        """What is done, for people."""
+        """The step's name, for people."""
         return self.work.value if self.work else "configure topic"
 
 
 class Reconciler:
-    """Reconciles for one term.
+    """The reconciliation loop of one term.
 
     Attributes:
         holders: Who or what holds each channel's present step.
-        problems: Why each channel's last attempt failed; gone with the next success.
+        problems: Why each channel's last attempt failed; removed at the next success.
     """
 
     def __init__(
@@ -87,7 +87,8 @@ class Reconciler:
         answering: Callable[[], Collection[str]],
         loads: Callable[[], Mapping[str, MeasuredLoad]],
     ) -> None:
-        """`placing` is held from a look at clusters to the append that rests on it; the others are parts of `World`."""
+        """Prepares a term. `placing` is held from reading clusters to the append that depends on it; the rest are parts
+        of `World`."""
         self.holders: dict[_Key, tuple[str, ...]] = {}
         self.problems: dict[_Key, BraidError] = {}
         self._replica = replica
@@ -99,7 +100,7 @@ class Reconciler:
         self._broken = broken
         self._answering = answering
         self._loads = loads
-        self._crew = Crew(replica.host)
+        self._running = KeyedTasks(replica.host)
         self._wake = Signal()
         self._not_before: dict[_Key, dict[Work | None, float]] = {}  # by step: one that may wait long holds up no other
         self._configured: dict[_Key, _Declared] = {}
@@ -108,11 +109,11 @@ class Reconciler:
         self._undecided: dict[_Key, frozenset[Resumption]] = {}  # beside a loss that is being recorded
 
     def wake(self) -> None:
-        """Something changed: look at once."""
+        """Requests a round at once, after a change."""
         self._wake.fire()
 
     def producers_moved(self) -> None:
-        """A producer acknowledged or left: steps that only waited are tried at once."""
+        """Retries waiting steps at once, after a producer acknowledged or left."""
         for key in [key for key in self._not_before if key not in self.problems]:
             del self._not_before[key]
         self._wake.fire()
@@ -129,7 +130,7 @@ class Reconciler:
                 if decided:
                     await wait_for(woken, RECONCILE_SECONDS)
         finally:
-            await self._crew.stop()
+            await self._running.stop()
 
     def _world(self) -> World:
         world = read_world(self._replica.aggregates, self._replica.host.clock.now_ms(), self._replica.waits)
@@ -138,7 +139,7 @@ class Reconciler:
     # --- decisions
 
     async def _move(self, world: World) -> bool:
-        """Moves traffic off what is in trouble. Returns whether more waits to: a whole round moved, or some is held."""
+        """Moves traffic off failing clusters. Returns whether more must move: a full round moved, or some is held."""
         planned, moved = plan_moves(world), 0
         for decision in planned.decisions:
             moved += await self._execute(decision.stream, decision.command, decision.cause)
@@ -148,7 +149,8 @@ class Reconciler:
         return planned.held or moved == MOVES_PER_ROUND_MAX
 
     async def _decide(self, world: World) -> bool:
-        """Whether all was decided. Thousands of decisions give way to moves in between, and are planned anew."""
+        """Executes the plan; returns whether all of it. With thousands of decisions, moves interrupt it and the rest is
+        planned anew."""
         await self._replica.waits.keep(waits(world))
         decisions, clock = plan(world), self._replica.host.clock
         began = clock.elapsed()
@@ -183,7 +185,8 @@ class Reconciler:
         self._replica.log.info("cluster", cluster=decision.cluster, change="empty")
 
     async def _execute(self, stream: str, command: StreamCommand, cause: str) -> bool:
-        """Whether it was recorded. What was planned on an older state may be refused: the next look plans anew."""
+        """Records one decision; returns whether it was. A plan from an older state may be refused: the next round plans
+        anew."""
         try:
             outcome = await self._replica.aggregates.execute(
                 STREAMS, stream, command, actor=self._replica.instance, cause=cause
@@ -201,7 +204,7 @@ class Reconciler:
     # --- work
 
     def _start_work(self, world: World) -> None:
-        """Starts what is due, as much as may go on at once; first what retention threatens, whatever else goes on."""
+        """Starts due steps, up to the limit. Steps that retention threatens start first, beyond the limit."""
         now = self._replica.host.clock.elapsed()
         jobs = [
             job
@@ -211,8 +214,8 @@ class Reconciler:
         ]
         for job in sorted(jobs, key=lambda job: job.work is not Work.LIFT_RETENTION):
             at_once = 2 * WORK_AT_ONCE if job.work is Work.LIFT_RETENTION else WORK_AT_ONCE
-            if len(self._crew) < at_once and now >= self._not_before.get(job.key, {}).get(job.work, 0.0):
-                self._crew.start(f"{job.stream.name}/{job.channel.ref}", partial(self._work, job))
+            if len(self._running) < at_once and now >= self._not_before.get(job.key, {}).get(job.work, 0.0):
+                self._running.start(f"{job.stream.name}/{job.channel.ref}", partial(self._work, job))
 
     def _job(self, world: World, stream: Stream, channel: Channel) -> _Job | None:
         cluster = world.cluster(channel.cluster)
@@ -233,7 +236,7 @@ class Reconciler:
         return _Job(stream, channel, cluster, work) if work is not None else None
 
     async def _work(self, job: _Job) -> None:
-        """One attempt at one step."""
+        """Makes one attempt at one step."""
         try:
             result = await self._perform(job)
         except BraidError as error:
@@ -241,10 +244,10 @@ class Reconciler:
             return
         self.problems.pop(job.key, None)
         loss = result.loss if isinstance(result, HeldStep) else None
-        believed = self._believed(job, loss)
+        confirmed = self._is_confirmed(job, loss)
         if isinstance(result, HeldStep):
             self.holders[job.key] = result.holders
-            if loss is None or not believed:
+            if loss is None or not confirmed:
                 self._later(job, result.seconds)
                 return
             result = loss
@@ -262,8 +265,8 @@ class Reconciler:
             self._sessions.looked_at(job.stream.name, job.channel, decided)
         self.wake()
 
-    def _believed(self, job: _Job, loss: ReportLoss | None) -> bool:
-        """Whether a loss that is not recorded yet has shown for long enough, unchanged."""
+    def _is_confirmed(self, job: _Job, loss: ReportLoss | None) -> bool:
+        """Whether an unrecorded loss has been visible and unchanged for long enough to record it."""
         if loss is None or loss.ranges == job.channel.lost or job.channel.closed:
             self._suspected.pop(job.key, None)
             return False
@@ -309,7 +312,8 @@ class Reconciler:
                 return await deletion.retire(access, self._marks, self._peers, cluster, name, channel, revision, clock)
 
     async def _look_for_cuts(self, job: _Job) -> StreamCommand | HeldStep | None:
-        """What cannot be said of a channel that drains will not be: nothing is written on there any more."""
+        """Checks logs for truncation. For a draining channel, an undecided case stays so: nothing is written there any
+        more."""
         found = await drain.look_for_cuts(self._access, job.cluster, job.channel, job.resumptions)
         waits = frozenset(found.open) if job.channel.state is ChannelState.ACTIVE else frozenset()
         if united((*job.channel.overwritten, *found.lost)) != job.channel.overwritten:
@@ -319,7 +323,7 @@ class Reconciler:
         return HeldStep(("its logs are shorter than what producers saw of them",)) if waits else None
 
     def _producers_left(self, job: _Job) -> StreamCommand | HeldStep:
-        """Also what one told that came back after nobody was waited for any more."""
+        """Records that producers left, with receipts of a producer that came back after nobody waited for it."""
         current = self._replica.aggregates.state(STREAMS, job.stream.name).route_revision
         now = self._replica.host.clock.elapsed()
         standing = self._sessions.standing(job.stream.name, job.channel, current, now)

@@ -1,4 +1,4 @@
-"""Measures every cluster's load again and again while leading: one request a broker. Rules: `cluster_loads.py`."""
+"""Measures every cluster's load regularly while leading: one request per broker. `cluster_loads.py` has the rules."""
 
 import asyncio
 from collections.abc import Mapping
@@ -16,10 +16,10 @@ from services.registry.reconciler.gauges import Gauges
 
 
 class Measurer:
-    """Measures all clusters for one term.
+    """Measures the load of all clusters for one term.
 
     Attributes:
-        problems: By cluster, why its last look told nothing; gone with the next that does.
+        problems: Why a cluster's last measurement failed; removed at the next success.
     """
 
     def __init__(self, replica: Replica, access: Access, gauges: Gauges) -> None:
@@ -31,7 +31,7 @@ class Measurer:
 
     @property
     def loads(self) -> Mapping[str, MeasuredLoad]:
-        """By cluster, what was measured lately."""
+        """Recent measurements by cluster."""
         now = self._replica.host.clock.elapsed()
         return {name: load for name, (until, load) in self._measured.items() if now < until}
 
@@ -70,14 +70,14 @@ class Measurer:
         clock = self._replica.host.clock
         load = meter.end(clock.elapsed(), clock.now_ms())
         if load is None:
-            self.problems[cluster.name] = next(filter(None, reasons), "no broker tells the room on its disks")
+            self.problems[cluster.name] = next(filter(None, reasons), "no broker reports its disk space")
             return
         self.problems.pop(cluster.name, None)
         self._measured[cluster.name] = clock.elapsed() + LOAD_KEPT_SECONDS, load
 
 
 async def _see(admin: KafkaAdmin, meter: Meter, broker: int) -> str:
-    """Asks one broker; why it did not tell, or ''."""
+    """Asks one broker; returns why it did not answer, or ''."""
     try:
         meter.see(broker, await admin.log_dirs(broker))
     except BraidError as error:

@@ -1,9 +1,9 @@
-"""Looks at every cluster again and again while leading, and records what `health` makes of it.
+"""Probes every cluster regularly while leading, and records the health that the evidence leads to.
 
-A look (`canary_looks.py`) goes to the canary's partitions in turn (they have a leader each), and has a time-out. Each
-cluster has a task of its own, so that one that hangs delays no other, and others for the leaders of our topics, which
-change seldom and fill larger answers, and for its controller, who answers late or never while brokers serve. Time in
-which this process was late itself does not count (`own_lateness.py`).
+A probe (`canary_looks.py`) uses the canary's partitions in turn (those that have a leader), and has a time-out. Each
+cluster has its own task, so that one that hangs delays no other. Separate tasks ask for the leaders of this mesh's
+topics, which change seldom and fill large answers, and for the controller, which may answer late while brokers serve.
+Time in which this process was late does not count (`own_lateness.py`).
 """
 
 import asyncio
@@ -41,7 +41,7 @@ from services.registry.model.clusters import Cluster
 from services.registry.model.health import Health
 from services.registry.model.thresholds import Thresholds
 from services.registry.model.topics import CANARY_CONFIG, default_copies, tried_topic
-from services.registry.term_tasks import Crew
+from services.registry.term_tasks import KeyedTasks
 
 _PATIENCE = 4  # times the time-out: clients' own timers, which count our lateness too, come after it
 _LOOKED_AT = (*CONSUMABLE, ChannelState.STANDBY)
@@ -51,7 +51,7 @@ class Prober:
     """Probes all clusters for one term.
 
     Attributes:
-        broken: By cluster and topic, why a channel can go on no more although its cluster does.
+        broken: Why a channel cannot continue although its cluster works, by cluster and topic.
     """
 
     def __init__(
@@ -66,7 +66,8 @@ class Prober:
         ask: Callable[[str], Users],
         on_broken: Callable[[], None],
     ) -> None:
-        """`ask` asks who uses a cluster, and tells on how many hosts; `on_broken` hears when `broken` changed."""
+        """Prepares a term. `ask` asks a cluster's users and returns on how many hosts; `on_broken` is called when
+        `broken` changed."""
         self.broken: Mapping[tuple[str, str], str] = {}
         self._replica = replica
         self._access = access
@@ -79,19 +80,19 @@ class Prober:
         self._observed: dict[str, Observed] = {}
         self._denials: dict[str, str] = {}  # by cluster, why it refuses the registry
         self._users: dict[str, Users] = {}
-        self._crew = Crew(replica.host)
+        self._running = KeyedTasks(replica.host)
 
     def observed(self, name: str) -> Observed | None:
-        """What was seen of a cluster in this term."""
+        """The observations of a cluster in this term."""
         return self._observed.get(name)
 
     def answering(self) -> Collection[str]:
-        """Clusters whose last look succeeded."""
+        """Clusters whose last probe succeeded."""
         return {name for name, each in self._observed.items() if each.judgement.good_since is not None}
 
     async def run(self) -> None:
         """Probes until cancelled."""
-        self._crew.start("lateness", self._pulse)
+        self._running.start("lateness", self._pulse)
         try:
             while True:
                 for cluster in self._replica.aggregates.states(CLUSTERS).values():
@@ -99,23 +100,24 @@ class Prober:
                         self._begin(cluster)
                 await self._replica.host.clock.sleep(RECONCILE_SECONDS)
         finally:
-            await self._crew.stop()
+            await self._running.stop()
 
     def _begin(self, cluster: Cluster) -> None:
-        """Watches a cluster from its registration on. What watched a former one of its name ends when it looks."""
+        """Watches a cluster from its registration. The watch of an earlier cluster of that name ends at its next
+        look."""
         name, since = cluster.name, cluster.create_time_ms
         observed = self._observed[name] = Observed(cluster, self._usual)
-        self._crew.start(f"look {name} {since}", partial(self._watch, name, observed))
-        self._crew.start(f"topics {name} {since}", partial(self._watch_topics, name, observed))
-        self._crew.start(f"controller {name} {since}", partial(self._watch_controller, name, observed))
-        self._crew.start(f"witnesses {name} {since}", partial(self._watch_witnesses, name, observed))
+        self._running.start(f"look {name} {since}", partial(self._watch, name, observed))
+        self._running.start(f"topics {name} {since}", partial(self._watch_topics, name, observed))
+        self._running.start(f"controller {name} {since}", partial(self._watch_controller, name, observed))
+        self._running.start(f"witnesses {name} {since}", partial(self._watch_witnesses, name, observed))
 
     def _is_watched(self, cluster: Cluster) -> bool:
         observed = self._observed.get(cluster.name)
         return observed is not None and observed.is_of(cluster)
 
     def _watched(self, name: str, observed: Observed) -> Cluster | None:
-        """The cluster; None once it was deleted, even if another was registered by its name before anybody looked."""
+        """The watched cluster; None once it was deleted, even if another was registered under its name since."""
         cluster = self._replica.aggregates.state(CLUSTERS, name)
         return cluster if observed.is_of(cluster) else None
 
@@ -130,7 +132,7 @@ class Prober:
     # --- looks
 
     async def _watch(self, name: str, observed: Observed) -> None:
-        """Looks at one cluster until it is deleted."""
+        """Probes one cluster until it is deleted."""
         clock = self._replica.host.clock
         looks, identified = 0, -IDENTITY_CHECK_SECONDS
         while cluster := self._watched(name, observed):
@@ -147,7 +149,7 @@ class Prober:
                 hung = observed.hanging_since
                 judged = observed.see_look(cluster, look, partition, self._heard(name, look), clock.now_ms())
                 if observed.asked_brokers:
-                    self._crew.start(f"brokers {name}", partial(self._call_roll, cluster, observed))
+                    self._running.start(f"brokers {name}", partial(self._ask_each_broker, cluster, observed))
                 if hung is not None or observed.hanging_since is not None:
                     self._tell_broken(name, self._broken_here(cluster, observed))
                 if (judged.health, judged.verdict) != (cluster.health, cluster.verdict):
@@ -161,7 +163,7 @@ class Prober:
     async def _look(
         self, cluster: Cluster, observed: Observed, looks: int
     ) -> tuple[Look | None, TopicPartition | None]:
-        """One look, and how far it came; None when this process was too late for it to mean anything."""
+        """Runs one probe and returns how far it got; None if this process was too late for it to mean anything."""
         glance = CanaryLook(self._access.admin(cluster, "probe"), cluster, observed, self._now, looks)
         since, began = self._now(), self._replica.host.clock.elapsed()
         seconds = observed.patience(cluster, since)
@@ -183,7 +185,7 @@ class Prober:
         return look, glance.partition
 
     def _log_denial(self, name: str, reason: str) -> None:
-        """Says that a cluster refuses the registry itself, and that it does no longer; once each."""
+        """Logs that a cluster denies the registry access, and that it no longer does; once each."""
         before = self._denials.pop(name, "")
         if reason:
             self._denials[name] = reason
@@ -193,7 +195,7 @@ class Prober:
             self._replica.log.info("the registry may use a cluster again", cluster=name)
 
     async def _within(self, seconds: float, work: Coroutine[object, object, object]) -> None:
-        """Waits for some work, so long as this process is not late itself. Raises `TimeoutError`."""
+        """Waits for some work, for a time that excludes this process's own lateness. Raises `TimeoutError`."""
         ends = self._now() + seconds
         task = asyncio.ensure_future(work)
         try:
@@ -209,8 +211,8 @@ class Prober:
                 await asyncio.wait((task,))
                 _ = task.cancelled() or task.exception()
 
-    async def _call_roll(self, cluster: Cluster, observed: Observed) -> None:
-        """Asks each broker by itself whether it answers: a look that fails names the one it came to, not all."""
+    async def _ask_each_broker(self, cluster: Cluster, observed: Observed) -> None:
+        """Asks each broker whether it answers: a failed probe names only the one it reached."""
         admin = self._access.admin(cluster, "brokers")
         silent = set[int]()
 
@@ -231,13 +233,13 @@ class Prober:
     # --- witnesses
 
     def _heard(self, name: str, look: Look) -> Heard:
-        """What others say; nothing while nobody has a doubt."""
+        """Reports of hosts; empty while nobody complains."""
         if name not in self._users:
             return SILENCE
         return self._witnesses.heard(name, self._users[name], look.until)
 
     async def _watch_witnesses(self, name: str, observed: Observed) -> None:
-        """While a cluster is doubted, asks who uses it, so that answers are there when a look has failed."""
+        """Asks a cluster's users while it is suspected, so that their answers are there when a probe fails."""
         while self._watched(name, observed):
             judged = observed.judgement
             doubted = judged.bad_since is not None and judged.health is not Health.DOWN
@@ -250,7 +252,7 @@ class Prober:
     # --- leaders of our topics
 
     async def _watch_topics(self, name: str, observed: Observed) -> None:
-        """Looks at the leaders of a cluster's channels until it is deleted."""
+        """Reads the leaders of a cluster's channels until it is deleted."""
         while cluster := self._watched(name, observed):
             if cluster.reachable or observed.answers:
                 await self._look_at_topics(cluster, observed)
@@ -268,7 +270,7 @@ class Prober:
         return {**observed.channels_hanging(cluster, self._now(), self._ride_outs(cluster.name)), **gone}
 
     def _ride_outs(self, cluster: str) -> Mapping[str, float | None]:
-        """By topic there, for how long its stream rides out brokers that died; None for what the cluster declares."""
+        """How long each topic's stream rides out dead brokers; None for what the cluster declares."""
         streams = self._replica.aggregates.states(STREAMS).values()
         return {
             each.topic: stream.spec.ride_out_seconds
@@ -304,7 +306,7 @@ class Prober:
     # --- the controller
 
     async def _watch_controller(self, name: str, observed: Observed) -> None:
-        """Asks a cluster that is well whether it would make a topic, until it is deleted."""
+        """Asks a cluster that is well whether it would create a topic, until it is deleted."""
         while cluster := self._watched(name, observed):
             began, refusal = self._now(), ""
             if cluster.reachable and observed.judgement.bad_since is None:
@@ -315,7 +317,7 @@ class Prober:
             await self._replica.host.clock.sleep(CONTROLLER_LOOK_SECONDS)
 
     async def _refusal(self, cluster: Cluster, brokers: int) -> str:
-        """Why it would make no topic; ''. By a client of its own: a broker answers nothing else meanwhile."""
+        """Why it would create no topic; ''. Uses its own client: a broker answers nothing else meanwhile."""
         topic, copies = tried_topic(cluster.spec.topic_prefix), default_copies(brokers)
         try:
             await self._access.admin(cluster, "controller").try_create_topic(topic, 1, copies, CANARY_CONFIG)
@@ -328,7 +330,7 @@ class Prober:
     # --- records
 
     async def _identify(self, cluster: Cluster) -> None:
-        """Asks who answers there; without an answer the next look asks again."""
+        """Asks for the cluster's id; without an answer the next probe asks again."""
         try:
             found = await self._access.admin(cluster).describe_cluster()
         except BraidError:
@@ -343,7 +345,7 @@ class Prober:
             await self._record(cluster.name, ObserveIdentity(found.cluster_id), "probe")
 
     async def _record(self, name: str, command: ClusterCommand, cause: str) -> None:
-        """Executes a command; what is refused or cannot be stored now is seen again by the next look."""
+        """Executes a command; if it is refused or cannot be stored, the next probe leads to it again."""
         try:
             outcome = await self._replica.aggregates.execute(
                 CLUSTERS, name, command, actor=self._replica.instance, cause=cause

@@ -1,6 +1,6 @@
-"""Topics of channels: created, kept as declared, deleted. One attempt per call; the reconciler repeats.
+"""Creates, configures and deletes topics of channels. One attempt per call; the reconciler repeats.
 
-What a call may raise (`ClusterUnavailable`, `NotFound`, `Invalid`, …) means "not yet": nothing is recorded.
+An error (`ClusterUnavailable`, `NotFound`, `Invalid`, …) means "not yet": nothing is recorded.
 """
 
 from collections.abc import Collection
@@ -24,10 +24,10 @@ from services.registry.policy.copy_counts import FOLLOWER_THROTTLED, LEADER_THRO
 
 
 def copies(spec: StreamSpec, usual_brokers: Collection[int]) -> int:
-    """Copies of a partition: as declared, or three where the cluster has so many brokers.
+    """The number of copies of a partition: as declared, or three if the cluster has that many brokers.
 
-    Brokers that are away count: KRaft places a copy on a broker that is registered and away, and it catches up when it
-    is back. By the brokers that happen to serve, a topic made while one is away would keep two copies for good.
+    Absent brokers count: KRaft places a copy on a broker that is registered but absent, and it catches up when it
+    returns. Otherwise a topic created during an absence would keep two copies for good.
     """
     return spec.replication_factor or default_copies(len(usual_brokers))
 
@@ -35,10 +35,10 @@ def copies(spec: StreamSpec, usual_brokers: Collection[int]) -> int:
 async def create_topic(
     access: Access, marks: MarkLogs, cluster: Cluster, stream: Stream, channel: Channel
 ) -> StreamCommand:
-    """Creates the channel's topic, or takes up the one an interrupted attempt left.
+    """Creates the channel's topic, or adopts the one that an interrupted attempt left.
 
-    A topic of that name which holds records, has another shape, or is an orphan on its cluster, is somebody else's
-    (names are never used twice): it is left alone, and the channel given up for the next generation.
+    A topic of that name that holds records, has another shape, or is an orphan on its cluster, is not the channel's
+    (names are never reused). It is left alone, and the channel is given up for the next generation.
     """
     admin = access.admin(cluster)
     described = await access.described(cluster)
@@ -60,7 +60,7 @@ async def create_topic(
 
 
 async def reconfigure_topic(access: Access, cluster: Cluster, stream: Stream, channel: Channel) -> None:
-    """Brings a topic in use to its stream's declaration, but for the size limit, and retention that is lifted."""
+    """Applies its stream's declaration to a topic in use, except the size limit and a lifted retention."""
     spec = stream.spec
     config = topic_config(spec.retention_hours, spec.max_record_bytes, 0, spec.topic_config)
     kept = KEEP_EVERYTHING if channel.keeps_everything else {}
@@ -71,13 +71,13 @@ async def reconfigure_topic(access: Access, cluster: Cluster, stream: Stream, ch
 
 
 async def restore_retention(access: Access, cluster: Cluster, stream: Stream, channel: Channel) -> None:
-    """A drained topic keeps its stream's retention again."""
+    """Restores the stream's retention on a drained topic."""
     changes = drained_retention(stream.spec.retention_hours)
     await access.admin(cluster).alter_topic_config(channel.topic, changes)
 
 
 async def _is_ours(admin: KafkaAdmin, channel: Channel) -> bool:
-    """Whether a topic of the channel's name can be what an interrupted attempt left: right shape, no records."""
+    """Whether an interrupted attempt can have left this topic: it has the right shape and no records."""
     found = (await admin.describe_topics([channel.topic])).get(channel.topic)
     if found is None or found.partitions != channel.partitions:
         return False

@@ -1,6 +1,7 @@
-"""What a person does about a drain that cannot end by itself.
+"""Handlers for drains that cannot end by themselves, and for channels that wait for them.
 
-`CloseChannel` ends it, once it was named exactly what is given up; `ReleaseChannel` lets what waits for it go on.
+`CloseChannel` ends a drain, if the request names exactly what is given up. `ReleaseChannel` lets a waiting channel go
+on.
 """
 
 from braid.api.registry.v1 import registry_service_pb2 as api
@@ -16,24 +17,24 @@ from services.registry.kafka import drain
 from services.registry.model.channels import Channel, ChannelRef, ChannelState
 from services.registry.model.losses import below, check_accepted
 from services.registry.model.stream_commands import CloseChannel, ReleaseChannel
-from services.registry.servicer.request_context import Desk
+from services.registry.servicer.request_context import RequestContext
 
 
 class ClosingRequests:
-    """The handler of one replica."""
+    """The handlers of `CloseChannel` and `ReleaseChannel` in one replica."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
+    def __init__(self, context: RequestContext) -> None:
+        self._context = context
 
     async def close(self, request: api.CloseChannelRequest, caller: Caller) -> api.CloseChannelResponse:
-        """Closes a channel, or in a dry run tells what that would give up.
+        """Closes a channel, or in a dry run returns what that would give up.
 
         Raises:
-            NotFound: there is no such stream or channel.
-            Refused: it does not drain, its drain goes on without help, or other ranges were named.
-            ClusterUnavailable: its cluster is well, but did not answer.
+            NotFound: the stream or channel does not exist.
+            Refused: it does not drain, its drain continues without help, or other ranges were named.
+            ClusterUnavailable: its cluster is healthy, but did not answer.
         """
-        self._desk.term()
+        self._context.term()
         name = _parsed(request.channel)
         channel = self._channel(name)
         would: OffsetRanges = ()
@@ -42,7 +43,7 @@ class ClosingRequests:
             if not request.dry_run:
                 check_accepted(read_ranges(request.accept_loss), would, str(name))
                 command = CloseChannel(channel.ref, would, request.reason)
-                await self._desk.execute(STREAMS, name.stream, command, caller)
+                await self._context.execute(STREAMS, name.stream, command, caller)
                 channel = self._channel(name)
         return api.CloseChannelResponse(channel=self._message(name), given_up=range_messages(would))
 
@@ -50,30 +51,31 @@ class ClosingRequests:
         """Lets a channel of an ordered stream be consumed beside older ones.
 
         Raises:
-            NotFound: there is no such stream or channel.
+            NotFound: the stream or channel does not exist.
             Refused: it waits for no other.
         """
-        self._desk.term()
+        self._context.term()
         name = _parsed(request.channel)
         command = ReleaseChannel(self._channel(name).ref, request.reason)
-        await self._desk.execute(STREAMS, name.stream, command, caller)
+        await self._context.execute(STREAMS, name.stream, command, caller)
         return self._message(name)
 
     def _message(self, name: ChannelId) -> stream_pb2.Channel:
-        return channel_message(self._desk.stream(name.stream), self._channel(name))
+        return channel_message(self._context.stream(name.stream), self._channel(name))
 
     def _channel(self, name: ChannelId) -> Channel:
-        return self._desk.stream(name.stream, "channel").channel(ChannelRef(name.lane, name.generation))
+        return self._context.stream(name.stream, "channel").channel(ChannelRef(name.lane, name.generation))
 
     async def _would_give_up(self, stream: str, channel: Channel) -> OffsetRanges:
-        """Of a cluster that is away everything nobody can say to be done; of one that answers, what it shows.
+        """The offsets that closing gives up: on an unreachable cluster, all not known to be done; else those the
+        cluster shows.
 
-        One that answers, but does not do what the drain asks of it, is as good as away.
+        A cluster that answers, but cannot complete the drain, counts as unreachable.
         """
         if channel.state is not ChannelState.DRAINING:
             message = f"channel {channel.ref} is {channel.state.name}: only one that drains can be closed"
             raise Refused(message, field="channel", remedy="move its stream elsewhere first")
-        world, term = self._desk.world(), self._desk.term()
+        world, term = self._context.world(), self._context.term()
         cluster = world.cluster(channel.cluster)
         if world.lost(channel):
             return below(channel.known_ends)

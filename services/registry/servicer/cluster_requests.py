@@ -1,4 +1,4 @@
-"""RPCs on clusters ⇄ commands. A cluster is really asked before it is recorded."""
+"""Handlers of RPCs on clusters. A cluster is asked before it is recorded."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -40,7 +40,7 @@ from services.registry.ownership.adoption import adopt, give_up
 from services.registry.ownership.identity import require_mark, require_same_log
 from services.registry.ownership.mark_log import MarkLogs
 from services.registry.policy.decommission import departures, left_on
-from services.registry.servicer.request_context import Desk, page_of
+from services.registry.servicer.request_context import RequestContext, page_of
 from services.registry.term import Term
 
 _ACCESS: Final = (
@@ -50,42 +50,42 @@ _ACCESS: Final = (
 
 
 class ClusterRequests:
-    """Handlers of one replica."""
+    """Handlers of RPCs on clusters in one replica."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
+    def __init__(self, context: RequestContext) -> None:
+        self._context = context
 
     async def get(self, request: api.GetClusterRequest, caller: Caller) -> cluster_pb2.Cluster:
-        """One cluster, as this replica knows it; the leader knows what its health is judged by."""
-        cluster = self._desk.cluster(request.name)
-        leading = self._desk.leading()
+        """One cluster, as this replica knows it; the leader adds the evidence on its health."""
+        cluster = self._context.cluster(request.name)
+        leading = self._context.leading()
         observed = leading.prober.observed(cluster.name) if leading is not None else None
         evidence = observed.snapshot if observed is not None else None
         unmeasured = leading.measurer.problems.get(cluster.name, "") if leading is not None else ""
-        return cluster_message(cluster, self._desk.world(), evidence, unmeasured)
+        return cluster_message(cluster, self._context.world(), evidence, unmeasured)
 
     async def list(self, request: api.ListClustersRequest, caller: Caller) -> api.ListClustersResponse:
-        """Clusters by name."""
-        world = self._desk.world()
+        """Clusters, sorted by name."""
+        world = self._context.world()
         existing = [(name, cluster) for name, cluster in world.clusters.items() if cluster.exists]
         page, token = page_of(existing, request.page_size, request.page_token)
         messages = [cluster_message(cluster, world) for cluster in page]
         return api.ListClustersResponse(clusters=messages, next_page_token=token)
 
     async def create(self, request: api.CreateClusterRequest, caller: Caller) -> cluster_pb2.Cluster:
-        """Registers a cluster that answers, once it is known which Kafka cluster it is.
+        """Registers a cluster that answers, once its Kafka cluster id is known.
 
         Raises:
-            Invalid: its security profile may not be sent there: nothing was.
+            Invalid: its security profile may not be used for these addresses; no credentials were sent.
             ClusterUnavailable: it does not answer; the field is `spec.bootstrap`.
-            ClusterAutoCreatesTopics: deleted topics could rise again there.
+            ClusterAutoCreatesTopics: deleted topics could be created again there.
             Refused: it belongs to another mesh.
             AlreadyExists: the name or the Kafka cluster is registered already.
         """
-        term = self._desk.term()
+        term = self._context.term()
         check_name(request.name, "name")
         spec = check_cluster_spec(read_cluster_spec(request.spec))
-        known = self._desk.replica.aggregates.state(CLUSTERS, request.name)
+        known = self._context.replica.aggregates.state(CLUSTERS, request.name)
         if known.exists and request.take_over and known.spec == spec:
             return await self._take_over(term, known, request, caller)
         if known.exists and (request.dry_run or not caller.request_id or known.spec != spec):
@@ -94,25 +94,25 @@ class ClusterRequests:
         found = await self._examine(term, request, spec)
         command = RegisterCluster(spec, found.cluster_id, tuple(sorted(found.brokers)))
         if request.dry_run:
-            return self._message(self._desk.preview(CLUSTERS, request.name, command, caller), warnings)
-        made = await self._desk.execute(CLUSTERS, request.name, command, caller)
+            return self._message(self._context.preview(CLUSTERS, request.name, command, caller), warnings)
+        made = await self._context.execute(CLUSTERS, request.name, command, caller)
         return self._message(await self._listed(term, made) if request.take_over else made, warnings)
 
     async def _listed(self, term: Term, cluster: Cluster) -> Cluster:
-        """A cluster that was taken over, with the topics and groups of the mesh before."""
+        """A cluster that was taken over, with the topics and groups of the former mesh."""
         await term.restoration.attempt(cluster, taken_over=True)
-        return self._desk.cluster(cluster.name)
+        return self._context.cluster(cluster.name)
 
     async def update(self, request: api.UpdateClusterRequest, caller: Caller) -> cluster_pb2.Cluster:
-        """Replaces a declaration; a new address must lead to the same Kafka cluster, which is proved.
+        """Replaces a declaration; a new address must be proved to lead to the same Kafka cluster.
 
         Raises:
-            Invalid: its security profile may not be sent to the new address: nothing was.
+            Invalid: its security profile may not be used for the new address; no credentials were sent.
             Refused: another Kafka cluster answers there, or one that does not prove to be the registered one.
         """
-        term = self._desk.term()
+        term = self._context.term()
         warnings: Sequence[str] = ()
-        known = self._desk.cluster(request.name)
+        known = self._context.cluster(request.name)
         spec = check_cluster_spec(read_cluster_spec(request.spec))
         if (spec.bootstrap, spec.security_profile) != (known.spec.bootstrap, known.spec.security_profile):
             warnings = term.access.check_profile(spec)
@@ -123,27 +123,27 @@ class ClusterRequests:
                     await self._prove(term, known, spec, admin, dry_run=request.dry_run)
         command = UpdateCluster(spec, request.etag)
         if request.dry_run:
-            return self._message(self._desk.preview(CLUSTERS, request.name, command, caller), warnings)
-        return self._message(await self._desk.execute(CLUSTERS, request.name, command, caller), warnings)
+            return self._message(self._context.preview(CLUSTERS, request.name, command, caller), warnings)
+        return self._message(await self._context.execute(CLUSTERS, request.name, command, caller), warnings)
 
     async def delete(self, request: api.DeleteClusterRequest, caller: Caller) -> cluster_pb2.Cluster:
-        """Forgets a cluster nothing uses any more, and answers with what it was.
+        """Deletes a cluster that nothing uses, and returns what it was.
 
         Raises:
             Refused: channels on it are not retired, or a stream names it that nobody asked to leave.
         """
-        term = self._desk.term()
+        term = self._context.term()
         async with term.placing:
-            known = self._desk.cluster(request.name)
+            known = self._context.cluster(request.name)
             check_etag(request.etag, known.etag, f"cluster {request.name}")
             self._check_unused(known)
             message_before = self._message(known)
-            await self._desk.execute(CLUSTERS, request.name, DeleteCluster(request.etag), caller)
+            await self._context.execute(CLUSTERS, request.name, DeleteCluster(request.etag), caller)
             await give_up(term.marks, term.access.admin(known), known.spec.topic_prefix)
         return message_before
 
     def _check_unused(self, cluster: Cluster) -> None:
-        if left := left_on(self._desk.world(), cluster.name):
+        if left := left_on(self._context.world(), cluster.name):
             channel = left[0].channel
             more = f", and {len(left) - 1} more" if len(left) > 1 else ""
             message = f"channel {left[0].name} ({channel.state.name}) is still on cluster {cluster.name}{more}"
@@ -152,30 +152,30 @@ class ClusterRequests:
             raise Refused(message, field="name", remedy=remedy)
         if cluster.decommissioning:  # a name in a declaration is leave to use it, and that was taken back
             return
-        for stream in self._desk.world().streams.values():
+        for stream in self._context.world().streams.values():
             if stream.exists and cluster.name in stream.spec.clusters:
                 message = f"stream {stream.name} names cluster {cluster.name}"
                 remedy = f"take it out of the stream's clusters, or: braid decommission cluster {cluster.name}"
                 raise Refused(message, field="name", remedy=remedy)
 
     async def cordon(self, request: api.CordonClusterRequest, caller: Caller) -> cluster_pb2.Cluster:
-        """Takes a cluster out of the choice for new traffic, or back into it."""
-        self._desk.term()
-        self._desk.cluster(request.name)
-        return self._message(await self._desk.execute(CLUSTERS, request.name, Cordon(request.cordoned), caller))
+        """Excludes a cluster from new traffic, or ends that."""
+        self._context.term()
+        self._context.cluster(request.name)
+        return self._message(await self._context.execute(CLUSTERS, request.name, Cordon(request.cordoned), caller))
 
     async def decommission(
         self, request: api.DecommissionClusterRequest, caller: Caller
     ) -> api.DecommissionClusterResponse:
-        """Begins to empty a cluster, or takes that back; the reconciler does the rest, some streams at a time."""
-        self._desk.term()
-        self._desk.cluster(request.name)
+        """Begins to empty a cluster, or cancels that; the reconciler moves a few streams at a time."""
+        self._context.term()
+        self._context.cluster(request.name)
         command = CancelDecommission() if request.cancelled else Decommission(request.reason, request.discard_drained)
         if request.dry_run:
-            cluster = self._desk.preview(CLUSTERS, request.name, command, caller)
+            cluster = self._context.preview(CLUSTERS, request.name, command, caller)
         else:
-            cluster = await self._desk.execute(CLUSTERS, request.name, command, caller)
-        world = self._desk.world()
+            cluster = await self._context.execute(CLUSTERS, request.name, command, caller)
+        world = self._context.world()
         world = replace(world, clusters={**world.clusters, request.name: cluster})
         leaving = departures(world, cluster) if cluster.decommissioning else ()
         return api.DecommissionClusterResponse(
@@ -185,16 +185,16 @@ class ClusterRequests:
     async def _take_over(
         self, term: Term, cluster: Cluster, request: api.CreateClusterRequest, caller: Caller
     ) -> cluster_pb2.Cluster:
-        """Marks a registered cluster as this mesh's again, after another mesh had marked it."""
+        """Marks a registered cluster as this mesh's again, after another mesh marked it."""
         admin, reader, prefix = term.access.admin(cluster), term.access.reader(cluster.spec), cluster.spec.topic_prefix
         await adopt(term.marks, admin, reader, cluster.name, prefix, request.take_over, dry_run=request.dry_run)
         if request.dry_run:
             return self._message(cluster)
-        marked = await self._desk.execute(CLUSTERS, cluster.name, RecordMark(term.marks.mesh), caller)
+        marked = await self._context.execute(CLUSTERS, cluster.name, RecordMark(term.marks.mesh), caller)
         return self._message(await self._listed(term, marked))
 
     async def _examine(self, term: Term, request: api.CreateClusterRequest, spec: ClusterSpec) -> ClusterDescription:
-        """Asks a new cluster who it is, marks it as this mesh's, and prepares what probes need there."""
+        """Asks a new cluster for its id, marks it as this mesh's, and creates what probes need there."""
         async with self._asked(term, request.name, spec) as (admin, found):
             self._check_examined(request.name, spec, found)
             reader, prefix = term.access.reader(spec), spec.topic_prefix
@@ -204,8 +204,8 @@ class ClusterRequests:
         return found
 
     async def _prove(self, term: Term, known: Cluster, spec: ClusterSpec, admin: KafkaAdmin, *, dry_run: bool) -> None:
-        """Lets the cluster at a new address prove that it is the registered one. Raises `Refused`."""
-        reader, host = term.access.reader(spec), self._desk.replica.host
+        """Proves that the cluster at a new address is the registered one. Raises `Refused`."""
+        reader, host = term.access.reader(spec), self._context.replica.host
         await require_mark(MarkLogs(term.marks.mesh, host.clock), admin, reader, known)
         if not dry_run:
             await require_same_log(term.access.admin(known), admin, reader, known, host.ids)
@@ -214,7 +214,7 @@ class ClusterRequests:
     async def _asked(
         self, term: Term, name: str, spec: ClusterSpec
     ) -> AsyncIterator[tuple[KafkaAdmin, ClusterDescription]]:
-        """A client of a cluster at an address, and what the cluster says of itself."""
+        """A client of the cluster at an address, and the cluster's description."""
         admin = term.access.once(spec)
         try:
             found = await admin.describe_cluster()
@@ -234,7 +234,7 @@ class ClusterRequests:
             await admin.close()
 
     def _check_examined(self, name: str, spec: ClusterSpec, found: ClusterDescription) -> None:
-        for other in self._desk.world().clusters.values():
+        for other in self._context.world().clusters.values():
             if other.exists and other.name != name and other.kafka_cluster_id == found.cluster_id:
                 message = f"Kafka cluster {found.cluster_id} is registered already, as {other.name}"
                 raise AlreadyExists(message, field="spec.bootstrap")
@@ -246,7 +246,7 @@ class ClusterRequests:
             )
 
     def _message(self, cluster: Cluster, warnings: Sequence[str] = ()) -> cluster_pb2.Cluster:
-        message = cluster_message(cluster, self._desk.world())
+        message = cluster_message(cluster, self._context.world())
         message.warnings.extend(warnings)
         return message
 

@@ -1,4 +1,4 @@
-"""RPCs on grants ⇄ commands. Any replica lists and checks; the leader grants and revokes."""
+"""Handlers of RPCs on grants. Any replica lists and checks; the leader grants and revokes."""
 
 from braid.api.registry.v1 import grant_pb2 as api
 from braid.kernel.access.decisions import Decision
@@ -15,17 +15,17 @@ from services.registry.servicer.request_context import page_of
 
 
 class GrantRequests:
-    """Handlers of one replica."""
+    """Handlers of RPCs on grants in one replica."""
 
     def __init__(self, replica: Replica) -> None:
         self._replica = replica
 
     async def grant(self, request: api.GrantAccessRequest, caller: Caller) -> api.Grant:
-        """Gives a role; the answer is the grant as it is recorded.
+        """Grants a role, and returns the grant as recorded.
 
         Raises:
-            Invalid: a principal, role, resource or end out of form.
-            Exhausted: there are as many grants as there may be.
+            Invalid: a principal, role, resource or end is malformed.
+            Exhausted: the limit of grants is reached.
         """
         self._replica.require_leader()
         spec = request.spec
@@ -38,7 +38,7 @@ class GrantRequests:
         return self._message(state.find(spec.principal, role, resource), spec.principal)
 
     async def revoke(self, request: api.RevokeAccessRequest, caller: Caller) -> api.Grant:
-        """Takes a role back, and answers with the grant as it was.
+        """Revokes a role, and returns the grant as it was.
 
         Raises:
             NotFound: there is no such grant; a repeated request is answered.
@@ -51,7 +51,7 @@ class GrantRequests:
         return self._message(before or Grant(request.principal, role, resource), request.principal)
 
     async def list(self, request: api.ListGrantsRequest, caller: Caller) -> api.ListGrantsResponse:
-        """Grants by principal, role and resource; those of one principal, where one is named."""
+        """Grants by principal, role and resource; only those of one principal if it is named."""
         access = self._replica.access
         access.require_known()
         found = [each for each in access.grants.all() if request.principal in ("", each.principal)]
@@ -66,10 +66,10 @@ class GrantRequests:
         )
 
     async def check(self, request: api.CheckAccessRequest, caller: Caller) -> api.CheckAccessResponse:
-        """Decides as it would be enforced here, and says what allows it or is missing.
+        """Decides a request as it would be enforced here, and returns what allows it or is missing.
 
         Raises:
-            Invalid: a principal or a word out of form.
+            Invalid: a principal or a word is malformed.
         """
         principal = request.principal or (caller.principal if caller.authenticated else "")
         if request.principal:

@@ -1,4 +1,4 @@
-"""The registry's RPCs by name.
+"""The table of the registry's RPCs, by name.
 
 What they do is in `cluster_requests.py`, `stream_requests.py`, `grant_requests.py`, `revocation_requests.py`,
 `closing.py`, and in `watches/clusters.py`, `watches/routes.py` and `watches/channels.py`.
@@ -27,25 +27,25 @@ from services.registry.watches.channels import watch_channels
 NAME: Final = "registry"
 
 
-def registry_rpc(desk: Desk) -> RpcService:
-    """All handlers but those of the runtime."""
-    streams = StreamRequests(desk, lambda: _leader_knowledge(desk))
+def registry_rpc(context: RequestContext) -> RpcService:
+    """All handlers except those of the runtime."""
+    streams = StreamRequests(context, lambda: _leader_knowledge(context))
 
     async def watch_routes(call: DuplexServing) -> None:
-        await desk.term().producers.serve(call)
+        await context.term().producers.serve(call)
 
     async def watch_clusters(call: DuplexServing) -> None:
-        await desk.term().readers.serve(call)
+        await context.term().readers.serve(call)
 
     async def watch(request: WatchChannelsRequest, caller: Caller) -> AsyncIterator[WatchChannelsResponse]:
-        async for message in watch_channels(desk.replica, desk.term().changed, request):
+        async for message in watch_channels(context.replica, context.term().changed, request):
             yield message
 
-    closing = ClosingRequests(desk)
+    closing = ClosingRequests(context)
     channels = {
         "CloseChannel": unary(api.CloseChannelRequest, closing.close),
         "ReleaseChannel": unary(api.ReleaseChannelRequest, closing.release),
-        "DescribePast": unary(api.DescribePastRequest, PastRequests(desk.replica).describe),
+        "DescribePast": unary(api.DescribePastRequest, PastRequests(context.replica).describe),
     }
     clusters, grants = _cluster_methods(ClusterRequests(desk)), _grant_methods(GrantRequests(desk.replica))
     revocations = _revocation_methods(RevocationRequests(desk.replica))
@@ -103,10 +103,10 @@ def _stream_methods(streams: StreamRequests) -> Mapping[str, tuple[type, UnaryHa
     }
 
 
-def _leader_knowledge(desk: Desk) -> LeaderKnowledge:
-    """What only the leader knows."""
+def _leader_knowledge(context: RequestContext) -> LeaderKnowledge:
+    """The facts that only the leader knows."""
     try:
-        term = desk.term()
+        term = context.term()
     except (NotLeader, Unavailable, CorruptHistory):
         return NOTHING_KNOWN
     return LeaderKnowledge(term.reconciler.holders, term.copies.progress)

@@ -1,4 +1,4 @@
-"""Streams and clusters as they were at a moment, folded from the histories. Reads only; any replica answers alike."""
+"""Past states of streams and clusters, folded from the histories. Reads only; every replica answers alike."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,15 +24,15 @@ E = TypeVar("E")
 
 @dataclass(frozen=True, slots=True)
 class PastRequests:
-    """Handlers of one replica."""
+    """Handlers of RPCs about the past in one replica."""
 
     replica: Replica
 
     async def describe(self, request: api.DescribePastRequest, caller: Caller) -> api.DescribePastResponse:
-        """One stream or one cluster, with its channels.
+        """Describes one stream or cluster at a moment, with its channels.
 
         Raises:
-            Invalid: no moment is named, or not one thing.
+            Invalid: no moment is named, or not exactly one object.
             NotFound: it did not exist then.
             HistoryHole: events that decide the answer are not kept.
             ArchiveDamaged: one of them was changed or removed.
@@ -68,7 +68,7 @@ class PastRequests:
         return api.DescribePastResponse(cluster=message, channels=channels)
 
     async def _all(self, kind: Kind[S, C, E], at_ms: int) -> dict[str, S]:
-        """Every history of a kind, also of what was deleted since."""
+        """Every history of a kind, those of deleted objects included."""
         aggregates = self.replica.aggregates
         ids = [history.id for history in aggregates.histories(kind.name)]
         return {id: (await aggregates.past(kind, id, at_ms)).state for id in ids}

@@ -1,4 +1,4 @@
-"""What every request handler needs: the world, the term, executing a caller's command or only previewing it."""
+"""The context of request handlers: the world, the term, and executing or previewing a caller's command."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -25,16 +25,16 @@ E = TypeVar("E")
 T = TypeVar("T")
 
 
-class Desk:
+class RequestContext:
     """A replica as request handlers see it."""
 
     def __init__(self, replica: Replica, term: Callable[[], Term]) -> None:
-        """`term` gives the present term, or raises `NotLeader`."""
+        """Wraps a replica. `term` returns the present term, or raises `NotLeader`."""
         self.replica = replica
         self.term = term
 
     def world(self) -> World:
-        """The world as this replica knows it; the leader knows clusters' loads, too."""
+        """The world as this replica knows it; the leader also knows clusters' loads."""
         replica = self.replica
         world = read_world(replica.aggregates, replica.host.clock.now_ms(), replica.waits)
         return replace(world, loads=self._loads())
@@ -44,28 +44,28 @@ class Desk:
         return leading.measurer.loads if leading is not None else {}
 
     def leading(self) -> Term | None:
-        """The present term; None where this replica does not lead."""
+        """The present term; None if this replica does not lead."""
         try:
             return self.term()
         except (NotLeader, Unavailable, CorruptHistory):
             return None
 
     def cluster(self, name: str) -> Cluster:
-        """A cluster that exists. Raises `Invalid`, `NotFound`."""
+        """An existing cluster. Raises `Invalid`, `NotFound`."""
         found = self.replica.aggregates.state(CLUSTERS, check_name(name, "name"))
         if not found.exists:
             raise NotFound(f"there is no cluster {name}", field="name", remedy="list them: braid get clusters")
         return found
 
     def stream(self, name: str, field: str = "name") -> Stream:
-        """A stream that exists. Raises `Invalid`, `NotFound`."""
+        """An existing stream. Raises `Invalid`, `NotFound`."""
         found = self.replica.aggregates.state(STREAMS, check_name(name, field))
         if not found.exists:
             raise NotFound(f"there is no stream {name}", field=field, remedy="list them: braid get streams")
         return found
 
     async def execute(self, kind: Kind[S, C, E], id: str, command: C, caller: Caller, part: str = "") -> S:
-        """Executes a caller's command; `part` tells several commands of one request on one history apart."""
+        """Executes a caller's command; `part` distinguishes several commands of one request on one history."""
         request_id = f"{caller.request_id}{part}" if caller.request_id else ""
         outcome = await self.replica.aggregates.execute(
             kind, id, command, actor=_actor(caller), tenant=caller.tenant, request_id=request_id
@@ -86,7 +86,7 @@ def _actor(caller: Caller) -> str:
 
 
 def page_of(items: Sequence[tuple[str, T]], page_size: int, page_token: str) -> tuple[Sequence[T], str]:
-    """One page of items sorted by key, and the next page's token ('' for none): the last key of this one.
+    """One page of items sorted by key, and the token of the next page ('' for none): the last key of this one.
 
     Raises:
         Invalid: a negative page size.

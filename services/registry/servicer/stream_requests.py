@@ -1,4 +1,5 @@
-"""RPCs on streams and channels ⇄ commands. What takes provisioning is waited for, within bounds; the rest is told."""
+"""Handlers of RPCs on streams and channels. They wait for provisioning, within limits; then the answer says what is
+missing."""
 
 from collections.abc import Callable, Sequence
 
@@ -16,37 +17,37 @@ from services.registry.model.streams import Stream, StreamSpec, check_stream_spe
 from services.registry.policy.moves import LaneMove, MoveOrder, as_command, plan_move
 from services.registry.policy.shares import plan_shares, shares_traffic
 from services.registry.policy.world import Room, check_replication_factor, choose_target, why_no_target
-from services.registry.servicer.request_context import Desk, page_of
+from services.registry.servicer.request_context import RequestContext, page_of
 from services.registry.term import Term
 from services.registry.term_tasks import wait_for
 
 
 class StreamRequests:
-    """Handlers of one replica."""
+    """Handlers of RPCs on streams in one replica."""
 
-    def __init__(self, desk: Desk, known: Callable[[], LeaderKnowledge]) -> None:
-        """`known` is what only the leader knows of channels; nothing on other replicas."""
-        self._desk = desk
+    def __init__(self, context: RequestContext, known: Callable[[], LeaderKnowledge]) -> None:
+        """Prepares the handlers; `known` returns the leader's facts about channels, and nothing on other replicas."""
+        self._context = context
         self._known = known
 
     async def get(self, request: api.GetStreamRequest, caller: Caller) -> stream_pb2.Stream:
         """One stream, as this replica knows it."""
-        return self._message(self._desk.stream(request.name))
+        return self._message(self._context.stream(request.name))
 
     async def list(self, request: api.ListStreamsRequest, caller: Caller) -> api.ListStreamsResponse:
-        """Streams by name."""
-        existing = [(name, stream) for name, stream in self._desk.world().streams.items() if stream.exists]
+        """Streams, sorted by name."""
+        existing = [(name, stream) for name, stream in self._context.world().streams.items() if stream.exists]
         page, token = page_of(existing, request.page_size, request.page_token)
         return api.ListStreamsResponse(streams=[self._message(each) for each in page], next_page_token=token)
 
     async def channels(self, request: api.ListChannelsRequest, caller: Caller) -> api.ListChannelsResponse:
-        """Channels in order of stream, lane and generation; of all streams that still have topics, the deleted too."""
+        """Channels sorted by stream, lane and generation; of all streams that still have topics, deleted ones too."""
         if request.stream:
-            self._desk.stream(request.stream, "stream")
+            self._context.stream(request.stream, "stream")
         known = self._known()
         found = [
             (f"{name}/{channel.ref.lane}/{channel.ref.generation:012d}", (stream, channel))
-            for name, stream in self._desk.world().streams.items()
+            for name, stream in self._context.world().streams.items()
             for channel in stream.channels
             if request.stream in ("", name)
             if request.cluster in ("", channel.cluster)
@@ -57,66 +58,66 @@ class StreamRequests:
         return api.ListChannelsResponse(channels=messages, next_page_token=token)
 
     async def create(self, request: api.CreateStreamRequest, caller: Caller) -> stream_pb2.Stream:
-        """Creates a stream and answers once every lane has its route, or, if that takes long, with what there is.
+        """Creates a stream. Returns once every lane has its route, or, if that takes long, the state so far.
 
         Raises:
-            Invalid: the declaration is out of form, or Kafka refuses it; nothing is left of it then.
+            Invalid: the declaration is malformed, or Kafka refuses it; the stream is removed then.
             FailoverBlocked: no cluster can carry it.
         """
-        term = self._desk.term()
+        term = self._context.term()
         check_name(request.name, "name")
         spec = check_stream_spec(read_stream_spec(request.spec))
         self._check_clusters(spec)
         if spec.drill is not None:
-            self._desk.stream(spec.drill.stream, "spec.drill.stream")
-        check_replication_factor(self._desk.world(), spec)
+            self._context.stream(spec.drill.stream, "spec.drill.stream")
+        check_replication_factor(self._context.world(), spec)
         command = CreateStream(spec)
         preview = self._preview_unless_known(request.name, command, caller)
         if preview is not None:
             self._check_target(preview)
         if request.dry_run:
-            return self._message(preview or self._desk.preview(STREAMS, request.name, command, caller))
-        await self._desk.execute(STREAMS, request.name, command, caller)
+            return self._message(preview or self._context.preview(STREAMS, request.name, command, caller))
+        await self._context.execute(STREAMS, request.name, command, caller)
         await self._until(term, lambda: self._settled(term, request.name))
         if refused := self._refused(term, request.name):
-            await self._desk.execute(STREAMS, request.name, DeleteStream(), caller, "/undo")
+            await self._context.execute(STREAMS, request.name, DeleteStream(), caller, "/undo")
             raise Invalid(refused.message, field=refused.field or "spec.topic_config", remedy=refused.remedy)
-        return self._message(self._desk.stream(request.name))
+        return self._message(self._context.stream(request.name))
 
     async def update(self, request: api.UpdateStreamRequest, caller: Caller) -> stream_pb2.Stream:
         """Replaces a declaration; topics in use follow in the background."""
-        self._desk.term()
-        present = self._desk.stream(request.name).spec
+        self._context.term()
+        present = self._context.stream(request.name).spec
         spec = check_stream_spec(read_stream_spec(request.spec))
         self._check_clusters(spec)
         if (spec.replication_factor, spec.clusters) != (present.replication_factor, present.clusters):
-            check_replication_factor(self._desk.world(), spec, self._desk.stream(request.name))
+            check_replication_factor(self._context.world(), spec, self._context.stream(request.name))
         command = UpdateStream(spec, request.etag)
         if request.dry_run:
-            return self._message(self._desk.preview(STREAMS, request.name, command, caller))
-        return self._message(await self._desk.execute(STREAMS, request.name, command, caller))
+            return self._message(self._context.preview(STREAMS, request.name, command, caller))
+        return self._message(await self._context.execute(STREAMS, request.name, command, caller))
 
     async def delete(self, request: api.DeleteStreamRequest, caller: Caller) -> stream_pb2.Stream:
-        """Discards a stream with everything in it, and answers with what it was."""
-        self._desk.term()
-        before = self._message(self._desk.stream(request.name))
-        await self._desk.execute(STREAMS, request.name, DeleteStream(request.etag), caller)
+        """Discards a stream with everything in it, and returns what it was."""
+        self._context.term()
+        before = self._message(self._context.stream(request.name))
+        await self._context.execute(STREAMS, request.name, DeleteStream(request.etag), caller)
         return before
 
     async def end_drill(self, request: api.EndDrillRequest, caller: Caller) -> stream_pb2.Stream:
-        """Records a drill's verdict, deletes its stream, and answers with what it was."""
-        self._desk.term()
-        before = self._message(self._desk.stream(request.stream, "stream"))
-        await self._desk.execute(STREAMS, request.stream, EndDrill(request.passed, request.verdict), caller)
+        """Records a drill's verdict, deletes its stream, and returns what it was."""
+        self._context.term()
+        before = self._message(self._context.stream(request.stream, "stream"))
+        await self._context.execute(STREAMS, request.stream, EndDrill(request.passed, request.verdict), caller)
         return before
 
     async def move(self, request: api.MoveStreamRequest, caller: Caller) -> api.MoveStreamResponse:
-        """Moves traffic in one append, once every lane concerned has its channel.
+        """Moves traffic in one append, once every affected lane has its channel.
 
         Raises:
-            Unavailable: provisioning takes longer than the wait; what was begun goes on, so repeat the request.
+            Unavailable: provisioning takes too long; it continues in the background, so repeat the request.
         """
-        term = self._desk.term()
+        term = self._context.term()
         order = MoveOrder(
             tuple(request.lanes),
             request.to_cluster,
@@ -132,27 +133,27 @@ class StreamRequests:
             await self._until(term, lambda: all(each.to for each in self._moves(request.stream, order)))
             moves = self._moves(request.stream, order)
             await self._perform(request.stream, moves, request.reason, caller)
-        stream = self._desk.stream(request.stream, "stream")
+        stream = self._context.stream(request.stream, "stream")
         messages = [move_message(stream.name, each) for each in moves]
         return api.MoveStreamResponse(moves=messages, stream=self._message(stream))
 
     # --- creating
 
     def _preview_unless_known(self, name: str, command: CreateStream, caller: Caller) -> Stream | None:
-        """What would be created; None when the stream exists and this may be a repeated request."""
-        exists = self._desk.replica.aggregates.state(STREAMS, name).exists
-        return None if exists and caller.request_id else self._desk.preview(STREAMS, name, command, caller)
+        """The stream that would be created; None if it exists and this may be a repeated request."""
+        exists = self._context.replica.aggregates.state(STREAMS, name).exists
+        return None if exists and caller.request_id else self._context.preview(STREAMS, name, command, caller)
 
     def _check_clusters(self, spec: StreamSpec) -> None:
-        world = self._desk.world()
+        world = self._context.world()
         for position, name in enumerate(spec.clusters):
             if not world.cluster(name).exists:
                 field = f"spec.clusters[{position}]"
                 raise Invalid(f"there is no cluster {name}", field=field, remedy="list them: braid get clusters")
 
     def _check_target(self, stream: Stream) -> None:
-        """The first channels must have somewhere to go."""
-        world = self._desk.world()
+        """Raises `FailoverBlocked` if no cluster can take the first channels."""
+        world = self._context.world()
         room = Room(world)
         for lane, partitions in stream.spec.lanes.items():
             target = choose_target(world, stream, partitions, (), room)
@@ -162,12 +163,12 @@ class StreamRequests:
             room.take(target, partitions)
 
     def _settled(self, term: Term, name: str) -> bool:
-        stream = self._desk.stream(name)
+        stream = self._context.stream(name)
         return all(stream.active(lane) for lane in stream.spec.lanes) or self._refused(term, name) is not None
 
     def _refused(self, term: Term, name: str) -> BraidError | None:
-        """Why Kafka refuses the declaration; None while it does not, or once a lane has a route."""
-        stream = self._desk.stream(name)
+        """Why Kafka refuses the declaration; None if it does not, or once a lane has a route."""
+        stream = self._context.stream(name)
         if any(stream.active(lane) for lane in stream.spec.lanes):
             return None
         mine = [channel.ref for channel in stream.channels if not channel.retiring]
@@ -177,7 +178,7 @@ class StreamRequests:
     # --- moving
 
     def _moves(self, name: str, order: MoveOrder) -> Sequence[LaneMove]:
-        world, stream = self._desk.world(), self._desk.stream(name, "stream")
+        world, stream = self._context.world(), self._context.stream(name, "stream")
         return plan_shares(world, stream, order) if shares_traffic(order) else plan_move(world, stream, order)
 
     async def _provision(self, term: Term, name: str, moves: Sequence[LaneMove], caller: Caller) -> None:
@@ -185,32 +186,32 @@ class StreamRequests:
             if move.to is not None:
                 continue
             async with term.placing:
-                cluster = self._desk.world().cluster(move.cluster)
+                cluster = self._context.world().cluster(move.cluster)
                 if not cluster.takes_traffic:
                     state = cluster.refusal or cluster.health.name
                     message = f"cluster {move.cluster} takes no traffic any more: it is {state}"
                     raise Refused(message, field="to_cluster", remedy="choose another cluster")
                 command = PlanChannel(move.lane, move.cluster, cluster.spec.topic_prefix, move.partitions)
                 part = f"/{move.lane}/{move.cluster}" if move.share else f"/{move.lane}"
-                await self._desk.execute(STREAMS, name, command, caller, part)
+                await self._context.execute(STREAMS, name, command, caller, part)
 
     async def _perform(self, name: str, moves: Sequence[LaneMove], reason: str, caller: Caller) -> None:
         waiting = [move.lane for move in moves if move.to is None]
         if waiting:
             message = f"channels of lanes {', '.join(waiting)} are still being provisioned"
             raise Unavailable(message, remedy="repeat the request; what was begun goes on")
-        command = as_command(self._desk.world(), self._desk.stream(name, "stream"), moves, reason)
-        await self._desk.execute(STREAMS, name, command, caller)
+        command = as_command(self._context.world(), self._context.stream(name, "stream"), moves, reason)
+        await self._context.execute(STREAMS, name, command, caller)
 
     # --- shared
 
     async def _until(self, term: Term, done: Callable[[], bool]) -> None:
-        """Waits for a change that makes it so, at most `CREATE_WAIT_SECONDS`."""
-        clock = self._desk.replica.host.clock
+        """Waits until a condition holds, at most `CREATE_WAIT_SECONDS`."""
+        clock = self._context.replica.host.clock
         deadline = clock.elapsed() + CREATE_WAIT_SECONDS
         while True:
             changed = term.changed.next()
-            self._desk.replica.require_leader()
+            self._context.replica.require_leader()
             if done() or clock.elapsed() >= deadline:
                 return
             await wait_for(changed, deadline - clock.elapsed())

@@ -1,1 +1,1 @@
-"""Streams that others keep open: channels, clusters, routes."""
+"""Streaming RPCs that clients keep open: channels, clusters, routes."""

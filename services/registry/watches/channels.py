@@ -1,6 +1,6 @@
-"""`WatchChannels`: all channels, then what changes, each message true at a revision of the registry's store.
+"""`WatchChannels`: sends all channels, then changes. Each message is true at a revision of the registry's store.
 
-While nothing changes, empty messages are signs of life.
+While nothing changes, empty messages serve as heartbeats.
 """
 
 from collections.abc import AsyncIterator
@@ -22,7 +22,7 @@ async def watch_channels(
     """Yields the full list first, then changes, until leadership ends.
 
     Raises:
-        NotLeader: this replica does not lead (any more).
+        NotLeader: this replica does not lead, or no longer.
     """
     if request.protocol_version != PROTOCOL_VERSION:
         remedy = f"this registry speaks version {PROTOCOL_VERSION}"
@@ -57,7 +57,8 @@ def _everything(replica: Replica) -> WatchChannelsResponse:
 
 
 def _changes(told: WatchChannelsResponse, now: WatchChannelsResponse) -> WatchChannelsResponse | None:
-    """What is new since; None when nothing is. A channel that is forgotten was retired before, and told so."""
+    """The changes since the last message; None if there are none. A forgotten channel was reported as retired
+    before."""
     if now.revision == told.revision:
         return None
     known = {channel.name: channel for channel in told.channels}

@@ -1,7 +1,8 @@
-"""`WatchClusters`: one stream a process of consumers. It says which clusters are read there, and answers questions.
+"""`WatchClusters`: one stream per consumer process. It says which clusters the process reads, and answers questions
+about them.
 
-It needs no session: nothing waits for it, and it ends with its connection. Who is connected uses the clusters it names,
-whether it says anything or not. While no cluster is in doubt nothing is sent, and nothing runs.
+It needs no session: nothing waits for it, and it ends with its connection. A connected process counts as a user of the
+clusters it names, whether it reports anything or not. While no cluster is suspected, nothing is sent and nothing runs.
 """
 
 import asyncio
@@ -28,10 +29,10 @@ PROTOCOL_VERSION = 1
 
 
 class Readers:
-    """Serves `WatchClusters` for one term."""
+    """Serves all `WatchClusters` streams for one term."""
 
     def __init__(self, replica: Replica, witnesses: Witnesses, lateness: Lateness) -> None:
-        """What they say goes to `witnesses`, dated by `lateness`."""
+        """Prepares a term; reports go to `witnesses`, timed by `lateness`."""
         self._replica = replica
         self._witnesses = witnesses
         self._lateness = lateness
@@ -45,8 +46,8 @@ class Readers:
 
         Raises:
             NotLeader: the term is over.
-            Exhausted: too many processes.
-            Invalid: it sent what is no message.
+            Exhausted: too many processes are connected.
+            Invalid: the client sent a malformed message.
         """
         hello = await _read_hello(call)
         self._replica.require_leader()
@@ -84,7 +85,7 @@ class Readers:
         return first.keys()
 
     def close(self) -> None:
-        """Ends all streams: the term is over."""
+        """Ends all streams at the end of the term."""
         self._over = True
         for connection in self._connections:
             connection.stirred.set()
@@ -130,11 +131,11 @@ class Readers:
                 pass  # a second hello, a cluster that it does not read, or a message of a later release
 
     def _may_speak(self, connection: "_Connection", cluster: str) -> bool:
-        """Whether a registered cluster is meant that it reads: nobody is heard who is not counted."""
+        """Whether a process reads a registered cluster: reports of processes that are not counted are ignored."""
         return cluster in connection.clusters and self._replica.aggregates.state(CLUSTERS, cluster).exists
 
     def _reads(self, connection: "_Connection", clusters: Sequence[str]) -> None:
-        """From now on its process reads these, and no others."""
+        """Sets the clusters that a process reads from now on."""
         named = clusters[:CLUSTERS_READ_MAX]
         for cluster in connection.clusters:
             reading = self._reading.get(cluster, {})
@@ -147,7 +148,7 @@ class Readers:
 
 
 class _Connection:
-    """One stream.
+    """One `WatchClusters` stream of a consumer process.
 
     Attributes:
         voice: As whom it speaks.

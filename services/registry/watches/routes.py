@@ -1,7 +1,7 @@
-"""`WatchRoutes`: one producer's stream. It receives routes, acknowledges revisions, reports send errors.
+"""`WatchRoutes`: one stream per producer. It receives routes, acknowledges revisions, and reports send errors.
 
-The newest route is pushed, routes in between are passed over; while there is none, signs of life are. What sessions
-mean for drains is in `producer_sessions.py`.
+Only the newest route is sent, routes in between are skipped; while there is none, heartbeats are sent.
+`producer_sessions.py` explains what sessions mean for drains.
 """
 
 from collections.abc import Callable
@@ -43,7 +43,7 @@ PROTOCOL_VERSION = 1
 
 
 class Producers:
-    """Serves `WatchRoutes` for one term."""
+    """Serves all `WatchRoutes` streams for one term."""
 
     def __init__(
         self,
@@ -55,16 +55,16 @@ class Producers:
         changed: Signal,
         on_acknowledged: Callable[[], None],
     ) -> None:
-        """Serves a term.
+        """Prepares the serving of one term.
 
         Args:
-            replica: Of the registry that leads.
-            sessions: Who counts as a producer.
-            witnesses: Hear what producers of applications say of clusters.
-            rehearsals: Hear what those of drills say.
-            lateness: Of this process.
+            replica: The leading replica.
+            sessions: The producer sessions of the term.
+            witnesses: Receives reports on clusters from applications' producers.
+            rehearsals: Receives reports from drills' producers.
+            lateness: This process's lateness.
             changed: Fires at every change of a history.
-            on_acknowledged: Called when a session moved on.
+            on_acknowledged: Called when a session acknowledged or left.
         """
         self._replica = replica
         self._sessions = sessions
@@ -79,10 +79,10 @@ class Producers:
 
         Raises:
             NotLeader: the term is over.
-            NotFound: the stream does not exist, or not any more.
+            NotFound: the stream does not exist, or no longer.
             Refused: another stream of the producer took over, or it owed an acknowledgement for too long.
-            Invalid: it sent what is no message, or offsets that no log can have.
-            Unauthenticated: the producer is another principal's.
+            Invalid: the client sent a malformed message, or offsets that no log can have.
+            Unauthenticated: the producer belongs to another principal.
         """
         hello = await _read_hello(call)
         stream, clock = self._stream(hello.stream), self._replica.host.clock
@@ -108,7 +108,7 @@ class Producers:
                 self._sessions.disconnected(session, stream_of.number, clock.elapsed())
 
     def routes_changed(self, stream: Stream) -> None:
-        """A stream's history moved on: note who owes an acknowledgement. Called at once, in the order of events."""
+        """Notes which producers owe an acknowledgement after a change. Called at once, in the order of events."""
         self._sessions.route_changed(stream.name, stream.route_revision, self._replica.host.clock.elapsed())
 
     def ask(self, cluster: str) -> AbstractSet[Voice]:
@@ -202,7 +202,7 @@ class Producers:
                 pass  # a second hello, errors of a cluster nobody registered, or a message of a later release
 
     def _hear_drill(self, message: WatchRoutesRequest, session: ProducerSession, now: float) -> None:
-        """Never a word about a cluster's health: whatever a drill's client says is about its own stream."""
+        """Takes a drill client's reports, which concern its own stream and never a cluster's health."""
         stream = self._replica.aggregates.state(STREAMS, session.stream)
         if message.WhichOneof("message") == "send_errors":
             self._rehearsals.complains(stream, message.send_errors.cluster, session.voice, now)
@@ -222,10 +222,10 @@ class Producers:
             check_offsets(offsets, age_seconds, told.channel, f"{field}.resumptions")
 
     def _place(self, stream: Stream, connection: "_Connection") -> None:
-        """Takes what a producer tells of channels.
+        """Takes a producer's reports on channels.
 
-        Of one that the history does not know it is kept until it does: after a restore of the store a channel may be
-        found once its cluster answers.
+        Reports on a channel unknown to the history are kept until it is known: after a restore of the store, a channel
+        may be found once its cluster answers.
         """
         waiting, connection.unplaced = connection.unplaced, []
         for told in waiting:
@@ -239,17 +239,18 @@ class Producers:
                 self._take_resumed(stream, channel, told)
 
     def _take_receipts(self, stream: Stream, channel: Channel, left: ChannelLeft) -> None:
-        """Of channels that may still lose something, or may have lost it while the producer was not waited for.
+        """Takes receipts for channels that may lose records, or may have lost them while the producer was not waited
+        for.
 
-        One that still is on the route was left because it broke; its producer may never send to it again, and then
-        says nothing more of it. A spare is one only by a store that was restored from a backup.
+        A producer that left a channel still on the route left it because it broke. It may never send there again, and
+        then reports nothing more. A spare with receipts shows that the store was restored from a backup.
         """
         if channel.state is not ChannelState.RETIRED:
             self._sessions.take_receipts(stream.name, channel, left.next_offsets)
             self._on_acknowledged()
 
     def _take_resumed(self, stream: Stream, channel: Channel, told: LogResumed) -> None:
-        """Of channels whose records are not all done yet: where those went, somebody may still need to know."""
+        """Takes resumptions for channels with unfinished records: where those went may still matter."""
         if channel.state in (*SPARE, *CONSUMABLE):
             found = list(map(_resumption, told.resumptions))
             self._sessions.take_resumptions(stream.name, channel, found)
@@ -257,7 +258,7 @@ class Producers:
 
 
 class _Connection:
-    """One stream of a session."""
+    """One open stream of a session."""
 
     def __init__(self, session: ProducerSession, number: int, unplaced: list[ChannelLeft | LogResumed]) -> None:
         self.session = session
@@ -269,7 +270,7 @@ class _Connection:
 
 
 def _channel_of(stream: Stream, told: ChannelLeft | LogResumed) -> Channel | None:
-    """The channel that a producer means; older releases give its name alone."""
+    """The channel that a producer refers to; older releases send only its name."""
     if told.topic:
         there = [each for each in stream.channels if (each.cluster, each.topic) == (told.cluster, told.topic)]
     else:
@@ -278,7 +279,7 @@ def _channel_of(stream: Stream, told: ChannelLeft | LogResumed) -> Channel | Non
 
 
 def _writes_to(stream: Stream, cluster: str) -> bool:
-    """Whether the stream is an application's and has an active channel there."""
+    """Whether the stream belongs to an application and has an active channel on the cluster."""
     active = any(each.cluster == cluster and each.state is ChannelState.ACTIVE for each in stream.channels)
     return active and stream.spec.drill is None
 
@@ -296,7 +297,8 @@ def _resumption(told: ResumptionMessage) -> Resumption:
 
 
 def _host(hello: ProducerHello, peer: str) -> str:
-    """Where a producer runs: as it says, else its address (of `ipv4:10.0.0.7:4321`), else somewhere of its own."""
+    """Where a producer runs: by its own account, else by its address (of `ipv4:10.0.0.7:4321`), else a host of its
+    own."""
     return hello.host or peer.rpartition(":")[0] or hello.producer_id
 
 

@@ -1,6 +1,7 @@
-"""Facts of a run, as a journal holds them in the order they happened. Values only.
+"""Facts of a run, in a journal in the order they happened. Values only.
 
-A fact is what somebody trustworthy saw (a sink, a broker, the event store), never what the code under test claims.
+A fact is an observation by a trustworthy source (a sink, a broker, the event store), never a claim of the code under
+test.
 """
 
 from testbed.checkers.facts.channels import (

@@ -1,4 +1,4 @@
-"""What the registry and the clusters say about channels and their topics, and the dlq about replays."""
+"""Facts from the registry and the clusters about channels and topics, and from the dlq service about replays."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -7,7 +7,7 @@ from braid.kernel.offset_ranges import OffsetRanges
 
 
 class Topic(NamedTuple):
-    """One channel's topic."""
+    """The topic of one channel."""
 
     cluster: str
     name: str
@@ -15,7 +15,7 @@ class Topic(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ReplayMade:
-    """A replay is to send so many letters again."""
+    """A replay job with this many letters was created."""
 
     replay: str
     letters: int
@@ -23,8 +23,8 @@ class ReplayMade:
 
 @dataclass(frozen=True, slots=True)
 class ReplayMoved:
-    """All its letters up to that one are sent, but for so many; letters are ordered by generation of their channel,
-    partition and offset of their copies.
+    """A replay has sent all its letters up to this one, except this many. Letters are ordered by generation of their
+    channel, partition and offset of their copies.
     """
 
     replay: str
@@ -34,7 +34,7 @@ class ReplayMoved:
 
 @dataclass(frozen=True, slots=True)
 class ReplayEnded:
-    """It is over; `why`, where not because all is sent."""
+    """A replay ended; `why`, unless it sent everything."""
 
     replay: str
     why: str
@@ -42,7 +42,7 @@ class ReplayEnded:
 
 @dataclass(frozen=True, slots=True)
 class Subscribed:
-    """A group consumes these topics' lane from now on."""
+    """A group consumes the lane of these topics from now on."""
 
     group: str
     lane: str
@@ -50,7 +50,7 @@ class Subscribed:
 
 @dataclass(frozen=True, slots=True)
 class SealRecorded:
-    """The registry believes a channel sealed; `refuses` is whether its cluster really refuses appends."""
+    """The registry recorded a channel as sealed; `refuses` is whether its cluster really refuses appends."""
 
     topic: Topic
     refuses: bool
@@ -58,7 +58,7 @@ class SealRecorded:
 
 @dataclass(frozen=True, slots=True)
 class EndsRecorded:
-    """The registry believes a channel ends here."""
+    """The registry recorded a channel's end offsets."""
 
     topic: Topic
     offsets: tuple[int, ...]
@@ -66,7 +66,7 @@ class EndsRecorded:
 
 @dataclass(frozen=True, slots=True)
 class DrainRecorded:
-    """The registry believes a channel done."""
+    """The registry recorded a channel as drained."""
 
     topic: Topic
     lane: str
@@ -74,7 +74,7 @@ class DrainRecorded:
 
 @dataclass(frozen=True, slots=True)
 class ResetAsked:
-    """A group's progress in a channel is going to be set to these offsets, by partition; -1: it stays there."""
+    """A group's progress in a channel is about to be set to these offsets, by partition; -1 leaves it."""
 
     group: str
     topic: Topic
@@ -83,7 +83,7 @@ class ResetAsked:
 
 @dataclass(frozen=True, slots=True)
 class LossRecorded:
-    """The registry believes that a channel lost these offsets: all it knows by now."""
+    """The registry recorded these offsets of a channel as lost: all it knows by now."""
 
     topic: Topic
     ranges: OffsetRanges
@@ -91,7 +91,7 @@ class LossRecorded:
 
 @dataclass(frozen=True, slots=True)
 class GivenUp:
-    """A person ended a channel's drain, and named these offsets as what is given up."""
+    """An operator ended a channel's drain, and named these offsets as given up."""
 
     topic: Topic
     ranges: OffsetRanges
@@ -99,7 +99,7 @@ class GivenUp:
 
 @dataclass(frozen=True, slots=True)
 class TopicCreated:
-    """A cluster made a topic."""
+    """A cluster created a topic with this id."""
 
     topic: Topic
 

@@ -1,4 +1,4 @@
-"""What members were told of leases, and what the assigner's history says about them."""
+"""Facts about leases: what members were sent, and what the assigner's history records."""
 
 from dataclasses import dataclass
 
@@ -16,7 +16,7 @@ class LeaseTold:
 
 @dataclass(frozen=True, slots=True)
 class LeaseDropped:
-    """The process takes up nothing more of it: it was asked back, taken, or given up."""
+    """The process starts no more work on the lease: it was revoked, taken, or given up."""
 
     process: str
     group: str
@@ -26,7 +26,7 @@ class LeaseDropped:
 
 @dataclass(frozen=True, slots=True)
 class Steady:
-    """From now on nothing befalls a group's members; or, where not `steady`, something may again."""
+    """Nothing affects a group's members from now on; or, if not `steady`, something may again."""
 
     group: str
     steady: bool
@@ -34,7 +34,7 @@ class Steady:
 
 @dataclass(frozen=True, slots=True)
 class EventDecided:
-    """A leader of a service wrote an event; `leading` is the epoch of whom the store held for the leader just then."""
+    """A leader of a service wrote an event; `leading` is the epoch of the leader in the store at that moment."""
 
     service: str
     leader_epoch: int
@@ -54,7 +54,7 @@ class LeaseGranted:
 
 @dataclass(frozen=True, slots=True)
 class LeaseFreed:
-    """A lease is nobody's: what was granted under the epoch has ended."""
+    """A lease has no holder: the grant under this epoch has ended."""
 
     group: str
     lease: str

@@ -1,4 +1,4 @@
-"""What handlers and processes of a run do, and what befalls them and the clusters."""
+"""Facts about handlers and processes of a run, and about the faults of processes and clusters."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from testbed.checkers.places import LogId, Place
 
 @dataclass(frozen=True, slots=True)
 class HandlerStarted:
-    """A handler of a group began with a record of a partition; -1: nobody looked with which."""
+    """A handler of a group began with a record of a partition; offset -1 if it was not observed."""
 
     group: str
     process: str
@@ -18,7 +18,7 @@ class HandlerStarted:
 
 @dataclass(frozen=True, slots=True)
 class HandlerEnded:
-    """It ended, however."""
+    """A handler ended, in whatever way."""
 
     process: str
     handler: int
@@ -26,7 +26,7 @@ class HandlerEnded:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """A handler of a group ended without the record: it raised, or was cancelled."""
+    """A handler of a group ended without finishing the record: it raised, or was cancelled."""
 
     value: bytes
     group: str
@@ -35,35 +35,35 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Paused:
-    """A process was stopped."""
+    """A process was stopped by SIGSTOP."""
 
     process: str
 
 
 @dataclass(frozen=True, slots=True)
 class Killed:
-    """A process died."""
+    """A process was killed at this moment."""
 
     process: str
 
 
 @dataclass(frozen=True, slots=True)
 class CutOff:
-    """A process reaches no assigner from now on, until it says that it holds something new."""
+    """A process reaches no assigner from now on, until it reports a new lease."""
 
     process: str
 
 
 @dataclass(frozen=True, slots=True)
 class Troubled:
-    """From now on something that lasts befalls somebody; or, where not `begins`, all of it is over."""
+    """A lasting fault affects somebody from now on; or, if not `begins`, all faults are over."""
 
     begins: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Flooded:
-    """A lane gets many times as many records as usual from now on; or, where not `begins`, no more."""
+    """A lane gets many times its usual records from now on; or, if not `begins`, no longer."""
 
     lane: str
     begins: bool
@@ -71,13 +71,13 @@ class Flooded:
 
 @dataclass(frozen=True, slots=True)
 class ReplayAsked:
-    """Somebody is about to ask for a replay of all dead letters there are."""
+    """A replay of all present dead letters is about to be requested."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ailing:
-    """Something ails a cluster from now on, or no more: `dead`, `full`, `slow`, `broker`; somebody is cut off from it:
-    `registry`, `producer`, `member`.
+    """A cluster has a fault from now on, or no longer: `dead`, `full`, `slow`, `broker`; or it is cut off from
+    somebody: `registry`, `producer`, `member`.
     """
 
     cluster: str

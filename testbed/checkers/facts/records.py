@@ -1,4 +1,4 @@
-"""What became of records: sent, stored, handled, given up, lost, committed."""
+"""Facts about records: sent, stored, handled, given up, lost, committed."""
 
 from dataclasses import dataclass
 
@@ -22,9 +22,9 @@ class Acknowledged:
 
 @dataclass(frozen=True, slots=True)
 class Appended:
-    """A broker wrote a record. `deliverable` is False for what no application sent (the canary of a seal).
+    """A broker wrote a record. `deliverable` is False for records that no application sent (the canary of a seal).
 
-    `leader_epoch` is that of the leader that took it; -1 where nobody looked.
+    `leader_epoch` is that of the leader that wrote it; -1 if it was not observed.
     """
 
     place: Place
@@ -35,7 +35,7 @@ class Appended:
 
 @dataclass(frozen=True, slots=True)
 class Processed:
-    """A member's sink holds the record, synced."""
+    """A member's sink holds the record, synced to disk."""
 
     value: bytes
     group: str
@@ -54,7 +54,7 @@ class Rejected:
 
 @dataclass(frozen=True, slots=True)
 class DeadLettered:
-    """A broker wrote the copy of a record that lies at `place`; the copy lies at `copy`, where somebody looked."""
+    """A broker wrote the copy of the record at `place`; the copy is at `copy`, if that was observed."""
 
     value: bytes
     group: str
@@ -64,7 +64,7 @@ class DeadLettered:
 
 @dataclass(frozen=True, slots=True)
 class Indexed:
-    """The dlq service's index holds the letter that lies at `place`: so much does its group do with a record."""
+    """The dlq service's index holds the letter at `place`: that is all its group does with a record."""
 
     group: str
     place: Place
@@ -72,7 +72,7 @@ class Indexed:
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """A broker wrote a record that was given up before, and is sent again for a group."""
+    """A broker wrote a record that had been given up, and is sent again for a group."""
 
     value: bytes
     group: str
@@ -81,7 +81,7 @@ class Replayed:
 
 @dataclass(frozen=True, slots=True)
 class Expired:
-    """A log lost everything below an offset."""
+    """A log deleted everything below an offset."""
 
     log: LogId
     start: int
@@ -89,7 +89,7 @@ class Expired:
 
 @dataclass(frozen=True, slots=True)
 class Destroyed:
-    """A cluster lost what a log held from `first` up to `stop`, although it had acknowledged it."""
+    """A cluster lost the records from `first` up to `stop`, although it had acknowledged them."""
 
     log: LogId
     first: int
@@ -98,9 +98,9 @@ class Destroyed:
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """A broker stored a group's commit. `beside` is what lay where it points to, where somebody looked.
+    """A broker stored a group's commit. `beside` is the record it points to, if that was observed.
 
-    `leader_epoch` is the one that Kafka stores beside it.
+    `leader_epoch` is the one that Kafka stores with it.
     """
 
     group: str

@@ -1,4 +1,4 @@
-"""What the event store wrote, delivered and answered, and what replicas made of it."""
+"""Facts about the event store: what it wrote, delivered and answered, and the state of replicas."""
 
 from dataclasses import dataclass
 
@@ -39,7 +39,8 @@ class BatchWatched:
 
 @dataclass(frozen=True, slots=True)
 class AppendAnswered:
-    """A client's append ended: how it was reported (`appended`, `refused`, `unknown`), how often it was carried out."""
+    """A client's append ended: its reported result (`appended`, `refused`, `unknown`), and how often it was carried
+    out."""
 
     history: HistoryId
     reported: str
@@ -48,9 +49,9 @@ class AppendAnswered:
 
 @dataclass(frozen=True, slots=True)
 class StoreBackedUp:
-    """Somebody copied the event store."""
+    """A backup of the event store was taken."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoreRestored:
-    """The event store is what its newest copy holds: what it wrote since is forgotten, and no cluster knows of that."""
+    """The event store was restored from its newest backup: later writes are forgotten, which no cluster knows."""

@@ -1,4 +1,5 @@
-"""What only a bucket can suffer, over real HTTP: a server that is gone, refuses or breaks off, another mesh in it."""
+"""Faults that only a bucket has, over real HTTP: a server that is gone, refuses or breaks off; another mesh's
+objects."""
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor

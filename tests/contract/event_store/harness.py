@@ -1,4 +1,4 @@
-"""What the contract needs of an adapter under test, and the register of the contract's bodies.
+"""The parts of an adapter that the contract needs, and the list of the contract's tests.
 
 A body is `async def name(harness)`, decorated with `@contract`. Bodies use nothing of asyncio that a virtual loop
 lacks, and wait for conditions with `eventually`. To hold another adapter to the contract, write its harness and add it

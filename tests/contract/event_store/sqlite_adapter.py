@@ -16,7 +16,7 @@ from tests.contract.event_store.harness import Body
 
 
 class Faults:
-    """What befalls the connections of one client."""
+    """A fault of one client's connections."""
 
     def __init__(self) -> None:
         self.interrupted = False
@@ -67,7 +67,7 @@ def _compact(path: Path) -> None:
 
 
 class SqliteHarness:
-    """See `EventStoreHarness`."""
+    """The `EventStoreHarness` of the SQLite store."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

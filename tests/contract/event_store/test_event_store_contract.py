@@ -1,4 +1,4 @@
-"""One contract, every adapter."""
+"""The contract of the event store, run over every adapter."""
 
 from pathlib import Path
 

@@ -14,7 +14,7 @@ from tests.contract.event_store.memory_adapter import run_mutant
 
 
 class FenceOff(MemoryStoreServer):
-    """Appends whoever asks."""
+    """A mutant that appends for every caller, leader or not."""
 
     def _check_fence(self, fence: Fence) -> None:
         pass
@@ -92,7 +92,7 @@ class LastWriterWins(MemoryStoreServer):
 
 
 class TwoLeaders(MemoryStoreServer):
-    """Lets everybody win."""
+    """A mutant in which every candidate wins the election."""
 
     def try_lead(self, endpoint: Endpoint, session: str) -> Leader | float:
         self._leaders.pop(endpoint.service, None)

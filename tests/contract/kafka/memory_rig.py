@@ -24,7 +24,7 @@ class MemoryFaults:
         self._cluster.kill()
 
     async def start(self) -> None:
-        """As long as a broker takes."""
+        """Starts the cluster after the time that a real broker takes."""
         await asyncio.sleep(START_SECONDS)
         self._cluster.start()
 

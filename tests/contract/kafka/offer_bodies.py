@@ -11,7 +11,7 @@ from tests.contract.kafka.rig import ENOUGH_SECONDS, Body, Rig, seal, values_of,
 
 
 class Offered(NamedTuple):
-    """A record to offer."""
+    """A record that a test offers to the producer."""
 
     value: bytes | None
     key: bytes | None = None

@@ -1,4 +1,4 @@
-"""What the bodies of the Kafka contract run over: one cluster, its faults, and somebody else's membership."""
+"""The cluster that tests of the Kafka contract run over, its faults, and a foreign group member."""
 
 import asyncio
 import contextlib
@@ -37,7 +37,7 @@ C = TypeVar("C", bound=_Closable)
 
 
 class Faults(Protocol):
-    """What can be done to the one cluster, and how somebody joins a group of it."""
+    """The actions on the one cluster, and a foreign member that joins a group of it."""
 
     async def kill(self) -> None:
         """kill -9."""

@@ -38,7 +38,7 @@ def path(method: str) -> str:
 
 
 def text(message: object) -> str:
-    """What a message says; anything but a message fails the test."""
+    """The text of a message; anything but a message fails the test."""
     assert isinstance(message, StringValue)
     return message.value
 
@@ -59,7 +59,7 @@ class Mesh:
     channels: list[RpcChannel] = field(default_factory=list)
 
     def principal(self, claimed: str = OPTIONS.principal) -> str:
-        """Whom a server takes the client for that says it is somebody: a certificate says more."""
+        """The principal that a server assigns to a client that claims one: a certificate takes precedence."""
         return self.identity or claimed
 
     async def serve(

@@ -1,4 +1,5 @@
-"""What only a real connection has: peers killed by the kernel, default deadlines, health, reflection, hostile bytes."""
+"""Behaviour that only a real connection has: peers killed by the kernel, default deadlines, health, reflection, hostile
+bytes."""
 
 import asyncio
 import signal

@@ -1,4 +1,4 @@
-"""What only mutual TLS has: principals of certificates, claims, refusals in words, two ports, connections in time."""
+"""Behaviour of mutual TLS: principals of certificates, claims, worded refusals, two ports, bounded connections."""
 
 import asyncio
 import shutil
@@ -52,7 +52,7 @@ async def serving(transport: GrpcTransport) -> AsyncIterator[RpcServer]:
 
 
 async def asked(transport: GrpcTransport, address: str, tls_address: str = "") -> str:
-    """What a server answers a client."""
+    """A server's answer to a client."""
     channel = transport.channel(address, tls_address)
     try:
         return text(await channel.unary(path("Who"), say("me"), StringValue, OPTIONS))

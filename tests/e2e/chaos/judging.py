@@ -40,7 +40,7 @@ def in_order(timed: Sequence[Timed]) -> list[facts.Fact]:
 
 
 def line_facts(lines: Sequence[Line]) -> Iterator[Timed]:
-    """What applications logged."""
+    """The facts in the applications' logs."""
     for line in lines:
         place = facts.Place(line.cluster, line.topic, line.partition, line.offset)
         match line.kind:
@@ -75,7 +75,7 @@ def checkers() -> list[Checker]:
 
 
 def judge(found: Sequence[facts.Fact], only: str = "") -> list[Violation]:
-    """What the facts of a finished run violate: of every invariant, or of the one named."""
+    """Violations in the facts of a finished run: of every invariant, or of the named one."""
     return check([each for each in checkers() if only in ("", each.invariant)], found)
 
 

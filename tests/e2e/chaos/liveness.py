@@ -72,7 +72,7 @@ def _sends(lines: Sequence[Line], outages: Outages) -> Iterator[Gap]:
 
 
 def _waits(lines: Sequence[Line], outages: Outages) -> Iterator[Gap]:
-    """Of records that waited at the same time the one that waited longest."""
+    """The record that waited longest among those that waited at the same time."""
     sent = {line.value: line.ms for line in lines if line.kind == "sent"}
     waited: dict[tuple[str, str], list[tuple[int, int]]] = {}
     for line in lines:
@@ -89,7 +89,7 @@ def _lane(line: Line) -> str:
 
 
 def longest(intervals: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Of intervals that overlap, one after the other, the longest."""
+    """The longest of overlapping intervals, one after the other."""
     found: list[tuple[int, int]] = []
     over = -1
     for begin, end in sorted(intervals):

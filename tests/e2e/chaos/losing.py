@@ -90,7 +90,7 @@ async def _carrier_of_one_disk(field: Field) -> str:
 
 
 async def _nothing_else() -> None:
-    """What happens meanwhile where nothing does."""
+    """Does nothing: the cluster just returns."""
 
 
 async def _dies_with_unread_records(field: Field, name: str) -> None:

@@ -18,7 +18,7 @@ RETRY: Final = braid.Retry(max_attempts=2, backoff_seconds=(0.05, 0.5))
 
 
 class PoisonedError(Exception):
-    """What the handler raises over a record it will never digest."""
+    """The error that the handler raises for a poison record."""
 
 
 class Working:
@@ -44,7 +44,7 @@ class Working:
             await asyncio.wait(self._notes)
 
     def leases(self) -> list[braid.Lease]:
-        """What it works on."""
+        """The leases that the member works on."""
         return [] if self._consumer is None else self._consumer.leases()
 
     async def leave(self) -> None:

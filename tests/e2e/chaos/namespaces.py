@@ -42,11 +42,11 @@ class Namespace:
         return ["ip", "netns", "exec", self.name]
 
     def cut_outgoing(self) -> None:
-        """What the process says is lost."""
+        """Drops the process's outgoing packets."""
         self._inside("ip", "neigh", "replace", self.outer, "lladdr", _NOBODY, "dev", "inside", "nud", "permanent")
 
     def cut_incoming(self) -> None:
-        """What the process would hear is lost."""
+        """Drops the process's incoming packets."""
         _run("ip", "neigh", "replace", self.inner, "lladdr", _NOBODY, "dev", self.link, "nud", "permanent")
 
     def heal(self) -> None:

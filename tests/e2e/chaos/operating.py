@@ -1,4 +1,4 @@
-"""What operators do in the middle of it all: other partitions, a trial, a cluster emptied and declared again."""
+"""Operators' actions during a run: other numbers of partitions, a trial, a cluster emptied and registered again."""
 
 import random
 from collections.abc import Callable

@@ -91,7 +91,7 @@ async def _goes_on(field: Field, producer: str, since_ms: int, former: str) -> N
 
 
 async def read_store(histories: Histories, url: str) -> None:
-    """What services appended after `ListEvents` was last asked, before they stopped."""
+    """Reads the events that services appended after the last `ListEvents`, before they stopped."""
     store = open_store(url, system_host())
     try:
         for history in await _all(store):

@@ -54,7 +54,7 @@ Say = Callable[[str], None]
 
 @dataclass
 class Report:
-    """What a run came to.
+    """The result of a chaos run.
 
     Attributes:
         seed: It stands for.
@@ -299,7 +299,7 @@ class _Play:
                 await go_on(mesh, name)
 
     async def _cluster(self, name: str) -> list[judging.Timed]:
-        """What a cluster that runs tells."""
+        """The facts that a running cluster tells."""
         bootstrap = self._field.mesh.ready.clusters[name].bootstrap
         topics = (await topic_facts(name, bootstrap, TOPIC_PREFIX)).items()
         told = [
@@ -308,7 +308,7 @@ class _Play:
         return told + await group_facts(name, bootstrap, GROUP)
 
     async def _disk(self, name: str) -> list[judging.Timed]:
-        """What a cluster's disk tells, of one that may be dead or frozen."""
+        """The facts on a cluster's disk; the cluster may be dead or frozen."""
         return self._field.disk(name).told(self._field.archived)
 
     async def _read_folds(self) -> None:

@@ -36,7 +36,7 @@ async def _have_begun(field: Field, names: list[str], since_ms: int) -> None:
 
 
 async def _leave(field: Field, names: list[str]) -> None:
-    """Ends members in order, one after the other; whoever is left goes on with all partitions."""
+    """Ends members in order, one after the other; the remaining ones take over all partitions."""
     for name in names:
         await field.fleet.end(name)
     await field.owned(OWNED_SECONDS)

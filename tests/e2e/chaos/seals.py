@@ -17,7 +17,7 @@ _SEALED: Final = (DrainStep.DRAIN_STEP_END_OFFSETS, DrainStep.DRAIN_STEP_GROUPS)
 
 
 class Seals:
-    """What became of every try.
+    """The results of append attempts on recorded seals.
 
     Attributes:
         taking: Partitions that took a record, by topic that was tried.
@@ -32,7 +32,7 @@ class Seals:
 
     @property
     def refuses(self) -> Mapping[Topic, bool]:
-        """Of each topic tried, whether it refused."""
+        """Whether each tried topic refused the append."""
         return {topic: not taking for topic, taking in self.taking.items()}
 
     @asynccontextmanager

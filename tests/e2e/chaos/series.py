@@ -1,4 +1,4 @@
-"""What a run's timeline shows over time, from logs and histories: routes, throughput by cluster, lag. Pure."""
+"""The curves of a run's timeline, from logs and histories: routes, throughput by cluster, lag. Pure."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -1,4 +1,5 @@
-"""A run as one HTML page: what was done to whom, which clusters carried the stream, throughput and lag, over time."""
+"""A run as one HTML page: faults and their targets, the clusters that carried the stream, throughput and lag, over
+time."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from html import escape
@@ -212,7 +213,7 @@ class _Plot:
             self.top += ROW
 
     def _mark(self, mark: Mark, number: int) -> str:
-        """Of a deck every other one is light: they follow one another without a gap."""
+        """The bar of one entry. Adjacent acts have alternating shades, because they follow without a gap."""
         title = f"{mark.subject} {mark.what}, healed after {_length(mark)}, at {self._seconds(mark.begin_ms)}"
         begin, end = self._x(mark.begin_ms), self._x(self._end if mark.end_ms is None else mark.end_ms)
         light = isinstance(mark, Act) and number % 2

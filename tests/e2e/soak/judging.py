@@ -1,4 +1,4 @@
-"""What a soak saw of each process, and whether it stays within bounds (I17). Pure.
+"""A soak's observations of each process, and whether they stay within bounds (I17). Pure.
 
 A single value says little: caches fill, garbage waits to be collected. Growth is judged by the slope over all that was
 seen after the start (Theil-Sen: the median of the slopes between pairs of samples), and beside it by a bound that no
@@ -63,7 +63,7 @@ LIMITS: Final[Mapping[str, Limit]] = {
 
 @dataclass(frozen=True)
 class Seen:
-    """What a soak saw.
+    """The observations of a soak, by process.
 
     Attributes:
         samples: By process, in order of time.
@@ -76,7 +76,7 @@ class Seen:
 
 
 def judge(seen: Seen) -> list[Violation]:
-    """What grows without bound, and which kind's event loops stall."""
+    """Curves that grow without bound, and kinds of processes whose event loops stall."""
     return [*growing(seen.samples), *stalling(seen.late)]
 
 

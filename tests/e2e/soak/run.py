@@ -44,7 +44,7 @@ Say = Callable[[str], None]
 
 @dataclass
 class Soak:
-    """What came of a soak.
+    """The result of a soak.
 
     Attributes:
         seen: Of every process that ran from the beginning to the end.
@@ -137,7 +137,7 @@ class _Looks:
         self._late["applications"] = self._applications_late(begun)
 
     def seen(self) -> Seen:
-        """What was seen; call it after `take`."""
+        """The observations so far; call it after `take`."""
         return Seen(self.samples, self._late)
 
     def _look(self, now: float) -> None:

@@ -15,7 +15,7 @@ LOGS: Final = HistoryId("registry", "stream", "logs")
 
 
 class EtcdHarness:
-    """`tests.contract.event_store.harness.EventStoreHarness` for etcd."""
+    """The `EventStoreHarness` of the etcd store."""
 
     clock: Clock
     ttl_seconds: float = 2.0  # etcd grants no less

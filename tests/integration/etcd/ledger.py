@@ -12,7 +12,7 @@ from tests.contract.event_store.harness import check_batches, eventually
 
 @dataclass
 class Ledger:
-    """What an appender was told. Every attempt has a name of its own, so a name may be in the history once at most."""
+    """The answers that appenders got. Every attempt has its own name, so a name may be in the history at most once."""
 
     acknowledged: dict[str, int] = field(default_factory=dict)
     refused: set[str] = field(default_factory=set)

@@ -51,7 +51,7 @@ class RealFaults:
         self._broker.resume()
 
     async def cut(self, partition: TopicPartition, end: int) -> None:
-        """As of a machine whose memory was not on its disk yet."""
+        """Truncates a log, as on a machine that lost unsynced memory."""
         await self.kill()
         [segment] = self._broker.directory.rglob(f"{partition.topic}-{partition.partition}/*.log")
         (batch,) = (each for each in batches_in(segment.read_bytes()) if each.base_offset == end)
@@ -60,7 +60,7 @@ class RealFaults:
         await self.start()
 
     async def append_bomb(self, partition: TopicPartition) -> None:
-        """As a Produce request of its own; no client would make the batch."""
+        """Appends a bomb by a raw Produce request; no client would build the batch."""
         payload = bomb(4, INFLATED_RECORD_BYTES_MAX)
         now_ms = time.time_ns() // 1_000_000
         assert await produce_raw(self._wire, partition, raw_batch(0, 1, payload, 4, time_ms=now_ms)) == 0
@@ -82,7 +82,7 @@ class RealFaults:
         return Generation(answer.generation_id, answer.member_id)
 
     async def occupy(self, group: str) -> bool:
-        """As a classic consumer subscribed to a topic, once it has its member id."""
+        """Joins a group as a classic consumer that has its member id and is subscribed to a topic."""
         subscription = b"\0\0" + b"\0\0\0\1" + b"\0\1t" + b"\0\0\0\0"
         member_id = ""
         while True:

@@ -90,7 +90,7 @@ def admin(call: Callable[..., Awaitable[object]]) -> Exercise:
 
 
 async def deletes_group(cluster: KafkaCluster, group: str) -> None:
-    """A group that is not there may be deleted by whoever may delete it."""
+    """Deletes a missing group, which every principal may do that may delete it."""
     offsets = cluster.offsets()
     try:
         await offsets.delete_group(group)

@@ -48,7 +48,7 @@ def format_with_scram(broker: KafkaBroker) -> None:
 
 
 def profile(secured: SecuredKafka, way: str, password: str = "") -> str:
-    """The profile of whoever proves itself so."""
+    """The profile for one way of proving an identity."""
     if way == "certificate":
         return secured.mutual_text(secured.authority.issue("certified"))
     if way == "PLAIN":

@@ -145,9 +145,7 @@ async def test_a_busy_producer_is_killed_and_nothing_is_lost_or_repeated(rig: Ri
 
 
 @pytest.mark.parametrize("seconds", [0.5, 3.0])
-async def test_a_producer_that_is_abandoned_while_its_broker_is_frozen_leaves_nothing_behind(
-    rig: Rig, seconds: float
-) -> None:
+async def test_a_producer_abandoned_at_a_frozen_broker_leaves_nothing(rig: Rig, seconds: float) -> None:
     """Neither tasks nor connections that open once the broker goes on: `until` looks for as long as they could."""
     partition = await rig.partition()
     await rig.admin.close()

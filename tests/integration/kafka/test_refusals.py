@@ -28,7 +28,7 @@ CAN_WRITE: Final = [Acl("Topic", "other", "Literal", "Write", "")]
 
 
 class Refusal(NamedTuple):
-    """Who is refused, and how an error says it."""
+    """A refused principal, and the error's words for it."""
 
     name: str
     acls: list[Acl]
@@ -69,7 +69,7 @@ async def prepare(secured: SecuredKafka) -> None:
 
 
 def seen(secured: SecuredKafka, refusal: Refusal, directory: Path) -> KafkaCluster:
-    """The cluster for whoever is refused."""
+    """The cluster as a refused principal reaches it."""
     authority = secured.authority
     if refusal.name == "wrong":
         return secured.seen_by("wrong", "another password")

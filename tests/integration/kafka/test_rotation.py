@@ -23,7 +23,7 @@ WRITES: Final = [Acl("Topic", "t", "Literal", "Write", "")]
 
 @pytest.fixture(scope="module")
 def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredKafka]:
-    """A topic that `app` and whoever has the second certificate may write to."""
+    """A topic that `app` and the holder of the second certificate may write to."""
     with secured_kafka(tmp_path_factory.mktemp("rotation"), ["app"]) as made:
         asyncio.run(prepare(made))
         yield made

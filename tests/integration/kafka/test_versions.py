@@ -99,7 +99,7 @@ async def test_contract(body: Body, rig: Rig) -> None:
 
 @pytest.mark.extended
 @pytest.mark.parametrize("broker", LEADS_ON, indirect=True)
-async def test_limit_a_single_broker_of_before_4_0_leads_on_under_its_epoch_where_its_log_was_cut(rig: Rig) -> None:
+async def test_limit_a_single_broker_before_4_0_keeps_its_epoch_at_a_cut(rig: Rig) -> None:
     partition = await rig.partition()
     producer = await rig.producer()
     for _ in range(4):
@@ -123,7 +123,7 @@ def doctor_finds(mesh: DevMesh) -> dict[str, str]:
 
 
 def release_of(version: str) -> str:
-    """As people call it."""
+    """The release's usual name."""
     return f"Kafka {version.rpartition('.')[0]}"
 
 

@@ -93,11 +93,11 @@ class Job:
         self._one(lambda command: "python_streaming_source_runner" in command).kill()
 
     def start(self) -> None:
-        """Again, with the same arguments."""
+        """Runs the job again, with the same arguments."""
         self._process = self._spawn()
 
     def run_once(self) -> int:
-        """Again, until what there is has been read; returns the exit code."""
+        """Runs the job again until everything present has been read; returns the exit code."""
         self._process = self._spawn("--once")
         return self._ended()
 
@@ -208,7 +208,7 @@ async def test_the_table_equals_the_ledger_after_kills_of_everything(local: DevM
 
 
 async def written_and_not_committed(job: Job, directory: Path) -> None:
-    """What a kill between a batch's write and its entry in Spark's commit log leaves; the job then runs to its end."""
+    """A kill between a batch's write and its entry in Spark's commit log; the job then runs to its end."""
     newest = max(int(path.name) for path in (directory / "checkpoint" / "offsets").glob("[0-9]*"))
     for name in (f"{newest}", f".{newest}.crc"):
         (directory / "checkpoint" / "commits" / name).unlink(missing_ok=True)
@@ -219,9 +219,7 @@ async def written_and_not_committed(job: Job, directory: Path) -> None:
     assert again["repeats"] >= 1
 
 
-async def test_reprocessing_beside_live_traffic_gives_the_same_rows_and_again_the_same_in_delta(
-    local: DevMesh, tmp_path: Path
-) -> None:
+async def test_reprocessing_gives_the_same_rows_and_the_same_in_delta(local: DevMesh, tmp_path: Path) -> None:
     """What is sent meanwhile is beyond the range and goes on; reading makes no group."""
     ledger, live, stop, before = set[str](), set[str](), asyncio.Event(), await groups(local)
     await ship(local.ready.endpoint, ledger, None)

@@ -1,4 +1,4 @@
-"""What became of numbered records, as their sender and their handler saw it and as the logs hold it. Pure.
+"""The fate of numbered records, as seen by their sender, their handler, and the logs. Pure.
 
 Nothing here asks Braid: numbers and times are the test's own, the logs are read by a plain Kafka client.
 """
@@ -14,7 +14,7 @@ CALM_SECONDS: Final = 0.2  # a record may be on its way for so long when nothing
 
 
 class Place(NamedTuple):
-    """Where a record lies."""
+    """The place of a record in a log."""
 
     cluster: str
     topic: str
@@ -78,16 +78,16 @@ class Ledger:
 
     @property
     def unhandled(self) -> list[int]:
-        """Those that were acknowledged and never handled."""
+        """Records that were acknowledged and never handled."""
         return [number for number, each in self.entries.items() if each.acknowledged is not None and not each.handled]
 
     @property
     def repeated(self) -> list[int]:
-        """Those that were handled more than once."""
+        """Records that were handled more than once."""
         return [number for number, entry in self.entries.items() if len(entry.handled) > 1]
 
     def waiting(self, now: float) -> list[int]:
-        """Those that have waited for their acknowledgement for longer than `CALM_SECONDS`."""
+        """Records that waited for their acknowledgement longer than `CALM_SECONDS`."""
         entries = self.entries.items()
         return [number for number, each in entries if each.acknowledged is None and now - each.sent > CALM_SECONDS]
 
@@ -107,7 +107,7 @@ class Ledger:
         )
 
     def resumed(self, since: float) -> dict[tuple[str, int], float]:
-        """Of each partition, when a record sent after an instant was first acknowledged, seconds after it."""
+        """When each partition first acknowledged a record sent after an instant, in seconds after it."""
         first: dict[tuple[str, int], float] = {}
         for each in self.entries.values():
             if each.sent >= since and each.acknowledged is not None and each.place is not None:
@@ -116,7 +116,7 @@ class Ledger:
         return first
 
     def violations(self, faults: Sequence[Span], lost: Iterable[int] = ()) -> list[str]:
-        """What does not hold of "nothing is lost, and at most what was in flight comes again".
+        """Violations of "nothing is lost, and at most what was in flight comes again".
 
         Args:
             faults: When something was broken.
@@ -132,7 +132,8 @@ class Ledger:
         ]
 
     def log_violations(self, logs: Mapping[Place, int], faults: Sequence[Span], lost: Iterable[int] = ()) -> list[str]:
-        """What does not hold of the logs: receipts name where a record lies, and only what was in flight lies twice.
+        """Violations in the logs: each receipt must name its record's place, and only records in flight may be there
+        twice.
 
         Args:
             logs: The number at each place.

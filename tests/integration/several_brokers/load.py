@@ -155,9 +155,9 @@ class Load:
     def judge_pause(self, given: Deadline, what: str) -> None:
         """Asserts of the last fault that no record waited longer than promised, or much longer than a plain client's.
 
-        Where Kafka itself, or this machine, makes everybody wait, that is not Braid's. A follower in sync that hears
-        of a new leader epoch before the leader does asks again only after its backoff; records of that partition
-        wait for it, and which partition it befalls is chance: it may be ours and none of the plain client's.
+        Pauses that Kafka itself, or this machine, causes for everybody are not Braid's. A follower in sync that hears
+        of a new leader epoch before the leader does asks again only after its backoff, and records of that partition
+        wait for it. Which partition is affected is chance: it may be ours and none of the plain client's.
         """
         span = self.faults[-1]
         ours, kafkas = self.ledger.longest_wait(span), self.alone.longest_wait(span)

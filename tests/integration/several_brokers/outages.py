@@ -75,7 +75,7 @@ async def leaderless(operator: KafkaOperator, topic: str, partition: int) -> Non
 
 
 async def durable_advice(local: DevMesh) -> list[str]:
-    """What `braid doctor` finds wrong; asserts that no advice lowers durability."""
+    """The faults that `braid doctor` reports; asserts that no advice lowers durability."""
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-c", _DOCTOR, "doctor", "-o", "json", "--endpoint", local.ready.endpoint,
         cwd=ROOT, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,

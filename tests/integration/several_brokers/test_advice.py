@@ -1,4 +1,4 @@
-"""What counts as advice that lowers durability, which no outage may bring about."""
+"""Advice that lowers durability is recognised: no outage may lead to it."""
 
 import pytest
 

@@ -51,7 +51,7 @@ async def led_by(operator: KafkaOperator, topic: str) -> list[int]:
 
 
 def layout(leaders: Sequence[int], copies: int) -> Mapping[int, Sequence[int]]:
-    """So many replicas of each partition on three brokers, led as before."""
+    """A layout with this many replicas of each partition on three brokers, with the same leaders."""
     return {number: [(leader - 1 + each) % 3 + 1 for each in range(copies)] for number, leader in enumerate(leaders)}
 
 

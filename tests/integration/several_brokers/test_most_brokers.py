@@ -30,7 +30,7 @@ async def until_half_dead(local: DevMesh) -> None:
         await until(judged, "east is half dead", 30.0)
 
 
-async def test_below_the_least_copies_traffic_leaves_and_the_tail_is_drained_when_they_are_back(
+async def test_traffic_leaves_below_the_least_copies_and_drains_later(
     three_brokers: DevMesh, try_name: Callable[[str], str]
 ) -> None:
     gone = [f"east/{node}" for node in random.sample((1, 2, 3), 2)]

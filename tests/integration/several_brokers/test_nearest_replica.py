@@ -58,7 +58,7 @@ async def filled(mesh: braid.Mesh, stream: str) -> str:
 
 
 async def served(local: DevMesh, stream: str, zone: str, ports: dict[int, int]) -> Counter[int]:
-    """What each broker sent while a member of a new group in a zone read all records of a stream."""
+    """The bytes each broker sent while a member of a new group in a zone read all records of a stream."""
     handled: set[str] = set()
 
     async def handle(record: braid.Record) -> None:

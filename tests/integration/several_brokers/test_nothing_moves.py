@@ -1,4 +1,4 @@
-"""What an operator does to the brokers of a healthy cluster: no move, no pause, nothing lost, nothing repeated."""
+"""An operator's work on the brokers of a healthy cluster: no move, no pause, nothing lost, nothing repeated."""
 
 import asyncio
 from collections.abc import Callable

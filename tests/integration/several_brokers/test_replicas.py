@@ -1,4 +1,4 @@
-"""What becomes of single partitions: all their copies go elsewhere, none leads, or one leads that lacks records."""
+"""Faults of single partitions: all copies move elsewhere, none leads, or one leads that lacks records."""
 
 import asyncio
 import contextlib

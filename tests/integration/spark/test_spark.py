@@ -102,7 +102,7 @@ class Job:
         return table.option("checkpointLocation", checkpoint)
 
     def ids(self) -> list[str]:
-        """Of all rows in the table."""
+        """The record ids in all rows of the table."""
         if not (self._directory / "table" / "_spark_metadata").exists():
             return []
         table = self._spark.read.schema("id string").parquet(str(self._directory / "table"))  # it may have no file yet
@@ -140,7 +140,7 @@ def ends_of(wanted: Mapping[str, Place]) -> dict[tuple[str, str, int], int]:
 
 
 def leases(local: DevMesh, group: str) -> list[group_pb2.Lease]:
-    """Of a group."""
+    """The leases of a group."""
 
     async def ask() -> list[group_pb2.Lease]:
         async with braid.connect(local.ready.endpoint) as mesh:

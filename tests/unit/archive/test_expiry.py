@@ -1,4 +1,4 @@
-"""What expires: nothing that an answer about the time of retention needs."""
+"""Expiry deletes exactly the objects that no answer within the retention needs."""
 
 from typing import Final
 

@@ -42,7 +42,7 @@ def member(number: int) -> str:
 
 
 def context(now_ms: int = 1_000, leader_epoch: int = LEADER_EPOCH) -> Context:
-    """Who decides, and when."""
+    """The context of a decision by assigner-0."""
     return Context(now_ms, "assigner-0", leader_epoch=leader_epoch)
 
 
@@ -95,7 +95,7 @@ class History:
         return self.do(look, look)
 
     def holders(self) -> dict[str, str]:
-        """Who holds what."""
+        """The holder of each held lease."""
         return {name: lease.holder for name, lease in sorted(self.state.leases.items()) if lease.holder}
 
     def settle(self) -> None:

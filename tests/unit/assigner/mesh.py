@@ -34,7 +34,7 @@ from tests.support.virtual_time import VirtualProcess, running_loop
 
 
 class Told(NamedTuple):
-    """What became of a lease at a member, in the order in which it happened anywhere."""
+    """An event of a lease at a member, in the order in which all events happened."""
 
     at: float
     client_id: str
@@ -117,7 +117,7 @@ class Mesh:
         return ServiceClient(directory, service, self.host)
 
     def state(self, group: str = "indexer") -> Group:
-        """What a live assigner knows of a group."""
+        """The group as the most recent live assigner knows it."""
         alive = [r for n, r in self.replicas.items() if n.startswith("assigner") and self.processes[n].alive]
         newest = max(alive, key=lambda replica: replica.aggregates.revision)
         return newest.aggregates.state(GROUPS, group)
@@ -240,7 +240,7 @@ class Participant:
         return self.process.alive
 
     def kill(self) -> None:
-        """As kill -9."""
+        """Kills the member's process, as `kill -9` would."""
         for lease in list(self.holds):
             self._note("lost", self.holds.pop(lease))
         self.process.kill()
@@ -294,7 +294,7 @@ class Participant:
 
 
 class Wire:
-    """A bare Join stream."""
+    """A Join stream without a lease session."""
 
     def __init__(self, mesh: Mesh, process: str = "wire", identity: str = "") -> None:
         self.mesh = mesh
@@ -343,7 +343,7 @@ class Wire:
         await self.send(join_pb2.JoinRequest(acknowledge=join_pb2.Acknowledge(released=released)))
 
     async def error(self, seconds: float = 20.0) -> BraidError:
-        """What the stream ends with."""
+        """The error that ends the stream."""
         try:
             await self.next("nothing", seconds)
         except BraidError as error:

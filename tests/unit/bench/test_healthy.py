@@ -1,4 +1,4 @@
-"""What the bench of healthy clusters counts, and what voids its table."""
+"""Counts of the benchmark of healthy clusters, and the reasons that void its table."""
 
 from collections import Counter
 

@@ -1,4 +1,4 @@
-"""What a leaf says, and what is refused before anything is signed."""
+"""Contents of a leaf, and requests that are refused before anything is signed."""
 
 from datetime import UTC, datetime, timedelta
 

@@ -50,7 +50,7 @@ class TerminalText(io.StringIO):
     """Text that claims to be a terminal."""
 
     def isatty(self) -> bool:
-        """It does."""
+        """True, like a terminal."""
         return True
 
 

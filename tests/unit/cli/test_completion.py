@@ -11,7 +11,7 @@ SUMMARIES = {name: verb.summary for name, verb in app.VERBS.items()}
 
 
 def completed(*words: str) -> list[str]:
-    """What bash would offer for the last word."""
+    """The completions that bash would offer for the last word."""
     script = bash_script(SUMMARIES, flags_of(list(app.VERBS)))
     fake = 'braid() { [[ "$*" == "get streams -o name" ]] && printf "stream/logs\\nstream/metrics\\n"; }\n'
     fake += 'command() { "$@"; }\n'

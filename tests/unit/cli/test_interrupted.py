@@ -71,7 +71,7 @@ def test_ctrl_c_at_the_question_of_delete_ends_it_as_interrupted_and_deletes_not
     with subprocess.Popen(command, stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stderr is not None
         asked = b""
-        while not asked.endswith(b"to go on: "):
+        while not asked.endswith(b"to continue: "):
             part = os.read(process.stderr.fileno(), 1000)
             assert part, asked
             asked += part

@@ -1,4 +1,4 @@
-"""What the consumer's tests share: a member on a scripted assigner, a sink, and a watch over every commit."""
+"""Support for the consumer's tests: a member on a scripted assigner, a sink, and a watch over every commit."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -80,7 +80,7 @@ async def member(at: Bench, name: str, *leases: str, **settings: object) -> Asyn
 
 
 async def take(consumer: Consumer, count: int, seconds: float = 5.0) -> list[Record]:
-    """So many records; fewer when no more come in time."""
+    """Takes this many records; fewer if no more arrive in time."""
     taken: list[Record] = []
     while len(taken) < count and (record := await consumer.take(seconds)) is not None:
         taken.append(record)

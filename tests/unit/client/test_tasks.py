@@ -20,7 +20,7 @@ async def broken() -> None:
 
 
 async def what_take_raises(owner: type, name: str, replacement: object, monkeypatch: pytest.MonkeyPatch) -> BraidError:
-    """What an application that takes records hears once a function of the SDK fails in its task."""
+    """The error that an application gets from `take` once a function of the SDK fails in its task."""
     async with bench() as at:
         at.fill(1)
         async with member(at, "m", FIRST) as (consumer, client):

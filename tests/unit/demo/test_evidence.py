@@ -1,4 +1,4 @@
-"""What files prove: acknowledged, processed, dead-lettered; who took over and when."""
+"""Evidence in files: acknowledged, processed, dead-lettered records; who took over and when."""
 
 from demo.evidence import Evidence
 

@@ -1,4 +1,4 @@
-"""What a run holds is what all its processes hold, those below its children too, and shared pages once."""
+"""A run's memory is that of all its processes, grandchildren included, with shared pages counted once."""
 
 import subprocess
 import sys

@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[3]
 SETTINGS = ROOT / "pipelines" / "log4j2.properties"
 
 
-async def test_a_process_is_started_with_spark_settings_that_leave_out_the_warnings_of_every_start(
+async def test_spark_processes_start_without_the_usual_warnings(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("SPARK_SUBMIT_OPTS", raising=False)  # the caller's own would come first

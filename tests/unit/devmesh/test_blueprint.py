@@ -45,17 +45,17 @@ Spawned = tuple[Sequence[str], Mapping[str, str]]
 
 
 class FakeProcess:
-    """What a spawned process looks like before it did anything."""
+    """A spawned process that has done nothing yet."""
 
     pid = 1
 
     def poll(self) -> int | None:
-        """It has not ended."""
+        """None, because it has not ended."""
 
 
 @pytest.fixture
 def spawned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Spawned]:
-    """What `braid dev --store etcd` starts with all ports free, by name: command and environment."""
+    """The commands and environments that `braid dev --store etcd` starts with all ports free, by name."""
     seen: list[Spawned] = []
 
     def spawn(command: Sequence[str], log: Path, environment: Mapping[str, str] | None = None) -> FakeProcess:

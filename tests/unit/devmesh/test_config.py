@@ -1,4 +1,4 @@
-"""What a mesh may be asked to be, and how that meets what a directory holds."""
+"""Valid configurations of a mesh, and how they combine with the contents of its directory."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What the step that tells a mesh its clusters understands."""
+"""Input of the step that registers a mesh's clusters."""
 
 import pytest
 

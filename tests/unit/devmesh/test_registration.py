@@ -1,4 +1,4 @@
-"""What the registry must be told about the clusters of a mesh."""
+"""Requests that bring the registry's list of clusters up to date."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""What is restarted, when, and what stays down; who starts and stops before whom."""
+"""Which processes are restarted, when, and which stay down; and the order of starts and stops."""
 
 import pytest
 

@@ -33,15 +33,15 @@ class NoRegistration:
         assert (addresses, tls) == (["127.0.0.1:7401"], None)
 
     async def wait_leaders(self, services: Sequence[str]) -> None:
-        """They lead."""
+        """Returns at once: the services lead."""
 
     async def tell(self, wanted: Mapping[str, Address]) -> list[str]:
-        """It knows."""
+        """Returns nothing to do: the registry knows the cluster."""
         assert wanted == {"east": ("127.0.0.1:19192", "a")}
         return []
 
     async def wait_healthy(self, names: Sequence[str]) -> None:
-        """They are."""
+        """Returns at once: the clusters are healthy."""
 
     async def close(self) -> None:
         """Nothing is open."""
@@ -51,7 +51,7 @@ class Several(NoRegistration):
     """Knows `west` of two brokers, too."""
 
     async def tell(self, wanted: Mapping[str, Address]) -> list[str]:
-        """It knows."""
+        """Returns nothing to do: the registry knows the clusters."""
         assert wanted == {"west": ("127.0.0.1:1,127.0.0.1:2", "b"), "east": ("127.0.0.1:19192", "a")}
         return []
 

@@ -94,7 +94,7 @@ class Mesh:
         await replica.ready()
 
     def kill(self, name: str) -> None:
-        """As kill -9."""
+        """Kills a process, as `kill -9` would."""
         self.processes[name].kill()
 
     def application(self, name: str) -> ClientMesh:
@@ -134,7 +134,7 @@ class Mesh:
         return answer.replay
 
     async def examples(self) -> list[dead_letter_pb2.DeadLetter]:
-        """What a dry run about stream `logs` shows."""
+        """The examples of a dry run on stream `logs`."""
         request = api.CreateReplayRequest(spec=ReplaySpec(stream="logs"), dry_run=True)
         return list((await self.dlq.unary("CreateReplay", request, api.CreateReplayResponse)).examples)
 

@@ -1,4 +1,4 @@
-"""What a process is told arrives: its command line, its orders."""
+"""A drill's processes receive what they are told: their command lines, their orders."""
 
 import asyncio
 import os

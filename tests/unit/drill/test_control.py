@@ -1,4 +1,4 @@
-"""What must be so before a drill begins, and when what it left is drained."""
+"""Conditions before a drill begins, and when its old channels count as drained."""
 
 import pytest
 

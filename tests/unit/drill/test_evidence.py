@@ -1,4 +1,4 @@
-"""What a drill's files prove, and what they do not."""
+"""The evidence in a drill's files, and its limits."""
 
 import pytest
 

@@ -120,7 +120,7 @@ async def test_a_mesh_that_does_not_answer_is_told_with_where_its_endpoint_is_fr
 
 
 async def how_it_fails(found: Endpoint) -> Unavailable:
-    """What entering a mesh raises whose replicas are not there."""
+    """The error of entering a mesh without reachable replicas."""
     ports = system_ports("test")
     mesh = Mesh(ports.host, ports.kafka, ports.transport, found.addresses, "test", "", open_seconds=0.0, found=found)
     with pytest.raises(Unavailable) as failed:

@@ -18,7 +18,7 @@ from services.dlq.index.letter_index import LetterIndex
 
 @pytest.fixture(autouse=True)
 def open_umask() -> Iterator[None]:
-    """What makes files for everybody, unless they are made otherwise."""
+    """An environment in which new files are readable by everybody, unless created otherwise."""
     before = os.umask(0)
     yield
     os.umask(before)

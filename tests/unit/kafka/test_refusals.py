@@ -11,7 +11,7 @@ EAST, WEST = ("east", 9093), ("west", 9093)
 
 
 def denied(access: str = "authentication") -> ClusterAccessDenied:
-    """What a broker answered."""
+    """A broker's refusal."""
     return ClusterAccessDenied("name or password are wrong", metadata={"access": access, "problem": "credentials"})
 
 

@@ -92,9 +92,7 @@ def test_an_unknown_profile_and_a_bad_address_are_refused(monkeypatch: pytest.Mo
 # --- a password without TLS
 
 
-def test_a_password_would_travel_without_tls_and_the_profile_is_refused_unless_it_says_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_profile_with_a_password_in_plaintext_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     profile(tmp_path, monkeypatch, PLAIN.replace("plaintext_password = true\n", ""))
     assert "readable to everybody" in refusal().message and "plaintext_password = true" in refusal().remedy
     profile(tmp_path, monkeypatch, PLAIN.replace("true", "false"))
@@ -265,7 +263,7 @@ async def send_record(cluster: KafkaCluster) -> None:
 
 
 @pytest.mark.parametrize("use", [ask_admin, read_offsets, join_group, send_record])
-async def test_a_client_is_led_to_an_address_that_its_profile_does_not_name_and_sends_nothing(
+async def test_a_client_sends_nothing_to_an_address_not_in_its_profile(
     use: Callable[[KafkaCluster], Awaitable[None]],
 ) -> None:
     async with listener() as (port, received):
@@ -277,7 +275,7 @@ async def test_a_client_is_led_to_an_address_that_its_profile_does_not_name_and_
         assert received == []
 
 
-async def test_a_fetcher_is_led_to_an_address_that_its_profile_does_not_name_and_sends_nothing() -> None:
+async def test_a_fetcher_sends_nothing_to_an_address_not_in_its_profile() -> None:
     async with listener() as (port, received):
         bounded = Security(profile="prod", hosts=(parse_allowed_host("kafka.example.com:*"),))
         cluster = AioKafka("test", lambda _: bounded).cluster(f"127.0.0.1:{port}", "prod")

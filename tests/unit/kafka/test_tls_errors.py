@@ -1,4 +1,4 @@
-"""What a failed TLS handshake says, against real handshakes in memory."""
+"""The causes of failed TLS handshakes, tested with real handshakes in memory."""
 
 import ssl
 from pathlib import Path
@@ -11,7 +11,7 @@ from tests.support.tls_files import Authority, CertificateFiles
 
 
 def handshake(client: ssl.SSLContext, server: ssl.SSLContext, name: str = "localhost") -> ssl.SSLError | None:
-    """What the client's side of a handshake fails with."""
+    """The error on the client's side of a handshake."""
     to_client, to_server = ssl.MemoryBIO(), ssl.MemoryBIO()
     outer = client.wrap_bio(to_client, to_server, server_hostname=name)
     inner = server.wrap_bio(to_server, to_client, server_side=True)

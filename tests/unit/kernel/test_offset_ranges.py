@@ -15,7 +15,7 @@ CLOSED = st.builds(lambda partition, first, more: OffsetRange(partition, first, 
 
 
 def offsets(ranges: OffsetRanges | list[OffsetRange]) -> set[tuple[int, int]]:
-    """What is in ranges that have an end."""
+    """The offsets in ranges that have an end."""
     return {(each.partition, offset) for each in ranges for offset in range(each.first, each.last + 1)}
 
 

@@ -1,4 +1,4 @@
-"""Whom a certificate names."""
+"""The principal that a certificate names, by the kinds of names in it."""
 
 import pytest
 

@@ -37,7 +37,7 @@ OFFSET_PARTITIONS = 2
 
 
 class ToldRegistry(Registry):
-    """Knows clusters too."""
+    """A registry stand-in that also knows clusters."""
 
     def __init__(self, clusters: Sequence[str]) -> None:
         super().__init__()

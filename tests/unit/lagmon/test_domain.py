@@ -1,4 +1,4 @@
-"""What lagmon knows of one cluster: which commits it takes in."""
+"""The domain of lagmon: which commits of a cluster it accepts."""
 
 from typing import NamedTuple
 

@@ -11,7 +11,7 @@ SHOW = "import os, sys; print(os.environ['PYTHONPATH']); print(sys.prefix); prin
 
 
 def shown(path: str, *arguments: str) -> list[str]:
-    """What a process that was started so sees."""
+    """The environment that a process started this way sees."""
     environment = {**os.environ, "PYTHONPATH": path}
     command = [local_python(), "-c", SHOW, *arguments]
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout.splitlines()

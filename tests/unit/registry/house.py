@@ -100,7 +100,7 @@ class House:
 
 
 def done(world: World, stream: Stream, ref: ChannelRef, work: Work) -> StreamCommand:
-    """What a step of work records when it succeeds."""
+    """The command that records a successful step of work."""
     channel = stream.channel(ref)
     kafka_id = world.cluster(channel.cluster).kafka_cluster_id
     results: Mapping[Work, StreamCommand] = {

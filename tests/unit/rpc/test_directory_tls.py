@@ -18,7 +18,7 @@ class Dialling(MemoryTransport):
         self.dialled: list[tuple[str, str]] = []
 
     def channel(self, address: str, tls_address: str = "") -> RpcChannel:
-        """As `RpcTransport.channel`."""
+        """Notes the addresses, then opens a channel as `RpcTransport.channel` does."""
         self.dialled.append((address, tls_address))
         return super().channel(address, tls_address)
 

@@ -15,7 +15,7 @@ from braid.rpc.grpc_wire import error_of
 
 
 class BatchFailedError(grpc.aio.BaseError):
-    """As grpc's own `ExecuteBatchError`, which it does not export."""
+    """A stand-in for grpc's own `ExecuteBatchError`, which it does not export."""
 
 
 class Aborting:
@@ -26,7 +26,7 @@ class Aborting:
         self.code: grpc.StatusCode | None = None
 
     async def abort(self, code: grpc.StatusCode, *_: object) -> None:
-        """As grpc's, which always raises."""
+        """Raises, as grpc's own always does."""
         self.code = code
         raise self._ends
 
@@ -53,7 +53,7 @@ class Gone(Aborting):
     """The context of a server stream whose caller is gone, which grpc has not told yet."""
 
     async def write(self, _: object) -> None:
-        """As grpc's own."""
+        """Fails, as grpc's own does after the call."""
         raise BatchFailedError("the call is over")
 
     def peer(self) -> str:

@@ -89,7 +89,7 @@ class World:
         return answer.value
 
     async def asked_by_a_refresh(self) -> list[str]:
-        """Whom the directory asks when it looks for the assigner's leader."""
+        """The addresses that the directory asks when it looks for the assigner's leader."""
         self.asked.clear()
         await self.directory.refresh("assigner")
         return list(self.asked)
@@ -191,7 +191,8 @@ def test_after_a_frozen_leader_the_next_call_asks_around() -> None:
 
 
 def test_a_replica_cut_off_from_the_store_is_not_believed_where_another_answers() -> None:
-    """Else who searches for the leader is sent back to the old one again and again, and its leases run out."""
+    """Otherwise a client that searches for the leader is sent back to the old one again and again, and its leases run
+    out."""
 
     async def scenario() -> None:
         world = await World().start()

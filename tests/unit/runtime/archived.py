@@ -28,7 +28,7 @@ class ArchivingSeat(Seat):
         self.aggregates = self.aggregates_anew()
 
     def aggregates_anew(self) -> Aggregates:
-        """What a restarted process has: nothing in memory."""
+        """The aggregates of a restarted process: nothing in memory."""
         self.shelf = Shelf(self.objects, self.host.clock, self.others)
         made = Aggregates(
             self.store, CounterService.kinds, self.host, "registry", self.office, self.metrics, self.shelf

@@ -201,7 +201,7 @@ def test_a_store_restored_from_a_backup_goes_on_with_its_own_line() -> None:
     run_virtual(scenario())
 
 
-def test_nothing_is_compacted_before_it_is_archived_up_to_a_bound_beyond_which_the_hole_is_told() -> None:
+def test_compaction_waits_for_the_archive_up_to_a_bound() -> None:
     async def scenario() -> None:
         answers = PastAnswers()
         seat = await (await ArchivingSeat("a").follow()).lead()

@@ -1,4 +1,4 @@
-"""What befalls archived objects: `verified` and lists name what is gone or changed, and no answer is wrong."""
+"""Damage of archived objects: `verified` and lists name what is gone or changed, and no answer is wrong."""
 
 import re
 from collections.abc import Callable
@@ -49,13 +49,13 @@ def swapped(objects: Objects, found: list[SegmentName]) -> None:
 
 
 def cut_short(objects: Objects, found: list[SegmentName]) -> None:
-    """As by a copy that broke off."""
+    """Truncates an object, as a copy that broke off would."""
     name = str(found[1])
     objects[name] = objects[name][: len(objects[name]) // 2]
 
 
 def emptied(objects: Objects, found: list[SegmentName]) -> None:
-    """As by a file system that lost what it had not written."""
+    """Empties an object, as a file system that lost unwritten data would."""
     objects[str(found[1])] = b""
 
 

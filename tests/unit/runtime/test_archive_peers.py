@@ -1,4 +1,4 @@
-"""What peers' archives make good: several missing ranges at once, and damaged objects whose events have other names."""
+"""Repairs from peers' archives: several missing ranges at once, and damaged objects whose events have other names."""
 
 from braid.archive import names, segment
 from braid.archive.memory import MemoryArchive
@@ -137,7 +137,7 @@ def test_a_list_up_to_a_moment_names_what_may_have_happened_by_then() -> None:
     run_virtual(scenario())
 
 
-def test_an_archive_that_is_lost_under_a_running_replica_gets_what_the_store_still_has() -> None:
+def test_a_lost_archive_is_refilled_from_the_store() -> None:
     async def scenario() -> None:
         answers = PastAnswers()
         seat = await grown(answers)

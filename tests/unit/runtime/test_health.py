@@ -25,7 +25,7 @@ class Serving:
         self._server.start()
 
     def say(self, status: "HealthCheckResponse.ServingStatus.ValueType") -> None:
-        """What it answers from now on."""
+        """Sets the answer from now on."""
         self._health.set("", status)
 
     def stop(self) -> None:

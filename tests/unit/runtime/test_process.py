@@ -1,4 +1,4 @@
-"""What a service process makes of its settings."""
+"""A service process applies its settings."""
 
 from datetime import timedelta
 from pathlib import Path

@@ -142,7 +142,7 @@ def test_a_killed_leader_is_followed_by_the_next_with_a_higher_epoch() -> None:
 
 
 def test_a_replica_cut_from_the_store_answers_soon_and_does_not_name_itself() -> None:
-    """Else members that ask it who leads come back to it until the next leader has expired them."""
+    """Otherwise members that ask it for the leader return to it until the next leader has expired them."""
 
     async def scenario() -> None:
         world = World()
@@ -167,7 +167,7 @@ def test_a_replica_cut_from_the_store_answers_soon_and_does_not_name_itself() ->
 
 
 def test_a_replica_tells_nothing_of_histories_that_it_has_not_read() -> None:
-    """Else a killed one, whose address the directory still has, lists no events and no groups right after its start."""
+    """Otherwise a restarted replica, whose address the directory still has, lists no events and no groups."""
 
     async def scenario() -> None:
         world = World()
@@ -205,7 +205,7 @@ class Timed(CounterService):
 
 
 def test_who_searches_for_a_leader_hears_of_the_next_one_at_once() -> None:
-    """And asks hardly more than once a second until then: thousands may search."""
+    """Until then it asks hardly more than once a second: thousands may search."""
 
     async def scenario() -> None:
         world, next_one = World(), Timed()
@@ -233,7 +233,7 @@ def test_who_searches_for_a_leader_hears_of_the_next_one_at_once() -> None:
     run(scenario())
 
 
-def test_a_leader_that_its_asker_calls_silent_is_named_at_last_and_at_once_when_it_leads_anew() -> None:
+def test_a_leader_called_silent_is_named_last_or_when_it_leads_anew() -> None:
     async def scenario() -> None:
         world = World()
         await world.start("registry-0")

@@ -1,4 +1,4 @@
-"""As whom a streaming query joins its group."""
+"""The client id under which a streaming query joins its group."""
 
 from braid.host.system import system_host
 from braid.spark.options import UNNAMED, stream_options

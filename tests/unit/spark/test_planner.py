@@ -58,7 +58,7 @@ def sink(at: Bench, end: Positions) -> None:
 
 
 async def checkpoint(at: Bench, count: int) -> Positions:
-    """What is left of a query that did so many rows, committed them and ended."""
+    """The checkpoint of a query that processed this many rows, committed them and ended."""
     at.fill(count)
     async with query(at) as by:
         end = await planned(at, by, EMPTY)
@@ -81,7 +81,7 @@ async def test_batches_follow_one_another_and_are_claimed_when_they_are_done() -
 
 
 @virtual
-async def test_a_cluster_that_returns_with_another_log_is_named_and_never_read_on_from_the_old_offset() -> None:
+async def test_another_log_is_named_and_not_read_from_the_old_offset() -> None:
     async with bench() as at:
         begun = await checkpoint(at, 100)
         cluster = at.control.clusters["east"]
@@ -131,7 +131,7 @@ async def test_a_log_that_lost_its_end_ends_the_query_or_is_read_from_provable_p
 
 @virtual
 async def test_nothing_is_claimed_beyond_the_end_of_a_log() -> None:
-    """Claimed, the records that get those offsets next would be passed over by whoever holds the lease then."""
+    """If they were claimed, the next records with those offsets would be skipped by the lease's next holder."""
     async with bench() as at:
         begun = await checkpoint(at, 100)
         at.control.clusters["east"].truncate(LOG, 90)
@@ -143,7 +143,7 @@ async def test_nothing_is_claimed_beyond_the_end_of_a_log() -> None:
 
 
 @virtual
-async def test_what_left_the_log_before_it_was_read_ends_a_query_that_asked_for_it_and_every_restart() -> None:
+async def test_lost_records_end_a_strict_query_and_its_restarts() -> None:
     async with bench() as at:
         begun = await checkpoint(at, 100)
         at.fill(100)
@@ -198,7 +198,7 @@ async def test_a_topic_that_is_gone_does_not_hide_the_others_of_its_cluster() ->
 
 
 @virtual
-async def test_a_run_that_ends_waits_for_leases_without_an_answer_and_then_ends_without_them() -> None:
+async def test_a_run_ends_without_leases_that_get_no_answer() -> None:
     async with bench() as at, query(at) as by:
         at.fill(40)
         await planned(at, by, EMPTY)

@@ -41,7 +41,7 @@ async def planner(at: Bench, name: str, *leases: str) -> AsyncIterator[PlannerSe
 
 
 async def offered(session: PlannerSession, lease: LeaseId, end: int) -> Offer:
-    """What a lease offers once its log is seen to end there; which log that is left out."""
+    """The offer of a lease once its log is seen to end there."""
     found: dict[LeaseId, Offer] = {}
 
     async def look() -> bool:
@@ -226,7 +226,7 @@ def reader(at: Bench, wait_seconds: float = 60.0) -> RangeReader:
 
 
 async def offsets(found: RangeReader) -> list[int]:
-    """Of what is left of a range."""
+    """The offsets of the rest of a range."""
     taken: list[int] = []
     while (part := await found.read(7)) is not None:
         taken += [record.offset for record in part.records]
@@ -261,7 +261,7 @@ OTHER = TopicPartition(TOPIC, 1)
 
 
 async def offsets_together(found: RangeReader) -> dict[TopicPartition, list[int]]:
-    """Of ranges read side by side, until nothing comes."""
+    """The offsets of ranges read side by side, until nothing comes."""
     taken: dict[TopicPartition, list[int]] = defaultdict(list)
     while parts := await found.read_together(7):
         for partition, part in parts:

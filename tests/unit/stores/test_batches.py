@@ -1,4 +1,4 @@
-"""What one append may carry, and which tails are whole."""
+"""Limits of one append, and which tails are complete."""
 
 from collections.abc import Sequence
 

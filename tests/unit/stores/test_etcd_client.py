@@ -1,4 +1,4 @@
-"""What etcd's statuses mean, and which endpoint is asked."""
+"""The meaning of etcd's statuses, and the choice of the endpoint to ask."""
 
 import grpc
 import pytest

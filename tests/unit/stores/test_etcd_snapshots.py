@@ -1,4 +1,4 @@
-"""What saving a snapshot forgets."""
+"""Saving a snapshot deletes the events that it replaces."""
 
 import pytest
 

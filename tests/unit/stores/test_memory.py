@@ -1,4 +1,4 @@
-"""What a client of the store in memory can be put through."""
+"""Faults that a client of the store in memory can be given."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

@@ -91,7 +91,8 @@ def test_without_answers_it_is_lost_exactly_at_its_deadline() -> None:
 
 
 def test_after_an_answer_that_came_late_the_next_keep_alive_is_sent_at_once() -> None:
-    """It was sent long ago, so it bought little time: a whole interval later there may be none left."""
+    """The answered request was sent long ago, so it bought little time: a whole interval later there may be none
+    left."""
 
     async def main() -> float:
         store = FakeKeepAlive()

@@ -1,4 +1,4 @@
-"""Waking those who wait."""
+"""A signal wakes every task that waits."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""What only a store in a file can suffer: damage, disappearance, replacement, locks, other boots."""
+"""Faults that only a store in a file can have: damage, disappearance, replacement, locks, other boots."""
 
 import asyncio
 import shutil

@@ -43,7 +43,7 @@ def put_back(path: Path, file: Path, **how: bool) -> int:
     return facts.incarnation
 
 
-async def test_a_restore_brings_the_histories_back_under_the_same_mesh_and_a_new_incarnation(tmp_path: Path) -> None:
+async def test_a_restore_keeps_the_mesh_and_begins_an_incarnation(tmp_path: Path) -> None:
     path, file = tmp_path / "store.db", tmp_path / "backup"
     mesh = await append(path, b"1")
     assert back_up(path, file).mesh == mesh

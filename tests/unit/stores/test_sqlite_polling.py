@@ -14,7 +14,7 @@ SECOND = round(1 / SQLITE_POLL_SECONDS)
 
 
 class File:
-    """What is asked, and a poll of it."""
+    """A fake file that counts questions, and a poll of it."""
 
     def __init__(self) -> None:
         self.version: Version = (1, 1)

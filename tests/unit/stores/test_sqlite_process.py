@@ -159,7 +159,7 @@ def test_who_makes_no_progress_is_told_from_who_is_slow(now: Activity, stalled: 
 
 
 def test_what_the_kernel_tells_of_a_frozen_process_is_read(tmp_path: Path) -> None:
-    """As recorded of a process in a frozen group of cgroup v1, whose threads are in state D, and of v2, in state S."""
+    """The input was recorded of a process in a frozen group of cgroup v1 (threads in state D), and of v2 (state S)."""
     for pid, state in ((11, "D"), (12, "S")):
         for number in (pid, pid + 100):
             task = tmp_path / str(pid) / "task" / str(number)

@@ -124,9 +124,7 @@ def test_a_line_that_a_whole_page_does_not_show_turns_it_red(tmp_path: Path) -> 
     run_page([Snippet("p:1", "bash", "echo one", "")], tmp_path, 10.0, whole=True)
 
 
-def test_a_block_that_only_looks_is_run_again_until_it_prints_what_a_whole_page_shows(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_read_only_block_is_repeated_until_it_matches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     command = tmp_path / "braid"
     command.write_text('#!/bin/sh\necho again >> looks\nwc -l < looks | tr -d " "\n')
     command.chmod(0o755)

@@ -17,13 +17,13 @@ REQUIREMENTS: Final = ROOT / "requirements"
 
 
 def instructions(word: str) -> list[str]:
-    """What follows a word at the beginning of an instruction, continued lines joined."""
+    """The arguments of all instructions with this word, continued lines joined."""
     text = re.sub(r"\\\n\s*", "", DOCKERFILE.read_text())
     return [line.removeprefix(f"{word} ") for line in text.splitlines() if line.startswith(f"{word} ")]
 
 
 def copied() -> list[str]:
-    """What is copied from the checkout."""
+    """The sources that are copied from the checkout."""
     return [source for line in instructions("COPY") for source in line.split()[:-1] if not line.startswith("--from")]
 
 

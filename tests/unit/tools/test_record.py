@@ -29,7 +29,7 @@ def test_a_command_is_recorded_in_a_terminal_and_drawn_again_from_what_was_saved
     assert again.read_text() == picture.read_text()
 
 
-def test_the_picture_of_the_demo_has_the_colours_of_a_terminal_and_is_drawn_from_what_is_saved_beside_it() -> None:
+def test_the_demo_s_picture_is_drawn_from_the_saved_output() -> None:
     pictures = Path(__file__).resolve().parents[3] / "docs" / "pictures"
     saved, picture = (pictures / "demo.txt").read_text(), (pictures / "demo.svg").read_text()
     assert "\x1b[32m✓\x1b[0m" in saved and "\x1b[33m✗" in saved

@@ -34,7 +34,7 @@ def noting(checkout: Path) -> str:
 
 
 def calls(checkout: Path) -> str:
-    """What the interpreter was asked since the last look, without the probe whether it runs."""
+    """The interpreter's calls since the last look, without the probe whether it runs."""
     file = checkout / "calls"
     lines = file.read_text().splitlines() if file.exists() else []
     file.unlink(missing_ok=True)

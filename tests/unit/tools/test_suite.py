@@ -70,7 +70,7 @@ class Played:
 
 
 class Ended(NamedTuple):
-    """What runs beside, and is over when it is waited for."""
+    """A parallel run that is over when it is waited for."""
 
     what: str
     code: int

@@ -1,4 +1,4 @@
-"""What Braid asks of a cluster beside its records: topics, configuration, logs, brokers and their disks."""
+"""The port for administration of a cluster: topics, configuration, logs, brokers and their disks."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

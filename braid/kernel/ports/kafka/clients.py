@@ -77,7 +77,7 @@ class KafkaProducer(Protocol):
         record: SendableT,
         settle: Callable[[SendableT, Written | BraidError], None],
     ) -> bool:
-        """As `send`, for a record that need not wait: the record takes only its place in a batch.
+        """Sends like `send`, for a record that need not wait: the record takes only its place in a batch.
 
         Args:
             partition: Where to.
@@ -135,7 +135,7 @@ NO_LANES: Final[Mapping[TopicPartition, FetchLane]] = MappingProxyType({})
 
 
 class KnownLog(NamedTuple):
-    """What is known to be done in a log: where it ends, and the newest leader epoch in it (-1: unknown)."""
+    """The known end of done work in a log, and the newest leader epoch in it (-1: unknown)."""
 
     leader_epoch: int = -1
     end: int = 0
@@ -188,7 +188,7 @@ class KafkaFetcher(Protocol):
     async def fetch_columns(
         self, max_records: int, timeout_seconds: float, names: Sequence[str]
     ) -> Sequence[FetchedColumns]:
-        """As `fetch`, but returns columns: keys, values, and the headers of these names."""
+        """Fetches like `fetch`, but returns columns: keys, values, and the headers of these names."""
         ...
 
     def contact(self) -> Contact:

@@ -1,4 +1,4 @@
-"""What each command leads to, rule by rule."""
+"""The events that each command leads to, rule by rule."""
 
 from collections.abc import Mapping
 from typing import Any

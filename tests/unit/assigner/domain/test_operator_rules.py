@@ -1,4 +1,4 @@
-"""What operators ask, over the wire: real replicas, members with the SDK's lease session, virtual time."""
+"""Operators' rules over the wire: real replicas, members with the SDK's lease session, virtual time."""
 
 from collections.abc import Coroutine
 from typing import Any

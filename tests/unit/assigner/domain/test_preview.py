@@ -1,4 +1,4 @@
-"""What a changed group would look like: asked of the rules, and over the wire. Nothing moves by asking."""
+"""Previews of a changed group: from the rules, and over the wire. A preview moves nothing."""
 
 import pytest
 

@@ -198,7 +198,7 @@ def test_an_absurd_band_is_refused(policy: PlacementPolicy, field: str) -> None:
 
 
 async def compared(mesh: Mesh) -> api.PreviewPlacementResponse:
-    """What a preview tells."""
+    """The answer to a preview."""
     request = api.PreviewPlacementRequest(group="indexer")
     client = mesh.client("cli")
     return cast(

@@ -1,4 +1,4 @@
-"""Who of a group can be told something, as streams come and go."""
+"""The members of a group that can receive messages, as streams come and go."""
 
 from typing import cast
 

@@ -40,12 +40,12 @@ def granted() -> tuple[History, str, int, str]:
 
 
 def told(lease: str, epoch: int, at: int = 500, share: float = 0.2, refused: str = "") -> ToldSplit:
-    """What a holder says."""
+    """A holder's report about a split."""
     return ToldSplit(lease, epoch, at, share, refused)
 
 
 def shown(state: Group) -> list[tuple[str, int, bool, str]]:
-    """What people see."""
+    """The splits as people see them."""
     return [(each.lease, each.at, each.asked, each.refused) for each in group_message(state).status.splits]
 
 

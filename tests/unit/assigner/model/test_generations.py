@@ -95,7 +95,7 @@ def test_one_bump_a_cluster_serves_a_whole_decision() -> None:
     assert generations.wanting(history.state) == []
 
 
-def test_a_lease_given_back_cleanly_needs_no_bump_and_one_without_its_last_commit_does() -> None:
+def test_only_a_lease_without_its_last_commit_needs_a_bump() -> None:
     history = fenced()
     mine = sorted(history.state.held_by(member(1)).items())
     (first, clean), (second, waived) = mine[0], mine[1]
@@ -160,7 +160,7 @@ def test_fencing_is_waived_only_for_groups_that_may_repeat_and_have_a_generation
 
 
 def test_a_waiver_ends_with_the_member_id_it_was_given_under() -> None:
-    """Else leases would be granted with nothing to lend, and commits be plain."""
+    """Otherwise leases would be granted without a generation to lend, and commits would be plain."""
     history = fenced()
     history.do(RemoveMember(member(1), GoneReason.EXPIRED), WaiveFencing("east"), Balance((member(2),)))
     assert "east" not in generations.gated(history.state)
@@ -208,7 +208,7 @@ def test_fences_survive_a_snapshot_and_older_snapshots_have_none() -> None:
 
 
 def test_after_a_restore_every_generation_is_bumped_before_anything_is_granted() -> None:
-    """Whoever was granted a lease after the backup is unknown, and could commit with the newest generation."""
+    """A member granted a lease after the backup is unknown, and could commit with the newest generation."""
     history = fenced()
     history.leader_epoch = make_epoch(2, 9)
     history.do(ObserveChannels(view(20, seen(), seen("logs/live/2", cluster="west"), seen("logs/live/3"))))

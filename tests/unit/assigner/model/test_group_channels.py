@@ -95,7 +95,7 @@ def test_it_does_not_begin_in_what_is_about_to_be_deleted(presence: Presence) ->
     assert registered(seen(OLD, presence=presence)).state.channels == {}
 
 
-def test_a_start_at_a_time_passes_over_what_was_drained_before_it_and_one_at_the_latest_all_of_it() -> None:
+def test_a_start_at_a_time_skips_channels_drained_before_it() -> None:
     drained = replace(DRAINED, drained_at_ms=1_000_000)
     slack_ms = round(DRAINED_TIME_SLACK_SECONDS * 1000)
     at = {
@@ -162,7 +162,7 @@ def test_a_drain_that_waited_for_the_group_finishes_its_channel(presence: Presen
 
 
 def test_a_drain_that_may_not_have_waited_for_the_group_does_not() -> None:
-    """It registered while the drain went on, was idle for too long, reset its progress, or had left the lane."""
+    """The group registered during the drain, was idle for too long, reset its progress, or had left the lane."""
     late = registered(replace(seen(OLD), draining=True))
     idle = registered(seen(OLD))
     idle.give_up()
@@ -242,7 +242,7 @@ def test_elsewhere_a_few_of_each_cluster_are_read_at_once_beside_what_gets_recor
 # --- deletion
 
 
-def test_before_a_topic_goes_holders_give_their_leases_back_and_what_is_left_is_recorded() -> None:
+def test_holders_release_leases_before_a_topic_is_deleted() -> None:
     history = reading()
     assert history.do(EndReading(OLD)) != []
     assert history.do(EndReading(OLD)) == [], "told twice"
@@ -276,7 +276,8 @@ def test_later_fields_survive_the_round_trip_and_their_golden_bytes_mean_the_sam
 
 
 def test_a_release_without_them_reads_the_events_as_if_the_channel_got_records() -> None:
-    """It ends the channel at its next look, without saying that it is finished: a later release goes on reading."""
+    """An older release ends the channel at its next look, without recording it as finished: a later release goes on
+    reading."""
     message = pb.AssignerEvent.FromString(GroupCodec().encode(LATER["channel_observed"], CONTEXT))
     for field in ("reading", "finished", "ending", "unproved", "left_revision", "in_order"):
         message.channel_observed.ClearField(field)

@@ -39,7 +39,7 @@ CHANGES = st.lists(st.dictionaries(NAMES, st.none() | LEASES, max_size=6), max_s
 
 
 def told(columns: LeaseColumns, sizes: Mapping[str, int]) -> list[object]:
-    """What columns say of channels, with names for numbers."""
+    """The contents of columns, with names instead of numbers."""
     blocks = sorted(sizes.items())
     members, clients = [*columns.members.names, ""], [*columns.clients.names, ""]
     at, homes = columns.homes(blocks, 4)

@@ -1,4 +1,4 @@
-"""What holders could not believe: told twice, told late, told by ghosts, forgotten with the epoch."""
+"""Findings of holders about commits: reported twice, late, by unknown members, forgotten with the epoch."""
 
 from dataclasses import replace
 
@@ -23,7 +23,7 @@ def doubt() -> tuple[History, str, ProgressDoubted]:
 
 
 def shown(state: Group) -> list[str]:
-    """What people see."""
+    """The findings as people see them."""
     return list(group_message(state).status.doubts)
 
 

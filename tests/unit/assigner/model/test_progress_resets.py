@@ -44,7 +44,7 @@ def test_a_later_intent_replaces_an_earlier_one() -> None:
     assert history.do(RecordReset(LIVE, later.offsets)) == [ProgressReset(LIVE, later.offsets)]
 
 
-def test_it_is_refused_while_a_lease_is_held_or_the_start_is_open_and_for_what_is_not_consumed() -> None:
+def test_a_reset_is_refused_while_a_lease_is_held_or_start_is_open() -> None:
     history = joined(1)
     with pytest.raises(Refused, match=r"4 leases are held, by .* \(4\)"):
         history.do(ResetProgress((INTENT,)))

@@ -1,4 +1,5 @@
-"""What operators ask of a group: asked of the rules alone. A rule is an event, has its undo, and never strands work."""
+"""Operators' rules for a group, tested on the rules alone. A rule is an event, can be undone, and never strands
+work."""
 
 import json
 from dataclasses import replace

@@ -15,7 +15,7 @@ FIRST, SECOND = member(1), member(2)
 
 
 def report(who: str, **lanes: str) -> ReportStops:
-    """What a member says."""
+    """A member's report about stopped lanes."""
     return ReportStops(who, tuple(sorted(lanes.items())))
 
 
@@ -37,7 +37,7 @@ def test_ghosts_and_lanes_of_nobody_are_not_believed_and_reasons_are_bounded() -
     assert isinstance(event, LaneStopped) and len(event.reason) == HELLO_TEXT_MAX
 
 
-def test_a_wish_reaches_those_that_stopped_and_is_told_again_with_a_hello_until_they_say_so() -> None:
+def test_a_resume_wish_is_repeated_until_members_answer() -> None:
     history = joined(2)
     history.do(report(FIRST, live="too many"))
     history.do(report(SECOND, live="too many"))

@@ -55,7 +55,7 @@ def anyhow(draw: st.DataObject, weights: list[float], capacities: list[float], l
 
 
 def after_deaths(before: Placement, dead: list[int]) -> Placement:
-    """What the dead held is dealt to the others."""
+    """A placement in which the leases of dead members are dealt to the others."""
     free = np.isin(before.holders, dead)
     capacities = before.capacities.copy()
     capacities[dead] = 0.0
@@ -68,7 +68,7 @@ def after_deaths(before: Placement, dead: list[int]) -> Placement:
 
 
 def check_books(placement: Placement, capacities: list[float]) -> None:
-    """What is kept is what is so: loads, relative loads, and who holds what."""
+    """Asserts that the stored loads, relative loads and holders match the placement."""
     held = placement.holders >= 0
     loads = np.bincount(placement.holders[held], placement.weights[held], len(capacities))
     assert np.allclose(placement.loads, loads)
@@ -79,7 +79,7 @@ def check_books(placement: Placement, capacities: list[float]) -> None:
 
 
 def check_dealt(placement: Placement, before: Floats, capacities: list[float]) -> None:
-    """Whoever got something is at most its heaviest partition above the mean."""
+    """Asserts that a member that got a lease is at most its heaviest partition above the mean."""
     assert (placement.holders >= 0).all()
     bound = placement.mean + placement.weights.max() / np.array(capacities)
     got = placement.loads > before + EXACT
@@ -217,7 +217,7 @@ def test_sliced_it_comes_to_the_same(
 
 
 def finished(steps: Generator[None, None, T]) -> T:
-    """What is returned in the end."""
+    """The return value of a generator that is run to its end."""
     while True:
         try:
             next(steps)

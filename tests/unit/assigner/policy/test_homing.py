@@ -165,7 +165,8 @@ def test_a_rolling_restart_with_the_sdks_sessions(clean: bool) -> None:
 
 
 async def close(each: Participant) -> None:
-    """As the SDK's consumer closes: it says so, gives every lease back when its work is done, then leaves the group."""
+    """Closes a member as the SDK's consumer does: it announces that, releases leases when done, then leaves the
+    group."""
 
     async def give_back(lease: LeaseId, seconds: float) -> None:
         await each.process.host.clock.sleep(seconds)
@@ -219,7 +220,7 @@ def a_newcomer_stands_in() -> History:
 
 
 def greedy(placed: Layout, *, still: bool) -> Layout:
-    """A mutant that returns whatever was a member's that is short of its share, whoever holds it."""
+    """A mutant that returns former leases to a member below its share, even those that another member holds."""
     holders = placed.holders.copy()
     counts = Counter(holders.tolist())
     for at, home in enumerate(placed.homes.tolist()):

@@ -1,4 +1,4 @@
-"""What a term measures: smoothing, peaks that fade, settling, bounds; and what a balance step makes of it."""
+"""A term's load measurements: smoothing, fading peaks, settling, bounds; and the balance steps they lead to."""
 
 import dataclasses
 
@@ -55,7 +55,7 @@ class Measured:
         return events
 
     def cost(self, lease: str) -> float:
-        """What a lease costs, as a step goes by it; 0 for what is idle."""
+        """The cost of a lease in a balance step; 0 for an idle lease."""
         return self.loads.taken(self.state, self.now).costs.get(lease, 0.0)
 
 
@@ -224,7 +224,7 @@ def test_a_leader_change_gives_nothing_to_who_has_held_nothing_for_long(two: Mea
 
 
 def give_back(measured: Measured) -> None:
-    """What is asked back is given back and granted anew, by load."""
+    """Releases all revoked leases, and has them granted again by load."""
     for name, lease in list(measured.state.leases.items()):
         if lease.state is LeaseState.REVOKING:
             measured.history.do(ReleaseLeases(lease.holder, (Release(name, lease.epoch),)))

@@ -119,7 +119,7 @@ def test_a_start_at_the_latest_record_or_behind_the_channels_end_passes_it_over(
     run(scenario())
 
 
-def test_a_group_that_has_done_everything_does_not_get_it_again_when_its_members_or_the_leader_come_back() -> None:
+def test_a_finished_group_gets_nothing_again_after_restarts() -> None:
     async def scenario() -> None:
         mesh = await begun(assigners=2)
         reader = Participant(mesh, "web-1")
@@ -173,7 +173,7 @@ def test_a_reset_of_an_offset_in_a_drained_channel_leaves_its_other_partitions_d
     run(scenario())
 
 
-def test_a_group_that_registers_while_the_drain_ends_reads_what_the_drain_did_not_wait_for() -> None:
+def test_a_group_registered_as_a_drain_ends_reads_the_rest() -> None:
     async def scenario() -> None:
         mesh = await drained(Mesh())
         tell(mesh, OLD, state=STATES["DRAINING"])
@@ -190,7 +190,7 @@ def test_a_group_that_registers_while_the_drain_ends_reads_what_the_drain_did_no
     run(scenario())
 
 
-def test_what_a_group_had_not_read_is_recorded_when_the_topic_goes_after_its_holders_gave_their_leases_back() -> None:
+def test_unread_records_are_recorded_when_a_topic_is_deleted() -> None:
     async def scenario() -> None:
         mesh = await begun()
         reader = Participant(mesh, "web-1", drain_seconds=1.0)
@@ -227,7 +227,7 @@ def test_a_topic_that_goes_while_its_cluster_does_not_answer_is_named_as_a_whole
     run(scenario())
 
 
-def test_in_an_ordered_lane_one_channel_is_read_after_the_other_in_the_order_in_which_they_left_the_route() -> None:
+def test_an_ordered_lane_reads_channels_in_the_order_they_left() -> None:
     async def scenario() -> None:
         mesh = await drained(await drained(Mesh(), "logs/live/1"), "logs/live/2", cluster="west")
         tell(mesh, "logs/live/1", in_order=True, left_revision=7)

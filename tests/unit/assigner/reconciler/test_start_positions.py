@@ -38,7 +38,7 @@ async def filled() -> Mesh:
 
 
 async def committed(mesh: Mesh, cluster: str = "east", topic: str = TOPIC) -> list[Committed]:
-    """What the group has committed, per partition."""
+    """The group's commits, per partition."""
     partitions = [TopicPartition(topic, number) for number in range(4)]
     offsets = mesh.kafka.cluster(f"{cluster}:9092", "").offsets()
     found = await offsets.committed("indexer", partitions)

@@ -30,7 +30,7 @@ async def check(mesh: Mesh) -> None:
 
 
 def holdings(members: Sequence[Participant]) -> dict[LeaseId, tuple[str, int]]:
-    """Who holds what under which epoch, as the members know it."""
+    """The holder and the epoch of each lease, as members know them."""
     return {lease: (member.client_id, held.epoch) for member in members for lease, held in member.holds.items()}
 
 

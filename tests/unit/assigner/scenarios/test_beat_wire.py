@@ -30,7 +30,7 @@ def run(work: Coroutine[Any, Any, None]) -> None:
 
 
 class BeatWire:
-    """A bare Beat stream."""
+    """A Beat stream without a client session."""
 
     def __init__(self, mesh: Mesh, process: str = "wire") -> None:
         self.mesh = mesh
@@ -56,7 +56,7 @@ class BeatWire:
         return list(response.unheard)
 
     async def error(self) -> BraidError:
-        """What the stream ends with."""
+        """The error that ends the stream."""
         assert self.call is not None
         try:
             while await self.call.receive() is not None:

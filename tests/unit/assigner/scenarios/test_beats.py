@@ -289,7 +289,7 @@ def test_loads_and_clusters_out_of_reach_are_told_when_they_change() -> None:
 
 @contextmanager
 def told_unreachable() -> Iterator[list[tuple[str, list[str]]]]:
-    """What Beat streams tell of clusters."""
+    """Records the reports on clusters in Beat streams."""
     told: list[tuple[str, list[str]]] = []
     take = member_session.MemberSession.news
 

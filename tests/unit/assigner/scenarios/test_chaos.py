@@ -14,7 +14,7 @@ CALM_SECONDS = 12.0  # sessions, graces and leases run out within
 
 
 class Chaos:
-    """One run."""
+    """One random run of a mesh with faults."""
 
     def __init__(self, seed: int, *, exclusive: bool) -> None:
         self.dice = random.Random(seed)

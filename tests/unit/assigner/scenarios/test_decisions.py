@@ -47,7 +47,7 @@ def group(members: int, sizes: list[int]) -> History:
 
 
 def drawn_costs(data: st.DataObject, state: Group) -> dict[str, float]:
-    """What leases cost."""
+    """Random costs of all leases."""
     return {name: data.draw(COSTS) for name in sorted(state.leases)}
 
 
@@ -64,7 +64,7 @@ def borne(state: Group, costs: Mapping[str, float]) -> dict[str, float]:
 
 
 def check_layout(state: Group, costs: Mapping[str, float]) -> None:
-    """What a decision goes by is what its state says, lease by lease."""
+    """Asserts that the layout of a decision matches the state, lease by lease."""
     members = sorted(state.members)
     placed = layout(state, members, Loads(costs), LATER_MS)
     wanted = sorted(

@@ -41,7 +41,7 @@ async def commit(mesh: Mesh, generation: Generation | None, offset: int = 9) -> 
 
 
 def newest(participant: Participant, cluster: str = "east") -> Generation:
-    """What a member would commit with."""
+    """The generation that a member would commit with."""
     return participant.lent_generations[cluster][-1]
 
 
@@ -101,7 +101,7 @@ def test_a_new_leader_takes_over_the_membership_and_moves_nothing() -> None:
     run(work())
 
 
-def test_a_leader_killed_between_the_join_and_its_event_is_followed_by_one_that_joins_again(
+def test_the_next_leader_repeats_a_join_without_its_event(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def work() -> None:
@@ -190,7 +190,7 @@ def test_only_the_grants_on_a_cluster_that_is_away_wait_for_it() -> None:
     run(work())
 
 
-def test_grants_go_on_unfenced_where_members_reach_a_cluster_and_the_assigner_does_not(
+def test_grants_continue_unfenced_where_only_members_reach_a_cluster(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def work() -> None:
@@ -250,7 +250,7 @@ def test_a_name_that_others_use_is_refused_at_registration() -> None:
     run(work())
 
 
-def test_a_name_that_others_took_while_their_cluster_was_away_is_granted_nothing_there() -> None:
+def test_a_name_taken_by_others_is_granted_nothing_there() -> None:
     async def work() -> None:
         mesh = await Mesh().start()
         mesh.channel("logs/live/2", 2, "west")

@@ -87,7 +87,7 @@ def test_a_step_of_the_leaders_wall_clock_expires_no_group(days: float) -> None:
     run(scenario())
 
 
-def test_a_group_is_told_to_be_idle_long_before_it_is_given_up_and_both_are_taken_back_by_a_member() -> None:
+def test_a_member_takes_back_an_idle_warning_and_a_give_up() -> None:
     async def scenario() -> None:
         mesh = Mesh()
         await idle_group(mesh, group_idle_expiry_seconds=120.0)
@@ -111,7 +111,7 @@ def test_a_group_is_told_to_be_idle_long_before_it_is_given_up_and_both_are_take
     run(scenario())
 
 
-def test_the_wait_goes_on_over_the_death_of_its_leader_whatever_the_next_ones_clock_says() -> None:
+def test_a_wait_survives_its_leader_whatever_the_next_clock_says() -> None:
     async def scenario() -> None:
         mesh = Mesh()
         await idle_group(mesh, 2, group_idle_expiry_seconds=120.0)

@@ -27,7 +27,7 @@ def run(work: Coroutine[Any, Any, None]) -> None:
 
 
 def held(leases: list[tuple[str, int]]) -> list[join_pb2.HeldLease]:
-    """As a hello names them."""
+    """Held leases in the form that a hello has."""
     return [join_pb2.HeldLease(lease=lease, epoch=epoch) for lease, epoch in leases]
 
 

@@ -1,4 +1,4 @@
-"""What a lease's past is told to be once snapshots removed the oldest events: the truth, or that it is not kept."""
+"""Answers about a lease's past after snapshots removed the oldest events: the truth, or that it is not kept."""
 
 from collections.abc import Coroutine
 from typing import Any

@@ -48,7 +48,7 @@ def test_a_strangers_hello_does_not_keep_a_member_alive() -> None:
 
 
 def test_a_member_without_a_certificate_may_come_back_with_one() -> None:
-    """So a mesh and its clients change over to mutual TLS while they run."""
+    """This lets a running mesh and its clients change over to mutual TLS."""
 
     async def scenario() -> None:
         mesh = await Mesh().start()

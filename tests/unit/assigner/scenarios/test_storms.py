@@ -264,7 +264,7 @@ def test_who_hears_nothing_from_an_assigner_takes_it_for_frozen() -> None:
     assert joins_of_a_member_that_waits(10.0, neighbour=False) > 1
 
 
-def test_who_leaves_its_lease_time_to_the_assigner_waits_as_long_as_others_for_its_welcome() -> None:
+def test_a_default_lease_time_waits_as_long_for_its_welcome() -> None:
     unsaid = patch.object(Participant, "LEASE_MS", 0)
     with unsaid:
         assert joins_of_a_member_that_waits(2.0, neighbour=False) == 1

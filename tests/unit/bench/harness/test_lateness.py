@@ -10,7 +10,7 @@ from bench.harness.lateness import Where, send_steadily, slowest_of_100
 
 
 class Receipt(NamedTuple):
-    """What is looked at of one."""
+    """The place of a record in a fake receipt."""
 
     partition: int
     offset: int
@@ -23,7 +23,7 @@ class TwoPartitions:
         self._sent = 0
 
     async def send(self, value: bytes, *, key: bytes | None = None) -> Receipt:
-        """As `braid.Producer`'s."""
+        """Sends a record, as `braid.Producer` does."""
         self._sent += 1
         return Receipt(self._sent % 2, (self._sent - 1) // 2)
 

@@ -1,4 +1,4 @@
-"""What became of a load, and what voids the tables of moves and of lost clusters."""
+"""The fate of a load, and the reasons that void the tables of moves and lost clusters."""
 
 from collections.abc import Sequence
 

@@ -52,7 +52,7 @@ async def test_a_grant_allows_and_its_revocation_refuses() -> None:
     assert (await shell.braid("get", "streams")).code == 0
     shell.principals["cli"] = ANN
     assert (await shell.braid("revoke", "viewer", "--from", BOB, "--on", "stream/*")).out == (
-        f"{BOB} is viewer on stream/* no more\n"
+        f"{BOB} is no longer viewer on stream/*\n"
     )
     again = await shell.braid("revoke", "viewer", "--from", BOB, "--on", "stream/*")
     assert again.code == 4 and "has no grant as viewer on stream/*" in again.err

@@ -14,7 +14,7 @@ CONSUMER = ["--principal", "User:shop", "--role", "consumer", "--stream", "order
 
 
 def generated(capsys: pytest.CaptureFixture[str], *words: str) -> str:
-    """What the command prints."""
+    """The output of `acls generate`."""
     assert run(["acls", "generate", *words]) == 0
     return capsys.readouterr().out
 

@@ -39,7 +39,7 @@ def test_flags_that_name_the_mesh_may_stand_first() -> None:
     assert app.verb_first(["--endpoint"]) == []
 
 
-def test_an_endpoint_that_is_down_is_told_with_where_it_is_from_and_how_several_are_listed(
+def test_an_unreachable_endpoint_is_named_with_its_origin(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert app.run(["get", "streams", "--endpoint", "127.0.0.1:1"]) == 3

@@ -12,7 +12,7 @@ from tests.unit.cli.mesh import Shell
 
 
 def facts(leader: bool = True, problems: tuple[EventGap, ...] = (), **status: object) -> ArchiveFacts:
-    """What a replica with an archive tells."""
+    """The answer of a replica with an archive."""
     told = ArchiveStatus(location="file:///a", size_bytes=2_048, retention_days=90)
     for name, value in status.items():
         setattr(told, name, value)

@@ -35,7 +35,7 @@ def broker(number: int, finalized: int = 30, supported: int = 30, odd: Mapping[s
 
 
 def found(*brokers: BrokerFacts) -> dict[str, Finding]:
-    """What is found of a cluster with such brokers."""
+    """The findings about a cluster with these brokers."""
     return {each.check: each for each in check_cluster(ClusterFacts(EAST, THREE, brokers=brokers))}
 
 

@@ -1,4 +1,4 @@
-"""What `doctor` says of certificates: when they end, and where they are not needed."""
+"""`doctor`'s findings on certificates: when they end, and where they are not needed."""
 
 import asyncio
 import time

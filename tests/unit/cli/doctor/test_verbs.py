@@ -47,7 +47,7 @@ def replica(service: str, number: int, **facts: object) -> ReplicaFacts:
 
 
 def checks(facts: ClusterFacts) -> dict[str, Level]:
-    """What was found of a cluster."""
+    """The findings about a cluster."""
     return {each.check: each.level for each in check_cluster(facts)}
 
 

@@ -30,7 +30,7 @@ async def with_progress(*, assigners: int = 1) -> Shell:
 
 
 async def committed(shell: Shell) -> Committed:
-    """What the group has committed."""
+    """The group's commit."""
     offsets = shell.kafka.cluster("east:9092", "").offsets()
     return (await offsets.committed("g", [PLACE]))[PLACE]
 
@@ -90,7 +90,7 @@ async def test_it_is_refused_while_leases_are_held_and_names_who_holds_them() ->
 
 
 @virtual
-async def test_a_leader_that_dies_between_intent_and_commit_is_followed_by_one_that_goes_on() -> None:
+async def test_the_next_leader_finishes_an_intended_commit() -> None:
     shell = await with_progress(assigners=2)
     leader = next(name for name, each in shell.replicas.items() if name.startswith("assigner") and each.leading())
     asking = asyncio.ensure_future(shell.braid(*RESET, "--to", "earliest", "--yes"))

@@ -22,7 +22,7 @@ async def with_a_lost_channel(*flags: str) -> Shell:
 
 
 @virtual
-async def test_what_is_lost_is_told_by_every_command_that_looks_and_closed_only_by_its_name() -> None:
+async def test_every_command_shows_a_loss_and_closing_must_name_it() -> None:
     shell = await with_a_lost_channel()
     waiting = (await shell.braid("get", "channels", "logs/live", "-o", "wide")).out
     assert "a person: 0:0-,1:0- lost; braid close channel logs/live/1 --dry-run" in waiting

@@ -119,7 +119,7 @@ async def test_as_json_it_is_the_answer_itself() -> None:
 
 
 async def _job(shell: Shell, *arguments: str) -> Result:
-    """As `Shell.braid`, beside others: only its parsing touches the process's outputs."""
+    """Runs a command like `Shell.braid`, but in parallel: only its parsing touches the process's outputs."""
     jobs: list[Job] = []
 
     def keep(choice: Choice, job: Job) -> int:

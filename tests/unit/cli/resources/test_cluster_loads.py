@@ -1,4 +1,4 @@
-"""What clusters carry, on the command line."""
+"""Clusters' loads on the command line."""
 
 import asyncio
 

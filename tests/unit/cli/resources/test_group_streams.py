@@ -70,7 +70,7 @@ async def test_groups_are_listed_without_marks_while_no_registry_answers() -> No
 
 
 @virtual
-async def test_a_group_that_lost_one_of_its_streams_goes_on_and_describing_it_says_with_which() -> None:
+async def test_a_group_continues_without_a_deleted_stream() -> None:
     shell = await with_group("bills", "visits")
     await delete(shell, "bills")
     described = (await shell.braid("describe", "group", "g")).out

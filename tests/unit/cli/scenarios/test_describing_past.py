@@ -15,7 +15,7 @@ def moment(shell: Shell) -> str:
 
 
 def recorded(told: Result) -> object:
-    """What was described, without what histories do not have."""
+    """A described object without the fields that histories do not record."""
     assert told.code == 0, told
     document = json.loads(told.out)
     for name in _MEASURED:

@@ -39,7 +39,7 @@ async def test_reading_a_stream_that_is_deleted_ends_with_an_error_that_says_so(
 
 
 @virtual
-async def test_consuming_as_a_group_a_stream_that_is_deleted_ends_with_an_error_that_says_so() -> None:
+async def test_consuming_a_deleted_stream_as_a_group_ends_with_an_error() -> None:
     shell = await with_stream("east")
     await produce(shell, b"one\n")
     ended = await consumed_until_deleted(shell, "g")
@@ -49,7 +49,7 @@ async def test_consuming_as_a_group_a_stream_that_is_deleted_ends_with_an_error_
 
 
 @virtual
-async def test_a_group_whose_stream_was_deleted_lets_nobody_wait_for_records_that_cannot_come() -> None:
+async def test_a_consumer_of_a_deleted_stream_does_not_wait() -> None:
     shell = await with_stream("east")
     await consumed_until_deleted(shell, "g")
     again = await shell.braid("consume", "logs", "--group", "g", seconds=30)

@@ -33,7 +33,7 @@ async def with_stream(*clusters: str) -> Shell:
 
 
 async def collected(*data: bytes, delimiter: bytes = b"") -> list[Sequence[Line]]:
-    """What `batches` makes of stdin."""
+    """The batches that `batches` makes of stdin."""
     return [batch async for batch in batches(chunks(*data), delimiter)]
 
 

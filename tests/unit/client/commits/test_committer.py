@@ -161,7 +161,7 @@ async def test_control_a_plain_commit_as_a_fallback_is_seen() -> None:
 
 
 @virtual
-async def test_rejected_offsets_that_a_commit_has_no_room_for_are_counted_until_one_states_them() -> None:
+async def test_unstated_rejected_offsets_are_counted_until_stated() -> None:
     async with bench() as at:
         no_room_beside_commits(at)
         at.fill(4_000)

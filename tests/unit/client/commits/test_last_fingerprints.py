@@ -1,4 +1,4 @@
-"""What a last commit says of its log's identity: asked for once where its base was foreseen, anew where it was not."""
+"""The log fingerprint in a last commit: asked for once if its base was foreseen, again if it was not."""
 
 import asyncio
 from typing import cast

@@ -1,4 +1,4 @@
-"""What a holder does about a commit that is not its own: nothing tells it, so it repeats its claim now and then."""
+"""A holder repeats its claim from time to time: nothing else would correct a foreign commit."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""The leader epoch that a commit knows of, and what is believed beyond it, by the vectors of the reference page."""
+"""The leader epoch of a commit, and which claims hold beyond it, by the vectors of the reference page."""
 
 import json
 from pathlib import Path
@@ -36,7 +36,7 @@ def filled(cluster: MemoryCluster, vector: dict[str, Any]) -> None:
 
 
 def commit(cluster: MemoryCluster, vector: dict[str, Any]) -> Committed:
-    """As the vector says; a checksum is that of the batch below the base."""
+    """The commit of a vector; its checksum is that of the batch below the base."""
     if vector["name"] == "without-room":
         return Committed(BASE, "", vector["leader_epoch"])
     fields = EnvelopeFields(BASE, Ranges([(BASE + 1, DONE)]), fingerprint=_stated(cluster, vector["fingerprint"]))

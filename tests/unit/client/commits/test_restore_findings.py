@@ -24,7 +24,7 @@ Found = tuple[str, int, int]
 
 @dataclass(frozen=True)
 class Case:
-    """What lies in the cluster when a member begins, and what follows.
+    """The state of the cluster when a member begins, and the expected result.
 
     Attributes:
         prepare: Makes it so; a log of `COUNT` records is there.
@@ -42,7 +42,7 @@ class Case:
 
 
 def commit(at: Bench, offset: int, metadata: str) -> None:
-    """As if somebody had committed that."""
+    """Stores a commit that another client made."""
     at.control.clusters["east"].groups.commit("g", {PLACE: Committed(offset, metadata)}, None)
 
 
@@ -130,7 +130,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_what_is_not_as_committed_is_told_by_range_and_work_begins_at_the_last_provable_offset(name: str) -> None:
+def test_unprovable_commits_are_reported_and_work_begins_before(name: str) -> None:
     case = CASES[name]
 
     @virtual

@@ -30,7 +30,7 @@ UNDONE = [
 
 
 def undone(count: int = COUNT) -> list[int]:
-    """Of so many offsets, those that are left."""
+    """The undone offsets among this many."""
     return [offset for offset in UNDONE if offset < count]
 
 
@@ -97,7 +97,7 @@ async def test_nothing_that_was_done_comes_again_after_a_hand_over_or_a_death() 
 
 
 @virtual
-async def test_slots_alternate_and_what_a_commit_points_to_outlives_compaction_at_every_moment() -> None:
+async def test_a_commit_s_spill_record_always_outlives_compaction() -> None:
     async with bench() as at:
         small(at)
         at.fill(COUNT)
@@ -157,7 +157,7 @@ async def test_records_of_older_epochs_and_of_what_fits_again_are_forgotten() ->
 
 
 @virtual
-async def test_a_record_that_is_gone_or_another_one_is_told_and_the_commit_s_own_claims_stand() -> None:
+async def test_a_missing_spill_record_leaves_the_commit_s_own_claims() -> None:
     async with bench() as at:
         small(at, 150)
         await left_by_the_first(at)
@@ -186,7 +186,7 @@ async def test_a_cluster_that_refuses_the_record_gets_commits_that_claim_what_fi
 
 
 @virtual
-async def test_a_broker_that_counts_bytes_gets_ascii_and_one_that_takes_less_than_it_says_gets_less() -> None:
+async def test_commits_fit_brokers_that_count_bytes_or_take_less() -> None:
     async with bench() as at:
         groups = at.control.clusters["east"].groups
         groups.counts_bytes = True
@@ -208,7 +208,7 @@ async def test_a_broker_that_counts_bytes_gets_ascii_and_one_that_takes_less_tha
 
 
 @virtual
-async def test_what_was_rejected_keeps_the_base_down_no_longer_than_until_a_record_states_it() -> None:
+async def test_rejections_hold_the_base_only_until_a_record_states_them() -> None:
     async with bench() as at:
         small(at, 46)
         at.fill(300)
@@ -380,7 +380,7 @@ def test_an_older_epoch_s_slot_that_a_newer_one_overwrites_is_noticed(monkeypatc
 
 
 @virtual
-async def test_a_lease_that_is_split_anew_while_another_s_record_is_written_claims_what_it_is_by_then() -> None:
+async def test_a_lease_split_during_a_write_claims_its_present_state() -> None:
     with pytest.MonkeyPatch.context() as patched:
         async with bench() as at:
             small(at, 90)

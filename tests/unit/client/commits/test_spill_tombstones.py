@@ -123,7 +123,7 @@ async def test_what_lies_beside_a_record_that_is_missing_is_forgotten_too() -> N
 
 
 @virtual
-async def test_the_late_record_of_an_earlier_holder_neither_hides_a_later_one_s_nor_outlives_retention() -> None:
+async def test_a_late_record_of_an_earlier_holder_hides_no_later_one() -> None:
     async with bench() as at:
         small(at)
         await left_by_the_first(at)

@@ -1,4 +1,5 @@
-"""A control: whoever trusts a commit beyond the end of a truncated log skips what is written there afterwards."""
+"""A control: a restore that trusts a commit beyond the end of a truncated log skips records written there
+afterwards."""
 
 import pytest
 

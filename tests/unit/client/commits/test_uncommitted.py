@@ -1,4 +1,4 @@
-"""What a crash would repeat stays bounded: work waits where commits are left without an answer, and only there."""
+"""Work that a crash would repeat stays bounded: new work waits if commits get no answer, and only then."""
 
 import asyncio
 import logging
@@ -72,7 +72,7 @@ class Scene:
         await until(lambda: self.committer.stopped, seconds=60.0)
 
     def blocked(self) -> tuple[str, ...]:
-        """What `explain` says of the first lease."""
+        """The reasons that `explain` gives for the first lease."""
         return next(each.blocked for each in self.consumer.explain() if each.lease == FIRST)
 
 
@@ -96,7 +96,7 @@ async def scene(*leases: str, **settings: object) -> AsyncIterator[Scene]:
 
 
 @virtual
-async def test_work_waits_at_a_bound_while_no_commit_is_answered_and_goes_on_with_the_first_that_is() -> None:
+async def test_work_waits_at_a_bound_while_no_commit_is_answered() -> None:
     async with scene() as on:
         on.error = ClusterUnavailable("the coordinator loads")
         on.at.fill(20_000)
@@ -150,7 +150,7 @@ async def test_it_is_said_why_and_said_once() -> None:
 
 
 class _Told(logging.Handler):
-    """What was logged of a pause."""
+    """Collects log messages about pauses."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)

@@ -1,4 +1,4 @@
-"""What a process's consumers say of clusters: one stream, nothing at rest, complaints while fetches go unanswered."""
+"""Reports of a process's consumers on clusters: one stream, silent at rest, complaints while fetches are unanswered."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -76,7 +76,7 @@ async def test_it_says_which_clusters_are_read_when_that_changes_and_nothing_els
 
 
 @virtual
-async def test_a_cluster_that_falls_silent_is_complained_of_when_asked_and_unasked_ever_less_often() -> None:
+async def test_unasked_complaints_about_a_silent_cluster_get_rarer() -> None:
     async with reading(FIRST, f"{WEST}/0") as (at, witness, _):
         at.control.clusters["east"].pause()
         await asyncio.sleep(0.7)

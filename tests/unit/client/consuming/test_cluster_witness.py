@@ -1,4 +1,4 @@
-"""What a producer says of clusters when it is asked, and what it does about partitions without a leader."""
+"""A producer's answers about clusters, and its behaviour towards partitions without a leader."""
 
 import asyncio
 from collections.abc import Collection, Mapping, Sequence

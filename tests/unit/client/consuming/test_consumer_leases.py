@@ -156,7 +156,7 @@ async def test_what_a_welcome_does_not_keep_is_dropped_without_a_commit() -> Non
 
 
 @virtual
-async def test_a_lease_given_back_while_the_assigner_was_away_is_missing_from_the_next_hello() -> None:
+async def test_a_lease_released_during_an_outage_is_not_in_the_next_hello() -> None:
     async with bench() as at:
         at.fill(5)
         async with member(at, "m", FIRST, SECOND) as (consumer, _):

@@ -40,7 +40,7 @@ async def test_a_lease_is_given_back_after_its_handlers_cleaned_up() -> None:
 
 
 @virtual
-async def test_a_lease_with_records_in_the_applications_hands_is_not_given_back_before_they_are_settled() -> None:
+async def test_a_lease_is_released_only_once_its_records_are_settled() -> None:
     async with bench() as at:
         at.fill(1)
         async with member(at, "m", FIRST, ownership="exclusive") as (consumer, _):

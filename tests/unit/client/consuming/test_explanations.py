@@ -19,7 +19,7 @@ from tests.unit.client.scripted_member import FIRST, SECOND, TOPIC, Bench, bench
 
 
 def blocked(consumer: Consumer) -> tuple[str, ...]:
-    """What is told of the only lease."""
+    """The reasons given for the only lease."""
     (told,) = consumer.explain()
     return told.blocked
 
@@ -132,9 +132,7 @@ def test_too_many_parked_retries_are_named(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @virtual
-async def test_a_cluster_that_answers_nothing_is_named_though_all_is_committed_and_one_with_nothing_new_is_not() -> (
-    None
-):
+async def test_a_silent_cluster_is_named_and_an_idle_one_is_not() -> None:
     async with bench() as at:
         at.fill(10)
         async with member(at, "m", FIRST) as (consumer, _):
@@ -166,7 +164,7 @@ async def test_progress_that_cannot_be_read_says_for_how_long_and_why() -> None:
 
 
 @virtual
-async def test_progress_says_so_too_where_nothing_else_is_asked_of_the_cluster_and_each_time_anew() -> None:
+async def test_every_progress_read_reports_a_refusal_anew() -> None:
     async with bench() as at, member(at, "m", FIRST) as (consumer, _):
         await until(lambda: [told.blocked for told in consumer.explain()] == [()])
         await at.control.revoke(0, FIRST, deadline_ms=0)
@@ -187,7 +185,7 @@ async def test_progress_says_so_too_where_nothing_else_is_asked_of_the_cluster_a
 
 
 @virtual
-async def test_records_behind_a_parked_one_of_their_key_are_told_and_those_of_other_keys_are_not() -> None:
+async def test_only_records_of_a_parked_key_are_named_as_waiting() -> None:
     async with bench() as at:
         fill_keys(at, b"a", b"b", b"a", b"a", None)
         async with member(at, "m", FIRST, ordering="key") as (consumer, _):
@@ -277,7 +275,8 @@ async def test_a_backlog_that_has_its_share_of_handlers_and_of_memory_says_so() 
 
 
 def test_asking_gives_no_exclusive_lease_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who asks at its deadline is told who is away; the lease goes when its guard says so, or a handler asks."""
+    """At a lease's deadline, `explain` names the silent party; only the guard, or a handler's check, gives the lease
+    up."""
 
     async def late(self: LeaseSession) -> None:
         await asyncio.Event().wait()

@@ -92,7 +92,7 @@ async def test_a_letter_carries_so_much_of_the_batch_as_is_wanted() -> None:
 
 
 @virtual
-async def test_killed_after_the_copy_and_before_the_commit_the_letter_has_the_same_identity() -> None:
+async def test_a_copy_repeated_after_a_kill_has_the_same_identity() -> None:
     async with damaged_bench() as at:
         async with member(at, "first", FIRST, commit_interval_seconds=60.0) as (consumer, client):
             running = asyncio.ensure_future(consumer.run(at.handle))

@@ -21,13 +21,13 @@ PLACE = TopicPartition(TOPIC, 0)
 
 
 def told(at: Bench, member_at: int = -1) -> Sequence[join_pb2.SplitLease]:
-    """What a member said last of its split leases."""
+    """A member's latest report on its split leases."""
     said = at.control.members[member_at].splits
     return said[-1].leases if said else ()
 
 
 @virtual
-async def test_what_is_new_comes_at_once_and_all_that_is_old_comes_once_until_it_closes_itself() -> None:
+async def test_a_split_delivers_new_records_at_once_and_old_ones_once() -> None:
     async with bench() as at:
         at.fill(BEHIND)
         async with member(at, "one", FIRST, concurrency=10) as (consumer, _):
@@ -293,7 +293,7 @@ async def test_a_partition_can_be_split_again_at_a_later_head() -> None:
 
 
 @virtual
-async def test_what_is_rejected_by_either_cursor_is_stated_until_a_commit_below_it_was_acknowledged() -> None:
+async def test_rejections_of_both_cursors_are_stated_until_acknowledged() -> None:
     async with bench() as at:
         at.fill(BEHIND)
 
@@ -315,7 +315,7 @@ async def test_what_is_rejected_by_either_cursor_is_stated_until_a_commit_below_
 
 
 @virtual
-async def test_a_log_that_lost_its_end_below_the_head_s_start_is_worked_on_from_what_it_has() -> None:
+async def test_a_log_truncated_below_the_head_continues_from_its_end() -> None:
     async with bench() as at:
         at.fill(BEHIND)
         async with member(at, "one", FIRST) as (consumer, _):

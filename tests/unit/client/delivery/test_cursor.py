@@ -77,7 +77,7 @@ def fetched(*offsets: int, leader_epoch: int = -1) -> FetchedColumns:
 
 
 def taken(ready: ReadyQueue, count: int) -> list[Record]:
-    """So many records that wait."""
+    """Takes up to this many waiting records."""
     found = [ready.take_nowait() for _ in range(count)]
     return [record for record in found if record is not None]
 
@@ -130,7 +130,7 @@ async def test_looking_at_a_lease_notes_nothing_that_was_acknowledged() -> None:
     assert work.version != version
 
 
-def test_a_fetch_under_a_newer_leader_is_known_and_one_under_an_older_changes_nothing() -> None:
+def test_only_a_newer_leader_epoch_of_a_fetch_is_noted() -> None:
     work = work_of(ReadyQueue({}))
     work.begin(Progress(0), bytes(16), KnownLog(3, 10))
     work.head.accept(fetched(0, leader_epoch=5))

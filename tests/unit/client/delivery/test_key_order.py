@@ -200,7 +200,7 @@ async def test_of_batches_one_of_a_partition_is_out_at_once() -> None:
 
 
 class Raw:
-    """As much of a record as an order looks at."""
+    """The part of a record that an order uses."""
 
     def __init__(self, key: bytes | None) -> None:
         self.key = key

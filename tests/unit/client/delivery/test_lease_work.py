@@ -70,7 +70,7 @@ async def test_a_split_leaves_what_is_out_to_the_cursor_below_and_begins_with_no
     assert (fields.base, fields.until, [each.start for each in fields.cursors]) == (1, 1_000, [1_000])
 
 
-def test_the_lowest_cursor_is_closed_once_its_range_is_done_and_leaves_what_it_had_to_state() -> None:
+def test_the_lowest_cursor_closes_once_its_range_is_done() -> None:
     work, memory = work_of(ReadyQueue({})), MemoryBound(1 << 20, {})
     work.begin(Progress(0), TOPIC_ID, KnownLog(1, 0))
     work.head.accept(fetched(0, leader_epoch=6))

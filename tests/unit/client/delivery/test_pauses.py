@@ -1,4 +1,4 @@
-"""Who may let a lane go on: the application lifts whatever stops it, an operator only what the consumer stopped."""
+"""The right to resume a lane: the application lifts every stop, an operator only those of the consumer."""
 
 import asyncio
 from collections.abc import AsyncIterator

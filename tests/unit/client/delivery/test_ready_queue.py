@@ -167,7 +167,7 @@ class HalfOfLive:
 
 @virtual
 async def test_a_backlog_is_paused_exactly_while_its_lane_is() -> None:
-    """It may end while the lane is paused, and another one may begin once the lane goes on."""
+    """A backlog may end while the lane is paused, and another may begin once the lane is resumed."""
     ready, name = ReadyQueue({}), "live backlog"
     for ends_while_paused in (True, False):
         ready.divide(name, HalfOfLive())

@@ -1,4 +1,4 @@
-"""Who is woken when a record comes, and that nobody's turn is lost."""
+"""A new record wakes the right waiter, and no waiter's turn is lost."""
 
 import asyncio
 

@@ -26,7 +26,7 @@ RETRY = Retry(backoff_seconds=(0.1, 0.5), retryable=(ConnectionError,), circuit=
 
 
 class Database:
-    """What handlers of lane `live` need."""
+    """A database that handlers of lane `live` need."""
 
     def __init__(self, at: Bench) -> None:
         self.at = at
@@ -81,7 +81,7 @@ async def runs(database: Database, *leases: str, name: str = "m", **settings: An
 
 @asynccontextmanager
 async def outage(*leases: str, count: int = 100, **settings: Any) -> AsyncIterator[Running]:
-    """So many records in each partition of lane `live`, a database that is away, a member that handles by it."""
+    """A running member, this many records per partition of lane `live`, and a database that is unavailable."""
     async with bench() as at:
         for partition in range(1 + (SECOND in leases)):
             at.fill(count, partition=partition)

@@ -79,7 +79,7 @@ async def fill_up(at: Bench, consumer: Consumer) -> Sequence[str]:
 
 
 def blocked(consumer: Consumer) -> Sequence[str]:
-    """What keeps its only lease from doing more; nothing before it has it."""
+    """The reasons that keep the only lease from more work; empty before the consumer has it."""
     return [reason for lease in consumer.explain() for reason in lease.blocked]
 
 

@@ -1,4 +1,4 @@
-"""What a handler raises decides what becomes of its record: again, at once to the dlq lane, skipped, or by attempts."""
+"""A handler's error decides the fate of its record: a retry, an immediate dead letter, a skip, or a counted attempt."""
 
 import asyncio
 from collections import Counter
@@ -99,7 +99,7 @@ async def test_each_record_goes_the_way_of_its_error() -> None:
 
 
 @virtual
-async def test_what_is_nobodys_fault_is_tried_on_by_the_next_holder_and_counts_as_no_attempt() -> None:
+async def test_the_next_holder_retries_blameless_records_without_a_count() -> None:
     seen: list[int] = []
 
     async def handle(record: Record) -> None:

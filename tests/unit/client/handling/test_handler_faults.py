@@ -36,21 +36,21 @@ NO_WAITS: Final = (
 
 
 class Wordless(Exception):
-    """Its text is none."""
+    """An error whose text is not a string."""
 
     def __str__(self) -> str:
         return None  # type: ignore[return-value]  # what somebody may write
 
 
 class Raising(Exception):
-    """Its text raises."""
+    """An error whose text raises another error."""
 
     def __str__(self) -> str:
         raise LookupError("no text")
 
 
 class Untold(Exception):
-    """Not even a traceback can be made of it."""
+    """An error of which no traceback can be formatted."""
 
     @property
     def __notes__(self) -> list[str]:  # type: ignore[override]  # what somebody may write
@@ -58,7 +58,7 @@ class Untold(Exception):
 
 
 class Aside(BaseException):
-    """No `Exception`."""
+    """An error that is no `Exception`."""
 
 
 def unborn(kind: type[BraidError]) -> Callable[[], BraidError]:
@@ -81,7 +81,7 @@ def later(after_seconds: Any) -> Callable[[], Retryable]:
 
 
 class Words:
-    """What is given as a reason, and is no text."""
+    """A reason that is not a text."""
 
     def __str__(self) -> str:
         raise LookupError("no text")
@@ -108,7 +108,7 @@ class AtOnce:
 
 
 async def letters_of(fault: Callable[[Record], object], *, asynchronous: bool = True) -> tuple[list[int], list[Any]]:
-    """Of a hundred records one has this fault; the attempts it had, and what dead letters say of it."""
+    """Runs a handler in which one of a hundred records fails; returns that record's attempts and the dead letters."""
     attempts: list[int] = []
 
     def handle(record: Record) -> None:
@@ -394,7 +394,7 @@ def test_a_text_is_always_there() -> None:
 
 
 class Finished(StopIteration):
-    """An application's own."""
+    """An application's own subclass of StopIteration."""
 
 
 @pytest.mark.parametrize("kind", [StopIteration, Finished])

@@ -18,7 +18,7 @@ from tests.support.virtual_time import VirtualProcess, run_virtual, running_loop
 
 @dataclass(eq=False)
 class Parked:
-    """As much of a record as parking looks at; it is its own work."""
+    """The part of a record that parking uses; it is its own work."""
 
     offset: int
     lane: str = "live"
@@ -89,7 +89,7 @@ class Timed(Parked):
         self.came_at = -1.0
 
     def back(self, record: object) -> None:
-        """It is tried again."""
+        """Notes when a record returns for another attempt."""
         super().back(record)
         self.came_at = self.process.host.clock.elapsed()
 

@@ -124,7 +124,7 @@ def test_a_mask_of_another_shape_is_refused_where_it_is_given(mask: Sequence[boo
 
 
 @virtual
-async def test_a_wait_that_no_record_can_wait_is_refused_where_it_is_given_and_settles_nothing() -> None:
+async def test_an_impossible_wait_is_refused_and_settles_nothing() -> None:
     told: list[Callable[[], None]] = []
     async with bench() as at:
         at.fill(COUNT)

@@ -65,7 +65,7 @@ def threads(monkeypatch: pytest.MonkeyPatch) -> SlowThreads:
 
 @asynccontextmanager
 async def at_work(threads: SlowThreads, count: int, **settings: Any) -> AsyncIterator[tuple[Bench, Consumer, Run]]:
-    """So many records, and a member whose threads sink them, `concurrency` at a time; they are at it."""
+    """A member whose threads are sinking this many records, `concurrency` at a time."""
 
     def handle(record: Record) -> None:
         at.sunk(record)
@@ -126,7 +126,7 @@ async def slow_then_fast(at: Bench, handled: list[int]) -> Callable[[Record], ob
 
 
 @virtual
-async def test_a_handler_that_cannot_be_cancelled_keeps_its_slot_and_its_record_is_tried_again() -> None:
+async def test_an_uncancellable_handler_keeps_its_slot() -> None:
     async with bench() as at:
         at.fill(1)
         handled: list[int] = []
@@ -374,7 +374,7 @@ async def test_closing_cancels_what_does_not_end_in_time() -> None:
 
 
 @virtual
-async def test_a_batch_that_fails_comes_back_record_by_record_until_the_one_at_fault_is_found() -> None:
+async def test_a_failed_batch_is_retried_record_by_record() -> None:
     sizes: list[int] = []
 
     async def handle(batch: Batch) -> None:

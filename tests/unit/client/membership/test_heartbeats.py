@@ -1,4 +1,4 @@
-"""What goes into a message of carried heartbeats: news only, and no more than one message may hold."""
+"""The contents of carried heartbeat messages: changes only, within the limit of a message."""
 
 from collections.abc import Callable
 

@@ -16,7 +16,7 @@ from tests.unit.client.scripted_member import bench
 
 
 def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
-    """What members were warned of, in order."""
+    """The members' warnings, in order."""
     found = [record for record in caplog.records if "client id" in record.getMessage()]
     assert all((each.name, each.levelno) == ("braid.consumer", logging.WARNING) for each in found)
     return [each.getMessage() for each in found]

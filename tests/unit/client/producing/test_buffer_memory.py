@@ -1,4 +1,4 @@
-"""What unacknowledged records hold of memory, on the way that a real cluster's records take, stays within the bound."""
+"""The memory of unacknowledged records, on a real cluster's path, stays within the bound."""
 
 import asyncio
 import gc
@@ -25,7 +25,7 @@ TOPIC = "braid.logs.live.1"
 
 
 async def unanswered(self: AioProducer) -> None:
-    """As if connected to a cluster that tells of its partitions and answers nothing else."""
+    """Starts a producer as if its cluster answered only metadata requests."""
     client = AIOKafkaProducer(**self._settings)
     sender.prepare(client, self._on_topics_missing, self._outcomes.settle)
     partitions = [(0, number, 1, [1], [1]) for number in range(4)]

@@ -56,10 +56,10 @@ class FullAtFirst:
         return ()
 
     def withdraw(self, partition: TopicPartition) -> None:
-        """It has taken nothing that was in no request."""
+        """Does nothing: it has taken no record that was in no request."""
 
     def cluster_id(self) -> str:
-        """It told none."""
+        """Empty: the cluster reported none."""
         return ""
 
     async def abandon(self) -> None:

@@ -1,4 +1,4 @@
-"""Who waits in a planned move: a key for its own records on the old channels, and nobody else."""
+"""In a planned move, a key waits for its own records on the old channels, and for nothing else."""
 
 import asyncio
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ def loop() -> Iterator[None]:
 
 
 class Records:
-    """Makes records in order."""
+    """Creates records in rising order."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_event_loop_policy().get_event_loop()

@@ -129,7 +129,7 @@ async def test_a_channel_of_the_same_name_elsewhere_is_another_one() -> None:
 
 
 @virtual
-async def test_what_the_old_channel_never_acknowledges_is_sent_again_before_what_waits_behind_it() -> None:
+async def test_unacknowledged_records_are_resent_before_waiting_ones() -> None:
     control = Control()
     await three_channels(control)
     async with control.client("web").mesh as mesh, mesh.producer("logs") as producer:
@@ -164,7 +164,7 @@ async def test_nobody_else_waits_for_what_is_about_to_be_sent_again() -> None:
 
 
 @virtual
-async def test_the_revision_is_acknowledged_when_the_old_channel_owes_nothing_and_not_before() -> None:
+async def test_a_revision_is_acknowledged_once_the_old_channel_owes_none() -> None:
     control = Control()
     await three_channels(control)
     async with control.client("web").mesh as mesh, mesh.producer("logs") as producer:
@@ -213,7 +213,7 @@ async def waiting_too_long() -> None:
 
 
 async def overtaken_by(newest: str) -> list[bytes | None]:
-    """What lies of a key whose records waited in a move when a newer route came, in order."""
+    """The records of one key, in log order, that waited in a move when a newer route came."""
     control = Control()
     await three_channels(control)
     async with control.client("web").mesh as mesh, mesh.producer("logs") as producer:
@@ -315,7 +315,7 @@ async def overtaken_at_the_gate() -> list[bytes | None]:
         await asyncio.sleep(0.5)  # beyond the grace
 
         class Gate(asyncio.Event):
-            """Whoever is about to run as it opens runs before those it wakes."""
+            """An event whose opening first lets a new sender run, before those that it wakes."""
 
             def set(self) -> None:
                 sending.append(sent(producer, b"last", b"k"))

@@ -158,7 +158,7 @@ def test_a_producer_that_connects_only_when_it_must_is_caught(monkeypatch: pytes
 
 
 @virtual
-async def test_a_planned_move_to_a_cluster_that_does_not_answer_goes_on_with_the_old_channel_for_a_while() -> None:
+async def test_a_move_to_a_silent_cluster_keeps_the_old_channel_awhile() -> None:
     async with two_clusters() as (control, _, mesh), mesh.producer("logs") as producer:
         await producer.send(b"before", key=b"k")
         control.clusters["west"].pause()
@@ -190,7 +190,7 @@ async def clusters_reported_after_the_acknowledgement() -> set[str]:
         return {receipt.cluster for receipt in await asyncio.gather(*sending)}
 
 
-def test_nothing_is_reported_as_sent_to_a_dropped_channel_once_its_revision_is_acknowledged() -> None:
+def test_after_an_acknowledged_drop_nothing_is_reported_as_sent() -> None:
     assert run_virtual(clusters_reported_after_the_acknowledgement()) == {"west"}
 
 

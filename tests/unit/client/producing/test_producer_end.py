@@ -108,7 +108,7 @@ async def written_on_both(control: Control, *, before_close: float = 0.0) -> dic
 
 
 def told(control: Control) -> dict[str, dict[int, int]]:
-    """What the registry heard last of each channel."""
+    """The registry's last receipts of each channel."""
     return {left.channel: dict(left.next_offsets) for left in control.channels_left}
 
 
@@ -129,7 +129,7 @@ async def test_a_change_of_route_that_was_not_heard_of_is_covered() -> None:
 
 
 async def closed_while_the_registry_changes() -> tuple[object, object]:
-    """What a producer had receipts for, and what the next registry was told: the old one is gone when it closes."""
+    """A producer's receipt, and the receipts of the next registry; the old one is gone when the producer closes."""
     control = await on_one_cluster()
     control.add_channel("logs/live/2", "west")
     async with control.client("web").mesh as mesh:

@@ -68,7 +68,7 @@ def test_a_repeated_record_whose_offset_the_broker_forgot_is_no_receipt() -> Non
     assert not told.receipts.next_offsets
 
 
-def test_a_record_that_was_sent_again_may_have_been_written_over_the_connection_before() -> None:
+def test_a_resent_record_may_be_from_the_connection_before() -> None:
     told = Told()
     told.take(3, 4)
     told.take(5, connection=1, again=True)

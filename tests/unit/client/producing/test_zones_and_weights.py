@@ -25,7 +25,7 @@ def channels(*declared: tuple[str, float]) -> Sequence[ActiveChannel]:
 
 
 def shares(there: Sequence[ActiveChannel], zone: str) -> list[float]:
-    """What part of a keyless producer's records each channel gets."""
+    """Each channel's share of a keyless producer's records."""
     choice = StickyChoice(7, zone)
     found: Counter[ChannelId] = Counter()
     for _ in range(TURNS):

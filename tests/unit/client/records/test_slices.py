@@ -1,4 +1,4 @@
-"""What is made of decoded columns (rows, Arrow) says what the records say, whatever they hold."""
+"""Values built from decoded columns (rows, Arrow) equal those of the records, whatever they hold."""
 
 import pytest
 from hypothesis import given
@@ -51,7 +51,7 @@ def test_rows_and_maps_of_any_batch(given_rows: list[Given], base: int) -> None:
 
 @given(st.data())
 def test_records_laid_out_alike_but_for_some(data: st.DataObject) -> None:
-    """As a producer of ours writes them: the same names, values of nearly the same sizes."""
+    """Records as our own producer writes them: the same names, values of nearly the same sizes."""
     count = data.draw(st.integers(1, 300))
     first = data.draw(st.integers(0, 1_200))
     odd = data.draw(st.sets(st.integers(0, count - 1), max_size=3))

@@ -40,7 +40,7 @@ def named(exporter: InMemorySpanExporter, name: str) -> list[ReadableSpan]:
 
 
 def ids(spans: Sequence[ReadableSpan]) -> set[int]:
-    """Of these spans."""
+    """The ids of these spans."""
     return {span.context.span_id for span in spans}
 
 

@@ -1,4 +1,4 @@
-"""What OpenTelemetry is told by its own names, and that nothing is done where nobody listens."""
+"""OpenTelemetry gets measurements under its own names, and nothing is done if nobody listens."""
 
 import asyncio
 from collections.abc import Mapping

@@ -34,7 +34,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def new_jvm(home: Path, said: str = BANNER, mode: str = "") -> KafkaJvm:
-    """What runs the stand-in."""
+    """A JVM that runs the stand-in for Java."""
     java_banner.cache_clear()
     return KafkaJvm(str(fake_java(home, said, mode)), str(home / "kafka.jar"))
 

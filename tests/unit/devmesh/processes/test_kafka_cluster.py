@@ -19,7 +19,7 @@ def cluster(directory: Path, brokers: int) -> list[KafkaBroker]:
 
 
 def settings(directory: Path, brokers: int) -> list[dict[str, str]]:
-    """What each broker of a cluster is set to."""
+    """The settings of each broker of a cluster."""
     return [broker.settings() for broker in cluster(directory, brokers)]
 
 

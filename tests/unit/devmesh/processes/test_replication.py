@@ -38,7 +38,7 @@ def partition(number: int, leader: int, replicas: bytes, in_sync: bytes) -> byte
 
 
 def answer(*partitions: bytes) -> bytes:
-    """Of two brokers, about one topic."""
+    """The answer of two brokers about one topic."""
     head = struct.pack(">ii", 1, 2) + broker(1, "a") + broker(2, None) + struct.pack(">i", 2)
     topic = struct.pack(">ih", 1, 0) + text("logs") + b"\x00" + struct.pack(">i", len(partitions))
     return head + topic + b"".join(partitions)

@@ -37,7 +37,7 @@ def formatted(jvm: KafkaJvm, directory: Path, node_id: str = "1", overridden: tu
 
 
 def properties(data: Path) -> dict[str, str]:
-    """What a broker reads back."""
+    """The properties that a broker reads back."""
     lines = (line for line in (data / "meta.properties").read_text().splitlines() if not line.startswith("#"))
     return dict(line.split("=", 1) for line in lines)
 

@@ -49,7 +49,7 @@ def install_maven(home: Path, resolved: Mapping[str, bytes] = JARS) -> Path:
 
 
 def entries(home: Path) -> list[str]:
-    """What the cache holds."""
+    """The entries of the cache."""
     return sorted(path.name for path in (home / "cache" / "braid").iterdir())
 
 

@@ -1,4 +1,4 @@
-"""What the index judges by itself lets everything through that the filter does, and says truly when it says all."""
+"""An index condition passes everything that its filter does, and is truthful about being exact."""
 
 from pathlib import Path
 from typing import Final
@@ -55,7 +55,7 @@ def index(tmp_path: Path) -> LetterIndex:
 
 
 def found(index: LetterIndex, filter: Filter) -> set[Letter]:
-    """What the index lets through."""
+    """The letters that the index passes."""
     return set(index.scan("logs", None, 100, condition_of(filter)).letters)
 
 

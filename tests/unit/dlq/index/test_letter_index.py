@@ -127,7 +127,7 @@ def test_newest_first_page_by_page_over_streams(index: LetterIndex) -> None:
     assert index.counts() == {("bills", "indexer"): 2, ("logs", "indexer"): 6}
 
 
-def test_of_two_copies_of_one_letter_the_first_by_place_counts_whatever_was_read_first(index: LetterIndex) -> None:
+def test_of_two_copies_of_a_letter_the_first_by_place_counts(index: LetterIndex) -> None:
     index.write(OTHER, [letter(8, partition=1, origin_offset=5)], 9)
     index.write(PART, [letter(2, origin_offset=5), letter(3, origin_offset=5), letter(4, group="other")], 5)
     assert names(index.newest("logs", None, 10)) == ["logs/1/0/4", "logs/1/0/2"]

@@ -1,4 +1,4 @@
-"""What dead letters say, whoever wrote them; and the headers a replayed record has again."""
+"""The contents of dead letters of every tool; and the headers that a replayed record gets back."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The disk of the index is full: nothing is indexed, whoever asks is told why, and nothing is left out afterwards."""
+"""The disk of the index is full: nothing is indexed, callers are told why, and nothing is left out afterwards."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -31,7 +31,7 @@ def full_disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         yield
 
 
-def test_letters_of_a_time_in_which_the_disk_was_full_are_indexed_and_replayed_afterwards(
+def test_letters_from_a_full_disk_are_indexed_and_replayed_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def scene(mesh: Mesh) -> None:

@@ -70,7 +70,7 @@ async def register(mesh: Mesh, fencing: "group_pb2.Fencing.ValueType" = group_pb
 
 
 async def given_up(mesh: Mesh, count: int = 1) -> None:
-    """So many records failed and are dead letters."""
+    """Makes this many records fail and become dead letters."""
     async with running(mesh, Handler()):
         async with mesh.client.producer("logs") as producer:
             for number in range(count):
@@ -79,7 +79,7 @@ async def given_up(mesh: Mesh, count: int = 1) -> None:
 
 
 async def states(mesh: Mesh) -> list["DeadLetterState.ValueType"]:
-    """Of all letters, newest first."""
+    """The states of all letters, newest first."""
     return [letter.state for letter in (await mesh.letters()).letters]
 
 

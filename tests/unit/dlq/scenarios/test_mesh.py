@@ -1,4 +1,4 @@
-"""The service within a whole mesh on virtual time: its index whatever clusters do, its replays whoever is killed."""
+"""The service in a whole mesh on virtual time: its index across faults of clusters, its replays across crashes."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -216,9 +216,7 @@ async def _total(mesh: Mesh, count: int) -> bool:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("after_seconds", [0.0, 0.003, 0.01, 0.02, 0.05, 0.1, 0.2, 0.4])
-def test_a_leader_killed_anywhere_in_a_replay_repeats_at_most_one_batch_and_counts_it(
-    tmp_path: Path, after_seconds: float
-) -> None:
+def test_a_leader_killed_in_a_replay_repeats_at_most_one_batch(tmp_path: Path, after_seconds: float) -> None:
     async def scene(mesh: Mesh) -> None:
         count = 2 * REPLAY_BATCH_LETTERS_MAX + 7
         await mesh.park(count)

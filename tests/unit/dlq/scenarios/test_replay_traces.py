@@ -26,7 +26,7 @@ SENDER: Final = 0x0123456789ABCDEF
 
 
 def parents(mesh: Mesh) -> list[tuple[str, bytes | None]]:
-    """Of each record that was replayed, its id and the context it carries."""
+    """The id and the trace context of each replayed record."""
     batches = mesh.kafka.named("east").log(LIVE).batches
     headers = [dict(record.headers) for batch in batches for record in batch.records]
     return [
@@ -35,7 +35,7 @@ def parents(mesh: Mesh) -> list[tuple[str, bytes | None]]:
 
 
 def context_of(span: ReadableSpan) -> bytes:
-    """As a header says it."""
+    """A span's context in the form of a header."""
     return b"00-%032x-%016x-%02x" % (span.context.trace_id, span.context.span_id, span.context.trace_flags)
 
 

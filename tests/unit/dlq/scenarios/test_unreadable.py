@@ -112,7 +112,7 @@ def test_a_cluster_that_is_away_never_makes_a_copy_gone() -> None:
 
 
 async def persist(copies: Copies, offsets: list[int]) -> Mapping[int, KafkaRecord]:
-    """As a replay does."""
+    """Reads copies with retries, as a replay does."""
     while True:
         try:
             return await copies.read(EAST, PLACE, offsets)

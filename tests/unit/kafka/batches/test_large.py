@@ -116,7 +116,7 @@ def test_pieces_bring_what_the_whole_brings(
 def test_pieces_tell_the_damage_that_the_whole_tells(
     count: int, said: int, noise: bytes, at: int, codec: int, piece: int, limit: int
 ) -> None:
-    """Of records in a wrong order only the same take is judged: what comes in another differs."""
+    """For records in a wrong order, only the same piece is compared: the order across pieces may differ."""
     plain = bytearray(b"".join(record_bytes(delta, bytes(delta * 5)) for delta in range(count)))
     plain[at : at + len(noise)] = noise
     data = raw_batch(0, 15, packed(codec, bytes(plain)), codec, count=said) + batch(15, 2)
@@ -207,7 +207,7 @@ def test_whole_records_lie_inside(data: bytes, most: int, at: int) -> None:
 
 
 class Cost(NamedTuple):
-    """What a reader told."""
+    """The report of a reader process."""
 
     records: int
     in_order: bool

@@ -1,4 +1,5 @@
-"""What a fetcher owes its caller: the rules, and the fetcher on wires that answer, fall silent, or name no leader."""
+"""A fetcher's contact with its cluster: the rules, and the fetcher on wires that answer, fall silent, or name no
+leader."""
 
 import asyncio
 from collections.abc import Sequence
@@ -78,7 +79,7 @@ class MoodyWire(ScriptedWire):
         raise ClusterUnavailable("frozen")
 
     async def metadata(self, topics: Sequence[str] | None) -> ClusterMetadata:
-        """Who leads."""
+        """Metadata that names the present leader."""
         await self._answer()
         return ClusterMetadata("k", 1, {1: ("h", 1)}, {"t": TopicMetadata(0, b"", {0: self.leader, 1: self.leader})})
 
@@ -117,7 +118,7 @@ async def test_a_broker_that_is_silent_owes_since_it_should_have_spoken() -> Non
 
 
 @virtual
-async def test_a_broker_that_does_not_say_who_leads_owes_nothing_while_those_who_lead_answer() -> None:
+async def test_a_broker_without_leaders_owes_nothing_while_others_answer() -> None:
     wire, beside = MoodyWire(), MoodyWire()
     fetcher = AioFetcher(wire, beside, max_partition_bytes=1, isolation=Isolation.READ_COMMITTED, client_rack="")
     await fetcher.start()

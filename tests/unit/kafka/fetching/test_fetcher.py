@@ -142,7 +142,7 @@ class FollowedWire(ScriptedWire):
         self.brokers: list[int] = []
 
     async def ask(self, broker: int, request: object) -> SimpleNamespace:
-        """The follower (2) has less than is asked for; the leader (1) serves whoever comes again."""
+        """Answers as a follower (2) that has less than is requested, and a leader (1) that serves a second request."""
         answer = await super().ask(broker, request)
         self.brokers.append(broker)
         if broker == 2:

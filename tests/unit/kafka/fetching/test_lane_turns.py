@@ -26,7 +26,7 @@ LANES: Final = {at: FetchLane(at.topic, SHARES[at.topic]) for at in PLACES}
 
 
 def played(turns: FetchTurns, there: dict[TopicPartition, int], rounds: int, most: int = 2_000) -> Counter[str]:
-    """What lanes bring in so many fetches, where partitions have so many records at each."""
+    """Records fetched per lane in this many fetches, if partitions have this many records at each."""
     got: Counter[str] = Counter()
     for _ in range(rounds):
         left, waiting = most, dict(there)
@@ -173,7 +173,7 @@ async def test_live_is_asked_for_before_bulk_once_that_had_bytes(monkeypatch: py
 
 
 async def test_no_more_of_a_lane_is_fetched_ahead_than_its_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    """But for what one answer brings: here that of ten partitions. Another lane does not pay for it."""
+    """Only one answer may exceed the bound: here that of ten partitions. Another lane does not pay for it."""
     monkeypatch.setattr("braid.kafka.fetching.fetcher.FETCH_AHEAD_BYTES", 1)
     wire = FullWire()
     fetcher = AioFetcher(wire, wire, max_partition_bytes=1, isolation=Isolation.READ_COMMITTED, client_rack="")

@@ -1,4 +1,4 @@
-"""Who leads is asked for beside what is fetched, and asked of brokers that answer."""
+"""Leaders are looked up in parallel to fetches, from brokers that answer."""
 
 import asyncio
 from collections.abc import Sequence
@@ -127,7 +127,7 @@ async def test_topics_that_came_while_others_were_asked_for_are_asked_for_at_onc
 
 
 @virtual
-async def test_what_is_known_is_asked_for_again_when_it_is_old_and_what_is_not_known_sooner() -> None:
+async def test_unknown_facts_are_asked_for_again_sooner_than_known_ones() -> None:
     wire = AskedWire()
     leaders = Leaders(wire, Owing(), lambda: None)
     for wanted, every in (([FIRST], AGE_SECONDS), ([FIRST, SECOND], BACKOFF_SECONDS)):
@@ -184,7 +184,7 @@ class Brokers(Wire):
 
     async def _open(self, address: Address) -> AIOKafkaConnection:
         class Connection:
-            """To one of them."""
+            """A connection to one of the brokers."""
 
             _writer = None
 

@@ -28,7 +28,7 @@ class Broker:
         self._under_way = 0
 
     async def ask(self, group: str, request: Any, *_: object) -> object:
-        """As `Coordinators.ask`."""
+        """Records the request, in place of `Coordinators.ask`."""
         name = type(request).__name__.removesuffix("GroupRequest")
         self.asked.append(name)
         self.trips += not self._under_way

@@ -1,4 +1,4 @@
-"""What only the twin can be asked to do: cut networks, lost data, answers that never come, processes that die."""
+"""Faults that only the twin can simulate: cut networks, lost data, missing answers, processes that die."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -86,7 +86,7 @@ def test_an_answer_lost_on_its_way_is_a_record_written_once() -> None:
     play(scenario)
 
 
-def test_what_a_frozen_broker_took_is_written_when_it_goes_on_even_for_an_abandoned_producer() -> None:
+def test_a_frozen_broker_writes_later_even_for_an_abandoned_producer() -> None:
     async def scenario(kafka: MemoryKafka, cluster: MemoryCluster) -> None:
         producer = await _producer(kafka)
         await (await producer.send(PARTITION, b"a", None, [], 1))
@@ -214,7 +214,7 @@ def test_nobody_at_an_address_is_unavailable_and_profiles_are_unknown() -> None:
     play(scenario)
 
 
-def test_an_epoch_that_grows_ends_no_connection_and_an_election_does_and_neither_loses_anything() -> None:
+def test_only_an_election_ends_connections_and_nothing_is_lost() -> None:
     async def scenario(kafka: MemoryKafka, cluster: MemoryCluster) -> None:
         producer = await _producer(kafka)
         told = [await (await producer.send(PARTITION, b"a", None, [], 1))]

@@ -1,4 +1,4 @@
-"""Golden bytes of every version, hand-built from Kafka's message schemas, and hostile ones that must not be believed.
+"""Golden bytes of every version, built by hand from Kafka's message schemas, and hostile bytes that are refused.
 
 `tests/golden/offset_log/` holds them in hex, a blank between two fields. The chaos run has a reader of its own: both
 must agree.

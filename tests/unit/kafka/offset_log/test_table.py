@@ -30,7 +30,7 @@ def log(*pairs: tuple[bytes | None, bytes | None]) -> list[MemoryRecord]:
 
 
 def offsets(table: OffsetTable, records: list[MemoryRecord]) -> dict[int, int | None]:
-    """What a chunk says, by partition."""
+    """The offsets in a chunk, by partition."""
     return {whose.partition: each and each.offset for whose, each in table.take(7, records).items()}
 
 

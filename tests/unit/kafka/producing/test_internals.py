@@ -116,7 +116,7 @@ async def test_each_question_about_metadata_begins_with_another_broker(monkeypat
     await producer.stop()
 
 
-async def test_a_broker_is_told_of_elsewhere_and_the_producer_neither_connects_nor_tries_again(
+async def test_a_producer_never_connects_to_a_foreign_broker(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A connection that is open already counts no more either: it led to another address."""
@@ -151,7 +151,7 @@ async def test_bootstrap_addresses_are_elsewhere_and_the_producer_leaves_them_ou
     await producer.stop()
 
 
-async def test_a_batch_is_withheld_at_its_first_attempt_and_the_next_has_its_place_in_the_sequence() -> None:
+async def test_a_withheld_batch_passes_its_sequence_to_the_next() -> None:
     producer = await _producer()
     future = await _append(producer, b"x")
     batch = producer._message_accumulator._pop_batch(PARTITION)

@@ -1,4 +1,4 @@
-"""What a producer tells of a batch that a broker answered for."""
+"""A producer's results for a batch that a broker answered."""
 
 import asyncio
 import gc
@@ -42,7 +42,7 @@ class _Telling(AioAdmin):
 
 
 async def outcomes(answer: RecordMetadata | Exception, identity: BatchIdentity, limit: int = 0) -> list[Any]:
-    """What is told of three records of a batch, by what its leader answered and what the topic is said to take."""
+    """The results of three records of a batch, by the leader's answer and the topic's reported limit."""
     admin = _Telling(limit)
     settling = BatchOutcomes(admin, lambda partition: None, lambda: False)
     found: list[Written | BraidError] = []
@@ -60,7 +60,7 @@ async def outcomes(answer: RecordMetadata | Exception, identity: BatchIdentity, 
 
 
 async def told(offset: int, identity: BatchIdentity) -> list[Any]:
-    """What is told of three records of a batch that was written at an offset."""
+    """The results of three records of a batch that was written at an offset."""
     return await outcomes(RecordMetadata("logs", 0, PARTITION, offset, 7, 0, 0), identity)
 
 
@@ -80,7 +80,7 @@ async def test_why_a_batch_is_too_large_shows_by_what_its_topic_takes(limit: int
     assert [type(each) for each in found] == [kind] * 3
 
 
-async def test_a_batch_that_is_refused_within_the_limit_met_a_seal_that_not_all_brokers_know_of() -> None:
+async def test_a_batch_refused_within_the_limit_met_a_seal() -> None:
     """A leader learns of a seal before the broker that is asked, and of its end after it."""
     found = await outcomes(MessageSizeTooLargeError(), BatchIdentity(9, 0), 10_000)
     assert [type(each) for each in found] == [TopicSealed] * 3

@@ -1,4 +1,4 @@
-"""What a token endpoint may answer, and what a client makes of it. A real endpoint, in a thread."""
+"""Possible answers of a token endpoint, and what a client does with them. A real endpoint, in a thread."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -20,7 +20,7 @@ def server() -> Iterator[TokenServer]:
 
 
 def endpoint(server: TokenServer, **changes: object) -> TokenEndpoint:
-    """As the client that the server knows."""
+    """The endpoint with the credentials that the server knows."""
     made = TokenEndpoint(server.url, "shop", client_secret=server.secrets["shop"], scope="kafka")
     return replace(made, **changes)  # type: ignore[arg-type]
 

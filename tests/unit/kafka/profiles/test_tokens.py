@@ -130,7 +130,7 @@ async def test_a_file_is_read_for_each_connection(tmp_path: Path) -> None:
 
 
 async def withheld(token: Callable[[], object]) -> str:
-    """Why there is no token, as whoever connects hears it."""
+    """The reason why there is no token, as a connecting client gets it."""
     with pytest.raises(TokenWithheld) as raised:
         await token()  # type: ignore[misc]
     denied = access_error(raised.value, "broker east:9093")

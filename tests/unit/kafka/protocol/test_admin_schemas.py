@@ -1,4 +1,4 @@
-"""What brokers tell of disks and features, as bytes: read whole, and refused when it is out of form."""
+"""Brokers' reports on disks and features as bytes: read in full, and refused if malformed."""
 
 import struct
 from io import BytesIO
@@ -43,7 +43,7 @@ def _answer(*dirs: bytes) -> bytes:
     return struct.pack(">ih", 0, 0) + _count(len(dirs)) + b"".join(dirs) + b"\0"
 
 
-def test_disks_and_sizes_are_read_and_copies_on_their_way_to_another_disk_are_not_counted() -> None:
+def test_disk_sizes_leave_out_copies_that_are_moving() -> None:
     orders = _topic("orders", _copy(0, 10), _copy(300, 1 << 40), _copy(7, 5, future=True))
     told = DescribeLogDirsResponseV4.decode(BytesIO(_answer(_dir(0, 100, 40, orders, _topic("x")), _dir(56, -1, -1))))
     good, failed = told.dirs

@@ -41,7 +41,7 @@ def filled(method: Method, row: Row) -> Message:
 
 
 def needs(method: Method, row: Row) -> Sequence[Need]:
-    """What the filled request needs."""
+    """The needs of a request with all fields filled."""
     return needs_of(row, filled(method, row), LOOKUP)
 
 
@@ -63,7 +63,7 @@ def allowed(role: Role, rights: Rights, wanted: Sequence[Need]) -> bool:
 
 
 def cell(role: Role, wanted: Sequence[Need]) -> str:
-    """What the matrix says of a role and a method."""
+    """The matrix cell of a role and a method."""
     if allowed(role, granted(role, [need.resource for need in wanted]), wanted):
         return "yes"
     return "mesh" if allowed(role, granted(role, [MESH]), wanted) else "-"

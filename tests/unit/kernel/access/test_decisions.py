@@ -1,4 +1,4 @@
-"""Who may do what: roles over resources, patterns, ends, services and first admins; and what a refusal says."""
+"""Decisions on access: roles over resources, patterns, ends, services and first admins; and the texts of refusals."""
 
 import pytest
 from hypothesis import given

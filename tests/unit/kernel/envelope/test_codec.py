@@ -182,7 +182,7 @@ def test_rejected_offsets_that_cannot_be_stated_lower_the_base_until_a_later_com
     assert stated == Ranges.of_offsets(offset for offset in range(4_000) if offset % 7 < 3)
 
 
-def test_rejected_offsets_that_were_stated_before_are_stated_where_there_is_room_and_hold_nothing_back() -> None:
+def test_stated_rejections_are_repeated_only_where_there_is_room() -> None:
     before = Ranges.of_offsets(range(0, 200, 5))
     fields = EnvelopeFields(base=1_000, done=Ranges([(1_005, 1_010)]), rejected_before=before)
     roomy, tight, none = (encode(fields, units) for units in (4_096, 12, 4))

@@ -41,7 +41,7 @@ def worked(draw: st.DrawFn) -> tuple[list[int], list[Progress], set[int], set[in
 
 
 def stated(starts: Sequence[int], trackers: Sequence[Progress]) -> EnvelopeFields:
-    """What a commit says of them."""
+    """The commit of these cursors."""
     untils = [*starts[1:], None]
     parts = [
         CursorPart(start, until, each.snapshot()) for start, until, each in zip(starts, untils, trackers, strict=True)
@@ -55,7 +55,7 @@ def members(ranges: Ranges) -> set[int]:
 
 
 @given(worked())
-def test_a_commit_claims_what_is_done_and_nothing_else_and_gives_the_same_cursors_back(
+def test_a_commit_of_cursors_claims_exactly_what_is_done(
     made: tuple[list[int], list[Progress], set[int], set[int]],
 ) -> None:
     starts, trackers, done, rejected = made

@@ -109,7 +109,7 @@ def test_a_foreign_group_is_labelled_and_estimated() -> None:
 
 
 def test_logs_that_a_group_begins_with_are_looked_at_at_once() -> None:
-    """Not at the next look: who asks right after a first commit would be told that its row is stale."""
+    """At once, not at the next look: otherwise a question right after a first commit would get a stale row."""
 
     async def scene(mesh: Mesh) -> None:
         mesh.commit("first", 0, topic="other")

@@ -22,7 +22,7 @@ def copies(start: int, end: int) -> list[Copy]:
 
 
 def sequences(path: Path) -> list[int]:
-    """What a reader of Delta sees."""
+    """The rows that a reader of Delta sees."""
     return sorted(DeltaTable(path).to_pyarrow_table(columns=["sequence"])["sequence"].to_pylist())
 
 

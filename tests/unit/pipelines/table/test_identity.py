@@ -1,4 +1,4 @@
-"""What counts as a record id, and where its chunk lies."""
+"""Valid record ids, and the chunks that they belong to."""
 
 import pytest
 

@@ -78,7 +78,7 @@ def test_a_drills_complaints_move_its_stream_and_nothing_else() -> None:
     play(scene)
 
 
-def test_control_the_same_complaints_of_an_applications_producer_do_count_against_the_cluster() -> None:
+def test_control_an_application_s_complaints_do_count() -> None:
     async def scene(mesh: Mesh) -> None:
         await drilling(mesh)
         application = await open_producer(mesh, "a1", host="app-host")

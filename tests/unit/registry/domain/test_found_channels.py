@@ -1,4 +1,4 @@
-"""What is recorded of a channel that was written to without its history knowing of it."""
+"""The events of a channel that was written to without its history knowing of it."""
 
 from services.registry.model.channels import ChannelRef, ChannelState
 from services.registry.model.stream_commands import IntendRetirement, RecordFound
@@ -32,7 +32,7 @@ def test_a_spare_that_was_written_to_drains_and_the_route_stays() -> None:
     assert history.run(found(spare)) == []
 
 
-def test_a_channel_of_the_discarded_future_comes_into_the_history_under_its_own_generation() -> None:
+def test_a_channel_planned_after_the_backup_keeps_its_generation() -> None:
     history = created()
     events = history.run(found(LATER, partitions=9))
     assert [type(each) for each in events] == [ChannelPlanned, ChannelProvisioned, TrafficMoved, TrafficMoved]

@@ -251,7 +251,7 @@ def test_a_stream_of_more_partitions_in_all_than_the_bound_is_not_created() -> N
     assert StreamHistory().run(CreateStream(large(1)))
 
 
-def test_an_update_beyond_the_bound_of_partitions_is_refused_and_a_larger_stream_of_before_keeps_what_it_has() -> None:
+def test_an_update_beyond_the_bound_of_partitions_is_refused() -> None:
     history = StreamHistory()
     history.run(CreateStream(large(1)))
     with pytest.raises(Invalid) as refused:

@@ -64,7 +64,7 @@ def test_declared_numbers_count() -> None:
 # --- what a leader leaves to the next
 
 
-def test_the_usual_time_is_written_down_once_it_is_known_and_when_another_append_is_slow() -> None:
+def test_the_usual_time_is_recorded_when_known_and_when_it_matters() -> None:
     new = fed(Latency(), [0.05] * (USUAL_LOOKS_MIN - 1))
     assert not new.tells(0.0, USUAL)
     known = new.after(0.05)

@@ -1,4 +1,4 @@
-"""What is gone of a cluster: named, dated, and counted in shares."""
+"""Unavailable parts of a cluster: named, dated, and counted in shares."""
 
 from braid.kernel.limits.health import (
     BROKER_FORGOTTEN_SECONDS,

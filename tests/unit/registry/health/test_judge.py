@@ -276,7 +276,7 @@ def test_only_one_host_that_alone_uses_it_makes_weak_evidence() -> None:
 
 
 def complaints(since: float, start: float, end: float) -> list[Evidence]:
-    """What looks four times a second show while one host alone complains."""
+    """The evidence of four probes a second while a single host complains."""
     return [bad(at, at, sole_since=since) for at in (start + step / 4 for step in range(round((end - start) * 4) + 1))]
 
 

@@ -66,7 +66,7 @@ def written(epoch: int, producer: int, first: int, count: int) -> list[Record]:
 
 
 def own(resumed: int, *stretches: tuple[int, int, int], producer: int = 7) -> Resumption:
-    """What a producer tells of a connection over which it had these offsets, next offsets, first sequences."""
+    """A producer's report on a connection over which it had these offsets, next offsets, first sequences."""
     own_records = tuple(Stretch(*each) for each in stretches)
     return Resumption(0, stretches[0][0], stretches[-1][1], resumed, producer, own_records)
 
@@ -109,7 +109,7 @@ def test_of_a_log_that_is_shorter_only_what_it_goes_to_is_judged() -> None:
     assert not log_of(written(1, 7, 0, 9)).is_shorter(told)
 
 
-def test_of_a_log_that_stays_shorter_all_is_told_above_an_offset_that_was_given_out_again() -> None:
+def test_above_a_repeated_offset_everything_is_reported_lost() -> None:
     log, told = written(1, 7, 0, 4) + written(2, 7, 9, 2), own(4, (0, 9, 0))
     assert lost(log, told) == [(4, 9)] and not log_of(log).is_shorter(told)
     assert lost(log[:4], told) == [(4, 9)], "it was cut again where it had been"
@@ -187,7 +187,7 @@ STEPS = st.one_of(
 
 
 @given(st.lists(STEPS, min_size=4, max_size=30))
-def test_whatever_befalls_a_log_what_was_acknowledged_and_lost_is_told_and_nothing_else(
+def test_exactly_the_acknowledged_losses_of_a_log_are_reported(
     steps: list[tuple[str, int, int]],
 ) -> None:
     history = History()
@@ -372,8 +372,8 @@ def test_what_was_lost_is_told_while_the_channel_carries_traffic() -> None:
     play(scene)
 
 
-def test_limit_a_producer_that_wrote_nothing_since_a_cut_tells_no_loss_where_others_wrote_on() -> None:
-    """It never sees that its offsets were given out again, and the log is no shorter than its receipts."""
+def test_limit_an_idle_producer_does_not_reveal_a_cut() -> None:
+    """The producer never sees that its offsets were assigned again, and the log is no shorter than its receipts."""
 
     async def scene(mesh: Mesh) -> None:
         producer = await cut_and_written_on(mesh)
@@ -472,7 +472,7 @@ def test_the_next_leader_is_told_again_and_may_look_only_when_the_cluster_is_bac
     play(scene)
 
 
-def test_a_restart_that_lost_nothing_is_no_loss_and_a_topic_that_is_gone_is_not_looked_at() -> None:
+def test_a_restart_without_loss_reports_none() -> None:
     async def scene(mesh: Mesh) -> None:
         await two_clusters(mesh)
         await mesh.append("east", TOPIC, 0, 10)

@@ -117,7 +117,7 @@ def test_progress_of_a_producer_that_lags_behind_extends_its_time() -> None:
     assert not found.overdue(session, 40.0) and found.overdue(session, 50.0)
 
 
-def test_a_producer_of_some_lanes_holds_and_stops_counting_for_channels_of_these_only() -> None:
+def test_a_producer_of_some_lanes_counts_for_those_only() -> None:
     letters = replace(DROPPED, ref=ChannelRef("dlq", 1))
     found = sessions()
     session = found.open("logs", "p", 4, 4, 1.0)
@@ -146,7 +146,7 @@ def test_who_died_unheard_is_known_until_the_logs_are_seen_after_it() -> None:
     assert found.standing("logs", replace(DROPPED, ref=ChannelRef("dlq", 1)), 5, 71.0).unheard
 
 
-def test_a_leader_has_heard_of_all_who_wrote_once_it_saw_the_logs_after_a_session_time() -> None:
+def test_a_leader_knows_all_writers_after_a_session_time() -> None:
     found = sessions()
     assert not found.standing("logs", DROPPED, 5, 40.0).unheard
     assert found.standing("logs", FOREIGN, 5, 40.0).unheard

@@ -1,4 +1,4 @@
-"""Offsets that no log can have reached are refused; every other one is believed."""
+"""Offsets that no log can have reached are refused; every other one is accepted."""
 
 import pytest
 

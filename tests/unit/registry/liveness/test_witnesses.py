@@ -9,7 +9,7 @@ from services.registry.liveness.witnesses import NOBODY, SILENCE, Heard, Hearsay
 
 
 def everyone(witnesses: Witnesses, cluster: str, hosts: int, now: float) -> Hearsay:
-    """What is known where so many hosts use the cluster, all of which write there."""
+    """The reports on a cluster that this many hosts use, all of which write to it."""
     return witnesses.heard(cluster, Users(hosts, hosts), now).everyone
 
 

@@ -22,7 +22,7 @@ def test_a_topic_may_be_an_orphan_if_it_is_named_or_not_all_are() -> None:
     assert not Belonging().may_be_orphan("braid.logs.live.1")
 
 
-def test_an_empty_cluster_is_not_called_so_until_a_restored_history_was_compared_with_it() -> None:
+def test_a_cluster_counts_as_empty_only_once_compared() -> None:
     state, _ = run_cluster(cluster("east"), Decommission("it leaks", discard_drained=True))
     state, _ = run_cluster(state, RecordEmptied())
     again, events = run_cluster(state, RepeatDecommission())

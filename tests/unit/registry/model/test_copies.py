@@ -1,4 +1,4 @@
-"""What histories say of copies: the intent, the result, and that neither is said twice."""
+"""Histories of copies: the intent, the result, and no event twice."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What is lost or given up, told from what somebody knew; and what a person must name of it."""
+"""Lost and given-up records, derived from known ends; and what an operator must name of them."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""What topics are configured to."""
+"""The configuration of channels' topics."""
 
 from braid.kernel.ids import ChannelId
 from services.registry.model.topics import HOUR_MS, canary_topic, drained_retention, reconfigurable, topic_config

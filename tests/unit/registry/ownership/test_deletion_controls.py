@@ -52,9 +52,7 @@ def test_without_the_comparison_nobody_finds_what_was_written_since_the_backup(m
 
 
 @pytest.mark.parametrize("mutant", [False, True], ids=["sound", "mutant"])
-def test_without_the_mark_a_mesh_deletes_topics_of_the_one_that_took_its_cluster_over(
-    monkeypatch: pytest.MonkeyPatch, mutant: bool
-) -> None:
+def test_control_without_the_mark_a_former_owner_deletes_topics(monkeypatch: pytest.MonkeyPatch, mutant: bool) -> None:
     if mutant:
         monkeypatch.setattr(MarkLogs, "require_ours", _anybodys)
 

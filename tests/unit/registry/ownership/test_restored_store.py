@@ -128,7 +128,7 @@ async def restored_after(mesh: Mesh, then: Callable[[], Coroutine[Any, Any, None
     await mesh.leader()
 
 
-def test_channels_that_carried_traffic_since_the_backup_are_found_without_anybody_asking() -> None:
+def test_channels_used_since_the_backup_are_found_unasked() -> None:
     async def scene(mesh: Mesh) -> None:
         async def there_and_back() -> None:
             await mesh.move(to_cluster="west")
@@ -186,7 +186,7 @@ def test_a_channel_on_the_route_that_was_sealed_since_the_backup_takes_records_a
 
 
 async def acknowledges(mesh: Mesh, producer: Producer) -> None:
-    """It works by each route that it gets."""
+    """Acknowledges each route that a producer gets."""
     acknowledged = 0
     while not producer.ended:
         await mesh.me.host.clock.sleep(0.2)
@@ -196,8 +196,9 @@ async def acknowledges(mesh: Mesh, producer: Producer) -> None:
 
 
 @pytest.mark.parametrize("later", [False, True])
-def test_what_a_producer_acknowledged_since_the_backup_is_missed_where_its_log_returns_without_it(later: bool) -> None:
-    """It says hello before the cluster answers: the history knows a spare, or another channel of that name."""
+def test_receipts_since_the_backup_reveal_a_log_without_them(later: bool) -> None:
+    """The producer says hello before the cluster answers: the history knows a spare, or another channel of that
+    name."""
     name, cluster, topic = ("logs/live/3", "east", "braid.logs.live.3") if later else (SPARE, "west", TOPIC)
 
     async def scene(mesh: Mesh) -> None:

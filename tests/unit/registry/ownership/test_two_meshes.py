@@ -99,7 +99,7 @@ def test_two_prefixes_make_no_two_meshes_of_one_cluster() -> None:
     play(scene)
 
 
-def test_a_cluster_is_taken_over_only_from_the_mesh_it_belongs_to_and_the_former_one_deletes_nothing() -> None:
+def test_only_the_owner_s_cluster_is_taken_over_and_it_stops_there() -> None:
     async def scene(first: Mesh, second: Mesh) -> None:
         with pytest.raises(Refused, match="cannot be taken over from"):
             await register(second, "west", take_over="01J000000000000000000WRNG")
@@ -118,7 +118,7 @@ def test_a_cluster_is_taken_over_only_from_the_mesh_it_belongs_to_and_the_former
     play(scene)
 
 
-def test_a_cluster_registered_before_there_were_marks_is_marked_and_one_that_lost_its_mark_is_again() -> None:
+def test_a_cluster_without_a_mark_gets_one() -> None:
     async def scene(first: Mesh, second: Mesh) -> None:
         east = first.kafka.cluster("east:9092", "").admin()
         await east.delete_topic("braid.mesh.registry")

@@ -82,7 +82,7 @@ def test_spares_that_do_not_count_are_noticed(monkeypatch: pytest.MonkeyPatch) -
     assert spread(many()) == {"north": STREAMS}
 
 
-def test_a_small_cluster_gets_no_more_spares_than_it_could_carry_while_others_have_room() -> None:
+def test_a_small_cluster_gets_only_spares_that_it_could_carry() -> None:
     found = House({}).set(cluster("east"))
     for number in range(9):
         found.add(f"s{number}")
@@ -90,7 +90,7 @@ def test_a_small_cluster_gets_no_more_spares_than_it_could_carry_while_others_ha
     assert spread(found) == {"north": 2, "west": 7}
 
 
-def test_not_all_streams_arrive_on_a_cluster_at_once_and_a_producer_that_hangs_holds_up_no_other() -> None:
+def test_streams_arrive_in_turns_and_a_hanging_one_delays_none() -> None:
     most = peaks(many())
     assert most == dict.fromkeys(OTHERS, AT_ONCE)
 

@@ -1,4 +1,4 @@
-"""What a cluster's topics are, as far as a restored history can tell."""
+"""The kinds of a cluster's topics, as far as a restored history can tell."""
 
 from services.registry.model.channels import ChannelRef
 from services.registry.model.stream_commands import IntendRetirement, RecordFound, RecordRetired

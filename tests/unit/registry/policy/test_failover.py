@@ -32,7 +32,7 @@ BROKEN: Final = "3 of 4 partitions have no leader"
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What a cluster is like that traffic might go to."""
+    """A cluster that traffic might go to."""
 
     health: Health
     full: bool
@@ -119,7 +119,7 @@ def test_traffic_in_trouble_moves_or_is_told_to_have_no_way(trouble: str) -> Non
 
 
 def _any_spare(world: World, stream: Stream, lane: str, room: Room) -> bool:
-    """As it was: whatever ails a spare's cluster, it is a spare."""
+    """An earlier rule, as a mutant: any spare on a reachable cluster counts."""
     return any(
         world.cluster(each.cluster).reachable for each in stream.channels if each.spare and each.ref.lane == lane
     )
@@ -163,7 +163,7 @@ def test_a_wait_without_end_for_a_topic_is_noticed(monkeypatch: pytest.MonkeyPat
     assert not waiting_for_a_topic().streams["logs"].state.blocked
 
 
-def test_what_is_dead_waits_a_moment_for_a_healthy_cluster_and_then_takes_one_that_mostly_works() -> None:
+def test_dead_traffic_waits_briefly_for_a_healthy_cluster() -> None:
     found = at_rest().set(down("east"), cluster("west", health=Health.HALF_DEAD))
     found.held = {Work.CREATE_TOPIC}
     found.settle()

@@ -45,7 +45,7 @@ def test_a_move_that_cannot_be_names_why(
     assert refused.value.field == field
 
 
-def test_a_move_to_more_partitions_in_all_than_the_bound_is_refused_and_to_fewer_is_not() -> None:
+def test_a_move_beyond_the_bound_of_partitions_is_refused() -> None:
     history = created(replace(LOGS, lanes={"live": 4, "bulk": 10_000}))
     now = world(history, *BOTH)
     for lanes in (("live",), ()):

@@ -1,4 +1,4 @@
-"""Copies of topics in use follow their stream's declaration, whoever leads, and records flow meanwhile."""
+"""Copies of topics in use follow their stream's declaration across leader changes, and records flow meanwhile."""
 
 import asyncio
 import random

@@ -34,12 +34,12 @@ def scene(play: Callable[[Mesh], Coroutine[object, object, None]]) -> Callable[[
 
 
 async def load_of(mesh: Mesh, name: str = "east") -> cluster_pb2.ClusterLoad:
-    """What the leader tells."""
+    """The load that the leader reports."""
     return (await mesh.cluster(name)).status.load
 
 
 def gauge(mesh: Mesh, name: str, registry: str = "registry-0") -> str:
-    """What a registry's metrics say of cluster east; '' when they say nothing."""
+    """The value of a registry's metric for cluster east; '' if there is none."""
     text = generate_latest(mesh.replicas[registry].metrics.registry).decode()
     return next((line.split()[-1] for line in text.splitlines() if line.startswith(f'{name}{{cluster="east"}}')), "")
 

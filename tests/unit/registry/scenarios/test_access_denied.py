@@ -89,7 +89,7 @@ def test_a_registry_that_is_refused_hears_who_does_not_reach_the_cluster() -> No
     play(scene)
 
 
-def test_a_cluster_that_refuses_the_registry_is_not_registered_and_the_remedy_is_about_credentials() -> None:
+def test_registering_a_refusing_cluster_points_at_credentials() -> None:
     async def scene(mesh: Mesh) -> None:
         await two_clusters(mesh)
         mesh.kafka.add_cluster("north")

@@ -14,7 +14,7 @@ def blocked(mesh: Mesh, registry: str) -> list[str]:
     return [line for line in text.splitlines() if line.startswith("braid_failover_blocked{")]
 
 
-def test_blocked_streams_are_counted_by_the_cluster_they_cannot_leave_and_by_who_leads() -> None:
+def test_blocked_streams_are_counted_by_cluster_at_the_leader() -> None:
     async def scene() -> None:
         mesh = Mesh()
         await two_clusters(mesh)

@@ -289,7 +289,7 @@ def test_all_hosts_there_are_may_be_fewer_than_three() -> None:
     play(scene)
 
 
-def test_one_host_alone_condemns_a_cluster_that_the_registry_reaches_only_after_long_complaints() -> None:
+def test_a_single_host_condemns_a_reachable_cluster_only_late() -> None:
     async def scene(mesh: Mesh) -> None:
         await two_clusters(mesh)
         producers = await writing(mesh, ["host-a", "host-a"])  # twice the same

@@ -214,7 +214,7 @@ def test_a_leader_may_die_before_and_after_any_step(command: str, after: bool, m
     play(scene, session_seconds=3.0)
 
 
-def test_a_cluster_that_dies_meanwhile_is_left_waited_for_and_emptied_when_it_returns() -> None:
+def test_a_cluster_that_dies_while_emptied_is_emptied_on_return() -> None:
     async def scene(mesh: Mesh) -> None:
         await filled(mesh)
         await ask(mesh, discard_drained=True)
@@ -330,7 +330,7 @@ def test_a_channel_under_way_keeps_it_from_being_called_empty(monkeypatch: pytes
 
 
 class NoLock:
-    """Lets everybody in."""
+    """A lock that never blocks, as a mutant."""
 
     async def __aenter__(self) -> None: ...
 

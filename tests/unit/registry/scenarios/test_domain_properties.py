@@ -56,7 +56,7 @@ RARELY_DELETED = st.lists(st.one_of(*[COMMANDS] * 12, st.builds(c.DeleteStream))
 
 @dataclass
 class Run:
-    """What a random sequence of commands led to."""
+    """The states and events of a random sequence of commands."""
 
     states: list[Stream]
     records: list[bytes]

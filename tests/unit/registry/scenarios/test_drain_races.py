@@ -1,4 +1,4 @@
-"""What happens between the steps of a drain, or within one: the drain holds, and says why."""
+"""Events between the steps of a drain, or within one: the drain holds, and says why."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
@@ -154,7 +154,7 @@ def test_what_a_leader_took_is_waited_for_until_all_copies_have_it() -> None:
 UNSEALED = {"max.message.bytes": "1048588"}
 
 
-def test_a_seal_that_is_taken_off_is_put_on_again_and_who_was_acknowledged_meanwhile_is_waited_for() -> None:
+def test_a_removed_seal_is_restored_and_late_writers_awaited() -> None:
     async def scene(mesh: Mesh) -> None:
         await ended(mesh)
         mesh.kafka.named("east").alter_topic_config(TOPIC, UNSEALED)  # by what keeps topics as somebody declared them
@@ -192,7 +192,7 @@ async def drained_over(mesh: Mesh, monkeypatch: pytest.MonkeyPatch) -> int:
     return east.log(FIRST).end - (await mesh.channel(CHANNEL)).end_offsets[0]
 
 
-def test_the_seal_is_proved_again_before_a_drain_ends_and_a_drain_without_that_is_caught(
+def test_the_seal_is_proved_again_before_a_drain_ends(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def beyond() -> int:

@@ -21,7 +21,7 @@ TOPIC = "braid.logs.live.1"
 
 
 async def violations(mesh: Mesh) -> list[str]:
-    """What was drained against the rule, from the history, the logs and the groups' progress."""
+    """Channels drained against the rules, from the history, the logs and the groups' progress."""
     found: list[str] = []
     sealed: set[object] = set()
     ends: dict[object, tuple[int, ...]] = {}

@@ -52,7 +52,7 @@ LIES = {
 
 
 @pytest.mark.parametrize("field", LIES)
-def test_a_client_that_tells_offsets_no_log_can_have_ends_its_stream_and_holds_no_drain(field: str) -> None:
+def test_impossible_offsets_end_the_stream_and_hold_no_drain(field: str) -> None:
     async def scene(mesh: Mesh) -> None:
         producer = await honest(mesh)
         liar = await open_producer(mesh, "liar")

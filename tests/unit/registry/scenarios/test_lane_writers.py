@@ -44,7 +44,7 @@ def test_a_dead_producer_of_all_lanes_leaves_them_open() -> None:
     play(scene)
 
 
-def test_limit_the_end_of_a_dead_letter_lane_is_open_when_a_member_dies_with_its_receipts() -> None:
+def test_limit_a_dead_member_leaves_its_dlq_lane_s_end_open() -> None:
     """Nobody else knows how many dead letters it had acknowledged: the loss has no end, rather than a wrong one."""
 
     async def scene(mesh: Mesh) -> None:

@@ -31,7 +31,7 @@ from tests.unit.registry.scenarios.test_cluster_health import (
 
 @dataclass
 class Reader:
-    """One process of consumers."""
+    """A process of consumers with an open stream."""
 
     call: DuplexCall
     received: list[witness_pb2.WatchClustersResponse] = field(default_factory=list)
@@ -85,7 +85,7 @@ async def reading(mesh: Mesh, count: int, reach: Callable[[], int | None] = lamb
 
 
 async def said(mesh: Mesh, who: Sequence[Reader], seconds: float) -> None:
-    """They complain of east, again and again."""
+    """Lets readers complain of east again and again."""
     ends = mesh.me.host.clock.elapsed() + seconds
     while mesh.me.host.clock.elapsed() < ends:
         for reader in who:
@@ -159,7 +159,7 @@ def test_that_would_live_for_ever_if_an_answer_to_a_fetch_proved_as_much(monkeyp
     def everybody(look: Look, heard: Heard) -> Hearsay:
         return heard.everyone
 
-    monkeypatch.setattr(evidence, "_believed", everybody)
+    monkeypatch.setattr(evidence, "_outweighing", everybody)
     with pytest.raises(AssertionError):
         play(full)
 

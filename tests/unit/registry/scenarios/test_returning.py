@@ -1,4 +1,4 @@
-"""What is gone of a cluster that is down is looked at as soon as it answers, on virtual time."""
+"""Losses of a cluster that was down are looked for as soon as it answers, on virtual time."""
 
 import asyncio
 

@@ -124,7 +124,7 @@ def test_receipts_of_producers_that_left_are_kept_across_leaders() -> None:
     play(scene)
 
 
-def test_receipts_of_a_channel_that_broke_count_although_it_was_left_before_the_route_changed() -> None:
+def test_receipts_of_a_broken_channel_count_before_its_route_change() -> None:
     async def scene(mesh: Mesh) -> None:
         producer = await filled(mesh)
         broke = ChannelLeft(channel=CHANNEL, next_offsets={0: 10})
@@ -171,7 +171,7 @@ def test_a_cluster_that_returns_empty_is_told_by_what_its_producers_had_receipts
     play(scene)
 
 
-def test_a_cluster_that_returns_truncated_is_told_by_its_receipts_and_the_rest_is_drained_first() -> None:
+def test_receipts_reveal_a_truncated_cluster_and_the_rest_drains() -> None:
     async def scene(mesh: Mesh) -> None:
         await failed_over(mesh)
         east = mesh.kafka.named("east")
@@ -258,7 +258,7 @@ def test_traffic_leaves_a_topic_that_is_gone_and_a_person_can_close_its_channel(
 def test_a_channel_whose_topic_is_gone_never_drains_if_its_topic_is_to_be_kept_first(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A control: whoever waits for a topic that is gone before it asks whether producers left waits for ever."""
+    """A control: a drain that waits for a deleted topic before it asks whether producers left waits for ever."""
 
     def keep_first(world: World, channel: channels.Channel) -> bool:
         draining = channel.state is channels.ChannelState.DRAINING
@@ -346,7 +346,7 @@ def test_what_a_producer_tells_that_was_not_waited_for_counts(done: bool, monkey
 
 
 @pytest.mark.parametrize("replaced", [True, False], ids=["another cluster", "the same, empty"])
-def test_a_channel_in_use_whose_cluster_returns_empty_is_told_and_a_move_names_how_much(replaced: bool) -> None:
+def test_a_cluster_that_returns_empty_reports_a_loss(replaced: bool) -> None:
     async def scene(mesh: Mesh) -> None:
         producer = await filled(mesh, failover=FAILOVER_MODE_OFF)
         east = mesh.kafka.named("east")
@@ -398,7 +398,7 @@ async def half_dead(mesh: Mesh) -> Producer:
     return producer
 
 
-def test_a_channel_that_cannot_be_sealed_for_want_of_a_leader_is_closed_as_one_that_is_away() -> None:
+def test_a_leaderless_channel_closes_as_if_its_cluster_were_away() -> None:
     async def scene(mesh: Mesh) -> None:
         producer = await half_dead(mesh)
         mesh.kafka.named("east").stop_broker(2)  # and its disk is gone
@@ -426,7 +426,7 @@ def test_what_a_sealed_channel_had_where_nobody_leads_any_more_is_named_as_it_en
     play(scene)
 
 
-def test_a_channel_of_a_cluster_that_answers_but_changes_nothing_any_more_is_closed_as_one_that_is_away(
+def test_a_read_only_cluster_s_channel_closes_as_if_it_were_away(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Its controllers are gone for good: brokers serve what they have, and configure no topic."""

@@ -34,7 +34,7 @@ def hanging(since: float, until: float) -> Evidence:
 
 
 def after(seconds: float, thresholds: Thresholds) -> Judgement:
-    """What is believed of a cluster one of whose brokers has been dead for so long."""
+    """The judgement on a cluster one of whose brokers has been dead for this long."""
     judgement = Judgement(Health.HEALTHY)
     for step in range(round(seconds * 4)):
         judgement = judge(judgement, hanging(step / 4, (step + 1) / 4), thresholds)
@@ -139,9 +139,7 @@ def test_what_lasts_longer_than_is_ridden_out_is_left() -> None:
 
 
 @pytest.mark.parametrize(("seconds", "carrier"), [(3.0, "east"), (8.0, "west")])
-def test_appends_that_hang_while_every_broker_answers_are_a_hand_over_until_they_last(
-    seconds: float, carrier: str
-) -> None:
+def test_short_hangs_with_all_brokers_answering_are_hand_overs(seconds: float, carrier: str) -> None:
     """A rolling restart hands leaders over; a follower whose first fetch fails waits a second before the next."""
 
     async def scene(mesh: Mesh) -> None:
@@ -169,7 +167,7 @@ def test_appends_that_hang_while_every_broker_answers_are_a_hand_over_until_they
     ],
 )
 def test_brokers_that_do_not_answer_are_named_and_a_lost_quorum_is_told(silent: list[int], told: str) -> None:
-    """A look fails at the one broker it came to: whoever reads only that starts the wrong one."""
+    """A probe fails at the one broker it reached: an operator who reads only that would start the wrong one."""
 
     async def scene(mesh: Mesh) -> None:
         await _two_clusters(mesh, 0.0)

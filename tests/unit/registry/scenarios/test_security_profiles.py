@@ -1,4 +1,4 @@
-"""Whoever declares a cluster cannot have credentials sent elsewhere: nothing is opened before the profile allows it."""
+"""A cluster's declaration cannot send credentials elsewhere: no connection is opened before the profile allows it."""
 
 from collections.abc import Coroutine, Iterator, Sequence
 from contextlib import contextmanager

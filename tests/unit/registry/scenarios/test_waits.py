@@ -80,7 +80,7 @@ def test_a_step_of_the_leaders_wall_clock_deletes_no_drained_topic(days: float) 
 
 
 @pytest.mark.usefixtures("minutes")
-def test_time_that_registries_led_survives_their_deaths_and_nobody_counts_the_time_without_any() -> None:
+def test_led_time_survives_leaders_and_leaves_out_gaps() -> None:
     async def scene() -> None:
         mesh = Mesh()
         await drained(mesh, registries=2, retention_hours=1)

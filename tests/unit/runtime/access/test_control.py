@@ -1,4 +1,4 @@
-"""What a replica does about access: it learns of grants, ends open streams, and stands by what it read last."""
+"""A replica's access control: it learns of grants, ends open streams, and keeps its last knowledge."""
 
 import asyncio
 from collections.abc import Coroutine

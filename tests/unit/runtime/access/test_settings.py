@@ -1,4 +1,4 @@
-"""What settings say about access: lists in variables, the file of admins, and what is refused at the start."""
+"""Settings about access: lists in variables, the file of admins, and refusals at the start."""
 
 from pathlib import Path
 

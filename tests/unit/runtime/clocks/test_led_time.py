@@ -74,7 +74,7 @@ def test_what_is_no_event_and_no_state_is_refused() -> None:
     assert CLOCK.name == "clock"
 
 
-def test_a_gap_between_looks_counts_for_little_and_a_clock_that_goes_back_for_nothing() -> None:
+def test_led_time_ignores_long_gaps_and_clocks_that_go_back() -> None:
     led = LedTime(10_000, 100.0)
     assert led.look(101.0) == 11_000
     assert led.look(101.0 + 8 * 86_400) == 11_000 + LED_GAP_SECONDS * 1_000

@@ -121,7 +121,7 @@ def test_a_command_is_answered_with_the_state_after_its_events() -> None:
     run(scenario())
 
 
-def test_commands_that_are_executed_together_are_decided_one_after_the_other_and_appended_once() -> None:
+def test_commands_executed_together_are_appended_once() -> None:
     async def scenario() -> None:
         leader, follower = await _two()
         before = leader.aggregates.revision

@@ -111,7 +111,7 @@ def test_an_event_is_written_and_read_as_it_was(event: object) -> None:
     assert EVENTS.encode(event, CONTEXT) == data
 
 
-def test_an_event_of_a_later_release_is_read_by_earlier_ones_as_what_stands_beside_it() -> None:
+def test_earlier_releases_read_a_later_event_as_the_one_beside() -> None:
     record = RECORD.FromString(EVENTS.encode(Counted(3, 5, "x"), CONTEXT))
     record.ClearField("later")
     assert EVENTS.decode(record.SerializeToString()) == (Renamed(5, "x"), CONTEXT)

@@ -21,14 +21,14 @@ LOADS = 2  # of the history, and of the notes about the archive, which tell of h
 
 @dataclass
 class Reads:
-    """What was read since the last look."""
+    """Counts of reads since the last look."""
 
     loads: int = 0
     segments: int = 0
     decoded: int = 0
 
     def taken(self) -> "Reads":
-        """These, and starts again."""
+        """Returns the counts, and starts again from zero."""
         found = Reads(self.loads, self.segments, self.decoded)
         self.loads = self.segments = self.decoded = 0
         return found
@@ -75,7 +75,7 @@ def play(
 
 
 def sequences(listed: Listed) -> list[int]:
-    """Of the events of a page."""
+    """The sequences of the events of a page."""
     assert listed.gaps == []
     return [each.sequence for each in listed.events]
 
