@@ -64,6 +64,7 @@ MUTANTS: Final = (
     ("braid.archive.chain", "import asyncio"),
     ("braid.cli.store.verbs", "import services"),
     ("braid.cli.certs.verbs", "import devmesh"),
+    ("braid.cli.certs.revoking", "import braid.certs.authority"),
     ("braid.certs.contents", "import cryptography"),
     ("braid.certs.authority", "import braid.rpc"),
     ("braid.archive.directory", "import braid.runtime"),
