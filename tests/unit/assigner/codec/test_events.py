@@ -2,6 +2,7 @@
 
 import base64
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
@@ -127,6 +128,19 @@ def test_states_survive_the_round_trip_and_equal_states_give_equal_bytes() -> No
         data = CODEC.encode_state(state)
         assert CODEC.decode_state(data) == state
         assert CODEC.encode_state(CODEC.decode_state(data)) == data
+
+
+def test_digests_of_secrets_stand_in_snapshots_where_the_release_before_reads_over_them() -> None:
+    state = joined(2, seen()).state
+    known = state.members[member(1)]
+    whole = state.with_member(replace(known, secret_digest="5f" * 16))
+    data = CODEC.encode_state(whole)
+    assert CODEC.decode_state(data) == whole
+    document = json.loads(data)
+    assert document["rules"]["later_of_members"] == {member(1): "5f" * 16}
+    assert all("secret_digest" not in each for each in document["members"])
+    event = ev.MemberJoined(member(1), "web-1", "a", 1.5, 1, ("secret",), "10.0.0.1:1", "", "5f" * 16)
+    assert CODEC.decode(CODEC.encode(event, CONTEXT))[0] == event
 
 
 @pytest.mark.parametrize("data", [b"", b"{}", b"[]", b"\xff", b'{"format":2}', b'{"format":1,"name":"g"}'])
