@@ -77,7 +77,8 @@ async def endless(_: object, caller: object) -> AsyncIterator[StringValue]:
 
 def test_a_server_stream_ends_quietly_when_its_caller_is_gone_before_grpc_says_so() -> None:
     context = Gone(BatchFailedError("the call is over"))
-    serve = _serve_stream(endless, StringValue.FromString, Streams(), identifying(CertificateOrToken()))
+    identify = identifying(CertificateOrToken(), lambda caller, error: None)
+    serve = _serve_stream(endless, StringValue.FromString, Streams(), identify)
     with pytest.raises(asyncio.CancelledError):
         asyncio.run(_awaited(serve(b"", cast("Context", context))))
     assert context.code is grpc.StatusCode.UNAVAILABLE
