@@ -95,10 +95,16 @@ def _tracked() -> Sequence[str]:
 
 
 @functools.lru_cache(maxsize=2)
+def parsed(text: str) -> ast.Module:
+    """The syntax tree; all rules read one file before the next comes."""
+    return ast.parse(text)
+
+
+@functools.lru_cache(maxsize=2)
 def _docstrings(text: str) -> Sequence[tuple[ast.AST, str]]:
-    """Every docstring with its owner; all rules read one file before the next comes."""
+    """Every docstring with its owner."""
     owners = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-    nodes = [node for node in ast.walk(ast.parse(text)) if isinstance(node, owners)]
+    nodes = [node for node in ast.walk(parsed(text)) if isinstance(node, owners)]
     return [(node, docstring) for node in nodes if (docstring := ast.get_docstring(node))]
 
 

@@ -5,7 +5,6 @@ tracks and shows each of them a mutant.
 """
 
 import ast
-import functools
 import itertools
 import re
 import subprocess
@@ -19,6 +18,7 @@ from tests.support.prose import (
     first_sentences_say_what_things_are,
     names_of_tests_are_short,
     pages_have_short_sentences,
+    parsed,
 )
 
 FILE_LINES_MAX: Final = 400
@@ -85,7 +85,7 @@ def file_length(path: str, text: str) -> Iterator[str]:
 
 def function_length(path: str, text: str) -> Iterator[str]:
     """A function fits a screen."""
-    for node in _functions(_parsed(text)):
+    for node in _functions(parsed(text)):
         lines = (node.end_lineno or node.lineno) - node.lineno + 1
         most = COMMAND_LINES_MAX if (path, node.name) in _COMMANDS else FUNCTION_LINES_MAX
         if lines > most:
@@ -97,7 +97,7 @@ def names_say_something(path: str, text: str) -> Iterator[str]:
     for part in PurePosixPath(path).with_suffix("").parts:
         if _words(part) & FORBIDDEN_WORDS:
             yield f"{path} is named {part!r}, which says nothing"
-    for node in ast.walk(_parsed(text)):
+    for node in ast.walk(parsed(text)):
         if not isinstance(node, ast.ClassDef | Function) or node.name.startswith("test_"):
             continue
         if _words(node.name) & FORBIDDEN_WORDS:
@@ -108,7 +108,7 @@ def no_skipped_test(path: str, text: str) -> Iterator[str]:
     """No test is skipped or expected to fail: a tool that is missing is obtained, a bug is mended."""
     if not path.startswith("tests/"):
         return
-    for node in ast.walk(_parsed(text)):
+    for node in ast.walk(parsed(text)):
         if (
             isinstance(node, ast.Attribute)
             and node.attr in _SKIPS
@@ -122,7 +122,7 @@ def no_skipped_test(path: str, text: str) -> Iterator[str]:
 
 def no_relative_import(path: str, text: str) -> Iterator[str]:
     """Every import names what it imports in full."""
-    for node in ast.walk(_parsed(text)):
+    for node in ast.walk(parsed(text)):
         if isinstance(node, ast.ImportFrom) and node.level:
             yield f"{path}:{node.lineno} imports relatively"
 
@@ -131,7 +131,7 @@ def no_clock_where_a_port_is(path: str, text: str) -> Iterator[str]:
     """Pure and simulated code does not ask `datetime` for the time."""
     if not path.startswith(_WITHOUT_CLOCK):
         return
-    for node in ast.walk(_parsed(text)):
+    for node in ast.walk(parsed(text)):
         if isinstance(node, ast.Attribute) and node.attr in _NOW and _root_name(node) in {"datetime", "date"}:
             yield f"{path}:{node.lineno} reads the clock ({ast.unparse(node)})"
 
@@ -140,7 +140,7 @@ def no_any_in_public_signature(path: str, text: str) -> Iterator[str]:
     """A public function of what ships says its types."""
     if path.startswith(("tests/", "bench/", "tools/")):
         return
-    for node in _functions(_parsed(text)):
+    for node in _functions(parsed(text)):
         if node.name.startswith("_"):
             continue
         arguments = (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs, node.args.vararg, node.args.kwarg)
@@ -158,14 +158,14 @@ def no_blanket_exemption(path: str, text: str) -> Iterator[str]:
 
 def has_docstring(path: str, text: str) -> Iterator[str]:
     """A module with code says what lives in it."""
-    module = _parsed(text)
+    module = parsed(text)
     if module.body and ast.get_docstring(module) is None:
         yield f"{path} does not say what lives there"
 
 
 def starts_modules_that_exist(path: str, text: str) -> Iterator[str]:
     """Checks that modules started by `-m` exist, and that no movable name is assembled: a search must find it."""
-    for node in ast.walk(_parsed(text)):
+    for node in ast.walk(parsed(text)):
         command = node.elts if isinstance(node, ast.List | ast.Tuple) else getattr(node, "args", ())
         for flag, module in itertools.pairwise(command if isinstance(command, list) else ()):
             if not (isinstance(flag, ast.Constant) and flag.value == "-m"):
@@ -180,12 +180,6 @@ def _is_module(name: str) -> bool:
     """Whether it is ours and lies where it says; those of others lie elsewhere."""
     place = _ROOT.joinpath(*name.split("."))
     return not (_ROOT / name.split(".")[0]).is_dir() or place.with_suffix(".py").is_file() or place.is_dir()
-
-
-@functools.lru_cache(maxsize=2)
-def _parsed(text: str) -> ast.Module:
-    """The syntax tree; all rules read one file before the next comes."""
-    return ast.parse(text)
 
 
 def _functions(tree: ast.AST) -> Iterator[Function]:
