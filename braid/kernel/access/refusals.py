@@ -9,7 +9,10 @@ REFUSAL_FACT: Final = "problem"  # in an error's metadata: the reason, where its
 
 
 class RefusalReason(Enum):
-    """A reason. An error with another one than its class implies names it in its metadata, as `REFUSAL_FACT`."""
+    """Why a caller was refused, as one word.
+
+    An error with another one than its class implies names it in its metadata, as `REFUSAL_FACT`.
+    """
 
     UNAUTHENTICATED = "unauthenticated"
     FALSE_CLAIM = "false_claim"  # it claims to be somebody else than its certificate says

@@ -13,7 +13,7 @@ AUDIT: Final = "audit"  # the name in the store under which histories of calls l
 
 
 class Outcome(Enum):
-    """How a call ended."""
+    """How a recorded call ended."""
 
     OK = "ok"
     OPENED = "opened"  # a stream that was let in
