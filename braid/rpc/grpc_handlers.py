@@ -111,7 +111,6 @@ def _stopping() -> Unavailable:
 
 def handlers_of(service: RpcService, streams: Streams, authenticator: Authenticator) -> list[grpc.GenericRpcHandler]:
     """The service's methods, grouped by the gRPC service their paths name, for callers whom `authenticator` knows."""
-    identify = identifying(authenticator)
     grouped: dict[str, dict[str, MethodHandler]] = {}
 
     def add(path: str, handler: MethodHandler) -> None:

@@ -23,7 +23,6 @@ from braid.kernel.ports import (
     UnaryHandler,
 )
 
-
 Check = Callable[[Caller], None]  # raises where the caller is trusted no more
 
 

@@ -143,7 +143,7 @@ class ServiceProcess(Process):
         self._ready_file = directory / "ready.json"
         self._metrics: tuple[int | None, str] = (None, "")
         home, ready_file = str(directory), str(self._ready_file)
-        place = ServicePlace(instance, store, address, address, "127.0.0.1:0", home, ready_file, tls, admins)
+        place = ServicePlace(instance, store, address, address, "127.0.0.1:0", home, ready_file, tls, admins=admins)
         self._settings = {**service_settings(place), wall_clock.SETTING: str(wall_clock.offset_file(directory))}
 
     @property

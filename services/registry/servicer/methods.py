@@ -19,7 +19,7 @@ from services.registry.servicer.closing import ClosingRequests
 from services.registry.servicer.cluster_requests import ClusterRequests
 from services.registry.servicer.grant_requests import GrantRequests
 from services.registry.servicer.past import PastRequests
-from services.registry.servicer.request_context import Desk
+from services.registry.servicer.request_context import RequestContext
 from services.registry.servicer.revocation_requests import RevocationRequests
 from services.registry.servicer.stream_requests import StreamRequests
 from services.registry.watches.channels import watch_channels
@@ -47,8 +47,8 @@ def registry_rpc(context: RequestContext) -> RpcService:
         "ReleaseChannel": unary(api.ReleaseChannelRequest, closing.release),
         "DescribePast": unary(api.DescribePastRequest, PastRequests(context.replica).describe),
     }
-    clusters, grants = _cluster_methods(ClusterRequests(desk)), _grant_methods(GrantRequests(desk.replica))
-    revocations = _revocation_methods(RevocationRequests(desk.replica))
+    clusters, grants = _cluster_methods(ClusterRequests(context)), _grant_methods(GrantRequests(context.replica))
+    revocations = _revocation_methods(RevocationRequests(context.replica))
     unaries = {**clusters, **_stream_methods(streams), **channels, **grants, **revocations}
     return RpcService(
         name=service_path(NAME),

@@ -38,7 +38,7 @@ class Server:
 
 
 def caller(pem: bytes) -> Caller:
-    return Caller(ALICE, "default", "", "peer", True, peer_certificate(pem, b""))
+    return Caller(ALICE, "default", "", "peer", True, certificate=peer_certificate(pem, b""))
 
 
 def issued(authority: Authority) -> Caller:

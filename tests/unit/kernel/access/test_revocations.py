@@ -16,7 +16,7 @@ from braid.kernel.ports import Caller, PeerCertificate
 
 ORDERS = "spiffe://braid.local/app/orders"
 CERTIFICATE = PeerCertificate("ab" * 32, "a1b", 1_000)
-KNOWN = Caller(ORDERS, "default", "", "peer", True, CERTIFICATE)
+KNOWN = Caller(ORDERS, "default", "", "peer", True, certificate=CERTIFICATE)
 PRINCIPAL, FINGERPRINT, SERIAL = ORDERS, f"sha256:{'ab' * 32}", "serial:a1b"
 
 
@@ -46,7 +46,7 @@ def test_what_is_no_identity_is_refused_by_its_field(text: str) -> None:
 def test_a_caller_falls_under_each_of_its_identities_and_under_no_other(identity: str) -> None:
     revoked = {identity: Revocation(identity)}
     assert find_revocation(revoked, KNOWN) == Revocation(identity)
-    other = Caller("dns:other", "default", "", "peer", True, PeerCertificate("cd" * 32, "b", 1_000))
+    other = Caller("dns:other", "default", "", "peer", True, certificate=PeerCertificate("cd" * 32, "b", 1_000))
     assert find_revocation(revoked, other) is None
 
 
