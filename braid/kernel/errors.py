@@ -202,7 +202,7 @@ class StoreAccessDenied(StoreUnavailable):
     """The event store refuses this process, or this process does not trust the store; asking again changes nothing.
 
     `metadata['problem']` says what is wrong: `connection` (certificates, either side's), `user` (none was named),
-    `password`, or `permission`.
+    `password`, `token`, or `permission`.
     """
 
     reason = "STORE_ACCESS_DENIED"

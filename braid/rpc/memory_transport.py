@@ -9,6 +9,7 @@ import hashlib
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import aclosing
 from dataclasses import replace
+from functools import partial
 from typing import TypeVar, cast
 
 from braid.kernel.errors import BraidError, DeadlineExceeded, Exhausted, Unavailable, Unsupported
@@ -73,9 +74,10 @@ class MemoryTransport:
 
     def channel(self, address: str, tls_address: str = "") -> RpcChannel:
         """A connection to an address; connects when used."""
-        return MemoryChannel(self._network, self._process, address, self._credentials)
+        credentials = partial(self._credentials, self._certificate)  # a connection keeps its certificate
+        return MemoryChannel(self._network, self._process, address, credentials)
 
-    def _credentials(self, options: CallOptions) -> Credentials:
+    def _credentials(self, presented: PeerCertificate | None, options: CallOptions) -> Credentials:
         """What a call shows and says: over TLS nothing but the proof says who calls, unless somebody lies."""
         bearer = self._bearer() if self._bearer is not None else ""
         certificate = _certificate(self._identity) if self._identity else None
@@ -83,7 +85,7 @@ class MemoryTransport:
         metadata = call_metadata(
             replace(options, principal=self._claims or options.principal), claim=bool(self._claims) or not proved
         )
-        return Credentials(Shown(proved, certificate, bearer), metadata, self._certificate)
+        return Credentials(Shown(proved, certificate, bearer), metadata, presented)
 
     async def serve(self, address: str, service: RpcService) -> RpcServer:
         """Serves at an address (port 0 chooses one). Raises `Unavailable` when it is taken."""

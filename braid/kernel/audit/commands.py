@@ -74,6 +74,8 @@ COMMANDS: Final[Mapping[tuple[str, str], Twin]] = {
         "grant", ("spec.role#role",), (("--to", "spec.principal"), ("--on", "spec.resource"), _DRY)
     ),
     ("registry", "RevokeAccess"): Twin("revoke", ("role#role",), (("--from", "principal"), ("--on", "resource"))),
+    ("registry", "RevokeIdentity"): Twin("certs revoke", ("identity",), (("--yes", "confirmed"), _DRY)),
+    ("registry", "LiftRevocation"): Twin("certs revoke --lift", ("identity",), (_DRY,)),
     ("assigner", "UpdateGroup"): Twin("set fencing", ("name",)),
     ("assigner", "DeleteGroup"): Twin("delete group", ("name",)),
     ("assigner", "PinLease"): Twin(

@@ -20,7 +20,7 @@ from braid.kernel.errors import BraidError, OutcomeUnknown, StoreAccessDenied, S
 from braid.kernel.limits.store import ETCD_READ_SECONDS, ETCD_RECONNECT_MS_MIN, STORE_CALL_SECONDS
 from braid.kernel.ports import Clock
 from braid.stores.etcd import requests
-from braid.stores.etcd.denials import TokenRefused, denial, refusal, user_missing
+from braid.stores.etcd.denials import TOKEN, denial, refusal, user_missing
 from braid.stores.etcd.links import EtcdLink
 from braid.stores.etcd.streaming import EtcdStream, cancelled_from_outside
 from braid.stores.etcd.users import EtcdUser
@@ -161,9 +161,9 @@ class EtcdClient:
         token = await self._token()
         try:
             return await self._send(method, request, timeout_seconds, token)
-        except (TokenRefused, StoreAccessDenied) as error:
+        except StoreAccessDenied as error:
             if not self._token_is_over(error, token):
-                raise user_missing() if isinstance(error, TokenRefused) else error from None
+                raise user_missing() if error.problem == TOKEN else error from None
         return await self._send(method, request, timeout_seconds, await self._token())
 
     async def _send(self, method: Method[Q, R], request: Q, timeout_seconds: float, token: str) -> R:
@@ -217,18 +217,20 @@ class EtcdClient:
         refused = denial(error.details() or "")
         if self._token_is_over(refused, token):
             return failure
-        if isinstance(refused, TokenRefused):
+        if refused is not None and refused.problem == TOKEN:
             return user_missing()
         broken = refused or await self._broken(index, error)
         return broken if isinstance(broken, StoreAccessDenied) else failure
 
-    def _token_is_over(self, refused: StoreUnavailable | None, token: str) -> bool:
+    def _token_is_over(self, refused: StoreAccessDenied | None, token: str) -> bool:
         """Whether another token may help; this one is not shown again then.
 
         Before etcd's users are switched on there is none. Afterwards etcd takes the certificate's name for a user.
         """
-        unknown = isinstance(refused, StoreAccessDenied) and refused.problem == "permission" and not token
-        if self._user is None or not (unknown or isinstance(refused, TokenRefused)):
+        if self._user is None or refused is None:
+            return False
+        unknown = refused.problem == "permission" and not token
+        if not unknown and refused.problem != TOKEN:
             return False
         self._user.forget(token)
         return True

@@ -19,11 +19,8 @@ _REFUSALS: Final[dict[grpc.StatusCode, type[BraidError]]] = {
 _PERMISSION_REMEDY: Final = (
     "give the user's role Braid's keys: etcdctl role grant-permission ROLE readwrite --prefix /braid/v1/"
 )
+TOKEN: Final = "token"  # the problem of a token that is over or missing: nothing was carried out, so send the call again
 _USER_REMEDY: Final = "set BRAID_STORE_USER and BRAID_STORE_PASSWORD_FILE, or name a user of etcd in the certificate"
-
-
-class TokenRefused(StoreUnavailable):
-    """A user's token is over, or none was shown: get another one and send the call again. Nothing was carried out."""
 
 
 def refusal(code: grpc.StatusCode, details: str) -> BraidError | None:
@@ -37,10 +34,10 @@ def refusal(code: grpc.StatusCode, details: str) -> BraidError | None:
     return kind(details) if kind else None
 
 
-def denial(details: str) -> StoreUnavailable | None:
+def denial(details: str) -> StoreAccessDenied | None:
     """Returns the error of a call, or of a watch, that etcd denied its caller; None for any other end."""
     if "invalid auth token" in details or "revision of auth store is old" in details or "user name is empty" in details:
-        return TokenRefused(details)
+        return denied(f"etcd asks for a newer token: {details}", TOKEN, _USER_REMEDY)
     if "permission denied" in details:
         return denied(f"etcd does not allow it: {details}", "permission", _PERMISSION_REMEDY)
     return None

@@ -7,7 +7,7 @@ from braid.host.system import SystemClock
 from braid.kernel.errors import BraidError, Compacted, Exhausted, NotFound, Refused, StoreAccessDenied, StoreUnavailable
 from braid.stores.etcd import requests
 from braid.stores.etcd.client import EtcdClient
-from braid.stores.etcd.denials import TokenRefused, refusal
+from braid.stores.etcd.denials import TOKEN, refusal
 
 
 @pytest.mark.parametrize(
@@ -17,15 +17,21 @@ from braid.stores.etcd.denials import TokenRefused, refusal
         (grpc.StatusCode.NOT_FOUND, "etcdserver: requested lease not found", NotFound),
         (grpc.StatusCode.OUT_OF_RANGE, "etcdserver: mvcc: required revision has been compacted", Compacted),
         (grpc.StatusCode.PERMISSION_DENIED, "etcdserver: permission denied", StoreAccessDenied),
-        (grpc.StatusCode.UNAUTHENTICATED, "etcdserver: invalid auth token", TokenRefused),
-        (grpc.StatusCode.INVALID_ARGUMENT, "etcdserver: revision of auth store is old", TokenRefused),
-        (grpc.StatusCode.INVALID_ARGUMENT, "etcdserver: user name is empty", TokenRefused),
+        (grpc.StatusCode.UNAUTHENTICATED, "etcdserver: invalid auth token", StoreAccessDenied),
+        (grpc.StatusCode.INVALID_ARGUMENT, "etcdserver: revision of auth store is old", StoreAccessDenied),
+        (grpc.StatusCode.INVALID_ARGUMENT, "etcdserver: user name is empty", StoreAccessDenied),
         (grpc.StatusCode.FAILED_PRECONDITION, "etcdserver: authentication is not enabled", Refused),
         (grpc.StatusCode.RESOURCE_EXHAUSTED, "etcdserver: mvcc: database space exceeded", StoreUnavailable),
     ],
 )
 def test_what_etcd_refuses_did_not_happen(code: grpc.StatusCode, details: str, error: type[BraidError]) -> None:
     assert type(refusal(code, details)) is error
+
+
+def test_a_token_that_is_over_is_told_from_a_missing_permission() -> None:
+    over = refusal(grpc.StatusCode.UNAUTHENTICATED, "etcdserver: invalid auth token")
+    missing = refusal(grpc.StatusCode.PERMISSION_DENIED, "etcdserver: permission denied")
+    assert [each.metadata["problem"] for each in (over, missing) if each is not None] == [TOKEN, "permission"]
 
 
 @pytest.mark.parametrize(

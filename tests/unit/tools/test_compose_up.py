@@ -13,11 +13,15 @@ from tests.support.fake_tools import write_tool
 MAKE: Final = shutil.which("make") or "make"
 
 
-def make(target: str, tools: Path) -> subprocess.CompletedProcess[str]:
+def make(target: str, tools: Path, *variables: str) -> subprocess.CompletedProcess[str]:
     """Runs a target with some programs alone on PATH."""
     tools.mkdir(exist_ok=True)
     return subprocess.run(
-        [MAKE, "--no-print-directory", target], cwd=ROOT, env={"PATH": str(tools)}, capture_output=True, text=True
+        [MAKE, "--no-print-directory", target, *variables],
+        cwd=ROOT,
+        env={"PATH": str(tools)},
+        capture_output=True,
+        text=True,
     )
 
 
@@ -52,12 +56,24 @@ def test_what_is_missing_is_said(target: str, failing: str | None, complaint: st
 
 def test_with_docker_up_waits_and_down_ends_every_profile(tmp_path: Path) -> None:
     notes = docker(tmp_path / "bin")
+    write_tool(tmp_path / "bin", "mkdir", "")
     ended = make("up", tmp_path / "bin")
-    assert (ended.returncode, ended.stdout) == (0, "make up: the endpoint is 127.0.0.1:7401\n")
+    assert ended.returncode == 0
+    assert ended.stdout.startswith("make up: the endpoint is 127.0.0.1:7401. To use it:\nexport BRAID_ENDPOINT=")
     assert make("down", tmp_path / "bin").returncode == 0
     said = notes.read_text().splitlines()
-    assert "compose up --build --detach --wait" in said
+    up, copied = "compose -f compose.yaml up --build --detach --wait", "compose cp certs:/etc/braid/tls/me/. .braid/compose"
+    assert said.index(up) < said.index(copied)
     assert "compose --profile spark down" in said
+
+
+def test_an_insecure_up_says_so_and_copies_no_certificate(tmp_path: Path) -> None:
+    notes = docker(tmp_path / "bin")
+    ended = make("up", tmp_path / "bin", "INSECURE=1")
+    said = notes.read_text()
+    assert (ended.returncode, "whoever reaches it may do everything" in ended.stdout) == (0, True)
+    assert "-f compose.insecure.yaml" in said
+    assert "compose cp" not in said
 
 
 def test_an_up_that_fails_is_not_called_ready(tmp_path: Path) -> None:
