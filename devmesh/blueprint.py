@@ -306,7 +306,7 @@ def store_url(members: Sequence[StorePlace]) -> str:
 
 
 def _store_files(tls: Tls) -> tuple[str, ...]:
-    """Who shows no certificate of the store's own CA is served nothing, neither as a client nor as a member."""
+    """The arguments by which etcd serves only clients and members with a certificate of the store's own CA."""
     clients = ("--cert-file", str(tls.certificate), "--key-file", str(tls.key), "--trusted-ca-file", str(tls.ca))
     peers = (
         *("--peer-cert-file", str(tls.certificate), "--peer-key-file", str(tls.key)),

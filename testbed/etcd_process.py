@@ -104,7 +104,7 @@ class EtcdNode:
 
 
 class EtcdCluster:
-    """One or three members.
+    """An etcd cluster of one or three members.
 
     Args:
         directory: Of their data.

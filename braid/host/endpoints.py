@@ -51,10 +51,10 @@ class Endpoint(NamedTuple):
 def resolve(choice: Choice, environment: Mapping[str, str], directory: Path, *, flags: bool = False) -> Endpoint:
     """Resolves an endpoint: what was named, BRAID_ENDPOINT, the contexts file, then a running `braid dev` nearby.
 
-    So is what this process proves itself with: what was named, a token or the files of mutual TLS in the environment
-    (BRAID_TOKEN_FILE, BRAID_TLS_CERTIFICATE and their like), then what stands beside the address in the contexts file
-    or the mesh nearby. An address that was named is looked up there, too: Spark jobs are given one that was found
-    before. Where both are, the token counts, and of the files whom to trust.
+    The proof of who this process is comes from the same places, in this order: what was named, a token or the files of
+    mutual TLS in the environment (BRAID_TOKEN_FILE, BRAID_TLS_CERTIFICATE), what stands beside the address. An address
+    that was named is looked up there, too: Spark jobs are given one that was found before. Where both a token and files
+    are found, the token counts, and of the files only the authorities.
 
     Args:
         choice: What was named.
@@ -180,7 +180,7 @@ def _from_contexts(path: Path, named: str, field: str) -> Endpoint | None:
 
 
 def _ca(entry: object, directory: Path) -> Path | None:
-    """Whom a connection trusts that shows a token: `ca` of `tls`."""
+    """The authorities that a connection with a token trusts: `ca` of `tls`."""
     ca = entry.get("ca") if isinstance(entry, dict) else None
     return None if not ca else directory / Path(str(ca)).expanduser()
 

@@ -1,4 +1,4 @@
-"""Who a certificate or a token belongs to: the principal among the names in it. Pure: parses neither."""
+"""The principal among the names in a certificate or a token. Pure: parses neither."""
 
 from collections.abc import Sequence
 from typing import Final

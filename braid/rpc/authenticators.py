@@ -1,4 +1,4 @@
-"""Who calls, as every transport decides it: by a certificate, by a token, or by either; and that claims agree with it.
+"""The identity of callers, as every transport decides it: by certificates, tokens or either; claims must agree.
 
 What travels beside a request is a claim. Where a caller proves who it is, the claim must say the same; in plaintext
 nothing is proved, and the claim is what there is.
@@ -106,7 +106,7 @@ def bearer_of(metadata: Metadata | None) -> str:
 def caller_of(
     metadata: Metadata | None, peer: str, identity: Identity | None, certificate: PeerCertificate | None = None
 ) -> Caller:
-    """Who called, from a request's metadata and, where there are such, the proved identity and its certificate.
+    """The caller, from a request's metadata and, where there are such, the proved identity and its certificate.
 
     Raises:
         Unauthenticated: it claims to be somebody else.

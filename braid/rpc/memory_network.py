@@ -108,7 +108,7 @@ class MemoryNetwork:
         return self._numbers
 
     def open(self, client: str, address: str, method: str, credentials: "Credentials") -> "Call":
-        """Begins a call; it arrives at whoever serves at the address by then."""
+        """Begins a call; it arrives at the process that serves at the address by then."""
         call = Call(self, client, address, method, credentials)
         self._calls[call.number] = call
         call.begin()

@@ -50,7 +50,7 @@ class MemoryTransport:
         claims: str = "",
         authenticator: Authenticator | None = None,
     ) -> None:
-        """Of a process with a certificate that names `identity` as its principal, or without one.
+        """Prepares that of a process with a certificate that names `identity` as its principal, or without one.
 
         Args:
             network: What it is on.

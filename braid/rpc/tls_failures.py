@@ -26,7 +26,7 @@ class HandshakeFailures:
     """Turns what grpc raises into errors. A server that closes connections is asked why, once in a row of failures."""
 
     def __init__(self, address: str, files: TlsFiles | TokenFiles | None, on_untrusted: Callable[[], None]) -> None:
-        """Of the connections to `address`; in plaintext, or over TLS with `files`.
+        """Judges the connections to `address`; in plaintext, or over TLS with `files`.
 
         `on_untrusted` is called when the server says that it trusts the certificate of its connection no more.
         """

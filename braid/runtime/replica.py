@@ -70,11 +70,10 @@ class Replica:
         access: AccessSettings | None = None,
         audit: AuditSettings | None = None,
     ) -> None:
-        """Prepares a replica that listens at `address` and is reached at `advertise` (by default where it listens).
+        """Prepares a replica that listens at `address`; others reach it at `advertise`, by default where it listens.
 
-        Where its transport serves mutual TLS at a second address, that is reached at `tls_advertise`.
-        Without an `archive`, what snapshots take from the event store is gone. Without an `audit`, no call is recorded.
-        """
+        `tls_advertise` is where others reach a second address of mutual TLS. No `archive`: what snapshots take from the
+        event store is gone. No `audit`: no call is recorded."""
         self.instance = instance
         self.mesh = ""
         self.host = host
@@ -83,9 +82,8 @@ class Replica:
         self.metrics = metrics or make_metrics(service.name, instance)
         self.log = logger(service.name, instance)
         self._store_directory = StoreDirectory(store, host.clock)
-        self._archive = ArchiveParts(
-            archive, service.name, host, transport, self._store_directory.endpoints, lambda: self.address
-        )
+        known = self._store_directory.endpoints
+        self._archive = ArchiveParts(archive, service.name, host, transport, known, lambda: self.address)
         self.aggregates = Aggregates(store, service.kinds, host, service.name, self, self.metrics, self._archive.shelf)
         self.archive = self._archive.handlers(self.aggregates.archive_log, self.aggregates)
         self._service = service
@@ -93,7 +91,7 @@ class Replica:
         self._advertise = advertise
         self._tls_advertise = tls_advertise
         self._ttl_seconds = session_ttl_seconds
-        self._directory = Directory(transport, host, source=self._store_directory.endpoints)
+        self._directory = Directory(transport, host, source=known)
         self._server: RpcServer | None = None
         self._leadership: Leadership | None = None
         self._leader_address = ""

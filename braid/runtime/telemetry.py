@@ -36,9 +36,7 @@ class Metrics:
     archive_bytes: Gauge
     clock_ahead_seconds: Gauge
     access_refusals: Counter
-    audit_records: Counter
-    audit_lost: Counter
-    audit_failing: Gauge
+    audit: "AuditMetrics"
 
 
 def make_metrics(service: str, instance: str) -> Metrics:
@@ -83,18 +81,34 @@ def make_metrics(service: str, instance: str) -> Metrics:
             ["method", "reason"],
             registry=registry,
         ),
-        audit_records=Counter(
+        audit=make_audit_metrics(registry),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class AuditMetrics:
+    """The metrics of a replica's records of calls."""
+
+    records: Counter
+    lost: Counter
+    failing: Gauge
+
+
+def make_audit_metrics(registry: CollectorRegistry) -> AuditMetrics:
+    """Creates the metrics of records of calls in a registry."""
+    return AuditMetrics(
+        records=Counter(
             "braid_audit_records",
             "Calls recorded, by how they ended",
             ["outcome"],
             registry=registry,
         ),
-        audit_lost=Counter(
+        lost=Counter(
             "braid_audit_lost",
             "Calls whose records are lost: they were too many while none could be written",
             registry=registry,
         ),
-        audit_failing=Gauge(
+        failing=Gauge(
             "braid_audit_failing",
             "1 while records of calls cannot be written, by where to: the store, or a file",
             ["to"],

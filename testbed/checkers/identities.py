@@ -1,4 +1,4 @@
-"""I18, of identities: whoever says it is another than it can prove is answered by nobody."""
+"""I18, of identities: a caller that says it is another than it can prove is answered by nobody."""
 
 from collections.abc import Iterator
 

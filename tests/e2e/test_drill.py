@@ -41,7 +41,7 @@ pytestmark = [pytest.mark.real, pytest.mark.untimed, pytest.mark.timeout(900)]
 
 @pytest.fixture(scope="module")
 def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Of a mesh with a stream `logs`; this process's environment names the certificate of its user meanwhile."""
+    """The endpoint of a mesh with a stream `logs`; the environment names its user's certificate meanwhile."""
     with (
         running_mesh(tmp_path_factory.mktemp("drill") / ".braid", assigners=1, registries=1, secure=True) as mesh,
         pytest.MonkeyPatch.context() as environment,

@@ -73,7 +73,7 @@ def check_files(directory: Path) -> None:
 
 
 def check_outside(directory: Path) -> None:
-    """Who comes from elsewhere is refused without a certificate, and let in with the variables that `dev` printed."""
+    """A caller from elsewhere is refused without a certificate, and let in with the variables that `dev` printed."""
     ready = json.loads((directory / ".braid" / "ready.json").read_text())
     elsewhere = directory / "elsewhere"
     elsewhere.mkdir()
@@ -87,7 +87,7 @@ def check_outside(directory: Path) -> None:
 
 
 def check_stranger(directory: Path, named: dict[str, str]) -> None:
-    """Who has a certificate of the mesh's CA and no grant is refused, until the mesh's admin grants."""
+    """A caller with a certificate of the mesh's CA and no grant is refused until the mesh's admin grants."""
     ca = directory / ".braid" / "tls"
     issued = braid(directory, "certs", "issue", "app/orders", "--dir", str(ca))
     assert issued.returncode == 0, issued.stderr

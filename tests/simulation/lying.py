@@ -1,4 +1,4 @@
-"""Who everybody is in a run, and a caller who says that it is somebody else."""
+"""The identities of all processes of a run, and a caller who claims those of others."""
 
 from collections.abc import Callable
 from typing import Final

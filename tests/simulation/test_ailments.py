@@ -104,7 +104,7 @@ def test_one_host_that_alone_uses_clusters_is_believed_late(enough: Enough) -> N
     ],
 )
 def test_minutes_of_short_pauses_fail_nothing_over(seed: int, seconds: float) -> None:
-    """Of both clusters and of the registry, under load: not one is called anything but healthy or suspected."""
+    """Pauses of both clusters and of the registry, under load: none is called anything but healthy or suspected."""
     result = run(plan(seed, NO_AILMENTS, seconds, 0.8))
     assert result.green, "\n".join([f"seed {seed}", *result.trace[-60:], result.message])
     changes = [line for line in result.trace if "ClusterHealthChanged" in line]

@@ -49,7 +49,7 @@ def test_what_clusters_lose_is_told_and_given_up_to_the_offset(enough: Enough) -
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_logs_that_are_cut_short_while_they_carry_traffic_are_told_to_the_offset_and_consumed_from_there(
+def test_logs_cut_under_traffic_are_told_to_the_offset_and_read_on(
     enough: Enough,
 ) -> None:
     told = 0

@@ -1,7 +1,7 @@
 """Which tests of real processes stay in one worker when several run them, and which of them begin first.
 
-Files of one ground stay together: a worker that has left a ground never comes back to it (`tests.support.grounds` ends
-it), and a second worker would start it a second time. pytest-xdist's own groups do nothing under pytest 9.2, so files
+Files of one ground stay together. A worker that has left a ground never comes back: `tests.support.grounds` ends
+it. A second worker would start it a second time. pytest-xdist's own groups do nothing under pytest 9.2, so files
 are grouped by what their tests ask for.
 
 pytest-xdist begins with whatever has most tests. A file of two tests may take minutes, though, and if it came last, one

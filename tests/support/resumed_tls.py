@@ -27,7 +27,7 @@ class Answer(NamedTuple):
 
 
 def context(tls: Tls, version: ssl.TLSVersion) -> ssl.SSLContext:
-    """Of a client with a certificate; a session belongs to it."""
+    """The context of a client with a certificate; a session belongs to it."""
     made = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     made.load_verify_locations(tls.ca)
     made.load_cert_chain(tls.certificate, tls.key)

@@ -88,7 +88,7 @@ class VirtualTimeLoop(SequencingLoop):
     def call_soon_threadsafe(
         self, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
     ) -> asyncio.Handle:
-        """As `call_soon`: there are no other threads."""
+        """Does what `call_soon` does: there are no other threads."""
         return self.call_soon(callback, *args, context=context)
 
     def call_later(

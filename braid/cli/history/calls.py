@@ -85,7 +85,7 @@ def is_call(record: EventRecord) -> bool:
 
 
 def filter_calls(records: Iterable[EventRecord], wanted: Wanted) -> list[EventRecord]:
-    """Those that are wanted; replicas of older releases leave nothing out."""
+    """Returns the records that are wanted; replicas of older releases leave nothing out."""
     return [record for record in records if _matches(record, wanted)]
 
 

@@ -55,7 +55,7 @@ class Call:
 
     @property
     def owner(self) -> str:
-        """Whom it counts against: callers that are not verified share one allowance, whatever they claim."""
+        """The caller it counts against: those that are not verified share one allowance, whatever they claim."""
         return self.principal if self.authenticated else ""
 
     @property
@@ -95,7 +95,7 @@ class CallRecorded:
 
     @property
     def key(self) -> tuple[Alike, int]:
-        """Of several records with the same key the last replaces the others."""
+        """The key by which a later record replaces an earlier one."""
         return self.call.alike, self.first_ms
 
 

@@ -40,7 +40,7 @@ class Shown:
 
 
 class Identity(NamedTuple):
-    """Who a caller has proved to be.
+    """The principal that a caller has proved to be.
 
     Attributes:
         principal: Its name.

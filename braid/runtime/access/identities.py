@@ -26,7 +26,7 @@ _REMEDY: Final = "ask an admin why (braid get revocations); a certificate that w
 
 
 class Identities:
-    """Who is refused at one replica, whatever it was granted. An `Authorizer` that knows no roles."""
+    """The identities that one replica refuses, whatever they were granted. An `Authorizer` that knows no roles."""
 
     def __init__(self, replica: "Replica") -> None:
         """Prepares it; `run` follows the list."""

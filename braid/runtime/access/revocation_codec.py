@@ -21,7 +21,7 @@ from braid.runtime.histories.kinds import Kind
 
 
 class RevocationsCodec:
-    """`kernel.decider.EventCodec` for kind `revocations`."""
+    """The `EventCodec` (`kernel.decider`) of kind `revocations`."""
 
     def encode(self, event: Event, context: Context) -> bytes:
         """An event with its metadata, as a `RevocationEvent`; equal inputs give equal bytes."""

@@ -50,7 +50,7 @@ class IdentityRevoked:
 
 @dataclass(frozen=True, slots=True)
 class RevocationLifted:
-    """It is accepted again."""
+    """The identity is accepted again from now on."""
 
     identity: str
     reason: str = ""
@@ -74,7 +74,7 @@ class RevokeIdentity:
 
 @dataclass(frozen=True, slots=True)
 class LiftRevocation:
-    """Accept an identity again."""
+    """Asks to accept an identity again."""
 
     identity: str
     reason: str = ""

@@ -75,7 +75,7 @@ class JsonLines:
         else:
             del self._waiting[:count]
             self._failing = False
-        self._metrics.audit_failing.labels("file").set(self._failing)
+        self._metrics.audit.failing.labels("file").set(self._failing)
 
     def _try(self) -> None:
         try:

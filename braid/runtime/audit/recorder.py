@@ -79,7 +79,7 @@ class Recorder:
     def lose(self, records: list[AuditRecord]) -> None:
         """Counts records that will not be written: there are too many, or the process ends."""
         for record in records:
-            self._metrics.audit_lost.inc(record.count)
+            self._metrics.audit.lost.inc(record.count)
             until_ms = last_ms(record)
             lost = self._lost or CallsLost(0, record.first_ms, until_ms)
             self._lost = CallsLost(
@@ -95,7 +95,7 @@ class Recorder:
         form = form_of(row, outcome, self._reads, stream=stream)
         if form is Form.NOTHING:
             return
-        self._metrics.audit_records.labels(outcome.value).inc()
+        self._metrics.audit.records.labels(outcome.value).inc()
         call = Call(
             self._clock.now_ms(),
             caller.principal if caller.authenticated else shown(caller.principal),

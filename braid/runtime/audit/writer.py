@@ -157,14 +157,14 @@ class AuditWriter:
         if not self._failing:
             self._log.error("audit records cannot be written: they wait in memory", error=str(error))
         self._failing = True
-        self._metrics.audit_failing.labels("store").set(1)
+        self._metrics.audit.failing.labels("store").set(1)
 
     def _worked(self) -> None:
         if self._failing:
             self._log.info("audit records are written again")
         self._failing = False
         self._wrote_at = self._clock.elapsed()
-        self._metrics.audit_failing.labels("store").set(0)
+        self._metrics.audit.failing.labels("store").set(0)
 
     def _snapshots(self, shelf: Shelf | None) -> SnapshotWriter:
         log = ArchiveLog(self._store, AUDIT, self._clock)

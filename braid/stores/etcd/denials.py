@@ -19,7 +19,9 @@ _REFUSALS: Final[dict[grpc.StatusCode, type[BraidError]]] = {
 _PERMISSION_REMEDY: Final = (
     "give the user's role Braid's keys: etcdctl role grant-permission ROLE readwrite --prefix /braid/v1/"
 )
-TOKEN: Final = "token"  # the problem of a token that is over or missing: nothing was carried out, so send the call again
+TOKEN: Final = (
+    "token"  # the problem of a token that is over or missing: nothing was carried out, so send the call again
+)
 _USER_REMEDY: Final = "set BRAID_STORE_USER and BRAID_STORE_PASSWORD_FILE, or name a user of etcd in the certificate"
 
 

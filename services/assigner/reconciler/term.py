@@ -174,7 +174,7 @@ class Term:
         return True
 
     def heard_together(self, beating: Iterable[tuple[int, MemberStream | None]]) -> list[int]:
-        """As `heard`, for many at one moment by their tickets; returns the tickets that count no more."""
+        """Notes what `heard` does, for many at one moment by their tickets; returns the tickets that count no more."""
         valid, now = self.valid(), self._clock.elapsed()
         unheard: list[int] = []
         for ticket, stream in beating:

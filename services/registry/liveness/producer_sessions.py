@@ -56,7 +56,7 @@ class ProducerSession:
 
     @property
     def voice(self) -> Voice:
-        """As whom it speaks of clusters."""
+        """The voice with which it speaks of clusters."""
         return Voice(self.host, self.principal)
 
     def introduce(self, host: str, lanes: Collection[str], *, drill: bool, knows_denials: bool) -> None:

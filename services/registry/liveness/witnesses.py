@@ -41,7 +41,7 @@ class Users(NamedTuple):
 
 
 class Voice(NamedTuple):
-    """Who speaks: a host as it names itself, and the principal that was verified; '' where none was."""
+    """A speaker: a host as it names itself, and the principal that was verified; '' where none was."""
 
     host: str
     principal: str = ""

@@ -17,7 +17,7 @@ from services.registry.servicer.request_context import page_of
 
 
 class RevocationRequests:
-    """Handlers of one replica."""
+    """The handlers of revocations at one replica."""
 
     def __init__(self, replica: Replica) -> None:
         self._replica = replica

@@ -47,12 +47,12 @@ class Rig:
         self.either = CertificateOrToken(self.tokens)
 
     async def principal(self, shown: Shown) -> str:
-        """Whom a caller is taken for; '' for nobody."""
+        """The principal that a caller is taken for; '' for nobody."""
         identity = await self.either.identify(shown)
         return "" if identity is None else identity.principal
 
     async def of(self, token: str) -> str:
-        """Whom a caller with a token is taken for."""
+        """The principal that a caller with a token is taken for."""
         return await self.principal(Shown(encrypted=True, bearer=token))
 
 

@@ -126,7 +126,7 @@ async def test_the_certificate_is_the_one_in_the_client_s_file(authority: Author
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
-async def test_a_resumed_session_shows_its_certificate_and_none_outlives_a_removed_authority(
+async def test_a_resumed_session_shows_its_certificate_and_ends_with_its_authority(
     version: ssl.TLSVersion, authority: Authority, tmp_path: Path
 ) -> None:
     async with serving(tmp_path, authority) as server:

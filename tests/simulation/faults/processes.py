@@ -103,6 +103,6 @@ class ProcessFaults:
         self._schedule.begin("no member is there", self._dice.uniform(8.0, 20.0), lambda: start_members(self._world))
 
     def members_leave(self) -> None:
-        """As when an application is taken down."""
+        """Makes all members leave for a while, as when an application is taken down."""
         members_leave(self._world)
         self._schedule.begin("all members leave", self._dice.uniform(8.0, 20.0), lambda: start_members(self._world))

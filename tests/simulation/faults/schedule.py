@@ -12,7 +12,7 @@ from tests.simulation.world import World
 
 
 class Schedule:
-    """One run's schedule.
+    """The schedule of faults of one run.
 
     Attributes:
         world: What the faults befall.

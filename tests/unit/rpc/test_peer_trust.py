@@ -54,7 +54,7 @@ def test_an_authority_that_is_added_or_renewed_ends_nothing(tmp_path: Path) -> N
     assert not server.distrusts(alice) and not server.distrusts(issued(new))
 
 
-def test_an_authority_that_is_removed_ends_what_it_signed_after_a_grace_and_may_come_back(tmp_path: Path) -> None:
+def test_a_removed_authority_ends_what_it_signed_after_a_grace(tmp_path: Path) -> None:
     old, new = Authority.make("Old"), Authority.make("New")
     server, alice = Server(tmp_path, old), issued(old)
     server.trusts(new)

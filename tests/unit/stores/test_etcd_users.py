@@ -23,7 +23,7 @@ class Etcd:
         self.failure: Exception | None = None
 
     async def authenticate(self, name: str, password: str) -> str:
-        """As `EtcdUser` asks it."""
+        """Answers as etcd does what `EtcdUser` asks."""
         self.asked.append(password)
         await asyncio.sleep(0)
         if self.failure is not None:

@@ -62,7 +62,10 @@ def test_with_docker_up_waits_and_down_ends_every_profile(tmp_path: Path) -> Non
     assert ended.stdout.startswith("make up: the endpoint is 127.0.0.1:7401. To use it:\nexport BRAID_ENDPOINT=")
     assert make("down", tmp_path / "bin").returncode == 0
     said = notes.read_text().splitlines()
-    up, copied = "compose -f compose.yaml up --build --detach --wait", "compose cp certs:/etc/braid/tls/me/. .braid/compose"
+    up, copied = (
+        "compose -f compose.yaml up --build --detach --wait",
+        "compose cp certs:/etc/braid/tls/me/. .braid/compose",
+    )
     assert said.index(up) < said.index(copied)
     assert "compose --profile spark down" in said
 

@@ -56,7 +56,7 @@ class QuietClient(AIOKafkaClient):
         await self.security.prepare()
 
     async def bootstrap(self) -> None:
-        """As aiokafka does. Raises `CredentialsWithheld` when the cluster has no broker that may be connected to."""
+        """Connects as aiokafka does. Raises `CredentialsWithheld` where the cluster has no broker that may be asked."""
         await self._renew()
         await super().bootstrap()
         denials = [self._denial(broker.nodeId) for broker in self.cluster.brokers()]
@@ -66,7 +66,7 @@ class QuietClient(AIOKafkaClient):
     async def send(
         self, node_id: int, request: Request, *, group: ConnectionGroup = ConnectionGroup.DEFAULT
     ) -> Response:
-        """As aiokafka does. Raises `CredentialsWithheld`, which is not tried again."""
+        """Sends as aiokafka does. Raises `CredentialsWithheld`, which is not tried again."""
         if (denial := self._denial(node_id)) is not None:
             raise CredentialsWithheld() from denial
         return await super().send(node_id, request, group=group)

@@ -130,7 +130,7 @@ def test_states_survive_the_round_trip_and_equal_states_give_equal_bytes() -> No
         assert CODEC.encode_state(CODEC.decode_state(data)) == data
 
 
-def test_digests_of_secrets_stand_in_snapshots_where_the_release_before_reads_over_them() -> None:
+def test_digests_of_secrets_stand_where_the_release_before_reads_over_them() -> None:
     state = joined(2, seen()).state
     known = state.members[member(1)]
     whole = state.with_member(replace(known, secret_digest="5f" * 16))

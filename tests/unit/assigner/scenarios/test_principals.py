@@ -133,7 +133,7 @@ def test_a_member_of_an_older_release_comes_back_without_a_secret() -> None:
 
 
 def test_a_member_that_was_removed_comes_back_with_the_secret_it_has() -> None:
-    """Else a welcome that was lost would leave it with a secret that nobody takes."""
+    """A welcome that was lost would leave it else with a secret that nobody takes."""
 
     async def scenario() -> None:
         mesh = await Mesh().start()

@@ -186,7 +186,7 @@ MALLORY = "spiffe://test.local/app/mallory"
 
 
 def test_a_principal_counts_once_whatever_hosts_it_names() -> None:
-    """Seen red: by hosts alone one caller condemned a cluster that everybody else reached."""
+    """By hosts alone, one caller would condemn a cluster that everybody else reaches."""
     witnesses = Witnesses()
     for number in range(50):
         witnesses.complains("east", Voice(f"invented-{number}", MALLORY), 9.9)

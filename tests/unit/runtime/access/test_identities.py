@@ -65,7 +65,7 @@ async def ends(call: DuplexCall) -> IdentityRevoked:
 
 
 @pytest.mark.parametrize("service", TABLE)
-def test_every_method_of_every_service_refuses_a_revoked_principal_while_access_is_open(service: str) -> None:
+def test_every_method_refuses_a_revoked_principal_while_access_is_open(service: str) -> None:
     async def scenario() -> None:
         mesh = await Mesh(service, access=OPEN).start()
         await revoke(mesh, ORDERS)
@@ -232,7 +232,7 @@ def test_a_replica_that_never_read_the_list_serves_nobody_with_a_certificate() -
 
 
 def test_a_list_that_cannot_be_read_keeps_what_was_read_and_opens_nothing() -> None:
-    """As a newer release writes it: a replica that starts over it does not serve."""
+    """A list that a newer release wrote: a replica that starts over it does not serve."""
 
     async def scenario() -> None:
         mesh = await Mesh("lagmon", access=OPEN).start()

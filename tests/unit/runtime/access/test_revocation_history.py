@@ -125,10 +125,10 @@ _EVENTS = st.one_of(st.builds(IdentityRevoked, _IDENTITIES), st.builds(Revocatio
 
 
 @given(st.lists(st.tuples(_EVENTS, st.integers(1, 3)), max_size=12))
-def test_events_told_twice_mean_what_they_mean_once_and_the_last_of_an_identity_decides(
+def test_events_told_twice_mean_what_they_mean_once(
     told: list[tuple[Event, int]],
 ) -> None:
-    """Also a lift of what is not revoked, as a fold meets it that begins in the middle."""
+    """A lift of what is not revoked is among them, as a fold meets it that begins in the middle."""
     once = twice = RevocationsState()
     for event, times in told:
         once = DECIDER.evolve(once, event, CONTEXT)

@@ -19,7 +19,7 @@ class Found(NamedTuple):
     lost: Sequence[CallsLost]
 
     def of(self, rpc: str, principal: str = "") -> Sequence[tuple[Call, int]]:
-        """Those of a method, and of a principal where one is named."""
+        """The calls of a method, and of a principal where one is named."""
         return [each for each in self.calls if each[0].rpc == rpc and principal in ("", each[0].principal)]
 
 

@@ -228,7 +228,7 @@ def test_old_changes_go_to_the_archive_and_are_still_listed() -> None:
     run(scenario())
 
 
-def test_records_are_listed_and_watched_by_who_which_method_since_when_and_how_they_ended() -> None:
+def test_records_are_listed_and_watched_by_caller_method_time_and_outcome() -> None:
     async def scenario() -> None:
         mesh = await Mesh(audit=AUDIT).start()
         admin, mallory = mesh.client("registry", ADMIN), mesh.client("registry", MALLORY)

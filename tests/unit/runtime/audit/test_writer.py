@@ -71,7 +71,7 @@ def test_the_next_process_of_a_killed_one_goes_on_where_it_ended() -> None:
     run_virtual(scenario())
 
 
-def test_a_process_that_comes_back_as_a_ghost_writes_only_what_is_its_own_and_only_once() -> None:
+def test_a_ghost_writes_only_what_is_its_own_and_only_once() -> None:
     """Cut off with an append on its way, it finds another in its place, and waits until that one is gone."""
 
     async def scenario() -> None:

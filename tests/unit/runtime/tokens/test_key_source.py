@@ -18,7 +18,7 @@ from tests.support.token_issuer import KeyServer, TokenIssuer, key_server
 
 
 def settings(keys: str, ca: Path | None = None) -> TokenSettings:
-    """Of one place where keys are."""
+    """The settings of one place where keys are."""
     return TokenSettings("https://id.test", "braid", keys, ca)
 
 

@@ -62,7 +62,7 @@ class Rig:
         return self.issuer.keys
 
     async def of(self, token: str) -> str:
-        """Whom a token names."""
+        """The principal that a token names."""
         identity = await self.tokens.identify(Shown(encrypted=True, bearer=token))
         assert identity is not None
         return identity.principal
