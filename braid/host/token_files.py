@@ -45,7 +45,7 @@ class TokenFiles:
         return self._token
 
     def current(self) -> TlsMaterial:
-        """The authorities that the connection trusts now: the same object until they change, without certificate and key."""
+        """The authorities that the connection trusts now: the same object until they change."""
         return self._system if self._ca is None else self._ca.current()
 
     def bearer(self) -> str:

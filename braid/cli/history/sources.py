@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from braid.api.mesh.v1.event_pb2 import EventFilter, EventRecord
 from braid.cli.core.output import Item
 from braid.cli.core.session import Session
+from braid.cli.history import feed
 from braid.cli.history.calls import Wanted, call_item, follow_calls, is_call, list_calls
-from braid.cli.history.feed import Events, Subject, event_item, follow_events, list_events
+from braid.cli.history.feed import Events, Subject, event_item, follow_events
 
 if TYPE_CHECKING:
     from braid.cli.history.verbs import Query
@@ -57,7 +58,7 @@ async def opened(session: Session, query: "Query", subject: Subject, since_ms: i
     decisions = calls = None
     if not query.calls:
         decided_by = EventFilter(actor=query.actor, since_ms=since_ms) if query.narrowed else None
-        decisions = await list_events(session, subject, until_ms, latest, decided_by)
+        decisions = await feed.list_events(session, subject, until_ms, latest, decided_by)
     if query.calls or query.actor:
         calls = await list_calls(session, wanted, until_ms, latest)
     both = [*(decisions or _NOTHING).records, *(calls or _NOTHING).records]

@@ -32,7 +32,7 @@ class AuditDecider:
 
 
 class AuditCodec:
-    """The `EventCodec` (`kernel.decider`) of audit records. The metadata has the record's time, actor, tenant and request."""
+    """The `EventCodec` (`kernel.decider`) of audit records. Time, actor, tenant and request are in the metadata."""
 
     def encode(self, event: AuditRecord | UnknownRecord, context: Context) -> bytes:
         """A record of the instance that the context names as an `AuditEvent`."""

@@ -18,7 +18,7 @@ from braid.api.assigner.v1.rules_pb2 import PLACEMENT_BASIS_LOAD, PlacementPolic
 from braid.api.dlq.v1.events_pb2 import DlqEvent, ReplayCreated
 from braid.api.dlq.v1.replay_pb2 import ReplaySpec
 from braid.cli.groups.preview import told as preview_text
-from braid.cli.history import sources
+from braid.cli.history import feed
 from braid.cli.history.feed import event_body, parse_subject, summary
 from braid.kernel.errors import Invalid
 from tests.unit.cli.mesh import Shell, virtual
@@ -118,14 +118,14 @@ async def test_events_as_they_happen() -> None:
 @virtual
 async def test_events_between_the_list_and_the_watch_are_shown_once() -> None:
     shell = await with_a_group()
-    listing = sources.list_events
+    listing = feed.list_events
 
     async def then_cordoned(*arguments: Any) -> Any:
         found = await listing(*arguments)
         await shell.braid("cordon", "cluster", "east")
         return found
 
-    with patch.object(sources, "list_events", then_cordoned):
+    with patch.object(feed, "list_events", then_cordoned):
         result = await shell.braid("events", "-w", "--for", "cluster/east", "-o", "json", seconds=5.0)
     assert [json.loads(line)["type"] for line in result.out.splitlines()] == [
         "ClusterRegistered",
