@@ -27,8 +27,8 @@ FREE: Final = frozenset({"build", "dist", "examples", "tests", "tools"})
 # What only computes: no clock, no randomness, no I/O, no loop.
 _VALUES: Final = """
     __future__ abc array base64 binascii bisect collections contextlib copy dataclasses datetime decimal enum fractions
-    functools hashlib heapq hmac ipaddress itertools json math numbers operator re statistics string struct textwrap types
-    typing unicodedata zlib
+    functools hashlib heapq hmac ipaddress itertools json math numbers operator re statistics string struct textwrap
+    types typing unicodedata zlib
 """
 # What has a port: code that simulation must be able to run unchanged reaches these through `kernel.ports` alone.
 _BEHIND_PORTS: Final = """
