@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final, Generic, TypeVar
 
 from braid.host import secret_files
+from braid.host.file_stamps import file_stamp
 from braid.host.tls_files import TlsMaterial
 from braid.host.tokens import Token
 from braid.kernel.errors import BraidError, Invalid, Unauthenticated, Unavailable
@@ -68,7 +69,7 @@ class _Reread(Generic[T]):
         self._read = read
         self._seconds = seconds
         self._looking = threading.Lock()
-        self._seen = _signature(path)
+        self._seen = file_stamp(path)
         self._value = read(path)
         self._look_at = time.monotonic() + seconds
 
@@ -82,7 +83,7 @@ class _Reread(Generic[T]):
 
     def _look(self) -> None:
         self._look_at = time.monotonic() + self._seconds
-        found = _signature(self._path)
+        found = file_stamp(self._path)
         if found == self._seen:
             return
         self._seen = found
@@ -92,14 +93,6 @@ class _Reread(Generic[T]):
             _log.warning("the file changed and cannot be used: what was read before stays in use: %s", error)
         else:
             _log.info("%s was read anew", self._path)
-
-
-def _signature(path: Path) -> tuple[int, ...]:
-    try:
-        stat = path.stat()
-    except OSError:
-        return ()
-    return stat.st_mtime_ns, stat.st_size, stat.st_ino, stat.st_mode
 
 
 def _read_token(path: Path) -> str:
