@@ -17,7 +17,7 @@ from braid.stores import sqlite_histories as histories
 from braid.stores import sqlite_leadership as leadership
 from braid.stores.batches import check_append
 from braid.stores.session import KeptSession, session_over
-from braid.stores.sqlite_database import Connect, SqliteDatabase, connect_file
+from braid.stores.sqlite_database import Connect, SqliteDatabase, Version, connect_file
 from braid.stores.sqlite_polling import VersionPoll
 from braid.stores.sqlite_process import this_process
 
@@ -37,7 +37,7 @@ class SqliteStore:
         self._host = host
         self._process = this_process()
         self._database = SqliteDatabase(path, host.clock, connect, self._process)
-        self._versions = VersionPoll(host, self._database.data_version)
+        self._versions = VersionPoll(host, self._database.version_other_than)
         self._sessions: list[KeptSession] = []
 
     # --- histories
@@ -100,9 +100,9 @@ class SqliteStore:
         await self._write(lambda connection, now: histories.save_snapshot(connection, history, snapshot, fence, now))
 
     async def watch(self, service: str, after_revision: int) -> AsyncIterator[EventBatch]:
-        """See `EventStore`. Polls, once for all watches; an idle poll asks SQLite only whether anybody committed."""
+        """See `EventStore`. Polls, once for all watches, which read only what follows another revision."""
         revision = after_revision
-        seen = (0, 0)
+        seen: Version | None = None
         while True:
             try:
                 version = await self._versions.other_than(seen)

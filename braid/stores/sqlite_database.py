@@ -1,7 +1,8 @@
 """Transactions on one SQLite file: one thread and connection that writes, and one that reads and never waits for it.
 
-A transaction is one function that runs from begin to commit within its thread; nothing is awaited inside. A stopped
-process that holds the write lock too long is ended (see `SQLITE_LOCK_BREAK_SECONDS`).
+A third looks for commits, so that an idle store wakes nothing else. A transaction is one function that runs from begin
+to commit within its thread; nothing is awaited inside. A stopped process that holds the write lock too long is ended
+(see `SQLITE_LOCK_BREAK_SECONDS`).
 """
 
 import asyncio
@@ -10,7 +11,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from braid.host import private_files
 from braid.kernel.errors import OutcomeUnknown, StoreUnavailable
@@ -18,9 +19,12 @@ from braid.kernel.limits.store import (
     SESSION_TTL_SECONDS,
     SQLITE_BUSY_POLL_SECONDS,
     SQLITE_LOCK_BREAK_SECONDS,
+    SQLITE_LOOKS_PER_POLL,
+    SQLITE_POLL_SECONDS,
     STORE_CALL_SECONDS,
 )
 from braid.kernel.ports import Clock
+from braid.stores.sqlite_histories import read_position
 from braid.stores.sqlite_process import (
     Activity,
     ProcessIdentity,
@@ -46,6 +50,21 @@ from braid.stores.sqlite_schema import (
 T = TypeVar("T")
 Transaction = Callable[[sqlite3.Connection], T]
 Connect = Callable[[Path], sqlite3.Connection]
+
+
+class Version(NamedTuple):
+    """Of what watches read: every append, snapshot and restore makes another one, the renewal of a session does not.
+
+    Attributes:
+        generation: Of the connection: a file that was replaced may have any incarnation and revision.
+        incarnation: Of the store.
+        revision: Of the store.
+    """
+
+    generation: int
+    incarnation: int
+    revision: int
+
 
 _LOOK_EVERY_SECONDS = 0.1  # at who holds the lock, while it is waited for
 
@@ -95,7 +114,7 @@ class LockBreaker:
 
 
 class SqliteDatabase:
-    """One file and its two connections.
+    """One file and its three connections.
 
     Args:
         path: The file; made at the first use when it does not exist, never again later.
@@ -109,6 +128,7 @@ class SqliteDatabase:
         self._file = _File(path, clock, connect)
         self._reader = _Lane(self._file, process, "reader")
         self._writer = _Lane(self._file, process, "writer")
+        self._poller = _Lane(self._file, process, "poller")
 
     async def read(self, transaction: Transaction[T]) -> T:
         """Runs a transaction that only reads, at one revision. Raises `StoreUnavailable`, `CorruptHistory`."""
@@ -124,20 +144,24 @@ class SqliteDatabase:
         """
         return await self._writer.run(lambda lane: lane.write(transaction))
 
-    async def data_version(self) -> tuple[int, int]:
-        """Changes whenever another connection commits; cheap. Raises as `read`."""
-        return await self._reader.run(lambda lane: lane.data_version())
+    async def version_other_than(self, seen: Version | None) -> Version:
+        """Returns the version of what watches read once it is not `seen`, or after some looks, changed or not.
+
+        It looks every `SQLITE_POLL_SECONDS` in a thread of its own: while nothing changes, the loop sleeps. Raises as
+        `read`.
+        """
+        return await self._poller.run(lambda lane: lane.version_other_than(seen))
 
     async def close(self) -> None:
-        """Closes both connections; calls that wait for a lock get `StoreUnavailable`."""
+        """Closes all connections; calls that wait for a lock get `StoreUnavailable`."""
         if not self._file.closing.is_set():
             self._file.closing.set()
-            await self._writer.close()
-            await self._reader.close()
+            for lane in (self._writer, self._reader, self._poller):
+                await lane.close()
 
 
 class _File:
-    """The state of the file that both lanes share. `existed`: it was opened before. `sound`: it was checked since."""
+    """The state of the file that its lanes share. `existed`: it was opened before. `sound`: it was checked since."""
 
     def __init__(self, path: Path, clock: Clock, connect: Connect) -> None:
         self.path = path
@@ -247,10 +271,16 @@ class _Lane:
         self._commit(connection)
         return result
 
-    def data_version(self) -> tuple[int, int]:
-        """The connection's generation, and SQLite's counter of others' commits as this connection sees it."""
-        (version,) = self._patiently(lambda connection: connection.execute("PRAGMA data_version").fetchone())
-        return self._generation, version
+    def version_other_than(self, seen: Version | None) -> Version:
+        """See `SqliteDatabase`."""
+        for _ in range(SQLITE_LOOKS_PER_POLL):
+            version = self._patiently(self._version)
+            if version != seen or self._file.closing.wait(SQLITE_POLL_SECONDS):
+                break
+        return version
+
+    def _version(self, connection: sqlite3.Connection) -> Version:
+        return Version(self._generation, *read_position(connection))
 
     def _commit(self, connection: sqlite3.Connection) -> None:
         try:

@@ -48,6 +48,12 @@ def read_revision(connection: sqlite3.Connection) -> int:
     return int(revision)
 
 
+def read_position(connection: sqlite3.Connection) -> tuple[int, int]:
+    """The store's incarnation and revision: what watches read next depends on nothing else."""
+    incarnation, revision = connection.execute("SELECT incarnation, revision FROM store").fetchone()
+    return int(incarnation), int(revision)
+
+
 def next_revision(connection: sqlite3.Connection) -> int:
     """Takes the next revision; the caller writes under it."""
     (revision,) = connection.execute("UPDATE store SET revision = revision + 1 RETURNING revision").fetchone()

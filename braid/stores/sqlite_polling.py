@@ -6,24 +6,23 @@ from collections.abc import Awaitable, Callable
 from braid.kernel.errors import BraidError, StoreUnavailable
 from braid.kernel.limits.store import SQLITE_POLL_SECONDS
 from braid.kernel.ports import Host, Task
-
-Version = tuple[int, int]
+from braid.stores.sqlite_database import Version
 
 
 class VersionPoll:
     """Polls the file's version while a watch waits for another one."""
 
-    def __init__(self, host: Host, ask: Callable[[], Awaitable[Version]]) -> None:
-        """`ask` returns the version, and raises a `BraidError` when that fails."""
+    def __init__(self, host: Host, ask: Callable[[Version | None], Awaitable[Version]]) -> None:
+        """`ask` waits some time for a version other than the given one, and raises a `BraidError` when that fails."""
         self._host = host
         self._ask = ask
-        self._waiting: dict[asyncio.Future[Version], Version] = {}
+        self._waiting: dict[asyncio.Future[Version], Version | None] = {}
         self._newest: Version | None = None
         self._polling: Task | None = None
 
-    async def other_than(self, seen: Version) -> Version:
+    async def other_than(self, seen: Version | None) -> Version:
         """Returns the version as soon as it is another one. Raises what `ask` does; once closed, `StoreUnavailable`."""
-        if self._newest not in (None, seen):
+        if self._newest is not None and self._newest != seen:
             return self._newest
         waiter: asyncio.Future[Version] = asyncio.get_running_loop().create_future()
         self._waiting[waiter] = seen
@@ -45,13 +44,13 @@ class VersionPoll:
         try:
             while self._waiting:
                 try:
-                    self._newest = await self._ask()
+                    self._newest = await self._ask(self._newest)
                 except BraidError as error:
                     self._newest = None
                     self._fail(error)
+                    await self._host.clock.sleep(SQLITE_POLL_SECONDS)
                 else:
                     self._tell(self._newest)
-                await self._host.clock.sleep(SQLITE_POLL_SECONDS)
         finally:
             self._polling = self._newest = None
             self._fail(StoreUnavailable("nobody asks for the store's version any more", remedy="try again"))

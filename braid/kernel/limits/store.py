@@ -7,6 +7,7 @@ APPEND_BYTES_MAX: Final = 1_500_000  # etcd's request limit is 1.5 MiB
 APPEND_EVENTS_MAX: Final = 120  # etcd's transaction limit is 128 operations; head and fence take some
 SESSION_TTL_SECONDS: Final = 2.0  # of a leader: etcd grants no less; with more, the next leads later than 3 s
 SQLITE_POLL_SECONDS: Final = 0.02  # watch by polling
+SQLITE_LOOKS_PER_POLL: Final = 16  # then the loop hears that nothing changed, and asks again only if somebody watches
 STORE_CALL_SECONDS: Final = 2.0  # one read or append
 SNAPSHOT_EVERY_EVENTS: Final = 512  # bounds what a start must fold
 SNAPSHOT_PIECE_ITEMS: Final = 1_000  # members or leases written in a row, some milliseconds; then others' turn

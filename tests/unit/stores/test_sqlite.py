@@ -6,11 +6,13 @@ import sqlite3
 from collections.abc import AsyncIterator, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from braid.host.system import system_host
 from braid.kernel.errors import Compacted, CorruptHistory, OutcomeUnknown, StoreUnavailable
+from braid.kernel.limits.store import SQLITE_POLL_SECONDS
 from braid.kernel.ports import Endpoint, HistoryId, Leader, Snapshot
 from braid.stores.sqlite import SqliteStore
 from braid.stores.sqlite_backup import begin_incarnation
@@ -284,3 +286,36 @@ async def test_a_watch_pages_through_a_long_tail(store: SqliteStore, monkeypatch
         await store.append(LOGS, [b"x"], sequence, leader.fence)
     watching = store.watch("registry", 0)
     assert [(await anext(watching)).first for _ in range(12)] == list(range(1, 13))
+
+
+async def test_renewals_of_sessions_let_watches_sleep(tmp_path: Path) -> None:
+    reads: list[str] = []
+
+    class Counted(sqlite3.Connection):
+        def execute(self, sql: str, *parameters: Any) -> sqlite3.Cursor:
+            if "compacted FROM store" in sql:
+                reads.append(sql)
+            return super().execute(sql, *parameters)
+
+    def connect(path: Path) -> sqlite3.Connection:
+        return sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False, factory=Counted)
+
+    path = tmp_path / "s.db"
+    watcher, writer = SqliteStore(path, system_host(), connect), SqliteStore(path, system_host())
+    leader = await _lead(writer)
+    session = await writer.open_session(30.0)
+    watching = watcher.watch("registry", 0)
+    first = asyncio.ensure_future(anext(watching))
+    await writer.append(LOGS, [b"one"], 0, leader.fence)
+    assert (await first).first == 1
+    second = asyncio.ensure_future(anext(watching))
+    await asyncio.sleep(5 * SQLITE_POLL_SECONDS)  # it reads once more, and finds nothing
+    reads.clear()
+    for _ in range(5):
+        assert await writer.renew(session.id)
+        await asyncio.sleep(2 * SQLITE_POLL_SECONDS)
+    assert reads == []
+    await writer.append(LOGS, [b"two"], 1, leader.fence)
+    assert (await asyncio.wait_for(second, 2.0)).first == 2, "an append wakes it"
+    await watcher.close()
+    await writer.close()

@@ -1,4 +1,4 @@
-"""The poll that all watches of a file share: one question a moment, however many wait."""
+"""The poll that all watches of a file share: one question at a time, however many wait."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -6,27 +6,32 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from braid.kernel.errors import BraidError, CorruptHistory, StoreUnavailable
-from braid.kernel.limits.store import SQLITE_POLL_SECONDS
-from braid.stores.sqlite_polling import Version, VersionPoll
+from braid.kernel.limits.store import SQLITE_LOOKS_PER_POLL, SQLITE_POLL_SECONDS
+from braid.stores.sqlite_database import Version
+from braid.stores.sqlite_polling import VersionPoll
 from tests.support.virtual_time import VirtualProcess, run_virtual, running_loop
 
-SECOND = round(1 / SQLITE_POLL_SECONDS)
+POLL_SECONDS = SQLITE_LOOKS_PER_POLL * SQLITE_POLL_SECONDS
+FIRST, SECOND, OLDER = Version(1, 1, 1), Version(1, 1, 2), Version(1, 1, 0)
 
 
 class File:
     """A fake file that counts questions, and a poll of it."""
 
     def __init__(self) -> None:
-        self.version: Version = (1, 1)
+        self.version = FIRST
         self.asked = 0
         self.away: type[BraidError] | None = None
         self.poll = VersionPoll(VirtualProcess(running_loop(), "test", 1).host, self.ask)
 
-    async def ask(self) -> Version:
+    async def ask(self, seen: Version | None) -> Version:
         self.asked += 1
-        await asyncio.sleep(0)
-        if self.away is not None:
-            raise self.away("the file is away")
+        for _ in range(SQLITE_LOOKS_PER_POLL):
+            if self.away is not None:
+                raise self.away("the file is away")
+            if self.version != seen:
+                break
+            await asyncio.sleep(SQLITE_POLL_SECONDS)
         return self.version
 
     def waiters(self, count: int) -> list[asyncio.Task[Version]]:
@@ -43,11 +48,11 @@ def play(scene: Callable[[File], Awaitable[None]]) -> None:
 def test_one_question_serves_all_who_wait() -> None:
     async def scene(file: File) -> None:
         waiting = file.waiters(3)
-        await asyncio.sleep(1)
-        assert file.asked == pytest.approx(SECOND, abs=2)
-        file.version = (1, 2)
+        await asyncio.sleep(10 * POLL_SECONDS)
+        assert file.asked == pytest.approx(10, abs=2)
+        file.version = SECOND
         async with asyncio.timeout(2 * SQLITE_POLL_SECONDS):
-            assert await asyncio.gather(*waiting) == [(1, 2)] * 3
+            assert await asyncio.gather(*waiting) == [SECOND] * 3
 
     play(scene)
 
@@ -57,7 +62,7 @@ def test_who_has_seen_an_older_version_than_the_newest_is_told_at_once() -> None
         waiting = file.waiters(1)
         await asyncio.sleep(0.1)
         asked = file.asked
-        assert await file.poll.other_than((0, 0)) == (1, 1)
+        assert await file.poll.other_than(OLDER) == FIRST
         assert file.asked == asked
         waiting[0].cancel()
 
@@ -70,11 +75,11 @@ def test_nobody_is_asked_once_nobody_waits() -> None:
         await asyncio.sleep(0.1)
         for each in waiting:
             each.cancel()
-        await asyncio.sleep(2 * SQLITE_POLL_SECONDS)
+        await asyncio.sleep(2 * POLL_SECONDS)
         asked = file.asked
         await asyncio.sleep(1)
         assert file.asked == asked
-        assert await file.poll.other_than((0, 0)) == (1, 1), "and it begins again"
+        assert await file.poll.other_than(OLDER) == FIRST, "and it begins again"
 
     play(scene)
 
@@ -88,9 +93,9 @@ def test_all_hear_why_nobody_can_tell_and_of_the_files_return(why: type[BraidErr
         failed = await asyncio.gather(*waiting, return_exceptions=True)
         assert [type(each) for each in failed] == [why] * 2
         with pytest.raises(why):
-            await file.poll.other_than((0, 0))
+            await file.poll.other_than(OLDER)
         file.away = None
-        assert await file.poll.other_than((0, 0)) == (1, 1)
+        assert await file.poll.other_than(OLDER) == FIRST
 
     play(scene)
 
