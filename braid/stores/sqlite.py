@@ -4,7 +4,6 @@ Transactions live in `sqlite_histories` and `sqlite_leadership`, files and threa
 become the port.
 """
 
-import contextlib
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
@@ -147,18 +146,20 @@ class SqliteStore:
         raise session_over(session.id)
 
     async def _campaign(self, endpoint: Endpoint, session: str) -> Leader:
-        while True:
-            with contextlib.suppress(StoreUnavailable):
-                won = await self._try_lead(endpoint, session)
-                if won is not None:
-                    return won
-            await self._host.clock.sleep(SQLITE_CAMPAIGN_POLL_SECONDS)
+        def may_lead(connection: sqlite3.Connection) -> bool:
+            held = leadership.read_leader(connection, endpoint.service, self._host.clock.elapsed())
+            return held is None or held.endpoint == endpoint
 
-    async def _try_lead(self, endpoint: Endpoint, session: str) -> Leader | None:
-        held = await self.leader(endpoint.service)
-        if held is not None and held.endpoint != endpoint:
-            return None
-        return await self._write(lambda connection, now: leadership.try_lead(connection, endpoint, session, now))
+        while True:
+            try:
+                if not await self._database.comes_true(may_lead):
+                    continue
+                won = await self._write(lambda connection, now: leadership.try_lead(connection, endpoint, session, now))
+            except StoreUnavailable:
+                won = None
+            if won is not None:
+                return won
+            await self._host.clock.sleep(SQLITE_CAMPAIGN_POLL_SECONDS)
 
     async def resign(self, leader: Leader) -> None:
         """See `EventStore`."""

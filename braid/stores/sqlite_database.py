@@ -1,8 +1,8 @@
 """Transactions on one SQLite file: one thread and connection that writes, and one that reads and never waits for it.
 
-A third looks for commits, so that an idle store wakes nothing else. A transaction is one function that runs from begin
-to commit within its thread; nothing is awaited inside. A stopped process that holds the write lock too long is ended
-(see `SQLITE_LOCK_BREAK_SECONDS`).
+Two more look for commits and for a free leadership, so that an idle store wakes no event loop. A transaction is one
+function that runs from begin to commit within its thread; nothing is awaited inside. A stopped process that holds the
+write lock too long is ended (see `SQLITE_LOCK_BREAK_SECONDS`).
 """
 
 import asyncio
@@ -18,8 +18,9 @@ from braid.kernel.errors import OutcomeUnknown, StoreUnavailable
 from braid.kernel.limits.store import (
     SESSION_TTL_SECONDS,
     SQLITE_BUSY_POLL_SECONDS,
+    SQLITE_CAMPAIGN_POLL_SECONDS,
     SQLITE_LOCK_BREAK_SECONDS,
-    SQLITE_LOOKS_PER_POLL,
+    SQLITE_LOOKING_SECONDS,
     SQLITE_POLL_SECONDS,
     STORE_CALL_SECONDS,
 )
@@ -114,7 +115,7 @@ class LockBreaker:
 
 
 class SqliteDatabase:
-    """One file and its three connections.
+    """One file and its four connections.
 
     Args:
         path: The file; made at the first use when it does not exist, never again later.
@@ -129,6 +130,7 @@ class SqliteDatabase:
         self._reader = _Lane(self._file, process, "reader")
         self._writer = _Lane(self._file, process, "writer")
         self._poller = _Lane(self._file, process, "poller")
+        self._candidate = _Lane(self._file, process, "candidate")
 
     async def read(self, transaction: Transaction[T]) -> T:
         """Runs a transaction that only reads, at one revision. Raises `StoreUnavailable`, `CorruptHistory`."""
@@ -147,16 +149,22 @@ class SqliteDatabase:
     async def version_other_than(self, seen: Version | None) -> Version:
         """Returns the version of what watches read once it is not `seen`, or after some looks, changed or not.
 
-        It looks every `SQLITE_POLL_SECONDS` in a thread of its own: while nothing changes, the loop sleeps. Raises as
-        `read`.
+        A thread of its own looks every `SQLITE_POLL_SECONDS`: while nothing changes, the loop sleeps. Raises as `read`.
         """
         return await self._poller.run(lambda lane: lane.version_other_than(seen))
+
+    async def comes_true(self, condition: Transaction[bool]) -> bool:
+        """Returns True once a condition holds, or False after some looks; it only reads. Raises as `read`.
+
+        A thread of its own looks every `SQLITE_CAMPAIGN_POLL_SECONDS`, at one condition after the other.
+        """
+        return await self._candidate.run(lambda lane: lane.comes_true(condition))
 
     async def close(self) -> None:
         """Closes all connections; calls that wait for a lock get `StoreUnavailable`."""
         if not self._file.closing.is_set():
             self._file.closing.set()
-            for lane in (self._writer, self._reader, self._poller):
+            for lane in (self._writer, self._reader, self._poller, self._candidate):
                 await lane.close()
 
 
@@ -273,11 +281,21 @@ class _Lane:
 
     def version_other_than(self, seen: Version | None) -> Version:
         """See `SqliteDatabase`."""
-        for _ in range(SQLITE_LOOKS_PER_POLL):
-            version = self._patiently(self._version)
-            if version != seen or self._file.closing.wait(SQLITE_POLL_SECONDS):
+        return self._look_until(
+            lambda version: version != seen, lambda: self._patiently(self._version), SQLITE_POLL_SECONDS
+        )
+
+    def comes_true(self, condition: Transaction[bool]) -> bool:
+        """See `SqliteDatabase`."""
+        return self._look_until(bool, lambda: self.read(condition), SQLITE_CAMPAIGN_POLL_SECONDS)
+
+    def _look_until(self, ends: Callable[[T], bool], look: Callable[[], T], every_seconds: float) -> T:
+        """Looks until a look ends it, or for `SQLITE_LOOKING_SECONDS`; returns what the last one found."""
+        for _ in range(round(SQLITE_LOOKING_SECONDS / every_seconds)):
+            found = look()
+            if ends(found) or self._file.closing.wait(every_seconds):
                 break
-        return version
+        return found
 
     def _version(self, connection: sqlite3.Connection) -> Version:
         return Version(self._generation, *read_position(connection))

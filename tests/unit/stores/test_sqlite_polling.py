@@ -6,12 +6,11 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from braid.kernel.errors import BraidError, CorruptHistory, StoreUnavailable
-from braid.kernel.limits.store import SQLITE_LOOKS_PER_POLL, SQLITE_POLL_SECONDS
+from braid.kernel.limits.store import SQLITE_LOOKING_SECONDS, SQLITE_POLL_SECONDS
 from braid.stores.sqlite_database import Version
 from braid.stores.sqlite_polling import VersionPoll
 from tests.support.virtual_time import VirtualProcess, run_virtual, running_loop
 
-POLL_SECONDS = SQLITE_LOOKS_PER_POLL * SQLITE_POLL_SECONDS
 FIRST, SECOND, OLDER = Version(1, 1, 1), Version(1, 1, 2), Version(1, 1, 0)
 
 
@@ -26,7 +25,7 @@ class File:
 
     async def ask(self, seen: Version | None) -> Version:
         self.asked += 1
-        for _ in range(SQLITE_LOOKS_PER_POLL):
+        for _ in range(round(SQLITE_LOOKING_SECONDS / SQLITE_POLL_SECONDS)):
             if self.away is not None:
                 raise self.away("the file is away")
             if self.version != seen:
@@ -48,7 +47,7 @@ def play(scene: Callable[[File], Awaitable[None]]) -> None:
 def test_one_question_serves_all_who_wait() -> None:
     async def scene(file: File) -> None:
         waiting = file.waiters(3)
-        await asyncio.sleep(10 * POLL_SECONDS)
+        await asyncio.sleep(10 * SQLITE_LOOKING_SECONDS)
         assert file.asked == pytest.approx(10, abs=2)
         file.version = SECOND
         async with asyncio.timeout(2 * SQLITE_POLL_SECONDS):
@@ -75,7 +74,7 @@ def test_nobody_is_asked_once_nobody_waits() -> None:
         await asyncio.sleep(0.1)
         for each in waiting:
             each.cancel()
-        await asyncio.sleep(2 * POLL_SECONDS)
+        await asyncio.sleep(2 * SQLITE_LOOKING_SECONDS)
         asked = file.asked
         await asyncio.sleep(1)
         assert file.asked == asked
