@@ -3,6 +3,7 @@
 import asyncio
 import shutil
 import sqlite3
+import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 
 from braid.host.system import system_host
 from braid.kernel.errors import Compacted, CorruptHistory, OutcomeUnknown, StoreUnavailable
-from braid.kernel.limits.store import SQLITE_POLL_SECONDS
+from braid.kernel.limits.store import SQLITE_LOOKING_SECONDS, SQLITE_POLL_SECONDS
 from braid.kernel.ports import Endpoint, HistoryId, Leader, Snapshot
 from braid.stores.sqlite import SqliteStore
 from braid.stores.sqlite_backup import begin_incarnation
@@ -319,3 +320,30 @@ async def test_renewals_of_sessions_let_watches_sleep(tmp_path: Path) -> None:
     assert (await asyncio.wait_for(second, 2.0)).first == 2, "an append wakes it"
     await watcher.close()
     await writer.close()
+
+
+async def test_a_waiting_candidate_keeps_no_reader_busy(tmp_path: Path) -> None:
+    asked: list[str] = []
+
+    class Counted(sqlite3.Connection):
+        def execute(self, sql: str, *parameters: Any) -> sqlite3.Cursor:
+            if "FROM leader" in sql:
+                asked.append(threading.current_thread().name)
+            return super().execute(sql, *parameters)
+
+    def connect(path: Path) -> sqlite3.Connection:
+        return sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False, factory=Counted)
+
+    path = tmp_path / "s.db"
+    candidate, holder = SqliteStore(path, system_host(), connect), SqliteStore(path, system_host())
+    leader = await _lead(holder)
+    session = await candidate.open_session(30.0)
+    waiting = asyncio.ensure_future(candidate.campaign(Endpoint("registry", "b", "b:1"), session))
+    await asyncio.sleep(2 * SQLITE_LOOKING_SECONDS)
+    assert not waiting.done()
+    assert len(asked) > 1
+    assert not [name for name in asked if "candidate" not in name]
+    await holder.resign(leader)
+    assert (await asyncio.wait_for(waiting, 2.0)).endpoint.instance == "b"
+    await candidate.close()
+    await holder.close()
