@@ -54,10 +54,10 @@ Connect = Callable[[Path], sqlite3.Connection]
 
 
 class Version(NamedTuple):
-    """Of what watches read: every append, snapshot and restore makes another one, the renewal of a session does not.
+    """The version of what watches read: appends, snapshots and restores change it, renewals of sessions do not.
 
     Attributes:
-        generation: Of the connection: a file that was replaced may have any incarnation and revision.
+        generation: Of the connection; a file that was replaced may have any incarnation and revision.
         incarnation: Of the store.
         revision: Of the store.
     """
