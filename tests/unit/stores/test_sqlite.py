@@ -347,3 +347,27 @@ async def test_a_waiting_candidate_keeps_no_reader_busy(tmp_path: Path) -> None:
     assert (await asyncio.wait_for(waiting, 2.0)).endpoint.instance == "b"
     await candidate.close()
     await holder.close()
+
+
+async def test_news_ends_a_long_look_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("braid.stores.sqlite_database.SQLITE_LOOKING_SECONDS", 3600.0)
+    store, other = SqliteStore(tmp_path / "s.db", system_host()), SqliteStore(tmp_path / "s.db", system_host())
+    leader = await _lead(other)
+    session = await store.open_session(30.0)
+    waiting = asyncio.ensure_future(store.campaign(Endpoint("registry", "b", "b:1"), session))
+    watching = store.watch("registry", 0)
+    async with asyncio.timeout(5.0):
+        for sequence in range(3):
+            news = asyncio.ensure_future(anext(watching))
+            await asyncio.sleep(3 * SQLITE_POLL_SECONDS)
+            await other.append(LOGS, [b"x"], sequence, leader.fence)
+            assert (await news).first == sequence + 1
+        await other.resign(leader)
+        await waiting
+        idle = asyncio.ensure_future(anext(watching))
+        await asyncio.sleep(3 * SQLITE_POLL_SECONDS)
+        await store.close()  # waits for no look either
+        with pytest.raises(asyncio.CancelledError):
+            idle.cancel()
+            await idle
+    await other.close()
