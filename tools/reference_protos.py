@@ -19,9 +19,9 @@ from grpc_tools import protoc
 from tools.reference_text import code, page, prose, table
 
 _INTRODUCTION: Final = """The control APIs of every service, from their protos. Errors carry google.rpc details
-(ErrorInfo, BadRequest, RetryInfo; see errors.md); `grpc.health.v1` and reflection are on. Calls carry
-`braid-request-id`, `braid-tenant` and `braid-principal` in their metadata; a mutation that is repeated with its request
-id happens once."""
+(ErrorInfo, BadRequest, RetryInfo; see errors.md). `grpc.health.v1` answers everybody; reflection needs the role
+`viewer` on the mesh where access is enforced. Calls carry `braid-request-id`, `braid-tenant` and
+`braid-principal` in their metadata; a mutation that is repeated with its request id happens once."""
 _FIELD, _MESSAGE, _ENUM, _SERVICE = 2, 4, 5, 6  # numbers of fields in descriptor.proto, as source locations use them
 _NESTED: Final = 3
 _SCALARS: Final = {number: name.removeprefix("TYPE_").lower() for name, number in FieldDescriptorProto.Type.items()}

@@ -1,4 +1,4 @@
-"""Server side of control RPCs over grpc.aio: its ports (plaintext, mutual TLS), health checks, reflection.
+"""Server side of control RPCs over grpc.aio: its ports (plaintext, mutual TLS) and health checks.
 
 `grpc_handlers` connects calls to an `RpcService`.
 """
@@ -31,7 +31,6 @@ async def serve_grpc(
     """Starts serving; see `GrpcTransport.serve`."""
     # Lazy: applications that only call have no need for the packages of the `mesh` extra.
     from grpc_health.v1 import health, health_pb2_grpc
-    from grpc_reflection.v1alpha import reflection
 
     serving = serving or TlsServing()
     aging = () if files is None else connection_options(serving.connection_seconds)
@@ -45,10 +44,9 @@ async def serve_grpc(
     server.add_generic_rpc_handlers(handlers)
     checks = health.aio.HealthServicer()
     health_pb2_grpc.add_HealthServicer_to_server(checks, server)
-    reflection.enable_server_reflection((service.name, health.SERVICE_NAME, reflection.SERVICE_NAME), server)
     servers = [server]
     if serving.mutual_listen and files is not None:
-        # A server of its own: callers without certificates are not told by reflection what it serves.
+        # Without health checks, which have a server of their own then.
         signing_in = grpc.aio.server(options=(*SERVER_OPTIONS, *aging))
         signing_in.add_generic_rpc_handlers(handlers)
         bound = _add_port(signing_in, address, files, certificates=False)

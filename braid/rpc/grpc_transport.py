@@ -38,7 +38,7 @@ class GrpcTransport:
         return GrpcChannel(tls_address or address, self._files)
 
     async def serve(self, address: str, service: RpcService) -> RpcServer:
-        """Serves at `host:port` (port 0 picks a free one), with health checks (not serving yet) and reflection.
+        """Serves at `host:port` (port 0 picks a free one), with health checks (not serving yet).
 
         Raises:
             Invalid: `address` is not `host:port`.

@@ -37,6 +37,7 @@ from braid.kernel.ports import (
 )
 from braid.rpc.directory import KnownEndpoint
 from braid.rpc.methods import method_path, server_stream, service_path, unary
+from braid.rpc.reflection import reflection_method
 from braid.runtime.access.authorized import authorized
 from braid.runtime.archive.log import SERVICE, type_name
 from braid.runtime.archive.serving import gap_message
@@ -71,7 +72,8 @@ def build_rpc_service(service: Service, replica: "Replica") -> RpcService:
         **own.server_stream,
         method_path(service.name, "WatchEvents"): server_stream(WatchEventsRequest, events.watch_events),
     }
-    permitted = authorized(replace(own, unary=unaries, server_stream=streams), replica.access)
+    duplexes = {**own.duplex, **reflection_method(service_path(service.name))}
+    permitted = authorized(replace(own, unary=unaries, server_stream=streams, duplex=duplexes), replica.access)
     allowed = replica.audit.recorded(authorized(permitted, replica.identities))
     return RpcService(
         name=service_path(service.name),

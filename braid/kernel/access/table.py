@@ -96,6 +96,8 @@ _COMMON: Final[Mapping[str, Row]] = {
     "VerifyArchive": Row(Action.VIEW, (_HISTORY,)),
     "ListArchive": Row(Action.SERVE),
     "ReadArchive": Row(Action.SERVE),
+    # gRPC reflection: which methods there are, and their messages.
+    "ServerReflectionInfo": Row(Action.VIEW),
 }
 
 _REGISTRY: Final[Mapping[str, Row]] = {

@@ -1,5 +1,4 @@
-"""Behaviour that only a real connection has: peers killed by the kernel, default deadlines, health, reflection, hostile
-bytes."""
+"""Behaviour that only a real connection has: peers killed by the kernel, default deadlines, health, hostile bytes."""
 
 import asyncio
 import signal
@@ -13,7 +12,6 @@ import grpc
 import pytest
 from google.protobuf.wrappers_pb2 import StringValue
 from grpc_health.v1 import health_pb2
-from grpc_reflection.v1alpha import reflection_pb2
 
 from braid.kernel.errors import Exhausted, Invalid, Unavailable
 from braid.kernel.limits.rpc import UNARY_DEADLINE_SECONDS
@@ -204,21 +202,6 @@ async def test_health_follows_serving(mesh: Mesh) -> None:
             server.set_serving(serving)
             answer = await check(health_pb2.HealthCheckRequest(), timeout=5)
             assert health_pb2.HealthCheckResponse.ServingStatus.Name(answer.status) == status
-
-
-async def test_reflection_names_the_service(mesh: Mesh) -> None:
-    server = await mesh.serve()
-    async with grpc.aio.insecure_channel(server.address) as channel:
-        call = channel.stream_stream(
-            "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
-            request_serializer=reflection_pb2.ServerReflectionRequest.SerializeToString,
-            response_deserializer=reflection_pb2.ServerReflectionResponse.FromString,
-        )()
-        await call.write(reflection_pb2.ServerReflectionRequest(list_services=""))
-        answer = await call.read()
-        call.cancel()
-    assert isinstance(answer, reflection_pb2.ServerReflectionResponse)
-    assert "braid.test.v1.ExampleService" in {each.name for each in answer.list_services_response.service}
 
 
 @pytest.mark.parametrize("address", ["nowhere", "127.0.0.1", "127.0.0.1:port", ":7401"])

@@ -6,6 +6,7 @@ from typing import NamedTuple
 from google.protobuf.descriptor import Descriptor, FileDescriptor
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
+from grpc_reflection.v1alpha import reflection_pb2
 
 from braid.api.assigner.v1 import assigner_service_pb2
 from braid.api.dlq.v1 import dlq_service_pb2
@@ -36,9 +37,10 @@ class Method(NamedTuple):
 
 
 def methods() -> list[Method]:
-    """Every method of the four services, in the order of the protos."""
+    """Every method of the four services, in the order of the protos; and reflection, which each of them has."""
+    (reflection,) = reflection_pb2.DESCRIPTOR.services_by_name.values()
     return [
         Method(service, each.name, each.input_type, each.output_type, each.client_streaming, each.server_streaming)
         for service, file in FILES.items()
-        for each in next(iter(file.services_by_name.values())).methods
+        for each in (*next(iter(file.services_by_name.values())).methods, *reflection.methods)
     ]

@@ -24,6 +24,7 @@ from braid.kernel.ports import (
 )
 from braid.rpc.memory_network import MemoryNetwork
 from braid.rpc.methods import duplex, method_path, server_stream, service_path, unary
+from braid.rpc.reflection import REFLECTION_PATH
 from braid.runtime.access.grant_history import GrantRole, RevokeRole
 from braid.runtime.access.settings import AccessMode, AccessSettings
 from braid.runtime.archive.serving import Archive
@@ -41,6 +42,7 @@ ENFORCED: Final = AccessSettings(AccessMode.ENFORCED, (ADMIN,), services=Service
 ANN: Final = Caller(ADMIN, "default", "", "ann", authenticated=True)
 RUNTIMES: Final = frozenset(
     {"ListEndpoints", "ListEvents", "WatchEvents", "GetArchive", "VerifyArchive", "ListArchive", "ReadArchive"}
+    | {REFLECTION_PATH.rpartition("/")[2]}
 )
 
 
@@ -185,9 +187,11 @@ class Client:
 
     async def call(self, method: Method, request: Message) -> None:
         """Calls a method whatever its form, up to its first answer. Raises what it answers."""
-        path, answer, options = method_path(self.service, method.name), answer_type(method), CallOptions(5.0)
+        of_all = REFLECTION_PATH.endswith(f"/{method.name}")
+        path = REFLECTION_PATH if of_all else method_path(self.service, method.name)
+        answer, options = answer_type(method), CallOptions(5.0)
         if method.client_streams:
-            stream = self.channel.duplex(path, GetMessageClass(method.request), options)
+            stream = self.channel.duplex(path, answer, options)
             try:
                 await stream.send(request)
                 await stream.receive()
