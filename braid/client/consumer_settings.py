@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Final
 
 from braid.client.records.where import Where
+from braid.host.tracebacks import TRACEBACKS, check_tracebacks
 from braid.kernel.errors import Invalid
 from braid.kernel.ids import check_name
 from braid.kernel.limits.client import (
@@ -207,6 +208,8 @@ class ConsumerSettings:
         commit_interval_seconds: Longest time between two commits while there is something to commit.
         quarantine_bytes: The dead letter of a batch that nobody can decode has so many bytes of it, as they lie in the
             log, as its value; none when 0.
+        dead_letter_tracebacks: What a dead letter has of its error's traceback: `full`; `cut`, first and last lines;
+            `hash`, a digest that like failures share; or `none`.
         max_in_flight_bytes: Bound on fetched records that are not done; then fetching waits. Beside it lies what was
             fetched ahead and is not decoded yet: 16 MiB of a lane and cluster, or one answer of each of its brokers.
         detached_seconds_max: A member of an `at_least_once` group that reaches no assigner works on for so long,
@@ -234,6 +237,7 @@ class ConsumerSettings:
     lease_seconds: float = LEASE_MS_DEFAULT / 1000
     commit_interval_seconds: float = COMMIT_INTERVAL_SECONDS
     quarantine_bytes: int = 0
+    dead_letter_tracebacks: str = TRACEBACKS[0]
     max_in_flight_bytes: int = IN_FLIGHT_BYTES_MAX
     detached_seconds_max: float = DETACHED_SECONDS_MAX
     on_assigned: Callable[[list[str]], None] | None = None
@@ -284,6 +288,7 @@ class ConsumerSettings:
             raise Invalid("must be positive", field="commit_interval_seconds")
         if self.quarantine_bytes < 0:
             raise Invalid("must not be negative", field="quarantine_bytes")
+        check_tracebacks(self.dead_letter_tracebacks, "dead_letter_tracebacks")
         if self.max_in_flight_bytes < 1:
             raise Invalid("must be positive", field="max_in_flight_bytes")
         if self.detached_seconds_max <= 0:

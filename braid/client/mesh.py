@@ -30,6 +30,7 @@ from braid.host.tls import Tls
 from braid.host.tls_files import TlsFiles
 from braid.host.token_files import TokenFiles
 from braid.host.tokens import Token
+from braid.host.tracebacks import tracebacks_here
 from braid.kafka.cluster import AioKafka
 from braid.kernel.capabilities import KNOWS_DENIALS
 from braid.kernel.errors import BraidError, Invalid, Unavailable
@@ -98,6 +99,7 @@ class MeshOfStreams:
         lease_seconds: float = LEASE_MS_DEFAULT / 1000,
         commit_interval_seconds: float = COMMIT_INTERVAL_SECONDS,
         quarantine_bytes: int = 0,
+        dead_letter_tracebacks: str | None = None,
         max_in_flight_bytes: int = IN_FLIGHT_BYTES_MAX,
         detached_seconds_max: float = DETACHED_SECONDS_MAX,
         on_assigned: Callable[[list[str]], None] | None = None,
@@ -121,6 +123,7 @@ class MeshOfStreams:
             lease_seconds=lease_seconds,
             commit_interval_seconds=commit_interval_seconds,
             quarantine_bytes=quarantine_bytes,
+            dead_letter_tracebacks=dead_letter_tracebacks or tracebacks_here(),
             max_in_flight_bytes=max_in_flight_bytes,
             detached_seconds_max=detached_seconds_max,
             on_assigned=on_assigned,

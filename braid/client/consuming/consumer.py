@@ -84,7 +84,12 @@ class Consumer:
         pauses = FetchPauses(self._memory, states, self._levels.held_back, self._levels.copying)
         self._retries = Retries(host, pauses.parked, settings.retry.budget, brakes, states, self._levels.parked)
         self._dead_letters = DeadLetters(
-            host, settings.group, open_producer, beside=self._background.beside, held=pauses.copied
+            host,
+            settings.group,
+            open_producer,
+            beside=self._background.beside,
+            held=pauses.copied,
+            tracebacks=settings.dead_letter_tracebacks,
         )
         context = ConsumerContext(
             host, settings, zone, self._background, self._ready, self._memory, self._retries, self._dead_letters, brakes

@@ -8,19 +8,20 @@ lies in the log, as much of it as the consumer's `quarantine_bytes` says; nothin
 
 import asyncio
 import logging
-import traceback
 from collections import Counter
 from collections.abc import Callable, Mapping
 from contextvars import copy_context
 from functools import partial
 
 from braid.client.handling.dead_letter_queue import DeadLetter, DeadLetterQueue
+from braid.client.handling.tracebacks import shown_traceback
 from braid.client.producing.outbox import record_bytes
 from braid.client.producing.producer import Producer
 from braid.client.records.braid_headers import ID_HEADER, INGESTED_HEADER, REPLAY_GROUP_HEADER
 from braid.client.records.outgoing import LANE_HEADER, Headers
 from braid.client.records.record import QuarantinedBatch, Record
 from braid.client.tasks import Run
+from braid.host.tracebacks import TRACEBACKS
 from braid.kernel.errors import BatchTooLarge, BraidError, NotFound, RecordTooLarge, text_of
 from braid.kernel.limits.client import DEAD_LETTER_TEXT_BYTES_MAX, DEAD_LETTER_TRACEBACK_BYTES_MAX
 from braid.kernel.ports import Host
@@ -47,16 +48,19 @@ class DeadLetters:
         *,
         beside: Callable[[Run, str], None],
         held: Callable[[str, int, int], None],
+        tracebacks: str = TRACEBACKS[0],
     ) -> None:
         """`beside` runs what ends with the consumer.
 
         `held` hears how many records of a lane are not copied yet, and of how many bytes, after each change.
+        `tracebacks` says what a letter has of a traceback: see `shown_traceback`.
         """
         self._host = host
         self._group = group
         self._open_producer = open_producer
         self._beside = beside
         self._tell_held = held
+        self._tracebacks = tracebacks
         self._producers: dict[str, Producer] = {}
         self._opening = asyncio.Lock()
         self._queues: dict[str, DeadLetterQueue] = {}
@@ -72,7 +76,8 @@ class DeadLetters:
         """
         now_ms, stream = self._host.clock.now_ms(), record.stream
         first_ms = record.work.failed(record.offset, now_ms).first_ms
-        headers = dead_letter_headers(record, self._group, error, first_ms, now_ms)
+        story = shown_traceback(error, self._tracebacks) if isinstance(error, BaseException) else ""
+        headers = dead_letter_headers(record, self._group, error, story, first_ms, now_ms)
         if stream not in self._queues:
             self._queues[stream] = DeadLetterQueue(stream, self._host.clock, self._copy, self._copied)
             self._beside(partial(self._run, stream), f"dead-letters-{stream}")
@@ -168,7 +173,7 @@ async def send_copy(
 
 
 def dead_letter_headers(
-    record: Record, group: str, error: BaseException | str, first_failure_ms: int, now_ms: int
+    record: Record, group: str, error: BaseException | str, story: str, first_failure_ms: int, now_ms: int
 ) -> Headers:
     """The headers of a dead letter: the original ones, and who failed where, how often, when and why."""
     facts = {
@@ -198,15 +203,7 @@ def dead_letter_headers(
             "batch-attributes": str(batch.attributes),
             "batch-bytes": str(batch.size_bytes),
         }
-    return letter_headers(record.raw_headers, facts, _story(error) if isinstance(error, BaseException) else "")
-
-
-def _story(error: BaseException) -> str:
-    """Returns the traceback of an error, or its class name if the error cannot be formatted."""
-    try:
-        return "".join(traceback.format_exception(error))
-    except Exception:  # noqa: BLE001 - its notes, causes or text may raise anything; its record dies all the same
-        return "".join([*traceback.format_tb(error.__traceback__), type(error).__name__])
+    return letter_headers(record.raw_headers, facts, story)
 
 
 def letter_headers(original: Headers, facts: Mapping[str, str], story: str = "") -> Headers:
