@@ -2,7 +2,7 @@
 
 .DEFAULT_GOAL := help
 CHECKS := check-types check-format check-lint check-layering check-protos check-compose check-reference check-site
-.PHONY: help demo test test-all setup check $(CHECKS) quick test-for slow-tests protos protos-release reference site docs sim chaos soak bench up down clean hooks lock etcd
+.PHONY: help demo test test-all setup check $(CHECKS) quick test-for slow-tests protos protos-release reference site docs sim chaos soak bench up down clean hooks lock sbom audit etcd
 
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 python; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
@@ -134,6 +134,12 @@ hooks: setup ## check changed files and messages before each commit (pre-commit)
 
 lock: setup ## refresh requirements/*.txt from pyproject.toml (upgrades what may move)
 	@$(RUN) -m tools.lock
+
+sbom: setup ## write what a release is made of (requirements/*.cdx.json), from the locks
+	@$(RUN) -m tools.sbom write
+
+audit: setup ## ask PyPI for known vulnerabilities of all locked packages; 3: could not ask
+	@$(RUN) -m tools.vulnerabilities
 
 clean: ## remove what builds and runs left behind (keeps .venv, .braid and the user's cache)
 	@rm -rf build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .cache

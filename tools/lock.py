@@ -1,7 +1,7 @@
 """Updates `requirements/*.txt` from `pyproject.toml`: every package by version and hash, without an index's address.
 
 `python -m tools.lock`; needs uv, on PATH or beside this interpreter. The lock for building the wheel is a part of
-dev's.
+dev's. The lists of what a release is made of are written with them (`tools.sbom`).
 """
 
 import os
@@ -13,6 +13,8 @@ from collections.abc import Iterable, Mapping
 from importlib import metadata
 from pathlib import Path
 from typing import Final
+
+from tools import sbom
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 
@@ -43,7 +45,7 @@ def main() -> int:
         if code:
             return code
     (ROOT / "requirements" / "build.txt").write_text(build_lock((ROOT / "requirements" / "dev.txt").read_text()))
-    return 0
+    return sbom.main(["write"])
 
 
 def build_lock(dev: str) -> str:

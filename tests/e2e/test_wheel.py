@@ -14,6 +14,7 @@ import pytest
 
 from braid.host.tls import environment_of
 from testbed.mesh import running_mesh
+from tools.sbom import LOCKS
 
 pytestmark = pytest.mark.untimed
 
@@ -69,6 +70,12 @@ def test_the_wheel_carries_what_the_mesh_needs(wheel: Path) -> None:
         "braid/_mesh/devmesh/toolchain/etcd/go.sum",
     } <= names
     assert not [name for name in names if "/tests/" in name or name.endswith((".pyc", ".log"))]
+
+
+def test_the_wheel_says_what_a_release_is_made_of(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        found = {name.rpartition("/")[2]: archive.read(name) for name in archive.namelist() if "/sboms/" in name}
+    assert found == {f"{each}.cdx.json": (ROOT / "requirements" / f"{each}.cdx.json").read_bytes() for each in LOCKS}
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["dev", "--help"]])

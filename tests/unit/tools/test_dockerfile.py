@@ -43,6 +43,16 @@ def test_every_package_of_the_wheel_is_copied() -> None:
     assert {project["project"]["readme"], "LICENSE", "pyproject.toml"} <= set(copied())
 
 
+def test_each_image_holds_the_list_of_what_it_installs() -> None:
+    installs = [each for each in instructions("COPY") if each.endswith(("/requirements.txt", "/sbom.cdx.json"))]
+    assert installs == [
+        "requirements/mesh.cdx.json /usr/share/braid/sbom.cdx.json",
+        "requirements/mesh.txt /tmp/requirements.txt",
+        "requirements/spark.cdx.json /usr/share/braid/sbom.cdx.json",
+        "requirements/spark.txt /tmp/requirements.txt",
+    ]
+
+
 def test_targets_are_those_that_compose_builds() -> None:
     stages = [line.rpartition(" AS ")[2] for line in instructions("FROM")]
     services = yaml.safe_load(COMPOSE.read_text())["services"].values()

@@ -56,7 +56,7 @@ def deep(depth: int) -> Exception:
 
 
 class Hostile(Exception):
-    """It cannot say what it is about."""
+    """An error without words: asked for them, it raises."""
 
     def __str__(self) -> str:
         raise RuntimeError(SECRET)
