@@ -85,7 +85,9 @@ class Replica:
         known = self._store_directory.endpoints
         self._archive = ArchiveParts(archive, service.name, host, transport, known, lambda: self.address)
         self.aggregates = Aggregates(store, service.kinds, host, service.name, self, self.metrics, self._archive.shelf)
-        self.archive = self._archive.handlers(self.aggregates.archive_log, self.aggregates)
+        self.archive = self._archive.handlers(
+            self.aggregates.archive_log, self.aggregates, lambda: self.audit.archived()
+        )
         self._service = service
         self._listen = address
         self._advertise = advertise

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from braid.kernel.ports import Host, RpcTransport
 from braid.rpc.directory import KnownEndpoint
 from braid.runtime.archive.log import ArchiveLog
-from braid.runtime.archive.serving import Archive, ArchiveHandlers, Histories, PeerArchives
+from braid.runtime.archive.serving import Archive, ArchiveHandlers, Histories, PeerArchives, Verifiable
 from braid.runtime.archive.shelf import Shelf
 from braid.runtime.archive.sweeper import Sweeper
 from braid.runtime.telemetry import Metrics
@@ -34,9 +34,11 @@ class ArchiveParts:
         self._peers = PeerArchives(transport, service, endpoints, own_address)
         self.shelf = Shelf(archive.store, host.clock, self._peers.archives, archive.retention_days) if archive else None
 
-    def handlers(self, log: ArchiveLog, histories: Histories) -> ArchiveHandlers:
+    def handlers(
+        self, log: ArchiveLog, histories: Histories, calls: Callable[[], Awaitable[Verifiable]]
+    ) -> ArchiveHandlers:
         """What the replica serves of it."""
-        return ArchiveHandlers(self._service, self.shelf, log, self._archive, histories)
+        return ArchiveHandlers(self._service, self.shelf, log, self._archive, histories, calls)
 
     def sweeper(self, metrics: Metrics, leading: Callable[[], bool]) -> Sweeper | None:
         """What deletes expired objects; None without an archive."""

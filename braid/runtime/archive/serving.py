@@ -16,6 +16,7 @@ from braid.api.mesh.v1.archive_pb2 import (
 )
 from braid.api.mesh.v1.event_pb2 import EventGap
 from braid.archive import names
+from braid.kernel.audit.calls import AUDIT
 from braid.kernel.errors import Invalid, NotFound, Unavailable
 from braid.kernel.limits.archive import (
     ARCHIVE_CALL_SECONDS,
@@ -70,20 +71,11 @@ class Writer(Protocol):
     failing_reason: str
 
 
-class Histories(Protocol):
-    """The histories that are archived: `runtime.histories.aggregates`."""
-
-    @property
-    def snapshots(self) -> Writer:
-        """The writer that archives them."""
-        ...
+class Verifiable(Protocol):
+    """Histories whose archived events can be verified."""
 
     def histories(self, prefix: str = "") -> Sequence[HistoryId]:
         """Known histories, sorted."""
-        ...
-
-    def sequences(self) -> Mapping[HistoryId, int]:
-        """The last sequence of each history."""
         ...
 
     async def verified(self, history: HistoryId, names_only: bool) -> "Verified":
@@ -91,12 +83,33 @@ class Histories(Protocol):
         ...
 
 
+class Histories(Verifiable, Protocol):
+    """The histories that are archived: `runtime.histories.aggregates`."""
+
+    @property
+    def snapshots(self) -> Writer:
+        """The writer that archives them."""
+        ...
+
+    def sequences(self) -> Mapping[HistoryId, int]:
+        """The last sequence of each history."""
+        ...
+
+
 class ArchiveHandlers:
     """The archive's RPC handlers, which every service has."""
 
     def __init__(
-        self, service: str, shelf: Shelf | None, log: ArchiveLog, archive: Archive | None, histories: Histories
+        self,
+        service: str,
+        shelf: Shelf | None,
+        log: ArchiveLog,
+        archive: Archive | None,
+        histories: Histories,
+        calls: Callable[[], Awaitable[Verifiable]],
     ) -> None:
+        """Serves the archive of `histories`, and of the records of `calls` that it has, too."""
+        self._calls = calls
         self._service = service
         self._shelf = shelf
         self._log = log
@@ -122,15 +135,19 @@ class ArchiveHandlers:
         return status
 
     async def verify_archive(self, request: VerifyArchiveRequest, caller: Caller) -> VerifyArchiveResponse:
-        """Lists missing and changed events, history by history. Raises `NotFound` without an archive, `Unavailable`."""
+        """Lists missing and changed events, history by history, and of records of calls after them.
+
+        Raises:
+            NotFound: there is no archive.
+            Unavailable: the store or the archive does not answer.
+        """
         if self._shelf is None:
             raise NotFound("this replica has no archive", remedy="set BRAID_ARCHIVE")
         page = VerifyArchiveResponse()
-        for history in self._histories.histories(request.history):
-            place = f"{history.kind}/{history.id}"
+        for place, history, source in await self._to_verify(request.history):
             if place <= request.page_token:
                 continue
-            found = await self._histories.verified(history, request.names_only)
+            found = await source.verified(history, request.names_only)
             page.histories += 1
             page.events += found.events
             page.problems.extend(gap_message(gap) for gap in found.problems)
@@ -138,6 +155,17 @@ class ArchiveHandlers:
                 page.next_page_token = place
                 break
         return page
+
+    async def _to_verify(self, asked: str) -> Sequence[tuple[str, HistoryId, Verifiable]]:
+        """Each history that is asked for, with its place in the order of pages and who verifies it."""
+        kind, _, within = asked.partition("/")
+        found: list[tuple[str, HistoryId, Verifiable]] = []
+        if kind != AUDIT:
+            found += [(f"{each.kind}/{each.id}", each, self._histories) for each in self._histories.histories(asked)]
+        if kind in ("", AUDIT):
+            calls = await self._calls()
+            found += [(f"~{each.kind}/{each.id}", each, calls) for each in calls.histories(within)]
+        return found
 
     async def list_archive(self, request: ListArchiveRequest, caller: Caller) -> ListArchiveResponse:
         """Lists the names of a history's objects here. Raises `Invalid`."""

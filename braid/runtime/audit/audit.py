@@ -1,10 +1,12 @@
 """The audit of one replica: what it records of its own calls, and where those of all replicas are read."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from braid.kernel.audit.calls import AUDIT
-from braid.kernel.ports import Endpoint, RpcService
+from braid.kernel.ports import Endpoint, HistoryId, RpcService
 from braid.runtime.archive.shelf import Shelf
+from braid.runtime.audit.codec import CHANGES
 from braid.runtime.audit.recorded import recorded
 from braid.runtime.audit.recorder import Recorder
 from braid.runtime.audit.serving import AuditHistories
@@ -61,4 +63,18 @@ class Audit:
     async def histories(self) -> AuditHistories:
         """The records of all replicas of all services, as the store has them now. Raises `Unavailable`."""
         known, revision = await self._replica.store.histories(AUDIT)
+        return self._read(known, revision)
+
+    async def archived(self) -> AuditHistories:
+        """The records that this replica's archive should have. Raises `Unavailable`.
+
+        A directory has those of this replica; a bucket has those of all replicas of the service, also of former ones.
+        """
+        known, revision = await self._replica.store.histories(AUDIT)
+        shared = self._shelf is not None and self._shelf.shared
+        service, own = f"{self._replica.name}.", f"{self._replica.name}.{self._replica.instance}"
+        mine = [each for each in known if each.id == own or (shared and each.id.startswith(service))]
+        return self._read([each for each in mine if each.kind == CHANGES.name], revision)
+
+    def _read(self, known: Sequence[HistoryId], revision: int) -> AuditHistories:
         return AuditHistories(self._replica.store, self._shelf, self._replica.host.clock, known, revision)

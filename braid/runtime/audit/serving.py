@@ -10,7 +10,7 @@ from braid.runtime.archive.log import ArchiveLog
 from braid.runtime.archive.shelf import Shelf
 from braid.runtime.audit.codec import KINDS
 from braid.runtime.histories.kinds import RecordedEvent
-from braid.runtime.histories.past import Listed, PastReader
+from braid.runtime.histories.past import Listed, PastReader, Verified
 
 
 class EventSource(Protocol):
@@ -52,6 +52,10 @@ class AuditHistories:
     async def listed(self, history: HistoryId, first: int, most: int, *, until_ms: int = 0, latest: int = 0) -> Listed:
         """See `EventSource.listed`."""
         return await self._past.listed(history, KINDS[history.kind], first, most, until_ms, latest)
+
+    async def verified(self, history: HistoryId, names_only: bool) -> Verified:
+        """Missing and changed archived records of a history: see `PastReader.verified`."""
+        return await self._past.verified(history, KINDS[history.kind], names_only)
 
     async def watch_events(self, prefix: str, after_revision: int) -> AsyncIterator[RecordedEvent]:
         """See `EventSource.watch_events`."""

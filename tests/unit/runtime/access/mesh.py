@@ -128,11 +128,12 @@ class Mesh:
         for name in dict.fromkeys(["registry", *services]):
             self.begin(name, access)
 
-    def begin(self, name: str, access: AccessSettings) -> Replica:
-        """Starts a replica of a service."""
-        process = self.processes[name] = VirtualProcess(running_loop(), f"{name}-0", 1)
+    def begin(self, name: str, access: AccessSettings, number: int = 0) -> Replica:
+        """Starts a replica of a service; a later one takes the place of the one before it."""
+        instance = f"{name}-{number}"
+        process = self.processes[name] = VirtualProcess(running_loop(), instance, 1)
         service = self.services[name] = CountingService(name)
-        transport = AuthenticatedTransport(self.network, f"{name}-0", self.principals)
+        transport = AuthenticatedTransport(self.network, instance, self.principals)
         store = self.stores[name] = MemoryStore(process.host, self.server)
         replica = self.replicas[name] = Replica(
             service,
@@ -140,7 +141,7 @@ class Mesh:
             store,
             transport,
             address=f"{name}:1",
-            instance=f"{name}-0",
+            instance=instance,
             access=access,
             audit=self.audit,
             archive=self.archive,
