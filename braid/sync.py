@@ -12,7 +12,7 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Se
 from contextlib import AbstractContextManager
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self, TypeVar, cast
+from typing import Final, ParamSpec, Self, TypeVar, cast
 
 import braid
 from braid.client.consumer_settings import Start
@@ -29,6 +29,7 @@ from braid.kernel.limits.client import (
 from braid.kernel.limits.leases import LEASE_MS_DEFAULT
 
 T = TypeVar("T")
+P = ParamSpec("P")
 
 _AT_ONCE: Final = 256  # records brought over from the loop's thread together
 _CANCEL_SECONDS: Final = 5.0  # for tasks that are cancelled when the loop ends
@@ -284,32 +285,33 @@ class Mesh:
         backlog: braid.Backlog | None = None,
     ) -> Consumer:
         """See `braid.Mesh.consumer`; the callbacks are called in the loop's thread."""
-        return Consumer(
-            lambda: self._mesh.consumer(
-                streams,
-                group=group,
-                start=start,
-                lanes=lanes,
-                ordering=ordering,
-                concurrency=concurrency,
-                retry=retry,
-                ownership=ownership,
-                fencing=fencing,
-                lease_seconds=lease_seconds,
-                commit_interval_seconds=commit_interval_seconds,
-                quarantine_bytes=quarantine_bytes,
-                dead_letter_tracebacks=dead_letter_tracebacks,
-                max_in_flight_bytes=max_in_flight_bytes,
-                detached_seconds_max=detached_seconds_max,
-                on_assigned=on_assigned,
-                on_revoked=on_revoked,
-                where=where,
-                handler_timeout_seconds=handler_timeout_seconds,
-                cancel_at_loss=cancel_at_loss,
-                backlog=backlog,
-            ),
-            self._thread,
+        return self._consuming(
+            self._mesh.consumer,
+            streams,
+            group=group,
+            start=start,
+            lanes=lanes,
+            ordering=ordering,
+            concurrency=concurrency,
+            retry=retry,
+            ownership=ownership,
+            fencing=fencing,
+            lease_seconds=lease_seconds,
+            commit_interval_seconds=commit_interval_seconds,
+            quarantine_bytes=quarantine_bytes,
+            dead_letter_tracebacks=dead_letter_tracebacks,
+            max_in_flight_bytes=max_in_flight_bytes,
+            detached_seconds_max=detached_seconds_max,
+            on_assigned=on_assigned,
+            on_revoked=on_revoked,
+            where=where,
+            handler_timeout_seconds=handler_timeout_seconds,
+            cancel_at_loss=cancel_at_loss,
+            backlog=backlog,
         )
+
+    def _consuming(self, open: Callable[P, braid.Consumer], *args: P.args, **settings: P.kwargs) -> Consumer:
+        return Consumer(lambda: open(*args, **settings), self._thread)
 
     async def _open(self) -> None:
         self._mesh = self._make()

@@ -22,6 +22,7 @@ from braid.runtime.access.settings import AccessSettings
 from braid.runtime.archive.parts import ArchiveParts
 from braid.runtime.archive.serving import Archive
 from braid.runtime.audit.audit import Audit
+from braid.runtime.audit.serving import AuditHistories
 from braid.runtime.audit.settings import AuditSettings
 from braid.runtime.clocks.waits import Waits
 from braid.runtime.directory import StoreDirectory
@@ -85,9 +86,7 @@ class Replica:
         known = self._store_directory.endpoints
         self._archive = ArchiveParts(archive, service.name, host, transport, known, lambda: self.address)
         self.aggregates = Aggregates(store, service.kinds, host, service.name, self, self.metrics, self._archive.shelf)
-        self.archive = self._archive.handlers(
-            self.aggregates.archive_log, self.aggregates, lambda: self.audit.archived()
-        )
+        self.archive = self._archive.handlers(self.aggregates.archive_log, self.aggregates, self._archived_calls)
         self._service = service
         self._listen = address
         self._advertise = advertise
@@ -203,6 +202,9 @@ class Replica:
         """All live replicas of all services in the store's directory; this one is listed as leader only if it leads."""
         found, leading = await self._store_directory.endpoints(), self.leading()
         return [each if leading or each.address != self.address else each._replace(leader=False) for each in found]
+
+    async def _archived_calls(self) -> AuditHistories:
+        return await self.audit.archived()
 
     async def refresh_leader(self) -> str:
         """Reads this service's leader, for redirects; '' if there is none or the store does not answer."""

@@ -36,7 +36,7 @@ def test_every_entry_and_hash_of_the_lock_is_in_the_list(name: str) -> None:
 
 
 def test_most_packages_have_a_licence() -> None:
-    """Those that are for other machines or Python versions are not installed here, and cannot be asked."""
+    """Packages for other machines or Python versions are not installed here, and cannot be asked."""
     without = [each for each in listed("spark")["components"] if not each.get("licenses")]
     assert all(each.get("properties") for each in without), [each["name"] for each in without]
 
