@@ -1,5 +1,6 @@
 """Mutants of how clusters are judged, each with a plan in which clusters ail and nothing else is wrong."""
 
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -25,6 +26,11 @@ def _heedless(self: own_lateness.Lateness, now: float) -> float:
 
 def _host_of_its_own(hello: route_pb2.ProducerHello, peer: str) -> str:
     return hello.producer_id
+
+
+def _hosts_alone(voices: Collection[witnesses.Voice]) -> Mapping[witnesses.Voice, witnesses.Voice]:
+    """A defect: a principal may speak with as many voices as it names hosts."""
+    return {each: each for each in voices}
 
 
 def _any_complaint(self: witnesses.Hearsay) -> bool:
@@ -83,7 +89,7 @@ HEALTH_MUTANTS: Final = (
     Mutant(
         "producers counted as hosts",
         "health",
-        [(routes, "_host", _host_of_its_own)],
+        [(routes, "_host", _host_of_its_own), (witnesses, "_witnesses", _hosts_alone)],
         ("cut-voices",),
         _AILING,
     ),
