@@ -16,6 +16,7 @@ from braid.kernel.ports import CallOptions, DuplexCall, RpcChannel
 from braid.rpc.methods import method_path
 from tests.simulation.fuzzing.coverage import OK, Coverage
 from tests.simulation.fuzzing.mesh import hellos
+from tests.simulation.fuzzing.samples import samples
 from tests.simulation.fuzzing.values import Requests, fields_in
 from tests.support.garbage import Garbage
 from tests.unit.kernel.access.api import Method
@@ -23,6 +24,7 @@ from tests.unit.kernel.access.api import Method
 CALL_SECONDS: Final = 30.0  # of virtual time; a handler that waits for topics takes 8
 LISTEN_SECONDS: Final = 0.3
 MESSAGES_MAX: Final = 8  # on one stream
+SAMPLES_PART: Final = 0.5  # of calls that begin with what is accepted
 GARBAGE_PART: Final = 0.02  # of calls whose bytes are no message at all
 
 
@@ -136,9 +138,17 @@ class Caller:
 
     def _request(self, method: Method) -> Message | Garbage:
         began = time.process_time()
-        request = Garbage() if self._dice.random() < GARBAGE_PART else self._requests.make(method.request)
+        request = Garbage() if self._dice.random() < GARBAGE_PART else self._message(method)
         self._visit(method, request)
         self.made_seconds += time.process_time() - began
+        return request
+
+    def _message(self, method: Method) -> Message:
+        known = samples(method)
+        if not known or self._dice.random() > SAMPLES_PART:
+            return self._requests.make(method.request)
+        request = self._dice.choice(known)
+        self._requests.change(request)
         return request
 
     def _visit(self, method: Method, message: Message | Garbage) -> None:

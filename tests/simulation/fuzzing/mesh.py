@@ -11,11 +11,14 @@ from typing import Final
 
 from braid.api.assigner.v1 import assigner_service_pb2, group_pb2, join_pb2
 from braid.api.registry.v1 import route_pb2, witness_pb2
+from braid.archive.memory import MemoryArchive
 from braid.kafka.memory import MemoryProcess
 from braid.kafka.offset_log.records import OFFSETS_TOPIC
 from braid.kernel.errors import BraidError
 from braid.kernel.ports import RpcChannel
 from braid.rpc.memory_transport import MemoryTransport
+from braid.runtime.access.settings import AccessSettings
+from braid.runtime.archive.serving import Archive
 from braid.runtime.replica import Replica
 from braid.runtime.service import Service
 from braid.stores.memory import MemoryStore
@@ -68,7 +71,10 @@ class FuzzedMesh(Mesh):
         super().__init__(directory, seed)
         self.services = {}
         self.log = ErrorLog()
-        for name in ("east", "west"):
+        self.access = AccessSettings(admins=(STRANGER,))
+        self.archive = Archive(MemoryArchive(), "memory")
+        self.kafka.add_cluster("north")
+        for name in ("east", "west", "north"):
             self.kafka.named(name).create_topic(OFFSETS_TOPIC, 2, 1, {})
 
     async def start(self) -> "FuzzedMesh":

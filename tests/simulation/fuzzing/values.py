@@ -89,9 +89,16 @@ class Requests:
     def change(self, message: Message) -> None:
         """Changes some fields of a request that made sense to what makes none."""
         self._left, self._room = VALUES_MAX, CHARACTERS_MAX
-        fields: Sequence[FieldDescriptor] = message.DESCRIPTOR.fields
-        for _ in range(self._dice.randint(1, 3)):
-            self._set(message, self._dice.choice(fields), 0.8, 1)
+        for _ in range(self._dice.randint(0, 3)):
+            self._change(message)
+
+    def _change(self, message: Message) -> None:
+        """Sets one field to what makes little sense, often of a message that is in the message."""
+        inner = [each for field, value in message.ListFields() for each in _messages(field, value)]
+        if inner and self._dice.random() < 0.7:
+            self._change(self._dice.choice(inner))
+        elif fields := list(message.DESCRIPTOR.fields):
+            self._set(message, self._dice.choice(fields), self._dice.choice(HOSTILITIES), 1)
 
     def _message(self, descriptor: Descriptor, hostility: float, depth: int) -> Message:
         message = GetMessageClass(descriptor)()
@@ -195,13 +202,14 @@ def fields_in(message: Message) -> Iterator[str]:
     """The fields that a request has set; of many alike in a list, those of the first."""
     for field, value in message.ListFields():
         yield _name(field)
-        if field.cpp_type != FieldDescriptor.CPPTYPE_MESSAGE:
-            continue
-        for inner in _first(field, value):
+        for inner in _messages(field, value):
             yield from fields_in(inner)
 
 
-def _first(field: FieldDescriptor, value: Any) -> Sequence[Message]:
+def _messages(field: FieldDescriptor, value: Any) -> Sequence[Message]:
+    """The messages in a field: of a list or a map the first few."""
+    if field.cpp_type != FieldDescriptor.CPPTYPE_MESSAGE:
+        return ()
     if _is_map(field):
         value = [each for each in list(value.values())[:2] if isinstance(each, Message)]
     return cast("Sequence[Message]", value[:3] if field.is_repeated else [value])
