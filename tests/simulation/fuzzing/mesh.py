@@ -12,6 +12,7 @@ from typing import Final
 from braid.api.assigner.v1 import assigner_service_pb2, group_pb2, join_pb2
 from braid.api.registry.v1 import route_pb2, witness_pb2
 from braid.archive.memory import MemoryArchive
+from braid.client.membership.lease_session import CAPABILITIES
 from braid.kafka.memory import MemoryProcess
 from braid.kafka.offset_log.records import OFFSETS_TOPIC
 from braid.kernel.errors import BraidError
@@ -70,6 +71,7 @@ class FuzzedMesh(Mesh):
     def __init__(self, directory: Path, seed: int) -> None:
         super().__init__(directory, seed)
         self.services = {}
+        self.replays: Sequence[str] = ()
         self.log = ErrorLog()
         self.access = AccessSettings(admins=(STRANGER,))
         self.archive = Archive(MemoryArchive(), "memory")
@@ -89,7 +91,7 @@ class FuzzedMesh(Mesh):
             request = assigner_service_pb2.CreateGroupRequest(name=group, spec=spec)
             await assigner.unary("CreateGroup", request, group_pb2.Group)
         await self.park(LETTERS)
-        await self.replay()
+        self.replays = ((await self.replay()).id,)
         await self.host.clock.sleep(2.0)
         return self
 
@@ -137,8 +139,8 @@ class FuzzedMesh(Mesh):
         return service
 
 
-def names() -> Names:
-    """What exists in a `FuzzedMesh`, by the fields that name it."""
+def names(replays: Sequence[str]) -> Names:
+    """What exists in a `FuzzedMesh` with these replays, by the fields that name it."""
     channels = [f"logs/{lane}/{number}" for lane in ("live", "dlq") for number in (1, 2)]
     channels += ["orders/live/1", "orders/bulk/1"]
     clusters, members = ("east", "west", "north"), ("member-1", "01ARZ3NDEKTSV4RRFFQ69G5FAV", "ada")
@@ -166,10 +168,11 @@ def names() -> Names:
         "page_token": ("", "logs", "stream/logs:1", "indexer"),
         "page_size": (0, 1, 10),
         "protocol_version": (1,),
+        "capabilities": CAPABILITIES,
         "principal": ("dns:ada", "spiffe://braid.local/app/me"),
         "role": ("viewer", "producer", "operator", "admin"),
         "action": ("view", "produce", "move"),
-        "id": ("01ARZ3NDEKTSV4RRFFQ69G5FAV", "replay-1"),
+        "id": (*replays, "01ARZ3NDEKTSV4RRFFQ69G5FAV"),
         "partitions": (1, 2, 3),
         "retention_hours": (0, 24),
         "max_record_bytes": (0, 1 << 20),
@@ -199,6 +202,7 @@ def hellos(number: int) -> Mapping[str, object]:
     """By duplex method, a first message that is accepted."""
     member = join_pb2.MemberHello(
         protocol_version=1,
+        capabilities=CAPABILITIES,
         group=GROUPS[number % 2],
         spec=group_pb2.GroupSpec(streams=["logs", "orders"]),
         client_id=f"client-{number}",

@@ -81,7 +81,7 @@ def play(seed: int, calls: int, coverage: Coverage, only: Sequence[Method] = ())
 async def _play(directory: Path, played: Round, calls: int, coverage: Coverage, only: Sequence[Method]) -> None:
     mesh = await FuzzedMesh(directory, played.seed).start()
     dice = random.Random(played.seed)
-    caller = Caller(mesh, dice, Requests(dice, names()), coverage)
+    caller = Caller(mesh, dice, Requests(dice, names(mesh.replays)), coverage)
     logging.getLogger("braid").addHandler(mesh.log)
     before = _rss()
     signal.signal(signal.SIGVTALRM, _stuck)

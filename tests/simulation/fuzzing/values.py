@@ -98,7 +98,8 @@ class Requests:
         if inner and self._dice.random() < 0.7:
             self._change(self._dice.choice(inner))
         elif fields := list(message.DESCRIPTOR.fields):
-            self._set(message, self._dice.choice(fields), self._dice.choice(HOSTILITIES), 1)
+            field = cast("FieldDescriptor", self._dice.choice(fields))
+            self._set(message, field, self._dice.choice(HOSTILITIES), 1)
 
     def _message(self, descriptor: Descriptor, hostility: float, depth: int) -> Message:
         message = GetMessageClass(descriptor)()
