@@ -1,8 +1,8 @@
 """Calls every RPC of the four services with what a hostile caller may send: `python -m tests.simulation.fuzzing`.
 
 Prints the coverage of each method and the seed of each round; `--seed N --rounds 1` repeats one. It ends with a code
-other than 0 when a call broke a promise: an answer that a program failed, an error that was logged, no answer, a
-history that is another one when it is read again, memory that grows.
+other than 0 when a call broke a promise. Broken promises are an answer that a program failed, a logged error, no
+answer, a history that is another one when it is read again, and memory that grows.
 """
 
 import argparse

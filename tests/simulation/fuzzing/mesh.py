@@ -100,7 +100,7 @@ class FuzzedMesh(Mesh):
         return MemoryTransport(self.network, "stranger", STRANGER).channel(self.address(service))
 
     def address(self, service: str) -> str:
-        """Of the replica that leads."""
+        """The address of the replica that leads a service."""
         leader = self.leader() if service == "dlq" else ""
         return f"{leader or SERVING[service]}:1"
 
@@ -150,6 +150,7 @@ def names(replays: Sequence[str]) -> Names:
     letters = ("braid.logs.dlq.1/0/0", "east/braid.logs.dlq.1/0/0", "logs/1/0/0", "logs/dlq/1/0/0")
     histories = ("", "stream", "stream/logs", "cluster/east", "group/indexer", "replay", "registry/stream/logs")
     by_field: dict[str, Sequence[object]] = {
+        **_PLAIN,
         **dict.fromkeys(("stream", "streams"), streams),
         **dict.fromkeys(("group", "groups"), groups),
         **dict.fromkeys(("lane", "lanes", "stopped"), lanes),
@@ -161,29 +162,8 @@ def names(replays: Sequence[str]) -> Names:
         **dict.fromkeys(("lease",), leases),
         **dict.fromkeys(("member", "members", "member_id", "client_id", "leaving_members", "capacities"), members),
         "path": paths,
-        "bootstrap": ("east:9092", "west:9092", "north:9092"),
-        "topic": ("braid.logs.live.1", "braid.orders.live.1"),
         "history": histories,
-        "etag": ("", "1", "2"),
-        "page_token": ("", "logs", "stream/logs:1", "indexer"),
-        "page_size": (0, 1, 10),
-        "protocol_version": (1,),
-        "capabilities": CAPABILITIES,
-        "principal": ("dns:ada", "spiffe://braid.local/app/me"),
-        "role": ("viewer", "producer", "operator", "admin"),
-        "action": ("view", "produce", "move"),
         "id": (*replays, "01ARZ3NDEKTSV4RRFFQ69G5FAV"),
-        "partitions": (1, 2, 3),
-        "retention_hours": (0, 24),
-        "max_record_bytes": (0, 1 << 20),
-        "replication_factor": (0, 1),
-        "filter": ("", "group = 'indexer'", "lane = 'live' and partition = 0"),
-        "topic_config": ("min.insync.replicas", "segment.bytes", "compression.type", "x"),
-        "at_ms": (0, 1_767_225_601_000),
-        "lease_ms": (0, 10_000),
-        "ticket": (1, 2),
-        "tickets": (1, 2),
-        "sequence": (1, 2, 3),
     }
     by_message: dict[str, Sequence[object]] = {
         **{f"{verb}ClusterRequest.name": clusters for verb in _VERBS},
@@ -195,6 +175,29 @@ def names(replays: Sequence[str]) -> Names:
     return Names(by_field, by_message)
 
 
+_PLAIN: Final[Mapping[str, Sequence[object]]] = {
+    "bootstrap": ("east:9092", "west:9092", "north:9092"),
+    "topic": ("braid.logs.live.1", "braid.orders.live.1"),
+    "etag": ("", "1", "2"),
+    "page_token": ("", "logs", "stream/logs:1", "indexer"),
+    "page_size": (0, 1, 10),
+    "protocol_version": (1,),
+    "capabilities": CAPABILITIES,
+    "principal": ("dns:ada", "spiffe://braid.local/app/me"),
+    "role": ("viewer", "producer", "operator", "admin"),
+    "action": ("view", "produce", "move"),
+    "partitions": (1, 2, 3),
+    "retention_hours": (0, 24),
+    "max_record_bytes": (0, 1 << 20),
+    "replication_factor": (0, 1),
+    "filter": ("", "group = 'indexer'", "lane = 'live' and partition = 0"),
+    "topic_config": ("min.insync.replicas", "segment.bytes", "compression.type", "x"),
+    "at_ms": (0, 1_767_225_601_000),
+    "lease_ms": (0, 10_000),
+    "ticket": (1, 2),
+    "tickets": (1, 2),
+    "sequence": (1, 2, 3),
+}
 _VERBS: Final = ("Get", "Create", "Update", "Delete", "Cordon", "Decommission")
 
 

@@ -1,6 +1,8 @@
 """Plays rounds of hostile calls on fresh meshes, and judges each."""
 
 import asyncio
+import contextlib
+import ctypes
 import gc
 import logging
 import random
@@ -91,7 +93,6 @@ async def _play(directory: Path, played: Round, calls: int, coverage: Coverage, 
         await asyncio.sleep(SETTLE_SECONDS)
         played.faults += [_fault(played, "afterwards", error) for error in mesh.errors()]
         played.faults += [Fault(played.seed, "afterwards", what) for what in await unlike(mesh)]
-        gc.collect()
         played.grown_bytes = _rss() - before
         if played.grown_bytes > RSS_GROWTH_MAX:
             played.faults.append(Fault(played.seed, "afterwards", f"grown by {played.grown_bytes >> 20} MiB"))
@@ -157,4 +158,8 @@ def _stuck(number: int, frame: object) -> None:
 
 
 def _rss() -> int:
+    """Bytes of memory in use, without what the allocator only keeps for later."""
+    gc.collect()
+    with contextlib.suppress(AttributeError):  # only glibc has it
+        ctypes.CDLL(None).malloc_trim(0)
     return int(Path("/proc/self/statm").read_text().split()[1]) * _PAGE_BYTES

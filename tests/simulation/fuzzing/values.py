@@ -68,7 +68,7 @@ class Names(NamedTuple):
 
 
 class Requests:
-    """Makes requests.
+    """Makes requests of any method by chance.
 
     Args:
         dice: Every choice; the same dice make the same requests.
