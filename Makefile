@@ -2,7 +2,7 @@
 
 .DEFAULT_GOAL := help
 CHECKS := check-types check-format check-lint check-layering check-protos check-compose check-reference check-site
-.PHONY: help demo test test-all setup check $(CHECKS) quick test-for slow-tests protos protos-release reference site docs sim chaos soak bench up down clean hooks lock sbom audit etcd
+.PHONY: help demo test test-all setup check $(CHECKS) quick test-for slow-tests protos protos-release reference site docs sim fuzz chaos soak bench up down clean hooks lock sbom audit etcd
 
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 python; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
@@ -101,6 +101,9 @@ docs: setup ## show the documentation site on this machine, and follow changes o
 sim: setup ## simulate: SEED=n repeats one run, SEEDS=n runs many; PLAN=losing cuts clusters
 	@test -e tests/simulation/__main__.py || { echo "make sim: there is no simulation yet" >&2; exit 1; }
 	@$(RUN) -m tests.simulation $(if $(PLAN),--plan $(PLAN)) $(if $(SEED),--seed $(SEED),--seeds $(or $(SEEDS),200))
+
+fuzz: setup ## call every RPC as a hostile caller would for MINUTES=n (SEED=n: of the first round)
+	@$(RUN) -m tests.simulation.fuzzing --minutes $(or $(MINUTES),60) $(if $(SEED),--seed $(SEED))
 
 chaos: setup ## throw faults at a real mesh for MINUTES=n (SEED=n, GROUND=brokers|etcd|disks|whole)
 	@$(RUN) -m tests.e2e.chaos --minutes $(or $(MINUTES),3) $(if $(SEED),--seed $(SEED)) $(if $(GROUND),--ground $(GROUND))

@@ -5,6 +5,8 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
+from braid.kernel.ids import read_number
+
 _NAME: Final = re.compile(r"[a-z0-9_-]+(\.[a-z0-9_-]+)*")
 _WILDCARD: Final = "*."
 _PORTS: Final = range(1, 65_536)
@@ -49,9 +51,10 @@ def parse_allowed_host(text: str) -> AllowedHost:
     host, separator, port = text.strip().rpartition(":")
     if not separator or not host or (":" in host and not host.startswith("[")):
         raise ValueError(f"{text!r} is not host:port; write host:port, host:* for any port, or *.example.com:9093")
-    if port != "*" and not (port.isascii() and port.isdecimal() and int(port) in _PORTS):
+    number = read_number(port)
+    if port != "*" and number not in _PORTS:
         raise ValueError(f"{text!r} has no port of 1 to 65535; write host:port, or host:* for any port")
-    return AllowedHost(_parse_host(text, host), None if port == "*" else int(port))
+    return AllowedHost(_parse_host(text, host), number)
 
 
 def _parse_host(text: str, host: str) -> str:

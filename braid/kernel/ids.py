@@ -4,6 +4,7 @@ import re
 from typing import NamedTuple, Self
 
 from braid.kernel.errors import Invalid
+from braid.kernel.limits.names import NUMBER_DIGITS_MAX
 
 _NAME = re.compile(r"[a-z0-9-]{1,63}")
 _CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
@@ -33,6 +34,11 @@ def check_name(value: str, field: str) -> str:
     return value
 
 
+def read_number(text: str) -> int | None:
+    """Returns the number that ASCII digits stand for; None for any other text, and for more than 18 digits."""
+    return int(text) if text.isascii() and text.isdecimal() and len(text) <= NUMBER_DIGITS_MAX else None
+
+
 class ChannelId(NamedTuple):
     """One generation of one lane of a stream: `<stream>/<lane>/<generation>`."""
 
@@ -44,12 +50,13 @@ class ChannelId(NamedTuple):
         return f"{self.stream}/{self.lane}/{self.generation}"
 
     @classmethod
-    def parse(cls, text: str) -> Self:
-        """Reads `<stream>/<lane>/<generation>`. Raises `Invalid` for any other form."""
+    def parse(cls, text: str, field: str = "") -> Self:
+        """Reads `<stream>/<lane>/<generation>`. Raises `Invalid`, which names the field, for any other form."""
         parts = text.split("/")
-        if len(parts) != 3 or not parts[2].isdecimal():
-            raise Invalid(f"{text!r} is not a channel", remedy="write <stream>/<lane>/<generation>")
-        return cls(check_name(parts[0], "stream"), check_name(parts[1], "lane"), int(parts[2]))
+        generation = read_number(parts[2]) if len(parts) == 3 else None
+        if generation is None:
+            raise Invalid(f"{text!r} is not a channel", field=field, remedy="write <stream>/<lane>/<generation>")
+        return cls(check_name(parts[0], field or "stream"), check_name(parts[1], field or "lane"), generation)
 
     def topic(self, prefix: str) -> str:
         """The name of the channel's one Kafka topic under a cluster's topic prefix."""
@@ -66,12 +73,14 @@ class LeaseId(NamedTuple):
         return f"{self.channel}/{self.partition}"
 
     @classmethod
-    def parse(cls, text: str) -> Self:
-        """Reads `<stream>/<lane>/<generation>/<partition>`. Raises `Invalid` for any other form."""
-        channel, _, partition = text.rpartition("/")
-        if not partition.isdecimal():
-            raise Invalid(f"{text!r} is not a lease", remedy="write <stream>/<lane>/<generation>/<partition>")
-        return cls(ChannelId.parse(channel), int(partition))
+    def parse(cls, text: str, field: str = "") -> Self:
+        """Reads `<stream>/<lane>/<generation>/<partition>`. Raises `Invalid`, which names the field, for others."""
+        channel, _, number = text.rpartition("/")
+        partition = read_number(number)
+        if partition is None:
+            remedy = "write <stream>/<lane>/<generation>/<partition>"
+            raise Invalid(f"{text!r} is not a lease", field=field, remedy=remedy)
+        return cls(ChannelId.parse(channel, field), partition)
 
 
 def make_epoch(incarnation: int, counter: int) -> int:

@@ -24,6 +24,7 @@ from braid.api.mesh.v1.event_pb2 import (
     WatchEventsRequest,
 )
 from braid.kernel.errors import BraidError, Invalid, NotLeader
+from braid.kernel.ids import read_number
 from braid.kernel.limits.names import PAGE_SIZE_MAX
 from braid.kernel.limits.rpc import LEADER_WAIT_LOOK_SECONDS, LEADER_WAIT_SECONDS
 from braid.kernel.limits.runtime import EVENTS_PAGE_BYTES_MAX, EVENTS_SCAN_MAX, PAGE_SIZE_DEFAULT
@@ -44,6 +45,7 @@ from braid.runtime.archive.serving import gap_message
 from braid.runtime.audit.serving import EventSource, matches
 from braid.runtime.histories.event_metadata import metadata_message
 from braid.runtime.histories.kinds import RecordedEvent
+from braid.runtime.request_bounds import bounded
 from braid.runtime.service import Service
 
 if TYPE_CHECKING:
@@ -73,7 +75,8 @@ def build_rpc_service(service: Service, replica: "Replica") -> RpcService:
         method_path(service.name, "WatchEvents"): server_stream(WatchEventsRequest, events.watch_events),
     }
     duplexes = {**own.duplex, **reflection_method(service_path(service.name))}
-    permitted = authorized(replace(own, unary=unaries, server_stream=streams, duplex=duplexes), replica.access)
+    served = bounded(replace(own, unary=unaries, server_stream=streams, duplex=duplexes))
+    permitted = authorized(served, replica.access)
     allowed = replica.audit.recorded(authorized(permitted, replica.identities))
     return RpcService(
         name=service_path(service.name),
@@ -220,10 +223,13 @@ class _Events:
 
 
 def _parse_token(token: str) -> tuple[str, int]:
-    place, _, sequence = token.rpartition(":")
-    if token and not (place and sequence.isdecimal()):
+    if not token:
+        return "", 0
+    place, _, number = token.rpartition(":")
+    sequence = read_number(number)
+    if not place or sequence is None:
         raise Invalid("not a token of this method", field="page_token", remedy="pass next_page_token of the last page")
-    return place, int(sequence or 0)
+    return place, sequence
 
 
 class _Measured:

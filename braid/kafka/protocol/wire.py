@@ -23,6 +23,7 @@ from braid.kafka.protocol.schemas import DescribeTopicsRequest
 from braid.kafka.refusals import Refusals
 from braid.kafka.security import Security
 from braid.kernel.errors import ClusterAccessDenied, ClusterUnavailable, Invalid
+from braid.kernel.ids import read_number
 from braid.kernel.limits.kafka import ANY_BROKER_SECONDS, KAFKA_CLOSE_SECONDS
 
 Address = tuple[str, int]
@@ -72,9 +73,10 @@ def parse_bootstrap(bootstrap: str) -> list[Address]:
     addresses = []
     for part in bootstrap.split(","):
         host, _, port = part.strip().rpartition(":")
-        if not host or not port.isdecimal() or not 0 < int(port) < 65_536:
+        number = read_number(port)
+        if not host or number is None or not 0 < number < 65_536:
             raise Invalid(f"{bootstrap!r} names no brokers", field="bootstrap", remedy="write host:port[,host:port…]")
-        addresses.append((host.strip("[]"), int(port)))
+        addresses.append((host.strip("[]"), number))
     return addresses
 
 

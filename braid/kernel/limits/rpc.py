@@ -6,6 +6,8 @@ from typing import Final
 UNARY_DEADLINE_SECONDS: Final = 10.0  # default for calls that bring none
 REDIRECTS_MAX: Final = 8  # NOT_LEADER hops before giving up
 MESSAGE_BYTES_MAX: Final = 16 << 20  # one RPC message
+REQUEST_TEXT_CHARS_MAX: Final = 8_192  # of any text in a request: histories and sessions keep many of them
+REQUEST_ITEMS_MAX: Final = 100_000  # in any list of one: ten times the partitions of the largest channel
 OUTBOX_MESSAGES_MAX: Final = 1_000  # to one stream's peer; a slower reader is shed
 DECIDE_RETRIES_MAX: Final = 8  # conflicts before a command is refused
 

@@ -44,7 +44,7 @@ class Closings:
                 channel are giving their leases back.
         """
         self._term()
-        name = str(ChannelId.parse(request.channel))
+        name = str(ChannelId.parse(request.channel, "channel"))
         view = self._registry.view
         seen = view.channels.get(name) if view else None
         closable = seen is None or seen.presence in _CLOSABLE

@@ -52,7 +52,7 @@ class Operations:
 
     async def pin_lease(self, request: api.PinLeaseRequest, caller: Caller) -> group_pb2.Group:
         """Pins a lease to a member, or takes the pin away."""
-        channel = str(LeaseId.parse(request.lease).channel)
+        channel = str(LeaseId.parse(request.lease, "lease").channel)
         group = self._group(request.group, "lease", request.lease, lambda state: channel in state.channels)
         if not request.member:
             return await self._execute(group, UnpinLease(request.lease), caller)

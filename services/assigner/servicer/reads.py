@@ -94,7 +94,7 @@ class Reads:
 
     async def explain_lease(self, request: api.ExplainLeaseRequest, caller: Caller) -> api.ExplainLeaseResponse:
         """Explains where a lease is, or was at a time, and why. Raises `NotFound`, `Invalid`, `HistoryHole`."""
-        lease = LeaseId.parse(request.lease)
+        lease = LeaseId.parse(request.lease, "lease")
         group = self._group_of(request.group, lease)
         past = await self._replica.aggregates.past(GROUPS, group.name, request.at_ms)
         history = [(record.sequence, cast("Event", record.event), record.context) for record in past.events]

@@ -55,7 +55,7 @@ class Resets:
         self._replica.require_leader()
         state = self._replica.aggregates.state(GROUPS, request.group)
         _check_known(state)
-        asked = {str(LeaseId.parse(each.lease)): each.offset for each in request.offsets}
+        asked = {str(LeaseId.parse(each.lease, "offsets.lease")): each.offset for each in request.offsets}
         if bool(asked) == request.HasField("to"):
             raise Invalid("name a position, or offsets of single leases", field="to")
         drained = self._drained(state, request)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from braid.kernel.errors import Invalid
-from braid.kernel.ids import check_name
+from braid.kernel.ids import check_name, read_number
 from braid.kernel.limits.dlq import DLQ_HEADER_BYTES_MAX, DLQ_HEADERS_MAX, DLQ_KEY_BYTES_MAX, DLQ_TEXT_BYTES_MAX
 
 Headers = Sequence[tuple[str, bytes]]
@@ -50,14 +50,14 @@ class LetterPlace(NamedTuple):
     def parse(cls, text: str) -> "LetterPlace":
         """Reads a letter's name. Raises `Invalid`."""
         parts = text.split("/")
-        numbers = parts[1:]
-        if len(parts) != 4 or not all(part.isdecimal() and len(part) <= _DIGITS_MAX for part in numbers):
+        numbers = [number for number in map(read_number, parts[1:]) if number is not None]
+        if len(parts) != 4 or len(numbers) != 3:
             raise Invalid(
                 f"{text!r} is not a dead letter",
                 field="name",
                 remedy="write <stream>/<dlq generation>/<partition>/<offset>",
             )
-        return cls(check_name(parts[0], "name"), *map(int, numbers))
+        return cls(check_name(parts[0], "name"), *numbers)
 
 
 class Cursor(NamedTuple):

@@ -1,5 +1,6 @@
 """Answers requests about dead letters from this replica's index and from their clusters; any replica serves them."""
 
+import contextlib
 from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple
@@ -7,8 +8,9 @@ from typing import NamedTuple
 from braid.api.dlq.v1 import dead_letter_pb2
 from braid.api.dlq.v1 import dlq_service_pb2 as api
 from braid.kernel.errors import ClusterUnavailable, Invalid, NotFound
+from braid.kernel.ids import read_number
 from braid.kernel.limits.dlq import DLQ_SCAN_ROWS, DLQ_SCAN_SECONDS
-from braid.kernel.limits.names import PAGE_SIZE_MAX
+from braid.kernel.limits.names import NUMBER_DIGITS_MAX, PAGE_SIZE_MAX
 from braid.kernel.limits.runtime import PAGE_SIZE_DEFAULT
 from braid.kernel.ports import Caller, TopicPartition
 from braid.runtime.replica import Replica
@@ -167,10 +169,10 @@ def _read_token(text: str) -> _Token:
     if not text:
         return _Token(None, 0)
     time_ms, _, rest = text.partition("/")
-    place, _, before = rest.rpartition("/")
-    try:
-        return _Token(NewestFirst(int(time_ms), LetterPlace.parse(place)), int(before))
-    except (ValueError, Invalid):
-        raise Invalid(
-            "not a token of this method", field="page_token", remedy="pass next_page_token of the last page"
-        ) from None
+    place, _, number = rest.rpartition("/")
+    before = read_number(number)
+    with contextlib.suppress(ValueError, Invalid):
+        if before is not None and len(time_ms) <= NUMBER_DIGITS_MAX:
+            return _Token(NewestFirst(int(time_ms), LetterPlace.parse(place)), before)
+    remedy = "pass next_page_token of the last page"
+    raise Invalid("not a token of this method", field="page_token", remedy=remedy)

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
+from braid.kernel.ids import read_number
 from services.registry.model.channels import IN_USE, Channel
 from services.registry.model.clusters import Cluster
 from services.registry.model.streams import Stream, StreamSpec
@@ -48,9 +49,10 @@ def in_sync_change(spec: StreamSpec, channel: Channel) -> Mapping[str, str | Non
         return {}
     fewest = min(channel.copies, channel.copies_intended or channel.copies)
     declared = spec.topic_config.get(MIN_IN_SYNC)
-    if declared is None or not declared.isdecimal():
+    number = read_number(declared) if declared else None
+    if number is None:
         return {MIN_IN_SYNC: declared or default_in_sync(fewest)}
-    return {MIN_IN_SYNC: str(min(int(declared), fewest)) if channel.copies_intended else declared}
+    return {MIN_IN_SYNC: str(min(number, fewest)) if channel.copies_intended else declared}
 
 
 def throttled(replicas: Mapping[int, tuple[tuple[int, ...], tuple[int, ...]]]) -> Mapping[str, str]:

@@ -18,6 +18,8 @@ from braid.kernel.ports import TopicPartition
 from braid.rpc.memory_network import MemoryNetwork
 from braid.rpc.memory_transport import MemoryTransport
 from braid.rpc.mesh_client import ServiceClient
+from braid.runtime.access.settings import AccessSettings
+from braid.runtime.archive.serving import Archive
 from braid.runtime.replica import Replica
 from braid.runtime.service import Service
 from braid.stores.memory import MemoryStore
@@ -45,6 +47,8 @@ class Mesh:
         self.directory = directory
         self.seed = seed
         self.failures: list[BaseException] = []
+        self.access: AccessSettings | None = None
+        self.archive: Archive | None = None  # of all services, if they have one
         self.processes: dict[str, VirtualProcess] = {}
         self.replicas: dict[str, Replica] = {}
         self.host = self._process("world").host
@@ -88,6 +92,8 @@ class Mesh:
             MemoryTransport(self.network, name),
             address=f"{name}:1",
             instance=name,
+            archive=self.archive,
+            access=self.access,
         )
         self.processes[name], self.replicas[name] = process, replica
         process.tasks.spawn(replica.run(), "run")

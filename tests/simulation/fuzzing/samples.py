@@ -1,0 +1,101 @@
+"""Requests that a fresh `FuzzedMesh` accepts, by service and method: fuzzing changes them a little, to get far.
+
+Each text is a message in protobuf's text format.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from google.protobuf import text_format
+from google.protobuf.message import Message
+from google.protobuf.message_factory import GetMessageClass
+
+from tests.unit.kernel.access.api import Method
+
+_SPEC: Final = (
+    'spec {lanes {key: "live" value {partitions: 2}} replication_factor: 1 clusters: "east" clusters: "west"}'
+)
+_GROUP: Final = 'spec {streams: "logs" start {earliest: true}}'
+SAMPLES: Final[Mapping[str, Mapping[str, Sequence[str]]]] = {
+    "registry": {
+        "GetCluster": ['name: "east"'],
+        "CreateCluster": ['name: "north" spec {bootstrap: "north:9092" zone: "c"}'],
+        "UpdateCluster": ['name: "east" spec {bootstrap: "east:9092" zone: "d" health {down_after_seconds: 2}}'],
+        "DeleteCluster": ['name: "north"'],
+        "CordonCluster": ['name: "west" cordoned: true', 'name: "west"'],
+        "DecommissionCluster": [
+            'name: "west" dry_run: true', 'name: "west" reason: "old"', 'name: "west" cancelled: true',
+        ],
+        "GetStream": ['name: "logs"'],
+        "CreateStream": [f'name: "fresh" {_SPEC}', f'name: "other" {_SPEC} dry_run: true'],
+        "UpdateStream": [f'name: "orders" {_SPEC}', f'name: "clicks" {_SPEC}'],
+        "DeleteStream": ['name: "fresh"'],
+        "EndDrill": ['stream: "logs" verdict: "it held"'],
+        "MoveStream": [
+            'stream: "logs" to_cluster: "west"',
+            'stream: "logs" to_cluster: "east" lanes: "live" partitions: 3 reason: "why not"',
+            'stream: "orders" spread {cluster: "east" weight: 1} spread {cluster: "west" weight: 3}',
+            'stream: "orders" to_cluster: "west" percent: 10',
+            'stream: "clicks" away_from_cluster: "east"',
+        ],
+        "CloseChannel": ['channel: "logs/live/1" dry_run: true', 'channel: "logs/live/1" accept_loss {last: 3}'],
+        "ReleaseChannel": ['channel: "logs/live/1"'],
+        "ListChannels": ['stream: "logs"'],
+        "WatchChannels": ["protocol_version: 1"],
+        "DescribePast": ['stream: "logs" at_ms: 1767225602000', 'cluster: "east" at_ms: 1767225602000'],
+        "GrantAccess": [
+            'spec {principal: "dns:ada" role: ACCESS_ROLE_VIEWER resource: "stream/logs" reason: "x"}',
+            'spec {principal: "dns:bob" role: ACCESS_ROLE_OPERATOR resource: "mesh"} lasting_ms: 60000',
+        ],
+        "RevokeAccess": ['principal: "dns:ada" role: ACCESS_ROLE_VIEWER resource: "stream/logs"'],
+        "CheckAccess": ['principal: "dns:ada" verb: "move" kind: "stream" name: "logs"'],
+        "RevokeIdentity": ['identity: "dns:eve" confirmed: true reason: "lost"', 'identity: "dns:eve" dry_run: true'],
+        "LiftRevocation": ['identity: "dns:eve"'],
+        "ListEvents": ['history: "stream/logs"', 'filter {actor: "ada"}'],
+        "VerifyArchive": ['history: "stream/logs"'],
+    },
+    "assigner": {
+        "GetGroup": ['name: "indexer"'],
+        "CreateGroup": [f'name: "fresh" {_GROUP}'],
+        "UpdateGroup": [f'name: "billing" {_GROUP}', 'name: "indexer" spec {streams: "logs" streams: "clicks"}'],
+        "DeleteGroup": ['name: "fresh"'],
+        "ListLeases": ['group: "indexer"'],
+        "ExplainLease": ['lease: "logs/live/1/0" group: "indexer"'],
+        "PreviewPlacement": [
+            'group: "indexer" lost_clusters: "east" policy {basis: PLACEMENT_BASIS_COUNT band_high: 0.5}'
+        ],
+        "PinLease": ['group: "indexer" lease: "logs/live/1/0" member: "ada" absent: true'],
+        "BanMember": ['group: "indexer" member: "ada" path: "logs/live" absent: true'],
+        "FreezeGroup": ['group: "indexer" frozen: true reason: "x"', 'group: "indexer"'],
+        "DrainMember": ['group: "indexer" member: "ada" drained: true absent: true'],
+        "SetCapacity": ['group: "indexer" member: "ada" capacity: 2 absent: true'],
+        "SetSpreading": ['group: "indexer" zones: ZONE_RULE_PREFER hosts: true'],
+        "SetPolicy": ['group: "indexer" policy {basis: PLACEMENT_BASIS_COUNT band_high: 0.5 band_low: 0.5}'],
+        "SetShadow": ['group: "indexer" policy {basis: PLACEMENT_BASIS_COUNT band_high: 0.5 band_low: 0.5}'],
+        "ResetProgress": [
+            'group: "billing" to {earliest: true} dry_run: true',
+            'group: "billing" stream: "logs" lane: "live" to {time_ms: 1767225602000}',
+            'group: "billing" offsets {lease: "logs/live/1/0" offset: 3}',
+        ],
+        "ResumeLane": ['group: "indexer" lane: "live"'],
+        "SplitBacklog": ['group: "indexer" stream: "logs" lane: "live" partition: 0 share: 0.5'],
+        "DescribePast": ['group: "indexer" at_ms: 1767225604000', 'stream: "logs" at_ms: 1767225604000'],
+        "CloseChannel": ['channel: "logs/live/1" registry_revision: 1'],
+        "Beat": ["sequence: 1 tickets: 1"],
+        "Join": ["heartbeat {sequence: 1}", "acknowledge {delta_sequence: 1}", 'leave {reason: "x"}'],
+    },
+    "lagmon": {"ListLag": ['page_size: 1'], "WatchLag": [""]},
+    "dlq": {
+        "ListDeadLetters": ["filter: \"group = 'indexer'\""],
+        "GetDeadLetter": ['name: "logs/1/0/0"'],
+        "CreateReplay": [
+            'spec {stream: "logs"}', 'spec {stream: "logs" rate_per_s: 1}', 'spec {stream: "logs"} dry_run: true',
+        ],
+    },
+}  # fmt: skip
+
+
+def samples(method: Method) -> Sequence[Message]:
+    """Requests of a method that are accepted, new each time."""
+    texts = SAMPLES.get(method.service, {}).get(method.name, ())
+    return [text_format.Parse(text, GetMessageClass(method.request)()) for text in texts]
