@@ -235,8 +235,9 @@ class Replica:
                 tasks.append(spawn(self.access.run(), f"{self.instance} access"))
             if self.audit.records:
                 tasks.append(spawn(self.audit.run(), f"{self.instance} audit"))
-            await self._unless(self._stopping, self.identities.known())
             await self._unless(self._stopping, self.aggregates.loaded())
+            if self.aggregates.corrupt is None:  # else it never serves, and a store that nobody can read ends it
+                await self._unless(self._stopping, self.identities.known())
             tasks.append(spawn(self._service.follow(self), f"{self.instance} service follow"))
             if (sweeper := self._archive.sweeper(self.metrics, self.leading)) is not None:
                 tasks.append(spawn(sweeper.run(), f"{self.instance} archive"))
