@@ -111,19 +111,22 @@ def caller_of(
     Raises:
         Unauthenticated: it claims to be somebody else.
     """
-    texts = {key: value for key, value in metadata or () if isinstance(value, str)}
-    claimed, tenant = texts.get(PRINCIPAL_KEY, ""), texts.get(TENANT_KEY, "default")
-    request_id = texts.get(REQUEST_ID_KEY, "")
+    claimed, tenant, request_id = _said(metadata)
     if identity is None:
         return Caller(claimed, tenant, request_id, peer)
     check_claim(claimed, identity.principal)
     return Caller(identity.principal, tenant, request_id, peer, True, identity.expire_ms, certificate)
 
 
+def _said(metadata: Metadata | None) -> tuple[str, str, str]:
+    """The principal, tenant and request id that a caller says beside its request."""
+    texts = {key: value for key, value in metadata or () if isinstance(value, str)}
+    return texts.get(PRINCIPAL_KEY, ""), texts.get(TENANT_KEY, "default"), texts.get(REQUEST_ID_KEY, "")
+
+
 def refused_caller(metadata: Metadata | None, peer: str, identity: Identity | None) -> Caller:
     """What is known of a caller that is refused because of who it is: not what it claims."""
-    texts = {key: value for key, value in metadata or () if isinstance(value, str)}
-    tenant, request_id = texts.get(TENANT_KEY, "default"), texts.get(REQUEST_ID_KEY, "")
+    _, tenant, request_id = _said(metadata)
     return Caller(identity.principal if identity else "", tenant, request_id, peer, identity is not None)
 
 

@@ -5,9 +5,9 @@ there is something to write. The store therefore refuses an earlier process of t
 """
 
 import asyncio
-from typing import Final
 
 from braid.kernel.audit.calls import AUDIT
+from braid.kernel.days import DAY_MS
 from braid.kernel.errors import BraidError, Fenced
 from braid.kernel.ids import make_epoch, split_epoch
 from braid.kernel.limits.audit import (
@@ -28,8 +28,6 @@ from braid.runtime.audit.recorder import Recorder
 from braid.runtime.audit.settings import AuditSettings
 from braid.runtime.histories.kinds import Leadership
 from braid.runtime.telemetry import Metrics, logger
-
-_DAY_MS: Final = 86_400_000
 
 
 class AuditWriter:
@@ -111,7 +109,7 @@ class AuditWriter:
     async def _cut(self, leadership: Leadership) -> None:
         now = self._clock.elapsed()
         expiring = now - self._cut_at >= AUDIT_EXPIRY_SECONDS
-        oldest_ms = self._clock.now_ms() - int(self._days * _DAY_MS)
+        oldest_ms = self._clock.now_ms() - int(self._days * DAY_MS)
         for history in self._histories:
             if expiring or history.too_long:
                 await history.cut(leadership, oldest_ms)
