@@ -7,7 +7,7 @@ opens them again at once. TLS cannot tell: an open connection is not judged anew
 
 import time
 from collections.abc import AsyncIterator, Callable
-from dataclasses import replace
+from functools import partial
 
 from braid.host.tls_files import TlsFiles
 from braid.host.tls_peers import vouched_for
@@ -23,7 +23,7 @@ from braid.kernel.ports import (
     UnaryHandler,
 )
 
-Check = Callable[[Caller], None]  # raises where the caller is trusted no more
+Check = Callable[[str, Caller], None]  # raises where the caller is trusted no more
 
 
 class PeerTrust:
@@ -81,44 +81,34 @@ class PeerTrust:
 def trusted_only(service: RpcService, trust: PeerTrust) -> RpcService:
     """The same service, where no handler runs for a caller whose certificate is trusted no more."""
 
-    def check(path: str) -> Check:
-        def run(caller: Caller) -> None:
-            error = trust.distrust(caller)
-            if error is not None:
-                service.refused(path, caller, error)
-                raise error
+    def check(path: str, caller: Caller) -> None:
+        error = trust.distrust(caller)
+        if error is not None:
+            service.refused(path, caller, error)
+            raise error
 
-        return run
-
-    return replace(
-        service,
-        unary={path: (kind, _unary(check(path), each)) for path, (kind, each) in service.unary.items()},
-        server_stream={
-            path: (kind, _stream(check(path), each)) for path, (kind, each) in service.server_stream.items()
-        },
-        duplex={path: (kind, _duplex(check(path), each)) for path, (kind, each) in service.duplex.items()},
-    )
+    return service.wrapped(partial(_unary, check), partial(_stream, check), partial(_duplex, check))
 
 
-def _unary(check: Check, handler: UnaryHandler) -> UnaryHandler:
+def _unary(check: Check, path: str, handler: UnaryHandler) -> UnaryHandler:
     async def handle(request: object, caller: Caller) -> object:
-        check(caller)
+        check(path, caller)
         return await handler(request, caller)
 
     return handle
 
 
-def _stream(check: Check, handler: StreamHandler) -> StreamHandler:
+def _stream(check: Check, path: str, handler: StreamHandler) -> StreamHandler:
     def handle(request: object, caller: Caller) -> AsyncIterator[object]:
-        check(caller)
+        check(path, caller)
         return handler(request, caller)
 
     return handle
 
 
-def _duplex(check: Check, handler: DuplexHandler) -> DuplexHandler:
+def _duplex(check: Check, path: str, handler: DuplexHandler) -> DuplexHandler:
     async def handle(stream: DuplexServing) -> None:
-        check(stream.caller)
+        check(path, stream.caller)
         await handler(stream)
 
     return handle

@@ -6,7 +6,6 @@ own for its fields; this bounds the texts and lists that no rule is about.
 
 from collections.abc import AsyncGenerator, AsyncIterator, Collection, Iterator, Mapping
 from contextlib import aclosing
-from dataclasses import replace
 from typing import Final, cast
 
 from google.protobuf.descriptor import FieldDescriptor
@@ -21,12 +20,7 @@ _TEXTS: Final = (FieldDescriptor.TYPE_STRING, FieldDescriptor.TYPE_BYTES)
 
 def bounded(service: RpcService) -> RpcService:
     """The same service, where handlers see only requests within bounds; of a duplex method, the first message."""
-    return replace(
-        service,
-        unary={path: (kind, _unary(handler)) for path, (kind, handler) in service.unary.items()},
-        server_stream={path: (kind, _stream(handler)) for path, (kind, handler) in service.server_stream.items()},
-        duplex={path: (kind, _duplex(handler)) for path, (kind, handler) in service.duplex.items()},
-    )
+    return service.wrapped(_unary, _stream, _duplex)
 
 
 def check_request(request: object, path: str = "") -> None:
@@ -86,7 +80,7 @@ def _check_value(field: FieldDescriptor, value: object, where: str) -> None:
         raise Invalid(message, field=where, remedy=f"use at most {REQUEST_TEXT_CHARS_MAX}")
 
 
-def _unary(handler: UnaryHandler) -> UnaryHandler:
+def _unary(_: str, handler: UnaryHandler) -> UnaryHandler:
     async def handle(request: object, caller: Caller) -> object:
         check_request(request)
         return await handler(request, caller)
@@ -94,7 +88,7 @@ def _unary(handler: UnaryHandler) -> UnaryHandler:
     return handle
 
 
-def _stream(handler: StreamHandler) -> StreamHandler:
+def _stream(_: str, handler: StreamHandler) -> StreamHandler:
     async def handle(request: object, caller: Caller) -> AsyncIterator[object]:
         check_request(request)
         responses = cast("AsyncGenerator[object, None]", handler(request, caller))
@@ -105,7 +99,7 @@ def _stream(handler: StreamHandler) -> StreamHandler:
     return handle
 
 
-def _duplex(handler: DuplexHandler) -> DuplexHandler:
+def _duplex(_: str, handler: DuplexHandler) -> DuplexHandler:
     async def handle(stream: DuplexServing) -> None:
         await handler(_BoundedHello(stream))
 

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from braid.api.mesh.v1.archive_pb2 import (
@@ -78,16 +79,7 @@ def build_rpc_service(service: Service, replica: "Replica") -> RpcService:
     served = bounded(replace(own, unary=unaries, server_stream=streams, duplex=duplexes))
     permitted = authorized(served, replica.access)
     allowed = replica.audit.recorded(authorized(permitted, replica.identities))
-    return RpcService(
-        name=service_path(service.name),
-        unary={path: (kind, _unary(replica, path, handler)) for path, (kind, handler) in allowed.unary.items()},
-        server_stream={
-            path: (kind, _stream(replica, path, handler)) for path, (kind, handler) in allowed.server_stream.items()
-        },
-        duplex={path: (kind, _duplex(replica, path, handler)) for path, (kind, handler) in allowed.duplex.items()},
-        bytes_max=allowed.bytes_max,
-        refused=allowed.refused,
-    )
+    return allowed.wrapped(partial(_unary, replica), partial(_stream, replica), partial(_duplex, replica))
 
 
 def event_record(record: RecordedEvent) -> EventRecord:

@@ -1,7 +1,7 @@
 """The port to control RPCs: calls to replicas, and serving them."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol, TypeVar
 
 from braid.kernel.errors import BraidError
@@ -174,6 +174,20 @@ class RpcService:
     duplex: Mapping[str, tuple[type, DuplexHandler]]
     bytes_max: Mapping[str, int] = field(default_factory=dict)
     refused: RefusalHandler = _pass_over
+
+    def wrapped(
+        self,
+        unary: Callable[[str, UnaryHandler], UnaryHandler],
+        stream: Callable[[str, StreamHandler], StreamHandler],
+        duplex: Callable[[str, DuplexHandler], DuplexHandler],
+    ) -> "RpcService":
+        """Returns the same service with another handler for each method, made of its name and the present one."""
+        return replace(
+            self,
+            unary={path: (kind, unary(path, each)) for path, (kind, each) in self.unary.items()},
+            server_stream={path: (kind, stream(path, each)) for path, (kind, each) in self.server_stream.items()},
+            duplex={path: (kind, duplex(path, each)) for path, (kind, each) in self.duplex.items()},
+        )
 
 
 class RpcServer(Protocol):

@@ -1,10 +1,9 @@
 """Handlers behind an authorizer: one wrapper for all methods of a replica. It knows no roles and no methods."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from contextlib import aclosing, contextmanager
-from dataclasses import replace
-from typing import cast
+from typing import TypeVar, cast
 
 from braid.kernel.errors import BraidError, DeadlineExceeded
 from braid.kernel.limits.leases import HELLO_SECONDS
@@ -18,28 +17,16 @@ from braid.kernel.ports import (
     UnaryHandler,
 )
 
+H = TypeVar("H")
+
 
 def authorized(service: RpcService, authorizer: Authorizer) -> RpcService:
     """The same service, where no guarded handler runs before the authorizer has agreed."""
 
-    def guarded(path: str) -> bool:
-        return authorizer.guards(path)
+    def where_guarded(wrap: Callable[[Authorizer, str, H], H]) -> Callable[[str, H], H]:
+        return lambda path, handler: wrap(authorizer, path, handler) if authorizer.guards(path) else handler
 
-    return replace(
-        service,
-        unary={
-            path: (kind, _unary(authorizer, path, handler) if guarded(path) else handler)
-            for path, (kind, handler) in service.unary.items()
-        },
-        server_stream={
-            path: (kind, _stream(authorizer, path, handler) if guarded(path) else handler)
-            for path, (kind, handler) in service.server_stream.items()
-        },
-        duplex={
-            path: (kind, _duplex(authorizer, path, handler) if guarded(path) else handler)
-            for path, (kind, handler) in service.duplex.items()
-        },
-    )
+    return service.wrapped(where_guarded(_unary), where_guarded(_stream), where_guarded(_duplex))
 
 
 def _unary(authorizer: Authorizer, path: str, handler: UnaryHandler) -> UnaryHandler:

@@ -3,6 +3,7 @@
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from dataclasses import replace
+from functools import partial
 from typing import cast
 
 from braid.kernel.errors import BraidError, StreamExpired, Unavailable
@@ -16,15 +17,8 @@ def recorded(service: RpcService, recorder: Recorder) -> RpcService:
     def refused(path: str, caller: Caller, error: BraidError) -> None:
         recorder.failed(_short(path), None, caller, error, stream=path not in service.unary)
 
-    return replace(
-        service,
-        unary={path: (kind, _unary(recorder, path, each)) for path, (kind, each) in service.unary.items()},
-        server_stream={
-            path: (kind, _stream(recorder, path, each)) for path, (kind, each) in service.server_stream.items()
-        },
-        duplex={path: (kind, _duplex(recorder, path, each)) for path, (kind, each) in service.duplex.items()},
-        refused=refused,
-    )
+    handlers = service.wrapped(partial(_unary, recorder), partial(_stream, recorder), partial(_duplex, recorder))
+    return replace(handlers, refused=refused)
 
 
 def _unary(recorder: Recorder, path: str, handler: UnaryHandler) -> UnaryHandler:
