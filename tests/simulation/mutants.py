@@ -266,7 +266,6 @@ MUTANTS: Final = (
         [(dead_letters.DeadLetters, "write", _mark_first)],
         ("kill-service", "pause-service", "kill-member"),
         {"send_interval_seconds": 0.05},
-        shown_by=1,
     ),
     Mutant(
         "the deadline measured from the reply",

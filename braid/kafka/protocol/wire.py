@@ -104,6 +104,7 @@ class Wire:
         self._silences = count(1)
         self._silent: dict[Address, int] = {}  # those that did not answer when last asked, numbered in that order
         self._left: set[asyncio.Future[Response]] = set()  # questions that another broker has answered
+        self._going: set[asyncio.Future[None]] = set()  # of connections that were closed and are not gone yet
         self._closed = False
 
     def beside(self) -> "Wire":
@@ -194,9 +195,10 @@ class Wire:
         for each in self._left:
             each.cancel()
         connections, self._connections = list(self._connections.values()), {}
-        waits = [hang_up(connection) for connection in connections]
-        if waits:
-            await asyncio.wait(waits, timeout=KAFKA_CLOSE_SECONDS)
+        for connection in connections:
+            hang_up(connection)
+        if self._going:
+            await asyncio.wait(self._going, timeout=KAFKA_CLOSE_SECONDS)
 
     async def _send(self, address: Address, connection: AIOKafkaConnection, request: Request) -> Response:
         answered = False
@@ -262,6 +264,7 @@ class Wire:
                     address[1],
                     client_id=self._client_id,
                     request_timeout_ms=int(self._request_seconds * 1_000),
+                    on_close=self._note_going,
                     **security.client_settings(),
                 )
         except FAILURES as error:
@@ -270,6 +273,13 @@ class Wire:
                 failure = security.explained(failure)
                 self._refusals.note(address, failure)
             raise failure from error
+
+    def _note_going(self, connection: AIOKafkaConnection, reason: object) -> None:
+        """Notes a connection that ends, also by a refusal while it is opened: over TLS that takes a round trip."""
+        gone: asyncio.Future[None] = connection._closed_fut
+        if not gone.done():
+            self._going.add(gone)
+            gone.add_done_callback(self._going.discard)
 
     def _silence(self, address: Address, error: BaseException) -> ClusterUnavailable:
         """Notes that a broker does not answer: other brokers are asked first from now on."""
@@ -294,8 +304,8 @@ def _worst(failures: Sequence[ClusterUnavailable]) -> ClusterUnavailable:
     return failures[-1]
 
 
-def hang_up(connection: AIOKafkaConnection) -> asyncio.Future[None]:
-    """Ends a connection at once, dropping what is not on the wire yet; the future resolves when it is gone.
+def hang_up(connection: AIOKafkaConnection) -> None:
+    """Ends a connection at once, dropping what is not on the wire yet.
 
     aiokafka's own `close` waits until everything written was taken, which a frozen broker never does.
     """
@@ -306,8 +316,7 @@ def hang_up(connection: AIOKafkaConnection) -> asyncio.Future[None]:
             with contextlib.suppress(OSError):
                 raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
         writer.transport.abort()
-    gone: asyncio.Future[None] = connection.close()
-    return gone
+    connection.close()
 
 
 @contextlib.asynccontextmanager
