@@ -85,7 +85,7 @@ async def test_a_wrong_password_is_told_whatever_the_mechanism(secured: SecuredK
     assert refused.value.problem == "credentials"
     await admin.close()
     port = int(secured.bootstrap.rpartition(":")[2])
-    left = [each for each in psutil.Process().net_connections("tcp") if each.raddr and each.raddr.port == port]
+    left = [each for each in psutil.Process().net_connections("tcp") if each.raddr[1:] == (port,)]
     assert not left, "a closed client has no connection, also none that was refused and takes leave over TLS"
 
 
