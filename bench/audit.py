@@ -25,7 +25,7 @@ from braid.host.system import system_host
 from braid.kernel.access.requests import Lookup
 from braid.kernel.audit.forms import Reads
 from braid.kernel.ports import Caller, CallOptions, Endpoint, Host, RpcChannel, RpcService
-from braid.rpc.grpc_transport import GrpcTransport
+from braid.rpc.grpc.transport import GrpcTransport
 from braid.rpc.methods import method_path, service_path, unary
 from braid.runtime.audit.recorded import recorded
 from braid.runtime.audit.recorder import Recorder

@@ -29,7 +29,7 @@ from braid.api.assigner.v1 import assigner_service_pb2 as api
 from braid.api.assigner.v1 import group_pb2
 from braid.host.system import system_host
 from braid.rpc.directory import Directory
-from braid.rpc.grpc_transport import GrpcTransport
+from braid.rpc.grpc.transport import GrpcTransport
 from braid.rpc.mesh_client import ServiceClient
 from testbed.members.many_members import JOINING_MAX
 

@@ -21,7 +21,7 @@ from bench.harness.tables import Table, made_with
 from braid.api.mesh.v1.event_pb2 import EventRecord
 from braid.host.tls_files import TlsFiles
 from braid.kernel.ports import Caller, CallOptions, DuplexServing, RpcChannel, RpcService
-from braid.rpc.grpc_transport import GrpcTransport
+from braid.rpc.grpc.transport import GrpcTransport
 from braid.rpc.methods import duplex, unary
 from testbed.authority import Authority
 

@@ -22,8 +22,8 @@ from bench.takeover import SHARE_MIN
 from braid.host.system import system_host
 from braid.kafka.memory.world import MemoryKafka
 from braid.kernel.ports import Host
-from braid.rpc.memory_network import MemoryNetwork
-from braid.rpc.memory_transport import MemoryTransport
+from braid.rpc.memory.network import MemoryNetwork
+from braid.rpc.memory.transport import MemoryTransport
 from braid.runtime.replica import Replica
 from braid.runtime.service import Service
 from braid.stores.sqlite import SqliteStore

@@ -16,7 +16,7 @@ from braid.host.tls_files import TlsFiles
 from braid.kernel.errors import Conflict, Unavailable
 from braid.kernel.limits.names import PAGE_SIZE_MAX
 from braid.rpc.directory import Directory
-from braid.rpc.grpc_transport import GrpcTransport
+from braid.rpc.grpc.transport import GrpcTransport
 from braid.rpc.mesh_client import ServiceClient
 from devmesh.limits import DEV_POLL_SECONDS, DEV_STEP_SECONDS
 

@@ -46,7 +46,7 @@ from braid.kernel.limits.client import (
 from braid.kernel.limits.leases import HELLO_TEXT_MAX, LEASE_MS_DEFAULT
 from braid.kernel.ports import Host, Kafka, RpcTransport
 from braid.rpc.directory import Directory
-from braid.rpc.grpc_transport import GrpcTransport
+from braid.rpc.grpc.transport import GrpcTransport
 from braid.rpc.mesh_client import ServiceClient
 
 _log: Final = logging.getLogger("braid.client")

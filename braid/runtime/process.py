@@ -20,7 +20,7 @@ from braid.kernel.limits.runtime import DRAIN_SECONDS, LOOP_LAG_INTERVAL_SECONDS
 from braid.kernel.limits.store import STORE_CALL_SECONDS
 from braid.kernel.ports import Host
 from braid.rpc.authenticators import CertificateOrToken
-from braid.rpc.grpc_transport import GrpcTransport
+from braid.rpc.grpc.transport import GrpcTransport
 from braid.rpc.tls import TlsServing
 from braid.runtime.metrics_server import MetricsServer
 from braid.runtime.opening import open_archive, open_store

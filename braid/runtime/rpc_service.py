@@ -38,8 +38,8 @@ from braid.kernel.ports import (
     UnaryHandler,
 )
 from braid.rpc.directory import KnownEndpoint
+from braid.rpc.grpc.reflection import reflection_method
 from braid.rpc.methods import method_path, server_stream, service_path, unary
-from braid.rpc.reflection import reflection_method
 from braid.runtime.access.authorized import authorized
 from braid.runtime.archive.log import SERVICE, type_name
 from braid.runtime.archive.serving import gap_message

@@ -20,7 +20,7 @@ from braid.host.tls_files import TlsFiles
 from braid.kernel.errors import AccessDenied, BraidError, Unauthenticated
 from braid.kernel.ports import CallOptions
 from braid.rpc.directory import Directory
-from braid.rpc.grpc_transport import GrpcTransport
+from braid.rpc.grpc.transport import GrpcTransport
 from braid.rpc.mesh_client import ServiceClient
 from braid.rpc.methods import method_path
 from testbed.authority import ALICE, Authority

@@ -21,7 +21,7 @@ from braid.api.registry.v1.stream_pb2 import LaneSpec, Stream, StreamSpec
 from braid.kafka.cluster import AioKafka
 from braid.kafka.offset_log.records import OFFSETS_TOPIC, read_key, read_value
 from braid.kernel.ports import CallOptions, RpcChannel
-from braid.rpc.grpc_transport import GrpcTransport
+from braid.rpc.grpc.transport import GrpcTransport
 from braid.rpc.methods import method_path
 from devmesh.mesh import DevMesh
 from testbed.ground.clusters import decode_commit

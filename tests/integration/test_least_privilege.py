@@ -20,7 +20,7 @@ from braid.host.system import system_host
 from braid.kafka.cluster import AioKafka
 from braid.kernel.acls import AclScope, acls_of
 from braid.kernel.limits.kafka import KAFKA_DENIED_SECONDS
-from braid.rpc.grpc_transport import GrpcTransport
+from braid.rpc.grpc.transport import GrpcTransport
 from devmesh.mesh import DevMesh
 from testbed.mesh import running_mesh
 from testbed.patience import until

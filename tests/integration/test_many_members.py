@@ -18,7 +18,7 @@ from braid.api.assigner.v1 import beat_pb2, group_pb2, join_pb2
 from braid.host.system import system_host
 from braid.kernel.errors import BraidError, Exhausted, Unavailable
 from braid.rpc.directory import Directory
-from braid.rpc.grpc_transport import GrpcTransport
+from braid.rpc.grpc.transport import GrpcTransport
 from braid.rpc.mesh_client import ServiceClient
 from testbed.members.many_members import Members
 from testbed.patience import until

@@ -15,7 +15,7 @@ from braid.host.system import system_host
 from braid.host.tls import Tls
 from braid.host.tls_files import TlsFiles
 from braid.rpc.directory import Directory
-from braid.rpc.grpc_transport import GrpcTransport
+from braid.rpc.grpc.transport import GrpcTransport
 from braid.rpc.mesh_client import ServiceClient
 from testbed.authority import SERVICE, Authority
 from testbed.brokers import free_port

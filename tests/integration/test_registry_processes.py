@@ -17,7 +17,7 @@ from braid.kafka.cluster import AioKafka
 from braid.kernel.errors import AlreadyExists, BraidError, ClusterUnavailable, Invalid, TopicSealed
 from braid.kernel.ports import KafkaAdmin, TopicPartition
 from braid.rpc.directory import Directory
-from braid.rpc.grpc_transport import GrpcTransport
+from braid.rpc.grpc.transport import GrpcTransport
 from braid.rpc.mesh_client import ServiceClient
 from devmesh.processes.brokers import KafkaBroker
 from testbed.brokers import running_broker

@@ -16,7 +16,7 @@ from braid.host.tls import Tls
 from braid.host.tls_files import TlsFiles
 from braid.kernel.errors import BraidError, IdentityRevoked, StreamExpired, Unavailable
 from braid.kernel.ports import CallOptions, RpcChannel
-from braid.rpc.grpc_transport import GrpcTransport
+from braid.rpc.grpc.transport import GrpcTransport
 from braid.rpc.methods import method_path
 from testbed.authority import ALICE, Authority
 from testbed.patience import until

@@ -18,7 +18,7 @@ from braid.host.system import system_host
 from braid.kernel.errors import Invalid, NotLeader, Unavailable
 from braid.kernel.ports import CallOptions
 from braid.rpc.directory import Directory
-from braid.rpc.grpc_transport import GrpcTransport
+from braid.rpc.grpc.transport import GrpcTransport
 from braid.rpc.mesh_client import ServiceClient
 from braid.rpc.methods import method_path
 from testbed.patience import in_time, until

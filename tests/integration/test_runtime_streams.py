@@ -7,7 +7,7 @@ from google.protobuf.wrappers_pb2 import StringValue
 
 from braid.kernel.errors import Unavailable
 from braid.kernel.ports import CallOptions, DuplexCall, DuplexServing, RpcService
-from braid.rpc.grpc_transport import GrpcTransport
+from braid.rpc.grpc.transport import GrpcTransport
 from braid.rpc.methods import duplex
 from testbed.patience import in_time
 

@@ -12,7 +12,7 @@ from braid.host.tls_files import TlsFiles
 from braid.host.token_files import TokenFiles
 from braid.host.tokens import Token
 from braid.rpc.directory import Directory
-from braid.rpc.grpc_transport import GrpcTransport
+from braid.rpc.grpc.transport import GrpcTransport
 from braid.rpc.mesh_client import ServiceClient
 from testbed.authority import Authority
 from tests.integration.test_mutual_tls_processes import settings_of

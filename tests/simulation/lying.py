@@ -7,9 +7,9 @@ from braid.api.assigner.v1 import join_pb2
 from braid.api.mesh.v1.endpoint_pb2 import ListEndpointsRequest, ListEndpointsResponse
 from braid.kernel.errors import Unauthenticated, Unavailable
 from braid.kernel.ports import CallOptions
-from braid.rpc.memory_network import MemoryNetwork
-from braid.rpc.memory_tokens import MemoryTokens
-from braid.rpc.memory_transport import MemoryTransport
+from braid.rpc.memory.network import MemoryNetwork
+from braid.rpc.memory.tokens import MemoryTokens
+from braid.rpc.memory.transport import MemoryTransport
 from braid.rpc.methods import method_path
 from testbed.checkers import facts
 from tests.simulation.journal import Journal

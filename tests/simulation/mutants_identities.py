@@ -4,7 +4,7 @@ from typing import Final
 
 from braid.kernel.ports import Identity, Shown
 from braid.rpc import authenticators
-from braid.rpc.memory_tokens import MemoryTokens
+from braid.rpc.memory.tokens import MemoryTokens
 from tests.simulation.mutants import Mutant
 
 

@@ -15,7 +15,7 @@ from braid.archive.names import SegmentName
 from braid.kernel.errors import ArchiveDamaged, BraidError
 from braid.kernel.limits.archive import ARCHIVE_PEERS_AGAIN_SECONDS
 from braid.kernel.ports import HistoryId
-from braid.rpc.memory_transport import MemoryTransport
+from braid.rpc.memory.transport import MemoryTransport
 from braid.runtime.histories import fold, past
 from braid.runtime.replica import Replica
 from testbed.checkers.past import INVARIANT, Answer, KeptAnswers

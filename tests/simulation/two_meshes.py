@@ -14,7 +14,7 @@ from braid.api.registry.v1 import cluster_pb2, stream_pb2
 from braid.api.registry.v1 import registry_service_pb2 as api
 from braid.kernel.errors import BraidError, Refused
 from braid.rpc.directory import Directory
-from braid.rpc.memory_transport import MemoryTransport
+from braid.rpc.memory.transport import MemoryTransport
 from braid.rpc.mesh_client import ServiceClient
 from braid.runtime.replica import Replica
 from braid.stores.memory import MemoryStore

@@ -21,9 +21,9 @@ from braid.kernel.errors import BraidError
 from braid.kernel.ports import HistoryId
 from braid.rpc.authenticators import CertificateOrToken
 from braid.rpc.directory import Directory
-from braid.rpc.memory_network import MemoryNetwork
-from braid.rpc.memory_tokens import MemoryTokens
-from braid.rpc.memory_transport import MemoryTransport
+from braid.rpc.memory.network import MemoryNetwork
+from braid.rpc.memory.tokens import MemoryTokens
+from braid.rpc.memory.transport import MemoryTransport
 from braid.rpc.mesh_client import ServiceClient
 from braid.runtime.archive.serving import Archive
 from braid.runtime.histories.kinds import AnyKind, Change, Reloaded

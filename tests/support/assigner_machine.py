@@ -13,7 +13,7 @@ from braid.host.system import system_host
 from braid.host.tls import tls_of_environment
 from braid.host.tls_files import TlsFiles
 from braid.rpc.directory import Directory
-from braid.rpc.grpc_transport import GrpcTransport
+from braid.rpc.grpc.transport import GrpcTransport
 from braid.rpc.mesh_client import ServiceClient
 from testbed.patience import until
 

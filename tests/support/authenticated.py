@@ -12,8 +12,8 @@ from braid.kernel.ports import (
     StreamHandler,
     UnaryHandler,
 )
-from braid.rpc.memory_network import MemoryNetwork
-from braid.rpc.memory_transport import MemoryTransport
+from braid.rpc.memory.network import MemoryNetwork
+from braid.rpc.memory.transport import MemoryTransport
 
 
 class AuthenticatedTransport(MemoryTransport):

@@ -19,7 +19,7 @@ from braid.host.tls_files import TlsFiles
 from braid.kernel.errors import BraidError
 from braid.kernel.ports import Generation, Host
 from braid.rpc.directory import Directory
-from braid.rpc.grpc_transport import GrpcTransport
+from braid.rpc.grpc.transport import GrpcTransport
 from braid.rpc.mesh_client import ServiceClient
 
 

@@ -17,8 +17,8 @@ from braid.kafka.memory.log import MemoryRecord
 from braid.kernel.errors import BraidError, Unavailable, Unsupported
 from braid.kernel.ids import ChannelId, LeaseId, make_epoch
 from braid.kernel.ports import Caller, DuplexServing, Generation, RpcService, TopicPartition
-from braid.rpc.memory_network import MemoryNetwork
-from braid.rpc.memory_transport import MemoryTransport
+from braid.rpc.memory.network import MemoryNetwork
+from braid.rpc.memory.transport import MemoryTransport
 from braid.rpc.methods import duplex, method_path, unary
 from tests.support.scripted_streams import Joined, Witness
 from tests.support.virtual_time import VirtualProcess, running_loop

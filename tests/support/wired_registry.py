@@ -23,8 +23,8 @@ from braid.client.mesh import Mesh
 from braid.host.system import system_host
 from braid.kafka.cluster import AioKafka
 from braid.kernel.ports import Host
-from braid.rpc.memory_network import MemoryNetwork
-from braid.rpc.memory_transport import MemoryTransport
+from braid.rpc.memory.network import MemoryNetwork
+from braid.rpc.memory.transport import MemoryTransport
 from braid.runtime.replica import Replica
 from braid.runtime.service import Service
 from braid.stores.memory import MemoryStore

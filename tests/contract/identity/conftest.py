@@ -9,7 +9,7 @@ import pytest
 from braid.host.system import system_host
 from braid.kernel.ports import Authenticator, Shown
 from braid.rpc.authenticators import CertificateOrToken
-from braid.rpc.memory_tokens import MemoryTokens
+from braid.rpc.memory.tokens import MemoryTokens
 from braid.runtime.tokens.authenticator import Tokens
 from braid.runtime.tokens.keys import IssuerKeys
 from braid.runtime.tokens.settings import TokenSettings

@@ -20,9 +20,9 @@ from braid.kernel.ports import (
     RpcService,
     RpcTransport,
 )
-from braid.rpc.grpc_transport import GrpcTransport
-from braid.rpc.memory_network import MemoryNetwork
-from braid.rpc.memory_transport import MemoryTransport
+from braid.rpc.grpc.transport import GrpcTransport
+from braid.rpc.memory.network import MemoryNetwork
+from braid.rpc.memory.transport import MemoryTransport
 from braid.rpc.methods import duplex, server_stream, unary
 from testbed.authority import ALICE, Authority
 

@@ -16,8 +16,8 @@ from grpc_health.v1 import health_pb2
 from braid.kernel.errors import Exhausted, Invalid, Unavailable
 from braid.kernel.limits.rpc import UNARY_DEADLINE_SECONDS
 from braid.kernel.ports import Caller, CallOptions, DuplexServing
-from braid.rpc import grpc_handlers
-from braid.rpc.grpc_transport import GrpcTransport
+from braid.rpc.grpc import handlers
+from braid.rpc.grpc.transport import GrpcTransport
 from tests.contract.rpc.conftest import OPTIONS, Mesh, path, say, text
 
 CLIENT = textwrap.dedent(
@@ -25,7 +25,7 @@ CLIENT = textwrap.dedent(
     import asyncio, sys
     from google.protobuf.wrappers_pb2 import StringValue
     from braid.kernel.ports import CallOptions
-    from braid.rpc.grpc_transport import GrpcTransport
+    from braid.rpc.grpc.transport import GrpcTransport
 
     async def main() -> None:
         call = GrpcTransport().channel(sys.argv[1]).duplex(sys.argv[2], StringValue, CallOptions(5.0))
@@ -145,7 +145,7 @@ async def test_a_server_that_comes_back_is_reached_again_quickly(mesh: Mesh) -> 
 
 
 async def test_a_call_without_a_deadline_gets_one(mesh: Mesh, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(grpc_handlers, "UNARY_DEADLINE_SECONDS", 0.1)
+    monkeypatch.setattr(handlers, "UNARY_DEADLINE_SECONDS", 0.1)
 
     async def hang(request: StringValue, caller: Caller) -> StringValue:
         await asyncio.Event().wait()
@@ -233,5 +233,5 @@ async def test_a_write_to_a_caller_that_is_gone_asks_grpc_nothing_more() -> None
 
     gone, caller = Gone(), Caller("app", "default", "", "ipv4:127.0.0.1:7")
     with pytest.raises(Unavailable, match=r"the connection to ipv4:.* is gone"):
-        await grpc_handlers._write(cast("grpc_handlers.Context", gone), caller, b"late")
+        await handlers._write(cast("handlers.Context", gone), caller, b"late")
     assert not gone.asked

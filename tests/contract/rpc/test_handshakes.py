@@ -8,7 +8,7 @@ from typing import Final
 
 from braid.host.tls import Tls
 from braid.host.tls_files import TlsFiles, TlsMaterial
-from braid.rpc.grpc_transport import GrpcTransport
+from braid.rpc.grpc.transport import GrpcTransport
 from testbed.authority import Authority
 from testbed.patience import until
 from tests.contract.rpc.test_mutual_tls import serving

@@ -20,9 +20,9 @@ from braid.host.tls_files import TlsFiles
 from braid.kernel.access.refusals import REFUSAL_FACT
 from braid.kernel.errors import BraidError, StreamExpired, Unauthenticated, Unavailable
 from braid.kernel.ports import Caller, DuplexServing, RpcServer, RpcService
-from braid.rpc import tls_failures
-from braid.rpc.grpc_transport import GrpcTransport
-from braid.rpc.grpc_wire import error_of
+from braid.rpc.grpc import tls_failures
+from braid.rpc.grpc.transport import GrpcTransport
+from braid.rpc.grpc.wire import error_of
 from braid.rpc.methods import duplex, unary
 from braid.rpc.tls import TlsServing, channel_credentials
 from testbed.authority import ALICE, SERVICE, Authority, write_files

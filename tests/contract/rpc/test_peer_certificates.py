@@ -15,8 +15,8 @@ from braid.host.tls_files import TlsFiles
 from braid.host.tls_peers import peer_certificate
 from braid.kernel.errors import CertificateUntrusted, StreamExpired, Unavailable
 from braid.kernel.ports import Caller, DuplexCall, DuplexServing, RpcChannel, RpcServer
-from braid.rpc.grpc_transport import GrpcTransport
-from braid.rpc.stream_lifetimes import StreamLifetimes
+from braid.rpc.grpc.stream_lifetimes import StreamLifetimes
+from braid.rpc.grpc.transport import GrpcTransport
 from braid.rpc.tls import TlsServing
 from testbed.authority import ALICE, Authority, write_files
 from tests.contract.rpc.conftest import OPTIONS, Mesh, path, say, text

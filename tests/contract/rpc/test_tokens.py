@@ -18,11 +18,11 @@ from braid.host.tokens import Token
 from braid.kernel.errors import Invalid, StreamExpired, Unauthenticated, Unavailable
 from braid.kernel.ports import Caller, DuplexServing, RpcServer
 from braid.rpc.authenticators import CertificateOrToken
-from braid.rpc.grpc_transport import GrpcTransport
-from braid.rpc.grpc_wire import error_of
-from braid.rpc.memory_network import MemoryNetwork
-from braid.rpc.memory_tokens import MemoryTokens
-from braid.rpc.memory_transport import MemoryTransport
+from braid.rpc.grpc.transport import GrpcTransport
+from braid.rpc.grpc.wire import error_of
+from braid.rpc.memory.network import MemoryNetwork
+from braid.rpc.memory.tokens import MemoryTokens
+from braid.rpc.memory.transport import MemoryTransport
 from braid.rpc.tls import TlsServing, channel_credentials
 from braid.runtime.tokens.authenticator import Tokens
 from braid.runtime.tokens.keys import IssuerKeys

@@ -17,7 +17,7 @@ from braid.kafka.memory import MemoryProcess
 from braid.kafka.offset_log.records import OFFSETS_TOPIC
 from braid.kernel.errors import BraidError
 from braid.kernel.ports import RpcChannel
-from braid.rpc.memory_transport import MemoryTransport
+from braid.rpc.memory.transport import MemoryTransport
 from braid.runtime.access.settings import AccessSettings
 from braid.runtime.archive.serving import Archive
 from braid.runtime.replica import Replica

@@ -18,8 +18,8 @@ from braid.kernel.errors import BraidError
 from braid.kernel.ids import ChannelId, LeaseId
 from braid.kernel.ports import DuplexCall, Generation, HistoryId
 from braid.rpc.directory import Directory
-from braid.rpc.memory_network import MemoryNetwork
-from braid.rpc.memory_transport import MemoryTransport
+from braid.rpc.memory.network import MemoryNetwork
+from braid.rpc.memory.transport import MemoryTransport
 from braid.rpc.mesh_client import ServiceClient
 from braid.runtime.archive.serving import Archive
 from braid.runtime.replica import Replica

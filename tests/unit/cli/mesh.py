@@ -21,8 +21,8 @@ from braid.cli.errors import EXIT_INTERRUPTED, error_text, exit_code
 from braid.client.mesh import Mesh, Ports
 from braid.kafka.memory.world import MemoryKafka
 from braid.kernel.errors import BraidError
-from braid.rpc.memory_network import MemoryNetwork
-from braid.rpc.memory_transport import MemoryTransport
+from braid.rpc.memory.network import MemoryNetwork
+from braid.rpc.memory.transport import MemoryTransport
 from braid.runtime.access.settings import AccessSettings
 from braid.runtime.archive.serving import Archive
 from braid.runtime.audit.settings import AuditSettings

@@ -15,8 +15,8 @@ from braid.client.mesh import Mesh as ClientMesh
 from braid.client.producing.producer import Producer
 from braid.kafka.memory import MemoryKafka, MemoryProcess
 from braid.kernel.ports import TopicPartition
-from braid.rpc.memory_network import MemoryNetwork
-from braid.rpc.memory_transport import MemoryTransport
+from braid.rpc.memory.network import MemoryNetwork
+from braid.rpc.memory.transport import MemoryTransport
 from braid.rpc.mesh_client import ServiceClient
 from braid.runtime.access.settings import AccessSettings
 from braid.runtime.archive.serving import Archive

@@ -19,8 +19,8 @@ from braid.kafka.offset_log.records import OFFSETS_TOPIC
 from braid.kernel.envelope import encode
 from braid.kernel.ports import Caller, CallOptions, RpcService, TopicPartition
 from braid.kernel.progress.fields import EnvelopeFields
-from braid.rpc.memory_network import MemoryNetwork
-from braid.rpc.memory_transport import MemoryTransport
+from braid.rpc.memory.network import MemoryNetwork
+from braid.rpc.memory.transport import MemoryTransport
 from braid.rpc.methods import method_path, service_path, unary
 from braid.runtime.histories.kinds import AnyKind
 from braid.runtime.replica import Replica

@@ -14,8 +14,8 @@ from braid.kernel.capabilities import KNOWS_DENIALS
 from braid.kernel.errors import BraidError
 from braid.kernel.ports import Caller, Committed, DuplexCall, RpcService, TopicPartition
 from braid.rpc.directory import Directory, KnownEndpoint
-from braid.rpc.memory_network import MemoryNetwork
-from braid.rpc.memory_transport import MemoryTransport
+from braid.rpc.memory.network import MemoryNetwork
+from braid.rpc.memory.transport import MemoryTransport
 from braid.rpc.mesh_client import ServiceClient
 from braid.rpc.methods import method_path, service_path, unary
 from braid.runtime.histories.kinds import AnyKind

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from braid.host.system import system_host
 from braid.kernel.ports import RpcChannel
 from braid.rpc.directory import Directory, KnownEndpoint
-from braid.rpc.memory_network import MemoryNetwork
-from braid.rpc.memory_transport import MemoryTransport
+from braid.rpc.memory.network import MemoryNetwork
+from braid.rpc.memory.transport import MemoryTransport
 
 
 class Dialling(MemoryTransport):

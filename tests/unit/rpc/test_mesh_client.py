@@ -13,8 +13,8 @@ from braid.kernel.limits.rpc import LEADER_PROBE_SECONDS, LIST_ENDPOINTS_SECONDS
 from braid.kernel.ports import Caller, CallOptions, DuplexServing, RpcService
 from braid.rpc import directory
 from braid.rpc.directory import Directory
-from braid.rpc.memory_network import MemoryNetwork
-from braid.rpc.memory_transport import MemoryTransport
+from braid.rpc.memory.network import MemoryNetwork
+from braid.rpc.memory.transport import MemoryTransport
 from braid.rpc.mesh_client import ServiceClient
 from braid.rpc.methods import duplex, method_path, unary
 from tests.support.virtual_time import run_virtual, running_loop, virtual_host

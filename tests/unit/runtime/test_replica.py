@@ -17,8 +17,8 @@ from braid.kernel.limits.runtime import DIRECTORY_CACHE_SECONDS, DIRECTORY_READ_
 from braid.kernel.limits.store import SESSION_TTL_SECONDS
 from braid.kernel.ports import CallOptions, HistoryId
 from braid.rpc.directory import Directory
-from braid.rpc.memory_network import MemoryNetwork
-from braid.rpc.memory_transport import MemoryTransport
+from braid.rpc.memory.network import MemoryNetwork
+from braid.rpc.memory.transport import MemoryTransport
 from braid.rpc.mesh_client import ServiceClient
 from braid.rpc.methods import method_path
 from braid.runtime.replica import Replica

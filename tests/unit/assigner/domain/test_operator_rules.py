@@ -9,7 +9,7 @@ from braid.api.assigner.v1 import assigner_service_pb2 as api
 from braid.api.assigner.v1 import group_pb2, rules_pb2
 from braid.kernel.errors import BraidError, Invalid, NotFound, NotLeader, Refused
 from braid.kernel.ports import CallOptions
-from braid.rpc.memory_transport import MemoryTransport
+from braid.rpc.memory.transport import MemoryTransport
 from braid.rpc.methods import method_path
 from tests.support.virtual_time import run_virtual
 from tests.unit.assigner.mesh import Mesh, Participant

@@ -14,7 +14,7 @@ from braid.api.assigner.v1 import group_pb2, join_pb2
 from braid.kernel.errors import LeaseLost
 from braid.kernel.ids import make_epoch
 from braid.kernel.limits.rpc import STREAM_CLOSE_SECONDS
-from braid.rpc.memory_transport import MemoryDuplexServing
+from braid.rpc.memory.transport import MemoryDuplexServing
 from tests.support.virtual_time import run_virtual
 from tests.unit.assigner.mesh import Mesh, Participant, Wire, granted
 

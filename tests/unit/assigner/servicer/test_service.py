@@ -22,7 +22,7 @@ from braid.kernel.errors import (
     Unsupported,
 )
 from braid.kernel.ports import CallOptions
-from braid.rpc.memory_transport import MemoryTransport
+from braid.rpc.memory.transport import MemoryTransport
 from braid.rpc.methods import method_path
 from services.assigner.liveness.sent_leases import SentLeases
 from tests.support.garbage import Garbage

@@ -13,7 +13,7 @@ from braid.cli.doctor.certificates import certificate_end
 from braid.cli.doctor.findings import Level
 from braid.host.tls_files import TlsFiles
 from braid.kernel.ports import Caller, RpcService
-from braid.rpc.grpc_transport import GrpcTransport
+from braid.rpc.grpc.transport import GrpcTransport
 from braid.rpc.methods import unary
 from testbed.authority import SERVICE, Authority
 

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from braid.client.mesh import Mesh, Ports
-from braid.rpc.memory_transport import MemoryTransport
+from braid.rpc.memory.transport import MemoryTransport
 from tests.support.virtual_time import VirtualProcess, running_loop
 from tests.unit.cli.mesh import Shell, virtual
 

@@ -6,8 +6,8 @@ from braid.api.assigner.v1 import join_pb2
 from braid.client.membership.heartbeats import Heartbeats, Seat, requests
 from braid.kernel.limits.leases import BEAT_MEMBERS_MAX, BEAT_NEWS_BYTES, BEAT_TELL_AGAIN
 from braid.rpc.directory import Directory
-from braid.rpc.memory_network import MemoryNetwork
-from braid.rpc.memory_transport import MemoryTransport
+from braid.rpc.memory.network import MemoryNetwork
+from braid.rpc.memory.transport import MemoryTransport
 from braid.rpc.mesh_client import ServiceClient
 from tests.support.scripted_control import virtual
 from tests.support.virtual_time import VirtualProcess, running_loop

@@ -22,7 +22,7 @@ from braid.kernel.errors import (
     Unsupported,
 )
 from braid.kernel.ports import CallOptions
-from braid.rpc.memory_transport import MemoryTransport
+from braid.rpc.memory.transport import MemoryTransport
 from braid.rpc.methods import method_path
 from tests.support.virtual_time import run_virtual
 from tests.unit.registry.mesh import ACTIVE, DRAINED, STANDBY, Mesh, open_producer, two_clusters

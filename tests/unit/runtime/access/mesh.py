@@ -22,9 +22,9 @@ from braid.kernel.ports import (
     StreamHandler,
     UnaryHandler,
 )
-from braid.rpc.memory_network import MemoryNetwork
+from braid.rpc.grpc.reflection import REFLECTION_PATH
+from braid.rpc.memory.network import MemoryNetwork
 from braid.rpc.methods import duplex, method_path, server_stream, service_path, unary
-from braid.rpc.reflection import REFLECTION_PATH
 from braid.runtime.access.grant_history import GrantRole, RevokeRole
 from braid.runtime.access.settings import AccessMode, AccessSettings
 from braid.runtime.archive.serving import Archive

@@ -14,7 +14,7 @@ from braid.api.registry.v1.route_pb2 import WatchRoutesRequest
 from braid.kernel.access.table import TABLE
 from braid.kernel.errors import AccessDenied, BraidError, IdentityRevoked, Unauthenticated, Unavailable
 from braid.kernel.ports import Caller, CallOptions, DuplexCall, RpcChannel
-from braid.rpc.memory_transport import MemoryTransport, memory_certificate
+from braid.rpc.memory.transport import MemoryTransport, memory_certificate
 from braid.rpc.methods import method_path
 from braid.runtime.access.identities import Identities
 from braid.runtime.access.open_streams import OpenStreams

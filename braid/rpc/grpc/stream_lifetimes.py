@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from braid.kernel.limits.rpc import PEER_TRUST_LOOK_SECONDS, TLS_CONNECTION_SECONDS, TLS_JITTER
 from braid.kernel.ports import Caller
-from braid.rpc.peer_trust import PeerTrust
+from braid.rpc.grpc.peer_trust import PeerTrust
 
 
 class StreamLifetimes:

@@ -9,8 +9,8 @@ import pytest
 from braid.host.tls_files import TlsFiles
 from braid.host.tls_peers import peer_certificate
 from braid.kernel.ports import Caller
-from braid.rpc.peer_trust import PeerTrust
-from braid.rpc.stream_lifetimes import StreamLifetimes
+from braid.rpc.grpc.peer_trust import PeerTrust
+from braid.rpc.grpc.stream_lifetimes import StreamLifetimes
 from testbed.authority import ALICE, Authority, write_files
 
 GRACE_SECONDS = 20.0

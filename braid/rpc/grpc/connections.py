@@ -8,7 +8,7 @@ import grpc
 from braid.host.tls_connections import TlsConnections
 from braid.host.tls_files import TlsFiles, TlsMaterial
 from braid.host.token_files import TokenFiles
-from braid.rpc.grpc_wire import CLIENT_OPTIONS
+from braid.rpc.grpc.wire import CLIENT_OPTIONS
 from braid.rpc.tls import channel_credentials
 
 Connections = TlsConnections[grpc.aio.Channel]

@@ -18,10 +18,10 @@ from braid.kernel.limits.rpc import (
 )
 from braid.kernel.ports import Authenticator, Caller, DuplexHandler, RpcService, StreamHandler, UnaryHandler
 from braid.rpc.authenticators import bearer_of, caller_of, refused_caller
-from braid.rpc.grpc_wire import END_MARK, marks_its_end, trailers_of
+from braid.rpc.grpc.stream_lifetimes import StreamLifetimes
+from braid.rpc.grpc.wire import END_MARK, marks_its_end, trailers_of
 from braid.rpc.inbox import Inbox
 from braid.rpc.messages import parser, serialize
-from braid.rpc.stream_lifetimes import StreamLifetimes
 from braid.rpc.tls import certificate_of, shown
 
 Context: TypeAlias = "grpc.aio.ServicerContext[bytes, bytes]"

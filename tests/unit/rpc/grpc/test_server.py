@@ -10,8 +10,8 @@ from google.protobuf.wrappers_pb2 import StringValue
 
 from braid.kernel.errors import Exhausted, Unavailable
 from braid.rpc.authenticators import CertificateOrToken
-from braid.rpc.grpc_handlers import Context, Streams, _abort, _awaited, _serve_stream, identifying
-from braid.rpc.grpc_wire import error_of
+from braid.rpc.grpc.handlers import Context, Streams, _abort, _awaited, _serve_stream, identifying
+from braid.rpc.grpc.wire import error_of
 
 
 class BatchFailedError(grpc.aio.BaseError):

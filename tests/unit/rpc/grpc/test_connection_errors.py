@@ -8,7 +8,7 @@ import pytest
 from braid.host.system import system_host
 from braid.kernel.errors import Unavailable
 from braid.rpc.directory import Directory
-from braid.rpc.grpc_transport import GrpcTransport
+from braid.rpc.grpc.transport import GrpcTransport
 
 
 async def test_an_address_where_nobody_listens_is_named_once_with_the_reason() -> None:

@@ -15,7 +15,7 @@ from braid.host.tls_faults import Refusal, refusal_of, server_fault
 from braid.host.tls_files import TlsFiles
 from braid.host.token_files import TokenFiles
 from braid.kernel.errors import BraidError, CertificateUntrusted, Unauthenticated, Unavailable
-from braid.rpc.grpc_wire import error_of
+from braid.rpc.grpc.wire import error_of
 
 _WANTS_TLS: Final = f"the server wants mutual TLS: set {CERTIFICATE_VARIABLE}, {KEY_VARIABLE} and {CA_VARIABLE}"
 _WANTS_CERTIFICATE: Final = "the server wants a certificate there: give the address at which it takes tokens"
@@ -41,7 +41,7 @@ class HandshakeFailures:
         self._asked = None
 
     async def error_of(self, error: grpc.aio.AioRpcError) -> BraidError:
-        """The error of a call that failed, as `grpc_wire.error_of`, with the cause where a handshake failed."""
+        """The error of a call that failed, as `wire.error_of`, with the cause where a handshake failed."""
         found, said = error_of(error, self._address), error.details() or ""
         if isinstance(found, CertificateUntrusted):
             self._on_untrusted()

@@ -1,10 +1,10 @@
-"""The gRPC transport of control RPCs. Calls are in `grpc_calls`, serving in `grpc_server`."""
+"""The gRPC transport of control RPCs. Calls are in `grpc.calls`, serving in `grpc.server`."""
 
 from braid.host.tls_files import TlsFiles
 from braid.host.token_files import TokenFiles
 from braid.kernel.ports import Authenticator, RpcChannel, RpcServer, RpcService
-from braid.rpc.grpc_calls import GrpcChannel
-from braid.rpc.grpc_server import serve_grpc
+from braid.rpc.grpc.calls import GrpcChannel
+from braid.rpc.grpc.server import serve_grpc
 from braid.rpc.tls import TlsServing
 
 

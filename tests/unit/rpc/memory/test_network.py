@@ -10,8 +10,8 @@ from google.protobuf.wrappers_pb2 import StringValue
 
 from braid.kernel.errors import DeadlineExceeded, Unavailable
 from braid.kernel.ports import Caller, CallOptions, DuplexServing, RpcService
-from braid.rpc.memory_network import MemoryNetwork
-from braid.rpc.memory_transport import MemoryTransport
+from braid.rpc.memory.network import MemoryNetwork
+from braid.rpc.memory.transport import MemoryTransport
 from braid.rpc.methods import duplex, unary
 from tests.support.virtual_time import VirtualFailure, VirtualProcess, run_virtual, running_loop
 

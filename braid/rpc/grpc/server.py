@@ -1,6 +1,6 @@
 """Server side of control RPCs over grpc.aio: its ports (plaintext, mutual TLS) and health checks.
 
-`grpc_handlers` connects calls to an `RpcService`.
+`grpc.handlers` connects calls to an `RpcService`.
 """
 
 import asyncio
@@ -12,10 +12,10 @@ from braid.host.tls_files import TlsFiles
 from braid.kernel.errors import Invalid, Unavailable
 from braid.kernel.ports import Authenticator, RpcService
 from braid.rpc.authenticators import CertificateOrToken
-from braid.rpc.grpc_handlers import Streams, handlers_of
-from braid.rpc.grpc_wire import SERVER_OPTIONS
-from braid.rpc.peer_trust import PeerTrust, trusted_only
-from braid.rpc.stream_lifetimes import StreamLifetimes
+from braid.rpc.grpc.handlers import Streams, handlers_of
+from braid.rpc.grpc.peer_trust import PeerTrust, trusted_only
+from braid.rpc.grpc.stream_lifetimes import StreamLifetimes
+from braid.rpc.grpc.wire import SERVER_OPTIONS
 from braid.rpc.tls import TlsServing, connection_options, server_credentials
 
 _ANY_LOCAL_PORT: Final = "127.0.0.1:0"

@@ -1,6 +1,6 @@
 """Control RPCs over a network in memory, for simulation and tests: gRPC's behaviour without sockets.
 
-Every message is serialised and parsed, so that no object is shared. `memory_network` injects the faults.
+Every message is serialised and parsed, so that no object is shared. `memory.network` injects the faults.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ from braid.kernel.ports import (
 from braid.kernel.principals import DNS
 from braid.rpc.authenticators import CertificateOrToken, call_metadata, caller_of, refused_caller
 from braid.rpc.errors import from_status, to_status
-from braid.rpc.memory_network import Call, Credentials, Listener, MemoryNetwork
+from braid.rpc.memory.network import Call, Credentials, Listener, MemoryNetwork
 from braid.rpc.messages import parser, serialize
 
 T = TypeVar("T")

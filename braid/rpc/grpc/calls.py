@@ -14,11 +14,11 @@ from braid.kernel.errors import BraidError, Unavailable
 from braid.kernel.limits.rpc import STREAM_CLOSE_SECONDS
 from braid.kernel.ports import CallOptions
 from braid.rpc.authenticators import call_metadata
-from braid.rpc.grpc_connections import connections
-from braid.rpc.grpc_wire import END_MARK, END_MARK_KEY
+from braid.rpc.grpc.connections import connections
+from braid.rpc.grpc.tls_failures import HandshakeFailures
+from braid.rpc.grpc.wire import END_MARK, END_MARK_KEY
 from braid.rpc.inbox import Inbox
 from braid.rpc.messages import parser, serialize
-from braid.rpc.tls_failures import HandshakeFailures
 
 T = TypeVar("T")
 

@@ -1,0 +1,1 @@
+"""Control RPCs over gRPC: its server, its client calls, and TLS between them."""
