@@ -38,6 +38,7 @@ BENCHMARKS: Final = (
     "heartbeats",
     "mutual_tls",
     "audit",
+    "identity",
 )
 
 

@@ -28,9 +28,11 @@ from bench.harness.tables import Table, made_with
 from braid.api.assigner.v1 import assigner_service_pb2 as api
 from braid.api.assigner.v1 import group_pb2
 from braid.host.system import system_host
+from braid.host.tls_files import TlsFiles
 from braid.rpc.directory import Directory
 from braid.rpc.grpc.transport import GrpcTransport
 from braid.rpc.mesh_client import ServiceClient
+from testbed.members.identities import Identities
 from testbed.members.many_members import JOINING_MAX
 
 ROOT: Final = Path(__file__).parents[1]
@@ -45,10 +47,11 @@ LEASE_MS: Final = 10_000  # beats as often as the default of 3 s; all members jo
 
 
 class Population(NamedTuple):
-    """A number of members, and whether their heartbeats travel together."""
+    """A number of members, whether their heartbeats travel together, and whether over mutual TLS with rights."""
 
     members: int
     shared: bool
+    secure: bool = False
 
 
 @dataclass
@@ -113,18 +116,21 @@ class Ground:
         place.mkdir()
         told = place / "channels.json"
         tell(told, population.members, "STANDBY")
-        await self._service(place, "registry-0", "testbed.members.told_registry")
-        assigner, address = await self._service(place, "assigner-0", "services.assigner")
-        await register(address)
+        identities = Identities(place / "identities") if population.secure else None
+        await self._service(place, "registry-0", "testbed.members.told_registry", identities)
+        assigner, address = await self._service(place, "assigner-0", "services.assigner", identities)
+        await register(address, identities)
         connections = max(2, population.members // MEMBERS_PER_CONNECTION)
         way = "shared" if population.shared else "own"
         clients = await self._start(
-            place, "clients", {}, "testbed.members.many_members",
+            place, "clients", identities.of_caller() if identities else {}, "testbed.members.many_members",
             *(address, str(connections), str(population.members), "1", way),
         )  # fmt: skip
         return Side(population, psutil.Process(assigner.pid), clients, told)
 
-    async def _service(self, place: Path, instance: str, module: str) -> tuple[asyncio.subprocess.Process, str]:
+    async def _service(
+        self, place: Path, instance: str, module: str, identities: Identities | None
+    ) -> tuple[asyncio.subprocess.Process, str]:
         ready = place / f"{instance}.json"
         settings = {
             "STORE": f"sqlite://{place}/store.db",
@@ -132,7 +138,9 @@ class Ground:
             "READY_FILE": str(ready),
             "TOLD_CHANNELS": str(place / "channels.json"),
         }
-        started = await self._start(place, instance, {f"BRAID_{key}": value for key, value in settings.items()}, module)
+        variables = {f"BRAID_{key}": value for key, value in settings.items()}
+        variables |= identities.of_replica(instance) if identities else {}
+        started = await self._start(place, instance, variables, module)
         async with asyncio.timeout(60.0):
             while not ready.exists():  # noqa: ASYNC110 - another process makes it
                 await asyncio.sleep(0.02)
@@ -162,10 +170,11 @@ class Ground:
             await process.wait()
 
 
-async def register(address: str) -> None:
+async def register(address: str, identities: Identities | None = None) -> None:
     """The members' group; its channel appears later, so that no start position is to be written to a broker."""
     host = system_host()
-    directory = Directory(GrpcTransport(), host, [address])
+    files = TlsFiles(identities.caller) if identities else None
+    directory = Directory(GrpcTransport(files), host, [address])
     spec = group_pb2.GroupSpec(streams=["logs"], lease_ms=LEASE_MS, fencing=group_pb2.FENCING_NONE)
     request = api.CreateGroupRequest(name="group-0", spec=spec)
     await ServiceClient(directory, "assigner", host).unary("CreateGroup", request, group_pb2.Group, timeout_seconds=30)

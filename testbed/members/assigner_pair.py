@@ -36,6 +36,7 @@ from testbed.checkers import facts
 from testbed.feeding import fed
 from testbed.ground.clusters import cluster_facts
 from testbed.ground.histories import Histories
+from testbed.members.identities import Identities
 from testbed.members.telling_member import OWNERSHIPS, MemberEvent, MemberLog, group_of
 from testbed.patience import Deadline, until
 from testbed.wire import Wire
@@ -59,6 +60,7 @@ class Shape:
         lease_seconds: Lease duration of the groups.
         session_seconds: Session duration of the assigners in the store.
         record_seconds: Time between two records of the load.
+        secure: Whether all connections are mutual TLS, and rights are enforced.
     """
 
     stream: str
@@ -67,6 +69,7 @@ class Shape:
     lease_seconds: float = 1.0
     session_seconds: float = SESSION_TTL_SECONDS
     record_seconds: float = 0.02
+    secure: bool = False
 
 
 class AssignerPair:
@@ -99,6 +102,7 @@ class AssignerPair:
         self._mesh: braid.Mesh | None = None
         self._host = system_host()
         self._histories = Histories()
+        self._identities = Identities(directory / "identities") if shape.secure else None
         self.judged_us = 0
         self.given = Deadline(1.0)
 
@@ -126,7 +130,8 @@ class AssignerPair:
             self.storage[name] = [await self._wire(stack, server) for server in self._servers]
             self.edges[name] = await self._wire(stack, f"127.0.0.1:{self._ports[name]}")
         await asyncio.gather(*map(self.start_assigner, ASSIGNERS))
-        self._mesh = await stack.enter_async_context(braid.connect(registry))
+        tls = self._identities.caller if self._identities else None
+        self._mesh = await stack.enter_async_context(braid.connect(registry, tls=tls))
         await stack.enter_async_context(fed(self._bootstrap, self.topic, PARTITIONS, self.shape.record_seconds))
         for _ in range(self.shape.members):
             self.start_member()
@@ -151,7 +156,8 @@ class AssignerPair:
             "SESSION_TTL_SECONDS": str(self.shape.session_seconds),
             **(more or {}),
         }
-        self._spawn(name, module, **{f"BRAID_{key}": value for key, value in settings.items()})
+        proof = self._identities.of_replica(name) if self._identities else {}
+        self._spawn(name, module, **{f"BRAID_{key}": value for key, value in settings.items()}, **proof)
         await until(lambda: self._alive() and ready.exists(), f"{name} serves", READY_SECONDS)
         address: str = json.loads(ready.read_text())["address"]
         return address
@@ -163,7 +169,8 @@ class AssignerPair:
         how = (str(self.shape.lease_seconds), ",".join(self.shape.ownerships))
         path = self.directory / f"{name}.jsonl"
         self._logs[name] = MemberLog(path)
-        self._spawn(name, "testbed.members.telling_member", seeds, self.stream, name, str(path), *how)
+        proof = self._identities.of_caller() if self._identities else {}
+        self._spawn(name, "testbed.members.telling_member", seeds, self.stream, name, str(path), *how, **proof)
         return name
 
     def _spawn(self, name: str, module: str, *arguments: str, **variables: str) -> None:

@@ -1,7 +1,8 @@
 """Thousands of members that hold leases and consume nothing, over a few real connections to one assigner.
 
-As a process: `python -m testbed.members.many_members ENDPOINT CONNECTIONS MEMBERS GROUPS shared|own`. It joins them,
-some hundreds at a time; a line on its standard input asks for one line of JSON (`Counts`) on its standard output.
+As a process: `python -m testbed.members.many_members ENDPOINT CONNECTIONS MEMBERS GROUPS shared|own`, with a
+certificate where the environment names one. It joins them, some hundreds at a time; a line on its standard input asks
+for one line of JSON (`Counts`) on its standard output.
 """
 
 import asyncio
@@ -17,6 +18,8 @@ from braid.client.membership.heartbeats import Heartbeats
 from braid.client.membership.lease_session import CAPABILITIES, LeaseSession
 from braid.client.records.delivery import OwnedLease
 from braid.host.system import system_host
+from braid.host.tls import tls_of_environment
+from braid.host.tls_files import TlsFiles
 from braid.kernel.errors import BraidError
 from braid.kernel.ports import Generation, Host
 from braid.rpc.directory import Directory
@@ -120,7 +123,9 @@ class Members:
         self.counts = Counts()
         self.sessions: list[CountedSession] = []
         self._host = system_host()
-        self._directories = [Directory(GrpcTransport(), self._host, [endpoint]) for _ in range(connections)]
+        tls = tls_of_environment(os.environ)
+        files = TlsFiles(tls) if tls is not None else None
+        self._directories = [Directory(GrpcTransport(files), self._host, [endpoint]) for _ in range(connections)]
         self._clients = [ServiceClient(each, "assigner", self._host) for each in self._directories]
         self._heartbeats = [Heartbeats(self._host, client) if shared else None for client in self._clients]
         self._tasks: list[asyncio.Task[None]] = []
