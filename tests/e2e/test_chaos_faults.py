@@ -32,7 +32,7 @@ def act_of(name: str, seconds: float) -> tuple[Act, Gap]:
 
 
 @pytest.mark.parametrize("name", sorted(FAULTS))
-def test_a_standstill_of_longer_than_its_kind_allows_is_told_for_every_fault(name: str) -> None:
+def test_a_stall_beyond_its_limit_is_reported_for_every_fault(name: str) -> None:
     allowed = FAULTS[name].sends_seconds
     for seconds, told in ((allowed - 1, 0), (allowed + 1, 1)):
         act, gap = act_of(name, seconds)
@@ -175,7 +175,7 @@ async def test_what_ends_while_clocks_disagree_is_noticed(
         await clock_faults.nothing_ended(field, before)
 
 
-async def test_a_fault_that_the_machine_does_not_allow_is_not_counted_as_played(
+async def test_a_fault_the_machine_does_not_allow_is_not_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def play(field: Field, chance: random.Random) -> None:

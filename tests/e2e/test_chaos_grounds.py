@@ -109,7 +109,7 @@ def test_a_process_in_a_namespace_has_a_link_that_can_be_cut() -> None:
             net.heal()
 
 
-def test_what_a_process_says_is_lost_one_way_and_arrives_once_the_link_is_healed() -> None:
+def test_a_one_way_cut_delays_messages_until_the_link_is_healed() -> None:
     with played() as net:
         if net is None:
             return
@@ -121,7 +121,7 @@ def test_what_a_process_says_is_lost_one_way_and_arrives_once_the_link_is_healed
             assert any(talk.hears() == "late" for _ in range(20))
 
 
-def test_small_disks_are_full_to_the_last_byte_and_have_room_again(tmp_path: Path) -> None:
+def test_a_small_disk_fills_to_its_last_byte_and_has_room_again(tmp_path: Path) -> None:
     with small_disks(tmp_path) as why_not:
         if why_not:
             assert "mount" in why_not, "whoever reads the report learns what is missing"

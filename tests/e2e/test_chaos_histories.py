@@ -32,7 +32,7 @@ def told(histories: Histories) -> Sequence[facts.Fact]:
     return [fact for fact in in_order(histories.facts({})) if isinstance(fact, kinds)]
 
 
-def test_a_date_of_a_clock_that_is_off_is_put_right_by_when_the_event_was_read() -> None:
+def test_an_event_dated_by_a_wrong_clock_uses_its_read_time() -> None:
     offsets = ClockOffsets()
     for offset_ms in (HOUR_MS, -HOUR_MS, 192 * HOUR_MS):
         offsets.note(offset_ms)
@@ -63,7 +63,7 @@ class Telling:
         return ListEventsResponse(events=self.told[at : at + 1], next_page_token=more)
 
 
-async def test_an_event_that_was_told_once_and_is_not_any_more_is_noticed() -> None:
+async def test_an_event_reported_once_and_missing_later_is_noticed() -> None:
     histories, other = Histories(), "assigner/group/parcels"
     both = [record(1, 1_000), record(2, 1_001), record(1, 1_002, history=other)]
     await histories.read("assigner", Telling(*both))  # type: ignore[arg-type]  # all that is asked of it
@@ -85,7 +85,7 @@ def restored() -> Histories:
     return histories
 
 
-def test_forgotten_events_precede_their_restore_and_kept_come_once() -> None:
+def test_forgotten_events_precede_a_restore_and_kept_come_once() -> None:
     assert [str(type(fact).__name__)[:5] + getattr(fact, "member", "") for fact in told(restored())] == [
         "Leasea",
         "Store",
@@ -105,13 +105,13 @@ def test_an_event_missing_from_a_backup_comes_after_it() -> None:
     )
 
 
-def test_an_event_of_the_backup_that_reads_differently_is_noticed() -> None:
+def test_a_backup_event_that_reads_differently_is_noticed() -> None:
     histories = restored()
     histories.keep(granted(1, 1_000, "x", 1))
     assert histories.changed == [f"{GROUP}@1 is not what it was"]
 
 
-def test_a_grant_that_a_restore_forgot_stands_no_more_and_one_that_it_kept_does() -> None:
+def test_a_restore_ends_grants_it_forgot_and_keeps_the_others() -> None:
     """The checker knows of restores: without them a lease that is granted anew seems to be another's still."""
     group, lease = "billing", "orders/live/1/0"
 

@@ -65,7 +65,7 @@ def test_a_deck_holds_every_fault_of_its_ground(seed: int) -> None:
     assert deck(seed) == deck(seed)
 
 
-def test_one_mesh_can_meet_all_but_what_needs_a_single_broker_or_sqlite() -> None:
+def test_one_mesh_meets_all_but_single_broker_and_sqlite_faults() -> None:
     assert FAULTS.keys() - {*deck(1, WHOLE)} == {"broker's disk full", "store's disk full"}
 
 
@@ -221,14 +221,14 @@ def test_a_producer_without_an_acknowledgement_stands_still() -> None:
     assert standstill(lines, acts=[act("kill registry leader", 0, 100)]), "what a fault left behind"
 
 
-def test_a_producer_that_never_goes_on_stands_still_and_one_that_ended_does_not() -> None:
+def test_a_stuck_producer_stands_still_but_an_ended_one_does_not() -> None:
     acts = [act("kill registry leader", 0)]
     on = sent_by("producer-1", *range(0, 9_000, 500))
     assert standstill([*sent_by("producer-0", 0, 500), *on], acts=acts)
     assert not standstill([*sent_by("producer-0", 0, 500), Line("producer-0", "ended", 600), *on], acts=acts)
 
 
-def test_a_record_that_waits_while_others_are_acknowledged_stands_still() -> None:
+def test_a_waiting_record_stalls_while_others_are_acknowledged() -> None:
     others = sent_by("producer-0", *range(0, 9_000, 500))
     value = value_of("poison", 1)
     lines = [*others, Line("producer-0", "sent", 1_000, value), replace(others[-1], ms=8_000, value=value)]
@@ -243,7 +243,7 @@ def test_one_lane_does_not_hide_another() -> None:
     assert "lane bulk" in said
 
 
-def test_a_partition_with_work_and_none_of_it_settled_stands_still() -> None:
+def test_a_partition_with_work_and_nothing_settled_stands_still() -> None:
     values = [value_of("fine", number) for number in range(4)]
     lines = [line("acked", 1_000 * number, value) for number, value in enumerate(values)]
     lines.append(line("ended", 3_000, b""))

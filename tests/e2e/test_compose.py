@@ -84,7 +84,7 @@ async def take(client: braid.Mesh, count: int) -> list[bytes]:
     return sorted(values)
 
 
-async def test_the_registry_knows_the_clusters_by_the_addresses_of_the_host(played: Played) -> None:
+async def test_the_registry_knows_clusters_by_the_hosts_addresses(played: Played) -> None:
     async with connected(played) as client:
         answer = await client.service("registry").unary("ListClusters", ListClustersRequest(), ListClustersResponse)
     assert {each.name: (each.spec.bootstrap, each.spec.zone) for each in answer.clusters} == {
@@ -145,7 +145,7 @@ async def test_records_flow_also_while_a_member_of_the_store_dies(played: Played
 
 
 @pytest.mark.parametrize("name", ["registry-1", "west"])
-def test_a_health_check_tells_the_frozen_and_the_dead_from_the_well(played: Played, name: str) -> None:
+def test_a_health_check_tells_frozen_and_dead_from_healthy(played: Played, name: str) -> None:
     wait_healthy(played, name)
     played.signal(name, signal.SIGSTOP)
     try:

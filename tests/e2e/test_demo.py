@@ -202,7 +202,7 @@ def test_the_story_ends_well(story: Story) -> None:
     assert left_running(directory) == []
 
 
-def test_nothing_can_be_read_on_the_control_ports_of_a_whole_demo(story: Story) -> None:
+def test_a_whole_demos_control_ports_show_nothing_readable(story: Story) -> None:
     assert story.ports.plain == set()
     assert story.ports.readable(story.words) == set()
 
@@ -213,7 +213,7 @@ def test_an_interrupt_while_it_starts_ends_everything(tmp_path: Path) -> None:
         check_interrupt(process, tmp_path / "run")
 
 
-def test_an_interrupt_while_a_cluster_is_dead_ends_everything_and_plain_text_is_read(tmp_path: Path) -> None:
+def test_a_plaintext_demo_is_readable_and_an_interrupt_ends_it(tmp_path: Path) -> None:
     """The look that finds nothing on the ports of a secure mesh finds every word here."""
     directory = tmp_path / "run"
     with playing(directory, WITHOUT, "--insecure") as process, listening(directory) as ports:

@@ -185,9 +185,7 @@ async def test_what_reads_along_breaks_by_name_too(mesh: DevMesh, name: str) -> 
     assert states[name] == "running"
 
 
-async def test_a_mesh_beside_dies_wholly_comes_back_elsewhere_and_then_on_its_ports(
-    mesh: DevMesh, tmp_path: Path
-) -> None:
+async def test_a_second_mesh_dies_and_returns_elsewhere_then_in_place(mesh: DevMesh, tmp_path: Path) -> None:
     """Three lives of one directory: each finds what the one before left. The first one is in plain text."""
     where = tmp_path / "mesh"
     first = await _killed_at_once(mesh, where)

@@ -143,7 +143,7 @@ async def test_certificates_and_grants_decide_over_real_connections(tmp_path: Pa
         assert 'method="GrantAccess",reason="denied"' in await processes.refusals("registry-0")
 
 
-async def test_a_revoked_right_ends_an_open_stream_over_a_real_connection(tmp_path: Path) -> None:
+async def test_a_revoked_right_ends_a_stream_over_a_real_connection(tmp_path: Path) -> None:
     async with mesh(tmp_path) as processes, AsyncExitStack() as stack:
         ann = await client(stack, processes, "registry", ANN)
         spec = grants.GrantSpec(principal=ALICE, role=grants.ACCESS_ROLE_VIEWER)

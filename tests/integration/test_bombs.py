@@ -119,7 +119,7 @@ async def test_without_a_bound_it_would_cost_what_it_inflates_to(broker: KafkaBr
     assert cost.grown_bytes > bound_of(fuse)
 
 
-async def test_an_honest_batch_that_takes_long_is_inflated_beside_the_loop(
+async def test_a_slow_honest_batch_is_inflated_beside_the_loop(
     broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With the control: the same on the loop."""
@@ -175,7 +175,7 @@ async def test_what_a_broker_refuses_by_itself(broker: KafkaBroker, what: str, d
     assert await write_raw(broker.bootstrap, topic, [data]) != [0]
 
 
-async def test_in_a_mesh_a_bomb_becomes_a_dead_letter_and_its_neighbours_are_handled(two_clusters: DevMesh) -> None:
+async def test_a_bomb_becomes_a_dead_letter_beside_handled_records(two_clusters: DevMesh) -> None:
     handled: list[int] = []
 
     async def handle(record: braid.Record) -> None:

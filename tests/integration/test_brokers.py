@@ -186,7 +186,7 @@ def test_brokers_share_the_class_archive(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("harm", ["garbage", "missing", "other jars"])
-def test_an_archive_that_the_jvm_refuses_is_passed_over_in_silence(tmp_path: Path, harm: str) -> None:
+def test_an_archive_that_the_jvm_refuses_is_skipped_silently(tmp_path: Path, harm: str) -> None:
     jvm = _jvm()
     ensure_archive(jvm, print)
     options = archive_options(jvm)

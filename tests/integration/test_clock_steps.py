@@ -41,7 +41,7 @@ async def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterato
             await house.close()
 
 
-async def test_a_step_of_eight_days_gives_up_no_group_and_deletes_no_topic(house: House) -> None:
+async def test_an_eight_day_clock_step_deletes_no_group_and_no_topic(house: House) -> None:
     registry = house.connect()
     assigner = ServiceClient(house.directory_of, "assigner", house.host)
     await a_drain_that_waits_for_an_idle_group(house, registry, assigner)

@@ -50,7 +50,7 @@ async def loaded(wired: WiredRegistry, stream: str) -> AsyncIterator[list[tuple[
             await asyncio.wait([load])
 
 
-async def test_a_registry_that_is_cut_off_moves_nothing_that_producers_reach(
+async def test_a_cut_off_registry_moves_nothing_that_producers_reach(
     brokers: dict[str, KafkaBroker], try_name: Callable[[str], str]
 ) -> None:
     async with wired_registry(brokers) as wired, loaded(wired, try_name("cut-registry")) as receipts:
@@ -73,7 +73,7 @@ async def test_a_registry_that_is_cut_off_moves_nothing_that_producers_reach(
         await wired.until_verdict("east", "HEALTHY", "WELL", ENOUGH_SECONDS)
 
 
-async def test_the_only_host_of_a_cluster_is_cut_off_and_writes_elsewhere(
+async def test_a_clusters_only_host_is_cut_off_and_writes_elsewhere(
     brokers: dict[str, KafkaBroker], try_name: Callable[[str], str]
 ) -> None:
     async with wired_registry(brokers) as wired, loaded(wired, try_name("cut-producers")) as receipts:
@@ -107,7 +107,7 @@ async def read_on_every_host(wired: WiredRegistry, stream: str) -> AsyncIterator
         yield
 
 
-async def test_who_only_reads_a_cluster_is_believed_for_it_and_against_it(brokers: dict[str, KafkaBroker]) -> None:
+async def test_a_reading_hosts_reports_count_for_and_against_a_cluster(brokers: dict[str, KafkaBroker]) -> None:
     async with wired_registry(brokers, readers=2) as wired, read_on_every_host(wired, "only-read"):
         wired.registry_wires["east"].hold()
         doubted = await wired.until_verdict("east", "SUSPECT", "REGISTRY_CUT_OFF", ENOUGH_SECONDS)

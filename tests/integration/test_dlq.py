@@ -147,7 +147,7 @@ async def leader(mesh: Mesh) -> str:
     return next((each.instance for each in told.endpoints if each.service == "dlq" and each.leader), "")
 
 
-async def test_dead_letters_are_listed_read_and_replayed_for_their_group(local: DevMesh) -> None:
+async def test_dead_letters_are_listed_read_and_replayed_for_a_group(local: DevMesh) -> None:
     async with braid.connect(local.ready.endpoint) as mesh:
         await create(mesh, "orders", "indexer")
         sent = await dead_letter(mesh, "orders", 20, group="indexer")
@@ -226,7 +226,7 @@ async def bad_input_is_named(mesh: Mesh) -> None:
     assert (await refused(Invalid, stream="orders", destination="orders", broadcast=True)).field == "spec.broadcast"
 
 
-async def test_ten_thousand_are_replayed_through_a_kill_9_at_their_rate(
+async def test_ten_thousand_replay_at_their_rate_through_a_kill_9(
     local: DevMesh, try_name: Callable[[str], str]
 ) -> None:
     stream = try_name("logs")
@@ -317,7 +317,7 @@ def lose_indexes(directory: Path) -> None:
         index.unlink()
 
 
-async def test_a_paused_replay_stands_still_and_a_lost_index_comes_back_the_same(
+async def test_a_paused_replay_waits_and_a_lost_index_is_rebuilt_alike(
     local: DevMesh, whole_mesh_directory: Path
 ) -> None:
     async with braid.connect(local.ready.endpoint) as mesh:

@@ -71,7 +71,7 @@ async def lags(local: DevMesh, group: str, records: int) -> None:
     await until(there, lambda: f"a lag of {records}: {seen}", 30, poll=0.3)
 
 
-async def test_a_late_group_reads_a_drained_channel_once_and_after_resets(
+async def test_a_late_group_reads_a_drained_channel_once_and_per_reset(
     whole_mesh: DevMesh,
 ) -> None:
     await asyncio.to_thread(wait_healthy, whole_mesh)

@@ -182,7 +182,7 @@ async def test_strays_are_refused_while_members_work(local: DevMesh) -> None:
         await rig.until_done(80)
 
 
-async def test_the_next_leader_takes_the_membership_over_and_moves_nothing(local: DevMesh) -> None:
+async def test_the_next_leader_takes_over_membership_and_moves_nothing(local: DevMesh) -> None:
     async with rigged(local, "leaders") as rig, rig.member() as one:
         async with rig.member() as two:
             await until(lambda: len(one.leases()) == len(two.leases()) == 2, "both work")

@@ -87,7 +87,7 @@ async def test_a_killed_leader_moves_nothing(on_etcd: AssignerPair) -> None:
         await _kill(story)
 
 
-async def test_a_frozen_leader_moves_nothing_and_changes_nothing_when_it_goes_on(on_etcd: AssignerPair) -> None:
+async def test_a_frozen_leader_moves_nothing_then_or_when_it_goes_on(on_etcd: AssignerPair) -> None:
     async with steady(on_etcd) as story:
         await _freeze(story)
 
@@ -119,7 +119,7 @@ async def test_members_without_any_assigner_go_on_and_nothing_moves(on_etcd: Ass
             on_etcd.resume(name)
 
 
-async def test_a_killed_leader_of_the_store_moves_nothing_and_decisions_resume(
+async def test_a_killed_store_leader_moves_nothing_and_decisions_go_on(
     on_etcd: AssignerPair, etcd: EtcdCluster
 ) -> None:
     node = await etcd.leader()
@@ -136,7 +136,7 @@ async def test_a_killed_leader_of_the_store_moves_nothing_and_decisions_resume(
     await judge_journal(on_etcd)
 
 
-async def test_members_cut_off_from_the_leader_and_from_everybody_come_back(on_etcd: AssignerPair) -> None:
+async def test_members_cut_off_from_the_leader_or_everybody_come_back(on_etcd: AssignerPair) -> None:
     """A leader that is alone goes on leading, and no follower takes its place."""
     await _survives_silence(on_etcd, [await on_etcd.leader()])
     await _survives_silence(on_etcd, ASSIGNERS)
@@ -176,7 +176,7 @@ async def test_a_grant_that_was_appended_and_not_told_is_not_forgotten(on_etcd: 
 # --- over SQLite
 
 
-async def test_leaders_over_a_file_that_are_killed_or_frozen_move_nothing(on_sqlite: AssignerPair) -> None:
+async def test_killed_or_frozen_leaders_over_a_file_move_nothing(on_sqlite: AssignerPair) -> None:
     async with steady(on_sqlite) as story:
         await _kill(story)
         await _freeze(await story.next())

@@ -237,7 +237,7 @@ def scrape(url: str) -> str:
         return text
 
 
-async def test_every_commit_of_a_real_broker_reads_as_another_reader_reads_it(local: DevMesh) -> None:
+async def test_real_broker_commits_read_as_another_reader_reads_them(local: DevMesh) -> None:
     """Version 4, as brokers since 4.1 write it."""
     versions: dict[int, int] = defaultdict(int)
     for address in local.ready.clusters.values():
@@ -265,7 +265,7 @@ def compare_readers(key: bytes, value: bytes | None, versions: dict[int, int]) -
     versions[int.from_bytes(value[:2], "big")] += 1
 
 
-async def test_the_second_replica_answers_complete_rows_when_the_first_is_killed(local: DevMesh) -> None:
+async def test_the_second_replica_answers_in_full_when_the_first_dies(local: DevMesh) -> None:
     """The second replica has read everything by itself already, and reads nothing again."""
     url = (await local.info()).services["lagmon-1"].metrics
     async with lagmon(local, "lagmon-0") as first, lagmon(local, "lagmon-1") as second:
@@ -292,7 +292,7 @@ def records_read(metrics: str) -> float:
     return sum(float(line.rpartition(" ")[2]) for line in lines)
 
 
-async def test_a_killed_clusters_rows_are_stale_and_grow_until_it_is_back(local: DevMesh) -> None:
+async def test_a_dead_clusters_rows_go_stale_and_grow_until_it_returns(local: DevMesh) -> None:
     await create(local.ready.endpoint, "events", 4)
     release = asyncio.Event()
 

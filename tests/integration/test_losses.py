@@ -58,9 +58,7 @@ async def written(producer: braid.Producer, count: int) -> list[braid.Receipt]:
     return list(await asyncio.gather(*(producer.send(b"%d" % n, key=b"%d" % (n % 17)) for n in range(count))))
 
 
-async def test_what_a_returning_cluster_lacks_is_told_and_only_that_is_given_up(
-    west_alone: DevMesh, north: KafkaBroker
-) -> None:
+async def test_only_records_a_returned_cluster_lacks_are_given_up(west_alone: DevMesh, north: KafkaBroker) -> None:
     async with braid.connect(west_alone.ready.endpoint) as mesh:
         registry = Registry(mesh)
         await registry.begin(north)
@@ -136,9 +134,7 @@ async def everything_else_is_consumed(mesh: braid.Mesh, ids: set[str]) -> None:
     assert found == ids
 
 
-async def test_a_log_that_is_cut_short_and_written_on_at_once_is_told_to_the_offset(
-    west_alone: DevMesh, north: KafkaBroker
-) -> None:
+async def test_a_cut_log_written_on_at_once_is_reported_to_the_offset(west_alone: DevMesh, north: KafkaBroker) -> None:
     """Its stream has nowhere else to go, so its producer waits for the broker, and fills the gap."""
     stream = "shortened"
     async with braid.connect(west_alone.ready.endpoint) as mesh:

@@ -121,7 +121,7 @@ def hello(client_id: str) -> join_pb2.JoinRequest:
 
 @pytest.mark.real
 @pytest.mark.timeout(240)
-async def test_a_thousand_members_beat_together_whatever_one_client_does(edge: Edge) -> None:
+async def test_a_thousand_members_beat_together_whatever_one_does(edge: Edge) -> None:
     members = Members(edge.address, CONNECTIONS, shared=True)
     try:
         members.join(MEMBERS, 1)

@@ -91,7 +91,7 @@ async def handle(record: braid.Record) -> None:
     """Nothing to do."""
 
 
-async def test_answers_stay_through_compaction_restarts_and_a_lost_archive(local: DevMesh, tmp_path: Path) -> None:
+async def test_answers_survive_compaction_restarts_and_a_lost_archive(local: DevMesh, tmp_path: Path) -> None:
     answers = PastAnswers()
     async with braid.connect(local.ready.endpoint) as mesh:
         spec = stream_pb2.StreamSpec(lanes={"live": stream_pb2.LaneSpec(partitions=2)}, replication_factor=1)

@@ -143,7 +143,7 @@ async def test_after_kill_9_only_the_stuck_record_comes_again(
     await comes_again(mesh, "stuck", left_of(STUCK + 1, 0.0))
 
 
-async def test_what_was_done_after_the_last_commit_comes_again_and_nothing_else(
+async def test_only_work_done_after_the_last_commit_comes_again(
     mesh_of_north: tuple[DevMesh, KafkaBroker],
 ) -> None:
     mesh, _ = mesh_of_north
@@ -201,7 +201,7 @@ async def test_a_split_comes_back_at_both_places_after_its_holder_left(
     assert sorted(handled) == list(range(SCATTERED + 2)), "each once"
 
 
-async def test_control_and_aborted_offsets_are_done_and_a_restart_goes_on_behind_them(
+async def test_control_and_aborted_offsets_are_done_also_after_restart(
     mesh_of_north: tuple[DevMesh, KafkaBroker],
 ) -> None:
     mesh, north = mesh_of_north

@@ -51,7 +51,7 @@ async def registry(directory: Path, access: str) -> AsyncIterator[Processes]:
         await processes.close()
 
 
-async def test_it_takes_the_role_of_a_viewer_and_no_revoked_certificate(tmp_path: Path) -> None:
+async def test_reflection_needs_a_viewer_and_no_revoked_certificate(tmp_path: Path) -> None:
     async with registry(tmp_path, "enforced") as processes, AsyncExitStack() as stack:
         address = processes.ready["registry-0"]["address"]
         tls = processes.authority.client(tmp_path / "alice", ALICE)

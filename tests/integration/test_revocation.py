@@ -76,7 +76,7 @@ def service_of(instance: str) -> str:
     return instance.partition("-")[0]
 
 
-async def test_a_stolen_certificate_is_out_at_every_replica_also_after_a_crash(tmp_path: Path) -> None:
+async def test_a_stolen_certificate_is_out_everywhere_despite_a_crash(tmp_path: Path) -> None:
     async with AsyncExitStack() as stack:
         processes = Processes(tmp_path, Authority.make(), ACCESS="open")
         stack.push_async_callback(processes.close)
@@ -124,7 +124,7 @@ async def test_a_stolen_certificate_is_out_at_every_replica_also_after_a_crash(t
         await until(served, "who is lifted is served", 20.0)
 
 
-async def test_a_removed_authority_is_out_in_time_over_connections_that_stay_open(tmp_path: Path) -> None:
+async def test_a_removed_ca_is_out_in_time_on_connections_kept_open(tmp_path: Path) -> None:
     """With the settings that processes have by default."""
     async with AsyncExitStack() as stack:
         processes = Processes(tmp_path, Authority.make(), ACCESS="open")

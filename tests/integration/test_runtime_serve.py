@@ -103,7 +103,7 @@ async def _add(client: ServiceClient, amount: int) -> int:
     return (await client.unary("Add", Int64Value(value=amount), Int64Value, timeout_seconds=CALL_SECONDS)).value
 
 
-async def test_a_killed_leader_is_replaced_and_nothing_acknowledged_is_lost(machine: Machine) -> None:
+async def test_a_killed_leader_is_replaced_without_acknowledged_loss(machine: Machine) -> None:
     first = await machine.start("registry-0")
     ready = [await first.ready()]
     directory, client = _client(ready[0]["address"])

@@ -74,7 +74,7 @@ async def members(endpoint: str) -> bool:
         return bool((await mesh.service("assigner").unary("ListMembers", asked, ListMembersResponse)).members)
 
 
-async def test_a_cluster_dies_under_load_and_nothing_acknowledged_is_lost(local: DevMesh) -> None:
+async def test_a_cluster_dies_under_load_without_acknowledged_loss(local: DevMesh) -> None:
     endpoint = local.ready.endpoint
     await create(endpoint, "orders")
     processed: list[str] = []

@@ -119,7 +119,7 @@ async def test_processes_that_conflict_lose_and_double_nothing(mesh: Mesh) -> No
     assert sum(conflicts) > 0, "the processes never met, so this shows nothing"
 
 
-async def test_a_leader_killed_with_9_is_replaced_without_waiting_for_its_session(mesh: Mesh) -> None:
+async def test_a_leader_killed_with_9_is_replaced_without_session_wait(mesh: Mesh) -> None:
     doomed = await mesh.worker("lead", name="doomed", ttl=600.0)
     await doomed.says("campaigning")
     fence = int((await doomed.says("leading")).split()[1])
@@ -137,7 +137,7 @@ async def test_a_leader_killed_with_9_is_replaced_without_waiting_for_its_sessio
     assert leader.fence.revision > fence
 
 
-async def test_a_process_stopped_inside_a_transaction_is_ended_and_nobody_loses_a_session(mesh: Mesh) -> None:
+async def test_ending_a_process_stopped_in_a_transaction_costs_nobody(mesh: Mesh) -> None:
     leader, session = await mesh.lead("assigner")
     losing = asyncio.ensure_future(session.lost())
     stopped = await mesh.worker("stop-inside", name="stopped")
@@ -157,7 +157,7 @@ async def test_a_process_stopped_inside_a_transaction_is_ended_and_nobody_loses_
     losing.cancel()
 
 
-async def test_a_process_frozen_inside_a_transaction_is_ended_and_nobody_loses_a_session(mesh: Mesh) -> None:
+async def test_ending_a_process_frozen_in_a_transaction_costs_nobody(mesh: Mesh) -> None:
     """By a cgroup: its state says nothing of it. Where none can be made the unit tests of recorded ones have to do."""
     freezer = Freezer.made(f"braid-frozen-{os.getpid()}")
     if freezer is None or not freezer.kills:
@@ -185,7 +185,7 @@ async def test_a_process_frozen_inside_a_transaction_is_ended_and_nobody_loses_a
         freezer.remove()
 
 
-async def test_a_leader_stopped_outside_a_transaction_is_left_alone_and_fenced(mesh: Mesh) -> None:
+async def test_a_leader_stopped_outside_a_transaction_is_only_fenced(mesh: Mesh) -> None:
     paused = await mesh.worker("lead", name="paused", ttl=PAUSED_TTL_SECONDS)
     await paused.says("campaigning")
     fence = int((await paused.says("leading")).split()[1])

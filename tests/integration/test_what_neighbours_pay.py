@@ -193,11 +193,11 @@ async def poison_delays(contest: poison.Contest, turns: int) -> None:
     await at_most(4.0, lambda: late(poison=True), lambda: late(poison=False), turns=turns)
 
 
-async def test_poison_that_is_retried_for_ever_costs_the_others_nothing(filled: str) -> None:
+async def test_poison_retried_for_ever_costs_the_others_nothing(filled: str) -> None:
     await poison_costs(poison.Contest(filled, POISONED, in_flight=FEW, handler_seconds=SHORT_SECONDS), TURNS)
 
 
-async def test_a_retry_that_waited_in_its_slot_would_cost_them_everything(filled: str) -> None:
+async def test_a_retry_waiting_in_its_slot_would_cost_all_others(filled: str) -> None:
     """The control for the test before: there is more poison than there are slots."""
     with pytest.raises(AssertionError, match="not within 2 times"):
         await poison_costs(InItsSlot(filled, POISONED, in_flight=FEW, handler_seconds=SHORT_SECONDS), 1)
@@ -248,7 +248,7 @@ async def test_the_same_flood_in_the_same_lane_delays_it(filled: str) -> None:
 # --- handlers of 5 ms over one partition
 
 
-async def test_a_hundred_handlers_of_one_partition_do_half_of_what_their_loop_could(
+async def test_a_hundred_handlers_of_a_partition_reach_half_their_loop(
     in_flight: concurrency.Contest,
 ) -> None:
     await at_most(2.0, by_wall(lambda: in_flight.run("none")), by_wall(in_flight.alone), waits=True)
@@ -260,7 +260,7 @@ async def test_one_record_after_another_would_not(in_flight: concurrency.Contest
         await at_most(2.0, by_wall(lambda: in_flight.run("partition")), by_wall(in_flight.alone), turns=1, waits=True)
 
 
-async def test_a_thousand_keys_in_order_get_two_fifths_of_what_is_done_without_one(
+async def test_a_thousand_ordered_keys_get_two_fifths_of_unordered(
     in_flight: concurrency.Contest,
 ) -> None:
     await at_most(2.5, by_wall(lambda: in_flight.run("key")), by_wall(lambda: in_flight.run("none")), waits=True)
@@ -289,7 +289,7 @@ def without_columns(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(f"{module}.columns_in", lambda batches, names: None)
 
 
-async def test_record_by_record_costs_no_more_than_two_and_a_half_times_a_plain_loop(reading: consume.Contest) -> None:
+async def test_single_records_cost_at_most_two_and_a_half_plain_loops(reading: consume.Contest) -> None:
     await at_most(2.5, by_processor(reading.by_many), by_processor(reading.getmany))
 
 

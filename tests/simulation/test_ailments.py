@@ -188,7 +188,7 @@ def test_the_checker_gives_one_host_its_time() -> None:
         assert bool(_told(checker, folded(1, "DOWN"))) == one_host
 
 
-def test_an_acknowledgement_of_just_now_contradicts_a_death_by_hearsay() -> None:
+def test_a_recent_acknowledgement_contradicts_a_reported_death() -> None:
     clock = [100.0]
     checker = HonestHealth(lambda: clock[0])
     found = _told(checker, Ailing("east", "registry", begins=True))

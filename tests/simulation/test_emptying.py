@@ -25,7 +25,7 @@ EVENTS: Final = ("DecommissionIntended", "DecommissionCancelled", "ClusterEmptie
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_nothing_is_lost_while_clusters_are_emptied_and_streams_shared(enough: Enough) -> None:
+def test_nothing_is_lost_while_clusters_empty_and_streams_share(enough: Enough) -> None:
     seen: set[str] = set()
     for seed in range(6):
         if enough(seed, 3, seen == set(EVENTS)):

@@ -31,7 +31,7 @@ def test_a_flood_of_one_lane_leaves_the_other_in_time(seed: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-def test_a_flood_leaves_the_other_lane_in_time_where_members_die_too() -> None:
+def test_a_flood_leaves_other_lanes_in_time_though_members_die() -> None:
     scene = {**FLOOD, **KILLS, "fault_seconds": 75.0, "fault_interval_seconds": 20.0}
     for seed in range(2, SEEDS_MAX):
         result = played(Plan(seed, **scene))
@@ -95,7 +95,7 @@ def flood(before: float, during: float, log: LogId = LIVE, count: int = SAMPLES_
     return scene
 
 
-def test_what_a_flood_of_another_lane_costs_beyond_its_bound_is_seen() -> None:
+def test_a_floods_cost_beyond_its_bound_to_another_lane_is_seen() -> None:
     def red(scene: Scene) -> bool:
         return bool(scene.told_by(FairLanes, "live", 0.1))
 
@@ -105,7 +105,7 @@ def test_what_a_flood_of_another_lane_costs_beyond_its_bound_is_seen() -> None:
     assert not red(flood(0.1, 9.0, count=SAMPLES_MIN - 1))
 
 
-def test_what_waits_while_something_befalls_somebody_is_not_judged() -> None:
+def test_waits_during_a_fault_are_not_judged() -> None:
     scene = Scene()
     scene.waits(0.1, LIVE, SAMPLES_MIN)
     scene.note(Flooded("bulk", begins=True))

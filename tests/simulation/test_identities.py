@@ -5,7 +5,7 @@ from tests.simulation.plan import Plan
 from tests.simulation.run import run
 
 
-def test_nobody_answers_a_caller_who_lies_while_tokens_end_and_leases_stay() -> None:
+def test_tokens_end_leases_stay_and_lying_callers_get_no_answer() -> None:
     result = run(Plan(1, 30.0, faults=("kill-service", "kill-member"), hostile=True))
     assert result.green, "\n".join([*result.trace[-40:], result.message])
     lies = next(each for each in result.checkers if isinstance(each, ProvedCallers))

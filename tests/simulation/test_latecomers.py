@@ -34,7 +34,7 @@ def play(seed: int) -> Result:
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("seed", seeds(10))
-def test_groups_that_come_after_drains_settle_every_acknowledged_record(seed: int) -> None:
+def test_groups_that_come_after_drains_settle_every_record(seed: int) -> None:
     result = play(seed)
     assert result.green, "\n".join([f"seed {seed}", *result.trace[-40:], result.message])
     assert result.counts.get("DrainRecorded", 0) > 0, "else it proves less than it says"

@@ -49,7 +49,7 @@ def test_what_clusters_lose_is_told_and_given_up_to_the_offset(enough: Enough) -
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_logs_cut_under_traffic_are_told_to_the_offset_and_read_on(
+def test_logs_cut_under_traffic_are_reported_and_read_on(
     enough: Enough,
 ) -> None:
     told = 0
@@ -64,7 +64,7 @@ def test_logs_cut_under_traffic_are_told_to_the_offset_and_read_on(
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_what_dead_producers_wrote_is_told_too_whoever_heard_of_them(enough: Enough) -> None:
+def test_dead_producers_losses_are_reported_whoever_knew_them(enough: Enough) -> None:
     ends: set[bool] = set()
     for seed in range(SEEDS // 2):
         if enough(seed, 1, len(ends) == 2):
@@ -209,7 +209,7 @@ def test_a_mutant_is_caught(mutant: Mutant, seeds: tuple[int, ...]) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_a_registry_that_believes_to_know_every_producer_is_caught() -> None:
+def test_a_registry_claiming_to_know_all_producers_is_caught() -> None:
     mutant = Mutant("a registry believes to know every producer", "I11 losses", [(Sessions, "_unheard", _heard)])
     assert _is_caught(mutant, (2,), dying)
 

@@ -32,7 +32,7 @@ def test_replays_send_every_letter_under_faults(seed: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-def test_letters_of_logs_that_are_cut_and_written_on_are_all_replayed() -> None:
+def test_letters_of_logs_cut_and_written_on_are_all_replayed() -> None:
     for seed in range(6):
         result = run(Plan(seed, faults=CUTS, **CUT_SHORT))
         assert result.green, "\n".join([f"seed {seed}", *result.trace[-40:], result.message])
@@ -86,7 +86,7 @@ def red(checker: Checker, journal: Sequence[Fact]) -> bool:
     return bool(check([checker], journal))
 
 
-def test_progress_that_passes_a_letter_before_it_is_written_is_seen() -> None:
+def test_progress_past_a_letter_not_yet_written_is_noticed() -> None:
     failed: list[Fact] = [facts.Appended(at(0), b"0"), facts.Failed(b"0", "g", at(0))]
     assert red(LettersFirst(), [*failed, committed(1), letter(0)])
     assert not red(LettersFirst(), [*failed, letter(0), committed(1)])

@@ -33,7 +33,7 @@ def seen(results: list[Result]) -> set[str]:
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_a_store_of_yesterday_loses_nothing_and_deletes_nothing_unread() -> None:
+def test_a_restored_store_loses_nothing_and_keeps_unread_records() -> None:
     assert seen([played(seed) for seed in range(2, 2 + SEEDS)]) == {*SEEN}, "else it proves less than it says"
 
 

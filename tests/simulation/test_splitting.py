@@ -17,7 +17,7 @@ FAULTS: Final = (
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("seed", seeds(10))
-def test_nothing_is_lost_or_claimed_early_between_cursors_and_beside_commits(seed: int) -> None:
+def test_cursors_and_commits_lose_and_claim_nothing_too_early(seed: int) -> None:
     plan = Plan(
         seed,
         40.0,

@@ -29,7 +29,7 @@ def played(seed: int) -> Result:
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_a_mesh_is_refused_a_cluster_of_another_and_deletes_nothing_of_it() -> None:
+def test_a_mesh_is_refused_anothers_cluster_and_deletes_nothing() -> None:
     played(1)
 
 

@@ -69,7 +69,7 @@ async def test_a_part_that_a_crash_left_is_no_object(tmp_path: Path) -> None:
     assert not left.exists()
 
 
-async def test_a_directory_that_cannot_be_written_is_told_with_its_path(tmp_path: Path) -> None:
+async def test_an_unwritable_directory_is_reported_with_its_path(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     archive = directory_archive(tmp_path / "file")
     with pytest.raises(Unavailable, match="file cannot be used"):
@@ -87,7 +87,7 @@ async def test_a_full_disk_leaves_no_part_behind(tmp_path: Path) -> None:
     assert await listed(archive, "") == [(NAME, 6)]
 
 
-async def test_a_directory_of_another_mesh_is_refused_by_name_whatever_is_asked(tmp_path: Path) -> None:
+async def test_another_meshs_directory_is_always_refused_by_name(tmp_path: Path) -> None:
     own, other = directory_archive(tmp_path), directory_archive(tmp_path, "01OTHER")
     assert await listed(other, "") == [], "nobody's yet"
     await own.put(NAME, b"x")
@@ -102,7 +102,7 @@ async def test_a_directory_of_another_mesh_is_refused_by_name_whatever_is_asked(
     assert await again.get(NAME) == b"x"
 
 
-async def test_a_directory_of_before_meshes_were_told_apart_becomes_the_first_one_s(tmp_path: Path) -> None:
+async def test_a_directory_older_than_mesh_ids_joins_the_first_mesh(tmp_path: Path) -> None:
     old = directory_archive(tmp_path)
     await old.put(NAME, b"x")
     (tmp_path / ".mesh").unlink()

@@ -72,7 +72,7 @@ async def test_a_bucket_that_is_not_there_is_told_by_name(s3: S3Server) -> None:
     assert "AWS_" in told.value.remedy
 
 
-async def test_a_server_that_is_gone_takes_nothing_and_gives_all_back_later(bucket: str, s3: S3Server) -> None:
+async def test_a_lost_server_takes_nothing_and_returns_all_later(bucket: str, s3: S3Server) -> None:
     archive = bucket_archive(bucket)
     await archive.put(NAME, b"before")
     s3.stop()
@@ -99,7 +99,7 @@ async def test_an_upload_that_breaks_off_is_no_object(bucket: str, s3: S3Server)
     assert await listed(archive, "") == []
 
 
-async def test_a_server_that_answers_with_errors_is_not_one_without_objects(bucket: str, s3: S3Server) -> None:
+async def test_a_server_that_answers_errors_is_not_called_empty(bucket: str, s3: S3Server) -> None:
     archive = bucket_archive(bucket)
     await archive.put(NAME, b"whole")
     s3.refuses = lambda request: True
@@ -110,7 +110,7 @@ async def test_a_server_that_answers_with_errors_is_not_one_without_objects(buck
     assert await archive.get(NAME) == b"whole"
 
 
-async def test_a_server_that_is_stopped_fails_calls_in_time_and_holds_up_nothing_else(
+async def test_a_stopped_server_fails_calls_in_time_and_blocks_nothing(
     bucket: str, s3: S3Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bucket_module, "ARCHIVE_BUCKET_REQUEST_SECONDS", 1.0)

@@ -55,7 +55,7 @@ async def test_an_endpoint_without_tls_is_told(s3: S3Server) -> None:
     assert "does the endpoint speak TLS" in raised.value.remedy, raised.value
 
 
-def test_plain_text_to_other_machines_is_refused_unless_it_is_stated(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plain_text_to_other_machines_needs_explicit_consent(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(Invalid, match="in plain text") as raised:
         bucket_archive("s3://past?endpoint=http://minio:9000")
     assert raised.value.field == "archive"

@@ -36,7 +36,7 @@ def failing(seat: ArchivingSeat) -> float | None:
     return seat.metrics.registry.get_sample_value("braid_archive_failing")
 
 
-def test_any_replica_answers_from_the_bucket_and_the_leader_alone_writes_it(bucket: str, s3: S3Server) -> None:
+def test_any_replica_reads_the_bucket_but_only_the_leader_writes(bucket: str, s3: S3Server) -> None:
     async def scenario() -> None:
         answers = PastAnswers()
         first = await ArchivingSeat("a").archives_to(archive(bucket)).follow()
@@ -62,7 +62,7 @@ def test_any_replica_answers_from_the_bucket_and_the_leader_alone_writes_it(buck
     run_virtual(scenario())
 
 
-def test_a_bucket_that_is_away_is_told_and_nothing_is_compacted_until_it_is_back(bucket: str, s3: S3Server) -> None:
+def test_an_absent_bucket_is_reported_and_stops_compaction(bucket: str, s3: S3Server) -> None:
     async def scenario() -> None:
         answers = PastAnswers()
         seat = await (await ArchivingSeat("a").archives_to(archive(bucket)).follow()).lead()

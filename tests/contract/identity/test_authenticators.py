@@ -58,7 +58,7 @@ async def test_what_is_no_token_is_refused_without_being_told(make: Make, token:
 
 
 @pytest.mark.parametrize("name", ["spiffe://test.local/service/registry-0", "dns:registry", "jwt:x"])
-async def test_a_token_never_names_what_a_certificate_does_nor_a_service(make: Make, name: str) -> None:
+async def test_a_token_never_names_a_certificate_holder_or_a_service(make: Make, name: str) -> None:
     rig = make()
     principal = await rig.of(rig.issue(name, 60))
     assert principal == f"jwt:{name}"
@@ -73,7 +73,7 @@ async def test_a_name_that_is_no_principal_is_refused(make: Make, name: str) -> 
     assert problem(refused) == "token_name"
 
 
-async def test_a_caller_shows_one_identity_over_tls_and_none_in_plaintext(make: Make) -> None:
+async def test_a_caller_has_one_identity_by_tls_and_none_in_plaintext(make: Make) -> None:
     rig = make()
     token, names = rig.issue("alice", 60), CertificateNames([ALICE])
     assert await rig.principal(Shown()) == ""

@@ -108,9 +108,7 @@ async def test_a_claim_must_be_what_the_certificate_says(
     assert error.message == f"the call claims to come from 'mallory', but its certificate is that of {ALICE}"
 
 
-async def test_a_server_hears_of_callers_that_are_refused_and_not_of_what_they_claim(
-    authority: Authority, tmp_path: Path
-) -> None:
+async def test_a_server_learns_of_refused_callers_but_not_their_claims(authority: Authority, tmp_path: Path) -> None:
     heard: list[tuple[str, Caller, str]] = []
 
     def refused(path: str, caller: Caller, error: BraidError) -> None:

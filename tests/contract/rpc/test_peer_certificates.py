@@ -100,7 +100,7 @@ async def opened(channel: RpcChannel) -> DuplexCall:
     return call
 
 
-async def test_each_transport_tells_a_certificate_where_it_tells_an_identity(mesh: Mesh) -> None:
+async def test_each_transport_gives_a_certificate_with_an_identity(mesh: Mesh) -> None:
     async def say_which(stream: DuplexServing) -> None:
         await stream.send(await which(say(""), stream.caller))
 
@@ -126,7 +126,7 @@ async def test_the_certificate_is_the_one_in_the_client_s_file(authority: Author
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
-async def test_a_resumed_session_shows_its_certificate_and_ends_with_its_authority(
+async def test_a_resumed_session_ends_with_the_ca_of_its_certificate(
     version: ssl.TLSVersion, authority: Authority, tmp_path: Path
 ) -> None:
     async with serving(tmp_path, authority) as server:
@@ -150,9 +150,7 @@ async def test_a_resumed_session_shows_its_certificate_and_ends_with_its_authori
         assert not answer.resumed and not answer.data
 
 
-async def test_streams_of_a_removed_authority_end_and_a_new_certificate_opens_them_again(
-    authority: Authority, tmp_path: Path
-) -> None:
+async def test_streams_of_a_removed_ca_end_and_a_new_leaf_reopens_them(authority: Authority, tmp_path: Path) -> None:
     other = Authority.make("Other CA")
     async with serving(tmp_path, authority) as server:
         server.trust(authority, other)
@@ -179,9 +177,7 @@ async def test_streams_of_a_removed_authority_end_and_a_new_certificate_opens_th
         assert text(await kept.receive()) == "still here"
 
 
-async def test_a_certificate_of_an_intermediate_authority_goes_with_its_root(
-    authority: Authority, tmp_path: Path
-) -> None:
+async def test_an_intermediate_cas_certificate_ends_with_its_root(authority: Authority, tmp_path: Path) -> None:
     root, other = Authority.make("Root"), Authority.make("Other CA")
     lower = root.intermediate("Lower")
     async with serving(tmp_path, authority) as server:

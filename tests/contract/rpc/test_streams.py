@@ -39,7 +39,7 @@ class Watched:
         self.ended.set_result("clean")
 
 
-async def test_a_stream_that_is_not_served_is_told_so_by_what_it_receives(mesh: Mesh) -> None:
+async def test_receiving_on_an_unserved_stream_says_so(mesh: Mesh) -> None:
     server = await mesh.serve(unaries={})
     for late in (0.0, 0.1):
         call = mesh.channel(server.address).duplex(path("Nothing"), StringValue, OPTIONS)

@@ -182,7 +182,7 @@ async def test_certificates_are_taken_beside_tokens(real: TokenMesh, authority: 
     await channel.close()
 
 
-async def test_a_token_that_expired_is_tried_again_when_its_file_may_change(real: TokenMesh) -> None:
+async def test_an_expired_token_is_retried_when_its_file_may_change(real: TokenMesh) -> None:
     real.show(real.issue("alice", -60))
     with pytest.raises(Unavailable, match=r"the token in .*/token has expired"):
         await real.asked()
@@ -269,7 +269,7 @@ def test_a_file_that_holds_no_token_is_refused_by_name(
     assert not content or len(content) > 100 or content not in str(refused.value)
 
 
-def test_a_file_that_becomes_unusable_leaves_the_token_that_it_held(tmp_path: Path) -> None:
+def test_an_unusable_token_file_leaves_the_token_it_held(tmp_path: Path) -> None:
     file = write_private(tmp_path / "token", "a.b.c\n")
     files = TokenFiles(Token(file, reload_seconds=1e-9))
     assert files.bearer() == "a.b.c"

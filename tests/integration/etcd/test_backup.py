@@ -57,7 +57,7 @@ async def test_a_restore_brings_back_what_was_there_and_nothing_else(tmp_path: P
         await _append(_store(stack, cluster), LOGS, "other")
 
 
-async def test_a_restore_is_refused_while_services_run_and_for_another_mesh(tmp_path: Path) -> None:
+async def test_a_restore_is_refused_with_services_up_or_another_mesh(tmp_path: Path) -> None:
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
     async with (
@@ -108,7 +108,7 @@ async def _behind(cluster: EtcdCluster, data: Path, clock: SystemClock) -> int:
     return found.incarnation
 
 
-async def test_a_snapshot_put_back_by_other_means_begins_an_incarnation_that_none_had(tmp_path: Path) -> None:
+async def test_a_snapshot_put_back_by_hand_begins_a_new_incarnation(tmp_path: Path) -> None:
     async with etcd_cluster(tmp_path) as cluster, AsyncExitStack() as stack:
         with pytest.raises(StoreUnavailable, match="no store in this etcd"):
             await backup.begin_incarnation(cluster.endpoints, CLOCK)

@@ -19,7 +19,7 @@ from tests.integration.etcd.ledger import reached
 pytestmark = pytest.mark.untimed
 
 
-async def test_many_full_batches_are_loaded_in_pages_and_watched_in_fragments(tmp_path: Path) -> None:
+async def test_full_batches_load_in_pages_and_are_watched_in_fragments(tmp_path: Path) -> None:
     async with etcd_cluster(tmp_path) as cluster, AsyncExitStack() as stack:
         harness = EtcdHarness(cluster, stack)
         store = await harness.open()

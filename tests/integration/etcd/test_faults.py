@@ -76,7 +76,7 @@ async def test_a_paused_leading_member_is_left_for_the_others(tmp_path: Path) ->
             await watcher.saw(events)
 
 
-async def test_a_paused_single_member_may_carry_an_append_out_late_but_once(tmp_path: Path) -> None:
+async def test_a_paused_single_member_may_append_late_but_only_once(tmp_path: Path) -> None:
     async with etcd_cluster(tmp_path) as cluster, AsyncExitStack() as stack:
         store = _store(stack, cluster)
         leader, _ = await _lead(store)
@@ -123,7 +123,7 @@ async def test_compaction_under_watchers(tmp_path: Path) -> None:
             await take(reader.watch("registry", leader.fence.revision), 1)
 
 
-async def test_without_a_quorum_the_store_is_unavailable_until_it_returns(tmp_path: Path) -> None:
+async def test_the_store_is_unavailable_until_its_quorum_returns(tmp_path: Path) -> None:
     async with etcd_cluster(tmp_path, size=3) as cluster, AsyncExitStack() as stack:
         store = _store(stack, cluster)
         leader, session = await _lead(store, ttl_seconds=2.0)

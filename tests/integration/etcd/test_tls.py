@@ -112,7 +112,7 @@ async def test_a_store_that_keeps_its_connection_is_found_out(tmp_path: Path, mo
 
 
 @pytest.mark.timeout(180)
-async def test_members_that_restart_for_a_ca_cost_no_event_and_no_session(tmp_path: Path) -> None:
+async def test_members_restarted_for_a_ca_lose_no_event_or_session(tmp_path: Path) -> None:
     async with rotating(tmp_path, members=3, cas=2, trusted=1) as rotation:
         stale = rotation.files.stale_copy()
         async with rotation.loaded():
@@ -187,7 +187,7 @@ async def test_plain_text_and_tls_that_meet_are_told(tmp_path: Path) -> None:
             await opened(stack, plain.endpoints, client_files(authority, tmp_path / "client")).incarnation()
 
 
-async def test_a_member_with_a_wrong_certificate_is_left_for_the_others(tmp_path: Path) -> None:
+async def test_a_member_with_a_wrong_certificate_is_left_for_others(tmp_path: Path) -> None:
     async with tls_cluster(tmp_path / "good") as (good, authority), AsyncExitStack() as stack:
         other = Authority.make("Other CA").service(tmp_path / "bad")
         bad = await stack.enter_async_context(unserved(tmp_path / "bad", other))

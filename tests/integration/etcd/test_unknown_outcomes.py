@@ -52,7 +52,7 @@ async def test_a_lost_request_stays_unknown(harness: EtcdHarness) -> None:
     assert appender.ledger.acknowledged == {"1": 1, "3": 2, "4": 3}
 
 
-async def test_a_member_killed_between_request_and_answer_doubles_nothing(harness: EtcdHarness) -> None:
+async def test_a_member_killed_before_its_answer_doubles_nothing(harness: EtcdHarness) -> None:
     store = await harness.open()
     leader, _ = await lead(harness, store)
     appender, watcher = Appender(store, LOGS, leader), Watcher(await harness.open(), "registry")

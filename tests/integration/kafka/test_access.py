@@ -148,9 +148,7 @@ async def test_who_is_refused_hears_why_at_once(guarded: Guarded, topic: TopicPa
             await client
 
 
-async def test_permissions_count_from_when_they_are_given_to_when_they_are_taken(
-    guarded: Guarded, topic: TopicPartition
-) -> None:
+async def test_permissions_hold_from_being_given_until_taken_away(guarded: Guarded, topic: TopicPartition) -> None:
     producer = guarded.seen_by("app").producer(linger_ms=0, compression=None, max_batch_bytes=10_000)
     await producer.start()
     with pytest.raises(ClusterAccessDenied):

@@ -57,7 +57,7 @@ async def test_no_client_creates_a_topic_even_where_brokers_would(eager: KafkaBr
         await client
 
 
-async def test_aborted_records_and_markers_are_passed_without_being_delivered(rig: Rig) -> None:
+async def test_aborted_records_and_markers_are_passed_undelivered(rig: Rig) -> None:
     partition = await rig.partition()
     async with AIOKafkaProducer(
         bootstrap_servers=rig.bootstrap, transactional_id=f"{rig.prefix}-writer", client_id="test"
@@ -118,7 +118,7 @@ async def test_a_broker_that_returns_without_its_disk(broker: KafkaBroker, rig: 
         await client
 
 
-async def test_a_busy_producer_is_killed_and_nothing_is_lost_or_repeated(rig: Rig) -> None:
+async def test_a_broker_killed_under_load_loses_and_repeats_nothing(rig: Rig) -> None:
     """The broker dies in the middle of a stream of records; an idempotent producer goes on when it is back.
 
     The records must be of today: a broker that starts forgets producers whose last record is older than

@@ -99,7 +99,7 @@ async def test_contract(body: Body, rig: Rig) -> None:
 
 @pytest.mark.extended
 @pytest.mark.parametrize("broker", LEADS_ON, indirect=True)
-async def test_limit_a_single_broker_before_4_0_keeps_its_epoch_at_a_cut(rig: Rig) -> None:
+async def test_limit_a_single_broker_before_4_0_keeps_its_epoch_if_cut(rig: Rig) -> None:
     partition = await rig.partition()
     producer = await rig.producer()
     for _ in range(4):

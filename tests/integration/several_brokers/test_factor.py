@@ -55,7 +55,7 @@ def layout(leaders: Sequence[int], copies: int) -> Mapping[int, Sequence[int]]:
     return {number: [(leader - 1 + each) % 3 + 1 for each in range(copies)] for number, leader in enumerate(leaders)}
 
 
-async def test_a_factor_is_raised_and_lowered_under_load_with_the_leader_killed_between(
+async def test_a_factor_changes_under_load_though_its_leader_is_killed(
     three_brokers: DevMesh, try_name: Callable[[str], str]
 ) -> None:
     """The plain topic beside it gets and loses the same copies, by an operator."""

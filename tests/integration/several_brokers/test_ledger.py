@@ -55,7 +55,7 @@ def test_each_fault_is_named(damage: Callable[[Ledger], None], told: str) -> Non
     assert broken.violations([FAULT]) == [told]
 
 
-def test_what_was_in_flight_may_come_again_and_what_is_told_as_lost_may_be_missing() -> None:
+def test_in_flight_records_may_repeat_and_reported_ones_be_lost() -> None:
     found = ledger(12)
     found.note_handled(10, 30.0)  # sent at 10, acknowledged at 10.5
     assert found.violations([FAULT]) == []

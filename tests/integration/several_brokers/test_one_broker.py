@@ -46,7 +46,7 @@ async def controller(operator: KafkaOperator, load: Load) -> int:
         pytest.param(leader, frozen, FROZEN_RESUME_SECONDS_MAX, id="leader-frozen", marks=pytest.mark.extended),
     ],
 )
-async def test_one_broker_is_gone_and_acknowledgements_resume_with_kafkas_election(
+async def test_losing_one_broker_resumes_acknowledgements_by_election(
     three_brokers: DevMesh, choose: Choice, outage: Outage, resume_seconds: float, try_name: Callable[[str], str]
 ) -> None:
     """Whatever the broker did for others, it also leads a partition here."""

@@ -38,7 +38,7 @@ async def test_all_replicas_go_to_other_brokers_and_nothing_moves(
     load.judge_pause(given, "replaced")
 
 
-async def test_a_partition_without_a_leader_moves_its_channel_and_is_drained_later(
+async def test_a_leaderless_partitions_channel_moves_and_drains_later(
     three_brokers: DevMesh, try_name: Callable[[str], str]
 ) -> None:
     spec = StreamSpec(replication_factor=1)
@@ -59,7 +59,7 @@ async def test_a_partition_without_a_leader_moves_its_channel_and_is_drained_lat
         assert not (await load.first()).lost
 
 
-async def test_an_unclean_election_is_told_to_the_offset_and_nothing_new_is_skipped(
+async def test_an_unclean_election_reports_exact_losses_and_skips_none(
     three_brokers: DevMesh, try_name: Callable[[str], str]
 ) -> None:
     """The copy that becomes the leader lacks records that were acknowledged, and is written on at once."""

@@ -42,7 +42,7 @@ async def test_ridden_out_acknowledgements_resume_with_kafkas_election(
         judge(late <= most, given.share, SHARE_MIN, f"acknowledged {late:.2f} s after the election")
 
 
-async def test_left_at_once_the_first_acknowledgement_elsewhere_comes_in_time(
+async def test_a_move_at_once_gets_its_first_acknowledgement_in_time(
     stock_brokers: DevMesh, try_name: Callable[[str], str]
 ) -> None:
     async with (

@@ -315,7 +315,7 @@ def test_what_cannot_be_done_is_told_precisely(local: DevMesh, spark: SparkSessi
         Job(spark, local, "told", tmp_path / "strict", group="strict").run_once()
 
 
-def test_a_group_in_use_by_another_tool_is_refused_and_nothing_is_lost(
+def test_a_group_used_by_another_tool_is_refused_without_loss(
     local: DevMesh, spark: SparkSession, tmp_path: Path
 ) -> None:
     create(local, "busy", {"live": 1})

@@ -45,7 +45,7 @@ def test_a_segment_with_an_event_of_a_fast_clock_stays() -> None:
     assert expired([late, *FOUND[1:]], 250) == [FOUND[1], FOUND[2]]
 
 
-def test_a_base_that_a_restored_store_has_forgotten_lets_nothing_go() -> None:
+def test_a_base_forgotten_by_a_restored_store_expires_nothing() -> None:
     restored: list[SegmentName | BaseName] = [
         part(16, 25, 320, 400, 2),
         part(26, 30, 401, 500, 2),

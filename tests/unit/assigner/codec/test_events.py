@@ -123,14 +123,14 @@ def test_what_is_no_known_event_is_corrupt(data: bytes) -> None:
         CODEC.decode(data)
 
 
-def test_states_survive_the_round_trip_and_equal_states_give_equal_bytes() -> None:
+def test_states_round_trip_and_equal_states_give_equal_bytes() -> None:
     for state in (Group("indexer"), joined(3, seen(), seen("logs/bulk/1", 3)).state):
         data = CODEC.encode_state(state)
         assert CODEC.decode_state(data) == state
         assert CODEC.encode_state(CODEC.decode_state(data)) == data
 
 
-def test_digests_of_secrets_stand_where_the_release_before_reads_over_them() -> None:
+def test_the_former_release_passes_over_digests_of_secrets() -> None:
     state = joined(2, seen()).state
     known = state.members[member(1)]
     whole = state.with_member(replace(known, secret_digest="5f" * 16))

@@ -61,7 +61,7 @@ def refusal(history: History, command: Command) -> BraidError:
 # --- registration
 
 
-def test_the_first_join_registers_the_group_and_what_is_consumable() -> None:
+def test_the_first_join_registers_the_group_and_its_channels() -> None:
     history = History()
     standby = seen("logs/live/2", presence=Presence.AHEAD)
     events = history.do(JoinMember(hello(member(1)), SPEC, view=view(10, seen(), standby, seen("logs/dlq/1"))))
@@ -301,7 +301,7 @@ def test_a_lost_members_leases_are_granted_in_the_same_decision() -> None:
     assert history.do(RemoveMember(member(2), GoneReason.EXPIRED)) == []
 
 
-def test_while_members_are_awaited_nothing_is_moved_and_they_get_nothing() -> None:
+def test_nothing_moves_or_is_granted_while_members_are_awaited() -> None:
     history = joined(2)
     history.do(JoinMember(hello(member(3)), SPEC))
     assert history.do(Balance((member(1), member(3)))) == []
@@ -335,7 +335,7 @@ def test_epochs_carry_the_incarnation_and_survive_its_loss() -> None:
 # --- rejoining
 
 
-def test_a_rejoin_keeps_what_the_member_holds_and_frees_what_it_does_not() -> None:
+def test_a_rejoin_keeps_what_the_member_holds_and_frees_the_rest() -> None:
     history = joined(1)
     held = [(name, lease.epoch) for name, lease in sorted(history.state.leases.items())]
     assert history.do(JoinMember(hello(member(1), held), SPEC)) == []

@@ -28,7 +28,7 @@ def asked(history: History, change: Change, loads: Loads = IDLE) -> Preview:
     return told
 
 
-def test_what_a_leaver_holds_goes_to_the_others_and_nothing_else_moves() -> None:
+def test_a_leavers_leases_go_to_others_and_nothing_else_moves() -> None:
     history = joined(3, seen(partitions=9))
     told = asked(history, Change(leaving=["web-3"]))
     assert {move.lease for move in told.moves} == history.state.held_by(member(3)).keys()

@@ -110,7 +110,7 @@ def test_and_back_again() -> None:
 @pytest.mark.parametrize(
     ("step", "nth"), [("delete", 1), ("commit", 1), ("leave", 1), ("delete", 2), ("commit", 2), ("delete", 3)]
 )
-def test_a_leader_killed_at_any_step_is_followed_by_one_that_finishes(
+def test_the_next_leader_finishes_what_one_killed_midway_began(
     monkeypatch: pytest.MonkeyPatch, step: str, nth: int, when: str
 ) -> None:
     async def work() -> None:

@@ -37,7 +37,7 @@ def test_ones_own_stall_counts_against_nobody() -> None:
     assert 6.0 <= missed <= 6.2
 
 
-def test_who_was_suspect_before_a_stall_is_looked_at_twice_after_it() -> None:
+def test_a_member_suspect_before_a_stall_is_checked_twice_after() -> None:
     deadlines: Deadlines[str] = Deadlines(0.1, 0.0)
     deadlines.set("m", 0.1)
     assert deadlines.look(0.1) == []

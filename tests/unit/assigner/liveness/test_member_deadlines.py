@@ -94,7 +94,7 @@ def test_a_revoke_counts_from_its_event_until_the_lease_is_back() -> None:
     assert all(seconds_until_missed(deadlines, key) is None for key in keys(revoke))
 
 
-def test_a_member_that_is_gone_has_no_deadline_and_may_join_again() -> None:
+def test_a_gone_member_has_no_deadline_and_may_join_again() -> None:
     history, deadlines = joined(1), MemberDeadlines(ELECTED_AT)
     deadlines.take_over(history.state, ELECTED_AT, 0, 1.0)
     deadlines.expel(FIRST)

@@ -12,7 +12,7 @@ STEPS = st.tuples(st.sampled_from(["set", "pop", "leave"]), st.sampled_from(GROU
 
 
 @given(st.lists(STEPS, max_size=40))
-def test_those_that_stay_are_the_ones_with_streams_that_do_not_leave(steps: list[tuple[str, str, str]]) -> None:
+def test_staying_members_have_a_stream_that_does_not_leave(steps: list[tuple[str, str, str]]) -> None:
     streams = MemberStreams()
     leaving: dict[MemberKey, bool] = {}
     for what, group, member in steps:

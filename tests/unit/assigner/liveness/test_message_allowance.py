@@ -48,7 +48,7 @@ def test_no_stretch_of_time_has_more_than_is_allowed(gaps: list[float]) -> None:
         assert count <= 7 + 2 * now + 1e-6
 
 
-def test_the_fastest_member_is_far_from_the_limits_even_after_a_cut() -> None:
+def test_the_fastest_member_stays_below_the_limits_after_a_cut() -> None:
     per_second = 1_000 / (LEASE_MS_MIN / HEARTBEATS_PER_LEASE)
     assert 3 * per_second < HEARTBEAT_MESSAGES_PER_SECOND
     held_back = per_second * (KEEPALIVE_INTERVAL_SECONDS + KEEPALIVE_TIMEOUT_SECONDS)

@@ -6,7 +6,7 @@ from services.assigner.liveness.newcomers import Newcomers
 FIRST, SECOND, OTHER = MemberKey("indexer", "m1"), MemberKey("indexer", "m2"), MemberKey("billing", "m1")
 
 
-def test_joins_of_a_group_end_with_the_last_one_of_that_group_alone() -> None:
+def test_joins_of_a_group_end_with_that_groups_last_one_alone() -> None:
     newcomers = Newcomers()
     for key in (FIRST, SECOND, OTHER):
         newcomers.begin(key)
@@ -17,7 +17,7 @@ def test_joins_of_a_group_end_with_the_last_one_of_that_group_alone() -> None:
     assert newcomers.joining(OTHER)
 
 
-def test_a_member_that_joins_on_two_streams_is_joining_until_both_are_over() -> None:
+def test_a_member_joining_on_two_streams_joins_until_both_end() -> None:
     newcomers = Newcomers()
     newcomers.begin(FIRST)
     newcomers.begin(FIRST)
@@ -27,7 +27,7 @@ def test_a_member_that_joins_on_two_streams_is_joining_until_both_are_over() -> 
     assert not newcomers.joining(FIRST)
 
 
-def test_a_group_waits_a_moment_from_its_first_newcomer_on_and_is_taken_once() -> None:
+def test_a_group_waits_from_its_first_newcomer_and_is_taken_once() -> None:
     newcomers = Newcomers()
     newcomers.wait("indexer", 10.0, "m1 is here")
     newcomers.wait("indexer", 10.9, "m2 is here")

@@ -7,7 +7,7 @@ import pytest
 from services.assigner.liveness.sent_leases import SentLeases
 
 
-def test_a_lease_that_is_sent_again_counts_once_under_its_new_epoch_and_cluster() -> None:
+def test_a_lease_sent_again_counts_once_under_its_new_epoch() -> None:
     sent = SentLeases()
     sent.add("logs/live/1/0", 5, "east")
     sent.add("logs/live/1/0", 7, "west")

@@ -24,7 +24,7 @@ def test_a_ticket_counts_where_it_was_given() -> None:
     assert tickets.of(HERE) == {}
 
 
-def test_who_looks_at_the_holders_of_a_connection_cannot_change_them() -> None:
+def test_a_reader_of_a_connections_holders_cannot_change_them() -> None:
     tickets = Tickets[str](0)
     mine = tickets.issue(HERE, "mine")
     with pytest.raises(TypeError):
@@ -45,7 +45,7 @@ def test_a_connection_belongs_to_one_principal_of_one_tenant() -> None:
 
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 3)), max_size=80))
-def test_no_ticket_is_given_twice_and_nothing_is_kept_of_void_ones(steps: list[tuple[bool, int]]) -> None:
+def test_no_ticket_is_issued_twice_and_void_ones_leave_nothing(steps: list[tuple[bool, int]]) -> None:
     tickets, origins = Tickets[int](7), [Origin(f"host:{n}", "", "") for n in range(4)]
     held: list[tuple[Origin, int]] = []
     given_before: set[int] = set()

@@ -49,7 +49,7 @@ def shown(state: Group) -> list[tuple[str, int, bool, str]]:
     return [(each.lease, each.at, each.asked, each.refused) for each in group_message(state).status.splits]
 
 
-def test_a_wish_names_leases_by_stream_lane_and_partition_and_who_holds_them() -> None:
+def test_a_wish_names_leases_by_stream_lane_partition_and_holder() -> None:
     history, name, epoch, holder = granted()
     partition = int(name.rpartition("/")[2])
     assert history.do(SplitBacklog("logs", 0.2, "live", partition)) == [SplitAsked(name, epoch, 0.2, False)]
@@ -75,7 +75,7 @@ def test_a_report_says_all_so_that_twice_and_late_are_alike() -> None:
     assert history.do(ReportSplits(holder, ())) == [] and not history.state.splits
 
 
-def test_a_refusal_is_kept_until_the_next_wish_and_its_words_are_bounded() -> None:
+def test_a_refusal_stays_until_the_next_wish_and_is_bounded() -> None:
     history, name, epoch, holder = granted()
     partition = int(name.rpartition("/")[2])
     refused = ReportSplits(holder, (told(name, epoch, -1, 0.0, "x" * 10_000),))
@@ -88,7 +88,7 @@ def test_a_refusal_is_kept_until_the_next_wish_and_its_words_are_bounded() -> No
     assert shown(history.state) == [(name, -1, True, "")]
 
 
-def test_ghosts_and_old_epochs_are_not_believed_and_a_wish_is_for_one_holder_alone() -> None:
+def test_a_wish_is_for_one_holder_and_ghosts_are_ignored() -> None:
     history, name, epoch, holder = granted()
     other = SECOND if holder == FIRST else FIRST
     assert history.do(ReportSplits(other, (told(name, epoch),))) == []

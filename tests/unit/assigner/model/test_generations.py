@@ -134,7 +134,7 @@ def test_a_new_member_id_begins_to_count_anew() -> None:
     assert generations.lent(history.state, "east") == Generation(1, "m-2")
 
 
-def test_a_refusal_is_answered_by_one_bump_however_often_it_is_told() -> None:
+def test_one_bump_answers_a_refusal_however_often_it_is_reported() -> None:
     history = fenced()
     assert history.do(IntendBump("east", "m-1", refused=1)) == [BumpIntended("east", "m-1")]
     assert history.do(IntendBump("east", "m-1", refused=1)) == []
@@ -143,7 +143,7 @@ def test_a_refusal_is_answered_by_one_bump_however_often_it_is_told() -> None:
     assert generations.lent(history.state, "east") == Generation(3, "m-1")
 
 
-def test_fencing_is_waived_only_for_groups_that_may_repeat_and_have_a_generation() -> None:
+def test_fencing_is_waived_only_with_repeats_and_a_generation() -> None:
     history = registered(spec=FENCED)
     history.do(JoinMember(hello(member(1), capabilities=CAPABLE), FENCED))
     assert history.do(WaiveFencing("east")) == []  # commits would be plain
@@ -173,7 +173,7 @@ def test_a_waiver_ends_with_the_member_id_it_was_given_under() -> None:
     assert granted(history, list(history.do(Balance((member(3),))))) == {"east"}
 
 
-def test_members_that_know_no_generations_and_wishes_that_differ_are_refused() -> None:
+def test_mixed_wishes_and_generationless_members_are_refused() -> None:
     history = fenced()
     with pytest.raises(Unsupported):
         history.do(JoinMember(hello(member(3)), FENCED, frozenset({"fencing"})))
@@ -207,7 +207,7 @@ def test_fences_survive_a_snapshot_and_older_snapshots_have_none() -> None:
     assert older.spec is not None and older.spec.fencing is Fencing.NONE
 
 
-def test_after_a_restore_every_generation_is_bumped_before_anything_is_granted() -> None:
+def test_a_restore_bumps_every_generation_before_any_grant() -> None:
     """A member granted a lease after the backup is unknown, and could commit with the newest generation."""
     history = fenced()
     history.leader_epoch = make_epoch(2, 9)
@@ -232,7 +232,7 @@ def held(history: History, number: int) -> list[tuple[str, int]]:
 
 
 @pytest.mark.parametrize("ownership", Ownership)
-def test_after_a_restore_a_lease_that_may_have_been_another_s_since_gets_a_new_epoch(ownership: Ownership) -> None:
+def test_after_a_restore_a_doubtful_lease_gets_a_new_epoch(ownership: Ownership) -> None:
     """Its member was cut off meanwhile and works on under the epoch of the backup, below those that were granted since.
 
     An exclusive member works on nothing without its assigner: what it holds nobody else got.

@@ -79,7 +79,7 @@ def held(history: History) -> set[str]:
 # --- where a group begins
 
 
-def test_a_group_at_the_earliest_record_begins_in_drained_channels_as_in_all_others() -> None:
+def test_an_earliest_group_begins_in_drained_channels_as_well() -> None:
     history = History()
     history.do(RegisterGroup(SPEC, view(10, DRAINED, seen("logs/dlq/1", presence=Presence.DRAINED))))
     assert list(history.state.channels) == [OLD]
@@ -110,7 +110,7 @@ def _starting(kind: StartKind, time_ms: int = 0) -> GroupSpec:
     return GroupSpec(("logs",), start=StartPosition(kind, time_ms))
 
 
-def test_an_update_begins_in_drained_channels_of_what_is_new_to_the_group_alone() -> None:
+def test_an_update_begins_only_in_drained_channels_new_to_it() -> None:
     spec = GroupSpec(("logs",), (("live", 1),))
     history = registered(seen(NEW), spec=spec)
     bulk = seen("logs/bulk/1", presence=Presence.DRAINED)
@@ -122,7 +122,7 @@ def test_an_update_begins_in_drained_channels_of_what_is_new_to_the_group_alone(
     assert group_channels.reading(history.state) == ["logs/bulk/1"], "as far as it was read before"
 
 
-def test_views_do_not_bring_drained_channels_to_groups_that_did_not_begin_in_them() -> None:
+def test_views_add_no_drained_channels_to_groups_not_begun_there() -> None:
     history = registered(seen(NEW))
     assert observe(history, 11, DRAINED, seen(NEW)) == []
 
@@ -130,7 +130,7 @@ def test_views_do_not_bring_drained_channels_to_groups_that_did_not_begin_in_the
 # --- when it is finished
 
 
-def test_it_is_finished_when_its_cluster_told_so_and_its_leases_end() -> None:
+def test_a_channel_is_finished_once_reported_and_its_leases_end() -> None:
     history = reading()
     observed, released = history.do(FinishReading(OLD, 0))
     assert isinstance(observed, ChannelObserved)
@@ -188,7 +188,7 @@ def test_what_a_person_gave_up_is_finished() -> None:
 # --- resets
 
 
-def test_a_reset_begins_in_drained_channels_that_were_finished_or_never_seen() -> None:
+def test_a_reset_begins_in_drained_channels_finished_or_unseen() -> None:
     history = registered(DRAINED, seen(NEW))
     history.do(FinishReading(OLD, 0))
     for name in (OLD, "logs/live/0"):
@@ -204,7 +204,7 @@ def test_a_reset_begins_in_drained_channels_that_were_finished_or_never_seen() -
 # --- order
 
 
-def test_in_an_ordered_lane_each_waits_for_those_that_left_the_route_before_it() -> None:
+def test_an_ordered_channel_waits_for_those_that_left_earlier() -> None:
     lane = [
         replace(seen("logs/live/1", presence=Presence.DRAINED), left_revision=9, in_order=True),
         replace(seen("logs/live/2", presence=Presence.DRAINED), left_revision=4, in_order=True),
@@ -231,7 +231,7 @@ def test_one_that_was_released_from_the_order_waits_for_none() -> None:
     assert held(reading(old, seen(NEW))) == {OLD, NEW}
 
 
-def test_elsewhere_a_few_of_each_cluster_are_read_at_once_beside_what_gets_records() -> None:
+def test_unordered_lanes_read_a_few_of_each_cluster_at_once() -> None:
     many = [seen(f"logs/live/{number}", 1, presence=Presence.DRAINED) for number in range(1, READING_AT_ONCE + 3)]
     west = seen("logs/live/50", 1, presence=Presence.DRAINED, cluster="west")
     history = reading(*many, west, seen("logs/live/99"))
@@ -257,7 +257,7 @@ def test_holders_release_leases_before_a_topic_is_deleted() -> None:
     assert group_channels.reading(history.state) == []
 
 
-def test_a_topic_that_is_gone_before_the_group_had_read_it_is_named_as_a_whole() -> None:
+def test_a_topic_gone_before_it_was_read_is_named_as_a_whole() -> None:
     history = registered(DRAINED)
     (closed,) = observe(history, 30, seen(OLD, presence=Presence.GONE))
     assert closed == ChannelClosed(OLD, 30, tuple(OffsetRange(number, 0, OPEN) for number in range(4)))
@@ -267,7 +267,7 @@ def test_a_topic_that_is_gone_before_the_group_had_read_it_is_named_as_a_whole()
 
 
 @pytest.mark.parametrize("name", LATER)
-def test_later_fields_survive_the_round_trip_and_their_golden_bytes_mean_the_same(name: str) -> None:
+def test_later_fields_round_trip_and_their_golden_bytes_match(name: str) -> None:
     event = LATER[name]
     golden = json.loads((GOLDEN / f"{name}.json").read_text())
     assert GroupCodec().decode(base64.b64decode(golden["data"])) == (event, CONTEXT)
@@ -275,7 +275,7 @@ def test_later_fields_survive_the_round_trip_and_their_golden_bytes_mean_the_sam
     assert repr(event) == golden["event"]
 
 
-def test_a_release_without_them_reads_the_events_as_if_the_channel_got_records() -> None:
+def test_an_older_release_reads_a_drained_channel_as_active() -> None:
     """An older release ends the channel at its next look, without recording it as finished: a later release goes on
     reading."""
     message = pb.AssignerEvent.FromString(GroupCodec().encode(LATER["channel_observed"], CONTEXT))
@@ -291,7 +291,7 @@ def test_a_release_without_them_reads_the_events_as_if_the_channel_got_records()
     assert history.state.channels[OLD].grantable
 
 
-def test_snapshots_hold_what_is_read_and_nothing_new_for_groups_that_read_nothing() -> None:
+def test_snapshots_hold_what_is_read_and_otherwise_nothing_new() -> None:
     history = reading()
     history.do(EndReading(OLD))
     assert snapshots.decode(snapshots.encode(history.state)) == history.state

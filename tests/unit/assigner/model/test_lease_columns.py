@@ -169,7 +169,7 @@ def test_members_that_miss_one_who_went_are_noticed() -> None:
         check_members(stale, members.without(member(1)))
 
 
-def test_a_change_of_one_member_among_many_shares_all_but_its_bucket() -> None:
+def test_changing_one_of_many_members_shares_all_other_buckets() -> None:
     """What a thousand that leave at once cost is not a thousand copies of ten thousand."""
     state = joined(300).state
     before = Members(state.members)
@@ -184,7 +184,7 @@ def test_a_change_of_one_member_among_many_shares_all_but_its_bucket() -> None:
 
 @settings(max_examples=30)
 @given(st.lists(st.tuples(st.integers(1, 12), st.booleans(), st.booleans()), max_size=600))
-def test_members_after_any_changes_have_the_columns_of_members_made_anew(steps: list[tuple[int, bool, bool]]) -> None:
+def test_changed_members_have_the_columns_of_members_made_anew(steps: list[tuple[int, bool, bool]]) -> None:
     known = Members(joined(12).state.members)
     members, told = known, dict(known)
     for number, stays, looked in steps:

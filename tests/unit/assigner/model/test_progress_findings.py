@@ -37,7 +37,7 @@ def test_what_is_told_again_is_no_news_and_people_see_it() -> None:
     assert snapshots.decode(snapshots.encode(history.state)) == history.state
 
 
-def test_ghosts_and_old_epochs_are_not_believed_and_words_are_bounded() -> None:
+def test_ghosts_and_old_epochs_are_ignored_and_words_bounded() -> None:
     history, holder, found = doubt()
     other = member(2) if holder == member(1) else member(1)
     for who, what in ((other, found), (member(9), found), (holder, replace(found, epoch=found.epoch - 1))):

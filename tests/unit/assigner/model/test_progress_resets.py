@@ -44,7 +44,7 @@ def test_a_later_intent_replaces_an_earlier_one() -> None:
     assert history.do(RecordReset(LIVE, later.offsets)) == [ProgressReset(LIVE, later.offsets)]
 
 
-def test_a_reset_is_refused_while_a_lease_is_held_or_start_is_open() -> None:
+def test_a_reset_is_refused_while_a_lease_is_held_or_start_open() -> None:
     history = joined(1)
     with pytest.raises(Refused, match=r"4 leases are held, by .* \(4\)"):
         history.do(ResetProgress((INTENT,)))
@@ -58,7 +58,7 @@ def test_a_reset_is_refused_while_a_lease_is_held_or_start_is_open() -> None:
         History().do(ResetProgress((INTENT,)))
 
 
-def test_an_intent_survives_snapshots_and_other_news_of_its_channel_and_ends_with_it() -> None:
+def test_an_intent_outlives_snapshots_and_ends_with_its_channel() -> None:
     history = registered()
     history.do(ResetProgress((INTENT,)))
     assert snapshots.decode(snapshots.encode(history.state)) == history.state
@@ -75,7 +75,7 @@ def test_a_group_of_another_stream_is_not_touched() -> None:
         history.do(ResetProgress((INTENT,)))
 
 
-def test_intents_and_results_are_counted_and_the_idle_wait_begins_anew() -> None:
+def test_intents_and_results_count_and_the_idle_wait_restarts() -> None:
     history = registered()
     history.state = replace(history.state, idle_expired=True)
     history.now_ms += 60_000
@@ -87,7 +87,7 @@ def test_intents_and_results_are_counted_and_the_idle_wait_begins_anew() -> None
     assert snapshots.decode(snapshots.encode(history.state)) == history.state
 
 
-def test_a_snapshot_holds_what_came_later_where_the_first_release_passes_it_over() -> None:
+def test_the_first_release_passes_over_later_snapshot_fields() -> None:
     history = registered()
     assert b'"later"' not in snapshots.encode(history.state)
     history.do(ResetProgress((INTENT,)))

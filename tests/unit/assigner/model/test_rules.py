@@ -100,7 +100,7 @@ def test_a_pin_moves_a_lease_and_says_so() -> None:
     check_single_holder(history.events)
 
 
-def test_a_pinned_lease_goes_elsewhere_while_its_member_is_away_and_returns_with_it() -> None:
+def test_a_pinned_lease_leaves_and_returns_with_its_member() -> None:
     history = joined(3, seen(partitions=6))
     history.do(PinLease(LEASE, "web-1"))
     history.settle()
@@ -173,7 +173,7 @@ def test_a_frozen_group_moves_nothing_and_replaces_the_dead() -> None:
 # --- drains
 
 
-def test_a_drained_member_loses_everything_within_the_budget_then_is_reported() -> None:
+def test_a_drained_member_loses_all_in_budget_and_is_reported() -> None:
     history = joined(3, seen(partitions=30))
     history.do(DrainMember("web-1", True, "host update"))
     first = [each for each in history.do(Balance(tuple(history.state.members))) if isinstance(each, RevokesStarted)]
@@ -196,7 +196,7 @@ def test_a_drain_keeps_to_the_budget_of_the_minute() -> None:
     assert history.do(Balance(tuple(history.state.members), Loads(ruled=11))) == []
 
 
-def test_a_drained_member_gets_nothing_new_until_that_is_taken_back() -> None:
+def test_a_drained_member_gets_nothing_until_that_is_undone() -> None:
     history = joined(2, seen(partitions=4))
     history.do(DrainMember("web-1", True))
     history.settle()
@@ -406,7 +406,7 @@ def forbidden(history: History, lease: str, id: str) -> bool:
 
 @settings(max_examples=120, deadline=None)
 @given(st.lists(COMMANDS, max_size=12), st.dictionaries(st.sampled_from([LEASE, "logs/bulk/1/2"]), st.floats(0.1, 2.0)))
-def test_nobody_is_given_what_rules_keep_from_it_and_all_else_is_held(
+def test_nobody_gets_what_rules_forbid_and_the_rest_is_held(
     asked: list[RuleCommand | str], costs: dict[str, float]
 ) -> None:
     history = joined(4, seen(partitions=5), seen("logs/bulk/1", partitions=3))

@@ -29,7 +29,7 @@ def test_a_report_says_all_so_that_twice_and_late_are_alike() -> None:
     assert history.do(report(FIRST)) == []
 
 
-def test_ghosts_and_lanes_of_nobody_are_not_believed_and_reasons_are_bounded() -> None:
+def test_ghosts_and_unheld_lanes_are_ignored_and_reasons_bounded() -> None:
     history = joined(1)
     assert history.do(report(member(9), live="too many")) == []
     assert history.do(report(FIRST, elsewhere="too many")) == []

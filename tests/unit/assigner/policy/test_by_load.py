@@ -110,9 +110,7 @@ def check_evened(placement: Placement, capacities: list[float], inner: float) ->
 
 
 @given(WEIGHTS, CAPACITIES)
-def test_dealt_from_nothing_nobody_is_more_than_a_partition_above_the_mean(
-    weights: list[float], capacities: list[float]
-) -> None:
+def test_a_first_deal_gives_at_most_one_above_the_mean(weights: list[float], capacities: list[float]) -> None:
     placement = dealt(weights, capacities)
     check_books(placement, capacities)
     check_dealt(placement, np.zeros(len(capacities)), capacities)
@@ -294,7 +292,7 @@ def test_a_hot_partition_is_left_alone_with_its_member() -> None:
     assert target.tolist() == [0, 1, 1, 1]
 
 
-def test_free_partitions_are_placed_by_load_though_nothing_may_be_moved() -> None:
+def test_free_partitions_go_by_load_though_nothing_may_move() -> None:
     measured = Measured(np.array([1.0, 0.1, 0.2]), np.ones(2), 0)
     target = place(np.zeros(3, np.int64), np.array([0, 0, -1]), 2, movable=Movable.NONE, measured=measured)
     assert target.tolist() == [0, 0, 1]

@@ -72,7 +72,7 @@ def greedy(
 
 
 @given(CHANNELS, MEMBERS)
-def test_placed_from_nothing_it_is_even_in_all_and_in_each_channel(sizes: list[int], members: int) -> None:
+def test_a_first_placement_is_even_overall_and_in_each_channel(sizes: list[int], members: int) -> None:
     channels = partitions(sizes)
     target = place(channels, free(channels), members, movable=Movable.ALL)
     check_even(target, members)

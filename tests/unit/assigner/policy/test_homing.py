@@ -82,7 +82,7 @@ def restart_all(history: History, *, clean: bool, seconds: float) -> Counter[str
 
 @settings(max_examples=60, deadline=None)
 @given(st.integers(2, 9), st.integers(1, 40), st.booleans(), st.sampled_from([1.0, 20.0, 200.0]))
-def test_a_fleet_restarted_one_by_one_moves_each_partition_at_most_twice(
+def test_a_rolling_restart_moves_each_partition_at_most_twice(
     members: int, partitions: int, clean: bool, seconds: float
 ) -> None:
     history = joined(members, seen(partitions=partitions))
@@ -95,7 +95,7 @@ def test_a_fleet_restarted_one_by_one_moves_each_partition_at_most_twice(
     check_single_holder(history.events)
 
 
-def test_who_closes_is_given_nothing_back_and_nobody_else_gives_anything_up() -> None:
+def test_a_closing_member_gets_nothing_and_others_keep_theirs() -> None:
     history = joined(3, seen(partitions=9))
     id = ids(history)["web-1"]
     lease, held = sorted(history.state.held_by(id).items())[0]
@@ -230,7 +230,7 @@ def greedy(placed: Layout, *, still: bool) -> Layout:
     return replace(placed, holders=holders)
 
 
-def test_a_newcomer_is_not_asked_for_what_it_is_given_for_being_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_newcomer_is_not_asked_back_what_it_was_just_given(monkeypatch: pytest.MonkeyPatch) -> None:
     """A leader that has not measured gives newcomers something, and would ask for it and give it again for ever."""
     history = a_newcomer_stands_in()
     holders = history.holders()

@@ -70,7 +70,7 @@ def of(measured: Measured, number: int) -> list[str]:
     return sorted(measured.state.held_by(member(number)))
 
 
-def test_a_cost_is_learnt_within_seconds_and_a_pause_hardly_shows(two: Measured) -> None:
+def test_a_cost_is_learnt_in_seconds_and_a_pause_hardly_shows(two: Measured) -> None:
     (lease, *_) = of(two, 1)
     two.busy[lease] = 0.4
     two.pass_(6)
@@ -96,7 +96,7 @@ def test_a_lease_that_is_not_named_any_more_is_idle(two: Measured) -> None:
     assert two.cost(lease) < 0.06, "one sample after a long silence is one sample"
 
 
-def test_records_that_were_not_timed_cost_what_records_cost_at_least(two: Measured) -> None:
+def test_untimed_records_cost_the_least_that_records_cost(two: Measured) -> None:
     (lease, *_) = of(two, 1)
     for _ in range(100):
         two.now += BEAT
@@ -104,7 +104,7 @@ def test_records_that_were_not_timed_cost_what_records_cost_at_least(two: Measur
     assert two.cost(lease) == pytest.approx(0.44, rel=0.01)  # 20,000 records at 20 µs, 20 MB at 2 ns
 
 
-def test_hostile_numbers_are_cut_and_what_is_not_the_members_is_passed_over(two: Measured) -> None:
+def test_hostile_numbers_are_cut_and_others_leases_passed_over(two: Measured) -> None:
     (own, *_), (other, *_) = of(two, 1), of(two, 2)
     for _ in range(20):
         two.now += BEAT
@@ -125,7 +125,7 @@ def test_heartbeats_in_a_flood_make_no_partition_dear(two: Measured) -> None:
     assert two.cost(lease) == 0.0
 
 
-def test_a_hog_moves_partitions_within_fifteen_seconds_and_then_all_is_still(two: Measured) -> None:
+def test_a_hog_loses_partitions_in_15_seconds_then_all_is_still(two: Measured) -> None:
     two.busy = {lease: 0.1 for lease in two.state.leases}
     two.pass_(20)
     assert two.step() == [] and not two.loads.uneven(two.state, two.now)
@@ -211,7 +211,7 @@ def test_leases_that_wake_up_elsewhere_hold_no_move_up() -> None:
     assert events, "one that wakes up every two seconds keeps it from ever moving anything"
 
 
-def test_a_leader_change_gives_nothing_to_who_has_held_nothing_for_long(two: Measured) -> None:
+def test_a_leader_change_gives_nothing_to_long_empty_members(two: Measured) -> None:
     """Loads had decided that; only who came just now waits for a share."""
     for name in of(two, 2):
         lease = dataclasses.replace(two.state.leases[name], holder=member(1))

@@ -8,7 +8,7 @@ from tests.unit.assigner.mesh import Mesh
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_members_find_the_next_leader_though_most_replicas_are_cut_off(seed: int) -> None:
+def test_members_find_the_next_leader_past_cut_off_replicas(seed: int) -> None:
     """A replica cut off from the store cannot name the leader: a member that waits for its answer loses its leases."""
 
     async def scenario() -> None:

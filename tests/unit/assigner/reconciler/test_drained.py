@@ -83,7 +83,7 @@ def reset(mesh: Mesh, **to: Any) -> Coroutine[Any, Any, api.ResetProgressRespons
     return mesh.client("admin").unary("ResetProgress", request, api.ResetProgressResponse)
 
 
-def test_a_new_group_at_the_earliest_record_reads_drained_channels_to_their_end() -> None:
+def test_a_new_earliest_group_reads_drained_channels_to_the_end() -> None:
     async def scenario() -> None:
         mesh = await begun()
         reader = Participant(mesh, "web-1")
@@ -106,9 +106,7 @@ def test_a_new_group_at_the_earliest_record_reads_drained_channels_to_their_end(
         ({"time_ms": 4_000}, [NEW]),
     ],
 )
-def test_a_start_at_the_latest_record_or_behind_the_channels_end_passes_it_over(
-    start: dict[str, Any], channels: Sequence[str]
-) -> None:
+def test_a_start_at_latest_or_past_the_end_skips_the_channel(start: dict[str, Any], channels: Sequence[str]) -> None:
     async def scenario() -> None:
         mesh = await begun()
         reader = Participant(mesh, "web-1", start=group_pb2.StartPosition(**start))
@@ -137,7 +135,7 @@ def test_a_finished_group_gets_nothing_again_after_restarts() -> None:
     run(scenario())
 
 
-def test_a_reset_to_the_earliest_record_begins_in_drained_channels_again() -> None:
+def test_a_reset_to_earliest_begins_in_drained_channels_again() -> None:
     async def scenario() -> None:
         mesh = await begun()
         reader = Participant(mesh, "web-1", start=group_pb2.StartPosition(latest=True))
@@ -155,7 +153,7 @@ def test_a_reset_to_the_earliest_record_begins_in_drained_channels_again() -> No
     run(scenario())
 
 
-def test_a_reset_of_an_offset_in_a_drained_channel_leaves_its_other_partitions_done() -> None:
+def test_resetting_one_drained_partition_leaves_the_others_done() -> None:
     async def scenario() -> None:
         mesh = Mesh()
         mesh.channel(OLD, 2, state="DRAINED")
@@ -212,7 +210,7 @@ def test_unread_records_are_recorded_when_a_topic_is_deleted() -> None:
     run(scenario())
 
 
-def test_a_topic_that_goes_while_its_cluster_does_not_answer_is_named_as_a_whole() -> None:
+def test_a_topic_lost_while_its_cluster_is_away_is_named_whole() -> None:
     async def scenario() -> None:
         mesh = await begun()
         mesh.kafka.named("east").kill()
@@ -246,7 +244,7 @@ def test_an_ordered_lane_reads_channels_in_the_order_they_left() -> None:
     run(scenario())
 
 
-def test_a_few_drained_channels_are_read_at_once_the_oldest_first() -> None:
+def test_drained_channels_are_read_few_at_once_oldest_first() -> None:
     async def scenario() -> None:
         mesh = Mesh()
         for number in range(1, 41):

@@ -55,7 +55,7 @@ async def committed(mesh: Mesh, cluster: str = "east", topic: str = TOPIC) -> li
         (group_pb2.StartPosition(time_ms=9_000), 3),
     ],
 )
-def test_the_start_is_committed_as_an_envelope_before_the_first_grant(
+def test_the_start_is_committed_in_an_envelope_before_any_grant(
     start: group_pb2.StartPosition | None, offset: int
 ) -> None:
     async def scenario() -> None:
@@ -101,7 +101,7 @@ def test_a_cluster_that_is_away_holds_up_only_its_own_channels() -> None:
     run(scenario())
 
 
-def test_a_leader_that_dies_between_writing_and_recording_changes_no_start() -> None:
+def test_a_leader_lost_between_write_and_record_keeps_the_start() -> None:
     async def scenario() -> None:
         mesh = await Mesh().start(assigners=2)
         mesh.kafka.named("east").append(TopicPartition(TOPIC, 0), [NewRecord(1, None, b"x", ())])
@@ -148,9 +148,7 @@ class _Stopped:
 
 
 @pytest.mark.parametrize("stops_in", ["committed", "offsets_at"])
-def test_a_leader_that_was_stopped_meanwhile_writes_no_start_over_progress(
-    monkeypatch: pytest.MonkeyPatch, stops_in: str
-) -> None:
+def test_a_stopped_leader_writes_no_start_over_progress(monkeypatch: pytest.MonkeyPatch, stops_in: str) -> None:
     async def scenario() -> None:
         mesh = await filled()
         client = mesh.kafka.cluster("east:9092", "")

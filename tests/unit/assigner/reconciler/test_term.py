@@ -55,7 +55,7 @@ def test_three_members_share_evenly() -> None:
     run(scenario())
 
 
-def test_members_that_join_together_are_all_filled_within_the_minute() -> None:
+def test_members_that_join_together_are_filled_within_a_minute() -> None:
     """What may be moved in a minute grows with those who came in it: else a scale-out would wait for the next one."""
 
     async def scenario() -> None:
@@ -98,7 +98,7 @@ def test_a_hung_member_is_replaced_after_the_lease_time(lease_ms: int) -> None:
     run(scenario())
 
 
-def test_a_member_that_is_leaving_gets_nothing_back_of_what_it_gives_back() -> None:
+def test_a_leaving_member_gets_back_nothing_it_gives_up() -> None:
     async def scenario() -> None:
         mesh = await Mesh(seed=2).start(assigners=2)
         members = await mesh.joined(3)
@@ -186,7 +186,7 @@ def test_a_leader_that_stops_gracefully_moves_nothing() -> None:
     run(scenario())
 
 
-def test_a_member_that_dies_with_the_leader_is_awaited_for_the_grace() -> None:
+def test_a_member_lost_with_the_leader_is_awaited_for_the_grace() -> None:
     async def scenario() -> None:
         mesh = await Mesh().start(assigners=2)
         members = await mesh.joined(3, lease_ms=500)
@@ -242,7 +242,7 @@ def test_a_leader_that_stood_still_counts_it_against_nobody(exclusive: bool) -> 
 
 
 @pytest.mark.parametrize("exclusive", [False, True])
-def test_a_leader_that_stood_still_beyond_its_session_says_nothing_more(exclusive: bool) -> None:
+def test_a_leader_stalled_beyond_its_session_says_nothing_more(exclusive: bool) -> None:
     async def scenario() -> None:
         mesh = await Mesh().start(assigners=2)
         members = await mesh.joined(3, lease_ms=1_000, exclusive=exclusive)
@@ -316,7 +316,7 @@ def test_a_restarted_registry_is_followed_again() -> None:
 # --- reconnects
 
 
-def test_a_broken_exclusive_stream_costs_nothing_when_it_comes_back() -> None:
+def test_a_broken_exclusive_stream_costs_nothing_on_return() -> None:
     async def scenario() -> None:
         mesh = await Mesh().start()
         members = await mesh.joined(2, exclusive=True)
@@ -390,7 +390,7 @@ def test_a_late_reply_prolongs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     run(scenario())
 
 
-def test_a_deadline_measured_from_the_reply_turns_the_checker_red(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_deadline_counted_from_the_reply_fails_the_checker(monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario() -> None:
         with pytest.raises(AssertionError, match="when web-2 gets it"):
             check_never_two(await delayed_reply(True, monkeypatch))
@@ -398,7 +398,7 @@ def test_a_deadline_measured_from_the_reply_turns_the_checker_red(monkeypatch: p
     run(scenario())
 
 
-def test_an_exclusive_member_that_keeps_a_revoked_lease_is_cut_off_and_waited_out() -> None:
+def test_an_exclusive_member_keeping_a_revoked_lease_is_cut_off() -> None:
     async def scenario() -> None:
         mesh = await Mesh().start()
         Participant(mesh, "web-1", lease_ms=1_000, exclusive=True, drain_seconds=3_600)
@@ -444,7 +444,7 @@ def test_a_revoke_goes_on_under_the_next_leader() -> None:
     run(scenario())
 
 
-def test_a_store_that_is_away_for_a_moment_delays_but_loses_no_signal() -> None:
+def test_a_brief_store_outage_delays_but_loses_no_signal() -> None:
     async def scenario() -> None:
         mesh = await Mesh().start()
         members = await mesh.joined(3)

@@ -75,7 +75,7 @@ async def welcomed(mesh: Mesh, process: str = "wire", **fields: object) -> tuple
     return wire, (await wire.hello(capabilities=["beats"], **fields)).ticket
 
 
-def test_a_ticket_counts_on_its_own_connection_while_its_stream_is_open() -> None:
+def test_a_ticket_counts_only_on_its_connections_open_stream() -> None:
     async def scenario() -> None:
         mesh = await Mesh().start()
         wire, ticket = await welcomed(mesh)
@@ -123,7 +123,7 @@ def test_heartbeats_of_nobody_keep_nobody() -> None:
     run(scenario())
 
 
-def test_a_member_whose_heartbeats_are_not_among_them_is_lost_alone() -> None:
+def test_a_member_missing_from_the_heartbeats_is_lost_alone() -> None:
     """A deadline is a member's own, though its neighbours' heartbeats come in the same stream."""
 
     async def scenario() -> None:
@@ -260,7 +260,7 @@ def test_a_connection_has_few_beat_streams() -> None:
     run(scenario())
 
 
-def test_a_client_that_does_not_read_answers_loses_its_beat_stream_only() -> None:
+def test_a_client_not_reading_answers_loses_only_its_beat_stream() -> None:
     async def scenario() -> None:
         mesh = await Mesh().start()
         neighbours = await mesh.joined(2)
@@ -284,7 +284,7 @@ def test_a_client_that_does_not_read_answers_loses_its_beat_stream_only() -> Non
     run(scenario())
 
 
-def test_a_member_that_does_not_read_is_shed_and_nobody_waits_for_it() -> None:
+def test_a_member_that_does_not_read_is_shed_without_waiting() -> None:
     async def scenario() -> None:
         mesh = await Mesh().start()
         neighbours = await mesh.joined(2)

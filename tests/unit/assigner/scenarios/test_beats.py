@@ -169,7 +169,7 @@ def test_a_beat_stream_that_is_not_answered_costs_nobody_a_lease(lease_ms: int, 
 
 
 @pytest.mark.parametrize("way_seconds", [0.8, 1.2])
-def test_an_assigner_that_is_late_is_asked_by_one_member_at_a_time(way_seconds: float) -> None:
+def test_a_late_assigner_is_asked_by_one_member_at_a_time(way_seconds: float) -> None:
     async def scenario() -> None:
         mesh = await Mesh().start()
         members = await shared(mesh, 8)
@@ -193,9 +193,7 @@ def test_an_assigner_that_is_late_is_asked_by_one_member_at_a_time(way_seconds: 
 
 @pytest.mark.parametrize("exclusive", [False, True])
 @pytest.mark.parametrize("lease_ms", [300, 3_000])
-def test_while_no_beat_stream_opens_members_beat_by_themselves_twice_in_a_lease_time(
-    lease_ms: int, exclusive: bool
-) -> None:
+def test_without_a_beat_stream_members_beat_twice_a_lease_time(lease_ms: int, exclusive: bool) -> None:
     async def silent(self: beats.Beats, term: Term, origin: object, stream: DuplexServing) -> None:
         while isinstance(await stream.receive(), beat_pb2.BeatRequest):
             pass
@@ -215,7 +213,7 @@ def test_while_no_beat_stream_opens_members_beat_by_themselves_twice_in_a_lease_
     run(scenario())
 
 
-def test_a_newcomer_among_members_that_beat_together_never_beats_by_itself() -> None:
+def test_a_newcomer_among_shared_beats_never_beats_by_itself() -> None:
     async def scenario() -> None:
         mesh = await Mesh().start()
         members = await shared(mesh, 3)
@@ -263,7 +261,7 @@ def test_a_change_of_leader_moves_nothing(exclusive: bool) -> None:
     run(scenario())
 
 
-def test_loads_and_clusters_out_of_reach_are_told_when_they_change() -> None:
+def test_changed_loads_and_unreachable_clusters_are_reported() -> None:
     async def scenario() -> None:
         mesh = await Mesh().start()
         members = await shared(mesh, 2)

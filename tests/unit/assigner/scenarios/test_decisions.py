@@ -136,9 +136,7 @@ def test_a_decision_goes_by_what_the_state_says(members: int, sizes: list[int], 
 
 
 @given(MEMBERS, SIZES, st.data())
-def test_a_death_moves_only_what_the_dead_held_and_leaves_the_rest_even(
-    members: int, sizes: list[int], data: st.DataObject
-) -> None:
+def test_a_death_moves_only_the_dead_members_leases_evenly(members: int, sizes: list[int], data: st.DataObject) -> None:
     history = group(members, sizes)
     die(history, drawn_costs(data, history.state), member(data.draw(st.integers(1, members))))
 

@@ -50,7 +50,7 @@ async def bumps(mesh: Mesh) -> list[GenerationBumped]:
     return [event for event in await mesh.events() if isinstance(event, GenerationBumped)]
 
 
-def test_every_member_is_lent_what_the_cluster_accepts_and_strays_are_refused() -> None:
+def test_members_are_lent_a_generation_and_strays_are_refused() -> None:
     async def work() -> None:
         mesh = await fenced()
         for participant in mesh.participants:
@@ -66,7 +66,7 @@ def test_every_member_is_lent_what_the_cluster_accepts_and_strays_are_refused() 
     run(work())
 
 
-def test_a_dead_members_generation_is_refused_before_its_leases_are_granted() -> None:
+def test_a_dead_generation_is_refused_before_its_leases_move() -> None:
     async def work() -> None:
         mesh = await fenced()
         first, second = mesh.participants
@@ -82,7 +82,7 @@ def test_a_dead_members_generation_is_refused_before_its_leases_are_granted() ->
     run(work())
 
 
-def test_a_new_leader_takes_over_the_membership_and_moves_nothing() -> None:
+def test_a_new_leader_takes_over_membership_and_moves_nothing() -> None:
     async def work() -> None:
         mesh = await fenced(assigners=2)
         before = [dict(participant.holds) for participant in mesh.participants]
@@ -126,7 +126,7 @@ def test_the_next_leader_repeats_a_join_without_its_event(
     run(work())
 
 
-def test_a_generation_no_leader_wrote_down_is_answered_by_the_next_one() -> None:
+def test_a_generation_no_leader_recorded_is_answered_by_the_next() -> None:
     async def work() -> None:
         mesh = await fenced()
         first, second = mesh.participants
@@ -190,7 +190,7 @@ def test_only_the_grants_on_a_cluster_that_is_away_wait_for_it() -> None:
     run(work())
 
 
-def test_grants_continue_unfenced_where_only_members_reach_a_cluster(
+def test_where_only_members_reach_a_cluster_grants_go_unfenced(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def work() -> None:
@@ -214,7 +214,7 @@ def test_grants_continue_unfenced_where_only_members_reach_a_cluster(
     run(work())
 
 
-def test_leases_are_not_told_before_there_is_a_generation_to_lend(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_leases_are_not_sent_before_a_generation_can_be_lent(monkeypatch: pytest.MonkeyPatch) -> None:
     async def work() -> None:
         mesh = await fenced(1)
         (only,) = mesh.participants
@@ -267,7 +267,7 @@ def test_a_name_taken_by_others_is_granted_nothing_there() -> None:
     run(work())
 
 
-def test_fencing_can_be_switched_on_while_the_group_has_no_members() -> None:
+def test_fencing_can_be_switched_on_while_a_group_is_empty() -> None:
     async def work() -> None:
         mesh = await Mesh().start()
         client, east = mesh.client("operator"), mesh.kafka.named("east")
@@ -286,7 +286,7 @@ def test_fencing_can_be_switched_on_while_the_group_has_no_members() -> None:
     run(work())
 
 
-def test_a_start_that_is_written_after_the_join_carries_the_generation() -> None:
+def test_a_start_written_after_the_join_carries_the_generation() -> None:
     async def work() -> None:
         mesh = await Mesh().start()
         late = ChannelId.parse("logs/live/2")
@@ -327,7 +327,7 @@ def test_a_group_whose_last_member_died_keeps_its_memberships(monkeypatch: pytes
     run(work())
 
 
-def test_a_membership_that_ended_while_nobody_was_there_is_made_anew() -> None:
+def test_a_membership_ended_while_unattended_is_made_anew() -> None:
     async def work() -> None:
         mesh = await fenced(1)
         groups = mesh.kafka.named("east").groups
@@ -341,7 +341,7 @@ def test_a_membership_that_ended_while_nobody_was_there_is_made_anew() -> None:
     run(work())
 
 
-def test_what_members_said_of_a_cluster_before_it_died_waives_nothing() -> None:
+def test_members_reports_before_a_clusters_death_waive_nothing() -> None:
     async def work() -> None:
         mesh = await fenced()
         first, second = mesh.participants
@@ -355,7 +355,7 @@ def test_what_members_said_of_a_cluster_before_it_died_waives_nothing() -> None:
     run(work())
 
 
-def test_a_cluster_that_never_knows_its_member_is_asked_at_leisure(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cluster_that_never_knows_its_member_is_asked_slowly(monkeypatch: pytest.MonkeyPatch) -> None:
     async def work() -> None:
         def forget(self: Groups, name: str, member_id: str) -> Generation:
             joins.append(member_id)
@@ -394,7 +394,7 @@ def test_refusals_that_no_bump_mends_make_few_generations() -> None:
     run(work())
 
 
-def test_a_deletion_that_is_told_again_leaves_a_group_of_the_same_name_alone() -> None:
+def test_a_repeated_deletion_spares_a_new_group_of_that_name() -> None:
     async def work() -> None:
         mesh = await fenced(1)
         client, (only,), east = mesh.client("operator"), mesh.participants, mesh.kafka.named("east")
@@ -413,7 +413,7 @@ def test_a_deletion_that_is_told_again_leaves_a_group_of_the_same_name_alone() -
     run(work())
 
 
-def test_an_occupied_name_is_seen_though_another_cluster_is_frozen() -> None:
+def test_an_occupied_name_is_seen_though_a_cluster_is_frozen() -> None:
     async def work() -> None:
         mesh = await Mesh().start()
         mesh.channel("logs/live/2", 2, "west")
@@ -430,4 +430,4 @@ def test_control_a_bump_that_bumps_nothing_is_seen(monkeypatch: pytest.MonkeyPat
     """Without the broker's part the dead member's commit would pass."""
     monkeypatch.setattr(Groups, "commit", lambda self, name, offsets, generation: None)
     with pytest.raises(pytest.fail.Exception):
-        test_a_dead_members_generation_is_refused_before_its_leases_are_granted()
+        test_a_dead_generation_is_refused_before_its_leases_move()

@@ -128,7 +128,7 @@ def test_a_wait_survives_its_leader_whatever_the_next_clock_says() -> None:
     run(scenario())
 
 
-def test_while_clocks_disagree_no_group_is_given_up_and_why_is_told() -> None:
+def test_while_clocks_disagree_every_group_stays_and_why_is_said() -> None:
     async def scenario() -> None:
         mesh = Mesh()
         await idle_group(mesh, 2, group_idle_expiry_seconds=60.0)
@@ -150,7 +150,7 @@ def look(state: Group, waited_days: float, alerted_days: float = 0.0) -> LookAtI
     return LookAtIdle(state.idle_since_ms, WHOLE, round(waited_days * DAY_MS), round(alerted_days * DAY_MS))
 
 
-def test_who_was_not_told_is_not_given_up_however_long_it_was_away() -> None:
+def test_an_unwarned_group_is_not_given_up_however_long_away() -> None:
     history = registered()
     assert history.do(look(history.state, 3.4)) == []
     assert history.do(look(history.state, 100.0)) == [GroupIdleAlerted(SPEC, round(3.5 * DAY_MS))]
@@ -160,7 +160,7 @@ def test_who_was_not_told_is_not_given_up_however_long_it_was_away() -> None:
     assert history.do(look(history.state, 200.0, 9.9)) == [], "told twice"
 
 
-def test_a_look_at_an_earlier_wait_or_at_a_group_with_members_leads_to_nothing() -> None:
+def test_looks_at_earlier_waits_or_busy_groups_change_nothing() -> None:
     history = registered()
     late = look(history.state, 100.0, 9.0)
     history.do(JoinMember(hello(member(1)), SPEC))
@@ -170,7 +170,7 @@ def test_a_look_at_an_earlier_wait_or_at_a_group_with_members_leads_to_nothing()
     assert other.do(late) == []
 
 
-def test_what_is_left_is_never_less_than_half_of_the_wait_after_the_alert() -> None:
+def test_at_least_half_of_the_wait_is_left_after_the_alert() -> None:
     assert IdleWait(WHOLE, 0).left_ms == WHOLE
     assert IdleWait(WHOLE, 6 * DAY_MS).left_ms == 3.5 * DAY_MS
     assert IdleWait(WHOLE, 6 * DAY_MS, 3 * DAY_MS).left_ms == DAY_MS
@@ -193,14 +193,14 @@ def test_the_first_release_folds_an_alert_as_no_change() -> None:
     assert told.idle_alerted and told.spec_changes == after.spec_changes
 
 
-def test_an_alert_survives_the_round_trip_and_its_golden_file_means_the_same() -> None:
+def test_an_alert_round_trips_and_its_golden_file_still_reads() -> None:
     assert GroupCodec().decode(GroupCodec().encode(ALERTED, CONTEXT)) == (ALERTED, CONTEXT)
     golden = json.loads(GOLDEN.read_text())
     assert GroupCodec().decode(base64.b64decode(golden["data"])) == (ALERTED, CONTEXT)
     assert repr(ALERTED) == golden["event"]
 
 
-def test_a_fact_that_is_not_known_yet_is_folded_as_what_carries_it() -> None:
+def test_an_unknown_fact_is_folded_as_the_event_carrying_it() -> None:
     beside = GroupCodec().encode(GroupUpdated(SPEC), CONTEXT)
     assert GroupCodec().decode(beside + b"\xfa\x7f\x00") == (GroupUpdated(SPEC), CONTEXT), "field 2047, to come"
 

@@ -75,7 +75,7 @@ def test_a_member_with_very_many_leases_may_go(reason: GoneReason) -> None:
     check_all_freed_in_parts(GroupDecider().decide(large(), RemoveMember(HOLDER, reason), context()), 30_000)
 
 
-def test_very_many_leases_may_be_given_back_taken_dropped_closed_and_orphaned() -> None:
+def test_very_many_leases_may_be_released_dropped_or_orphaned() -> None:
     state, revoking = large(), large(LeaseState.REVOKING)
     overdue = TakeOverdue(tuple((name, lease.epoch) for name, lease in revoking.leases.items()))
     cases: list[tuple[Group, Command, int]] = [

@@ -32,7 +32,7 @@ def held(leases: list[tuple[str, int]]) -> list[join_pb2.HeldLease]:
 
 
 @pytest.mark.parametrize("epoch", [make_epoch(2, 1), INT64_MAX])
-def test_an_epoch_from_the_future_holds_nothing_and_raises_no_other(epoch: int) -> None:
+def test_a_future_epoch_holds_nothing_and_raises_no_other(epoch: int) -> None:
     async def scenario() -> None:
         mesh = await Mesh().start()
         one = Wire(mesh, "one")
@@ -54,7 +54,7 @@ def test_an_epoch_from_the_future_holds_nothing_and_raises_no_other(epoch: int) 
     run(scenario())
 
 
-def test_of_two_with_one_id_the_ghost_is_fenced_and_not_the_newcomer() -> None:
+def test_of_two_with_one_id_only_the_ghost_is_fenced() -> None:
     async def scenario() -> None:
         mesh = await Mesh().start()
         ghost, newcomer = Wire(mesh, "ghost"), Wire(mesh, "newcomer")
@@ -101,7 +101,7 @@ def test_absurd_loads_end_no_stream_and_move_nothing_of_others(number: int) -> N
     run(scenario())
 
 
-def test_refusals_and_acknowledgements_of_what_never_was_lead_to_nothing() -> None:
+def test_refusals_and_acknowledgements_of_nothing_change_nothing() -> None:
     async def scenario() -> None:
         mesh = await Mesh().start()
         only = Participant(mesh, "only", fenced=True)

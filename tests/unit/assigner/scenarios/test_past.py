@@ -46,7 +46,7 @@ async def freeze_and_unfreeze(mesh: Mesh, times: int) -> None:
             await client.unary("FreezeGroup", request, group_pb2.Group, timeout_seconds=8)
 
 
-def test_a_holder_is_told_after_snapshots_removed_the_event_that_made_it_one() -> None:
+def test_a_holder_is_known_though_snapshots_removed_its_event() -> None:
     async def scenario() -> None:
         mesh = await Mesh().start()
         wire = Wire(mesh)
@@ -148,7 +148,7 @@ async def living(mesh: Mesh) -> object:
     )
 
 
-def test_a_described_group_stays_the_same_or_is_refused_where_an_event_is_gone() -> None:
+def test_a_described_group_is_the_same_or_refused_at_a_gap() -> None:
     async def scenario() -> None:
         mesh = Mesh()
         mesh.archives = {"assigner-0": MemoryArchive()}
@@ -231,7 +231,7 @@ def test_events_are_listed_in_pages_whether_archived_or_not() -> None:
     run(scenario())
 
 
-def test_an_archive_tells_how_it_is_and_gives_its_own_objects_alone() -> None:
+def test_an_archive_reports_its_state_and_gives_only_its_objects() -> None:
     async def scenario() -> None:
         mesh, _ = await grown(1)
         client = mesh.client("cli")
@@ -258,7 +258,7 @@ def test_an_archive_tells_how_it_is_and_gives_its_own_objects_alone() -> None:
     run(scenario())
 
 
-def test_an_archive_that_takes_nothing_is_an_event_and_so_is_its_recovery() -> None:
+def test_an_archives_failure_and_recovery_are_both_events() -> None:
     async def scenario() -> None:
         mesh = Mesh()
         mesh.archives = {"assigner-0": MemoryArchive()}

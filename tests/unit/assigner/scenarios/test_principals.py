@@ -120,7 +120,7 @@ def test_who_comes_back_shows_the_secret_of_the_first_welcome(shown: bytes, move
     run(scenario())
 
 
-def test_a_member_of_an_older_release_comes_back_without_a_secret() -> None:
+def test_an_older_releases_member_returns_without_a_secret() -> None:
     async def scenario() -> None:
         mesh = await Mesh().start()
         welcome = await Wire(mesh, "old", ALICE).hello()
@@ -132,7 +132,7 @@ def test_a_member_of_an_older_release_comes_back_without_a_secret() -> None:
     run(scenario())
 
 
-def test_a_member_that_was_removed_comes_back_with_the_secret_it_has() -> None:
+def test_a_removed_member_returns_with_the_secret_it_has() -> None:
     """A welcome that was lost would leave it else with a secret that nobody takes."""
 
     async def scenario() -> None:

@@ -94,7 +94,7 @@ def test_strict_zones_wait_and_are_refused_where_nobody_is() -> None:
         history.do(SetSpreading(zones=Zones.STRICT))
 
 
-def test_a_pin_goes_before_a_preferred_zone_and_a_reason_names_the_zones() -> None:
+def test_a_pin_precedes_a_preferred_zone_and_reasons_name_zones() -> None:
     history = fleet([("a", "h1"), ("b", "h2")], *TWO_ZONES)
     history.do(PinLease("logs/live/2/0", "web-1"), SetSpreading(zones=Zones.PREFER))
     made = history.do(Balance(tuple(history.state.members)))
@@ -124,7 +124,7 @@ def test_a_lane_is_kept_apart_over_hosts() -> None:
     assert crowds(history, "logs/live/1") == {"h1": 3, "h2": 3}
 
 
-def test_what_cannot_be_kept_apart_is_held_all_the_same_and_does_not_wander() -> None:
+def test_leases_that_cannot_be_apart_are_held_and_stay_put() -> None:
     history = fleet([("a", "h1"), ("a", "h1"), ("a", "h2")], seen(partitions=6))
     history.do(SetSpreading(hosts=True), *(BanMember(Ban("web-3", f"logs/live/1/{n}")) for n in range(4)))
     settle(history)

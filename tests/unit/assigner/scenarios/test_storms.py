@@ -76,7 +76,7 @@ def test_who_waits_is_decided_together_by_one_append() -> None:
     run(scenario())
 
 
-def test_what_is_refused_among_joins_that_are_decided_together_concerns_no_other() -> None:
+def test_one_refused_join_among_many_concerns_no_other() -> None:
     async def scenario() -> None:
         mesh = await Mesh().start()
         await mesh.joined(1)
@@ -160,7 +160,7 @@ def test_one_that_gave_up_in_the_queue_is_not_joined() -> None:
     run(scenario())
 
 
-def test_members_that_do_not_know_of_queues_get_in_by_waiting_longer_each_time() -> None:
+def test_members_unaware_of_queues_get_in_by_longer_waits() -> None:
     async def scenario() -> None:
         with (
             patch.object(join_queue, "JOINS_AT_ONCE", 1),
@@ -177,7 +177,7 @@ def test_members_that_do_not_know_of_queues_get_in_by_waiting_longer_each_time()
     run(scenario())
 
 
-def test_members_that_wait_to_return_to_a_new_leader_are_not_expired() -> None:
+def test_members_waiting_for_a_new_leader_are_not_expired() -> None:
     async def scenario() -> None:
         with patch.object(join_queue, "JOINS_AT_ONCE", 1):
             mesh = await Mesh().start(assigners=2)
@@ -222,7 +222,7 @@ def lost_beyond_a_change_of_leader(turn_seconds: float) -> int:
     return lost
 
 
-def test_a_new_leader_awaits_a_crowd_for_as_long_as_its_turns_take() -> None:
+def test_a_new_leader_awaits_a_crowd_while_its_turns_last() -> None:
     assert lost_beyond_a_change_of_leader(2.0) == 0
     assert lost_beyond_a_change_of_leader(0.005) == 1
 
@@ -252,11 +252,11 @@ def joins_of_a_member_that_waits(seconds: float, *, neighbour: bool) -> int:
     return hellos
 
 
-def test_who_shares_a_process_with_one_that_is_answered_waits_for_its_welcome() -> None:
+def test_a_member_beside_an_answered_one_waits_for_its_welcome() -> None:
     assert joins_of_a_member_that_waits(10.0, neighbour=True) == 1
 
 
-def test_nobody_waits_for_ever_for_a_welcome_because_neighbours_are_answered() -> None:
+def test_answered_neighbours_make_nobody_wait_for_ever() -> None:
     assert joins_of_a_member_that_waits(100.0, neighbour=True) > 1
 
 
@@ -296,7 +296,7 @@ def test_members_of_one_process_take_turns_with_their_hellos() -> None:
     assert most == HELLOS_AT_ONCE
 
 
-def test_a_member_whose_assigner_answers_its_neighbours_does_not_take_it_for_frozen() -> None:
+def test_an_assigner_answering_neighbours_is_not_called_frozen() -> None:
     async def scenario() -> None:
         mesh = await Mesh().start()
         first = (await mesh.joined(1))[0]

@@ -169,7 +169,7 @@ def test_a_follower_names_the_leader() -> None:
     run(scenario())
 
 
-def test_revoke_release_grant_with_late_repeated_and_ghostly_messages() -> None:
+def test_revoke_release_grant_survive_late_and_ghost_messages() -> None:
     async def scenario() -> None:
         mesh = await Mesh().start()
         one, two = Wire(mesh, "one"), Wire(mesh, "two")
@@ -211,7 +211,7 @@ def test_an_expired_members_stream_ends_and_it_may_join_again() -> None:
     run(scenario())
 
 
-def test_a_newer_stream_of_a_member_replaces_the_older_and_keeps_its_leases() -> None:
+def test_a_members_newer_stream_replaces_one_and_keeps_leases() -> None:
     async def scenario() -> None:
         mesh = await Mesh().start()
         old = Wire(mesh)
@@ -286,7 +286,7 @@ def test_leave_and_close_end_the_membership() -> None:
     run(scenario())
 
 
-def test_a_join_without_a_registry_is_unavailable_and_a_late_stream_is_waited_for() -> None:
+def test_a_join_fails_without_a_registry_and_waits_for_streams() -> None:
     async def scenario() -> None:
         mesh = Mesh()
         await mesh.replica("registry-0")
@@ -453,7 +453,7 @@ def test_a_channel_is_closed_in_every_group_once_it_is_drained() -> None:
     run(scenario())
 
 
-def test_leases_a_member_was_sent_are_kept_by_cluster_and_under_its_newest_epoch() -> None:
+def test_sent_leases_are_kept_by_cluster_under_the_newest_epoch() -> None:
     sent = SentLeases()
     sent.add("a/0", 1, "east")
     sent.add("a/1", 2, "east")

@@ -76,7 +76,7 @@ def test_what_is_no_known_event_is_corrupt(data: bytes) -> None:
 
 
 @pytest.mark.parametrize("state", [Replay("J1"), STATE])
-def test_states_survive_the_round_trip_and_equal_states_give_equal_bytes(state: Replay) -> None:
+def test_states_round_trip_and_equal_states_give_equal_bytes(state: Replay) -> None:
     data = CODEC.encode_state(state)
     assert CODEC.decode_state(data) == state
     assert CODEC.encode_state(CODEC.decode_state(data)) == data
