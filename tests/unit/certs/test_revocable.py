@@ -10,7 +10,7 @@ from braid.kernel.errors import Invalid
 from testbed.authority import ALICE, Authority
 
 
-def test_a_file_names_what_a_server_sees_also_where_a_chain_follows(tmp_path: Path) -> None:
+def test_a_file_names_what_a_server_sees_even_with_a_chain(tmp_path: Path) -> None:
     authority = Authority.make()
     pem, _ = authority.issue(uris=[ALICE])
     file = tmp_path / "chain.pem"

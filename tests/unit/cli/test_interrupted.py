@@ -30,7 +30,7 @@ main()
 @pytest.mark.parametrize(
     "module", ["braid.cli.app", "braid.cli.traffic.verbs", "braid.cli.core.session", "braid.cli.traffic.consume"]
 )
-def test_ctrl_c_while_a_command_loads_ends_it_as_interrupted_and_without_a_traceback(module: str) -> None:
+def test_ctrl_c_while_loading_interrupts_without_a_traceback(module: str) -> None:
     command = [sys.executable, "-c", _WHILE_LOADING.format(module=module), "consume", "logs", "--endpoint", "[::1]:1"]
     ended = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (ended.returncode, ended.stdout) == (130, "")
@@ -49,7 +49,7 @@ def test_ctrl_c_while_a_command_loads_ends_it_as_interrupted_and_without_a_trace
         "move stream logs --to west",
     ],
 )
-def test_ctrl_c_while_a_command_waits_for_the_mesh_ends_it_as_interrupted(line: str) -> None:
+def test_ctrl_c_while_waiting_for_the_mesh_interrupts(line: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         endpoint = f"127.0.0.1:{silent.getsockname()[1]}"
         process = subprocess.Popen(
@@ -65,7 +65,7 @@ def test_ctrl_c_while_a_command_waits_for_the_mesh_ends_it_as_interrupted(line: 
     assert (process.returncode, out, err) == (130, "", "")
 
 
-def test_ctrl_c_at_the_question_of_delete_ends_it_as_interrupted_and_deletes_nothing() -> None:
+def test_ctrl_c_at_deletes_question_interrupts_and_keeps_all() -> None:
     ours, theirs = pty.openpty()
     command = [*_BRAID, "delete", "cluster", "east", "--endpoint", "[::1]:1"]
     with subprocess.Popen(command, stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:

@@ -77,7 +77,7 @@ async def test_a_race_ends_with_the_first_and_ends_the_others() -> None:
 
 
 @virtual
-async def test_a_wait_too_short_for_the_clock_is_over_and_not_asked_for_again() -> None:
+async def test_a_wait_too_short_for_the_clock_ends_without_another() -> None:
     clock = VirtualProcess(running_loop(), "process", 0).host.clock
     begun = clock.elapsed()
     deadline = begun + ROUNDING_SECONDS / 2

@@ -35,13 +35,13 @@ def test_places_of_other_channels_partitions_and_offsets_differ() -> None:
     assert len(found) == 8
 
 
-def test_what_was_not_read_is_lost_and_what_lies_twice_is_repeated() -> None:
+def test_unread_records_are_lost_and_doubled_ones_repeated() -> None:
     writer = _ledger([(1, 0.1, "east"), (2, 0.2, "east"), (3, 0.3, "west")], [(1, 10), (1, 10)])
     reader = _ledger([], [(3, 30), (3, 31)])
     assert fate_of([writer, reader], 4) == Fate(3, 1, 1, 1, 4)
 
 
-def test_the_longest_gap_is_of_one_producer_and_goes_on_to_the_end() -> None:
+def test_the_longest_gap_is_one_producers_and_runs_to_the_end() -> None:
     one = _ledger([(1, 0.9, "east"), (2, 1.0, "east"), (3, 1.5, "east"), (4, 1.9, "east")])
     other = _ledger([(1, at / 10, "east") for at in range(9, 21)], producer=1)
     assert gap_ms([one, other], 1.0, 2.0) == 500.0
@@ -49,7 +49,7 @@ def test_the_longest_gap_is_of_one_producer_and_goes_on_to_the_end() -> None:
     assert round(gap_ms([other], 1.0, 2.0)) == 100
 
 
-def test_the_first_acknowledgement_elsewhere_counts_from_the_loss() -> None:
+def test_the_first_acknowledgement_elsewhere_dates_from_the_loss() -> None:
     ledgers = [_ledger([(1, 1.0, "west"), (2, 2.0, "east"), (3, 4.5, "west")]), _ledger([(1, 4.0, "west")])]
     assert first_elsewhere_ms(ledgers, "east", 2.0) == 2_000.0
 
@@ -63,7 +63,7 @@ def test_a_planned_move_may_neither_lose_nor_repeat() -> None:
     assert moves.table(taken, FINE, 0.5).verdict == "void: the machine gave 50% of its time"
 
 
-def test_a_channel_has_taken_over_once_it_has_begun_and_the_older_one_has_ended() -> None:
+def test_a_channel_took_over_once_it_began_and_the_old_one_ended() -> None:
     first = _ledger([(1, 1.0, "east"), (2, 2.5, "east"), (3, 4.0, "east"), (4, 9.0, "east")], channels=[1, 2, 2, 3])
     second = _ledger([(1, 3.0, "east"), (2, 3.5, "east")], channels=[1, 2])
     assert taken_over_ms([first, second], 2, 2.0) == 1_000.0

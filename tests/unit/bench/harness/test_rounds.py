@@ -69,7 +69,7 @@ def test_too_few_rounds_are_not_to_be_quoted() -> None:
     assert verdict(found_with(1.0, ROUNDS_MIN - 1), "again").startswith("not to be quoted")
 
 
-def test_a_table_is_read_as_it_was_written_and_shows_what_is_lost(tmp_path: Path) -> None:
+def test_a_table_reads_as_written_and_shows_what_is_lost(tmp_path: Path) -> None:
     table = Table("produce", "record", "cpu", "", {"work": "some"}, found_with(1.0), {"commit": "c", "machine": "m",
                   "versions": "v", "command": "x"})  # fmt: skip
     table.publish(tmp_path)

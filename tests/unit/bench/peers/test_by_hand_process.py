@@ -35,7 +35,7 @@ def pair_of(*clusters: Cluster) -> Pair:
     return Pair([cast(AIOKafkaProducer, each) for each in clusters])
 
 
-async def test_what_the_first_cluster_failed_is_sent_anew_on_the_second_for_good() -> None:
+async def test_records_that_failed_go_to_the_second_cluster_for_good() -> None:
     east, west, told = Cluster(), Cluster(), list[str]()
     by_hand, pair = ByHand(0, told.append), pair_of(east, west)
     pair.owed = [1, 2, 3]

@@ -88,7 +88,7 @@ def test_a_certificate_is_revoked_by_its_file_and_by_its_digits(tmp_path: Path) 
 
 
 @virtual
-async def test_what_locks_out_oneself_the_last_admin_or_a_service_is_said_and_confirmed() -> None:
+async def test_locking_out_oneself_an_admin_or_service_is_confirmed() -> None:
     shell = await mesh()
     refused = await shell.braid("certs", "revoke", ANN)
     assert refused.code == 2 and "this is no terminal, so nobody can confirm" in refused.err
@@ -147,7 +147,7 @@ def test_what_is_typed_wrong_is_refused_before_the_mesh_is_asked(tmp_path: Path)
 
 
 @virtual
-async def test_a_revoked_application_is_told_at_once_and_its_leases_go_to_others() -> None:
+async def test_a_revoked_application_is_told_and_its_leases_move() -> None:
     shell = await mesh()
     shell.principals |= {"stolen": ORDERS, "honest": BOB}
     by: dict[str, list[bytes]] = {"stolen": [], "honest": []}

@@ -25,7 +25,7 @@ def test_archives_that_are_well_or_not_set_are_no_trouble() -> None:
     assert check_archive(ArchiveFacts("registry", "registry-0", True, ArchiveStatus()), 0) == []
 
 
-def test_an_archive_that_fails_lags_or_has_holes_is_told_with_what_to_do() -> None:
+def test_an_archives_failure_lag_and_holes_come_with_a_remedy() -> None:
     failing = facts(failing_reason="disk full", failing_since_ms=1_000, waiting_events=700, waiting_history="a/b/c")
     [found] = check_archive(failing, 301_000)
     assert found.level is Level.FAIL and "5m" in found.message and "700 events of a/b/c" in found.message
@@ -68,7 +68,7 @@ async def restarted(shell: Shell) -> None:
 
 
 @pytest.mark.usefixtures("short_intervals")
-def test_a_changed_event_and_a_removed_object_are_named_by_verify_and_doctor() -> None:
+def test_verify_and_doctor_name_changed_events_and_lost_objects() -> None:
     async def scenario() -> None:
         shell, archive = await grown()
         whole = await shell.braid("archive", "verify")

@@ -219,7 +219,7 @@ async def test_parts_that_hang_hold_up_nobody() -> None:
 
 
 @pytest.mark.parametrize(("copies", "settled", "warned"), [(2, 3, True), (3, 3, False), (4, 3, False), (2, 0, False)])
-def test_topics_with_fewer_copies_than_were_brought_about_are_named(copies: int, settled: int, warned: bool) -> None:
+def test_topics_with_fewer_copies_than_once_provided_are_named(copies: int, settled: int, warned: bool) -> None:
     sound = {"min.insync.replicas": "1" if copies == 2 else "2"}
     found = check_topics("cluster/east", 3, [TopicFacts("braid.logs.live.1", True, copies, sound, settled)])
     assert [each.check for each in found] == (["topic-copies"] if warned else [])

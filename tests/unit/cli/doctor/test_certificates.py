@@ -51,7 +51,7 @@ async def _echo(request: StringValue, caller: Caller) -> StringValue:
     return request
 
 
-async def test_the_end_of_a_servers_certificate_is_read_from_a_handshake(tmp_path: Path) -> None:
+async def test_a_servers_certificate_end_is_read_from_a_handshake(tmp_path: Path) -> None:
     authority = Authority.make()
     server_tls = authority.write(tmp_path / "server", uris=[SERVICE], ips=["127.0.0.1"], lifetime=timedelta(days=3))
     service = RpcService("braid.test.v1.ExampleService", {"/a.B/C": unary(StringValue, _echo)}, {}, {})

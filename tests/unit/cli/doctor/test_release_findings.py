@@ -36,7 +36,7 @@ def test_an_older_release_is_named_with_its_brokers(level: int, release: str) ->
     assert finding.remedy == "upgrade to Kafka 3.7 or newer"
 
 
-def test_an_upgrade_that_was_not_finished_is_told_once_all_brokers_could() -> None:
+def test_an_unfinished_upgrade_is_reported_once_brokers_allow_it() -> None:
     (finding,) = found(broker(30, 19), broker(33, 19))
     assert (finding.check, finding.level) == ("features", Level.WARN)
     assert finding.message.startswith("brokers are Kafka 4.3, features are those of Kafka 3.7")

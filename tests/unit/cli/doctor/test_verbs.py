@@ -169,9 +169,7 @@ def test_what_is_told_of_an_idle_group() -> None:
         (True, 0.0, "without members for 30d: drains stop waiting for it in 0s"),
     ],
 )
-def test_how_long_an_idle_group_is_waited_for_is_the_assigners_word(
-    alerted: bool, left_days: float, told: str | None
-) -> None:
+def test_an_idle_groups_waiting_time_comes_from_the_assigner(alerted: bool, left_days: float, told: str | None) -> None:
     status = GroupStatus(idle_since_ms=NOW_MS - 30 * DAY_MS, idle_alerted=alerted, idle_left_ms=int(left_days * DAY_MS))
     group = Group(name="billing", spec=GroupSpec(fencing=FENCING_GENERATION), status=status)
     found = check_groups([group], [], NOW_MS)

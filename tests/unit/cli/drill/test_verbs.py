@@ -52,7 +52,7 @@ async def test_what_cannot_be_played_is_refused_with_what_to_do() -> None:
 
 
 @virtual
-async def test_what_a_killed_drill_left_is_found_by_its_mark_and_removed() -> None:
+async def test_what_a_killed_drill_left_is_found_by_mark_and_removed() -> None:
     shell = await with_logs("east", "west")
     assert (await shell.braid("create", "stream", "drill-mine", "--lane", "live=1")).code == 0
     assert (await shell.braid("drill", "clean", "--yes")).out == "no drill was left behind\n"

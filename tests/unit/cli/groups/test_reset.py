@@ -65,7 +65,7 @@ async def test_progress_is_moved_told_and_taken_back() -> None:
 
 
 @virtual
-async def test_times_ends_and_offsets_beyond_the_log_are_brought_into_it() -> None:
+async def test_times_and_offsets_beyond_the_log_are_brought_into_it() -> None:
     shell = await with_progress()
     shell.kafka.named("east").expire(PLACE, 2)
     for where, offset in (("earliest", 2), ("latest", 5), ("2020-01-01", 2)):
@@ -77,7 +77,7 @@ async def test_times_ends_and_offsets_beyond_the_log_are_brought_into_it() -> No
 
 
 @virtual
-async def test_it_is_refused_while_leases_are_held_and_names_who_holds_them() -> None:
+async def test_a_reset_under_leases_is_refused_and_names_the_holders() -> None:
     shell = await with_progress()
     async with user(shell, "app") as mesh, mesh.consumer(["logs"], group="g") as consumer:
         await shell.until(lambda: bool(consumer.leases()))
@@ -131,7 +131,7 @@ async def overwritten_by_a_former_holder() -> tuple[str, int]:
 
 
 @virtual
-async def test_a_former_holder_that_was_not_heard_of_cannot_commit_over_it() -> None:
+async def test_an_unheard_former_holder_cannot_commit_over_the_reset() -> None:
     """A reset makes the cluster refuse its generation before it writes."""
     assert await overwritten_by_a_former_holder() == ("FENCED", 0)
 

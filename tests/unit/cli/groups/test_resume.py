@@ -61,7 +61,7 @@ async def leader_dies(shell: Shell) -> None:
 
 
 @virtual
-async def test_a_stop_is_seen_with_its_reason_and_resumed_from_the_command_line() -> None:
+async def test_a_stops_reason_is_shown_and_the_command_line_resumes_it() -> None:
     async with stopped() as (shell, handler, consumer):
         assert await told(shell) == [{"lane": "live", "reason": WHY, "resume_asked": False}]
         members = (await shell.braid("get", "members", "-o", "wide")).out
@@ -93,7 +93,7 @@ async def test_who_resumes_in_vain_or_too_early_is_told() -> None:
 
 
 @virtual
-async def test_a_new_leader_knows_and_a_resume_by_the_application_is_told() -> None:
+async def test_a_new_leader_learns_of_a_resume_by_the_application() -> None:
     async with stopped() as (shell, handler, consumer):
         await leader_dies(shell)
         assert await told(shell) == [{"lane": "live", "reason": WHY, "resume_asked": False}]
@@ -105,7 +105,7 @@ async def test_a_new_leader_knows_and_a_resume_by_the_application_is_told() -> N
     assert "stopped" not in (await shell.braid("get", "members")).out
 
 
-def test_what_was_asked_while_the_member_was_away_is_told_with_its_next_hello(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_request_made_during_an_absence_follows_the_next_hello(monkeypatch: pytest.MonkeyPatch) -> None:
     @virtual
     async def scenario() -> None:
         async with stopped() as (shell, handler, consumer):

@@ -23,7 +23,7 @@ def moved(reason: str, cause: str) -> EventRecord:
     )
 
 
-def test_a_move_s_row_begins_with_its_reason_and_keeps_it_in_80_columns() -> None:
+def test_a_moves_row_begins_with_its_reason_within_80_columns() -> None:
     row = render(Format.TABLE, COLUMNS, [event_item(moved(WHY, "cluster/east"))], 2, narrow=True).splitlines()[1]
     assert len(row) <= 80
     assert row.split()[1:6] == ["TrafficMoved", "cluster", "east", "is", "DOWN:"]
@@ -31,7 +31,7 @@ def test_a_move_s_row_begins_with_its_reason_and_keeps_it_in_80_columns() -> Non
     assert f"{WHY} route_revision=7 " in whole and "draining=[bulk/1,live/1]" in whole
 
 
-def test_the_cause_of_a_move_that_a_person_asked_for_is_its_reason() -> None:
+def test_a_requested_moves_cause_is_the_reason_given() -> None:
     wide = [header.header for header in COLUMNS.middle].index("CAUSE")
     assert event_item(moved(WHY, "cluster/east")).cells[wide] == "cluster/east"
     assert event_item(moved("upgrade of east", "")).cells[wide] == "upgrade of east"

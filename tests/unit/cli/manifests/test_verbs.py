@@ -166,7 +166,7 @@ def test_modes_named_like_booleans_stay_text() -> None:
         read_text(STREAM.replace("4", "true"), "stdin")
 
 
-def test_a_list_without_manifests_in_it_is_refused_with_its_place() -> None:
+def test_a_list_without_manifests_is_refused_with_its_place() -> None:
     begin = "apiVersion: braid/v1\nkind: List\n"
     for text, field in (
         (begin, "mesh.yaml: items"),

@@ -51,7 +51,7 @@ async def test_every_command_shows_a_loss_and_closing_must_name_it() -> None:
 
 
 @virtual
-async def test_a_channel_that_does_not_drain_or_is_not_there_is_refused() -> None:
+async def test_closing_an_undrained_or_unknown_channel_is_refused() -> None:
     shell = await with_a_lost_channel()
     active = await shell.braid("close", "channel", "logs/live/2")
     assert active.code == 4 and "only one that drains" in active.err
@@ -62,7 +62,7 @@ async def test_a_channel_that_does_not_drain_or_is_not_there_is_refused() -> Non
 
 
 @virtual
-async def test_an_ordered_stream_says_that_it_halts_and_goes_on_when_a_person_says_so() -> None:
+async def test_an_ordered_stream_says_it_halts_and_resumes_on_command() -> None:
     shell = await Shell().start("east", "west")
     made = await shell.braid("create", "stream", "logs", "--lane", "live=2", "--clusters", "east,west", "--ordered")
     assert made.code == 0
@@ -86,7 +86,7 @@ async def test_an_ordered_stream_says_that_it_halts_and_goes_on_when_a_person_sa
 
 
 @virtual
-async def test_an_ordered_stream_halts_behind_what_a_returned_cluster_lost() -> None:
+async def test_an_ordered_stream_halts_behind_a_returned_clusters_loss() -> None:
     shell = await with_a_lost_channel("--ordered")
     channels = (await shell.braid("get", "channels", "logs/live", "-o", "wide")).out
     assert "STRANDED" not in channels, "its cluster is back"

@@ -77,7 +77,7 @@ async def test_a_spread_by_weight() -> None:
 
 
 @virtual
-async def test_a_proposed_move_is_seen_and_accepted_by_the_command_it_names() -> None:
+async def test_a_proposed_move_is_shown_and_its_command_accepts_it() -> None:
     shell = await Shell().start("east", "west")
     declared = ("--lane", "live=1", "--clusters", "east,west", "--failover", "propose")
     assert (await shell.braid("create", "stream", "logs", *declared)).code == 0

@@ -152,7 +152,7 @@ def test_a_threshold_that_is_set_twice_is_what_was_said_last() -> None:
         change_thresholds(thresholds, ["slow_factor="], "x")
 
 
-def test_doctor_tells_a_half_dead_cluster_from_a_dead_one_and_names_missing_copies() -> None:
+def test_doctor_tells_half_dead_from_dead_and_names_lost_copies() -> None:
     half = ClusterStatus(
         health=ClusterHealth.CLUSTER_HEALTH_HALF_DEAD, verdict=HEALTH_VERDICT_HALF_DEAD, kafka_cluster_id="id-1"
     )
@@ -172,7 +172,7 @@ def test_doctor_tells_a_half_dead_cluster_from_a_dead_one_and_names_missing_copi
     ("silent", "remedy"),
     [([], ""), ([3], ""), ([2, 3], "start one of brokers 2, 3, then"), ([1, 2, 3], "start 2 of brokers 1, 2, 3, then")],
 )
-def test_doctor_tells_a_lost_quorum_and_how_many_brokers_bring_it_back(silent: list[int], remedy: str) -> None:
+def test_doctor_reports_a_lost_quorum_and_the_brokers_to_return(silent: list[int], remedy: str) -> None:
     evidence = HealthEvidence(brokers=3, silent_brokers=silent)
     status = ClusterStatus(
         health=ClusterHealth.CLUSTER_HEALTH_HALF_DEAD, verdict=HEALTH_VERDICT_HALF_DEAD, kafka_cluster_id="id-1"

@@ -21,7 +21,7 @@ def test_lost_ranges_are_told_in_words() -> None:
 
 
 @pytest.mark.parametrize(("value", "warned"), [("true", 1), ("TRUE", 1), ("false", 0), ("", 0)])
-def test_a_setting_that_loses_acknowledged_records_is_warned_of_by_field(value: str, warned: int) -> None:
+def test_a_setting_that_loses_acknowledged_records_warns_by_name(value: str, warned: int) -> None:
     spec = StreamSpec(topic_config={"unclean.leader.election.enable": value} if value else {})
     found = stream_warnings("logs", spec)
     assert len(found) == warned

@@ -25,7 +25,7 @@ async def delete(shell: Shell, stream: str) -> None:
 
 
 @virtual
-async def test_describing_a_group_whose_stream_was_deleted_says_so_and_what_to_do() -> None:
+async def test_describing_a_group_without_its_stream_says_what_to_do() -> None:
     shell = await with_group()
     before = await shell.braid("describe", "group", "g")
     assert "deleted" not in before.out
@@ -60,7 +60,7 @@ async def test_a_stream_that_is_created_again_takes_the_mark_away() -> None:
 
 
 @virtual
-async def test_groups_are_listed_without_marks_while_no_registry_answers() -> None:
+async def test_groups_are_listed_unmarked_while_no_registry_answers() -> None:
     shell = await with_group()
     await delete(shell, "logs")
     shell.kill("registry-0")

@@ -64,9 +64,7 @@ async def test_the_table_is_golden() -> None:
         ({"lag_records": 9, "lag_seconds": 277.0, "foreign": True}, "BEHIND,foreign"),
     ],
 )
-def test_a_row_s_state_tells_that_nobody_consumes_or_that_the_group_is_behind(
-    fields: dict[str, object], state: str
-) -> None:
+def test_a_rows_state_says_unattended_or_behind(fields: dict[str, object], state: str) -> None:
     assert state_text(lag("indexer", "logs", "live", **fields)) == state
 
 
@@ -134,7 +132,7 @@ async def test_a_watch_prints_rows_that_change_and_rows_that_go() -> None:
 
 
 @virtual
-async def test_a_watch_outlives_its_lagmon_and_tells_what_went_meanwhile() -> None:
+async def test_a_watch_outlives_its_lagmon_and_reports_what_it_missed() -> None:
     shell = await with_lagmon(lag("a", "logs", "live"), lag("b", "logs", "live"))
     await shell.replica("lagmon-1")
     await asyncio.sleep(1.0)

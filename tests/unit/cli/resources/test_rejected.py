@@ -62,7 +62,7 @@ async def with_rejected() -> Shell:
 
 
 @virtual
-async def test_what_was_rejected_is_listed_after_later_commits_and_holders() -> None:
+async def test_rejections_are_listed_after_later_commits_and_holders() -> None:
     shell = await with_rejected()
     told = await shell.braid("get", "rejected", "g")
     assert (told.code, [line.split()[:5] for line in told.out.splitlines()[1:]]) == (
@@ -77,7 +77,7 @@ async def test_what_was_rejected_is_listed_after_later_commits_and_holders() -> 
 
 
 @virtual
-async def test_rejected_records_are_read_again_within_a_bound_and_while_the_log_has_them() -> None:
+async def test_rejected_records_are_reread_in_bounds_while_kept() -> None:
     shell = await with_rejected()
     assert (await shell.braid("get", "rejected", "g", "--fetch", "2")).out == "odd-1\nodd-2\n"
     shell.kafka.named("east").expire(TopicPartition(TOPIC, 0), 2)

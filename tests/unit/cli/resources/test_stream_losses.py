@@ -19,7 +19,7 @@ def group(name: str, members: int, *streams: str) -> Group:
     return Group(name=name, spec=GroupSpec(streams=streams), status=GroupStatus(members=members))
 
 
-def test_every_record_group_and_member_that_is_concerned_is_named() -> None:
+def test_every_record_group_and_member_concerned_is_named() -> None:
     channels = [Channel(cluster="west"), Channel(cluster="east")]
     groups = [group("a", 1, "logs"), group("b", 0, "logs"), group("c", 2, "bills", "logs")]
     assert losses_text("logs", channels, groups) == (
@@ -33,7 +33,7 @@ def test_groups_that_no_assigner_names_are_said_to_be_unknown() -> None:
 
 
 @virtual
-async def test_deleting_a_consumed_stream_unattended_says_first_what_ends_with_it() -> None:
+async def test_unattended_deletion_lists_first_what_ends_with_a_stream() -> None:
     shell = await Shell().start("east")
     assert (await shell.braid("create", "stream", "logs", "--lane", "live=1")).code == 0
     assert (await shell.braid("consume", "logs", "--group", "g", "--timeout", "5")).code == 0

@@ -83,7 +83,7 @@ async def test_json_is_stable() -> None:
 
 
 @virtual
-async def test_declared_things_are_printed_without_status_unless_it_is_asked_for() -> None:
+async def test_declarations_print_no_status_unless_it_is_asked_for() -> None:
     shell = await with_stream()
     clean = yaml.safe_load((await shell.braid("get", "stream", "logs", "-o", "yaml")).out)
     full = yaml.safe_load((await shell.braid("get", "stream", "logs", "-o", "yaml", "--status")).out)
@@ -95,7 +95,7 @@ async def test_declared_things_are_printed_without_status_unless_it_is_asked_for
 
 
 @virtual
-async def test_a_watch_of_declarations_prints_no_line_for_a_change_of_status() -> None:
+async def test_a_watch_of_declarations_ignores_changes_of_status() -> None:
     shell = await with_stream()
     line = ("get", "clusters", "-w", "-o", "json")
     clean = asyncio.ensure_future(shell.braid(*line, seconds=10.0))

@@ -74,7 +74,7 @@ async def test_tables_are_golden() -> None:
 
 
 @virtual
-async def test_letters_are_listed_with_their_states_and_counted_by_them() -> None:
+async def test_letters_are_listed_with_states_and_counted_by_state() -> None:
     pb = dead_letter_pb2
     states = (pb.DEAD_LETTER_STATE_REPLAYED, pb.DEAD_LETTER_STATE_PARKED_AGAIN, pb.DEAD_LETTER_STATE_HANDLED)
     shell = await with_letters(*(letter(9 - at, state=state) for at, state in enumerate(states)), letter(1))

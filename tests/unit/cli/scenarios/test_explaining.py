@@ -230,7 +230,7 @@ def test_a_preview_within_80_columns() -> None:
     assert max(map(len, told.splitlines())) <= 80
 
 
-def test_a_fact_of_a_later_release_is_told_and_not_what_stands_beside_it() -> None:
+def test_a_later_releases_fact_is_shown_without_its_neighbours() -> None:
     alerted = GroupIdleAlerted(left_ms=302_400_000)
     record = AssignerEvent(group_updated=GroupUpdated(), group_idle_alerted=alerted)
     assert summary(event_body("assigner", record.SerializeToString())) == "left_ms=302400000"

@@ -29,7 +29,7 @@ async def consumed_until_deleted(shell: Shell, group: str) -> Result:
 
 
 @virtual
-async def test_reading_a_stream_that_is_deleted_ends_with_an_error_that_says_so() -> None:
+async def test_reading_a_deleted_stream_ends_with_an_error_saying_so() -> None:
     shell = await with_stream("east")
     await produce(shell, b"one\n")
     ended = await consumed_until_deleted(shell, "")
@@ -39,7 +39,7 @@ async def test_reading_a_stream_that_is_deleted_ends_with_an_error_that_says_so(
 
 
 @virtual
-async def test_consuming_a_deleted_stream_as_a_group_ends_with_an_error() -> None:
+async def test_consuming_a_deleted_stream_as_a_group_ends_in_an_error() -> None:
     shell = await with_stream("east")
     await produce(shell, b"one\n")
     ended = await consumed_until_deleted(shell, "g")
@@ -58,7 +58,7 @@ async def test_a_consumer_of_a_deleted_stream_does_not_wait() -> None:
 
 
 @virtual
-async def test_a_stream_created_again_under_its_name_is_consumed_by_its_group_again() -> None:
+async def test_a_stream_created_again_is_consumed_by_its_old_group() -> None:
     shell = await with_stream("east")
     await consumed_until_deleted(shell, "g")
     assert (await shell.braid("create", "stream", "logs", "--lane", "live=1", "--lane", "bulk=1")).code == 0
@@ -68,7 +68,7 @@ async def test_a_stream_created_again_under_its_name_is_consumed_by_its_group_ag
 
 
 @virtual
-async def test_a_handler_of_a_stream_that_is_deleted_is_called_no_more_and_run_raises() -> None:
+async def test_a_deleted_streams_handler_is_not_called_and_run_raises() -> None:
     shell = await with_stream("east")
     async with shell.session(nowhere()) as session, session.mesh.consumer(["logs"], group="g") as consumer:
         running = asyncio.ensure_future(consumer.run(lambda record: None))
@@ -80,7 +80,7 @@ async def test_a_handler_of_a_stream_that_is_deleted_is_called_no_more_and_run_r
 
 
 @virtual
-async def test_a_group_of_two_streams_goes_on_with_the_one_that_is_left() -> None:
+async def test_a_group_of_two_streams_goes_on_with_the_one_left() -> None:
     shell = await with_stream("east")
     assert (await shell.braid("create", "stream", "bills", "--lane", "live=1")).code == 0
     async with shell.session(nowhere()) as session, session.mesh.consumer(["bills", "logs"], group="g") as consumer:
@@ -97,7 +97,7 @@ async def test_a_group_of_two_streams_goes_on_with_the_one_that_is_left() -> Non
 
 
 @virtual
-async def test_while_no_registry_answers_members_of_a_group_whose_channels_ended_are_kept() -> None:
+async def test_without_a_registry_members_of_ended_channels_are_kept() -> None:
     shell = await with_stream("east")
     async with shell.session(nowhere()) as session, session.mesh.consumer(["logs"], group="g") as consumer:
         await asyncio.sleep(5)

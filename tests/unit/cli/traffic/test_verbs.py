@@ -166,7 +166,7 @@ async def test_ctrl_c_ends_a_consumer_in_order() -> None:
 
 
 @virtual
-async def test_ctrl_c_before_a_bounded_consumer_has_what_it_waits_for_is_an_interruption() -> None:
+async def test_ctrl_c_before_a_bounded_consumer_is_full_interrupts() -> None:
     shell = await with_stream()
     await produce(shell, b"1\n")
     assert await shell.braid("consume", "logs", "--max", "20", seconds=5.0) == Result(130, "1\n", "")
@@ -228,7 +228,7 @@ def test_bytes_that_are_no_text() -> None:
     assert [text_or_base64(each) for each in (b"ok", b"\xff\x00", None)] == ["ok", {"base64": "/wA="}, None]
 
 
-def test_a_terminal_shows_control_characters_instead_of_obeying_them() -> None:
+def test_a_terminal_shows_control_characters_and_obeys_none() -> None:
     out = TerminalText()
     Terminal(out, TerminalText(), {}).print_bytes(b"red \x1b[31m\ttab \xe4")
     assert out.getvalue() == "red \\x1b[31m\ttab �\n"

@@ -22,7 +22,7 @@ from tests.unit.client.scripted_member import (
 
 
 @virtual
-async def test_commits_are_held_while_a_stray_member_occupies_the_group() -> None:
+async def test_commits_are_held_while_a_stray_member_has_the_group() -> None:
     async with bench() as at:
         groups = at.control.clusters["east"].groups
         async with member(at, "m", FIRST) as (consumer, _):
@@ -45,7 +45,7 @@ def stable(at: Bench, member_id: str = "m-1") -> Generation:
 
 
 @virtual
-async def test_a_stale_generation_stops_its_cluster_until_a_newer_one_is_lent() -> None:
+async def test_a_stale_generation_halts_its_cluster_until_the_next_one() -> None:
     async with bench() as at:
         first = at.control.generations["east"] = stable(at)
         async with member(at, "m", FIRST) as (consumer, _):
@@ -67,7 +67,7 @@ async def test_a_stale_generation_stops_its_cluster_until_a_newer_one_is_lent() 
 
 
 @virtual
-async def test_a_newer_generation_hurries_no_commit_that_was_not_refused() -> None:
+async def test_a_newer_generation_hurries_no_unrefused_commit() -> None:
     async with bench() as at:
         at.control.generations["east"] = stable(at)
         async with member(at, "m", FIRST, commit_interval_seconds=60.0) as (consumer, _):
@@ -81,7 +81,7 @@ async def test_a_newer_generation_hurries_no_commit_that_was_not_refused() -> No
 
 
 @virtual
-async def test_a_commit_refused_while_a_newer_generation_comes_is_repeated_at_once() -> None:
+async def test_a_refused_commit_repeats_at_once_under_a_new_generation() -> None:
     async with bench() as at:
         at.control.generations["east"] = stable(at)
         async with member(at, "m", FIRST, commit_interval_seconds=2.0) as (consumer, _):
@@ -100,7 +100,7 @@ async def test_a_commit_refused_while_a_newer_generation_comes_is_repeated_at_on
 
 
 @virtual
-async def test_an_unknown_member_holds_commits_and_work_goes_on_up_to_a_bound() -> None:
+async def test_an_unknown_member_holds_commits_but_works_up_to_a_bound() -> None:
     async with bench() as at:
         at.control.generations["east"] = stable(at)
         with patch.object(committer, "UNCOMMITTED_RECORDS_MAX", 300):
@@ -124,7 +124,7 @@ async def test_an_unknown_member_holds_commits_and_work_goes_on_up_to_a_bound() 
 
 
 @virtual
-async def test_a_last_commit_waits_for_the_generation_that_replaces_the_refused_one() -> None:
+async def test_a_refused_last_commit_waits_for_the_next_generation() -> None:
     async with bench() as at:
         first = at.control.generations["east"] = stable(at)
         async with member(at, "m", FIRST, commit_interval_seconds=60.0) as (consumer, _):

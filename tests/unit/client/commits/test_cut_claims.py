@@ -25,7 +25,7 @@ def cut_and_written_on(at: Bench, cut: int, end: int) -> None:
 
 
 @virtual
-async def test_a_hand_over_with_a_gap_claims_nothing_that_later_leaders_wrote() -> None:
+async def test_a_hand_over_with_a_gap_claims_no_later_leaders_records() -> None:
     async with bench() as at:
         at.fill(DONE)
         async with member(at, "one", FIRST) as (consumer, client):
@@ -51,7 +51,7 @@ async def test_a_hand_over_with_a_gap_claims_nothing_that_later_leaders_wrote() 
 
 
 @virtual
-async def test_progress_beside_the_commit_claims_nothing_that_later_leaders_wrote() -> None:
+async def test_progress_beside_a_commit_claims_no_later_records() -> None:
     async with bench() as at:
         small(at, UNITS)
         await left_by_the_first(at)
@@ -65,7 +65,7 @@ async def test_progress_beside_the_commit_claims_nothing_that_later_leaders_wrot
 
 
 @pytest.mark.parametrize("units", [0, 8, 12, 20, 30, 40])
-def test_a_commit_with_little_room_claims_nothing_that_later_leaders_wrote(units: int) -> None:
+def test_a_commit_with_little_room_claims_no_later_records(units: int) -> None:
     @virtual
     async def run() -> None:
         async with bench() as at:
@@ -92,7 +92,7 @@ def test_a_commit_with_little_room_claims_nothing_that_later_leaders_wrote(units
 
 
 @virtual
-async def test_gaps_beyond_the_fetch_position_of_a_live_member_end_where_its_log_was_cut() -> None:
+async def test_a_live_members_gaps_end_where_its_log_was_cut() -> None:
     async with bench() as at:
         at.fill(DONE)
         async with member(at, "one", FIRST) as (consumer, client):
@@ -120,7 +120,7 @@ async def test_gaps_beyond_the_fetch_position_of_a_live_member_end_where_its_log
 
 
 @virtual
-async def test_a_log_that_got_exactly_what_it_lost_is_noticed_without_further_records() -> None:
+async def test_a_log_refilled_exactly_to_its_loss_is_noticed_unaided() -> None:
     async with bench() as at:
         at.fill(DONE)
         async with member(at, "one", FIRST) as (consumer, _):

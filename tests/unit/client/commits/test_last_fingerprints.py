@@ -46,7 +46,7 @@ def _drained_with_two_out() -> LeaseWork:
 
 
 @virtual
-async def test_a_foreseen_base_is_asked_for_once_while_records_are_worked_on() -> None:
+async def test_a_foreseen_base_is_asked_for_once_during_the_work() -> None:
     admin = Answering()
     prints, work = LastFingerprints(cast("KafkaAdmin", admin)), _drained_with_two_out()
     prints.foresee(work)

@@ -12,7 +12,7 @@ PARTITION = TopicPartition("braid.logs.live.1", 0)
 
 
 @virtual
-async def test_idle_progress_that_a_zombie_overwrote_is_soon_committed_again() -> None:
+async def test_idle_progress_a_zombie_overwrote_is_soon_recommitted() -> None:
     async with bench() as at:
         at.fill(5)
         groups = at.control.clusters["east"].groups

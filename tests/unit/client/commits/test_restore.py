@@ -15,7 +15,7 @@ SECOND = f"{LIVE}/1"
 PLACE = TopicPartition(TOPIC, 0)
 
 
-def test_a_commit_made_while_progress_is_read_is_no_truncated_log(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_commit_during_a_progress_read_is_no_truncated_log(monkeypatch: pytest.MonkeyPatch) -> None:
     @virtual
     async def run() -> None:
         async with bench() as at:

@@ -76,7 +76,7 @@ async def goes_on_with(at: Bench, name: str, expected: Sequence[int]) -> None:
 
 
 @virtual
-async def test_nothing_that_was_done_comes_again_after_a_hand_over_or_a_death() -> None:
+async def test_no_finished_work_recurs_after_a_hand_over_or_death() -> None:
     async with bench() as at:
         small(at)
         at.fill(COUNT)
@@ -124,7 +124,7 @@ async def test_a_commit_s_spill_record_always_outlives_compaction() -> None:
 
 
 @virtual
-async def test_records_of_older_epochs_and_of_what_fits_again_are_forgotten() -> None:
+async def test_records_of_older_epochs_or_that_fit_again_are_forgotten() -> None:
     async with bench() as at:
         small(at)
         east = at.control.clusters["east"]
@@ -169,7 +169,7 @@ async def test_a_missing_spill_record_leaves_the_commit_s_own_claims() -> None:
 
 
 @virtual
-async def test_a_cluster_that_refuses_the_record_gets_commits_that_claim_what_fits() -> None:
+async def test_a_cluster_refusing_the_record_gets_commits_that_fit() -> None:
     async with bench() as at:
         small(at, 100)
         east = at.control.clusters["east"]
@@ -208,7 +208,7 @@ async def test_commits_fit_brokers_that_count_bytes_or_take_less() -> None:
 
 
 @virtual
-async def test_rejections_hold_the_base_only_until_a_record_states_them() -> None:
+async def test_rejections_hold_the_base_until_a_record_states_them() -> None:
     async with bench() as at:
         small(at, 46)
         at.fill(300)
@@ -226,7 +226,7 @@ async def test_rejections_hold_the_base_only_until_a_record_states_them() -> Non
 
 
 @virtual
-async def test_a_split_partition_spills_and_comes_back_with_its_cursors() -> None:
+async def test_a_split_partition_spills_and_returns_with_its_cursors() -> None:
     async with bench() as at:
         small(at, 90)
         at.fill(COUNT)
@@ -287,7 +287,7 @@ def _noticed(monkeypatch: pytest.MonkeyPatch, owner: object, name: str, replacem
     run()
 
 
-def test_a_pointer_committed_before_its_record_is_acknowledged_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pointer_committed_before_its_record_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     async def at_once(self: spill.Spill, place: TopicPartition, key: bytes, value: bytes | None) -> tuple[int, int]:
         await self._open()
         return 0, 0
@@ -359,13 +359,13 @@ async def _refused(self: MemoryOffsets, *args: object) -> None:
 
 
 @virtual
-async def test_a_record_that_nothing_points_to_overwrites_none_that_something_does() -> None:
+async def test_an_unreferenced_record_overwrites_no_referenced_one() -> None:
     with pytest.MonkeyPatch.context() as monkeypatch:
         async with bench() as at:
             assert await _written_and_never_pointed_to(at, monkeypatch) == undone()
 
 
-def test_an_older_epoch_s_slot_that_a_newer_one_overwrites_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_older_epochs_slot_overwritten_by_a_newer_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     def without_epoch(group: str, place: TopicPartition, epoch: int, slot: int) -> bytes:
         return f"{place.topic}/{place.partition}/{slot}/{group}".encode()
 

@@ -46,7 +46,7 @@ async def ends(at: Bench, consumer: Consumer, out: list[Any]) -> None:
 
 
 @virtual
-async def test_a_record_that_no_commit_ever_pointed_to_is_forgotten_once_one_fits() -> None:
+async def test_an_unreferenced_record_is_forgotten_once_a_commit_fits() -> None:
     async with bench() as at:
         small(at)
         at.fill(COUNT)
@@ -69,7 +69,7 @@ async def _nothing(self: spill.Spill, *args: object) -> None:
 
 
 @virtual
-async def test_a_lease_that_is_given_back_with_a_commit_that_fits_leaves_no_record() -> None:
+async def test_releasing_a_lease_whose_commit_fits_leaves_no_record() -> None:
     async with bench() as at:
         small(at)
         at.fill(COUNT)
@@ -101,7 +101,7 @@ def _late(forget: Any) -> Any:
 
 
 @virtual
-async def test_what_lies_beside_a_record_that_is_missing_is_forgotten_too() -> None:
+async def test_slots_beside_a_missing_record_are_forgotten_too() -> None:
     async with bench() as at:
         small(at, 150)
         at.fill(COUNT)

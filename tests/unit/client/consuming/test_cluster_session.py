@@ -27,7 +27,7 @@ WEST = "logs/live/2"
         (Contact(3.0, 50.0), 0.5, 0.5),  # this process was late
     ],
 )
-def test_only_what_is_owed_and_not_answered_and_not_forgiven_is_silence(
+def test_only_owed_unanswered_unforgiven_requests_are_silence(
     contact: Contact, forgiven_seconds_ago: float, silent: float
 ) -> None:
     assert silent_seconds(contact, forgiven_seconds_ago) == silent
@@ -45,7 +45,7 @@ async def reading(*leases: str) -> AsyncIterator[tuple[Bench, Witness, Client]]:
 
 
 @virtual
-async def test_a_stream_opens_with_the_first_consumer_and_closes_with_the_last() -> None:
+async def test_a_stream_lasts_from_the_first_consumer_to_the_last() -> None:
     async with bench() as at:
         client = at.control.client("m")
         async with client.mesh as mesh:
@@ -63,7 +63,7 @@ async def test_a_stream_opens_with_the_first_consumer_and_closes_with_the_last()
 
 
 @virtual
-async def test_it_says_which_clusters_are_read_when_that_changes_and_nothing_else() -> None:
+async def test_a_session_reports_its_read_clusters_only_on_change() -> None:
     async with reading(FIRST, SECOND) as (at, witness, _):
         told = len(witness.read)
         assert witness.read[-1] == ["east"] and told <= 2
@@ -98,7 +98,7 @@ async def test_unasked_complaints_about_a_silent_cluster_get_rarer() -> None:
 
 
 @virtual
-async def test_one_that_is_asked_of_a_cluster_it_does_not_read_knows_of_no_answer() -> None:
+async def test_a_session_asked_of_an_unread_cluster_knows_no_answer() -> None:
     async with reading(FIRST) as (_, witness, _):
         assert await witness.ask("west") == -1
         assert await witness.ask("nowhere") == -1
@@ -143,7 +143,7 @@ async def test_a_process_that_was_stopped_forgives_first() -> None:
 
 
 @virtual
-async def test_it_opens_again_after_its_registry_went_and_says_everything_anew() -> None:
+async def test_a_session_reopens_after_its_registry_and_repeats_all() -> None:
     async with reading(FIRST) as (at, witness, _):
         at.control.network.kill("control")
         await asyncio.sleep(1.0)
@@ -168,7 +168,7 @@ async def test_a_registry_that_knows_no_such_stream_is_asked_no_more() -> None:
 
 
 @virtual
-async def test_one_that_refuses_before_anything_is_said_is_asked_no_more_either() -> None:
+async def test_a_session_refused_before_any_report_is_asked_no_more() -> None:
     duplex = ServiceClient.duplex
 
     async def late(self: ServiceClient, method: str, response_type: type, *, any_replica: bool = False) -> DuplexCall:

@@ -24,7 +24,7 @@ async def with_channels(brokers: int = 1) -> Control:
 
 
 @virtual
-async def test_a_producer_that_is_asked_says_when_it_was_last_acknowledged() -> None:
+async def test_an_asked_producer_says_when_it_was_last_acknowledged() -> None:
     control = await with_channels()
     async with control.client("web").mesh as mesh, mesh.producer("logs") as producer:
         assert await control.ask("east") == [("web", answer("east", -1, 0))]
@@ -66,7 +66,7 @@ async def test_a_process_that_was_stopped_complains_of_no_cluster() -> None:
 
 
 @virtual
-async def test_keyless_records_leave_a_partition_without_a_leader_and_keyed_ones_wait() -> None:
+async def test_keyless_records_leave_a_leaderless_partition_keyed_wait() -> None:
     control = await with_channels(brokers=3)
     async with control.client("web").mesh as mesh, mesh.producer("logs") as producer:
         before = await producer.send(b"0")
@@ -88,7 +88,7 @@ async def test_keyless_records_leave_a_partition_without_a_leader_and_keyed_ones
 
 
 @virtual
-async def test_records_that_wait_for_leaders_alone_are_no_complaint_of_their_cluster() -> None:
+async def test_records_waiting_only_for_leaders_are_no_complaint() -> None:
     control = await with_channels(brokers=3)
     async with control.client("web").mesh as mesh, mesh.producer("logs") as producer:
         receipts = [await producer.send(b"k", key=b"%d" % number) for number in range(20)]
@@ -126,18 +126,18 @@ def chosen(
     return found
 
 
-def test_the_sticky_choice_passes_over_what_is_gone_for_as_long_as_it_is() -> None:
+def test_the_sticky_choice_avoids_lost_partitions_while_lost() -> None:
     one, choice = channel(1, 4), StickyChoice(0)
     gone = {one.id: [0, 1, 3]}
     assert {partition for _, partition in chosen(choice, [one], gone, 10)} == {2}
     assert {partition for _, partition in chosen(choice, [one], size=10)} == {0}  # all are there again
 
 
-def test_a_channel_that_is_gone_whole_leaves_its_records_to_the_others() -> None:
+def test_a_wholly_lost_channel_leaves_its_records_to_the_others() -> None:
     one, other, choice = channel(1, 2, 99.0), channel(2, 2), StickyChoice(0)
     assert {each.id for each, _ in chosen(choice, [one, other], {one.id: [0, 1]})} == {other.id}
 
 
-def test_when_everything_is_gone_records_wait_where_their_turn_is() -> None:
+def test_with_everything_lost_records_wait_in_their_order() -> None:
     one = channel(1, 3)
     assert chosen(StickyChoice(5), [one], {one.id: [0, 1, 2]}) == chosen(StickyChoice(5), [one])

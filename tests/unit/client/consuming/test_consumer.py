@@ -115,7 +115,7 @@ async def test_commits_follow_an_interval_and_a_count() -> None:
 
 
 @virtual
-async def test_a_raising_handler_is_tried_again_with_backoff_and_its_neighbours_go_on() -> None:
+async def test_a_raising_handler_backs_off_while_its_neighbours_go_on() -> None:
     async with bench() as at:
         at.fill(50)
         tries: list[tuple[float, int]] = []
@@ -189,7 +189,7 @@ async def test_a_dead_letter_is_acknowledged_before_progress_passes_it() -> None
         assert int(headers["braid-dl-last-failure"]) - int(headers["braid-dl-first-failure"]) >= 50
 
 
-def test_a_dead_letter_marked_before_its_acknowledgement_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_letter_marked_before_its_acknowledgement_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     letter = Cursor.dead_letter
 
     def mark_first(self: Cursor, record: Record, error: BaseException | str) -> None:
@@ -290,7 +290,7 @@ async def test_a_lease_on_a_dead_cluster_is_restored_when_it_returns() -> None:
 
 
 @virtual
-async def test_records_that_leave_the_log_before_they_were_fetched_are_stated_as_expired() -> None:
+async def test_records_gone_before_they_were_fetched_count_as_expired() -> None:
     async with bench() as at:
         at.fill(10)
         async with member(at, "m", FIRST) as (consumer, client):
@@ -326,7 +326,7 @@ async def test_a_replaced_log_is_begun_at_its_start() -> None:
 
 
 @virtual
-async def test_the_fingerprint_of_a_last_commit_is_that_of_its_own_base() -> None:
+async def test_a_last_commits_fingerprint_is_that_of_its_own_base() -> None:
     async with bench() as at:
         at.fill(1)
         at.fill(1)  # a batch of its own

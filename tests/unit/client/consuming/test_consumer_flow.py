@@ -13,7 +13,7 @@ from tests.unit.client.scripted_member import FIRST, SECOND, TOPIC, bench, kille
 
 
 @virtual
-async def test_memory_is_bounded_and_fetching_goes_on_when_there_is_room() -> None:
+async def test_memory_is_bounded_and_fetching_resumes_with_room() -> None:
     async with bench() as at:
         at.fill(20_000)
         async with member(at, "m", FIRST, max_in_flight_bytes=1 << 20) as (consumer, _):
@@ -40,7 +40,7 @@ async def test_no_more_is_fetched_ahead_than_is_asked_for_soon() -> None:
 
 
 @virtual
-async def test_a_paused_lane_waits_and_the_others_go_on_past_its_full_memory() -> None:
+async def test_a_paused_lane_waits_and_others_pass_its_full_memory() -> None:
     async with bench() as at:
         at.fill(5_000, channel="logs/bulk/1")
         at.fill(5_000)
@@ -114,9 +114,7 @@ async def test_a_callback_that_raises_hurts_nobody() -> None:
 
 @pytest.mark.parametrize("ordering", ["none", "key"])
 @pytest.mark.parametrize(("record_seconds", "in_a_row"), [(0.0, RECORDS_BETWEEN_YIELDS_MAX), (0.001, 128)])
-def test_an_application_that_never_waits_does_not_starve_everything_else(
-    record_seconds: float, in_a_row: int, ordering: str
-) -> None:
+def test_an_application_that_never_waits_starves_nothing(record_seconds: float, in_a_row: int, ordering: str) -> None:
     run_virtual(_never_waiting(record_seconds, in_a_row, ordering))
 
 
@@ -190,7 +188,7 @@ async def test_rows_of_a_batch_that_are_not_acknowledged_come_back() -> None:
 
 
 @virtual
-async def test_heartbeats_say_how_long_handlers_ran_while_they_still_run() -> None:
+async def test_heartbeats_report_handler_time_while_handlers_run() -> None:
     async with bench() as at:
 
         async def slow(record: Record) -> None:

@@ -32,7 +32,7 @@ async def test_a_revoked_lease_is_drained_committed_and_given_back() -> None:
 
 
 @virtual
-async def test_a_drained_partition_is_given_back_one_trip_after_its_last_record() -> None:
+async def test_a_drained_partition_returns_a_trip_after_its_last_one() -> None:
     async with bench() as at:
         for _ in range(10):
             at.fill(1)  # a batch of its own
@@ -97,7 +97,7 @@ async def test_a_lost_lease_is_dropped_without_a_commit() -> None:
 
 
 @virtual
-async def test_a_commit_that_waited_for_another_leaves_out_what_was_lost_meanwhile() -> None:
+async def test_a_delayed_commit_leaves_out_leases_lost_meanwhile() -> None:
     async with bench() as at:
         at.fill(10)
         at.fill(10, partition=1)
@@ -123,7 +123,7 @@ async def test_a_commit_that_waited_for_another_leaves_out_what_was_lost_meanwhi
 
 
 @virtual
-async def test_a_member_that_lost_its_stream_keeps_its_leases_and_goes_on() -> None:
+async def test_a_member_without_its_stream_keeps_its_leases_and_works() -> None:
     async with bench() as at:
         at.fill(10)
         async with member(at, "m", FIRST) as (consumer, _):
@@ -139,7 +139,7 @@ async def test_a_member_that_lost_its_stream_keeps_its_leases_and_goes_on() -> N
 
 
 @virtual
-async def test_what_a_welcome_does_not_keep_is_dropped_without_a_commit() -> None:
+async def test_a_lease_the_welcome_omits_is_dropped_without_a_commit() -> None:
     async with bench() as at:
         at.fill(10)
         async with member(at, "m", FIRST) as (consumer, _):
@@ -156,7 +156,7 @@ async def test_what_a_welcome_does_not_keep_is_dropped_without_a_commit() -> Non
 
 
 @virtual
-async def test_a_lease_released_during_an_outage_is_not_in_the_next_hello() -> None:
+async def test_a_lease_released_in_an_outage_is_not_in_the_next_hello() -> None:
     async with bench() as at:
         at.fill(5)
         async with member(at, "m", FIRST, SECOND) as (consumer, _):
@@ -227,7 +227,7 @@ def test_a_deadline_measured_from_the_reply_is_caught(monkeypatch: pytest.Monkey
 
 
 @virtual
-async def test_an_exclusive_members_handlers_are_cancelled_when_its_lease_is_gone() -> None:
+async def test_an_exclusive_members_handlers_end_with_its_lost_lease() -> None:
     async with bench() as at:
         at.fill(3)
         begun: list[int] = []

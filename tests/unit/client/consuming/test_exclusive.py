@@ -55,7 +55,7 @@ async def test_a_lease_is_released_only_once_its_records_are_settled() -> None:
 
 
 @virtual
-async def test_a_member_that_leaves_with_a_record_in_hand_lets_its_lease_run_out() -> None:
+async def test_a_member_leaving_mid_record_lets_its_lease_run_out() -> None:
     async with bench() as at:
         at.fill(1)
         async with member(at, "m", FIRST, ownership="exclusive") as (consumer, client):
@@ -64,7 +64,7 @@ async def test_a_member_that_leaves_with_a_record_in_hand_lets_its_lease_run_out
 
 
 @virtual
-async def test_no_hello_is_said_while_handlers_of_leases_that_ran_out_clean_up() -> None:
+async def test_no_hello_is_sent_while_expired_leases_handlers_clean_up() -> None:
     async with bench() as at:
         at.fill(1)
         loop = asyncio.get_running_loop()
@@ -99,7 +99,7 @@ async def exit_seconds(at_least_until: float, consumer: Consumer, client: Client
 
 
 @virtual
-async def test_a_process_whose_handler_cannot_be_cancelled_ends_with_its_lease() -> None:
+async def test_a_process_with_an_uncancellable_handler_ends_at_expiry() -> None:
     async with bench() as at:
         at.fill(1)
         async with member(at, "m", FIRST, ownership="exclusive") as (consumer, client):
@@ -113,7 +113,7 @@ async def test_a_process_whose_handler_cannot_be_cancelled_ends_with_its_lease()
 
 
 @virtual
-async def test_a_process_that_closes_with_a_handler_that_cannot_be_cancelled_ends() -> None:
+async def test_a_process_closing_with_an_uncancellable_handler_ends() -> None:
     async with bench() as at:
         at.fill(1)
         async with member(at, "m", FIRST, ownership="exclusive") as (consumer, client):
@@ -125,7 +125,7 @@ async def test_a_process_that_closes_with_a_handler_that_cannot_be_cancelled_end
 
 
 @virtual
-async def test_a_handler_that_swallows_its_cancellation_leaves_no_trace_of_it() -> None:
+async def test_a_handler_that_swallows_cancellation_leaves_no_trace() -> None:
     async with bench() as at:
         at.fill(1)
         at.fill(1, partition=1)

@@ -75,7 +75,7 @@ def test_a_run_that_counts_as_handled_is_caught(monkeypatch: pytest.MonkeyPatch)
 
 
 @virtual
-async def test_a_paused_lane_a_full_memory_and_an_assigner_away_are_named() -> None:
+async def test_paused_lane_full_memory_and_absent_assigner_are_named() -> None:
     async with bench() as at:
         at.fill(2_000)
         async with member(at, "m", FIRST, max_in_flight_bytes=50_000) as (consumer, _):
@@ -212,7 +212,7 @@ async def test_only_records_of_a_parked_key_are_named_as_waiting() -> None:
 
 
 @virtual
-async def test_batches_that_wait_behind_a_parked_record_are_told_whatever_their_keys() -> None:
+async def test_batches_behind_a_parked_record_are_shown_for_any_key() -> None:
     async with bench() as at:
         fill_keys(at, *(b"%d" % n for n in range(9)))
         async with member(at, "m", FIRST, ordering="key") as (consumer, _):
@@ -227,7 +227,7 @@ async def test_batches_that_wait_behind_a_parked_record_are_told_whatever_their_
 
 
 @virtual
-async def test_parked_records_keep_nobody_waiting_where_no_order_is_kept() -> None:
+async def test_parked_records_delay_nobody_where_no_order_is_kept() -> None:
     async with bench() as at:
         at.fill(1_000)
         async with member(at, "m", FIRST) as (consumer, _):
@@ -237,7 +237,7 @@ async def test_parked_records_keep_nobody_waiting_where_no_order_is_kept() -> No
 
 
 @virtual
-async def test_records_of_unlike_keys_that_wait_for_a_handler_do_not_wait_for_a_parked_one() -> None:
+async def test_records_of_other_keys_do_not_wait_for_a_parked_one() -> None:
     async with bench() as at:
         fill_keys(at, *(b"%d" % n for n in range(1_000)))
         async with member(at, "m", FIRST, ordering="key") as (consumer, _):
@@ -247,7 +247,7 @@ async def test_records_of_unlike_keys_that_wait_for_a_handler_do_not_wait_for_a_
 
 
 @virtual
-async def test_a_backlog_that_has_its_share_of_handlers_and_of_memory_says_so() -> None:
+async def test_a_backlog_with_its_full_share_of_handlers_says_so() -> None:
     async with bench() as at:
         at.fill(20_000)
         free = asyncio.Event()

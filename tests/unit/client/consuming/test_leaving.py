@@ -10,7 +10,7 @@ FIRST, SECOND = "logs/live/1/0", "logs/live/1/1"
 
 
 @virtual
-async def test_a_member_that_leaves_begins_no_work_on_what_it_is_granted_meanwhile() -> None:
+async def test_a_leaving_member_starts_no_work_on_leases_it_gets() -> None:
     async with bench() as at:
         at.fill(1)
         at.fill(5, partition=1)
@@ -33,7 +33,7 @@ async def test_a_member_that_leaves_begins_no_work_on_what_it_is_granted_meanwhi
 
 
 @virtual
-async def test_an_exclusive_members_handlers_end_before_their_lease_is_given_back() -> None:
+async def test_an_exclusive_members_handlers_end_before_its_release() -> None:
     async with bench() as at:
         at.fill(1)
         ended: list[str] = []

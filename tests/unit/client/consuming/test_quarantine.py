@@ -38,7 +38,7 @@ def letters(at: Bench) -> list[Mapping[str, bytes]]:
 
 
 @virtual
-async def test_a_damaged_batch_becomes_one_dead_letter_and_its_neighbours_do_not_wait() -> None:
+async def test_a_damaged_batch_becomes_one_letter_and_delays_nobody() -> None:
     async with damaged_bench() as at:
         at.control.clusters["west"].pause()
         async with member(at, "m", FIRST) as (consumer, _):
@@ -62,7 +62,7 @@ async def test_a_damaged_batch_becomes_one_dead_letter_and_its_neighbours_do_not
 
 
 @virtual
-async def test_a_range_that_was_copied_is_marked_rejected_and_not_before() -> None:
+async def test_a_range_is_marked_rejected_only_once_it_was_copied() -> None:
     async with damaged_bench() as at:
         at.control.clusters["west"].pause()
         async with member(at, "m", FIRST) as (consumer, _):
@@ -109,7 +109,7 @@ async def test_a_copy_repeated_after_a_kill_has_the_same_identity() -> None:
 
 
 @virtual
-async def test_what_the_next_holder_can_read_is_not_claimed_before_its_copy() -> None:
+async def test_records_the_next_holder_can_read_are_not_claimed_early() -> None:
     """Killed between a commit and the copy: the batch may be whole for who comes next (the damage was on the way)."""
     async with damaged_bench() as at:
         at.control.clusters["west"].pause()
@@ -128,7 +128,7 @@ async def test_what_the_next_holder_can_read_is_not_claimed_before_its_copy() ->
 
 
 @virtual
-async def test_of_a_batch_that_was_begun_before_it_was_damaged_the_rest_is_copied() -> None:
+async def test_the_rest_of_a_batch_damaged_midway_is_copied() -> None:
     async with bench() as at:
         for count in (3, 5):
             at.fill(count)
@@ -224,7 +224,7 @@ async def test_many_headers_weigh_against_the_memory_bound() -> None:
 
 
 @virtual
-async def test_a_replay_that_fails_again_is_a_dead_letter_for_every_group() -> None:
+async def test_a_replay_that_fails_again_is_a_letter_for_every_group() -> None:
     async with bench() as at:
         replayed(at, b"g")
         async with member(at, "m", FIRST) as (consumer, _):

@@ -16,7 +16,7 @@ ANSWER_SECONDS = 0.02  # of the way back from the broker
 
 
 @virtual
-async def test_what_is_fetched_while_the_log_s_end_is_asked_for_is_handled_once() -> None:
+async def test_records_fetched_during_an_end_request_are_handled_once() -> None:
     async with bench() as at:
         at.control.latency = lambda: 0.01
         at.fill(1_500)

@@ -54,7 +54,7 @@ async def test_a_split_delivers_new_records_at_once_and_old_ones_once() -> None:
 
 
 @virtual
-async def test_a_lease_that_is_not_split_gives_the_backlogs_of_its_lane_no_share() -> None:
+async def test_an_unsplit_lease_gives_its_lanes_backlogs_no_share() -> None:
     async with bench() as at:
         at.fill(BEHIND)
         async with member(at, "one", FIRST, SECOND) as (consumer, _):
@@ -67,7 +67,7 @@ async def test_a_lease_that_is_not_split_gives_the_backlogs_of_its_lane_no_share
 
 
 @virtual
-async def test_a_backlog_that_is_done_takes_no_lease_from_who_works_on_after_acknowledging() -> None:
+async def test_a_done_backlog_takes_no_lease_from_a_working_handler() -> None:
     async with bench() as at:
         at.fill(BEHIND)
         async with member(at, "one", FIRST) as (consumer, _):
@@ -89,7 +89,7 @@ async def test_a_backlog_that_is_done_takes_no_lease_from_who_works_on_after_ack
 
 
 @virtual
-async def test_the_last_commit_of_a_split_lease_waits_for_no_second_fingerprint() -> None:
+async def test_a_split_leases_last_commit_awaits_no_second_fingerprint() -> None:
     async with bench() as at:
         at.fill(BEHIND)
         async with member(at, "one", FIRST) as (consumer, _):
@@ -178,7 +178,7 @@ async def test_a_lease_that_is_hardly_behind_is_not_split() -> None:
 
 
 @virtual
-async def test_an_order_is_loosened_only_when_that_is_allowed_and_kept_within_each_cursor() -> None:
+async def test_order_is_loosened_only_if_allowed_and_kept_per_cursor() -> None:
     async with bench() as at:
         at.fill(BEHIND)
         async with member(at, "one", FIRST, ordering="partition", concurrency=8) as (consumer, _):
@@ -197,7 +197,7 @@ async def test_an_order_is_loosened_only_when_that_is_allowed_and_kept_within_ea
 
 
 @virtual
-async def test_backlogs_have_no_more_than_their_share_of_handlers_and_memory() -> None:
+async def test_backlogs_get_only_their_share_of_handlers_and_memory() -> None:
     async with bench() as at:
         at.fill(BEHIND)
         out: dict[bool, int] = {True: 0, False: 0}
@@ -233,7 +233,7 @@ async def test_backlogs_have_no_more_than_their_share_of_handlers_and_memory() -
 
 
 @virtual
-async def test_a_consumer_splits_by_itself_what_is_too_old_and_far_enough_behind() -> None:
+async def test_a_consumer_splits_by_itself_what_is_old_and_far_behind() -> None:
     async with bench() as at:
         at.fill(BEHIND)
         at.fill(SPLIT_RECORDS_MIN - 1, partition=1)
@@ -293,7 +293,7 @@ async def test_a_partition_can_be_split_again_at_a_later_head() -> None:
 
 
 @virtual
-async def test_rejections_of_both_cursors_are_stated_until_acknowledged() -> None:
+async def test_both_cursors_rejections_are_stated_until_acknowledged() -> None:
     async with bench() as at:
         at.fill(BEHIND)
 
@@ -330,7 +330,7 @@ async def test_a_log_truncated_below_the_head_continues_from_its_end() -> None:
             killed(consumer)
 
 
-def test_a_head_s_start_that_is_claimed_as_done_skips_the_backlog(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_head_claimed_as_done_from_its_start_skips_the_backlog(monkeypatch: pytest.MonkeyPatch) -> None:
     """A control for the watch over commits: it sees a commit that begins at the head."""
     from braid.client.commits import claims
 

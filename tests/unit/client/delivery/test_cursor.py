@@ -82,7 +82,7 @@ def taken(ready: ReadyQueue, count: int) -> list[Record]:
     return [record for record in found if record is not None]
 
 
-def test_the_canary_of_a_seal_is_passed_over_and_nothing_that_resembles_it() -> None:
+def test_only_a_seals_own_canary_is_passed_over() -> None:
     ready = _Ready()
     work = work_of(ready, may_start=lambda: True)
     work.begin(Progress(0), bytes(16))

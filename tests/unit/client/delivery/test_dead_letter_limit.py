@@ -35,7 +35,7 @@ class Deploy:
 
 
 @virtual
-async def test_a_bad_deploy_stops_its_lane_and_no_other_until_it_is_mended() -> None:
+async def test_a_bad_deploy_stops_only_its_lane_until_it_is_fixed() -> None:
     async with bench() as at:
         at.fill(50)
         deploy = Deploy(at)

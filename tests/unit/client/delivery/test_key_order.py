@@ -71,7 +71,7 @@ async def handled(at: Bench, handler: Watched, ordering: str, count: int) -> Non
 
 
 @virtual
-async def test_a_keys_records_are_handled_one_after_another_and_keys_beside_each_other() -> None:
+async def test_one_keys_records_run_in_turn_and_keys_run_together() -> None:
     async with bench() as at:
         fill_keys(at, 400, lambda n: b"%d" % (n % KEYS))
         handler = Watched(at, 1, lambda record: record.key)
@@ -208,7 +208,7 @@ class Raw:
 
 
 @virtual
-async def test_the_next_of_a_key_does_not_wait_for_what_was_taken_ahead() -> None:
+async def test_a_keys_next_record_does_not_await_records_taken_ahead() -> None:
     async with bench() as at:
         fill_keys(at, 100, lambda n: b"busy" if n % 2 == 0 else b"%d" % n)
         async with member(at, "m", FIRST, ordering="key") as (consumer, _):
@@ -238,7 +238,7 @@ async def test_a_lane_of_one_busy_key_leaves_another_lane_its_turns() -> None:
 
 
 @virtual
-async def test_what_was_taken_ahead_of_an_asked_back_lease_goes_to_the_next_holder() -> None:
+async def test_records_taken_ahead_on_a_revoked_lease_go_to_the_next() -> None:
     async with bench() as at:
         fill_keys(at, 100, lambda n: b"%d" % (n % 60))
         async with member(at, "m", FIRST, ordering="key") as (consumer, _):
@@ -262,7 +262,7 @@ def test_an_ordered_run_that_is_never_recalled_is_caught(monkeypatch: pytest.Mon
     """The control for the last one."""
     monkeypatch.setattr(ReadyQueue, "recall", lambda self: None)
     with pytest.raises(AssertionError):
-        test_what_was_taken_ahead_of_an_asked_back_lease_goes_to_the_next_holder()
+        test_records_taken_ahead_on_a_revoked_lease_go_to_the_next()
 
 
 def test_the_turn_passes_in_the_order_of_coming() -> None:

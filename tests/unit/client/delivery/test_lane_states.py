@@ -24,7 +24,7 @@ def test_a_lane_goes_on_with_the_last_reason_that_goes(lanes: tuple[LaneStates, 
     assert not ready.is_paused("live") and states.of("live").reasons == {} and states.stopped() == {}
 
 
-def test_one_record_of_an_open_circuit_is_tried_unless_something_else_holds_it(
+def test_an_open_circuit_tries_one_record_unless_it_is_held(
     lanes: tuple[LaneStates, ReadyQueue],
 ) -> None:
     states, ready = lanes

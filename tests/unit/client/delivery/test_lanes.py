@@ -23,7 +23,7 @@ BULK = "logs/bulk/1"
 BULK_FIRST = f"{BULK}/0"
 
 
-def test_retries_of_one_lane_that_are_too_many_stop_the_fetching_of_that_lane_alone(
+def test_too_many_retries_of_one_lane_stop_fetching_only_there(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(fetch_pauses, "PARKED_RETRIES_MAX", 300)
@@ -63,11 +63,11 @@ def test_a_bound_on_retries_that_stops_every_lane_is_caught(monkeypatch: pytest.
 
     monkeypatch.setattr(MemoryBound, "block", block_all)
     with pytest.raises(AssertionError):
-        test_retries_of_one_lane_that_are_too_many_stop_the_fetching_of_that_lane_alone(monkeypatch)
+        test_too_many_retries_of_one_lane_stop_fetching_only_there(monkeypatch)
 
 
 @virtual
-async def test_batches_of_lanes_are_as_many_records_as_their_shares_say() -> None:
+async def test_lanes_get_as_many_batched_records_as_their_shares_say() -> None:
     async with bench() as at:
         at.fill(20_000, channel=BULK)
         taken = {"live": 0, "bulk": 0}
@@ -100,7 +100,7 @@ def test_batches_that_count_as_one_record_are_caught(monkeypatch: pytest.MonkeyP
     """The control for the test before."""
     monkeypatch.setattr(RoundRobin, "charge", lambda self, more, *, lent: None)
     with pytest.raises(AssertionError):
-        test_batches_of_lanes_are_as_many_records_as_their_shares_say()
+        test_lanes_get_as_many_batched_records_as_their_shares_say()
 
 
 async def waited_by_live(at: Bench, **settings: object) -> list[float]:
@@ -142,7 +142,7 @@ def test_handlers_that_are_not_divided_are_caught(monkeypatch: pytest.MonkeyPatc
 
 
 @virtual
-async def test_handlers_are_divided_by_shares_and_lent_but_for_one_of_each_lane() -> None:
+async def test_shares_divide_handlers_and_lend_all_but_one_a_lane() -> None:
     async with bench() as at:
         at.fill(2_000, channel=BULK)
         at_once: Counter[str] = Counter()
@@ -202,7 +202,7 @@ async def test_lanes_with_handlers_of_their_own_never_have_more() -> None:
 
 
 @virtual
-async def test_shared_handlers_go_beyond_what_lanes_would_have_of_their_own() -> None:
+async def test_shared_handlers_exceed_what_lanes_would_have_alone() -> None:
     """The control for the test before."""
     async with bench() as at:
         assert (await at_most_at_once(at, concurrency=11))["bulk"] == 10
@@ -283,7 +283,7 @@ def test_all_records_of_all_lanes_are_handled_whoever_takes_them(
 
 
 @given(st.integers(1, 200), st.dictionaries(st.sampled_from("abcdef"), st.integers(1, 20), min_size=1))
-def test_every_handler_has_a_role_and_every_lane_one_that_it_keeps(handlers: int, shares: dict[str, int]) -> None:
+def test_every_handler_has_a_role_and_every_lane_keeps_one(handlers: int, shares: dict[str, int]) -> None:
     found = roles(handlers, shares)
     assert len(found) == handlers
     if len(shares) == 1 or handlers < 2 * len(shares):

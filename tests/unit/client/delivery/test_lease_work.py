@@ -22,7 +22,7 @@ from tests.unit.client.delivery.test_cursor import fetched, taken, work_of
 TOPIC_ID = bytes(range(16))
 
 
-def test_a_lease_has_no_cursor_before_its_progress_is_restored_and_one_from_then_on() -> None:
+def test_a_lease_has_a_cursor_only_once_its_progress_is_restored() -> None:
     work = work_of(ReadyQueue({}))
     assert (work.stage, work.restored, work.cursors, work.dirty) == (Stage.RESTORING, False, (), False)
     assert (work.handled, work.copying, work.skipped, work.take_load()) == (0, 0, 0, (0, 0))
@@ -33,7 +33,7 @@ def test_a_lease_has_no_cursor_before_its_progress_is_restored_and_one_from_then
     assert work.head.known_log == KnownLog(2, 9)
 
 
-def test_a_lease_that_was_asked_back_while_it_was_restored_does_not_begin() -> None:
+def test_a_lease_revoked_while_being_restored_does_not_begin() -> None:
     work = work_of(ReadyQueue({}))
     work.drain()
     work.begin(Progress(0), TOPIC_ID)
@@ -41,7 +41,7 @@ def test_a_lease_that_was_asked_back_while_it_was_restored_does_not_begin() -> N
     asyncio.run(work.drained())
 
 
-def test_a_restored_lease_has_its_backlog_cursors_by_increasing_offset() -> None:
+def test_a_restored_lease_has_its_backlog_cursors_in_order() -> None:
     work = work_of(ReadyQueue({}))
     work.begin(Progress(900), TOPIC_ID, KnownLog(4, 950), [(Progress(10), 100), (Progress(150), 900)])
     assert [each.start for each in work.cursors] == [0, 100, 900]
@@ -52,7 +52,7 @@ def test_a_restored_lease_has_its_backlog_cursors_by_increasing_offset() -> None
 
 
 @virtual
-async def test_a_split_leaves_what_is_out_to_the_cursor_below_and_begins_with_nothing() -> None:
+async def test_a_split_leaves_records_out_to_the_lower_cursor() -> None:
     ready, memory = ReadyQueue({}), MemoryBound(1 << 20, {})
     work = work_of(ready)
     work.begin(Progress(0), TOPIC_ID)
@@ -89,7 +89,7 @@ def test_the_lowest_cursor_closes_once_its_range_is_done() -> None:
 
 
 @virtual
-async def test_what_changes_while_a_commit_is_on_its_way_is_committed_with_the_next() -> None:
+async def test_changes_during_a_commit_go_with_the_next_commit() -> None:
     ready = ReadyQueue({})
     work = work_of(ready)
     work.begin(Progress(0), TOPIC_ID)
@@ -108,7 +108,7 @@ async def test_what_changes_while_a_commit_is_on_its_way_is_committed_with_the_n
     assert work.dirty, "what kept the base down is stated now"
 
 
-def test_a_split_while_a_commit_is_on_its_way_is_committed_with_the_next() -> None:
+def test_a_split_during_a_commit_goes_with_the_next_commit() -> None:
     work, memory = work_of(ReadyQueue({})), MemoryBound(1 << 20, {})
     work.begin(Progress(0), TOPIC_ID)
     version, stated = work.version, claims_of(work, detached=False)

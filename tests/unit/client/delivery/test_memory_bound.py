@@ -27,7 +27,7 @@ def fill(memory: MemoryBound, name: str, step: int = 100) -> int:
     return lane.used
 
 
-def test_what_an_idle_lane_leaves_is_lent_but_for_what_is_kept_for_it() -> None:
+def test_an_idle_lanes_memory_is_lent_except_what_is_reserved() -> None:
     memory = bound()
     assert fill(memory, "bulk") == 80_000
     assert fill(memory, "live") == 20_000, "that was kept for it"
@@ -48,7 +48,7 @@ def test_what_was_lent_comes_back() -> None:
 
 @given(steps)
 @example([("rest", False, 40_000), ("rest", False, 40_000), ("live", False, 20_000), ("bulk", False, 4_541)])
-def test_all_lanes_together_stay_within_the_bound_and_none_is_starved(taken: list[tuple[str, bool, int]]) -> None:
+def test_all_lanes_stay_within_the_bound_and_none_is_starved(taken: list[tuple[str, bool, int]]) -> None:
     memory = MemoryBound(MAX, {"live": 8, "bulk": 2})
     lanes = {name: memory.lane(name) for name in LANES}
     shares = sum(lane.share for lane in lanes.values())
@@ -70,7 +70,7 @@ def test_memory_that_is_not_lent_is_caught(monkeypatch: pytest.MonkeyPatch) -> N
     """The control for the first test."""
     monkeypatch.setattr(MemoryBound, "_with_loans", lambda self, name, part, shares: part)
     with pytest.raises(AssertionError):
-        test_what_an_idle_lane_leaves_is_lent_but_for_what_is_kept_for_it()
+        test_an_idle_lanes_memory_is_lent_except_what_is_reserved()
 
 
 def test_memory_that_is_lent_without_end_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:

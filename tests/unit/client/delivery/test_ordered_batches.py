@@ -55,7 +55,7 @@ async def dead_lettered(at: Bench, batch: Batch) -> None:
 
 @pytest.mark.parametrize("ordering", ["none", "key", "partition"])
 @pytest.mark.parametrize("how", [acked, acked_one_by_one, rejected, dead_lettered])
-def test_a_batch_is_followed_by_the_next_however_its_rows_were_settled(
+def test_a_batch_is_followed_by_the_next_however_rows_settled(
     ordering: str, how: Callable[[Bench, Batch], asyncio.Future[None]]
 ) -> None:
     @virtual
@@ -142,7 +142,7 @@ async def test_without_an_order_they_are_not() -> None:
         assert handler.done[0] != list(range(400))
 
 
-def test_an_order_that_lets_rows_come_back_by_themselves_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_order_that_lets_rows_return_one_by_one_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     def hasty(order: KeyOrder[Row, Slice[Cursor]]) -> list[Row]:
         records, order._returned = order._returned, []
         order.slice_out -= len(records)
@@ -160,7 +160,7 @@ def test_an_order_that_lets_rows_come_back_by_themselves_is_caught(monkeypatch: 
 
 
 @virtual
-async def test_a_batch_that_is_put_off_by_hand_comes_back_whole_before_what_follows() -> None:
+async def test_a_batch_put_off_by_hand_returns_whole_and_in_order() -> None:
     async with bench() as at:
         at.fill(30)
         async with member(at, "m", FIRST, ordering="partition") as (consumer, _):
@@ -197,7 +197,7 @@ async def test_what_a_lost_lease_had_parked_holds_up_no_other() -> None:
 
 
 @virtual
-async def test_a_letter_that_is_given_up_by_hand_is_rejected_in_its_lane() -> None:
+async def test_a_letter_given_up_by_hand_is_rejected_in_its_lane() -> None:
     async with bench() as at:
         at.fill(3, channel=DLQ)
         place = at.control.channels[DLQ].topic

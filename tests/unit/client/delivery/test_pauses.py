@@ -90,7 +90,7 @@ def test_an_operator_lifts_no_pause_of_a_lane_that_goes(retry: Retry) -> None:
 
 
 @BOTH
-def test_an_operator_who_resumes_a_stopped_lane_lifts_no_pause_of_the_application(retry: Retry) -> None:
+def test_an_operators_resume_lifts_no_pause_of_the_application(retry: Retry) -> None:
     async def play() -> None:
         async with stopped_and_mended(retry) as (at, consumer):
             consumer.pause("live")

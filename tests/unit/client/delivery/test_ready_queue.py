@@ -17,7 +17,7 @@ BULK = "logs/bulk/1"
 
 
 @virtual
-async def test_a_lease_that_is_asked_back_waits_for_what_was_handed_out_and_for_no_more() -> None:
+async def test_a_revoked_lease_waits_only_for_records_handed_out() -> None:
     async with bench() as at:
         at.fill(100)
         async with member(at, "m", FIRST) as (consumer, _):
@@ -40,7 +40,7 @@ async def test_a_lease_that_is_asked_back_waits_for_what_was_handed_out_and_for_
 
 
 @virtual
-async def test_a_lane_whose_records_come_later_does_not_wait_for_a_run_of_another() -> None:
+async def test_a_lanes_later_records_do_not_wait_for_anothers_run() -> None:
     async with bench() as at:
         at.fill(100, channel=BULK)
         async with member(at, "m", FIRST, f"{BULK}/0") as (consumer, _):
@@ -55,7 +55,7 @@ async def test_a_lane_whose_records_come_later_does_not_wait_for_a_run_of_anothe
 
 
 @virtual
-async def test_who_leaves_an_iteration_leaves_the_next_record_to_the_next_one() -> None:
+async def test_leaving_an_iteration_leaves_the_next_record_to_the_next() -> None:
     async with bench() as at:
         at.fill(300)
         async with member(at, "m", FIRST) as (consumer, _):
@@ -71,7 +71,7 @@ async def test_who_leaves_an_iteration_leaves_the_next_record_to_the_next_one() 
 
 
 @virtual
-async def test_a_paused_lane_hands_out_nothing_even_of_what_was_taken_ahead() -> None:
+async def test_a_paused_lane_hands_out_nothing_even_if_taken_ahead() -> None:
     async with bench() as at:
         at.fill(100)
         async with member(at, "m", FIRST) as (consumer, _):
@@ -99,7 +99,7 @@ async def test_what_is_told_of_a_lease_counts_every_acknowledgement() -> None:
 
 
 @virtual
-async def test_while_somebody_waits_for_records_acknowledging_makes_room_at_once() -> None:
+async def test_acknowledging_makes_room_at_once_for_a_waiting_reader() -> None:
     async with bench() as at:
         at.fill(60)
         settings = {"commit_interval_seconds": 100.0, "max_in_flight_bytes": 4_000}
@@ -145,7 +145,7 @@ def test_a_run_that_is_never_recalled_is_caught(monkeypatch: pytest.MonkeyPatch)
     """The control for the first test."""
     monkeypatch.setattr(ReadyQueue, "recall", lambda self: None)
     with pytest.raises(AssertionError):
-        test_a_lease_that_is_asked_back_waits_for_what_was_handed_out_and_for_no_more()
+        test_a_revoked_lease_waits_only_for_records_handed_out()
 
 
 def test_acknowledgements_kept_for_good_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:

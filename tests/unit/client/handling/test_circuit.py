@@ -90,7 +90,7 @@ async def outage(*leases: str, count: int = 100, **settings: Any) -> AsyncIterat
 
 
 @virtual
-async def test_it_stops_tries_and_goes_on_by_itself_and_other_lanes_never_stopped() -> None:
+async def test_a_circuit_stops_tries_and_resumes_beside_other_lanes() -> None:
     loop = asyncio.get_running_loop()
     async with outage(FIRST, f"{BULK}/0", count=500, concurrency=20) as on:
         reason = await stopped(on.consumer)
@@ -233,7 +233,7 @@ class Hanging(Database):
 
 
 @virtual
-async def test_a_record_that_is_tried_and_taken_away_does_not_keep_the_lane_stopped() -> None:
+async def test_a_trial_record_taken_away_does_not_keep_a_lane_stopped() -> None:
     """Its lease is asked back while it is tried, and its handler hangs; the other partition's records go on."""
     async with bench() as at:
         at.fill(50)
@@ -251,7 +251,7 @@ async def test_a_record_that_is_tried_and_taken_away_does_not_keep_the_lane_stop
 
 
 @virtual
-async def test_a_lane_goes_on_when_nobody_is_left_to_say_how_its_records_fare() -> None:
+async def test_a_lane_goes_on_when_nobody_is_left_to_try_its_records() -> None:
     async with outage() as on:
         await stopped(on.consumer)
         on.task.cancel()
@@ -291,7 +291,7 @@ outcomes = st.lists(st.tuples(st.floats(0.001, 3), st.integers(0, 30), st.boolea
 
 
 @given(outcomes, st.integers(1, 20), st.floats(0, 10), st.floats(0.05, 1))
-def test_it_stops_only_for_what_was_seen_long_enough_often_enough_and_nearly_always(
+def test_a_circuit_opens_only_for_long_frequent_general_failure(
     told: list[tuple[float, int, bool]], failures: int, seconds: float, ratio: float
 ) -> None:
     circuit = LaneCircuit(Circuit(ratio, failures, seconds))

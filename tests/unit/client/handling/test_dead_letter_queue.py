@@ -108,7 +108,7 @@ async def away_and_back(lane: Lane) -> None:
         assert consumer.in_flight_bytes == 0
 
 
-def test_one_letter_is_tried_while_the_lane_is_away_and_so_many_are_held(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_letter_probes_an_absent_lane_and_the_rest_are_held(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fetch_pauses, "DEAD_LETTERS_HELD_MAX", HELD)
     run_virtual(away_and_back(Lane(monkeypatch)))
 
@@ -134,7 +134,7 @@ def test_a_storm_of_letters_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @virtual
-async def test_a_lane_that_does_not_answer_is_told_long_before_its_sends_are_given_up() -> None:
+async def test_a_silent_lane_is_reported_long_before_sends_give_up() -> None:
     async with bench() as at:
         at.fill(2)
         at.control.clusters["west"].pause()
@@ -168,7 +168,7 @@ def test_letters_of_a_lease_that_is_gone_are_held_no_longer(monkeypatch: pytest.
     run_virtual(run())
 
 
-def test_a_consumer_that_closes_leaves_no_letter_behind_in_a_task(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_closing_consumer_leaves_no_letter_behind_in_a_task(monkeypatch: pytest.MonkeyPatch) -> None:
     async def run() -> None:
         async with bench() as at:
             at.fill(10)

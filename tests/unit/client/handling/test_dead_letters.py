@@ -36,7 +36,7 @@ async def test_a_dead_letter_that_is_too_large_is_cut_and_says_so() -> None:
 
 
 @virtual
-async def test_a_dead_letter_that_does_not_fit_even_when_cut_is_rejected_in_place() -> None:
+async def test_a_letter_too_large_even_when_cut_is_rejected_in_place() -> None:
     async with bench() as at:
         at.control.max_record_bytes = 2_000
         await at.control.move(LIVE, "logs/bulk/1", "logs/dlq/1")
@@ -51,7 +51,7 @@ async def test_a_dead_letter_that_does_not_fit_even_when_cut_is_rejected_in_plac
 
 
 @virtual
-async def test_a_dead_letter_is_as_old_as_its_death_whatever_the_record_says() -> None:
+async def test_a_dead_letter_is_as_old_as_its_death() -> None:
     """Retention goes by a record's timestamp: the letter of an old record would be deleted at once."""
     async with bench() as at:
         at.control.max_record_bytes = 2_000
@@ -68,7 +68,7 @@ async def test_a_dead_letter_is_as_old_as_its_death_whatever_the_record_says() -
 
 
 @virtual
-async def test_the_first_failure_is_the_first_that_the_member_saw_which_gave_the_record_up() -> None:
+async def test_a_letters_first_failure_is_the_one_its_last_member_saw() -> None:
     """Attempts are committed, the times of failures are not: after a hand-over a letter tells no time nobody knows."""
     async with bench() as at:
         at.fill(1)
@@ -106,7 +106,7 @@ async def test_a_letter_names_the_topic_by_its_own_id() -> None:
 
 
 @virtual
-async def test_what_a_record_says_under_names_of_dead_letters_is_not_believed() -> None:
+async def test_a_records_own_dead_letter_headers_are_not_trusted() -> None:
     """Somebody copied a letter back by hand, headers and all; it is neither cut nor quarantined now."""
     async with bench() as at:
         forged = [("cut", b"999"), ("quarantine", b"bomb"), ("origin-id", b"x"), ("last-offset", b"9")]
@@ -123,7 +123,7 @@ async def test_what_a_record_says_under_names_of_dead_letters_is_not_believed() 
 
 
 @virtual
-async def test_a_producer_of_dead_letters_says_that_it_writes_to_no_other_lane() -> None:
+async def test_a_dead_letter_producer_declares_it_writes_no_other_lane() -> None:
     """Only channels of the dlq lane wait for a member that died: the ends of other losses stay known."""
     async with bench() as at:
         await at.control.move(LIVE, "logs/bulk/1", "logs/dlq/1")

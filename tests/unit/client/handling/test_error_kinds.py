@@ -99,7 +99,7 @@ async def test_each_record_goes_the_way_of_its_error() -> None:
 
 
 @virtual
-async def test_the_next_holder_retries_blameless_records_without_a_count() -> None:
+async def test_the_next_holder_retries_blameless_records_uncounted() -> None:
     seen: list[int] = []
 
     async def handle(record: Record) -> None:
@@ -152,7 +152,7 @@ async def test_after_an_outage_a_record_has_all_its_attempts_still() -> None:
 
 
 @virtual
-async def test_rows_that_failed_together_and_are_done_leave_nothing_behind() -> None:
+async def test_rows_that_failed_together_leave_nothing_when_done() -> None:
     async def handle(batch: Batch) -> None:
         if len(batch) > 1:
             raise ValueError("one of them")

@@ -347,7 +347,7 @@ def test_a_lane_is_stopped_by_errors_without_a_text_and_goes_on(make: Callable[[
 
 
 @virtual
-async def test_in_the_dlq_lane_a_record_that_fails_without_a_text_is_skipped() -> None:
+async def test_a_dlq_record_that_fails_without_a_text_is_skipped() -> None:
     seen: list[int] = []
 
     async def handle(record: Record) -> None:
@@ -367,7 +367,7 @@ async def test_in_the_dlq_lane_a_record_that_fails_without_a_text_is_skipped() -
 
 
 @virtual
-async def test_in_the_dlq_lane_a_record_that_is_given_up_by_hand_without_a_text_is_skipped() -> None:
+async def test_a_dlq_record_given_up_by_hand_without_text_is_skipped() -> None:
     async def handle(record: Record) -> None:
         record.dead_letter(Raising())
 

@@ -141,7 +141,7 @@ async def test_records_parked_without_end_put_nothing_off() -> None:
 
 
 @virtual
-async def test_what_belongs_to_a_lease_that_is_gone_gives_back_its_room() -> None:
+async def test_a_lost_leases_retries_give_back_their_room() -> None:
     told: list[float] = []
     process, retries = parking(told)
     gone, kept = [Timed(number, process) for number in range(100)], [Timed(number, process) for number in range(7)]

@@ -101,7 +101,7 @@ async def test_without_a_budget_there_is_a_storm() -> None:
 
 
 @virtual
-async def test_attempts_that_waited_longer_are_not_lost_with_their_holder() -> None:
+async def test_attempts_that_waited_longer_outlive_their_holder() -> None:
     async with bench() as at:
         at.fill(200)
         dependency = Dependency(at)
@@ -144,7 +144,7 @@ async def test_what_an_application_brings_back_itself_costs_nothing() -> None:
 
 
 @virtual
-async def test_at_the_bound_fetching_waits_and_goes_on_when_records_come_back() -> None:
+async def test_at_the_bound_fetching_waits_until_records_return() -> None:
     async with bench() as at:
         at.fill(20_000)
         async with member(at, "m", FIRST) as (consumer, _):

@@ -83,7 +83,7 @@ def overdue(consumer: Consumer) -> int:
 
 
 @virtual
-async def test_a_handler_that_takes_too_long_is_cancelled_and_has_failed() -> None:
+async def test_a_handler_that_takes_too_long_is_cancelled_and_fails() -> None:
     cancelled_after: list[float] = []
 
     async def handle(record: Record) -> None:
@@ -146,7 +146,7 @@ async def test_an_uncancellable_handler_keeps_its_slot() -> None:
 
 
 @pytest.mark.parametrize("promise", [{"ordering": "key"}, {"ordering": "partition"}, {"ownership": "exclusive"}])
-def test_where_something_is_promised_nobody_gets_the_record_while_its_handler_has_it(promise: dict[str, str]) -> None:
+def test_a_guarantee_keeps_a_record_with_its_late_handler(promise: dict[str, str]) -> None:
     @virtual
     async def scenario() -> None:
         async with bench() as at:
@@ -167,7 +167,7 @@ def test_where_something_is_promised_nobody_gets_the_record_while_its_handler_ha
 
 
 @virtual
-async def test_a_handler_that_swallows_the_end_of_its_time_and_returns_is_done() -> None:
+async def test_a_handler_that_swallows_its_timeout_and_returns_is_done() -> None:
     cancelling: list[int] = []
 
     async def handle(record: Record) -> None:
@@ -188,7 +188,7 @@ async def test_a_handler_that_swallows_the_end_of_its_time_and_returns_is_done()
         assert (cancelling, at.offsets()) == ([0, 0, 0], [0, 1, 2])
 
 
-def test_an_ordinary_function_runs_in_threads_and_settles_its_record_there(threads: SlowThreads) -> None:
+def test_a_plain_function_runs_and_settles_in_a_thread(threads: SlowThreads) -> None:
     def handle(record: Record) -> None:
         at_bench[0].sunk(record)
         if record.offset == 1:
@@ -219,7 +219,7 @@ def test_an_ordinary_function_runs_in_threads_and_settles_its_record_there(threa
     scenario()
 
 
-def test_a_thread_past_its_time_keeps_its_slot_and_its_late_result_changes_nothing(threads: SlowThreads) -> None:
+def test_a_late_thread_keeps_its_slot_and_its_result_is_ignored(threads: SlowThreads) -> None:
     at_bench: list[Bench] = []
     attempts: list[int] = []
 
@@ -256,7 +256,7 @@ def test_a_thread_past_its_time_keeps_its_slot_and_its_late_result_changes_nothi
     scenario()
 
 
-def test_an_exclusive_lease_is_not_given_back_while_a_thread_works_on_its_record(threads: SlowThreads) -> None:
+def test_an_exclusive_lease_stays_while_a_thread_uses_its_record(threads: SlowThreads) -> None:
     @virtual
     async def scenario() -> None:
         async with at_work(threads, 1, ownership="exclusive") as (at, _, running):
@@ -271,7 +271,7 @@ def test_an_exclusive_lease_is_not_given_back_while_a_thread_works_on_its_record
     scenario()
 
 
-def test_a_cancelled_run_waits_for_its_threads_and_what_they_did_counts(threads: SlowThreads) -> None:
+def test_a_cancelled_run_awaits_its_threads_and_keeps_their_work(threads: SlowThreads) -> None:
     @virtual
     async def scenario() -> None:
         async with at_work(threads, 5, concurrency=2) as (at, consumer, running):
@@ -303,7 +303,7 @@ def test_threads_are_bounded() -> None:
 
 
 @pytest.mark.parametrize("cancels", [True, False])
-def test_a_handler_learns_that_its_lease_is_lost_and_ends_with_it_only_if_asked_to(cancels: bool) -> None:
+def test_a_handler_hears_of_a_lost_lease_and_ends_only_if_asked(cancels: bool) -> None:
     @virtual
     async def scenario() -> None:
         told: list[str] = []
@@ -333,7 +333,7 @@ def test_a_handler_learns_that_its_lease_is_lost_and_ends_with_it_only_if_asked_
 
 
 @virtual
-async def test_a_lease_that_is_asked_back_says_so_while_its_record_is_still_wanted() -> None:
+async def test_a_revoked_lease_says_so_while_its_record_is_wanted() -> None:
     async with bench() as at:
         at.fill(1)
 

@@ -85,7 +85,7 @@ def test_like_failures_have_one_digest_whatever_they_say() -> None:
     assert one == two and DIGEST.fullmatch(one)
 
 
-def test_failures_elsewhere_or_of_another_kind_have_another_digest() -> None:
+def test_failures_elsewhere_or_of_another_kind_differ_in_digest() -> None:
     caused = RuntimeError("wrapped")
     caused.__cause__ = failure("a")
     group = ExceptionGroup("some", [failure("a"), failure("b")])

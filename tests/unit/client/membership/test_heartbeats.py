@@ -37,7 +37,7 @@ async def test_who_has_nothing_to_tell_is_a_ticket_only() -> None:
 
 
 @virtual
-async def test_who_has_said_nothing_yet_says_that_all_clusters_are_in_reach() -> None:
+async def test_a_silent_member_reports_all_clusters_as_reachable() -> None:
     new = seat(7)
     new.told = None
     ((_, first),) = requests([new])
@@ -57,7 +57,7 @@ async def test_loads_go_with_every_heartbeat_that_has_some() -> None:
 
 
 @virtual
-async def test_clusters_out_of_reach_are_told_when_they_change_and_now_and_then() -> None:
+async def test_unreachable_clusters_are_sent_on_change_and_regularly() -> None:
     away: list[str] = []
     told = seat(loads=lambda: join_pb2.Heartbeat(unreachable_clusters=away))
 

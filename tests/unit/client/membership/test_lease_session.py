@@ -12,7 +12,7 @@ from tests.unit.client.scripted_member import FIRST, bench, killed, member, take
 
 
 @virtual
-async def test_a_lease_given_back_between_hello_and_welcome_is_given_back_again() -> None:
+async def test_a_lease_released_before_the_welcome_is_released_again() -> None:
     async with bench() as at:
         at.fill(1)
         async with member(at, "m", FIRST) as (consumer, _):
@@ -41,7 +41,7 @@ async def test_what_is_asked_back_and_not_held_is_answered() -> None:
 
 
 @virtual
-async def test_a_lease_granted_and_asked_back_by_one_delta_is_given_back_once() -> None:
+async def test_a_lease_granted_and_revoked_in_one_delta_returns_once() -> None:
     async with bench() as at, member(at, "m") as (consumer, _):
         joined = at.control.members[0]
         at.control.held["member-0"][FIRST] = 7
@@ -73,7 +73,7 @@ async def test_a_member_that_is_cut_off_works_on_for_a_bounded_time() -> None:
 
 
 @virtual
-async def test_a_member_that_is_refused_for_good_stops_working_and_says_why() -> None:
+async def test_a_member_refused_for_good_stops_and_says_why() -> None:
     async with bench() as at, member(at, "m", FIRST) as (consumer, _):
         at.control.network.kill("control")
         at.control.refusal = Invalid("the group has other streams", field="spec.streams")

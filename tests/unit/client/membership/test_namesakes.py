@@ -110,7 +110,7 @@ def test_a_crowd_under_one_client_id_is_told_with_a_bound(caplog: pytest.LogCapt
     assert crowd <= len(told) <= crowd + NAMESAKES_MAX * NAMESAKES_MAX
 
 
-def test_two_meshes_that_are_not_named_have_client_ids_of_their_own() -> None:
+def test_two_unnamed_meshes_have_client_ids_of_their_own() -> None:
     one, other = braid.connect("127.0.0.1:1"), braid.connect("127.0.0.1:1")
     assert one.client_id != other.client_id
     assert one.client_id.startswith("braid-")
@@ -118,7 +118,7 @@ def test_two_meshes_that_are_not_named_have_client_ids_of_their_own() -> None:
 
 
 @virtual
-async def test_two_consumers_of_a_mesh_that_is_not_named_have_client_ids_of_their_own() -> None:
+async def test_two_consumers_of_an_unnamed_mesh_have_own_client_ids() -> None:
     async with bench() as at:
         client = at.control.client("")
         async with client.mesh, client.mesh.consumer(["logs"], group="g"), client.mesh.consumer(["logs"], group="g"):
@@ -138,7 +138,7 @@ async def test_two_consumers_of_a_named_mesh_keep_its_client_id() -> None:
 
 
 @pytest.mark.parametrize("name", ["rechner-müller", "a\tb", "x" * 300, ""])
-def test_a_client_id_of_its_own_is_one_that_may_be_sent_whatever_the_host_is_called(name: str) -> None:
+def test_an_own_client_id_is_valid_whatever_the_hosts_name(name: str) -> None:
     made = own_client_id("braid", replace(system_host(), name=name))
     assert made.isascii() and made.isprintable()
     assert len(made) <= HELLO_TEXT_MAX

@@ -14,7 +14,7 @@ SOON_SECONDS = 0.5
 
 
 @virtual
-async def test_a_send_fails_at_once_with_the_reason_and_nothing_is_complained_of() -> None:
+async def test_a_refused_send_fails_at_once_and_raises_no_complaint() -> None:
     async with two_clusters() as (control, client, mesh):
         client.kafka.deny("east")
         async with mesh.producer("logs") as producer:
@@ -42,7 +42,7 @@ async def test_sends_succeed_once_the_cluster_lets_the_client_in() -> None:
 
 
 @virtual
-async def test_a_client_that_is_refused_later_hears_so_for_what_it_sends_then() -> None:
+async def test_a_client_refused_later_hears_so_for_what_it_sends_then() -> None:
     async with two_clusters() as (control, client, mesh), mesh.producer("logs") as producer:
         await producer.send(b"taken")
         client.kafka.deny("east")
@@ -55,7 +55,7 @@ async def test_a_client_that_is_refused_later_hears_so_for_what_it_sends_then() 
 
 
 @virtual
-async def test_a_dead_letter_whose_lane_refuses_the_client_is_kept_and_written_later() -> None:
+async def test_a_letter_whose_lane_refuses_is_kept_and_written_later() -> None:
     async def hopeless(record: object) -> None:
         raise ValueError("never")
 
@@ -76,7 +76,7 @@ async def test_a_dead_letter_whose_lane_refuses_the_client_is_kept_and_written_l
 
 
 @virtual
-async def test_a_consumer_that_is_refused_says_so_and_complains_of_nothing() -> None:
+async def test_a_refused_consumer_says_so_and_complains_of_nothing() -> None:
     async with bench() as at, member(at, "m", FIRST) as (consumer, client):
         await until(lambda: len(at.control.witnesses) == 1)
         await asyncio.sleep(1.0)

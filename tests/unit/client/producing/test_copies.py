@@ -16,7 +16,7 @@ def mesh() -> MemoryMesh:
     return made
 
 
-async def test_copies_keep_identity_ingestion_time_and_repeated_headers(mesh: MemoryMesh) -> None:
+async def test_copies_keep_identity_time_and_repeated_headers(mesh: MemoryMesh) -> None:
     async with mesh.producer("logs") as producer:
         outcomes = await producer.send_copies([Copy(b"a", b"key", "live", HEADERS), Copy(None, None, "live", ())])
     first, second = outcomes

@@ -33,7 +33,7 @@ async def test_a_rule_may_be_any_function(mesh: MemoryMesh) -> None:
         assert (await producer.send(b"v")).channel.lane == "live"
 
 
-async def test_a_rule_that_names_no_lane_of_the_stream_refuses_the_record(mesh: MemoryMesh) -> None:
+async def test_a_rule_naming_no_lane_of_the_stream_refuses_the_record(mesh: MemoryMesh) -> None:
     async with mesh.producer("logs", lane_rule=braid.Late(60, "slow")) as producer:
         await producer.send(b"now")
         with pytest.raises(NotFound, match="slow"):

@@ -141,7 +141,7 @@ async def test_unacknowledged_records_are_resent_before_waiting_ones() -> None:
 
 
 @virtual
-async def test_an_old_channel_that_falls_silent_is_not_waited_for_to_the_end() -> None:
+async def test_a_silent_old_channel_is_not_awaited_to_the_end() -> None:
     control, loop = Control(), asyncio.get_running_loop()
     await three_channels(control)
     async with control.client("web").mesh as mesh, mesh.producer("logs") as producer:
@@ -164,7 +164,7 @@ async def test_nobody_else_waits_for_what_is_about_to_be_sent_again() -> None:
 
 
 @virtual
-async def test_a_revision_is_acknowledged_once_the_old_channel_owes_none() -> None:
+async def test_a_revision_is_acknowledged_once_the_old_channel_is_done() -> None:
     control = Control()
     await three_channels(control)
     async with control.client("web").mesh as mesh, mesh.producer("logs") as producer:
@@ -233,7 +233,7 @@ def test_a_newer_route_keeps_the_order_of_who_waits(newest: str) -> None:
 
 
 @virtual
-async def test_an_old_channel_that_breaks_meanwhile_is_left_and_the_order_kept() -> None:
+async def test_an_old_channel_that_breaks_is_left_and_order_is_kept() -> None:
     control = Control()
     await three_channels(control)
     async with control.client("web").mesh as mesh, mesh.producer("logs") as producer:
@@ -247,7 +247,7 @@ async def test_an_old_channel_that_breaks_meanwhile_is_left_and_the_order_kept()
 
 
 @virtual
-async def test_closing_with_records_that_wait_leaves_nobody_without_an_answer() -> None:
+async def test_closing_with_waiting_records_answers_every_sender() -> None:
     control = Control()
     await three_channels(control)
     async with control.client("web").mesh as mesh:
@@ -333,11 +333,11 @@ async def overtaken_at_the_gate() -> list[bytes | None]:
 ORDER = [b"sent again", b"meanwhile", b"last"]
 
 
-def test_nobody_passes_those_who_came_while_others_were_sent_again() -> None:
+def test_nobody_passes_senders_who_came_during_a_resend() -> None:
     assert run_virtual(overtaken_at_the_gate()) == ORDER
 
 
-def test_a_lane_that_opens_before_those_who_came_meanwhile_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lane_opened_before_those_who_came_meanwhile_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     async def send_those_there_were(self: Dispatcher, route: RouteTable) -> None:
         closed = [lane for lane, gate in self._gates.items() if not gate.is_set() and route.lanes.get(lane)]
         for record in [record for record in self._outbox if record.channel is None and record.lane in closed]:

@@ -65,7 +65,7 @@ async def test_send_many_keeps_the_order_of_a_key() -> None:
 
 
 @virtual
-async def test_concurrent_sends_of_a_key_are_written_in_the_order_they_were_called() -> None:
+async def test_concurrent_sends_of_a_key_are_written_in_call_order() -> None:
     async with two_clusters() as (control, _, mesh), mesh.producer("logs") as producer:
         await asyncio.gather(*(producer.send(b"%d" % n, key=b"k") for n in range(100)))
         assert values(control, "logs/live/1", b"k") == [b"%d" % n for n in range(100)]
@@ -102,7 +102,7 @@ async def test_new_records_of_a_key_wait_behind_those_sent_again() -> None:
 
 
 @virtual
-async def test_a_planned_move_waits_for_acknowledgements_and_repeats_nothing() -> None:
+async def test_a_planned_move_awaits_acknowledgements_without_repeats() -> None:
     control = await Control(latency=lambda: 0.05).start()
     control.add_channel("logs/live/1", "east")
     control.add_channel("logs/live/2", "west")
@@ -145,7 +145,7 @@ async def longest_pause_in_a_planned_move() -> float:
     return max(after - before for before, after in pairwise(moments[10:]))
 
 
-def test_a_planned_move_pauses_for_the_old_acknowledgements_and_for_no_connection() -> None:
+def test_a_planned_move_awaits_old_answers_but_no_connection() -> None:
     assert run_virtual(longest_pause_in_a_planned_move()) < 0.22, "one way there and back on each cluster"
 
 
@@ -326,7 +326,7 @@ async def test_a_stalled_cluster_is_reported() -> None:
 
 
 @virtual
-async def test_it_goes_on_with_its_last_route_while_the_registry_is_away() -> None:
+async def test_a_producer_keeps_its_last_route_without_a_registry() -> None:
     async with two_clusters() as (control, _, mesh), mesh.producer("logs") as producer:
         await producer.send(b"before")
         control.network.kill("control")
@@ -335,7 +335,7 @@ async def test_it_goes_on_with_its_last_route_while_the_registry_is_away() -> No
 
 
 @virtual
-async def test_a_reconnect_learns_the_route_it_missed_and_acknowledges_it() -> None:
+async def test_a_reconnect_learns_and_acknowledges_the_missed_route() -> None:
     async with two_clusters() as (control, _, mesh), mesh.producer("logs") as producer:
         await producer.send(b"before")
         control.network.kill("control")
@@ -386,7 +386,7 @@ async def test_bad_requests_get_precise_errors_and_change_nothing() -> None:
 
 
 @virtual
-async def test_leaving_the_context_waits_for_acknowledgements_and_then_tells_the_truth() -> None:
+async def test_leaving_the_context_awaits_answers_and_tells_the_truth() -> None:
     async with two_clusters() as (control, _, mesh):
         async with mesh.producer("logs") as producer:
             await producer.send(b"before")
@@ -440,7 +440,7 @@ def test_no_acknowledged_record_is_lost_whatever_fails(seed: int) -> None:
     assert failed == 0, "every cluster is back in time, so every record arrives"
 
 
-def test_a_producer_that_reports_what_no_broker_acknowledged_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_producer_reporting_unacknowledged_records_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     offer, send = ChannelSender.offer, ChannelSender.send
 
     def offer_and_believe(self: ChannelSender, record: Pending, partition: int) -> bool:

@@ -23,7 +23,7 @@ async def on_one_cluster() -> Control:
 
 
 @virtual
-async def test_a_send_that_waits_for_room_ends_when_the_producer_is_closed() -> None:
+async def test_a_send_waiting_for_room_ends_when_its_producer_closes() -> None:
     control = await on_one_cluster()
     async with control.client("web").mesh as mesh:
         async with mesh.producer("logs", max_buffer_bytes=200) as producer:
@@ -36,7 +36,7 @@ async def test_a_send_that_waits_for_room_ends_when_the_producer_is_closed() -> 
 
 
 @virtual
-async def test_a_send_that_waits_for_room_is_sent_when_close_leaves_it_time() -> None:
+async def test_a_send_waiting_for_room_goes_when_close_leaves_time() -> None:
     control = await on_one_cluster()
     control.latency = lambda: 0.1
     async with control.client("web").mesh as mesh:
@@ -113,7 +113,7 @@ def told(control: Control) -> dict[str, dict[int, int]]:
 
 
 @virtual
-async def test_who_closes_right_after_a_failover_tells_how_far_its_receipts_go() -> None:
+async def test_closing_right_after_a_failover_reports_its_receipts() -> None:
     control = await on_one_cluster()
     assert await written_on_both(control) == told(control)
 
@@ -147,7 +147,7 @@ async def closed_while_the_registry_changes() -> tuple[object, object]:
 
 
 @virtual
-async def test_it_is_told_to_the_next_registry_when_there_is_one_in_time() -> None:
+async def test_a_close_is_reported_to_the_next_registry_in_time() -> None:
     wanted, heard = await closed_while_the_registry_changes()
     assert heard == wanted
 

@@ -8,7 +8,7 @@ from tests.support.scripted_control import two_clusters, virtual
 
 
 @virtual
-async def test_a_producer_of_some_lanes_says_so_and_refuses_records_of_others() -> None:
+async def test_a_producer_of_some_lanes_says_so_and_refuses_others() -> None:
     """Channels of other lanes do not wait for it."""
     async with two_clusters() as (control, _, mesh):
         async with mesh._make_producer("logs", ProducerSettings(lanes=("dlq",))) as producer:

@@ -22,7 +22,7 @@ class Told:
             self.receipts.take(self.sender, Written("t", partition, offset, 0, connection, again))
 
 
-def test_they_go_as_far_as_the_highest_offset_whatever_order_they_are_told_in() -> None:
+def test_receipts_reach_the_highest_offset_in_any_report_order() -> None:
     told = Told()
     told.take(3, 5, 4)
     told.take(1, partition=2)
@@ -62,7 +62,7 @@ def test_what_is_heard_late_of_an_older_connection_tells_nothing() -> None:
     assert told.resumed == [Resumption(0, 3, 4, 5)] and told.receipts.next_offsets == {0: 7}
 
 
-def test_a_repeated_record_whose_offset_the_broker_forgot_is_no_receipt() -> None:
+def test_a_repeated_record_without_a_known_offset_is_no_receipt() -> None:
     told = Told()
     told.take(-1)
     assert not told.receipts.next_offsets
@@ -115,7 +115,7 @@ def test_sequences_begin_again_within_a_stretch() -> None:
     assert told.resumed[0].stretches == (Stretch(3, 5, (1 << 31) - 1),)
 
 
-def test_offsets_that_begin_again_lower_over_the_same_connection_are_told() -> None:
+def test_offsets_restarting_lower_on_one_connection_are_reported() -> None:
     told = Identified()
     told.take(3, 4, 5)
     told.take(4)
@@ -125,7 +125,7 @@ def test_offsets_that_begin_again_lower_over_the_same_connection_are_told() -> N
     assert told.resumed[1:] == [Resumption(0, 4, 7, 7, 7, (Stretch(4, 7, 3),))]
 
 
-def test_acknowledgements_that_are_told_out_of_order_prove_no_cut() -> None:
+def test_acknowledgements_reported_out_of_order_prove_no_cut() -> None:
     """Lower offsets prove one only of records that were sent later."""
     told = Identified()
     told.sequence = 4
@@ -141,7 +141,7 @@ def test_acknowledgements_that_are_told_out_of_order_prove_no_cut() -> None:
     assert told.resumed[1].resumed == 1, "what was sent later and lies lower does, however often it was sent"
 
 
-def test_of_many_stretches_the_first_and_the_newest_are_remembered() -> None:
+def test_of_many_stretches_the_first_and_newest_are_remembered() -> None:
     told = Identified()
     told.take(*range(0, 2_000, 2))
     told.take(5_000, connection=1)
@@ -167,7 +167,7 @@ def acknowledged(receipts: Receipts, *offsets: int) -> None:
         receipts.take(sender, Written("t", 0, offset, 0, 0, False))
 
 
-def test_receipts_of_a_log_that_was_left_go_on_when_it_is_used_again() -> None:
+def test_receipts_of_a_log_left_earlier_go_on_when_it_is_reused() -> None:
     """A restored store leads back to a channel; its cluster lost records in between."""
     told: list[tuple[ActiveChannel, Resumption]] = []
     receipts = ReceiptsByLog(lambda channel, resumption: told.append((channel, resumption)))
@@ -179,7 +179,7 @@ def test_receipts_of_a_log_that_was_left_go_on_when_it_is_used_again() -> None:
     assert receipts.use(channel(1)).next_offsets == {0: 10}
 
 
-def test_of_logs_that_were_left_the_last_ones_are_remembered_and_those_in_use() -> None:
+def test_of_logs_left_the_last_and_those_in_use_are_remembered() -> None:
     receipts = ReceiptsByLog(lambda channel, resumption: None)
     for generation in range(RECEIPTS_CHANNELS_MAX + 3):
         acknowledged(receipts.use(channel(generation)), 5)

@@ -17,7 +17,7 @@ async def with_two_channels() -> Control:
 
 
 @virtual
-async def test_a_registry_that_falls_silent_is_left_for_whoever_leads_now() -> None:
+async def test_a_silent_registry_is_left_for_the_one_that_leads_now() -> None:
     control = await with_two_channels()
     async with control.client("web").mesh as mesh, mesh.producer("logs"):
         [watch] = control.watches
@@ -37,7 +37,7 @@ async def test_a_registry_that_never_gives_signs_of_life_may_be_silent() -> None
 
 
 @virtual
-async def test_the_route_of_a_restored_registry_is_followed_and_acknowledged() -> None:
+async def test_a_restored_registrys_route_is_followed_and_acknowledged() -> None:
     control = await with_two_channels()
     await control.move("logs/live/2")
     await control.move("logs/live/2")

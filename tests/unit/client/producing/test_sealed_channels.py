@@ -24,7 +24,7 @@ async def test_a_sealed_topic_sends_by_the_newest_route() -> None:
 
 
 @virtual
-async def test_a_topic_whose_seal_is_taken_off_is_tried_again_without_another_route() -> None:
+async def test_an_unsealed_topic_is_tried_again_without_a_new_route() -> None:
     """After a restore of the store the route leads to a channel that is sealed for a while yet."""
     async with two_clusters() as (control, _, mesh), mesh.producer("logs") as producer:
         await producer.send(b"before", key=b"k")

@@ -40,7 +40,7 @@ async def held_up(control: Control, producer: Producer) -> tuple[int, "list[asyn
 
 
 @virtual
-async def test_records_that_were_in_no_request_leave_a_partition_without_a_leader() -> None:
+async def test_records_in_no_request_leave_a_leaderless_partition() -> None:
     control = await three_partitions()
     async with control.client("web").mesh as mesh, mesh.producer("logs", linger_ms=0) as producer:
         gone, sending = await held_up(control, producer)
@@ -99,7 +99,7 @@ async def test_records_of_a_key_stay_in_their_order() -> None:
 
 
 @virtual
-async def test_when_no_partition_has_a_leader_records_wait_where_they_are() -> None:
+async def test_with_no_partition_led_records_wait_where_they_are() -> None:
     control = await three_partitions()
     async with control.client("web").mesh as mesh, mesh.producer("logs") as producer:
         await producer.send(b"before")
@@ -133,7 +133,7 @@ def test_a_route_that_changes_meanwhile_has_them_once(planned: bool) -> None:
 
 
 @virtual
-async def test_a_partition_that_owes_an_answer_is_no_complaint_of_its_cluster() -> None:
+async def test_a_partition_awaiting_an_answer_is_no_cluster_complaint() -> None:
     control = await three_partitions()
     async with control.client("web").mesh as mesh, mesh.producer("logs", linger_ms=0) as producer:
         _, sending = await held_up(control, producer)

@@ -70,14 +70,14 @@ def test_among_equals_the_producers_zone_is_preferred(zone: str, expected: list[
     ("zone", "expected"),
     [("", [0.4, 0.4, 0.2]), ("a", [0.8, 0.0, 0.2]), ("b", [0.0, 0.8, 0.2]), ("c", [0.4, 0.4, 0.2])],
 )
-def test_a_trial_beside_equals_keeps_its_share_and_they_their_zones(zone: str, expected: list[float]) -> None:
+def test_a_trial_keeps_its_share_and_equals_keep_their_zones(zone: str, expected: list[float]) -> None:
     weights = (0.1 + 0.2, 0.3)  # shares of a hundred are computed: equal but for the last bit
     assert shares(channels(("a", weights[0]), ("b", weights[1]), ("b", 0.15)), zone) == pytest.approx(
         expected, abs=SLACK
     )
 
 
-def test_a_zone_whose_channel_is_gone_whole_leaves_its_records_to_the_others() -> None:
+def test_a_zone_with_its_channel_lost_leaves_records_to_others() -> None:
     there = channels(("a", 1.0), ("b", 1.0))
     choice = StickyChoice(0, "a")
     assert choice.choose(there)[0].zone == "a"
@@ -117,7 +117,7 @@ async def test_a_key_goes_to_one_channel_whatever_its_producers_zone() -> None:
 
 
 @virtual
-async def test_a_changed_weight_is_followed_by_a_producer_that_kept_to_its_zone() -> None:
+async def test_a_changed_weight_reaches_a_producer_that_kept_its_zone() -> None:
     control = await lane_on_both(1.0, 1.0)
     async with control.client("web", "b").mesh as mesh, mesh.producer("logs") as producer:
         before = await producer.send_many(Outgoing(bytes(routes.STICKY_BYTES)) for _ in range(50))

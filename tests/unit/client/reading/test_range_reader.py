@@ -76,7 +76,7 @@ def test_damaged_batches_and_what_is_no_batch_end_no_range(monkeypatch: pytest.M
     run_virtual(scene())
 
 
-def test_a_log_that_is_too_short_is_asked_of_now_and_then_not_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_log_that_is_too_short_is_asked_only_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
     async def scene() -> None:
         world = await World(latency=0.0).start()
         asked = 0

@@ -123,7 +123,7 @@ def fill_kinds(at: Bench, count: int) -> None:
 
 
 @virtual
-async def test_what_is_skipped_is_done_in_the_envelope_and_the_rest_is_not() -> None:
+async def test_skipped_records_are_done_in_the_envelope_others_are_not() -> None:
     async with bench() as at:
         fill_kinds(at, 300)
         async with member(at, "m", FIRST, where=Where(headers={"kind": b"a"})) as (consumer, _):
@@ -143,7 +143,7 @@ async def test_what_is_skipped_is_done_in_the_envelope_and_the_rest_is_not() -> 
 
 
 @virtual
-async def test_a_stretch_of_which_nothing_is_wanted_is_passed_and_committed() -> None:
+async def test_a_stretch_with_nothing_wanted_is_passed_and_committed() -> None:
     async with bench() as at:
         fill_kinds(at, 300)
         for offset in range(0, 300, 3):

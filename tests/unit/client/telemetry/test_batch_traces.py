@@ -94,7 +94,7 @@ def log(at: Bench, partition: int) -> Sequence[Any]:
     return at.control.clusters["east"].log(TopicPartition(TOPIC, partition)).batches
 
 
-def test_a_batch_is_linked_to_each_span_that_sent_its_records_once(spans: InMemorySpanExporter) -> None:
+def test_a_batch_links_once_to_each_span_that_sent_its_records(spans: InMemorySpanExporter) -> None:
     assert handled_in_batches(send_twice_many) == 43
     processed = named(spans, f"process {TOPIC}")
     sent = named(spans, f"send {TOPIC}")
@@ -113,7 +113,7 @@ def test_links_of_a_batch_are_bounded_and_the_rest_is_counted(
     assert (processed.attributes or {})["braid.links_dropped"] == 3
 
 
-def test_records_of_a_batch_that_failed_are_linked_each_to_its_own(spans: InMemorySpanExporter) -> None:
+def test_a_failed_batchs_records_each_link_to_their_own_span(spans: InMemorySpanExporter) -> None:
     assert handled_in_batches(send_singly, fail=True) == 5
     together, *singly = named(spans, f"process {TOPIC}")
     sent = named(spans, f"send {TOPIC}")
@@ -248,7 +248,7 @@ def asked_for(monkeypatch: pytest.MonkeyPatch) -> set[Sequence[str]]:
     return asked
 
 
-def test_headers_of_traces_are_fetched_only_where_there_is_a_tracer(
+def test_trace_headers_are_fetched_only_where_there_is_a_tracer(
     spans: InMemorySpanExporter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert asked_for(monkeypatch) == {("braid-ts", "braid-replay-group", "traceparent", "tracestate")}

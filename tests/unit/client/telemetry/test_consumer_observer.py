@@ -90,7 +90,7 @@ def test_metrics_have_their_names_and_count(metrics: InMemoryMetricReader) -> No
     assert set(operations) == {("send",), ("poll",), ("commit",)}
 
 
-def test_a_send_that_nobody_acknowledges_is_measured_with_its_error(metrics: InMemoryMetricReader) -> None:
+def test_a_send_nobody_acknowledges_is_measured_with_its_error(metrics: InMemoryMetricReader) -> None:
     async def run() -> None:
         async with (
             bench() as at,
@@ -212,7 +212,7 @@ def test_levels_follow_the_consumer_and_end_with_it(metrics: InMemoryMetricReade
     assert [now(name) for name in ("parked", "parked_bound", "lanes_stopped", "handlers_overdue")] == [0, 0, 0, 0]
 
 
-def test_a_lane_whose_memory_is_full_of_parked_records_is_told_once(
+def test_a_lane_full_of_parked_records_is_reported_once(
     metrics: InMemoryMetricReader, caplog: pytest.LogCaptureFixture
 ) -> None:
     def now() -> float:
@@ -248,7 +248,7 @@ def test_a_memory_that_parked_records_fill_unseen_is_caught(
     """The control for the test before."""
     monkeypatch.setattr(MemoryBound, "kept_full_by", lambda self, name, size: False)
     with pytest.raises(AssertionError):
-        test_a_lane_whose_memory_is_full_of_parked_records_is_told_once(metrics, caplog)
+        test_a_lane_full_of_parked_records_is_reported_once(metrics, caplog)
 
 
 def test_what_commits_leave_out_is_told_and_ends_with_the_lease(metrics: InMemoryMetricReader) -> None:
