@@ -42,7 +42,7 @@ def test_equal_observations_are_not_distinct() -> None:
     assert (len(evidence.acked), evidence.distinct) == (3, 2)
 
 
-def test_a_takeover_is_another_member_under_a_newer_epoch_after_the_kill() -> None:
+def test_a_takeover_is_a_newer_epoch_elsewhere_after_the_kill() -> None:
     evidence = Evidence()
     held = {"s/live/1/0": 4}
     evidence.sink("victim", [sink_line("a", epoch=4, at_ms=10)])
@@ -75,7 +75,7 @@ def test_the_cluster_under_load_is_the_one_that_acknowledges_now() -> None:
     assert evidence.carriers(40 * MS).most_common() == [("west", 1)]
 
 
-def test_a_stall_is_the_longest_silence_of_any_lane_in_the_window() -> None:
+def test_a_stall_is_any_lanes_longest_silence_in_the_window() -> None:
     evidence = Evidence()
     evidence.ledger([ledger_line(f"l{at}", at_ms=at) for at in (0, 100, 200, 300, 400)])
     evidence.ledger([ledger_line(f"b{at}", lane="bulk", at_ms=at) for at in (100, 350)])

@@ -31,7 +31,7 @@ async def test_spark_processes_start_without_the_usual_warnings(
     assert re.findall(r"-Dlog4j2\.configurationFile=(\S+)", told) == [SETTINGS.as_uri()]
 
 
-def test_the_guide_to_spark_shows_the_settings_that_the_jobs_have() -> None:
+def test_the_spark_guide_shows_the_settings_the_jobs_have() -> None:
     bodies = [each.body for each in snippets(ROOT / "docs" / "guides" / "running-a-spark-job.md")]
     lines = [line for line in SETTINGS.read_text().splitlines(keepends=True) if not line.startswith("#")]
     assert f"cat > log4j2.properties <<'END'\n{''.join(lines)}END\n" in bodies

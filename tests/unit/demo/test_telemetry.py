@@ -106,7 +106,7 @@ def test_logs_are_followed_as_far_as_they_are_asked_for(tmp_path: Path) -> None:
     assert [text for _, _, text in logs.lines()] == ["later"]
 
 
-def test_the_story_ships_what_processes_say_and_not_what_brokers_store(tmp_path: Path) -> None:
+def test_the_demo_ships_processes_reports_and_not_broker_data(tmp_path: Path) -> None:
     said = ["shipper.log", "mesh/dev.log", "mesh/clusters/east/broker.log", "mesh/services/dlq-0/service.log"]
     stored = ["mesh/clusters/east/data/t.1-0/00000000000000000000.log", "mesh/store/etcd/data/member/wal/0.log"]
     for name in (*said, *stored):

@@ -66,7 +66,7 @@ def test_a_mesh_of_single_brokers_is_remembered_as_ever(tmp_path: Path) -> None:
     assert document == {"format": 1, "store": "sqlite", "zones": {"east": "a"}, "ports": {"east": 1}}
 
 
-def test_several_brokers_are_remembered_in_a_format_that_older_releases_refuse(tmp_path: Path) -> None:
+def test_several_brokers_need_a_format_that_old_releases_refuse(tmp_path: Path) -> None:
     files = MeshFiles(tmp_path)
     kept = Remembered("sqlite", {"east": "a", "west": "b"}, {"east/1": 1}, {"east": 3, "west": 1})
     files.remember(kept)

@@ -20,7 +20,7 @@ def test_ctrl_c_is_named_in_the_foreground_alone() -> None:
     assert "  end it:     braid dev down --dir /d/.braid" in page(foreground=False).splitlines()
 
 
-def test_a_mesh_is_addressed_by_its_directory_or_by_the_environment() -> None:
+def test_a_mesh_is_addressed_by_directory_or_environment() -> None:
     found = "  use it:     in /d, commands and braid.connect() find it; elsewhere: export BRAID_ENDPOINT=127.0.0.1:7407"
     assert found in page("127.0.0.1:7407").splitlines()
     elsewhere = page("127.0.0.1:7407", "/d/mesh")

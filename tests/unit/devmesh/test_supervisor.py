@@ -195,7 +195,7 @@ async def test_a_service_that_crashes_comes_back(mesh: Mesh) -> None:
     assert mesh.cluster.pid == before
 
 
-async def test_a_mesh_in_which_nothing_changes_is_looked_at_calmly_and_its_document_left(
+async def test_an_unchanging_mesh_is_watched_calmly_without_rewriting(
     mesh: Mesh, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(supervisor, "DEV_BRISK_SECONDS", 0.0, raising=False)
@@ -280,7 +280,7 @@ async def test_brokers_are_named_and_break_alone(several: Mesh) -> None:
     assert several.cluster.pid is None
 
 
-async def test_a_verb_on_a_cluster_is_for_all_brokers_that_are_not_there_yet(several: Mesh) -> None:
+async def test_a_cluster_verb_covers_all_brokers_not_there_yet(several: Mesh) -> None:
     first, second = several.brokers
     await several.verb("kill", "west/2")
     pid = first.pid
@@ -315,16 +315,14 @@ async def test_what_cannot_be_rolled_is_refused(several: Mesh) -> None:
     assert several.brokers[0].starts == 1
 
 
-async def test_a_service_that_cannot_start_ends_the_mesh_with_its_reason(mesh: Mesh) -> None:
+async def test_a_service_that_cannot_start_ends_the_mesh_with_a_reason(mesh: Mesh) -> None:
     mesh.service.code = BROKEN
     with pytest.raises(Unavailable, match="the file is damaged"):
         await mesh.running
     assert mesh.service.starts == 3
 
 
-async def test_a_service_that_does_not_stay_up_ends_the_start_with_its_reason(
-    mesh: Mesh, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_service_that_does_not_stay_up_ends_the_start(mesh: Mesh, monkeypatch: pytest.MonkeyPatch) -> None:
     mesh.service.code = BRIEF
     monkeypatch.setattr(NoRegistration, "wait_leaders", lambda *_: asyncio.sleep(WAIT_SECONDS))
     with pytest.raises(Unavailable, match="registry-0 does not stay up: registry-0: no disk"):
@@ -356,7 +354,7 @@ async def test_a_second_supervisor_is_refused_and_harms_nothing(mesh: Mesh) -> N
     assert mesh.cluster.pid is not None
 
 
-async def test_a_port_that_is_taken_is_told_of_before_anything_starts_and_at_the_end(
+async def test_a_taken_port_is_reported_before_starting_and_at_the_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(roster, "claim_ports", lambda *_: {"registry-0": 7409})

@@ -29,7 +29,7 @@ def test_one_other_cluster_that_is_well_is_enough() -> None:
     assert untrusted(three, [*CLUSTERS[:1], cluster("west", health=SUSPECT), cluster("north")]) == ""
 
 
-def test_its_stream_must_be_where_the_one_named_is_and_have_somewhere_to_go() -> None:
+def test_a_drills_stream_must_share_the_cluster_and_have_a_spare() -> None:
     assert misplaced(plan(), [*PLACED, *SPARES]) == ""
     assert "not on east" in misplaced(plan(), [channel("live", "west"), channel("bulk", "east"), *SPARES])
     assert "no spare" in misplaced(plan(), [*PLACED, SPARES[0]])

@@ -15,14 +15,14 @@ def evidence(*acknowledged: tuple[str, str, str, float], handled: tuple[str, ...
     return found
 
 
-def test_a_record_that_was_acknowledged_and_never_handled_is_lost() -> None:
+def test_a_record_acknowledged_and_never_handled_is_lost() -> None:
     found = evidence(("a", "east", "live", 1), ("b", "east", "live", 2), handled=("a",))
     assert found.lost == {"b"}
     found.take_sink("n", [sink_line("b", "logs/live/1/0", 1, 3)])
     assert found.lost == frozenset()
 
 
-def test_a_record_that_was_handled_and_not_acknowledged_is_neither_lost_nor_repeated() -> None:
+def test_a_handled_unacknowledged_record_is_not_lost_or_repeated() -> None:
     found = evidence(handled=("a",))
     assert (found.lost, found.repeated) == (frozenset(), 0)
 
@@ -32,7 +32,7 @@ def test_each_time_but_the_first_is_a_repeat() -> None:
     assert (found.lost, found.repeated) == (frozenset(), 2)
 
 
-def test_the_first_acknowledgement_elsewhere_is_that_of_the_last_lane() -> None:
+def test_the_last_lane_dates_the_first_acknowledgement_elsewhere() -> None:
     before = [("a", "east", "live", 1.0), ("b", "east", "bulk", 1.0)]
     found = evidence(*before, ("c", "west", "live", 3), ("d", "east", "bulk", 3), ("e", "west", "live", 4))
     assert found.first_ack_elsewhere_ns("east", 2 * SECOND) is None
@@ -45,13 +45,13 @@ def test_what_was_elsewhere_before_is_no_first_acknowledgement() -> None:
     assert found.first_ack_elsewhere_ns("east", 2 * SECOND) is None
 
 
-def test_a_stall_lasts_to_the_end_of_the_span_and_is_that_of_the_worst_lane() -> None:
+def test_a_stall_lasts_to_the_spans_end_and_is_the_worst_lanes() -> None:
     found = evidence(("a", "east", "live", 1), ("b", "east", "live", 2), ("c", "east", "bulk", 5))
     assert found.longest_stall_ns(0, 6 * SECOND) == 5 * SECOND
     assert found.longest_stall_ns(4 * SECOND, 6 * SECOND) == 2 * SECOND
 
 
-def test_a_partition_is_taken_over_by_another_member_under_a_newer_epoch() -> None:
+def test_a_partition_is_taken_over_elsewhere_in_a_newer_epoch() -> None:
     found = Evidence()
     found.take_sink("victim", [sink_line("a", "l/0", 3, 1), sink_line("b", "l/1", 3, 1)])
     leases = found.leases_of("victim", 0)

@@ -71,14 +71,14 @@ def test_what_is_out_of_form(tmp_path: Path) -> None:
         resolve(Choice(), environment, tmp_path)
 
 
-def test_the_replicas_of_a_local_mesh_are_known_beside_its_endpoint(tmp_path: Path) -> None:
+def test_a_local_meshs_replicas_are_known_beside_its_endpoint(tmp_path: Path) -> None:
     ready(tmp_path, '{"endpoint": "a:2", "services": {"r-0": {"address": "a:2"}, "r-1": {"address": "a:3"}}}')
     found = resolve(Choice(), {"HOME": str(tmp_path)}, tmp_path)
     assert found.addresses == ("a:2", "a:3")
     assert found.note == "using the mesh of ./.braid at a:2"
 
 
-def test_connecting_without_an_endpoint_finds_what_the_command_line_finds(
+def test_connecting_without_an_endpoint_finds_what_the_cli_finds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("BRAID_ENDPOINT", "BRAID_CONTEXT", "BRAID_CONTEXTS", "XDG_CONFIG_HOME"):
@@ -107,7 +107,7 @@ def test_an_empty_endpoint_is_refused_and_not_looked_for(monkeypatch: pytest.Mon
         assert refused.value.field == "endpoint"
 
 
-async def test_a_mesh_that_does_not_answer_is_told_with_where_its_endpoint_is_from(tmp_path: Path) -> None:
+async def test_a_silent_mesh_is_reported_with_its_endpoints_source(tmp_path: Path) -> None:
     ready(tmp_path, '{"endpoint": "127.0.0.1:1"}')
     nearby = resolve(Choice(), {"HOME": str(tmp_path)}, tmp_path)
     one, several = (resolve(Choice(text), {}, tmp_path) for text in ("127.0.0.1:1", "127.0.0.1:1,127.0.0.1:2"))
@@ -158,7 +158,7 @@ def test_an_address_of_the_context_in_use_has_its_files(tmp_path: Path) -> None:
     assert found.tls is not None
 
 
-def test_a_context_without_files_has_those_of_the_mesh_nearby_at_the_same_address(tmp_path: Path) -> None:
+def test_a_context_without_files_uses_those_of_the_local_mesh(tmp_path: Path) -> None:
     """Contexts for a local mesh were written when it spoke plain text."""
     ready(tmp_path, NEARBY)
     path = tmp_path / "contexts.yaml"
@@ -199,7 +199,7 @@ def test_files_of_mutual_tls_stand_beside_a_local_meshs_endpoint(tmp_path: Path)
     assert found.tls == Tls(home / "me.crt", home / "me.key", home / "ca.crt")
 
 
-def test_named_files_come_before_the_environment_before_a_context(tmp_path: Path) -> None:
+def test_named_files_precede_the_environment_then_a_context(tmp_path: Path) -> None:
     path = tmp_path / "contexts.yaml"
     path.write_text(TLS_CONTEXT)
     environment = {"BRAID_CONTEXTS": str(path), **FILES}

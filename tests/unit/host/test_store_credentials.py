@@ -23,7 +23,7 @@ USER = {"BRAID_STORE_USER": "braid", "BRAID_STORE_PASSWORD_FILE": "/password"}
 TLS = Tls(Path("/store.crt"), Path("/store.key"), Path("/store-ca.crt"))
 
 
-def test_the_stores_own_files_come_before_those_for_all_connections() -> None:
+def test_the_stores_own_files_precede_those_for_all_connections() -> None:
     assert store_credentials_of_environment({}) == StoreCredentials()
     assert store_credentials_of_environment(OWN).tls == Tls(Path("/own.crt"), Path("/own.key"), Path("/own-ca.crt"))
     assert store_credentials_of_environment(OWN | STORES).tls == TLS

@@ -83,7 +83,7 @@ async def test_blocking_work_runs_beside_the_loop() -> None:
     assert await system_host().tasks.run_blocking(lambda: 42) == 42
 
 
-async def test_a_clock_is_off_by_what_a_file_says_and_only_its_wall_time(tmp_path: Path) -> None:
+async def test_a_file_shifts_a_clocks_wall_time_and_nothing_else(tmp_path: Path) -> None:
     offset = tmp_path / "offset"
     off, right = system_host(clock_offset_file=offset).clock, system_host().clock
     assert abs(off.now_ms() - right.now_ms()) < 10_000, "there is no file"

@@ -30,7 +30,7 @@ def test_what_is_no_certificate_names_nobody() -> None:
     assert peer_certificate(b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", b"") is None
 
 
-def test_an_authority_vouches_for_what_it_signed_and_for_nothing_else() -> None:
+def test_a_ca_vouches_for_what_it_signed_and_for_nothing_else() -> None:
     one, other = Authority.make("One"), Authority.make("Other")
     namesake = Authority.make("One")
     leaf = issued(one)

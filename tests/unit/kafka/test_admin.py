@@ -47,7 +47,7 @@ async def test_calls_at_once_share_an_answer() -> None:
     assert wire.asked == 1
 
 
-async def test_who_looks_for_leaders_goes_by_what_was_told_a_moment_ago() -> None:
+async def test_a_leader_lookup_uses_facts_reported_a_moment_ago() -> None:
     wire = Counting()
     lookup = TopicLookup(wire)
     await lookup.tell([TOPIC])
@@ -61,7 +61,7 @@ async def test_who_looks_for_leaders_goes_by_what_was_told_a_moment_ago() -> Non
     assert wire.asked == 3, "what was told is so no longer"
 
 
-async def test_who_describes_topics_is_never_told_what_was_so_before_it_asked_somebody() -> None:
+async def test_describing_topics_never_uses_facts_older_than_the_call() -> None:
     wire = Counting()
     admin = AioAdmin(wire)
     await admin.describe_topics([TOPIC])

@@ -73,7 +73,7 @@ def test_an_address_is_compared_and_anything_else_does_not_match(entry: str, hos
         ("*.[::1]:9092", "is not host:port"),
     ],
 )
-def test_an_entry_out_of_form_is_read_and_the_error_says_what_to_write(entry: str, problem: str) -> None:
+def test_a_malformed_entry_is_read_and_the_error_says_the_form(entry: str, problem: str) -> None:
     with pytest.raises(ValueError, match=problem) as refused:
         parse_allowed_host(entry)
     assert repr(entry) in str(refused.value) and "; " in str(refused.value)

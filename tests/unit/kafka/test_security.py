@@ -105,7 +105,7 @@ def test_a_profile_with_a_password_in_plaintext_is_refused(tmp_path: Path, monke
     assert any("without TLS" in each for each in allowed.warnings)
 
 
-def test_scram_is_used_without_tls_and_the_profile_is_warned_about(
+def test_scram_without_tls_works_and_its_profile_is_warned_about(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = PLAIN.replace("plaintext_password = true", 'sasl_mechanism = "SCRAM-SHA-256"\nhosts = ["a:1"]')
@@ -120,7 +120,7 @@ def test_scram_is_used_without_tls_and_the_profile_is_warned_about(
 
 
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o644, 0o620, 0o660])
-def test_files_with_secrets_are_open_to_others_and_the_profile_is_refused(
+def test_secret_files_open_to_others_refuse_the_profile(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: int
 ) -> None:
     path = profile(tmp_path, monkeypatch, PLAIN, mode)
@@ -136,9 +136,7 @@ def test_files_with_secrets_are_open_to_others_and_the_profile_is_refused(
     assert read_profile("prod").password == "hunter2"
 
 
-def test_a_private_key_is_open_to_others_and_the_profile_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_private_key_open_to_others_refuses_the_profile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     certificate, key = tmp_path / "cert.pem", tmp_path / "key.pem"
     for each in (certificate, key):
         each.write_text("hunter2")
@@ -152,9 +150,7 @@ def test_a_private_key_is_open_to_others_and_the_profile_is_refused(
     assert "cannot be read: SSLError" in refusal().message  # it comes to be loaded
 
 
-def test_a_mounted_secret_of_another_user_is_read_by_its_group_and_by_nobody_else(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_mounted_secret_is_read_by_its_group_and_nobody_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "secret"
     path.write_text("hunter2")
     owner = path.stat().st_uid
@@ -186,9 +182,7 @@ def test_hosts_are_out_of_form_and_the_profile_is_refused(
     assert "write" in refusal().remedy or "example.com" in refusal().remedy
 
 
-def test_an_address_is_checked_for_a_profile_and_one_elsewhere_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_address_outside_its_profile_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     profile(tmp_path, monkeypatch, PLAIN + 'hosts = ["*.example.com:9093", "10.0.0.1:*"]\n')
     kafka = AioKafka("test")
     warnings = kafka.check_profile("b1.example.com:9093,10.0.0.1:1", "prod")
@@ -202,9 +196,7 @@ def test_an_address_is_checked_for_a_profile_and_one_elsewhere_is_refused(
     assert kafka.check_profile("anywhere:1", "") == ()
 
 
-def test_a_profile_with_a_secret_names_no_hosts_and_is_used_with_a_warning(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_secret_profile_without_hosts_is_used_with_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     profile(tmp_path, monkeypatch, PLAIN.replace("SASL_PLAINTEXT", "SASL_SSL") + "system_ca = true\n")
     [warning] = AioKafka("test").check_profile("anywhere:1", "prod")
     assert "'prod' carries a secret and names no hosts" in warning and "hosts = [" in warning
@@ -275,7 +267,7 @@ async def test_a_client_sends_nothing_to_an_address_not_in_its_profile(
         assert received == []
 
 
-async def test_a_fetcher_sends_nothing_to_an_address_not_in_its_profile() -> None:
+async def test_a_fetcher_sends_nothing_to_an_address_off_its_profile() -> None:
     async with listener() as (port, received):
         bounded = Security(profile="prod", hosts=(parse_allowed_host("kafka.example.com:*"),))
         cluster = AioKafka("test", lambda _: bounded).cluster(f"127.0.0.1:{port}", "prod")
@@ -289,7 +281,7 @@ async def test_a_fetcher_sends_nothing_to_an_address_not_in_its_profile() -> Non
         assert received == []
 
 
-async def test_a_client_is_led_to_an_address_of_its_profile_and_the_listener_hears_it() -> None:
+async def test_a_listener_hears_a_client_led_to_a_listed_address() -> None:
     """Shows that the listener of the test above would notice."""
     async with listener() as (port, received):
         allowed = Security(

@@ -47,7 +47,7 @@ def test_who_is_alone_gets_everything_and_owes_nothing_for_it(taken: list[int]) 
     assert {turns.next() for _ in range(TURNS["live"] + TURNS["bulk"])} == {"live", "bulk"}
 
 
-def test_what_was_owed_is_paid_by_turns_that_come_while_nothing_waits_there() -> None:
+def test_a_debt_is_paid_by_turns_that_come_while_nothing_waits() -> None:
     waits = {"live": True, "bulk": True}
     turns = RoundRobin(waits.__getitem__, TURNS.__getitem__)
     for name in waits:

@@ -26,7 +26,7 @@ def test_progress_that_is_set_aside_is_nobodys_lag() -> None:
     assert {key.group for key in known.progress} == {"indexer"}
 
 
-def test_a_registered_group_without_a_member_is_unattended_in_every_row() -> None:
+def test_a_memberless_registered_group_is_unattended_in_each_row() -> None:
     known = ClusterModel("east")
     known.take(0, {(group, "t", part): Read() for group in ("gone", "here", "legacy") for part in (0, 1)}, 1.0)
     channel = Channel("logs", "live", "east", "t", 2, Presence.OPEN, "logs/live/1")

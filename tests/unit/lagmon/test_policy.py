@@ -155,7 +155,7 @@ def test_lag_is_never_negative_nor_nan_and_0_only_when_done(
 # --- ages
 
 
-def test_an_envelope_names_the_age_exactly_and_it_grows_while_the_cluster_is_away() -> None:
+def test_an_envelope_gives_an_exact_age_that_grows_in_an_outage() -> None:
     progress, ends = committed(10, (11, 20), oldest_age=7.25), seen((99.9, 20))
     assert read_lag(progress, ends, NOW) == PartitionLag(1, 7.25, Source.ENVELOPE, 10, True)
     later = Now(NOW.elapsed + 60, NOW.wall_ms + 60_000)
@@ -167,18 +167,18 @@ def test_a_clock_behind_the_producers_makes_no_negative_age() -> None:
     assert read_lag(committed(0, oldest_age=-30), seen((99.0, 5)), NOW).seconds == 0
 
 
-def test_records_newer_than_the_commit_are_as_old_as_the_first_look_that_saw_them() -> None:
+def test_new_records_are_as_old_as_the_look_that_first_saw_them() -> None:
     ends = seen((98.0, 10), (98.5, 10), (99.0, 12))
     assert read_lag(committed(10), ends, NOW) == PartitionLag(2, 1.0, Source.UNKNOWN, 10, False)
 
 
-def test_a_backlog_that_lay_there_at_the_commit_is_as_old_as_the_head() -> None:
+def test_a_backlog_present_at_the_commit_is_as_old_as_the_head() -> None:
     ends = seen((50.0, 900))
     reading = read_lag(committed(10, head_age=3_600, heard_at=99.8), ends, NOW)
     assert (reading.seconds, reading.source) == (3_600, Source.ENVELOPE)
 
 
-def test_a_record_that_came_after_a_long_silence_is_not_as_old_as_the_head() -> None:
+def test_a_record_after_a_long_silence_is_not_as_old_as_the_head() -> None:
     """The group was idle for an hour: the look before the record bounds its age."""
     ends = seen((10.0, 10), (99.0, 10), (99.5, 11))
     reading = read_lag(committed(10, head_age=3_600, heard_at=99.8), ends, NOW)
@@ -200,11 +200,11 @@ def test_a_foreign_group_gets_an_estimate_between_two_looks() -> None:
     assert read_lag(plain(100), ends, NOW).source is Source.DONE
 
 
-def test_what_was_written_before_the_first_look_is_at_least_so_old() -> None:
+def test_records_before_the_first_look_are_at_least_that_old() -> None:
     assert read_lag(plain(5), seen((70.0, 10)), NOW) == PartitionLag(5, 30.0, Source.UNKNOWN, 5, False)
 
 
-def test_what_the_log_lost_does_not_count_and_does_not_tell_an_age() -> None:
+def test_records_the_log_lost_do_not_count_or_give_an_age() -> None:
     reading = read_lag(committed(10, oldest_age=500), seen((99.0, 30), start=20), NOW)
     assert (reading.records, reading.oldest, reading.source) == (10, 20, Source.UNKNOWN)
 
@@ -236,7 +236,7 @@ def test_a_record_is_read_only_for_a_stalled_group(progress: PartitionProgress, 
     assert wants_probe(progress, read_lag(progress, ends, NOW), ends, NOW) is wanted
 
 
-def test_a_record_is_read_once_a_stall_and_again_much_later_when_it_did_not_come() -> None:
+def test_a_record_is_read_once_a_stall_and_much_later_if_missing() -> None:
     progress, ends = committed(10, heard_at=50.0), seen((60.0, 12))
 
     def wants(now: Now = NOW) -> bool:
@@ -251,7 +251,7 @@ def test_a_record_is_read_once_a_stall_and_again_much_later_when_it_did_not_come
     assert wants()
 
 
-def test_a_split_partition_has_the_age_of_its_backlog_and_beside_it_that_of_its_head() -> None:
+def test_a_split_partition_has_its_backlogs_age_and_its_heads() -> None:
     def split(oldest: float | None, live_oldest: float | None, live_base: int = 500) -> PartitionProgress:
         def at(age: float | None) -> int | None:
             return None if age is None else WALL_MS - round(age * 1000)

@@ -107,7 +107,7 @@ def test_a_signal_tells_the_job_to_stop() -> None:
         ((*ARGUMENTS, "--checkpoint", "table", "--group", "g"), "--checkpoint"),
     ],
 )
-def test_an_event_store_that_cannot_be_is_refused_before_spark_starts(
+def test_an_impossible_event_store_is_refused_before_spark_runs(
     arguments: tuple[str, ...],
     says: str,
     tmp_path: Path,
@@ -122,9 +122,7 @@ def test_an_event_store_that_cannot_be_is_refused_before_spark_starts(
     assert "try: " in said
 
 
-def test_a_table_of_another_stream_is_refused_before_spark_starts(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_another_streams_table_is_refused_before_spark_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     made_table(tmp_path / "t")
     arguments = ["--endpoint", "127.0.0.1:1", "--stream", "other", "--table", str(tmp_path / "t")]
     assert reprocess.main([*arguments, "--from", "2h"]) == 2
@@ -133,7 +131,7 @@ def test_a_table_of_another_stream_is_refused_before_spark_starts(
     assert "holds the stream 'logs', not 'other'" in capsys.readouterr().err
 
 
-def test_a_range_that_cannot_be_read_is_refused_before_spark_starts(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unreadable_range_is_refused_before_spark_runs(capsys: pytest.CaptureFixture[str]) -> None:
     assert reprocess.main([*ARGUMENTS, "--table", "t", "--from", "noon"]) == 2
     assert "--from: 'noon' is not a time" in capsys.readouterr().err
 
@@ -168,7 +166,7 @@ def test_workers_find_the_package_beside_what_was_inherited() -> None:
     assert package_path(f"/x{os.pathsep}{root}").split(os.pathsep) == [root, "/x"]
 
 
-def test_lost_records_end_the_job_and_the_way_on_is_an_argument_of_it() -> None:
+def test_lost_records_end_the_job_and_an_argument_lets_it_go_on() -> None:
     given = event_store.arguments().parse_args([*ARGUMENTS, "--table", "t"])
     assert given.skip_lost is False
     failure = "braid.kernel.errors.OffsetOutOfRange: failOnDataLoss: offsets 5 to 9 are lost (set failOnDataLoss …)\n"

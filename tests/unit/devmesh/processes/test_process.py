@@ -58,7 +58,7 @@ def test_a_paused_one_can_be_stopped(sleeper: Sleeper) -> None:
     assert sleeper.pid is None
 
 
-def test_its_last_words_are_passed_on_without_those_of_earlier_starts(sleeper: Sleeper) -> None:
+def test_last_output_is_passed_on_without_that_of_earlier_starts(sleeper: Sleeper) -> None:
     sleeper.code = BROKEN
     sleeper.start()
     with pytest.raises(Unavailable, match="registry-0 ended while starting: registry-0: the file is damaged"):
@@ -76,7 +76,7 @@ def test_one_that_never_serves_runs_into_the_timeout(sleeper: Sleeper) -> None:
         sleeper.wait_ready(0.2)
 
 
-def test_a_service_gets_its_settings_and_is_ready_when_its_file_is(
+def test_a_service_gets_its_settings_and_is_ready_with_its_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("BRAID_METRICS", "nonsense of the caller's")
@@ -103,9 +103,7 @@ def test_a_service_gets_its_settings_and_is_ready_when_its_file_is(
     assert settings["BRAID_PARENT_PID"] == str(os.getpid())
 
 
-def test_a_service_gets_the_certificate_and_the_admins_of_its_mesh_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_service_gets_only_its_meshs_certificate_and_admins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The caller's own settings name another mesh's, or half of one."""
     monkeypatch.setenv("BRAID_ACCESS", "enforced")
     monkeypatch.setenv("BRAID_ADMINS", "mallory")

@@ -42,7 +42,7 @@ def properties(data: Path) -> dict[str, str]:
     return dict(line.split("=", 1) for line in lines)
 
 
-def test_the_tool_runs_once_and_every_directory_has_ids_of_its_own(jvm: KafkaJvm, tmp_path: Path) -> None:
+def test_the_tool_runs_once_and_directories_have_their_own_ids(jvm: KafkaJvm, tmp_path: Path) -> None:
     east, west = formatted(jvm, tmp_path / "east"), formatted(jvm, tmp_path / "west", node_id="7")
     assert calls(tmp_path) == [FORMAT_CLASS]
     assert (east["version"], east["node.id"], west["node.id"]) == ("1", "1", "7")

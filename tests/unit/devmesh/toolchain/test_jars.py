@@ -88,7 +88,7 @@ def test_concurrent_resolvers_resolve_once(home: Path) -> None:
         pytest.param(JARS | {"extra.jar": b""}, "extra.jar is not among", id="unexpected"),
     ],
 )
-def test_a_jar_that_is_not_as_committed_is_named_and_nothing_kept(
+def test_a_jar_that_differs_from_the_lock_is_named_and_not_kept(
     home: Path, resolved: Mapping[str, bytes], named: str
 ) -> None:
     install_maven(home, resolved)

@@ -67,7 +67,7 @@ def test_a_done_range_beyond_the_base_proves_it() -> None:
         committed(expired=Ranges([(0, OFFSET + 1)])),
     ],
 )
-def test_what_a_commit_does_not_say_of_this_record_proves_nothing(commit: Committed) -> None:
+def test_a_commit_silent_about_this_record_proves_nothing(commit: Committed) -> None:
     assert not is_proved(commit)
 
 
@@ -102,7 +102,7 @@ def test_a_topic_without_an_id_proves_nothing() -> None:
     assert not is_proved(committed(topic_id=None), LOG._replace(topic_id=b""), sending=sending)
 
 
-def test_a_replay_is_recent_while_the_dlq_lane_keeps_what_came_after_it() -> None:
+def test_a_replay_is_recent_while_its_lane_keeps_later_letters() -> None:
     assert is_recent(SENDING, 1, SENT_MS + 3_599_999)
     assert not is_recent(SENDING, 1, SENT_MS + 3_600_000)
     assert not is_recent(SENDING, 0, SENT_MS)

@@ -121,9 +121,7 @@ def test_a_bucket_keeps_its_rate_whatever_the_stalls(rate: float, stalls: list[f
 
 
 @given(st.floats(1, 1e5), st.lists(st.tuples(st.floats(0, 3), st.floats(0, 3)), min_size=1, max_size=40))
-def test_between_any_two_batches_sent_there_is_no_more_than_the_cap_and_three(
-    rate: float, stalls: list[tuple[float, float]]
-) -> None:
+def test_a_stretch_of_batches_exceeds_the_cap_by_at_most_three(rate: float, stalls: list[tuple[float, float]]) -> None:
     """A sender may stall between its turn and the sending, too: the batch that begins a stretch was paid for before."""
     batch, now = batch_letters(rate), 0.0
     bucket = TokenBucket(rate, 2.0 * batch, at=now)

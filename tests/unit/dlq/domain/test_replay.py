@@ -60,7 +60,7 @@ def test_a_job_goes_its_way() -> None:
     assert (finished.tenant, finished.request_id) == ("default", "r-1")
 
 
-def test_killed_within_a_batch_it_is_sent_again_and_all_of_it_counts_as_repeated() -> None:
+def test_a_batch_killed_midway_is_resent_and_counts_as_repeated() -> None:
     killed = told(CREATE, BeginBatch(end(9), 10))
     again = told(BeginBatch(end(9), 10), Advance(10, 0, []), state=killed)
     assert (again.sent, again.repeated, again.open) == (10, 10, None)
@@ -125,7 +125,7 @@ def test_a_job_is_not_finished_while_a_batch_is_open() -> None:
         told(CREATE, BeginBatch(end(9), 10), FinishReplay())
 
 
-def test_what_was_not_created_is_not_there_and_nothing_is_created_twice() -> None:
+def test_an_uncreated_job_is_absent_and_none_is_created_twice() -> None:
     with pytest.raises(NotFound):
         told(PauseReplay())
     with pytest.raises(AlreadyExists):

@@ -61,13 +61,13 @@ def test_a_failed_write_leaves_neither_rows_nor_position(index: LetterIndex) -> 
     assert (index.count(""), index.readings()[PART].next_offset) == (1, 2)
 
 
-def test_a_write_to_a_partition_that_was_dropped_meanwhile_leaves_nothing(index: LetterIndex) -> None:
+def test_a_write_to_a_partition_dropped_meanwhile_leaves_nothing(index: LetterIndex) -> None:
     index.drop("logs", 1)
     index.write(PART, [letter(1)], 2)
     assert (index.count(""), index.readings()) == (0, {})
 
 
-def test_letters_of_other_records_at_one_offset_are_all_listed_counted_and_replayed(index: LetterIndex) -> None:
+def test_different_letters_at_one_offset_are_listed_and_replayed(index: LetterIndex) -> None:
     """A log was cut and written on, or deleted and made anew: its offsets are given a second time."""
     ids = ("01ARZ:1", "01ARZ:2", "01ARZ:2")
     index.write(PART, [letter(at, origin_offset=0, id=id) for at, id in enumerate(ids)], 3)
@@ -89,7 +89,7 @@ def test_letters_of_other_records_at_one_offset_are_all_listed_counted_and_repla
         (("a", "b", "", "b", "a"), [0, 1]),
     ],
 )
-def test_letters_of_records_without_an_id_are_told_apart_by_their_logs(
+def test_letters_without_a_record_id_are_told_apart_by_log(
     index: LetterIndex, logs: tuple[str, ...], listed: list[int]
 ) -> None:
     letters = [letter(at, origin_offset=0, id="", topic_id=log) for at, log in enumerate(logs)]
@@ -147,7 +147,7 @@ def test_counts_leave_out_later_copies_and_follow_every_change(index: LetterInde
     assert (index.count("logs"), index.counts()) == (0, {})
 
 
-def test_a_job_takes_the_first_copy_that_was_there_when_it_was_created(index: LetterIndex) -> None:
+def test_a_job_takes_the_first_copy_there_at_its_creation(index: LetterIndex) -> None:
     """A copy that comes later and lies earlier must not hide the one the job is about."""
     index.write(OTHER, [letter(8, partition=1, origin_offset=5)], 9)
     through = list(index.positions("logs"))
@@ -156,7 +156,7 @@ def test_a_job_takes_the_first_copy_that_was_there_when_it_was_created(index: Le
     assert names(select_page(index, "logs", None, EVERYTHING, index.positions("logs")).letters) == ["logs/1/0/2"]
 
 
-def test_batches_go_by_place_within_what_was_there_and_an_open_one_is_the_same_again(index: LetterIndex) -> None:
+def test_batches_go_by_place_and_an_open_one_stays_the_same(index: LetterIndex) -> None:
     index.write(PART, [letter(n, lane="bulk" if n % 2 else "live") for n in range(10)], 10)
     spec = ReplaySpec("logs", "lane=live")
     job = Replay("J", spec, through=(Position(1, 0, 9),))
@@ -213,7 +213,7 @@ def test_an_index_in_use_is_not_deleted(path: Path, index: LetterIndex, monkeypa
     assert path.exists()
 
 
-def test_a_full_disk_is_told_and_nothing_is_written_until_there_is_room(index: LetterIndex) -> None:
+def test_a_full_disk_is_reported_and_stops_writes_until_room(index: LetterIndex) -> None:
     (pages,) = index._connection.execute("PRAGMA page_count").fetchone()
     index._connection.execute(f"PRAGMA max_page_count = {pages}")
     many = [letter(number, headers=(("h", "x" * 1_000),)) for number in range(100)]

@@ -76,7 +76,7 @@ def test_letters_that_left_the_log_before_get_no_row(index: LetterIndex) -> None
     assert sorted(sent.find([place(offset) for offset in range(7)])) == [place(4), place(5), place(6)]
 
 
-def test_a_later_letter_of_the_same_group_and_record_tells_that_it_failed_again(index: LetterIndex) -> None:
+def test_a_groups_later_letter_of_a_record_shows_it_failed_again(index: LetterIndex) -> None:
     index.begin(PART, READING)
     first, other = letter(1, id="01A"), letter(2, id="01B")
     index.write(PART, [first, other, letter(3, id="01A", replays=1), letter(4, id="01B", replays=1, group="else")], 5)

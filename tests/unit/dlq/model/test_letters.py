@@ -66,7 +66,7 @@ def test_a_letter_of_our_own() -> None:
     assert traceback_of(BRAID) == "Traceback"
 
 
-def test_a_replayed_record_has_its_identity_again_and_no_trace_of_its_death() -> None:
+def test_a_replayed_record_has_its_identity_and_no_death_marks() -> None:
     headers = replay_headers(read(BRAID), original_headers(BRAID), "indexer")
     assert headers == [
         ("k", b"v"),
@@ -79,7 +79,7 @@ def test_a_replayed_record_has_its_identity_again_and_no_trace_of_its_death() ->
     assert "braid-replay-group" not in dict(replay_headers(read(BRAID), original_headers(BRAID), ""))
 
 
-def test_a_record_without_an_identity_gets_the_one_consumers_knew_it_by() -> None:
+def test_a_record_without_identity_gets_the_one_consumers_used() -> None:
     headers = [header for header in BRAID if not header[0].startswith("braid-dl-origin")]
     again = dict(replay_headers(read(headers), original_headers(headers), ""))
     assert again["braid-id"] == b"east/braid.logs.live.1/3/99"
@@ -93,7 +93,7 @@ def test_a_cut_letter_and_a_quarantined_one() -> None:
     assert (bomb.quarantine, bomb.value_bytes, bomb.key) == ("decompression bomb", 0, None)
 
 
-def test_two_copies_of_one_letter_share_an_identity_and_other_letters_do_not() -> None:
+def test_only_copies_of_one_letter_share_an_identity() -> None:
     again = [header for header in BRAID if header[0] != "braid-dl-epoch"]
     other_group = [(name, b"other" if name == "braid-dl-group" else value) for name, value in BRAID]
     assert read(BRAID).identity == read(again).identity != ""
@@ -109,7 +109,7 @@ def with_header(name: str, value: bytes, headers: Headers = BRAID) -> Headers:
 NO_ID: Headers = [header for header in BRAID if not header[0].startswith(("braid-dl-origin", "braid-replays"))]
 
 
-def test_another_record_at_the_offset_of_a_lost_one_is_a_letter_of_its_own() -> None:
+def test_another_record_at_a_lost_ones_offset_has_its_own_letter() -> None:
     resent = with_header("braid-dl-origin-id", b"01ARZ:8")
     assert read(BRAID).identity != read(resent).identity
     assert read(BRAID).identity != read(with_header("braid-replays", b"3")).identity
@@ -119,7 +119,7 @@ def test_another_record_at_the_offset_of_a_lost_one_is_a_letter_of_its_own() -> 
     assert len({read(NO_ID).identity, *(each.identity for each in others)}) == 5
 
 
-def test_a_letter_says_which_log_its_record_lay_in_where_that_is_known() -> None:
+def test_a_letter_names_its_records_log_where_that_is_known() -> None:
     told = with_header("braid-dl-topic-id", b"0123456789abcdef0123456789abcdef", NO_ID)
     assert read(told).origin.topic_id == "0123456789abcdef0123456789abcdef"
     assert (read(NO_ID).log, read(NO_ID).origin.topic_id) == ("", "")

@@ -10,7 +10,7 @@ from tests.unit.dlq.mesh import Mesh
 from tests.unit.dlq.scenarios.test_mesh import DLQ, over, play
 
 
-def test_letters_of_two_records_that_had_one_offset_are_both_listed_and_replayed(tmp_path: Path) -> None:
+def test_letters_of_two_records_at_one_offset_are_both_replayed(tmp_path: Path) -> None:
     """A cluster came back without its newest records and gave their offsets to others; both were given up."""
 
     async def scene(mesh: Mesh) -> None:
@@ -25,7 +25,7 @@ def test_letters_of_two_records_that_had_one_offset_are_both_listed_and_replayed
 
 
 @pytest.mark.parametrize("restarted", [False, True])
-def test_a_dlq_log_that_is_cut_and_written_on_is_indexed_as_it_is(tmp_path: Path, restarted: bool) -> None:
+def test_a_cut_dlq_log_that_was_written_on_is_indexed_as_it_is(tmp_path: Path, restarted: bool) -> None:
     async def scene(mesh: Mesh) -> None:
         await mesh.park(10)
         await mesh.indexed(10)
@@ -48,7 +48,7 @@ def test_a_dlq_log_that_is_cut_and_written_on_is_indexed_as_it_is(tmp_path: Path
 
 
 @pytest.mark.parametrize(("key", "age_ms", "sent"), [(b"key", 0, 1), (b"other", 0, 0), (b"key", 1, 0)])
-def test_a_cut_letter_of_a_record_without_an_id_is_sent_from_that_record_alone(
+def test_a_cut_letter_without_an_id_is_sent_from_its_own_record(
     tmp_path: Path, key: bytes, age_ms: int, sent: int
 ) -> None:
     async def scene(mesh: Mesh) -> None:

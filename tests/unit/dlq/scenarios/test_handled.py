@@ -116,7 +116,7 @@ def test_a_letter_is_replayed_until_its_group_has_handled_it(tmp_path: Path) -> 
     play(tmp_path, scene)
 
 
-def test_a_record_that_fails_again_is_not_handled_but_parked_again(tmp_path: Path) -> None:
+def test_a_record_that_fails_again_is_parked_and_not_handled(tmp_path: Path) -> None:
     async def scene(mesh: Mesh) -> None:
         await given_up(mesh)
         async with running(mesh, Handler()):
@@ -127,9 +127,7 @@ def test_a_record_that_fails_again_is_not_handled_but_parked_again(tmp_path: Pat
     play(tmp_path, scene)
 
 
-def test_an_index_that_lags_calls_nothing_handled_that_failed_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_lagging_index_calls_no_failed_record_handled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     take = ClusterTail._take
 
     async def scene(mesh: Mesh) -> None:
@@ -168,7 +166,7 @@ def test_every_replica_knows_it_after_its_index_was_lost(tmp_path: Path) -> None
     play(tmp_path, scene)
 
 
-def test_a_leader_killed_after_it_sent_leaves_the_next_one_the_place(tmp_path: Path) -> None:
+def test_a_leader_killed_after_it_sent_leaves_the_next_its_place(tmp_path: Path) -> None:
     async def scene(mesh: Mesh) -> None:
         await given_up(mesh, 3)
         job = await mesh.replay()
@@ -184,7 +182,7 @@ def test_a_leader_killed_after_it_sent_leaves_the_next_one_the_place(tmp_path: P
 
 
 @pytest.mark.parametrize("spec", [{"broadcast": True}, {"destination": "other"}])
-def test_a_replay_that_is_not_for_one_group_leaves_letters_replayed(tmp_path: Path, spec: dict[str, object]) -> None:
+def test_a_replay_not_for_one_group_leaves_letters_replayed(tmp_path: Path, spec: dict[str, object]) -> None:
     async def scene(mesh: Mesh) -> None:
         await mesh.create("other")
         await given_up(mesh)
@@ -283,7 +281,7 @@ def test_an_offset_that_another_record_has_now_proves_nothing(tmp_path: Path, af
     play(tmp_path, scene)
 
 
-def test_a_commit_of_a_record_that_lay_there_before_proves_nothing(tmp_path: Path) -> None:
+def test_a_commit_of_an_earlier_record_there_proves_nothing(tmp_path: Path) -> None:
     async def scene(mesh: Mesh) -> None:
         await given_up(mesh)
         east = mesh.kafka.named("east")

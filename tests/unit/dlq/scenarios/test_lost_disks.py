@@ -12,7 +12,7 @@ from tests.unit.dlq.mesh import Mesh
 
 
 @pytest.mark.parametrize("replaced", [True, False])
-def test_a_drained_channel_that_went_with_its_disk_holds_no_replay_up(tmp_path: Path, replaced: bool) -> None:
+def test_a_drained_channel_lost_with_its_disk_delays_no_replay(tmp_path: Path, replaced: bool) -> None:
     """With a new cluster id the registry retires it; with the same id nobody tells, and it is awaited for a while."""
 
     async def scene() -> None:

@@ -86,7 +86,7 @@ def test_letters_are_listed_newest_first_and_read_in_full(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("filter", ["attempts<9", "message!=x", ""])
-def test_a_list_that_takes_too_long_says_so_and_its_pages_hold_all(
+def test_a_list_that_takes_too_long_says_so_and_pages_hold_all(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, filter: str
 ) -> None:
     monkeypatch.setattr("services.dlq.servicer.letters.DLQ_SCAN_ROWS", 4)
@@ -125,7 +125,7 @@ def test_replayed_letters_are_listed_and_read_with_their_state(tmp_path: Path) -
     play(tmp_path, scene)
 
 
-def test_the_index_holds_what_the_log_holds_whatever_happens_to_the_log(tmp_path: Path) -> None:
+def test_the_index_equals_the_log_whatever_happens_to_the_log(tmp_path: Path) -> None:
     async def scene(mesh: Mesh) -> None:
         await mesh.park(10)
         await mesh.indexed(10)
@@ -139,7 +139,7 @@ def test_the_index_holds_what_the_log_holds_whatever_happens_to_the_log(tmp_path
     play(tmp_path, scene)
 
 
-def test_copies_nobody_can_decode_are_listed_and_their_neighbours_too(tmp_path: Path) -> None:
+def test_undecodable_copies_and_their_neighbours_are_listed(tmp_path: Path) -> None:
     async def scene(mesh: Mesh) -> None:
         await mesh.park(1)
         mesh.kafka.named("east").log(DLQ).damaged[1] = "decompression bomb"
@@ -178,7 +178,7 @@ def test_a_dead_cluster_is_told_and_its_letters_stay_listed(tmp_path: Path) -> N
     play(tmp_path, scene)
 
 
-def test_a_drain_waits_for_the_index_and_both_generations_are_listed(tmp_path: Path) -> None:
+def test_a_drain_awaits_the_index_and_lists_both_generations(tmp_path: Path) -> None:
     async def scene(mesh: Mesh) -> None:
         await mesh.park(3)
         await mesh.move_letters()
@@ -189,7 +189,7 @@ def test_a_drain_waits_for_the_index_and_both_generations_are_listed(tmp_path: P
     play(tmp_path, scene)
 
 
-def test_the_group_follows_streams_and_rows_of_a_deleted_stream_go(tmp_path: Path) -> None:
+def test_the_group_follows_streams_and_deleted_streams_rows_go(tmp_path: Path) -> None:
     async def scene(mesh: Mesh) -> None:
         await mesh.create("bills")
         await mesh.park(2)
@@ -252,7 +252,7 @@ async def killed_within_a_batch(mesh: Mesh) -> None:
     check_replayed(mesh, done, count)
 
 
-def test_a_leader_killed_within_a_batch_sends_it_twice_and_says_so(tmp_path: Path) -> None:
+def test_a_leader_killed_within_a_batch_resends_it_and_says_so(tmp_path: Path) -> None:
     play(tmp_path, killed_within_a_batch)
 
 
@@ -286,7 +286,7 @@ def test_a_batch_sent_before_its_intent_is_recorded_is_caught(tmp_path: Path, mo
         play(tmp_path, killed_within_a_batch)
 
 
-def test_a_replay_keeps_its_rate_pauses_within_a_batch_resumes_and_is_cancelled(tmp_path: Path) -> None:
+def test_a_replay_keeps_its_rate_and_can_pause_resume_and_cancel(tmp_path: Path) -> None:
     async def scene(mesh: Mesh) -> None:
         await mesh.park(300)
         await mesh.indexed(300)
@@ -339,7 +339,7 @@ def lose(directory: Path) -> None:
         each.unlink()
 
 
-def test_a_job_created_while_the_index_is_made_anew_leaves_nothing_out(
+def test_a_job_created_while_the_index_is_rebuilt_omits_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     take = ClusterTail._take
@@ -387,7 +387,7 @@ def test_a_cut_letter_is_sent_from_its_original(tmp_path: Path) -> None:
     play(tmp_path, scene)
 
 
-def test_a_request_told_twice_makes_one_job_and_goes_elsewhere_without_a_group(tmp_path: Path) -> None:
+def test_a_repeated_request_makes_one_job_that_names_no_group(tmp_path: Path) -> None:
     async def scene(mesh: Mesh) -> None:
         await mesh.create("other", "live", "bulk")
         await mesh.park(2)
@@ -423,7 +423,7 @@ def test_a_replay_waits_for_a_dead_cluster_and_says_so(tmp_path: Path) -> None:
     play(tmp_path, scene)
 
 
-def test_a_frozen_leader_that_wakes_after_its_time_sends_nothing_more(tmp_path: Path) -> None:
+def test_a_frozen_leader_that_wakes_too_late_sends_nothing_more(tmp_path: Path) -> None:
     async def scene(mesh: Mesh) -> None:
         count = 2 * REPLAY_BATCH_LETTERS_MAX + 7
         await mesh.park(count)
@@ -444,7 +444,7 @@ def test_a_frozen_leader_that_wakes_after_its_time_sends_nothing_more(tmp_path: 
     play(tmp_path, scene)
 
 
-def test_a_mended_handler_gets_its_dead_letter_again_and_no_other_group_does(tmp_path: Path) -> None:
+def test_a_fixed_handler_gets_its_letter_and_no_other_group_does(tmp_path: Path) -> None:
     async def scene(mesh: Mesh) -> None:
         mended = False
         handled: list[tuple[str, str]] = []

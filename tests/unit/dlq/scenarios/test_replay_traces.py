@@ -44,9 +44,7 @@ def resent(spans: InMemorySpanExporter) -> list[ReadableSpan]:
     return [span for span in spans.get_finished_spans() if span.kind is SpanKind.PRODUCER and span.links]
 
 
-def test_each_replayed_record_begins_a_trace_linked_to_its_own_origin(
-    tmp_path: Path, spans: InMemorySpanExporter
-) -> None:
+def test_a_replayed_record_starts_a_trace_linked_to_its_origin(tmp_path: Path, spans: InMemorySpanExporter) -> None:
     async def scene(mesh: Mesh) -> None:
         await mesh.park(2, headers=(("traceparent", PARENT), ("tracestate", b"vendor=1"), ("baggage", b"tenant=7")))
         await mesh.indexed(2)
@@ -63,9 +61,7 @@ def test_each_replayed_record_begins_a_trace_linked_to_its_own_origin(
     assert all((span.attributes or {})["messaging.destination.partition.id"] == "0" for span in found)
 
 
-def test_a_record_is_followed_from_its_send_over_its_death_to_its_replay(
-    tmp_path: Path, spans: InMemorySpanExporter
-) -> None:
+def test_a_record_is_traced_from_its_send_to_death_and_replay(tmp_path: Path, spans: InMemorySpanExporter) -> None:
     async def scene(mesh: Mesh) -> None:
         async def handle(record: Record) -> None:
             attempts.append(record.headers["traceparent"])
@@ -114,7 +110,7 @@ def test_a_record_that_cannot_be_sent_again_says_so(
     assert (span.status.status_code, (span.attributes or {})["error.type"]) == (StatusCode.ERROR, "RecordTooLarge")
 
 
-def test_without_a_tracer_a_replayed_record_keeps_the_context_it_had(tmp_path: Path) -> None:
+def test_without_a_tracer_a_replayed_record_keeps_its_context(tmp_path: Path) -> None:
     async def scene(mesh: Mesh) -> None:
         await mesh.park(1, headers=(("traceparent", PARENT),))
         await mesh.indexed(1)
@@ -136,4 +132,4 @@ def test_a_replay_in_the_trace_of_the_dead_is_caught(
 
     monkeypatch.setattr(replay, "Resending", Unchanged)
     with pytest.raises(AssertionError):
-        test_each_replayed_record_begins_a_trace_linked_to_its_own_origin(tmp_path, spans)
+        test_a_replayed_record_starts_a_trace_linked_to_its_origin(tmp_path, spans)

@@ -162,9 +162,7 @@ def test_columns_say_what_records_say(
     count=st.integers(1, 200),
     others=st.dictionaries(st.integers(0, 199), st.integers(0, 300)),
 )
-def test_records_of_one_size_are_found_at_once_and_others_between_them(
-    size: int, count: int, others: dict[int, int]
-) -> None:
+def test_records_of_one_size_and_others_between_are_all_found(size: int, count: int, others: dict[int, int]) -> None:
     given_rows: list[Given] = [(1, 0, None, bytes(others.get(at, size)), []) for at in range(count)]
     data = made(given_rows, 5, 0)
     frame = read_frame(memoryview(data), 0)
@@ -348,7 +346,7 @@ def test_headers_behind_values_of_all_sizes_are_each_compared(
     same_both_ways(raw_batch(0, len(values), bytes(data), count=len(values)) + batch(len(values), 3), limit=1_000)
 
 
-def test_records_that_are_alike_are_not_read_one_way_or_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_alike_records_need_no_reading_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is fast for nearly everybody stays so: neither records of one size nor equal headers are gone through."""
     headers: list[Any] = [("braid-id", b"01A:17"), ("braid-ts", b"17")]
     varied: list[Given] = [(1, 0, b"k", bytes(at % 50), headers) for at in range(500)]

@@ -131,7 +131,7 @@ def test_pieces_tell_the_damage_that_the_whole_tells(
 
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize("said", [0, 7, 9, 11, 500])
-def test_a_head_that_lies_about_its_count_is_believed_as_far_as_there_are_records(codec: int, said: int) -> None:
+def test_a_false_record_count_is_trusted_as_far_as_records_go(codec: int, said: int) -> None:
     plain = b"".join(record_bytes(delta, bytes(50)) for delta in range(9))
     data = raw_batch(0, 12, packed(codec, plain), codec, count=said) + batch(12, 1)
     rows, damaged, end = in_pieces(data, 200)

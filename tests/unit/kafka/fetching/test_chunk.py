@@ -99,7 +99,7 @@ def test_a_batch_that_is_all_below_the_position_is_passed() -> None:
 
 
 @given(at=st.integers(0, 200), bit=st.integers(0, 7), codec=st.sampled_from(CODECS))
-def test_a_flipped_bit_is_asked_for_once_more_and_then_damage_at_its_place(at: int, bit: int, codec: int) -> None:
+def test_a_flipped_bit_is_fetched_again_then_reported_as_damage(at: int, bit: int, codec: int) -> None:
     data = bytearray(batch(0, 2) + batch(2, 5, codec) + batch(7, 2))
     first, end = len(batch(0, 2)), len(data) - len(batch(7, 2))
     covered = first + _CHECKSUM_AT
@@ -118,7 +118,7 @@ def test_a_flipped_bit_is_asked_for_once_more_and_then_damage_at_its_place(at: i
     assert again.suspect is None
 
 
-def test_what_was_damaged_on_its_way_only_comes_whole_the_second_time() -> None:
+def test_damage_from_the_way_only_is_whole_the_second_time() -> None:
     chunk = chunk_of(batch(2, 5), 2, suspect=2)
     records, damaged = drain(chunk)
     assert (len(records), damaged) == (5, [])
@@ -158,7 +158,7 @@ def test_garbage_under_a_right_checksum_is_damage_at_once(codec: int) -> None:
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_half_a_batch_s_records_are_delivered_and_the_rest_is_damage(codec: int) -> None:
+def test_half_a_batchs_records_are_delivered_and_the_rest_damage(codec: int) -> None:
     plain = b"".join(record_bytes(at, b"v") for at in range(3)) + b"\xff" * 20
     records, damaged = drain(chunk_of(raw_batch(0, 6, packed(codec, plain), codec) + batch(6, 1), 0))
     assert [record.offset for record in records] == [0, 1, 2, 6]
@@ -188,7 +188,7 @@ def test_hostile_records(what: str, plain: bytes, count: int, codec: int) -> Non
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 100])
-def test_no_record_comes_again_where_offsets_go_back_between_two_takes(limit: int) -> None:
+def test_no_record_recurs_where_offsets_go_back_between_takes(limit: int) -> None:
     data = raw_batch(0, 9, b"".join(record_bytes(at, b"v") for at in (0, 1, 2, 1, 5)))
     records, damaged = drain(chunk_of(data + batch(9, 1), 0), limit)
     offsets = [record.offset for record in records]
@@ -208,7 +208,7 @@ def test_other_message_formats_are_refused(magic: int) -> None:
 
 
 @pytest.mark.parametrize("length", [-1, 0, 13, 48, 2_000_000_000])
-def test_bytes_that_are_no_batch_are_asked_for_once_more_and_then_told(length: int) -> None:
+def test_bytes_that_are_no_batch_are_fetched_again_then_reported(length: int) -> None:
     data = bytearray(batch(0, 3))
     data[8:12] = length.to_bytes(4, "big", signed=True)
     chunk = chunk_of(bytes(data), 0)

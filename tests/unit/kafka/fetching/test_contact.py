@@ -41,7 +41,7 @@ def test_an_answer_that_is_not_due_yet_is_not_owed() -> None:
     assert wanting().contact([10.2, 9.0], 10.0).owed_seconds == 1.0
 
 
-def test_the_first_of_several_requests_in_vain_counts_until_one_is_answered() -> None:
+def test_the_first_vain_request_counts_until_one_is_answered() -> None:
     owing = wanting()
     for at in (3.0, 5.0, 7.0):
         owing.in_vain(at)
@@ -50,14 +50,14 @@ def test_the_first_of_several_requests_in_vain_counts_until_one_is_answered() ->
     assert owing.contact([], 10.0) == Contact(0.0, 0.5)
 
 
-def test_where_only_leaders_are_missing_nothing_is_owed_and_nothing_was_answered() -> None:
+def test_with_only_leaders_missing_nothing_is_owed_or_answered() -> None:
     owing = wanting()
     owing.in_vain(3.0)
     owing.excused()
     assert owing.contact([], 10.0) == Contact(0.0, inf)
 
 
-def test_two_clients_together_owe_for_the_longer_and_answered_by_the_later() -> None:
+def test_two_clients_owe_the_longer_time_and_the_later_answer() -> None:
     assert Contact(2.0, 5.0).joined(Contact(0.0, 1.0)) == Contact(2.0, 1.0)
 
 
@@ -94,7 +94,7 @@ def fetching(wire: MoodyWire) -> AioFetcher:
 
 
 @virtual
-async def test_a_broker_that_is_silent_owes_since_it_should_have_spoken() -> None:
+async def test_a_silent_broker_owes_since_it_should_have_answered() -> None:
     wire = MoodyWire()
     fetcher = fetching(wire)
     assert fetcher.contact() == Contact(0.0, inf)
@@ -118,7 +118,7 @@ async def test_a_broker_that_is_silent_owes_since_it_should_have_spoken() -> Non
 
 
 @virtual
-async def test_a_broker_without_leaders_owes_nothing_while_others_answer() -> None:
+async def test_a_leaderless_broker_owes_nothing_while_others_answer() -> None:
     wire, beside = MoodyWire(), MoodyWire()
     fetcher = AioFetcher(wire, beside, max_partition_bytes=1, isolation=Isolation.READ_COMMITTED, client_rack="")
     await fetcher.start()
@@ -135,7 +135,7 @@ async def test_a_broker_without_leaders_owes_nothing_while_others_answer() -> No
 
 
 @virtual
-async def test_a_fetcher_that_is_paused_is_owed_nothing_and_one_that_goes_on_from_then() -> None:
+async def test_a_paused_fetcher_is_owed_nothing_until_it_goes_on() -> None:
     wire = MoodyWire()
     fetcher = fetching(wire)
     await fetcher.start()

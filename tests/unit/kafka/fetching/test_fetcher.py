@@ -45,7 +45,7 @@ class ScriptedWire(Wire):
         """Nothing to close."""
 
 
-async def test_an_assignment_that_changes_just_before_a_request_does_not_end_fetching() -> None:
+async def test_an_assignment_change_before_a_request_keeps_fetching() -> None:
     wire = ScriptedWire()
     fetcher = AioFetcher(wire, wire, max_partition_bytes=1, isolation=Isolation.READ_COMMITTED, client_rack="")
     await fetcher.start()
@@ -89,7 +89,7 @@ async def fetch_all(wire: Wire, end: int, rack: str = "") -> list[FetchedRecords
     return fetched
 
 
-async def test_a_batch_damaged_on_its_way_is_fetched_again_and_one_in_the_log_is_told() -> None:
+async def test_damage_in_transit_is_refetched_and_in_the_log_reported() -> None:
     bad = bytearray(batch(2, 3))
     bad[-1] ^= 1
     for second, damaged in ((batch(2, 3), 0), (bytes(bad), 1)):
@@ -100,7 +100,7 @@ async def test_a_batch_damaged_on_its_way_is_fetched_again_and_one_in_the_log_is
         assert len(wire.asked) >= 2
 
 
-async def test_large_batches_are_opened_beside_the_loop_one_at_a_time_and_in_order() -> None:
+async def test_large_batches_open_beside_the_loop_one_by_one_in_order() -> None:
     large = packed(4, record_bytes(0, bytes(INFLATED_INLINE_BYTES_MAX)))
     data = b"".join(raw_batch(at, 1, large, 4) for at in range(3))
     fetched = await fetch_all(ServingWire(data + batch(3, 1), end=4), 4)
@@ -154,7 +154,7 @@ class FollowedWire(ScriptedWire):
         return answer
 
 
-async def test_a_follower_that_lags_behind_a_reader_says_nothing_about_the_log() -> None:
+async def test_a_lagging_follower_says_nothing_about_the_log() -> None:
     """Only the leader knows where a log ends (KIP-392)."""
     wire = FollowedWire()
     fetched = await fetch_all(wire, 2)
@@ -204,7 +204,7 @@ class HoldingWire(ScriptedWire):
         return answer
 
 
-async def test_a_new_partition_does_not_wait_for_a_request_that_is_held() -> None:
+async def test_a_new_partition_does_not_wait_for_a_held_request() -> None:
     held, beside = HoldingWire(), ServingWire(batch(0, 1), end=1)
     fetcher = AioFetcher(held, beside, max_partition_bytes=1, isolation=Isolation.READ_COMMITTED, client_rack="")
     await fetcher.start()

@@ -48,7 +48,7 @@ def turns_of(lanes: Mapping[TopicPartition, FetchLane]) -> FetchTurns:
 
 
 @given(sizes=st.lists(st.integers(0, 3_000), min_size=5, max_size=5), live=st.integers(2_000, 5_000))
-def test_a_lane_brings_its_share_however_many_partitions_others_have(sizes: list[int], live: int) -> None:
+def test_a_lane_brings_its_share_whatever_partitions_others_have(sizes: list[int], live: int) -> None:
     there = {TopicPartition("bulk", number): size for number, size in enumerate(sizes)} | {PLACES[-1]: live}
     got = played(turns_of(LANES), there, 60)
     due = 60 * 2_000 * SHARES["live"] // 4

@@ -102,7 +102,7 @@ class AskedWire(ScriptedWire):
 
 
 @virtual
-async def test_topics_that_came_while_others_were_asked_for_are_asked_for_at_once() -> None:
+async def test_topics_that_came_during_a_request_are_asked_at_once() -> None:
     wire, told = AskedWire(), 0
 
     def tell() -> None:
@@ -127,7 +127,7 @@ async def test_topics_that_came_while_others_were_asked_for_are_asked_for_at_onc
 
 
 @virtual
-async def test_unknown_facts_are_asked_for_again_sooner_than_known_ones() -> None:
+async def test_unknown_facts_are_asked_again_sooner_than_known_ones() -> None:
     wire = AskedWire()
     leaders = Leaders(wire, Owing(), lambda: None)
     for wanted, every in (([FIRST], AGE_SECONDS), ([FIRST, SECOND], BACKOFF_SECONDS)):
@@ -141,7 +141,7 @@ async def test_unknown_facts_are_asked_for_again_sooner_than_known_ones() -> Non
 
 
 @virtual
-async def test_a_cluster_that_is_away_is_asked_now_and_then_and_owes_an_answer() -> None:
+async def test_an_absent_cluster_is_asked_sparsely_and_owes_answers() -> None:
     wire, owing = AskedWire(), Owing()
     owing.wants(0.0, anything=True)
     leaders = Leaders(wire, owing, lambda: None)

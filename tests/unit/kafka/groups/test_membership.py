@@ -62,7 +62,7 @@ async def test_the_second_join_takes_one_trip() -> None:
     assert broker.asked == ["Join", "Sync", "Join", "Sync"]
 
 
-async def test_a_generation_somebody_else_made_meanwhile_costs_another_sync() -> None:
+async def test_a_generation_made_elsewhere_costs_another_sync() -> None:
     broker = Broker()
     member = membership(broker)
     await member.join("g", "m")

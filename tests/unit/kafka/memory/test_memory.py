@@ -86,7 +86,7 @@ def test_an_answer_lost_on_its_way_is_a_record_written_once() -> None:
     play(scenario)
 
 
-def test_a_frozen_broker_writes_later_even_for_an_abandoned_producer() -> None:
+def test_a_frozen_broker_writes_later_for_an_abandoned_producer() -> None:
     async def scenario(kafka: MemoryKafka, cluster: MemoryCluster) -> None:
         producer = await _producer(kafka)
         await (await producer.send(PARTITION, b"a", None, [], 1))
@@ -201,7 +201,7 @@ def test_a_killed_process_sends_nothing_more() -> None:
     play(scenario)
 
 
-def test_nobody_at_an_address_is_unavailable_and_profiles_are_unknown() -> None:
+def test_an_empty_address_is_unavailable_and_profiles_unknown() -> None:
     async def scenario(kafka: MemoryKafka, cluster: MemoryCluster) -> None:
         with pytest.raises(ClusterUnavailable):
             await kafka.cluster("nowhere:1", "").admin().describe_cluster()

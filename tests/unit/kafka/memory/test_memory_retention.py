@@ -31,7 +31,7 @@ def write(cluster: MemoryCluster, *times_ms: int) -> None:
     cluster.append(PARTITION, [NewRecord(at, None, b"x", ()) for at in times_ms])
 
 
-def test_what_is_older_than_its_retention_goes_at_a_look_and_the_rest_stays() -> None:
+def test_the_next_look_deletes_only_records_past_retention() -> None:
     async def scenario(cluster: MemoryCluster, now_ms: Callable[[], int]) -> None:
         write(cluster, now_ms())
         await asyncio.sleep(HOUR_SECONDS / 2)

@@ -143,7 +143,7 @@ async def test_a_producer_never_connects_to_a_foreign_broker(
     await producer.stop()
 
 
-async def test_bootstrap_addresses_are_elsewhere_and_the_producer_leaves_them_out() -> None:
+async def test_the_producer_excludes_bootstrap_addresses() -> None:
     producer = await _producer()
     assert [each[:2] for each in producer.client.hosts] == [("127.0.0.1", 1)]
     producer.client.security = Security(profile="prod", hosts=(parse_allowed_host("127.0.0.1:2"),))
@@ -175,7 +175,7 @@ async def test_a_producer_knows_the_partitions_metadata_told() -> None:
     await producer.stop()
 
 
-async def test_records_are_freed_with_their_batch_and_not_by_a_collection() -> None:
+async def test_records_are_freed_with_their_batch_without_collection() -> None:
     """A batch that refers to itself keeps all of its records, and each collection looks at every one of them."""
 
     class Settle:
@@ -201,7 +201,7 @@ async def test_records_are_freed_with_their_batch_and_not_by_a_collection() -> N
     await producer.stop()
 
 
-async def test_abandoning_fails_what_is_queued_and_under_way_and_wakes_who_waits() -> None:
+async def test_abandoning_fails_all_records_and_wakes_the_waiting() -> None:
     producer = await _producer()
     under_way = await _append(producer, b"a")
     producer._message_accumulator._pop_batch(PARTITION)
@@ -228,7 +228,7 @@ async def test_the_sender_finds_nothing_to_take_up_after_abandoning() -> None:
     await producer.stop()
 
 
-async def test_the_records_of_a_batch_are_told_of_together_and_in_order() -> None:
+async def test_a_batchs_records_are_reported_together_and_in_order() -> None:
     producer = await _producer()
     told: list[tuple[bytes, Any]] = []
     for value in (b"a", b"b", b"c"):
@@ -245,7 +245,7 @@ async def test_the_records_of_a_batch_are_told_of_together_and_in_order() -> Non
     await producer.stop()
 
 
-async def test_a_batch_refused_at_its_first_attempt_gives_its_sequence_back() -> None:
+async def test_a_batch_refused_at_once_gives_back_its_sequence() -> None:
     producer = await _producer()
     manager, theirs = producer._txn_manager, producer._message_accumulator
     outcome = await _append(producer, b"a")
@@ -284,7 +284,7 @@ async def test_sequences_begin_again_as_brokers_count() -> None:
     await producer.stop()
 
 
-async def test_records_of_a_missing_topic_can_be_failed_also_after_an_attempt() -> None:
+async def test_a_missing_topics_records_can_fail_after_an_attempt_too() -> None:
     producer = await _producer()
     theirs = producer._message_accumulator
     tried = await _append(producer, b"a")
@@ -298,7 +298,7 @@ async def test_records_of_a_missing_topic_can_be_failed_also_after_an_attempt() 
     await producer.stop()
 
 
-async def test_records_without_a_key_are_withdrawn_and_the_others_stay_in_order() -> None:
+async def test_keyless_records_are_withdrawn_and_others_stay_in_order() -> None:
     producer = await _producer()
     theirs, told = producer._message_accumulator, list[object]()
     for value, key in ((b"a", None), (b"b", b"k"), (b"c", None), (b"d", b"k")):
@@ -319,7 +319,7 @@ async def test_records_without_a_key_are_withdrawn_and_the_others_stay_in_order(
     await producer.stop()
 
 
-async def test_a_batch_that_is_withdrawn_whole_leaves_nothing_for_the_sender() -> None:
+async def test_a_wholly_withdrawn_batch_leaves_nothing_to_send() -> None:
     producer = await _producer()
     theirs = producer._message_accumulator
     outcome = await _append(producer, b"a")
@@ -343,7 +343,7 @@ async def test_a_batch_that_was_in_a_request_is_not_withdrawn() -> None:
     await producer.stop()
 
 
-async def test_what_stays_gets_a_second_batch_where_one_has_no_room_for_it_any_more() -> None:
+async def test_records_that_stay_get_a_second_batch_when_one_is_full() -> None:
     producer = await _producer()
     kept, count = list[bytes](), 0
     assert accumulator.offer(producer, OURS, _Record(b"", stamp_ms=0), lambda *_: None)

@@ -64,13 +64,13 @@ async def told(offset: int, identity: BatchIdentity) -> list[Any]:
     return await outcomes(RecordMetadata("logs", 0, PARTITION, offset, 7, 0, 0), identity)
 
 
-async def test_each_record_of_a_batch_has_its_offset_and_its_place_in_the_sequence() -> None:
+async def test_each_record_of_a_batch_has_its_offset_and_its_sequence() -> None:
     written = await told(40, BatchIdentity(9, SEQUENCES - 1))
     assert [each.offset for each in written] == [40, 41, 42]
     assert [(each.producer, each.sequence) for each in written] == [(9, SEQUENCES - 1), (9, 0), (9, 1)]
 
 
-async def test_where_a_broker_forgot_where_a_batch_lies_none_of_its_records_has_an_offset() -> None:
+async def test_a_batch_whose_place_a_broker_forgot_gives_no_offsets() -> None:
     assert [each.offset for each in await told(-1, BatchIdentity(9, 0))] == [-1, -1, -1]
 
 
@@ -99,7 +99,7 @@ class _Silent(AioAdmin):
         raise AssertionError("nobody sets it")
 
 
-async def test_a_client_that_is_left_while_it_asks_why_it_cannot_start_is_ended() -> None:
+async def test_a_client_left_while_asking_why_it_cannot_start_is_ended() -> None:
     """A client that is never closed is told by a warning when it is collected, which fails a test."""
     admin = _Silent()
     producer = AioProducer(

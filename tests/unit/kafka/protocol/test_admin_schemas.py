@@ -77,7 +77,7 @@ def test_levels_of_features_are_read_from_tagged_fields() -> None:
     assert finalized_features({}) == supported_features({}) == {}
 
 
-def test_the_answer_to_a_question_for_features_has_the_oldest_header() -> None:
+def test_the_answer_about_features_has_the_oldest_header() -> None:
     request = FeaturesRequest().prepare({18: (0, 4)})
     assert isinstance(request, FeaturesRequestV3) and request.encode() == b"\x06braid\x021\0"
     assert request.parse_response_header(BytesIO(struct.pack(">i", 5) + b"rest")).correlation_id == 5

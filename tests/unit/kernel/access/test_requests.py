@@ -73,7 +73,7 @@ def test_a_history_is_about_what_it_is_of(history: str, need: str) -> None:
     assert needs("registry", "ListEvents", ListEventsRequest(history=history)) == [need]
 
 
-def test_a_replay_counts_as_its_stream_and_an_unknown_one_as_the_mesh() -> None:
+def test_a_replay_counts_as_its_stream_or_if_unknown_as_the_mesh() -> None:
     assert needs("dlq", "CancelReplay", dlq.CancelReplayRequest(id="R1")) == ["operate stream/logs"]
     assert needs("dlq", "CancelReplay", dlq.CancelReplayRequest(id="R2")) == ["operate mesh"]
 

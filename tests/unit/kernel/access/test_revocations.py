@@ -43,7 +43,7 @@ def test_what_is_no_identity_is_refused_by_its_field(text: str) -> None:
 
 
 @pytest.mark.parametrize("identity", [PRINCIPAL, FINGERPRINT, SERIAL])
-def test_a_caller_falls_under_each_of_its_identities_and_under_no_other(identity: str) -> None:
+def test_a_caller_falls_under_its_own_identities_and_no_other(identity: str) -> None:
     revoked = {identity: Revocation(identity)}
     assert find_revocation(revoked, KNOWN) == Revocation(identity)
     other = Caller("dns:other", "default", "", "peer", True, certificate=PeerCertificate("cd" * 32, "b", 1_000))

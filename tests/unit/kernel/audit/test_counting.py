@@ -18,7 +18,7 @@ def refused(principal: str = MALLORY, resource: str = "stream/logs", time_ms: in
     return replace(call, **others)  # type: ignore[arg-type]
 
 
-def test_the_first_call_is_written_at_once_and_repeats_as_a_growing_count() -> None:
+def test_the_first_call_is_written_at_once_and_repeats_counted() -> None:
     counts = CallCounts()
     counts.add(refused(time_ms=1), 0.0)
     assert counts.due(0.0) == [CallRecorded(refused(time_ms=1), 1, 1)]
@@ -39,7 +39,7 @@ def test_a_hostile_caller_costs_few_writes_whatever_its_rate() -> None:
     assert counts.due(AUDIT_WINDOW_SECONDS)[-1].count == 72_000
 
 
-def test_who_begins_too_many_counts_has_its_others_in_one_and_takes_none_from_others() -> None:
+def test_a_caller_with_too_many_counts_merges_only_its_own() -> None:
     counts = CallCounts()
     for number in range(10_000):
         counts.add(refused(resource=f"stream/s-{number}"), 0.0)
@@ -72,7 +72,7 @@ def test_a_window_ends_and_gives_room_back() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9), st.booleans()), max_size=200))
-def test_no_call_is_left_out_of_the_counts_and_their_number_is_bounded(calls: list[tuple[int, int, bool]]) -> None:
+def test_every_call_is_counted_and_the_counts_are_bounded(calls: list[tuple[int, int, bool]]) -> None:
     counts = CallCounts(rows_max=12, rows_per_principal=3)
     written: dict[object, CallRecorded] = {}
     for now, (principal, resource, proved) in enumerate(calls):

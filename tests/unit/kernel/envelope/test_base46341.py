@@ -19,7 +19,7 @@ BYTES = st.integers(0, 300).flatmap(lambda size: st.binary(min_size=size, max_si
 
 
 @given(BYTES)
-def test_what_is_packed_reads_back_and_fills_no_more_than_it_needs(data: bytes) -> None:
+def test_packed_data_reads_back_and_takes_no_more_than_it_needs(data: bytes) -> None:
     text = pack(data)
     assert unpack(text) == data
     assert len(text.encode("utf-16-le")) // 2 == len(text) == units_needed(len(data))
@@ -46,7 +46,7 @@ def test_a_number_packs_as_bits_do(data: bytes) -> None:
 
 
 @given(st.text(CHARACTERS, max_size=12))
-def test_a_number_unpacks_as_bits_do_and_what_is_read_is_written_so(text: str) -> None:
+def test_a_number_unpacks_as_bits_do_and_reads_back_as_written(text: str) -> None:
     read = _outcome(base46341.unpack_number, text)
     assert read == _outcome(base46341.unpack_bits, text)
     if isinstance(read, bytes):

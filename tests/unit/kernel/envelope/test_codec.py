@@ -138,7 +138,7 @@ def test_large_windows_stay_truthful(size: int, unfinished: float, rejects: floa
     assert_truthful(encode, window(size, unfinished, seed=size, rejects=rejects), limit_units)
 
 
-def test_truncation_forgets_the_farthest_done_ranges_first_and_uses_the_room() -> None:
+def test_truncation_forgets_farthest_ranges_and_uses_the_room() -> None:
     fields = replace(window(150_000, 0.3, seed=1), attempts=())
     commit = encode(fields)
     assert commit.truncated
@@ -164,7 +164,7 @@ def test_attempts_are_dropped_only_after_the_done_ranges() -> None:
     assert not tight.stated.done
 
 
-def test_rejected_offsets_that_cannot_be_stated_lower_the_base_until_a_later_commit() -> None:
+def test_unstated_rejections_lower_the_base_until_a_later_commit() -> None:
     tracker = Progress(0)
     offsets = np.arange(0, 4_000, dtype=np.int64)
     tracker.deliver_many(offsets, offsets)
@@ -199,7 +199,7 @@ def test_stated_rejections_are_repeated_only_where_there_is_room() -> None:
     assert control.offset < 1_000, "what no commit has stated yet does lower the base"
 
 
-def test_rejected_and_expired_offsets_that_no_statement_has_are_counted() -> None:
+def test_rejected_and_expired_offsets_left_unstated_are_counted() -> None:
     before, rejected, expired = Ranges([(0, 500)]), Ranges([(700, 705), (1_200, 1_202)]), Ranges([(600, 603)])
     plain = EnvelopeFields(base=1_000, done=Ranges([(1_200, 1_202)]), rejected_before=before)
     fields = replace(plain, rejected=rejected, expired=expired)
@@ -207,7 +207,7 @@ def test_rejected_and_expired_offsets_that_no_statement_has_are_counted() -> Non
     assert left_out(plain, encode(plain, 4).stated) == 0, "what was stated before"
 
 
-def test_too_many_attempts_are_left_out_and_counted_as_truncation() -> None:
+def test_excess_attempts_are_left_out_and_counted_as_truncated() -> None:
     run = tuple(Attempts(offset, 1) for offset in range(ENVELOPE_ATTEMPTS_MAX + 5))
     commit = encode(EnvelopeFields(base=0, attempts=run))
     assert commit.truncated
@@ -285,7 +285,7 @@ def sealed(offset: int, body: bytes) -> str:
     return PREFIX + pack(zlib.crc32(offset.to_bytes(8, "big") + body).to_bytes(4, "big") + body)
 
 
-def test_what_is_not_known_falls_back_to_the_offset_unless_it_is_optional() -> None:
+def test_unknown_fields_fall_back_to_the_offset_unless_optional() -> None:
     assert decode(9, "b2:anything").kind is MetadataKind.UNSUPPORTED
     body = write_body(EnvelopeFields(base=9, epoch=4))
     optional = bytes([11 << 3 | 2, 2, 1, 1, 12 << 3, 5, 13 << 3 | 5, 0, 0, 0, 0, 0x81, 0x08 | 1, *bytes(8)])

@@ -20,7 +20,7 @@ PLACE = TopicPartition("braid.logs.live.1", 7)
 
 @given(progress(), st.integers(-5, 400), st.booleans())
 @settings(max_examples=300)
-def test_a_commit_beside_a_record_is_truthful_by_itself_and_within_its_limit(
+def test_a_commit_beside_a_record_is_truthful_and_within_bounds(
     fields: EnvelopeFields, limit_units: int, ascii_only: bool
 ) -> None:
     record = spilled("g", PLACE, fields, 1)

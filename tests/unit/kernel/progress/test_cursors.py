@@ -117,7 +117,7 @@ def test_cursors_that_do_not_follow_each_other_are_read_as_one() -> None:
         assert tracker(part).snapshot().claims == fields.claims
 
 
-def test_the_age_of_a_backlog_is_that_of_its_newest_record_when_none_is_out() -> None:
+def test_a_backlogs_age_is_its_newest_records_when_none_is_out() -> None:
     backlog, live = Progress(0), Progress(50)
     for offset in range(10):
         backlog.deliver(offset, 1_000 + offset)

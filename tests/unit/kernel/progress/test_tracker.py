@@ -29,7 +29,7 @@ def delivered(base: int, count: int) -> Progress:
     return progress
 
 
-def test_acknowledging_in_any_order_moves_the_base_over_what_is_done_only() -> None:
+def test_the_base_passes_only_done_work_in_any_finishing_order() -> None:
     progress = delivered(10, 5)
     assert progress.done(12)
     assert progress.done(14)
@@ -68,7 +68,7 @@ def test_acknowledging_what_was_never_delivered_raises(offset: int) -> None:
     assert progress.deliver(15, 0), "no view of the arrays may have survived the error"
 
 
-def test_passed_offsets_are_done_but_only_once_the_fetch_position_passed_them() -> None:
+def test_passed_offsets_are_done_once_the_fetch_position_is_past() -> None:
     progress = Progress(0)
     progress.deliver(0, 1)
     progress.done(0)
@@ -116,7 +116,7 @@ def test_a_rejected_range_is_stated_as_a_whole() -> None:
     assert (later.rejected, later.rejected_before) == (Ranges([]), Ranges([(3, 9)]))
 
 
-def test_the_newest_of_what_was_rejected_is_known_to_the_next_holder() -> None:
+def test_the_next_holder_knows_the_newest_of_the_rejections() -> None:
     progress = delivered(0, 400)
     for offset in range(0, 400, 2):
         progress.reject(offset)
@@ -128,7 +128,7 @@ def test_the_newest_of_what_was_rejected_is_known_to_the_next_holder() -> None:
         assert (known.base, known.rejected, known.rejected_before) == (400, Ranges([]), newest)
 
 
-def test_rejected_offsets_are_stated_until_a_commit_that_states_them_is_acknowledged() -> None:
+def test_rejections_are_stated_until_that_commit_is_acknowledged() -> None:
     progress = delivered(0, 6)
     progress.reject(0)
     progress.reject(4)
@@ -194,7 +194,7 @@ def test_batches_are_delivered_and_acknowledged_as_arrays() -> None:
     assert not progress.deliver_many(np.empty(0, np.int64), np.empty(0, np.int64)).size
 
 
-def test_a_batch_over_done_ranges_says_which_records_are_to_be_handled() -> None:
+def test_a_batch_over_done_ranges_says_which_records_to_handle() -> None:
     progress = Progress.restore(EnvelopeFields(base=0, done=Ranges([(2, 4)])))
     offsets = np.arange(6, dtype=np.int64)
     assert progress.deliver_many(offsets, offsets).tolist() == [True, True, False, False, True, True]
@@ -231,7 +231,7 @@ def test_memory_follows_the_window_not_the_offsets() -> None:
 
 
 @pytest.mark.parametrize("together", [False, True])
-def test_memory_follows_what_is_unfinished_while_one_record_is_stuck(together: bool) -> None:
+def test_memory_follows_unfinished_work_while_one_record_sticks(together: bool) -> None:
     progress = Progress(0)
     progress.deliver_many(np.array([0]), np.array([7]))
     for first in range(1, 200_000, 1_000):

@@ -29,7 +29,7 @@ def row(
     return LagRow(key, 1, records, seconds, source, foreign, stale, as_of_ms, 7, 9, 55, Commit(7, "", 55))
 
 
-def test_a_lanes_row_sums_up_clusters_and_names_the_weakest_source() -> None:
+def test_a_lanes_row_sums_clusters_and_names_the_weakest_source() -> None:
     rows = [
         row(partition=0, records=3, seconds=4.0, source=Source.ENVELOPE),
         row(partition=1),

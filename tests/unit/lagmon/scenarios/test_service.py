@@ -141,7 +141,7 @@ def test_an_unregistered_groups_envelopes_and_tombstones_go_away() -> None:
     play(scene)
 
 
-def test_a_drained_channel_is_0_whatever_its_canary_and_a_retired_one_is_gone() -> None:
+def test_a_drained_channel_lags_by_0_and_a_retired_one_is_gone() -> None:
     async def scene(mesh: Mesh) -> None:
         mesh.channel(partitions=1)
         mesh.assigner.groups = {"g": []}
@@ -162,7 +162,7 @@ def test_a_drained_channel_is_0_whatever_its_canary_and_a_retired_one_is_gone() 
     play(scene)
 
 
-def test_a_drained_channel_lags_for_a_group_that_has_yet_to_read_it() -> None:
+def test_a_drained_channel_lags_for_a_group_yet_to_read_it() -> None:
     async def scene(mesh: Mesh) -> None:
         mesh.channel(partitions=1, state="DRAINED")
         mesh.assigner.groups = {"new": [], "old": []}
@@ -259,7 +259,7 @@ def test_damaged_records_cost_their_neighbours_nothing() -> None:
     play(scene)
 
 
-def test_a_batch_of_the_offset_log_that_cannot_be_decoded_is_passed_and_counted() -> None:
+def test_an_undecodable_offset_batch_is_passed_over_and_counted() -> None:
     async def scene(mesh: Mesh) -> None:
         mesh.channel(partitions=1)
         for base in (1, 2, 3):
@@ -273,7 +273,7 @@ def test_a_batch_of_the_offset_log_that_cannot_be_decoded_is_passed_and_counted(
     play(scene)
 
 
-def test_a_record_that_cannot_be_read_for_its_time_leaves_the_least_age() -> None:
+def test_a_record_unreadable_for_its_time_leaves_the_least_age() -> None:
     async def scene(mesh: Mesh) -> None:
         mesh.channel(partitions=2)
         mesh.assigner.groups = {"g": []}
@@ -307,7 +307,7 @@ def test_a_second_replica_answers_complete_rows_at_once() -> None:
     play(scene, lagmons=2)
 
 
-def test_a_watch_begins_with_everything_then_tells_changes_and_signs_of_life() -> None:
+def test_a_watch_starts_with_everything_then_sends_changes() -> None:
     async def scene(mesh: Mesh) -> None:
         mesh.channel(partitions=2)
         mesh.assigner.groups = {"g": []}

@@ -43,7 +43,7 @@ def test_compaction_changes_files_and_no_row(tmp_path: Path) -> None:
     assert sequences(tmp_path) == list(range(12))
 
 
-def test_a_kill_between_manifest_and_log_is_made_good_by_the_next_writer(tmp_path: Path) -> None:
+def test_a_kill_between_manifest_and_log_is_mended_by_the_next(tmp_path: Path) -> None:
     writer = open_writer(tmp_path)
     merge(writer, copies(0, 3))
     staged = staged_by_tasks(writer.job(), copies(3, 6), 4)
@@ -71,7 +71,7 @@ def test_a_ghost_does_not_turn_the_log_back(tmp_path: Path) -> None:
     assert sequences(tmp_path) == list(range(6))
 
 
-def test_a_ghost_that_read_the_log_before_and_commits_after_is_refused(tmp_path: Path) -> None:
+def test_a_ghost_that_read_before_and_commits_later_is_refused(tmp_path: Path) -> None:
     """What `publish` relies on: a transaction that is not retried lands on the version it was computed from."""
     writer = open_writer(tmp_path)
     merge(writer, copies(0, 3))
@@ -95,7 +95,7 @@ def test_a_log_that_others_change_meanwhile_is_an_error(tmp_path: Path, monkeypa
         writer.adopt()
 
 
-def test_a_mutant_that_publishes_without_looking_doubles_nothing_but_is_seen(tmp_path: Path) -> None:
+def test_a_mutant_publishing_blindly_doubles_nothing_but_is_seen(tmp_path: Path) -> None:
     """The comparison of files, not the number alone, keeps rows from doubling: the manifest is named again in full."""
     writer = open_writer(tmp_path)
     merge(writer, copies(0, 3))

@@ -8,7 +8,7 @@ from tests.support.record_identity import Identity, bucket_of, identity_of
 ULID = "01K0000000000000000000000A"
 
 
-def test_an_id_names_producer_and_sequence_wherever_the_copy_lies() -> None:
+def test_an_id_names_producer_and_sequence_wherever_a_copy_lies() -> None:
     copies = {identity_of(f"{ULID}:7", cluster, "t", 0, offset) for cluster, offset in (("east", 1), ("west", 9))}
     assert copies == {Identity(ULID, 7)}
 
@@ -25,7 +25,7 @@ def test_the_largest_sequence_in_form_fits_64_bits() -> None:
     assert identity_of(f"{ULID}:{10**18 - 1}", "east", "t", 0, 0).sequence < 1 << 63
 
 
-def test_a_chunk_lies_in_one_bucket_and_its_neighbour_in_the_next() -> None:
+def test_a_chunk_is_in_one_bucket_and_its_neighbour_in_the_next() -> None:
     first = {bucket_of(Identity(ULID, sequence), 32) for sequence in (0, 1, CHUNK_SEQUENCES - 1)}
     second = bucket_of(Identity(ULID, CHUNK_SEQUENCES), 32)
     assert len(first) == 1

@@ -21,7 +21,7 @@ def copies(start: int, end: int) -> list[Copy]:
     return [Copy(PRODUCERS[n % 2], n, n, key=None if n % 5 == 0 else b"%d" % (n % 3)) for n in range(start, end)]
 
 
-def test_rows_come_in_order_from_more_files_than_are_merged_at_once(tmp_path: Path) -> None:
+def test_rows_come_in_order_from_more_files_than_merge_at_once(tmp_path: Path) -> None:
     writer = open_writer(tmp_path)
     for start in reversed(range(TABLE_MERGE_FILES_MAX + 2)):
         merge(writer, copies(start * 4, start * 4 + 4))
