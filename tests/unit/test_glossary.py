@@ -32,7 +32,7 @@ def test_the_glossary_says_each_term_once() -> None:
     assert list(page_faults(TERMS)) == []
 
 
-def test_a_class_named_after_a_term_stands_where_the_glossary_says() -> None:
+def test_a_class_named_after_a_term_is_where_the_glossary_says() -> None:
     found = {fault.partition(" gives ")[0]: fault for fault in code_faults(TERMS, read_classes(ROOT))}
     assert set(found) == SECOND_MEANINGS, sorted(found.values())
 

@@ -63,7 +63,7 @@ def test_run_calls_ordinary_functions_in_threads_until_closed() -> None:
     assert all(name.startswith("braid-handler") for name in threads)
 
 
-def test_what_a_handler_settled_is_not_acknowledged_again_when_it_returns() -> None:
+def test_a_record_the_handler_settled_is_not_acknowledged_again() -> None:
     seen: list[bytes | None] = []
 
     def handle(record: braid.sync.Record) -> None:

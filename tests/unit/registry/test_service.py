@@ -37,7 +37,7 @@ def test_a_created_stream_can_be_written_to_at_once() -> None:
     play(scene)
 
 
-def test_a_dead_clusters_traffic_is_elsewhere_within_five_seconds() -> None:
+def test_a_dead_clusters_traffic_is_elsewhere_in_five_seconds() -> None:
     async def scene(mesh: Mesh) -> None:
         await two_clusters(mesh)
         await mesh.until_channel("logs/live/2", lambda channel: channel.state == STANDBY, 5)
@@ -56,7 +56,7 @@ def test_a_dead_clusters_traffic_is_elsewhere_within_five_seconds() -> None:
 
 
 @pytest.mark.parametrize("fault", ["kill", "pause"])
-def test_a_stranded_channel_waits_long_and_across_registries_then_drains(fault: str) -> None:
+def test_a_stranded_channel_outwaits_registries_and_then_drains(fault: str) -> None:
     async def scene(mesh: Mesh) -> None:
         await two_clusters(mesh, registries=2)
         await mesh.until_channel("logs/live/2", lambda channel: channel.state == STANDBY, 5)
@@ -84,7 +84,7 @@ def test_a_stranded_channel_waits_long_and_across_registries_then_drains(fault: 
     play(scene)
 
 
-def test_a_planned_move_waits_for_producers_then_seals_then_waits_for_groups() -> None:
+def test_a_planned_move_awaits_producers_seals_and_awaits_groups() -> None:
     async def scene(mesh: Mesh) -> None:
         await two_clusters(mesh)
         mesh.assigner.groups.update(indexer=False, forgotten=True)
@@ -176,7 +176,7 @@ def test_a_silent_producer_stops_counting_after_its_session() -> None:
     play(scene)
 
 
-def test_a_new_leader_waits_one_session_for_producers_it_cannot_know() -> None:
+def test_a_new_leader_waits_a_session_for_unknown_producers() -> None:
     async def scene(mesh: Mesh) -> None:
         await two_clusters(mesh, registries=2)
         mesh.kill((await mesh.leader()).instance)
@@ -267,7 +267,7 @@ def test_a_replaced_cluster_is_recognised_and_left() -> None:
     play(scene)
 
 
-def test_a_retired_channels_topic_is_gone_and_its_name_is_not_used_again() -> None:
+def test_a_retired_channels_topic_goes_and_its_name_stays_unused() -> None:
     async def scene(mesh: Mesh) -> None:
         await two_clusters(mesh, retention_hours=1)
         await mesh.move(to_cluster="west")

@@ -190,7 +190,7 @@ def test_after_a_frozen_leader_the_next_call_asks_around() -> None:
     run(scenario())
 
 
-def test_a_replica_cut_off_from_the_store_is_not_believed_where_another_answers() -> None:
+def test_a_replica_cut_from_the_store_yields_to_one_that_answers() -> None:
     """Otherwise a client that searches for the leader is sent back to the old one again and again, and its leases run
     out."""
 
@@ -206,7 +206,7 @@ def test_a_replica_cut_off_from_the_store_is_not_believed_where_another_answers(
     run(scenario())
 
 
-def test_where_the_store_answers_no_replica_one_of_them_is_asked_at_a_time() -> None:
+def test_while_the_store_fails_replicas_are_asked_one_at_a_time() -> None:
     """Thousands search then: each asks everybody once, and from then on one, another each time."""
 
     async def scenario() -> None:
@@ -262,7 +262,7 @@ def test_who_did_not_say_who_leads_is_asked_last() -> None:
     run(scenario())
 
 
-def test_an_address_that_did_not_answer_is_not_asked_again_under_another_name() -> None:
+def test_a_silent_address_is_not_asked_again_under_another_name() -> None:
     """A seed may be of any service, and is asked as each; a frozen one must not cost its patience four times."""
 
     async def scenario() -> None:
@@ -277,7 +277,7 @@ def test_an_address_that_did_not_answer_is_not_asked_again_under_another_name() 
     run(scenario())
 
 
-def test_who_waits_for_one_services_leader_does_not_hold_up_a_search_for_anothers() -> None:
+def test_waiting_for_one_services_leader_delays_no_other_search() -> None:
     async def scenario() -> None:
         world = await World().start()
         world.patient = "registry"
@@ -297,7 +297,7 @@ def test_who_waits_for_one_services_leader_does_not_hold_up_a_search_for_another
     run(scenario())
 
 
-def test_a_leader_that_fell_silent_is_nobodys_before_it_has_answered() -> None:
+def test_a_leader_that_fell_silent_is_nobodys_before_it_answers() -> None:
     async def scenario() -> None:
         world = await World().start()
         await world.do()
@@ -314,7 +314,7 @@ def test_a_leader_that_fell_silent_is_nobodys_before_it_has_answered() -> None:
     run(scenario())
 
 
-def test_a_replica_that_knows_only_what_was_does_not_hold_up_the_search() -> None:
+def test_a_replica_with_only_old_facts_does_not_hold_up_a_search() -> None:
     async def scenario() -> None:
         world = await World().start()
         await world.do()
@@ -392,7 +392,7 @@ def test_after_a_frozen_replica_the_next_read_goes_to_another() -> None:
 
 
 @pytest.mark.parametrize("streamed", [False, True])
-def test_reads_find_a_replica_that_came_after_the_only_one_known_was_gone(streamed: bool) -> None:
+def test_reads_find_a_replica_that_came_after_the_known_one_left(streamed: bool) -> None:
     """The directory was read while a replica was down; then that one returned, and the other went."""
 
     async def scenario() -> None:
@@ -446,7 +446,7 @@ def test_a_stream_to_a_dead_leader_makes_the_next_ask_around() -> None:
     run(scenario())
 
 
-def test_opening_waits_for_a_mesh_that_is_starting_and_gives_up_in_time() -> None:
+def test_opening_waits_for_a_starting_mesh_and_gives_up_in_time() -> None:
     async def scenario() -> None:
         world = World()
         opening = asyncio.create_task(world.directory.open(15.0))
@@ -466,7 +466,7 @@ def test_opening_waits_for_a_mesh_that_is_starting_and_gives_up_in_time() -> Non
     run(scenario())
 
 
-def test_opening_waits_for_a_replica_that_is_silent_while_its_store_elects() -> None:
+def test_opening_awaits_a_silent_replica_whose_store_elects() -> None:
     async def scenario() -> None:
         world = await World().start()
         world.network.cut("client", "registry-0")  # seen as silence

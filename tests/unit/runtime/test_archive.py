@@ -50,7 +50,7 @@ def test_answers_stay_the_same_after_compaction_and_restarts() -> None:
     run_virtual(scenario())
 
 
-def test_an_altered_or_removed_event_is_named_and_nothing_else_is_refused() -> None:
+def test_an_altered_or_removed_event_is_named_and_alone_refused() -> None:
     async def scenario() -> None:
         answers = PastAnswers()
         seat = await grown(answers)
@@ -103,7 +103,7 @@ def test_losing_the_archive_loses_no_state() -> None:
     run_virtual(scenario())
 
 
-def test_a_replica_fetches_what_it_lacks_from_a_peer_and_believes_no_forged_events() -> None:
+def test_a_replica_takes_what_it_lacks_from_peers_but_no_forgery() -> None:
     async def scenario() -> None:
         answers = PastAnswers()
         seat = await grown(answers)
@@ -177,7 +177,7 @@ def test_a_change_of_leader_goes_on_with_the_same_line() -> None:
     run_virtual(scenario())
 
 
-def test_a_store_restored_from_a_backup_goes_on_with_its_own_line() -> None:
+def test_a_store_restored_from_backup_goes_on_with_its_own_line() -> None:
     async def scenario() -> None:
         answers = PastAnswers()
         seat = await (await ArchivingSeat("a").follow()).lead()
@@ -265,7 +265,7 @@ def test_clocks_that_step_confuse_no_answer() -> None:
     run_virtual(scenario())
 
 
-def test_the_checker_notices_an_answer_folded_from_an_empty_state() -> None:
+def test_the_checker_notices_an_answer_folded_from_empty_state() -> None:
     async def scenario() -> None:
         answers = PastAnswers()
         seat = await grown(answers)
@@ -279,7 +279,7 @@ def test_the_checker_notices_an_answer_folded_from_an_empty_state() -> None:
     run_virtual(scenario())
 
 
-def test_the_checker_notices_an_archive_that_passes_over_a_removed_event() -> None:
+def test_the_checker_notices_an_archive_skipping_a_removed_event() -> None:
     async def scenario() -> None:
         answers = PastAnswers()
         seat = await grown(answers)

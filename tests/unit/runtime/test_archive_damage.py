@@ -113,7 +113,7 @@ def joined(ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
     return found
 
 
-def test_retention_ends_where_it_is_told_and_cuts_nothing_that_is_younger() -> None:
+def test_retention_ends_where_told_and_cuts_nothing_younger() -> None:
     async def scenario() -> None:
         old, young = PastAnswers(), PastAnswers()
         seat = await (await ArchivingSeat("a").follow()).lead()

@@ -34,7 +34,7 @@ async def grown(answers: PastAnswers) -> ArchivingSeat:
     return seat
 
 
-def test_ranges_that_are_missing_apart_from_each_other_are_all_fetched_at_once() -> None:
+def test_separate_missing_ranges_are_all_fetched_at_once() -> None:
     async def scenario() -> None:
         answers = PastAnswers()
         seat = await grown(answers)
@@ -53,7 +53,7 @@ def test_ranges_that_are_missing_apart_from_each_other_are_all_fetched_at_once()
     run_virtual(scenario())
 
 
-def test_a_damaged_object_is_replaced_by_those_that_hold_its_events_at_peers() -> None:
+def test_a_damaged_object_is_replaced_by_peers_with_its_events() -> None:
     async def scenario() -> None:
         answers = PastAnswers()
         seat = await grown(answers)
@@ -73,7 +73,7 @@ def test_a_damaged_object_is_replaced_by_those_that_hold_its_events_at_peers() -
     run_virtual(scenario())
 
 
-def test_a_damaged_object_that_nobody_can_replace_stays_and_is_named() -> None:
+def test_a_damaged_object_nobody_can_replace_stays_and_is_named() -> None:
     async def scenario() -> None:
         seat = await grown(PastAnswers())
         damaged = segments(seat.archive)[1]
@@ -92,7 +92,7 @@ def test_a_damaged_object_that_nobody_can_replace_stays_and_is_named() -> None:
     run_virtual(scenario())
 
 
-def test_peers_that_are_away_are_asked_again_and_what_they_have_is_named_until_then() -> None:
+def test_absent_peers_are_asked_again_and_named_until_then() -> None:
     async def scenario() -> None:
         answers = PastAnswers()
         seat = await grown(answers)
@@ -116,7 +116,7 @@ def test_peers_that_are_away_are_asked_again_and_what_they_have_is_named_until_t
     run_virtual(scenario())
 
 
-def test_a_list_up_to_a_moment_names_what_may_have_happened_by_then() -> None:
+def test_a_list_up_to_a_moment_names_what_may_have_happened_then() -> None:
     """Nobody knows when events happened that are not at hand: where a list ends before them, they are told."""
 
     async def scenario() -> None:

@@ -37,7 +37,7 @@ def test_a_clock_that_is_wrong_for_an_hour_deletes_nothing() -> None:
     run_virtual(scenario())
 
 
-def test_what_is_expired_goes_after_a_day_and_is_told_as_not_kept() -> None:
+def test_expired_objects_go_after_a_day_and_are_reported_so() -> None:
     async def scenario() -> None:
         answers = PastAnswers()
         seat, sweeper = await grown(answers)

@@ -109,7 +109,7 @@ def test_a_changed_certificate_counts_from_the_next_connection(
         assert time.monotonic() < deadline
 
 
-def test_clients_that_stall_hold_up_nobody_until_there_are_too_many(
+def test_stalled_clients_hold_up_nobody_until_they_are_too_many(
     servers: list[MetricsServer], authority: Authority, tmp_path: Path
 ) -> None:
     server = served(servers, authority.service(tmp_path))
@@ -170,7 +170,7 @@ def test_a_taken_address_is_named(servers: list[MetricsServer]) -> None:
         ("127.0.0.1:0", {**FILES, "metrics_tls": "mutual"}, "mutual", False),
     ],
 )
-def test_metrics_beyond_this_machine_use_tls_where_there_is_a_certificate(
+def test_remote_metrics_use_tls_where_there_is_a_certificate(
     metrics: str, fields: dict[str, str], wanted: str, exposed: bool
 ) -> None:
     settings = Settings.model_validate({"store": "sqlite:///x", "instance": "registry-0", "metrics": metrics, **fields})

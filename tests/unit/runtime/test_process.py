@@ -35,7 +35,7 @@ def test_plaintext_for_other_machines_is_recognised(listen: str, fields: dict[st
     ("store", "separate", "measured"),
     [("etcd+tls", True, True), ("etcd+tls", False, False), ("etcd", True, False), ("sqlite", True, False)],
 )
-def test_the_end_of_a_certificate_that_only_the_store_sees_is_measured(
+def test_the_end_of_a_store_only_certificate_is_measured(
     store: str, separate: bool, measured: bool, tmp_path: Path
 ) -> None:
     own = Authority.make().service(tmp_path / "own")

@@ -121,7 +121,7 @@ def test_one_leads_and_both_know_where() -> None:
     run(scenario())
 
 
-def test_a_killed_leader_is_followed_by_the_next_with_a_higher_epoch() -> None:
+def test_a_killed_leaders_successor_has_a_higher_epoch() -> None:
     async def scenario() -> None:
         world = World()
         await world.start("registry-0")
@@ -141,7 +141,7 @@ def test_a_killed_leader_is_followed_by_the_next_with_a_higher_epoch() -> None:
     run(scenario())
 
 
-def test_a_replica_cut_from_the_store_answers_soon_and_does_not_name_itself() -> None:
+def test_a_replica_cut_from_the_store_answers_but_is_no_leader() -> None:
     """Otherwise members that ask it for the leader return to it until the next leader has expired them."""
 
     async def scenario() -> None:
@@ -166,7 +166,7 @@ def test_a_replica_cut_from_the_store_answers_soon_and_does_not_name_itself() ->
     run(scenario())
 
 
-def test_a_replica_tells_nothing_of_histories_that_it_has_not_read() -> None:
+def test_a_replica_reports_nothing_of_histories_it_has_not_read() -> None:
     """Otherwise a restarted replica, whose address the directory still has, lists no events and no groups."""
 
     async def scenario() -> None:
@@ -233,7 +233,7 @@ def test_who_searches_for_a_leader_hears_of_the_next_one_at_once() -> None:
     run(scenario())
 
 
-def test_a_leader_called_silent_is_named_last_or_when_it_leads_anew() -> None:
+def test_a_leader_called_silent_is_last_until_it_leads_anew() -> None:
     async def scenario() -> None:
         world = World()
         await world.start("registry-0")
@@ -261,7 +261,7 @@ def test_a_leader_called_silent_is_named_last_or_when_it_leads_anew() -> None:
     run(scenario())
 
 
-def test_a_leader_cut_from_the_store_loses_authority_at_its_own_deadline() -> None:
+def test_a_leader_cut_from_the_store_stops_at_its_own_deadline() -> None:
     async def scenario() -> None:
         world = World()
         first, second = await world.start("registry-0"), await world.start("registry-1")
@@ -288,7 +288,7 @@ def test_a_leader_cut_from_the_store_loses_authority_at_its_own_deadline() -> No
     run(scenario())
 
 
-def test_a_replica_cut_off_from_the_store_says_so_and_lets_nobody_wait() -> None:
+def test_a_replica_cut_from_the_store_says_so_without_delay() -> None:
     async def scenario() -> None:
         world = World()
         for name in ("registry-0", "registry-1"):

@@ -49,7 +49,7 @@ def test_logs_are_heard_without_any_set_up(caplog: pytest.LogCaptureFixture) -> 
     assert len(caplog.records) == 1
 
 
-def test_a_service_imports_nothing_that_is_heavy_and_of_no_use_to_it() -> None:
+def test_a_service_imports_nothing_heavy_that_it_does_not_use() -> None:
     """Each import is paid by every process of a mesh. What is left out can be imported afterwards all the same."""
     code = (
         "import sys\n"

@@ -5,7 +5,7 @@ from braid.spark.options import UNNAMED, stream_options
 from braid.spark.stream import member_client_id
 
 
-def test_two_queries_that_are_not_named_have_client_ids_of_their_own() -> None:
+def test_two_unnamed_queries_have_client_ids_of_their_own() -> None:
     given = stream_options({"endpoint": "127.0.0.1:1", "stream": "logs", "group": "g"}).mesh.client_id
     one, other = member_client_id(given, system_host()), member_client_id(given, system_host())
     assert one != other

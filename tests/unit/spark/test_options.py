@@ -125,9 +125,7 @@ def test_a_bad_option_of_a_batch_read_is_named_with_its_remedy(wrong: dict[str, 
         ({"endingOffsets": "latest"}, "endingoffsets", "leave it out"),
     ],
 )
-def test_a_bad_option_of_a_streaming_read_is_named_with_its_remedy(
-    wrong: dict[str, str], field: str, says: str
-) -> None:
+def test_a_streaming_reads_bad_option_is_named_with_its_remedy(wrong: dict[str, str], field: str, says: str) -> None:
     with pytest.raises(BraidError) as raised:
         stream_options({**GROUP, **wrong})
     assert raised.value.field == field

@@ -68,7 +68,7 @@ async def checkpoint(at: Bench, count: int) -> Positions:
 
 
 @virtual
-async def test_batches_follow_one_another_and_are_claimed_when_they_are_done() -> None:
+async def test_batches_follow_one_another_and_are_claimed_when_done() -> None:
     async with bench() as at, query(at) as by:
         at.fill(30)
         first = await planned(at, by, EMPTY)
@@ -98,7 +98,7 @@ async def test_another_log_is_named_and_not_read_from_the_old_offset() -> None:
 
 
 @virtual
-async def test_a_log_made_anew_while_a_query_runs_is_noticed_when_its_cluster_is_back() -> None:
+async def test_a_log_rebuilt_under_a_query_is_noticed_on_return() -> None:
     async with bench() as at, query(at, LENIENT) as by:
         at.fill(100)
         begun = await planned(at, by, EMPTY)
@@ -114,7 +114,7 @@ async def test_a_log_made_anew_while_a_query_runs_is_noticed_when_its_cluster_is
 
 
 @virtual
-async def test_a_log_that_lost_its_end_ends_the_query_or_is_read_from_provable_progress() -> None:
+async def test_a_log_without_its_end_ends_the_query_or_uses_progress() -> None:
     async with bench() as at:
         begun = await checkpoint(at, 100)
         at.control.clusters["east"].truncate(LOG, 90)
@@ -156,7 +156,7 @@ async def test_lost_records_end_a_strict_query_and_its_restarts() -> None:
 
 
 @virtual
-async def test_what_left_the_log_beside_a_running_query_is_stated_as_expired_or_ends_it() -> None:
+async def test_records_expired_beside_a_query_are_stated_or_end_it() -> None:
     for options in (LENIENT, STRICT):
         async with bench() as at, query(at, options) as by:
             at.fill(100)
@@ -174,7 +174,7 @@ async def test_what_left_the_log_beside_a_running_query_is_stated_as_expired_or_
 
 
 @virtual
-async def test_what_the_checkpoint_knows_to_be_done_is_not_lost_when_it_leaves_the_log() -> None:
+async def test_work_the_checkpoint_knows_done_is_not_lost_with_the_log() -> None:
     async with bench() as at:
         at.fill(100)
         async with query(at) as by:
@@ -187,7 +187,7 @@ async def test_what_the_checkpoint_knows_to_be_done_is_not_lost_when_it_leaves_t
 
 
 @virtual
-async def test_a_topic_that_is_gone_does_not_hide_the_others_of_its_cluster() -> None:
+async def test_a_lost_topic_does_not_hide_the_others_of_its_cluster() -> None:
     async with bench() as at, query(at) as by:
         await at.control.grant(-1, "logs/bulk/1/0")
         at.fill(3)
@@ -219,7 +219,7 @@ async def test_a_run_ends_without_leases_that_get_no_answer() -> None:
 
 
 @virtual
-async def test_the_time_an_earlier_holder_saw_is_not_told_on_as_the_groups_age() -> None:
+async def test_an_earlier_holders_time_is_not_passed_on_as_the_groups() -> None:
     async with bench() as at:
         at.fill(10)
         async with member(at, "sdk", FIRST) as (consumer, _):
@@ -236,7 +236,7 @@ async def test_the_time_an_earlier_holder_saw_is_not_told_on_as_the_groups_age()
 
 
 @virtual
-async def test_of_a_lease_that_is_lost_nothing_counts_as_stated_by_no_commit() -> None:
+async def test_nothing_of_a_lost_lease_counts_as_stated_by_no_commit() -> None:
     async with bench() as at:
         at.fill(10)
         async with query(at) as by:

@@ -89,7 +89,7 @@ async def test_a_claim_before_its_work_is_noticed() -> None:
 
 
 @virtual
-async def test_what_is_handed_out_is_not_offered_again_unless_it_was_never_worked_on() -> None:
+async def test_a_handed_out_range_is_reoffered_only_if_not_worked_on() -> None:
     async with bench() as at, planner(at, "m", FIRST) as session:
         at.fill(10)
         await offered(session, ONE, 10)
@@ -100,7 +100,7 @@ async def test_what_is_handed_out_is_not_offered_again_unless_it_was_never_worke
 
 
 @virtual
-async def test_a_lease_asked_back_is_released_when_the_range_that_is_out_is_done() -> None:
+async def test_a_revoked_lease_is_released_when_its_open_range_is_done() -> None:
     async with bench() as at, planner(at, "m", FIRST, SECOND) as session:
         at.fill(10)
         await offered(session, ONE, 10)
@@ -136,7 +136,7 @@ async def test_a_query_refuses_to_be_split_says_why_and_goes_on() -> None:
 
 
 @virtual
-async def test_a_lease_is_released_at_its_deadline_without_claiming_what_is_out() -> None:
+async def test_a_lease_released_at_its_deadline_claims_no_open_range() -> None:
     async with bench() as at, planner(at, "m", FIRST) as session:
         at.fill(10)
         await offered(session, ONE, 10)
@@ -167,7 +167,7 @@ async def test_done_before_a_lease_is_held_counts_when_it_comes() -> None:
 
 
 @virtual
-async def test_leaving_commits_what_is_done_and_leaves_the_rest_to_others() -> None:
+async def test_leaving_commits_finished_work_and_leaves_the_rest() -> None:
     async with bench() as at:
         at.fill(30)
         async with planner(at, "m", FIRST) as session:
@@ -181,7 +181,7 @@ async def test_leaving_commits_what_is_done_and_leaves_the_rest_to_others() -> N
 
 
 @virtual
-async def test_a_cluster_that_is_away_offers_nothing_and_delays_nobody_for_long() -> None:
+async def test_an_absent_cluster_offers_nothing_and_delays_nobody_long() -> None:
     async with bench() as at, planner(at, "m", FIRST) as session:
         at.fill(10)
         await offered(session, ONE, 10)
@@ -296,7 +296,7 @@ async def test_ranges_are_read_side_by_side_whole_and_no_further() -> None:
 
 
 @virtual
-async def test_what_is_odd_about_a_range_is_left_to_a_closer_look_and_no_other_range() -> None:
+async def test_an_odd_range_is_left_to_a_closer_look_and_no_other_is() -> None:
     async with bench() as at:
         for count in (3, 5, 2):
             at.fill(count)
@@ -321,7 +321,7 @@ async def test_what_is_odd_about_a_range_is_left_to_a_closer_look_and_no_other_r
 
 
 @virtual
-async def test_ranges_that_are_not_there_or_on_a_dead_cluster_are_left_as_they_are() -> None:
+async def test_absent_ranges_or_those_on_a_dead_cluster_are_left_alone() -> None:
     async with bench() as at:
         at.fill(10)
         at.fill(10, partition=1)
@@ -393,7 +393,7 @@ async def test_a_log_that_ends_too_early_is_named_with_what_is_lost() -> None:
 
 
 @virtual
-async def test_a_batch_nobody_can_decode_is_told_of_and_becomes_a_dead_letter_of_the_group() -> None:
+async def test_an_undecodable_batch_is_reported_and_becomes_a_letter() -> None:
     async with bench() as at:
         for count in (3, 5, 2):
             at.fill(count)
@@ -422,7 +422,7 @@ async def test_a_batch_nobody_can_decode_is_told_of_and_becomes_a_dead_letter_of
 
 
 @virtual
-async def test_a_dead_letter_that_cannot_be_written_ends_the_task_in_time() -> None:
+async def test_an_unwritable_dead_letter_ends_the_task_in_time() -> None:
     async with bench() as at:
         at.fill(5)
         at.control.clusters["east"].damage(PARTITION, 0, "bomb: by a test")

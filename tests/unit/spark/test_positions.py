@@ -33,7 +33,7 @@ def test_nothing_new_is_the_same_position() -> None:
     assert at.advance({}, None) is at
 
 
-def test_a_new_channel_appears_and_the_old_one_stays_where_it_was() -> None:
+def test_a_new_channel_appears_and_the_old_one_keeps_its_place() -> None:
     at = EMPTY.advance({EAST: Offer(0, 9)}, None).advance({WEST: Offer(0, 4)}, None)
     assert at.batches == {EAST: LeaseBatch(9, 9), WEST: LeaseBatch(0, 4)}
 
@@ -65,7 +65,7 @@ def test_a_run_that_ends_passes_no_end_and_takes_no_later_lease() -> None:
     assert at.advance({EAST: Offer(60, 100), WEST: Offer(0, 50)}, None, {EAST: 60}) is at
 
 
-def test_channels_that_are_gone_are_forgotten_without_an_empty_batch() -> None:
+def test_lost_channels_are_forgotten_without_an_empty_batch() -> None:
     at = EMPTY.advance({EAST: Offer(0, 9), WEST: Offer(0, 4)}, None)
     left = at.without({EAST.channel})
     assert left.advance({WEST: Offer(4, 4)}, None).nothing_since(at)

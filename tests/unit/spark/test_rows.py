@@ -61,7 +61,7 @@ def test_a_row_says_where_its_record_lies() -> None:
     assert row["headers"] == [{"key": name, "value": value} for name, value in ours]
 
 
-def test_a_foreign_record_has_no_id_and_was_ingested_at_its_own_time() -> None:
+def test_a_foreign_record_has_no_id_and_its_own_ingestion_time() -> None:
     (row,) = build([Raw(0, key=None, value=None)]).to_pylist()
     assert (row["id"], row["key"], row["value"], row["headers"]) == (None, None, None, None)
     assert row["ingested_at"] == NOON
@@ -121,7 +121,7 @@ def test_done_ranges_are_left_out() -> None:
     assert found.column("offset").to_pylist() == [0, 1, 5, 6, 7, 9]
 
 
-def test_another_groups_replays_are_left_out_of_a_group_and_not_of_a_batch_read() -> None:
+def test_a_group_skips_other_groups_replays_and_a_batch_does_not() -> None:
     raws = [Raw(0), Raw(1, [("braid-replay-group", b"mine")]), Raw(2, [("braid-replay-group", b"yours")])]
     assert build(raws, group="mine").column("offset").to_pylist() == [0, 1]
     assert build(raws, group="").column("offset").to_pylist() == [0, 1, 2]

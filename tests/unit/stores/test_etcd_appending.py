@@ -32,7 +32,7 @@ def _read(*kvs: wire.KeyValue | None) -> Answer:
     return Answer(True, 100, [(kv,) if kv else () for kv in kvs])
 
 
-def test_the_transaction_compares_head_and_leader_and_writes_head_and_one_batch() -> None:
+def test_an_append_compares_head_and_leader_and_writes_one_batch() -> None:
     request = appending.transaction(ATTEMPT)
     head, leader = request.compare
     assert (head.key, head.target, head.mod_revision) == (keys.head(LOGS), wire.Compare.MOD, 70)

@@ -30,7 +30,7 @@ def test_leader_keys_are_known_whatever_leads() -> None:
 
 
 @pytest.mark.parametrize("service", ["directory", "incarnation", ""])
-def test_a_service_may_not_be_named_like_another_part_of_the_table(service: str) -> None:
+def test_a_service_may_not_be_named_like_another_table_part(service: str) -> None:
     with pytest.raises(Invalid):
         keys.leader(service)
 
@@ -43,9 +43,7 @@ def test_any_name_comes_back_from_its_keys(kind: str, name: str, sequence: int) 
 
 
 @given(NAMES, NAMES, st.integers(1, 10**18), st.integers(1, 10**18))
-def test_a_history_range_holds_its_batches_in_order_and_nothing_of_another(
-    name: str, other: str, low: int, high: int
-) -> None:
+def test_a_history_range_holds_only_its_own_batches_in_order(name: str, other: str, low: int, high: int) -> None:
     mine, theirs = HistoryId("registry", "stream", name), HistoryId("registry", "stream", other)
     every = keys.batches(mine)
     assert every.start <= keys.batch(mine, low) < every.end

@@ -56,7 +56,7 @@ async def test_all_pages_are_read_at_the_revision_of_the_first_read() -> None:
     assert client.asked[1].key == second + b"\0"
 
 
-async def test_a_read_that_compaction_overtook_begins_again_at_a_newer_revision() -> None:
+async def test_reads_overtaken_by_compaction_restart_at_a_new_revision() -> None:
     client = Scripted([_page(keys.batch(LOGS, 1), more=True), Compacted("gone"), _page(keys.batch(LOGS, 1))])
     read = await loading.read_pinned(client, LOGS)
     assert (read.pinned.revision, len(read.pinned.batches)) == (102, 1)
@@ -71,7 +71,7 @@ async def test_a_read_that_compaction_always_overtakes_gives_up() -> None:
         await loading.list_histories(Scripted(gone), "registry")
 
 
-async def test_listing_skips_the_batches_between_a_page_and_the_next_head() -> None:
+async def test_listing_skips_batches_between_a_page_and_the_next_head() -> None:
     client = Scripted(
         [
             _page(keys.batch(LOGS, 1), keys.batch(LOGS, 2), more=True),

@@ -22,5 +22,5 @@ def test_the_batch_that_straddles_a_snapshot_is_kept(first: int, count: int, kep
     assert snapshots.keep_from(Snapshot(10, b""), last_begun) == kept_from
 
 
-def test_without_older_batches_everything_after_the_snapshot_is_kept() -> None:
+def test_without_older_batches_all_after_the_snapshot_is_kept() -> None:
     assert snapshots.keep_from(Snapshot(10, b""), None) == 11

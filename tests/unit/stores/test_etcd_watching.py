@@ -41,7 +41,7 @@ def test_one_revision_gives_one_batch_with_all_its_events() -> None:
     assert (cursor.revision, _start(cursor)) == (11, 12)
 
 
-def test_a_watch_resumes_after_what_it_delivered_not_after_what_the_header_says() -> None:
+def test_a_watch_resumes_after_its_deliveries_not_after_a_header() -> None:
     cursor = Cursor("registry", 10)
     cursor.accept(_response(_put(1, 11), _put(2, 12), revision=99))
     assert _start(cursor) == 13
@@ -62,7 +62,7 @@ def test_progress_advances_over_revisions_of_others(watch_id: int) -> None:
     assert _start(cursor) == 51
 
 
-def test_progress_of_the_incarnation_says_nothing_about_histories() -> None:
+def test_progress_of_the_incarnation_says_nothing_of_histories() -> None:
     cursor = Cursor("registry", 10)
     cursor.accept(_response(revision=50, watch_id=INCARNATION))
     assert _start(cursor) == 11
@@ -88,7 +88,7 @@ def test_what_was_delivered_is_not_delivered_again() -> None:
     assert [batch.revision for batch in cursor.accept(_response(_put(1, 11), _put(2, 12)))] == [12]
 
 
-def test_deletions_and_unknown_keys_deliver_nothing_and_are_passed() -> None:
+def test_deletions_and_unknown_keys_are_passed_and_not_delivered() -> None:
     cursor = Cursor("registry", 10)
     deleted = wire.Event(type=wire.Event.DELETE, kv=wire.KeyValue(key=keys.batch(LOGS, 1), mod_revision=11))
     unknown = wire.Event(kv=wire.KeyValue(key=keys.head(LOGS) + b"er", mod_revision=12))
@@ -108,7 +108,7 @@ def test_a_cancelled_watch_is_resumed() -> None:
         Cursor("registry", 10).accept(response)
 
 
-def test_a_raised_incarnation_ends_the_watch_but_its_creation_does_not() -> None:
+def test_a_raised_incarnation_ends_a_watch_its_creation_does_not() -> None:
     def written(version: int) -> wire.WatchResponse:
         kv = wire.KeyValue(key=keys.INCARNATION, version=version, mod_revision=12)
         return _response(wire.Event(kv=kv), watch_id=INCARNATION)
@@ -127,7 +127,7 @@ def test_a_restored_store_is_recognised_on_reconnecting(revision: int, incarnati
         cursor.check_store(revision, incarnation, 1)
 
 
-def test_the_opening_asks_for_fragments_progress_and_no_deletions() -> None:
+def test_opening_asks_for_fragments_and_progress_not_deletions() -> None:
     histories, incarnation = (request.create_request for request in Cursor("registry", 10).resume())
     assert histories.fragment and histories.progress_notify
     assert list(histories.filters) == [wire.WatchCreateRequest.NODELETE]

@@ -76,7 +76,7 @@ def test_a_client_cut_off_while_its_answer_travels_is_in_doubt() -> None:
     _run(body)
 
 
-def test_a_killed_process_stops_leading_when_its_session_runs_out() -> None:
+def test_a_killed_process_stops_leading_when_its_session_ends() -> None:
     async def main() -> tuple[Leader, float]:
         loop = running_loop()
         server = MemoryStoreServer(virtual_host(loop, 1).clock)
@@ -126,7 +126,7 @@ def test_batches_a_snapshot_replaced_stay_a_while_for_watchers(monkeypatch: pyte
     _run(body)
 
 
-def test_going_back_to_a_backup_forgets_what_came_after_and_never_reuses_revisions() -> None:
+def test_a_restored_backup_forgets_later_work_but_no_revisions() -> None:
     async def body(store: MemoryStore, leader: Leader) -> None:
         await store.append(LOGS, [b"kept"], 0, leader.fence)
         backup = store.server.backup()

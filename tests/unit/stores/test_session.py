@@ -90,7 +90,7 @@ def test_without_answers_it_is_lost_exactly_at_its_deadline() -> None:
     assert not live
 
 
-def test_after_an_answer_that_came_late_the_next_keep_alive_is_sent_at_once() -> None:
+def test_after_a_late_answer_the_next_keep_alive_goes_at_once() -> None:
     """The answered request was sent long ago, so it bought little time: a whole interval later there may be none
     left."""
 
@@ -108,7 +108,7 @@ def test_after_an_answer_that_came_late_the_next_keep_alive_is_sent_at_once() ->
 
 
 @pytest.mark.parametrize(("seconds", "lives"), [(1.5, True), (2.0, False)])
-def test_the_default_session_outlives_an_election_of_etcd_and_no_more(seconds: float, lives: bool) -> None:
+def test_the_default_session_just_outlives_an_election_of_etcd(seconds: float, lives: bool) -> None:
     """etcd is without a leader for about 1.5 s: three halves of its election time, which is its least session, too."""
 
     async def main() -> bool:

@@ -58,7 +58,7 @@ async def test_a_restore_keeps_the_mesh_and_begins_an_incarnation(tmp_path: Path
     assert await events(tmp_path / "store.db.before-2") == [b"1", b"2"]
 
 
-async def test_revisions_go_on_beyond_those_of_the_store_that_is_replaced(tmp_path: Path) -> None:
+async def test_revisions_go_on_beyond_those_of_the_replaced_store(tmp_path: Path) -> None:
     path, file = tmp_path / "store.db", tmp_path / "backup"
     await append(path, b"1")
     back_up(path, file)
@@ -119,7 +119,7 @@ def test_no_incarnation_begins_where_there_is_no_store(tmp_path: Path) -> None:
         begin_incarnation(tmp_path / "diary.db", NOW_MS, elapsed)
 
 
-async def test_a_file_put_back_twice_gets_another_incarnation_each_time(tmp_path: Path) -> None:
+async def test_a_file_put_back_twice_gets_a_new_incarnation_each_time(tmp_path: Path) -> None:
     path, copy = tmp_path / "store.db", tmp_path / "copy"
     mesh = await append(path, b"1")
     back_up(path, copy)

@@ -56,7 +56,7 @@ def test_one_question_serves_all_who_wait() -> None:
     play(scene)
 
 
-def test_who_has_seen_an_older_version_than_the_newest_is_told_at_once() -> None:
+def test_a_watcher_of_an_older_version_is_told_at_once() -> None:
     async def scene(file: File) -> None:
         waiting = file.waiters(1)
         await asyncio.sleep(0.1)

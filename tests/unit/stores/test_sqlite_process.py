@@ -98,9 +98,7 @@ def _stalls(pid: int, database: Path, seconds: float = 0.5) -> bool:
     return now is not None and is_stalled(before, now)
 
 
-def test_a_process_that_wakes_up_is_not_stalled_and_a_stopped_one_is(
-    busy: subprocess.Popen[bytes], tmp_path: Path
-) -> None:
+def test_a_stopped_process_is_stalled_and_a_waking_one_is_not(busy: subprocess.Popen[bytes], tmp_path: Path) -> None:
     database = tmp_path / "s.db"
     _wait(lambda: not _stalls(busy.pid, database))
     busy.send_signal(signal.SIGSTOP)

@@ -22,7 +22,7 @@ class Overtaken(sqlite3.Connection):
         return cursor
 
 
-def test_a_file_that_another_process_makes_a_store_just_now_is_no_stranger(tmp_path: Path) -> None:
+def test_a_file_becoming_a_store_elsewhere_is_not_called_foreign(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     other = sqlite3.connect(path, isolation_level=None)
     sqlite_schema.prepare(other)

@@ -96,7 +96,7 @@ def test_a_claim_on_what_was_written_on_after_a_cut_is_seen() -> None:
     assert red(TruthfulCommits(), [*cut_and_written_on(epoch=1), processed(1, b"1"), _claims_all()])
 
 
-def test_a_record_that_is_done_after_it_was_lost_is_no_untrue_claim() -> None:
+def test_a_record_done_after_it_was_lost_is_no_untrue_claim() -> None:
     """Nothing lies there yet, so nothing else can be meant."""
     journal = cut_and_written_on(epoch=1)
     late = [each for each in journal if each != processed(1, b"1") and not isinstance(each, facts.Committed)]
@@ -112,7 +112,7 @@ def _claims_all() -> Fact:
     return facts.Committed("g", LOG, written.offset, written.metadata, leader_epoch=2)
 
 
-def test_a_commit_under_an_earlier_epoch_is_seen_unless_fencing_was_waived() -> None:
+def test_a_commit_under_an_old_epoch_is_seen_unless_unfenced() -> None:
     later, earlier = committed(EnvelopeFields(2, epoch=7)), committed(EnvelopeFields(1, epoch=6))
     assert red(FencedCommits(), [later, earlier])
     assert not red(FencedCommits(), [earlier, later, later])
@@ -144,7 +144,7 @@ def test_rejects_count_when_stated_and_only_when_made() -> None:
     assert not red(TruthfulCommits(), [*log, rejected, stated, committed(EnvelopeFields(1))])
 
 
-def test_what_left_the_log_and_what_nobody_can_be_given_counts_as_done() -> None:
+def test_expired_and_undeliverable_records_count_as_done() -> None:
     assert not red(TruthfulCommits(), [*appended(b"a"), facts.Expired(LOG, 1), committed(EnvelopeFields(1))])
     canary = facts.Appended(at(0), b"canary", deliverable=False)
     assert not red(TruthfulCommits(), [canary, committed(EnvelopeFields(1))])
@@ -206,7 +206,7 @@ def test_a_lease_granted_while_it_is_anothers_is_seen() -> None:
     assert not red(OneGrant(), [granted("m", 1), freed, granted("n", 2)])
 
 
-def test_two_members_that_hold_a_lease_are_seen_unless_one_could_not_know() -> None:
+def test_two_holders_of_a_lease_are_seen_unless_one_was_unaware() -> None:
     assert red(OneHolder(), [told("a", 1), told("b", 2)])
     assert red(OneHolder(), [told("a", 1), facts.LeaseDropped("a", "g", "l", 0), told("b", 2)])
     assert red(OneHolder(), [facts.CutOff("a"), told("a", 1), told("b", 2)])
@@ -358,7 +358,7 @@ def test_losses_that_are_not_told_exactly_are_seen() -> None:
     assert not red(ExactLosses(), [*lossy(3), *twice])
 
 
-def test_what_was_told_since_a_backup_is_to_be_told_again_after_its_restore() -> None:
+def test_reports_since_a_backup_are_due_again_after_its_restore() -> None:
     told = facts.LossRecorded(TOPIC, (OffsetRange(0, 1, 3),))
     backup, restore = facts.StoreBackedUp(), facts.StoreRestored()
     settled = [processed(offset, b"%d" % offset) for offset in range(1)]
@@ -381,7 +381,7 @@ def test_only_what_was_given_up_by_name_may_be_missing() -> None:
     assert red(ZeroLoss(["g"]), [*acked, processed(0, b"0"), facts.GivenUp(TOPIC, (OffsetRange(1, 1, 2),))])
 
 
-def test_what_came_to_lie_where_a_log_was_cut_is_neither_lost_nor_given_up() -> None:
+def test_records_placed_where_a_log_was_cut_are_not_lost() -> None:
     again = [*lossy(3), facts.Acknowledged(b"new", at(2))]
     given_up = facts.GivenUp(TOPIC, (OffsetRange(0, 1, 3),))
     assert not red(ExactLosses(), [*again, given_up])
@@ -403,7 +403,7 @@ def test_a_lease_that_goes_to_and_fro_is_seen() -> None:
     assert not red(Restful(), [facts.LeaseGranted("g", f"l{n % 4}", "m", n, 10 * n) for n in range(1, 40)])
 
 
-def test_a_leaders_clock_that_was_put_back_makes_no_lease_look_restless() -> None:
+def test_a_leaders_clock_put_back_makes_no_lease_look_restless() -> None:
     slow = [granted("mn"[n % 2], n, 100_000 + 1_000 * n) for n in range(1, 12)]
     assert not red(Restful(), [*slow, granted("m", 12, 20_000), granted("n", 13, 21_000)])
     fast = [granted("mn"[n % 2], n, 20_000 + 10 * n) for n in range(12, 26)]

@@ -49,7 +49,7 @@ async def test_a_poison_record_is_dead_lettered_after_its_attempts(memory_mesh: 
     assert dict(copy.headers)["braid-dl-error-message"] == b"poison"
 
 
-async def test_partitions_are_split_evenly_and_a_killed_members_work_is_repeated(memory_mesh: MemoryMesh) -> None:
+async def test_partitions_split_evenly_and_a_killed_ones_work_recurs(memory_mesh: MemoryMesh) -> None:
     memory_mesh.create_stream("logs", {"live": 4})
     async with (
         memory_mesh.consumer(["logs"], group="g") as one,
@@ -111,7 +111,7 @@ async def test_a_cluster_fails_and_returns(memory_mesh: MemoryMesh) -> None:
     await running
 
 
-async def test_without_any_cluster_sends_wait_and_time_out_on_the_meshs_clock(memory_mesh: MemoryMesh) -> None:
+async def test_without_any_cluster_sends_time_out_on_the_meshs_clock(memory_mesh: MemoryMesh) -> None:
     memory_mesh.create_stream("logs")
     async with memory_mesh.producer("logs", delivery_timeout_seconds=30.0) as producer:
         await producer.send(b"1")

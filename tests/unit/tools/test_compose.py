@@ -113,7 +113,7 @@ def test_containers_are_shut_in(document: dict[str, Any]) -> None:
         assert "stop_grace_period" in service, name
 
 
-def test_what_runs_is_checked_and_restarted_and_what_ends_is_waited_for(document: dict[str, Any]) -> None:
+def test_running_parts_are_checked_and_ending_ones_awaited(document: dict[str, Any]) -> None:
     waited = {
         other
         for service in document["services"].values()
@@ -145,7 +145,7 @@ def test_the_default_profile_needs_no_other() -> None:
         start_order(circle)
 
 
-def test_everybody_shows_a_certificate_and_nobody_else_has_the_keys_of_cas(document: dict[str, Any]) -> None:
+def test_everybody_shows_a_certificate_but_nobody_has_ca_keys(document: dict[str, Any]) -> None:
     services = document["services"]
     assert [name for name, each in services.items() if "cas:/etc/braid/cas" in each.get("volumes", [])] == ["certs"]
     for name in ("registry-0", "registry-1", "assigner-0", "assigner-1", "lagmon-0", "dlq-0"):
@@ -193,7 +193,7 @@ def test_steps_are_written_as_their_programs_take_them() -> None:
     assert set(parse_clusters(services["init"].command[6:])) == {"east", "west"}
 
 
-def test_settings_of_a_broker_are_written_as_its_image_reads_them() -> None:
+def test_a_brokers_settings_are_written_as_its_image_reads_them() -> None:
     assert kafka_variable("log.dirs") == "KAFKA_LOG_DIRS"
     assert kafka_variable("a-b_c.d") == "KAFKA_A___B__C_D"
 

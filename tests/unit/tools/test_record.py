@@ -8,7 +8,7 @@ import pytest
 from tools import record
 
 
-def test_a_line_that_was_drawn_anew_shows_its_last_state_in_colour() -> None:
+def test_a_line_drawn_again_shows_its_last_state_in_colour() -> None:
     printed = "\x1b[1mTitle\x1b[0m\r\nbar 1\r\x1b[Kbar 2\r\x1b[K\x1b[32mdone\x1b[0m\r\n\x1b[?25h"
     assert record.screen(printed) == "\x1b[1mTitle\x1b[0m\n\x1b[32mdone\x1b[0m\n"
 
@@ -19,7 +19,7 @@ def test_a_picture_has_its_words_and_loads_nothing() -> None:
     assert picture.count("http") == picture.count("http://www.w3.org/2000/svg") == 1
 
 
-def test_a_command_is_recorded_in_a_terminal_and_drawn_again_from_what_was_saved(tmp_path: Path) -> None:
+def test_a_recorded_command_is_drawn_again_from_what_was_saved(tmp_path: Path) -> None:
     picture = tmp_path / "run.svg"
     command = [sys.executable, "-c", "import sys, os; print(sys.stdout.isatty(), os.get_terminal_size().columns)"]
     assert record.main(["--width", "70", "--title", "a run", str(picture), *command]) == 0

@@ -96,7 +96,7 @@ def test_a_broken_environment_is_made_anew(checkout: Path) -> None:
     assert setup.PYTHON.resolve() == Path(sys.executable).resolve()
 
 
-def test_our_own_modules_are_compiled_even_where_python_is_told_not_to(
+def test_our_modules_are_compiled_even_if_python_is_told_not_to(
     checkout: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")

@@ -207,7 +207,7 @@ def test_a_starved_machine_gets_more_looks_at_more_tests(
     assert not suite.deserve_second_look([PURE], 0.4)
 
 
-def test_a_phase_without_tests_is_no_failure_unless_every_phase_is(tmp_path: Path) -> None:
+def test_a_phase_without_tests_fails_only_if_all_are_empty(tmp_path: Path) -> None:
     for found, expected in ([5, 0], 0), ([0, 5], 0), ([5, 5], 5), ([5, 2], 2):
         assert suite.main(["tests/e2e"], Played(tmp_path, found)) == expected
 

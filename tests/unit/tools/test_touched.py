@@ -26,7 +26,7 @@ def test_a_file_is_held_by_the_tests_that_mirror_its_folder(path: str, tests: se
     assert touched.tests_of(path, ROOT) == tests
 
 
-def test_a_folder_without_tests_of_its_own_is_held_by_those_of_the_one_above(tmp_path: Path) -> None:
+def test_a_folder_without_tests_is_held_by_those_of_its_parent(tmp_path: Path) -> None:
     (tmp_path / "tests" / "unit" / "client").mkdir(parents=True)
     assert touched.tests_of("braid/client/new/room.py", tmp_path) == {"tests/unit/client"}
 

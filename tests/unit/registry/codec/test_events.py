@@ -118,7 +118,7 @@ def test_a_streams_event_is_what_it_was(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in LATER if name in STREAM_EVENTS])
-def test_a_streams_fact_that_earlier_releases_do_not_know_changes_nothing_there(name: str) -> None:
+def test_a_streams_unknown_fact_changes_nothing_in_old_releases(name: str) -> None:
     record = RegistryEvent.FromString(bytes.fromhex((GOLDEN / f"{name}.hex").read_text()))
     record.ClearField("later")
     event, _ = STREAM_CODEC.decode(record.SerializeToString())
@@ -128,7 +128,7 @@ def test_a_streams_fact_that_earlier_releases_do_not_know_changes_nothing_there(
 
 
 @pytest.mark.parametrize("name", [name for name in LATER if name in CLUSTER_EVENTS])
-def test_a_clusters_fact_that_earlier_releases_do_not_know_changes_nothing_there(name: str) -> None:
+def test_a_clusters_unknown_fact_changes_nothing_in_old_releases(name: str) -> None:
     record = RegistryEvent.FromString(bytes.fromhex((GOLDEN / f"{name}.hex").read_text()))
     record.ClearField("later")
     event, _ = CLUSTER_CODEC.decode(record.SerializeToString())
@@ -178,7 +178,7 @@ def test_a_snapshot_of_an_earlier_release_takes_defaults() -> None:
     assert CLUSTER_CODEC.decode_state(b'{"name":"east","gone":1}').name == "east"
 
 
-def test_a_cluster_with_thresholds_verdict_and_falls_is_read_as_it_was_written() -> None:
+def test_a_cluster_with_all_its_fields_is_read_as_written() -> None:
     declared = ClusterSpec("a:9092", health={"flap_falls": 0.0, "slow_factor": 20.0})
     events: list[c.ClusterEvent] = [c.ClusterRegistered(declared, "kafka-1")]
     events += [c.ClusterHealthChanged(health, "why", verdict) for health in Health for verdict in HealthVerdict]

@@ -98,7 +98,7 @@ def test_only_the_cluster_that_the_mark_names_is_judged() -> None:
     play(scene)
 
 
-def test_a_drills_producers_are_no_witnesses_of_a_cluster_that_is_doubted() -> None:
+def test_a_drills_producers_do_not_witness_a_doubted_cluster() -> None:
     async def scene(mesh: Mesh) -> None:
         asked: list[str] = []
 
@@ -207,7 +207,7 @@ def test_a_cluster_is_lost_after_as_long_as_one_that_is_down() -> None:
     assert "DOWN" in rehearsed(DrillKind.CLUSTER_LOSS, DOWN_AFTER_SECONDS + 0.5)
 
 
-def test_a_broker_that_is_lost_is_ridden_out_for_as_long_as_the_stream_declares() -> None:
+def test_a_lost_broker_is_ridden_out_for_the_time_declared() -> None:
     assert "HALF_DEAD" in rehearsed(DrillKind.BROKER_LOSS, DOWN_AFTER_SECONDS + 0.5)
     assert rehearsed(DrillKind.BROKER_LOSS, 7.0, ride_out_seconds=8.0) == ""
     assert "HALF_DEAD" in rehearsed(DrillKind.BROKER_LOSS, 8.5, ride_out_seconds=8.0)

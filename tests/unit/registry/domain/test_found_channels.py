@@ -41,7 +41,7 @@ def test_a_channel_planned_after_the_backup_keeps_its_generation() -> None:
     assert history.state.spec.lanes["live"] == 4
 
 
-def test_a_generation_that_was_given_away_meanwhile_is_not_given_twice() -> None:
+def test_a_generation_taken_meanwhile_is_not_given_twice() -> None:
     history = created()
     spare = provision(history, "live", "west", 4)
     history.run(found(spare, cluster="north"))

@@ -86,7 +86,7 @@ def test_planning_uses_up_a_generation_and_is_done_once() -> None:
         history.run(PlanChannel("nightly", "east", "braid.", 4))
 
 
-def test_a_generation_is_never_used_again_even_by_a_stream_of_the_same_name() -> None:
+def test_a_generation_is_not_reused_even_by_a_namesake_stream() -> None:
     history = created()
     history.run(DeleteStream(), CreateStream(LOGS), PlanChannel("live", "east", "braid.", 4))
     assert history.channel("live", 2).topic == "braid.logs.live.2"
@@ -147,7 +147,7 @@ def test_a_drain_goes_step_by_step_and_no_step_may_be_left_out() -> None:
     assert history.channel("live", 1).state is ChannelState.DRAINED
 
 
-def test_what_a_producer_that_died_had_acknowledged_only_the_sealed_log_tells() -> None:
+def test_only_the_sealed_log_shows_a_dead_producers_acknowledged() -> None:
     told, untold = moved(), moved()
     told.run(RecordProducersLeft(ONE, told.state.route_revision, (), (5, 6, 7, 8)))
     assert told.state.channel(ONE).known_ends == (5, 6, 7, 8)
@@ -197,7 +197,7 @@ def test_stranded_marks_what_can_be_consumed_and_only_once() -> None:
     assert not history.channel("live", 1).stranded
 
 
-def test_what_was_away_while_it_carried_traffic_keeps_everything_until_that_is_safe() -> None:
+def test_a_channel_away_under_traffic_keeps_all_until_safe() -> None:
     history = created()
     restore, lift = RecordRetentionRestored(ONE), RecordRetentionLifted(ONE)
     assert history.run(lift) == history.run(restore) == []
@@ -215,7 +215,7 @@ def test_what_was_away_while_it_carried_traffic_keeps_everything_until_that_is_s
     assert not history.channel("live", 1).retention_restored, "that of a drained channel is to come"
 
 
-def test_a_block_is_recorded_once_and_ends_when_the_traffic_leaves() -> None:
+def test_a_block_is_recorded_once_and_ends_when_traffic_leaves() -> None:
     history = created()
     assert history.run(BlockFailover("east", "no target")) == [FailoverBlocked("east", "no target")]
     assert history.run(BlockFailover("east", "no target")) == []
@@ -243,7 +243,7 @@ def large(lanes: int) -> StreamSpec:
     return replace(LOGS, lanes={f"l{number:02}": 10_000 for number in range(lanes)})
 
 
-def test_a_stream_of_more_partitions_in_all_than_the_bound_is_not_created() -> None:
+def test_a_stream_over_the_bound_of_partitions_is_not_created() -> None:
     for lanes in (15, 2):  # the largest declaration that passes by lane; two, and the lane of dead letters
         with pytest.raises(Invalid) as refused:
             StreamHistory().run(CreateStream(large(lanes)))
@@ -288,7 +288,7 @@ def test_an_update_of_what_may_not_change_names_the_field(spec: StreamSpec, fiel
     assert refused.value.field == field
 
 
-def test_deleting_discards_everything_and_topics_are_retired_afterwards() -> None:
+def test_deleting_discards_everything_and_retires_topics_later() -> None:
     history = moved()
     provision(history, "live", "east", 4)
     history.run(DeleteStream())
@@ -309,7 +309,7 @@ def test_retired_channels_are_forgotten_beyond_the_latest() -> None:
     assert history.state.generations["live"] == RETIRED_CHANNELS_KEPT + 6
 
 
-def test_after_the_drain_retention_comes_back_then_the_topic_goes() -> None:
+def test_after_the_drain_retention_returns_and_the_topic_goes() -> None:
     history = drained()
     history.run(RecordRetentionRestored(ONE), IntendRetirement(ONE), RecordRetired(ONE))
     assert history.channel("live", 1).state is ChannelState.RETIRED

@@ -64,7 +64,7 @@ def test_declared_numbers_count() -> None:
 # --- what a leader leaves to the next
 
 
-def test_the_usual_time_is_recorded_when_known_and_when_it_matters() -> None:
+def test_the_usual_time_is_recorded_if_known_and_when_it_matters() -> None:
     new = fed(Latency(), [0.05] * (USUAL_LOOKS_MIN - 1))
     assert not new.tells(0.0, USUAL)
     known = new.after(0.05)
@@ -75,7 +75,7 @@ def test_the_usual_time_is_recorded_when_known_and_when_it_matters() -> None:
     assert not fed(Latency(), [0.0] * 50).tells(0.0, USUAL)
 
 
-def test_who_inherits_a_usual_time_judges_by_it_at_once_and_changes_it_as_slowly() -> None:
+def test_an_inherited_usual_time_judges_at_once_and_moves_slowly() -> None:
     heir = inherited(0.05)
     assert not heir.settled and not heir.slow(USUAL)
     slow = fed(heir, [0.42] * 9)

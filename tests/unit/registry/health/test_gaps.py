@@ -61,7 +61,7 @@ def test_the_share_is_of_all_or_of_the_canary_whichever_is_more() -> None:
     assert gaps.share(20.0) == 50 / 97
 
 
-def test_brokers_that_vanish_are_named_for_a_while_and_condemn_nothing() -> None:
+def test_vanished_brokers_are_named_a_while_and_condemn_nothing() -> None:
     gaps = Gaps(CANARY)
     gaps.see_brokers([1, 2, 3], 0.0)
     gaps.see_brokers([1, 3], 1.0)
@@ -70,7 +70,7 @@ def test_brokers_that_vanish_are_named_for_a_while_and_condemn_nothing() -> None
     assert gaps.missing_brokers == ()
 
 
-def test_a_broker_that_is_away_is_usual_for_as_long_as_it_keeps_a_copy() -> None:
+def test_an_absent_broker_is_usual_while_it_keeps_a_copy() -> None:
     gaps = Gaps(CANARY, usual_brokers=(1, 2, 3))
     assert not (gaps.usual_brokers or gaps.missing_brokers)  # nothing is known before the first look
     gaps.see_brokers([1, 2], 10.0)
@@ -84,7 +84,7 @@ def test_a_broker_that_is_away_is_usual_for_as_long_as_it_keeps_a_copy() -> None
     assert [gaps.usual_brokers, gaps.missing_brokers] == [(1, 2, 4), ()]
 
 
-def test_a_broker_that_left_for_good_is_forgotten_after_a_while_and_not_at_once() -> None:
+def test_a_broker_gone_for_good_is_forgotten_only_after_a_while() -> None:
     gaps = Gaps(CANARY, usual_brokers=(1, 2))
     gaps.see_brokers([1], 10.0)
     gaps.see_brokers([1], 9.0 + BROKER_FORGOTTEN_SECONDS)
@@ -93,7 +93,7 @@ def test_a_broker_that_left_for_good_is_forgotten_after_a_while_and_not_at_once(
     assert list(gaps.usual_brokers) == [1]
 
 
-def test_a_channel_is_gone_with_more_than_its_share_for_long_enough() -> None:
+def test_a_channel_is_gone_with_more_than_its_share_long_enough() -> None:
     gaps = Gaps(CANARY)
     gaps.see_topics({**topic("few", 1, 2, 3, 4, -1), **topic("many", 1, -1, 3, 4)}, 0.0)
     gaps.see_topics(topic(CANARY, -1, 2), 0.0)
@@ -112,7 +112,7 @@ def test_a_channel_is_gone_with_any_partition_for_longer() -> None:
     assert gaps.channels_gone(99.0, USUAL) == {}
 
 
-def test_what_a_channel_may_lose_and_for_how_long_may_be_declared() -> None:
+def test_a_channels_allowed_loss_and_time_may_be_declared() -> None:
     gaps = Gaps(CANARY)
     gaps.see_topics(topic("t", 1, 2, -1, -1), 0.0)
     gaps.miss_topics(["gone"], 0.0)
@@ -126,7 +126,7 @@ def test_what_a_channel_may_lose_and_for_how_long_may_be_declared() -> None:
     assert gaps.gone(0.9, 1.0) == [] and gaps.share(1.0, 1.0) == 0.5 and gaps.reason(1.0, 1.0)
 
 
-def test_a_cluster_makes_no_topics_once_it_was_asked_in_vain_for_long_enough() -> None:
+def test_a_cluster_makes_no_topics_once_long_asked_in_vain() -> None:
     gaps = Gaps(CANARY)
     assert gaps.no_topics(10.0) == gaps.refusal == ""
     gaps.see_controller("no answer", 0.0, 5.0)
@@ -146,7 +146,7 @@ def test_topics_nobody_uses_any_more_are_forgotten() -> None:
     assert gaps.gone(10.0) == [TopicPartition("new", 0)] and gaps.partitions == 2
 
 
-def test_a_channel_whose_topic_is_not_there_is_gone_and_its_cluster_is_not() -> None:
+def test_a_channel_without_its_topic_is_gone_but_not_its_cluster() -> None:
     gaps = Gaps(CANARY)
     gaps.see_topics(topic("t", 1, 2), 0.0)
     gaps.miss_topics(["t", "never"], 1.0)

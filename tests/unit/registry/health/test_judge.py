@@ -45,14 +45,14 @@ def every(seconds: float, start: float, end: float, **said: object) -> list[Evid
 # --- dead
 
 
-def test_the_first_bad_look_makes_a_suspect_and_agreement_takes_it_down() -> None:
+def test_a_bad_look_makes_a_suspect_and_agreement_takes_it_down() -> None:
     suspect = after(WELL, good(0.0), bad(0.25, 0.25))
     assert (suspect.health, suspect.verdict) == (Health.SUSPECT, HealthVerdict.DEAD)
     assert after(suspect, bad(1.0, 1.0), bad(1.5, 1.5)).health is Health.SUSPECT
     assert after(suspect, bad(1.0, 1.0), bad(1.75, 1.75)).health is Health.DOWN
 
 
-def test_a_hung_cluster_is_judged_from_the_beginning_of_the_look_that_hung() -> None:
+def test_a_hung_cluster_is_judged_from_the_start_of_that_look() -> None:
     assert after(WELL, bad(0.0, 0.75), bad(1.0, 1.75)).health is Health.DOWN
 
 
@@ -86,7 +86,7 @@ def test_when_a_suspicion_is_over_may_be_declared() -> None:
 # --- slow
 
 
-def test_a_cluster_that_is_slow_for_long_enough_is_slow_and_a_burst_is_not() -> None:
+def test_long_slowness_makes_a_cluster_slow_and_a_burst_does_not() -> None:
     burst = after(WELL, *every(0.5, 0.0, 9.5, slow="300 ms"))
     assert (burst.health, burst.verdict) == (Health.SUSPECT, HealthVerdict.SLOW)
     assert after(burst, good(9.75), good(11.8)).health is Health.HEALTHY
@@ -107,7 +107,7 @@ def test_a_slow_cluster_that_dies_is_down_and_comes_back_slow() -> None:
 # --- half-dead
 
 
-def test_what_is_gone_makes_it_half_dead_until_all_is_there_again() -> None:
+def test_lost_parts_make_it_half_dead_until_all_are_there_again() -> None:
     half = after(WELL, good(0.0, gaps="1 of 4"))
     assert (half.health, half.verdict, half.reason) == (Health.HALF_DEAD, HealthVerdict.HALF_DEAD, "1 of 4")
     assert after(half, bad(1.0, 1.0)).health is Health.HALF_DEAD
@@ -136,7 +136,7 @@ def test_more_gone_than_may_be_is_bad_evidence() -> None:
         ([-10_000, 0, 90_000, 180_000], 0.0),
     ],
 )
-def test_the_price_of_falls_begins_with_the_fourth_grows_and_is_bounded(falls_ms: list[int], seconds: float) -> None:
+def test_the_price_of_falls_starts_at_four_grows_and_is_bounded(falls_ms: list[int], seconds: float) -> None:
     assert hold_seconds(falls_ms, 299_000, Thresholds()) == seconds
     assert hold_seconds(falls_ms, 299_000, Thresholds(flap_falls=0)) == 0.0
 
@@ -218,7 +218,7 @@ MANY_READ = Hearsay(**NEWS, reaching=10)  # type: ignore[arg-type]
         ),
     ],
 )
-def test_answers_to_fetches_acquit_only_where_the_look_failed_at_metadata(
+def test_fetch_answers_acquit_only_where_metadata_failed(
     part: LookPart, everyone: Hearsay, writers: Hearsay, alive: bool
 ) -> None:
     evidence = weigh(Look(10.0, 10.2, part, "no answer"), everyone, writers, bad_since=9.0)
@@ -243,7 +243,7 @@ def test_readers_are_believed_against_it_and_not_for_it(everyone: Hearsay, write
     assert weigh(Look(10.0, 10.2), everyone, writers).good is not condemned
 
 
-def test_a_host_that_alone_writes_is_believed_late_although_others_read() -> None:
+def test_a_sole_writing_host_is_believed_late_though_others_read() -> None:
     writer = Hearsay(hosts=1, failing=1, failing_since=9.5, complaining_since=4.0)
     evidence = weigh(Look(10.0, 10.2), Hearsay(hosts=11, failing=1, reaching=10), writer)
     assert evidence.sole_since == 4.0 and "1 of 1 hosts that write to it" in evidence.reason
@@ -251,7 +251,7 @@ def test_a_host_that_alone_writes_is_believed_late_although_others_read() -> Non
     assert weigh(Look(10.0, 10.2), both, writer).sole_since is None  # somebody agrees
 
 
-def test_refusals_count_at_once_only_twice_in_a_row_and_with_witnesses() -> None:
+def test_refusals_count_at_once_only_in_a_row_and_with_witnesses() -> None:
     refused = Look(10.0, 10.0, LookPart.METADATA, "refused", refused=True)
     failing = Hearsay(hosts=1, failing=1, failing_since=9.9)
     assert weigh(refused, failing, refused_looks=2).decisive
@@ -292,7 +292,7 @@ def test_one_host_alone_condemns_after_its_own_time() -> None:
     assert after(again, *complaints(0.0, 11.5, 11.5)).health is Health.DOWN
 
 
-def test_looks_that_fail_after_one_hosts_complaints_take_their_own_time() -> None:
+def test_looks_failing_after_one_complainer_take_the_usual_time() -> None:
     suspect = after(WELL, *complaints(0.0, 0.0, 5.0))
     once = after(suspect, bad(5.25, 5.25))
     assert once.health is Health.SUSPECT
@@ -303,7 +303,7 @@ def test_looks_that_fail_after_one_hosts_complaints_take_their_own_time() -> Non
     assert after(suspect, bad(5.25, 5.25, decisive=True)).health is Health.DOWN
 
 
-def test_one_hosts_complaints_take_no_less_time_than_agreement_does() -> None:
+def test_one_hosts_complaints_take_as_long_as_agreement_does() -> None:
     patient = Thresholds(down_after_seconds=30.0)
     judgement = WELL
     for evidence in complaints(0.0, 0.0, 29.75):
@@ -316,7 +316,7 @@ def test_one_hosts_complaints_take_no_less_time_than_agreement_does() -> None:
     )
 
 
-def test_a_failing_look_is_dated_back_to_the_first_recent_complaint() -> None:
+def test_a_failing_look_dates_back_to_the_first_recent_complaint() -> None:
     assert weigh(FAILED, Hearsay(hosts=9, failing=1, failing_since=9.5)).since == 9.5
 
 
@@ -340,7 +340,7 @@ def test_answers_that_others_see_hold_down_back_until_they_stop() -> None:
 
 
 @given(st.lists(st.tuples(st.floats(0.01, 3.0), st.booleans()), max_size=60))
-def test_down_is_never_reached_without_agreement_nor_left_without_success(steps: list[tuple[float, bool]]) -> None:
+def test_down_needs_agreement_to_enter_and_success_to_leave(steps: list[tuple[float, bool]]) -> None:
     judgement, at, bad_run, good_run = WELL, 0.0, 0.0, 0.0
     for wait, is_good in steps:
         before = judgement.health

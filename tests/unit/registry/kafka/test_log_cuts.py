@@ -78,7 +78,7 @@ def test_epochs_that_grow_below_a_producers_records_are_no_cut() -> None:
     assert lost(log, own(12, (0, 12, 0)), start=8) == [], "and retention deleted the first of it"
 
 
-def test_what_is_not_there_any_more_was_cut_where_the_epoch_began_that_lies_there() -> None:
+def test_missing_records_were_cut_where_the_present_epoch_began() -> None:
     log = written(1, 7, 0, 4) + written(2, 8, 0, 8)
     assert lost(log, own(9, (0, 7, 0))) == [(4, 7)]
     assert lost(log, own(9, (5, 7, 5))) == [(4, 7)], "all of a connection, and the producer went on at higher offsets"
@@ -86,18 +86,18 @@ def test_what_is_not_there_any_more_was_cut_where_the_epoch_began_that_lies_ther
     assert lost(grown, own(11, (0, 10, 0))) == [(4, 10)], "whatever epochs grew before and since"
 
 
-def test_a_record_of_the_same_producer_that_lies_there_is_another_one() -> None:
+def test_the_same_producers_record_there_now_is_another_one() -> None:
     log = written(1, 7, 0, 4) + written(2, 7, 9, 8)
     assert lost(log, own(4, (0, 9, 0))) == [(4, 9)]
 
 
-def test_a_log_that_was_cut_twice_before_it_was_looked_at_lost_both() -> None:
+def test_a_log_cut_twice_before_a_look_lost_both_parts() -> None:
     log = written(1, 7, 0, 4) + written(3, 8, 0, 20)
     assert lost(log, own(6, (0, 10, 0))) == [(4, 10)]
     assert lost(log, own(15, (6, 12, 10))) == [(4, 12)], "of the leader in between nothing is left"
 
 
-def test_a_cut_within_a_connection_is_found_behind_records_that_were_not_cut() -> None:
+def test_a_cut_within_a_connection_is_found_behind_kept_records() -> None:
     log = written(1, 7, 0, 4) + written(3, 8, 0, 3) + written(3, 7, 9, 3)
     assert lost(log, own(12, (0, 6, 0), (7, 10, 9))) == [(4, 6)]
 
@@ -208,7 +208,7 @@ def test_exactly_the_acknowledged_losses_of_a_log_are_reported(
 
 
 @given(st.lists(STEPS, min_size=4, max_size=30))
-def test_nothing_is_told_that_was_not_lost_also_where_connections_outlive_cuts(
+def test_no_kept_record_is_called_lost_where_connections_go_on(
     steps: list[tuple[str, int, int]],
 ) -> None:
     history = History()
@@ -253,11 +253,11 @@ def test_a_log_of_which_nothing_was_lost_was_not_cut() -> None:
     assert cut([1] * 6 + [2] * 4, (2, 7, 8), start=4) == 6, "retention deleted a part"
 
 
-def test_where_all_of_a_connection_was_lost_the_other_epoch_tells_where_it_begins() -> None:
+def test_a_wholly_lost_connection_is_dated_by_the_other_epoch() -> None:
     assert cut([1] * 4 + [2] * 8, (5, 7, 6)) == 4
 
 
-def test_of_a_log_that_is_shorter_than_it_was_nothing_is_said_yet() -> None:
+def test_nothing_is_said_yet_of_a_log_shorter_than_before() -> None:
     assert cut([1] * 4, (2, 7, 5)) is None
     assert cut([1] * 4, (5, 7, 6)) is None
     assert cut([1] * 4 + [2] * 4, (2, 7, 8)) is None, "where the producer went on its own id will show more"
@@ -286,7 +286,7 @@ def test_an_older_producer_is_known_by_its_id_where_it_went_on() -> None:
     assert lost(log, Resumption(0, 0, 12, 14)) == [(8, 12)], "cut above its last batch, not where the epoch grew first"
 
 
-def test_an_older_producer_that_writes_no_more_is_judged_by_epochs() -> None:
+def test_an_older_producer_that_stopped_is_judged_by_epochs() -> None:
     log = written(1, 7, 0, 4) + written(2, 8, 0, 3)
     assert lost(log, Resumption(0, 0, 7, 7)) == []
     assert lost(log, Resumption(0, 0, 7, 7), final=True) == [(4, 7)]
@@ -388,7 +388,7 @@ def test_limit_an_idle_producer_does_not_reveal_a_cut() -> None:
     play(scene)
 
 
-def test_what_cannot_be_said_beside_a_loss_yet_is_said_once_the_log_has_grown() -> None:
+def test_claims_unclear_beside_a_loss_come_once_the_log_grows() -> None:
     async def scene(mesh: Mesh) -> None:
         producer = await cut_and_written_on(mesh)
         await tell(producer, (0, 2, 10, 5), (0, 15, 20, 6))
@@ -400,7 +400,7 @@ def test_what_cannot_be_said_beside_a_loss_yet_is_said_once_the_log_has_grown() 
     play(scene)
 
 
-def test_its_drain_waits_for_a_person_although_nothing_is_missing_at_its_end() -> None:
+def test_its_drain_awaits_a_person_though_its_end_lacks_nothing() -> None:
     async def scene(mesh: Mesh) -> None:
         producer = await cut_and_written_on(mesh)
         await tell(producer, (0, 2, 10, 5))
@@ -424,7 +424,7 @@ def test_its_drain_waits_for_a_person_although_nothing_is_missing_at_its_end() -
     play(scene)
 
 
-def test_its_drain_goes_on_where_it_was_not_written_on_as_far_as_it_went_before() -> None:
+def test_its_drain_goes_on_if_not_rewritten_to_its_former_end() -> None:
     async def scene(mesh: Mesh) -> None:
         producer = await cut_and_written_on(mesh)
         await tell(producer, (0, 2, 20, 5))
@@ -456,7 +456,7 @@ def test_a_log_that_is_found_shorter_still_adds_to_it() -> None:
     play(scene)
 
 
-def test_the_next_leader_is_told_again_and_may_look_only_when_the_cluster_is_back() -> None:
+def test_the_next_leader_is_told_again_and_awaits_the_cluster() -> None:
     async def scene(mesh: Mesh) -> None:
         await cut_and_written_on(mesh)
         mesh.kafka.named("east").kill()

@@ -59,7 +59,7 @@ def test_nobody_can_acknowledge_the_future() -> None:
     assert holders(found, 5.0) == []
 
 
-def test_who_owes_too_long_stops_counting_and_stays_so_after_another_hello() -> None:
+def test_a_producer_owing_too_long_is_out_even_after_a_hello() -> None:
     found = sessions()
     session = found.open("logs", "p", 4, 4, 1.0)
     found.route_changed("logs", 5, 2.0)
@@ -109,7 +109,7 @@ def test_a_leader_concludes_at_once_only_about_what_it_activated() -> None:
     assert holders(found, 30.0, FOREIGN) == []
 
 
-def test_progress_of_a_producer_that_lags_behind_extends_its_time() -> None:
+def test_progress_of_a_lagging_producer_extends_its_time() -> None:
     found = sessions()
     session = found.open("logs", "p", 2, 4, 1.0)
     assert session.owing_since == 1.0
@@ -132,7 +132,7 @@ def look(found: Sessions, at: float, *ends: int) -> None:
     found.ends.take("east", [("logs", DROPPED.ref), ("logs", FOREIGN.ref)], {("logs", DROPPED.ref): ends}, at)
 
 
-def test_who_died_unheard_is_known_until_the_logs_are_seen_after_it() -> None:
+def test_an_unheard_death_is_known_until_later_looks_at_logs() -> None:
     found = sessions()
     for name, lanes in (("p", ()), ("q", ("dlq",))):
         session = found.open("logs", name, 5, 5, 1.0)
@@ -181,7 +181,7 @@ def test_sessions_are_bounded() -> None:
     found.open("logs", "7", 0, 0, 2.0)
 
 
-def test_sessions_of_killed_producers_are_forgotten_whatever_their_stream() -> None:
+def test_killed_producers_sessions_are_forgotten_in_any_stream() -> None:
     found = sessions()
     for number in range(PRODUCER_SESSIONS_MAX):
         session = found.open(f"stream-{number % 7}", str(number), 0, 0, 1.0)

@@ -17,7 +17,7 @@ def test_an_offset_of_two_to_the_62nd_is_refused_at_any_age() -> None:
     assert "logs/live/1" in refused.value.message and str(1 << 62) in refused.value.message and refused.value.remedy
 
 
-def test_offsets_are_believed_up_to_what_the_fastest_log_of_that_age_could_hold() -> None:
+def test_offsets_are_believed_up_to_the_fastest_log_of_that_age() -> None:
     bound = offset_bound(1_000.0)
     assert bound == int((1_000.0 + LOG_AGE_SLACK_SECONDS) * LOG_RECORDS_PER_S_MAX)
     check_offsets([bound], 1_000.0, "c", "f")

@@ -113,7 +113,7 @@ def test_how_many_must_agree_may_be_declared(
 # --- those who read
 
 
-def test_readers_are_counted_among_all_hosts_and_not_among_those_that_write() -> None:
+def test_readers_count_among_all_hosts_but_not_among_writers() -> None:
     witnesses = Witnesses()
     witnesses.complains("east", "w", 9.9)
     for host in ("r1", "r2"):
@@ -127,7 +127,7 @@ def test_readers_are_counted_among_all_hosts_and_not_among_those_that_write() ->
 
 
 @pytest.mark.parametrize("fails", [True, False])
-def test_where_producers_of_a_host_said_anything_that_is_what_it_says(fails: bool) -> None:
+def test_a_hosts_producers_speak_for_it_where_they_report(fails: bool) -> None:
     witnesses = Witnesses()
     writes, reads = (witnesses.complains, witnesses.reached) if fails else (witnesses.reached, witnesses.complains)
     writes("east", "h", 9.5, Use.WRITES)
@@ -138,7 +138,7 @@ def test_where_producers_of_a_host_said_anything_that_is_what_it_says(fails: boo
     assert (found.everyone.hosts, found.everyone.failing, found.everyone.reaching) == (1, int(fails), int(not fails))
 
 
-def test_producers_that_said_nothing_lately_leave_the_word_to_consumers() -> None:
+def test_recently_silent_producers_leave_the_word_to_consumers() -> None:
     witnesses = Witnesses()
     witnesses.complains("east", "h", 8.0)
     witnesses.reached("east", "h", 9.9, Use.READS)
@@ -219,7 +219,7 @@ def test_a_principal_says_what_most_of_its_hosts_say(failing: int, counts: bool)
     assert heard.failing_since == (9.0 if counts else inf)
 
 
-def test_processes_of_several_principals_on_one_host_are_one_witness() -> None:
+def test_several_principals_processes_on_a_host_are_one_witness() -> None:
     witnesses = Witnesses()
     for name in ("web", "job"):
         witnesses.complains("east", Voice("host-1", f"spiffe://test.local/app/{name}"), 9.9)

@@ -33,7 +33,7 @@ def test_a_cluster_counts_as_empty_only_once_compared() -> None:
     assert run_cluster(back, RepeatDecommission())[1] == []
 
 
-def test_what_was_not_compared_since_a_restore_is_not_found_empty() -> None:
+def test_a_channel_not_compared_since_a_restore_is_not_empty() -> None:
     state, _ = run_cluster(cluster("east"), Decommission("it leaks"))
     compared = World(0, {"east": state}, {})
     assert [each.cluster for each in plan_emptied(compared)] == ["east"]

@@ -61,7 +61,7 @@ def test_a_copy_that_is_made_anew_brings_nothing() -> None:
     assert looks.look({}, {ONE: 10_000}) == 0.0  # it has moved there
 
 
-def test_a_broker_that_is_silent_for_a_while_neither_hides_nor_adds() -> None:
+def test_a_broker_silent_for_a_while_neither_hides_nor_adds_load() -> None:
     looks = Looks()
     looks.look({ONE: 0}, {ONE: 0})
     assert looks.look({ONE: 1_000}, {ONE: 1_000}) == 100.0
@@ -70,7 +70,7 @@ def test_a_broker_that_is_silent_for_a_while_neither_hides_nor_adds() -> None:
     assert looks.look({ONE: 4_000}, {ONE: 4_000}) == 100.0
 
 
-def test_a_look_that_nobody_answered_spreads_what_came_over_its_time() -> None:
+def test_an_unanswered_look_spreads_the_records_over_its_time() -> None:
     looks = Looks()
     looks.look({ONE: 0})
     looks.meter.miss(1)
@@ -94,7 +94,7 @@ def test_the_rate_is_that_of_the_last_minute() -> None:
     assert rates[0] == 300.0 and rates[-2:] == [100.0, 0.0]
 
 
-def test_the_fullest_disk_is_the_one_with_the_smallest_share_free() -> None:
+def test_the_fullest_disk_is_the_one_with_the_least_share_free() -> None:
     meter = Meter()
     meter.see(1, [disk({}, usable=50, total=100), disk({}, usable=400, total=1_000)])
     meter.see(2, [disk({}, usable=45, total=100), disk({}, usable=-1, total=-1)])
@@ -105,13 +105,13 @@ def test_the_fullest_disk_is_the_one_with_the_smallest_share_free() -> None:
     assert load.free_share == 0.4
 
 
-def test_brokers_that_do_not_tell_the_room_leave_the_cluster_unmeasured() -> None:
+def test_brokers_that_do_not_report_room_leave_it_unmeasured() -> None:
     meter = Meter()
     meter.see(1, [disk({ONE: 5}, usable=-1, total=-1)])
     assert meter.end(1.0, 1_000) is None
 
 
-def test_ten_thousand_partitions_of_three_copies_take_little_memory() -> None:
+def test_ten_thousand_triple_partitions_take_little_memory() -> None:
     def told(size: int) -> dict[TopicPartition, int]:
         return {TopicPartition(f"topic-{topic}", at): size for topic in range(1_000) for at in range(10)}
 

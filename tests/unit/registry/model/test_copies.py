@@ -25,7 +25,7 @@ def test_an_intent_and_its_result_are_recorded_once() -> None:
     assert (channel.copies, channel.copies_intended, channel.throttle_bytes_per_s) == (3, 0, 0)
 
 
-def test_a_changed_intent_keeps_the_throttle_that_somebody_must_take_away() -> None:
+def test_a_changed_intent_keeps_the_throttle_to_be_taken_away() -> None:
     history = created()
     history.run(IntendReassignment(ONE, 3, 1_000))
     assert history.run(IntendReassignment(ONE, 2)) == [ReassignmentIntended(ONE, 2, 1_000, history.state.spec)]

@@ -23,7 +23,7 @@ def test_what_is_below_an_end_that_nobody_knows_is_open() -> None:
     assert below((3, 0, OPEN)) == (OffsetRange(0, 0, 2), OffsetRange(2, 0, OPEN))
 
 
-def test_what_a_group_has_not_done_begins_at_its_base_or_at_the_log() -> None:
+def test_a_groups_unfinished_work_begins_at_its_base_or_the_log() -> None:
     assert undone((4, -1, 9, 9), (0, 2, 0, 0), (6, 5, 9, 7)) == (OffsetRange(0, 4, 5), OffsetRange(1, 2, 4))
 
 

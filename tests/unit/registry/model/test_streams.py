@@ -47,7 +47,7 @@ def test_the_dead_letter_lane_may_be_sized() -> None:
     assert check_stream_spec(StreamSpec({"live": 4, "dlq": 2})).lanes["dlq"] == 2
 
 
-def test_more_partitions_of_all_lanes_together_than_the_bound_are_refused() -> None:
+def test_partitions_of_all_lanes_over_the_bound_are_refused() -> None:
     most = {"live": 10_000, "bulk": 9_999, "dlq": 1}
     assert sum(most.values()) == STREAM_PARTITIONS_MAX
     check_size(most, {}, "spec.lanes")

@@ -10,7 +10,7 @@ def test_retention_has_the_strand_allowance_on_top_until_drained() -> None:
     assert drained_retention(24) == {"retention.ms": str(24 * HOUR_MS)}
 
 
-def test_segments_are_cut_by_a_share_of_the_retention_within_bounds() -> None:
+def test_segments_are_cut_by_a_share_of_retention_within_bounds() -> None:
     assert topic_config(1, 1 << 20, 1, {})["segment.ms"] == str(HOUR_MS // 6)
     assert topic_config(24, 1 << 20, 1, {})["segment.ms"] == str(3 * HOUR_MS)
     assert topic_config(24 * 365, 1 << 20, 1, {})["segment.ms"] == str(7 * 24 * HOUR_MS)
@@ -27,7 +27,7 @@ def test_three_copies_need_two_acknowledgements() -> None:
     assert topic_config(24, 1 << 20, 1, {})["min.insync.replicas"] == "1"
 
 
-def test_further_settings_are_passed_on_and_the_seal_is_never_written_over() -> None:
+def test_further_settings_are_passed_on_but_never_over_the_seal() -> None:
     config = topic_config(24, 1 << 20, 1, {"compression.type": "zstd"})
     assert config["compression.type"] == "zstd"
     assert "max.message.bytes" not in reconfigurable(config)

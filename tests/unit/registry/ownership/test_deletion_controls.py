@@ -25,7 +25,7 @@ async def _anybodys(self: MarkLogs, *where: object) -> None:
     """Takes every cluster for one's own."""
 
 
-def test_without_the_proof_a_restored_store_deletes_unread_records(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_proof_a_restored_store_deletes_unread_records(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deletion, "was_written", _never_written)
     monkeypatch.setattr("services.registry.ownership.restoration.was_written", _never_written)
 
@@ -39,7 +39,7 @@ def test_without_the_proof_a_restored_store_deletes_unread_records(monkeypatch: 
     run_virtual(scene())
 
 
-def test_without_the_comparison_nobody_finds_what_was_written_since_the_backup(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_comparing_nobody_finds_records_since_the_backup(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Restoration, "compare_pending", _compare_nothing)
 
     async def scene() -> None:

@@ -65,7 +65,7 @@ def test_a_spare_that_was_written_to_is_drained_and_not_deleted() -> None:
     play(scene)
 
 
-def test_a_spare_whose_records_retention_took_was_written_to_all_the_same() -> None:
+def test_a_spare_emptied_by_retention_still_counts_as_written() -> None:
     async def scene(mesh: Mesh) -> None:
         await restored(mesh)
         mesh.kafka.named("west").expire(TopicPartition(TOPIC, 0), 1)
@@ -76,7 +76,7 @@ def test_a_spare_whose_records_retention_took_was_written_to_all_the_same() -> N
     play(scene)
 
 
-def test_a_spare_whose_only_record_is_on_its_leader_alone_is_drained_and_not_deleted() -> None:
+def test_a_spare_with_one_uncopied_record_is_drained_and_kept() -> None:
     """A copy in sync is frozen; the record is acknowledged once that has it, or is out of step."""
 
     async def scene(mesh: Mesh) -> None:
@@ -94,7 +94,7 @@ def test_a_spare_whose_only_record_is_on_its_leader_alone_is_drained_and_not_del
 
 
 @pytest.mark.parametrize("canaries", [1, SEAL_CANARIES_MAX + 1])
-def test_canaries_that_leaders_took_late_count_as_no_records_up_to_a_bound(canaries: int) -> None:
+def test_canaries_taken_late_are_no_records_up_to_a_bound(canaries: int) -> None:
     async def scene(mesh: Mesh) -> None:
         await restored(mesh, written=False)
         admin = mesh.kafka.cluster("west:9092", "").admin()
@@ -169,7 +169,7 @@ def test_what_no_history_can_place_is_listed_and_left_alone() -> None:
     play(scene)
 
 
-def test_a_channel_on_the_route_that_was_sealed_since_the_backup_takes_records_again() -> None:
+def test_a_routed_channel_sealed_since_the_backup_takes_records() -> None:
     async def scene(mesh: Mesh) -> None:
         async def leave() -> None:
             await mesh.move(to_cluster="west")
@@ -237,7 +237,7 @@ def named(ranges: Iterable[stream_pb2.OffsetRange]) -> list[tuple[int, int, int]
     return [(each.partition, each.first, each.last) for each in ranges]
 
 
-def test_a_cluster_that_does_not_answer_gets_nothing_new_until_it_is_compared() -> None:
+def test_a_silent_cluster_gets_nothing_new_until_it_is_compared() -> None:
     async def scene(mesh: Mesh) -> None:
         async def die() -> None:
             await mesh.move(to_cluster="west")

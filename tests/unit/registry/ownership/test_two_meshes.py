@@ -33,7 +33,7 @@ async def another_mesh(first: Mesh) -> Mesh:
     return second
 
 
-def test_the_second_mesh_is_refused_and_deletes_nothing_of_the_first() -> None:
+def test_the_second_mesh_is_refused_and_deletes_nothing_foreign() -> None:
     async def scene() -> None:
         first = Mesh()
         await two_clusters(first)
@@ -99,7 +99,7 @@ def test_two_prefixes_make_no_two_meshes_of_one_cluster() -> None:
     play(scene)
 
 
-def test_only_the_owner_s_cluster_is_taken_over_and_it_stops_there() -> None:
+def test_only_the_owners_cluster_is_taken_over_and_no_other() -> None:
     async def scene(first: Mesh, second: Mesh) -> None:
         with pytest.raises(Refused, match="cannot be taken over from"):
             await register(second, "west", take_over="01J000000000000000000WRNG")

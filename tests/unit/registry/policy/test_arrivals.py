@@ -63,7 +63,7 @@ def peaks(found: House) -> Counter[str]:
     return most
 
 
-def test_spares_of_one_clusters_streams_are_spread_over_all_others() -> None:
+def test_spares_of_a_clusters_streams_are_spread_over_all_others() -> None:
     found = many()
     assert spread(found) == dict.fromkeys(OTHERS, STREAMS // 3)
     for history in found.streams.values():

@@ -15,14 +15,14 @@ def found(history: StreamHistory, generation: int, cluster: str) -> None:
     history.run(RecordFound(ref, cluster, topic, 4, b"found", f"kafka-{cluster}"))
 
 
-def test_a_later_channel_is_found_however_far_generations_have_come_since() -> None:
+def test_a_later_channel_is_found_however_far_generations_went() -> None:
     """Its cluster was away: a later one was found on another cluster first."""
     history = created()
     found(history, 7, "west")
     assert [str(each) for each in compared(history, "north", "braid.logs.live.5").later.values()] == ["logs/live/5"]
 
 
-def test_a_generation_from_before_all_that_is_remembered_is_an_orphan() -> None:
+def test_a_generation_older_than_all_remembered_is_an_orphan() -> None:
     history = created()
     spare = provision(history, "live", "west", 4)
     topic = history.state.channel(spare).topic
@@ -31,7 +31,7 @@ def test_a_generation_from_before_all_that_is_remembered_is_an_orphan() -> None:
     assert compared(history, "west", topic, "braid.logs.live.0").orphans == ["braid.logs.live.0", topic]
 
 
-def test_a_spare_without_a_topic_is_gone_where_it_was_provisioned() -> None:
+def test_a_spare_without_a_topic_is_gone_where_it_was_made() -> None:
     history = created()
     spare = provision(history, "live", "west", 4)
     topic = history.state.channel(spare).topic

@@ -22,7 +22,7 @@ def due(channel: Channel = CHANNEL, spec: StreamSpec = DECLARED, east: object = 
     return is_due(world, Stream("logs", exists=True, spec=spec), channel)
 
 
-def test_a_declared_number_is_wanted_and_otherwise_what_the_brokers_give() -> None:
+def test_a_declared_count_is_wanted_or_else_what_brokers_allow() -> None:
     open_spec = replace(DECLARED, replication_factor=0)
     assert wanted_copies(DECLARED, EAST, replace(CHANNEL, copies=3)) == 2
     assert wanted_copies(open_spec, EAST, CHANNEL) == 3
@@ -37,13 +37,13 @@ def test_what_is_settled_is_left_alone_whatever_the_cluster_says() -> None:
 
 
 @pytest.mark.parametrize("state", [each for each in ChannelState if each not in (ChannelState.ACTIVE,)])
-def test_a_reassignment_begins_only_where_records_go_and_ends_everywhere(state: ChannelState) -> None:
+def test_a_reassignment_starts_where_records_go_ends_everywhere(state: ChannelState) -> None:
     changed = replace(CHANNEL, state=state, copies=1)
     assert due(changed) == (state is ChannelState.STANDBY)
     assert due(replace(changed, copies_intended=2))
 
 
-def test_nothing_begins_on_a_topic_that_goes_or_a_cluster_that_is_not_ours() -> None:
+def test_nothing_begins_on_a_leaving_topic_or_a_foreign_cluster() -> None:
     changed = replace(CHANNEL, copies=1)
     assert due(changed)
     assert not due(replace(changed, retiring=True)) and not due(replace(changed, discarded=True))
@@ -79,7 +79,7 @@ def test_nothing_is_said_of_copies_that_are_not_known() -> None:
     assert in_sync_change(DECLARED, replace(CHANNEL, copies=0)) == {}
 
 
-def test_only_new_copies_are_throttled_and_a_declared_throttle_comes_back() -> None:
+def test_only_new_copies_are_throttled_and_declared_ones_return() -> None:
     assert throttled({1: ((2,), (3, 1)), 0: ((1, 2), ())}) == {
         "leader.replication.throttled.replicas": "0:1,0:2,1:2",
         "follower.replication.throttled.replicas": "1:3,1:1",

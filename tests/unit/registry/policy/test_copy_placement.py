@@ -10,13 +10,13 @@ from services.registry.policy.copy_placement import Brokers, counted, place
 RACKS = {1: "a", 2: "a", 3: "b", 4: "b", 5: "c", 6: "c"}
 
 
-def test_new_copies_go_to_racks_without_one_then_to_brokers_with_few() -> None:
+def test_new_copies_go_to_unused_racks_then_low_count_brokers() -> None:
     brokers = Brokers(RACKS, RACKS, Counter({3: 5, 4: 1, 5: 2, 6: 7}))
     assert place((1,), 1, 3, brokers) == (1, 4, 5)
     assert place((1,), 1, 4, Brokers(RACKS, RACKS, Counter({2: 9}))) == (1, 3, 5, 4)
 
 
-def test_copies_leave_brokers_that_are_away_then_full_racks_then_full_brokers() -> None:
+def test_copies_leave_absent_brokers_full_racks_and_full_brokers() -> None:
     serving = [1, 2, 3, 4, 6]
     brokers = Brokers(serving, RACKS, Counter({1: 3, 2: 1, 3: 2}))
     assert place((1, 2, 3, 5), 2, 3, brokers) == (1, 2, 3)

@@ -62,7 +62,7 @@ def test_taken_back_it_is_what_it_was(cordoned: bool) -> None:
     assert run_cluster(state, CancelDecommission())[1] == []
 
 
-def test_it_is_called_empty_once_and_only_when_it_was_asked_to_be() -> None:
+def test_it_is_called_empty_once_and_only_when_asked_to_empty() -> None:
     state, _ = run_cluster(cluster("east"), Decommission())
     state, events = run_cluster(state, RecordEmptied())
     assert events == [ClusterEmptied()] and state.emptied
@@ -86,7 +86,7 @@ def test_what_cannot_be_names_what_to_do(
     assert refused.value.field and remedy in refused.value.remedy
 
 
-def test_a_cluster_that_comes_again_under_the_name_is_not_on_its_way_out() -> None:
+def test_a_cluster_registered_again_by_name_is_not_leaving() -> None:
     state, _ = run_cluster(cluster("east"), Decommission())
     state, _ = run_cluster(state, RecordEmptied())
     state, _ = run_cluster(state, DeleteCluster())
@@ -96,7 +96,7 @@ def test_a_cluster_that_comes_again_under_the_name_is_not_on_its_way_out() -> No
 # --- leaving
 
 
-def test_all_lanes_of_a_stream_leave_in_one_append_and_nothing_comes_back() -> None:
+def test_a_streams_lanes_leave_in_one_append_and_none_returns() -> None:
     found = house("logs", clusters=(WEST, cluster("north"))).set(LEAVING).settle()
     moves = [event for event in found.streams["logs"].events if type(event).__name__ == "TrafficMoved"]
     assert [len(each.draining) for each in moves[1:]] == [2]  # type: ignore[union-attr]
@@ -104,7 +104,7 @@ def test_all_lanes_of_a_stream_leave_in_one_append_and_nothing_comes_back() -> N
     assert found.where(ChannelState.DRAINED) == ["east"] and found.stage is Stage.KEEPING
 
 
-def test_a_move_off_a_healthy_cluster_is_a_planned_one_that_says_why() -> None:
+def test_a_move_off_a_healthy_cluster_is_planned_and_says_why() -> None:
     leaving = replace(LEAVING, decommission_reason="disks")
     found = house("logs").set(leaving).settle()
     moved = next(e for e in reversed(found.streams["logs"].events) if type(e).__name__ == "TrafficMoved")
@@ -140,7 +140,7 @@ def test_a_stream_goes_where_its_declaration_says_first() -> None:
     assert found.where(ChannelState.ACTIVE) == ["north"]
 
 
-def test_nothing_of_a_stream_moves_while_one_lane_has_nowhere_to_go() -> None:
+def test_nothing_of_a_stream_moves_while_one_lane_has_no_target() -> None:
     full = cluster("west", spec=ClusterSpec("west:9092", capacity=3))
     found = house("logs", clusters=(full,)).set(LEAVING).settle()
     assert set(found.where(ChannelState.ACTIVE)) == {"east"} and not any(found.moves)
@@ -174,7 +174,7 @@ def test_a_blocked_stream_keeps_no_other_from_leaving() -> None:
     assert found.where(ChannelState.ACTIVE) == ["west", "east"]
 
 
-def test_a_lane_that_is_elsewhere_too_goes_on_there_with_the_share_that_left() -> None:
+def test_a_lane_also_elsewhere_goes_on_there_with_the_left_share() -> None:
     found = house("logs")
     history = found.streams["logs"]
     standby = next(each.ref for each in history.state.channels if each.ref.lane == "live" and each.cluster == "west")
@@ -184,7 +184,7 @@ def test_a_lane_that_is_elsewhere_too_goes_on_there_with_the_share_that_left() -
     assert history.state.channel(standby).weight == 1.25
 
 
-def test_taken_back_half_way_what_has_left_stays_and_the_rest_stays_too() -> None:
+def test_taken_back_midway_everything_stays_where_it_is_by_then() -> None:
     names = [f"s{number:03}" for number in range(2 * DECOMMISSION_STREAMS_AT_ONCE)]
     found = house(*names).set(LEAVING)
     found.held = {Work.AWAIT_PRODUCERS}
@@ -199,7 +199,7 @@ def test_taken_back_half_way_what_has_left_stays_and_the_rest_stays_too() -> Non
 # --- a cluster that dies meanwhile
 
 
-def test_when_it_dies_its_traffic_fails_over_and_the_rest_is_named_until_it_returns() -> None:
+def test_when_it_dies_traffic_fails_over_and_the_rest_is_named() -> None:
     found = house("logs").set(LEAVING)
     found.held = {Work.SEAL}
     found.settle()
@@ -217,7 +217,7 @@ def test_when_it_dies_its_traffic_fails_over_and_the_rest_is_named_until_it_retu
     assert found.stage is Stage.KEEPING
 
 
-def test_a_dead_cluster_holds_a_stream_that_a_person_is_to_move_and_says_so() -> None:
+def test_a_dead_cluster_holds_a_manual_stream_and_says_so() -> None:
     dead = replace(down("east"), decommissioning=True)
     asked = house("logs", spec=replace(LOGS, failover=FailoverMode.PROPOSE)).set(dead).settle()
     assert "a person is asked to move" in progress(asked.world, dead).blocked[0].blocked
@@ -227,7 +227,7 @@ def test_a_dead_cluster_holds_a_stream_that_a_person_is_to_move_and_says_so() ->
     assert off.where(ChannelState.ACTIVE) == ["west"], "a person's word counts for a move that loses nothing"
 
 
-def test_when_the_target_dies_meanwhile_the_stream_waits_for_a_failover_first() -> None:
+def test_when_a_target_dies_the_stream_awaits_a_failover_first() -> None:
     found = house("logs")
     history = found.streams["logs"]
     standby = next(each.ref for each in history.state.channels if each.ref.lane == "live" and each.cluster == "west")
@@ -242,7 +242,7 @@ def test_when_the_target_dies_meanwhile_the_stream_waits_for_a_failover_first() 
 # --- empty
 
 
-def test_drained_topics_stay_for_their_retention_unless_they_are_discarded() -> None:
+def test_drained_topics_stay_for_retention_unless_discarded() -> None:
     found = house("logs").set(LEAVING).settle()
     kept = progress(found.world, LEAVING)
     assert (kept.stage, kept.streams, kept.drained) == (Stage.KEEPING, 1, 2)
@@ -276,7 +276,7 @@ def never_called_empty_too_early(held: Work) -> None:
 
 
 @pytest.mark.parametrize("held", _STUCK)
-def test_it_is_not_empty_before_every_step_of_every_channel_is_done(held: Work) -> None:
+def test_it_is_not_empty_before_every_channels_last_step(held: Work) -> None:
     never_called_empty_too_early(held)
 
 
@@ -314,7 +314,7 @@ def test_topics_of_a_deleted_stream_and_spares_count_too() -> None:
     assert spare.stage is Stage.CLEARING and not plan_emptied(spare.world)
 
 
-def test_an_empty_cluster_is_called_so_at_once_and_only_when_it_is_on_its_way_out() -> None:
+def test_an_empty_cluster_is_called_so_only_when_it_is_leaving() -> None:
     found = House({}).set(LEAVING, WEST)
     assert [each.cluster for each in plan_emptied(found.world)] == ["east"]
     assert found.set(replace(LEAVING, emptied=True)).stage is Stage.EMPTY

@@ -125,7 +125,7 @@ def _any_spare(world: World, stream: Stream, lane: str, room: Room) -> bool:
     )
 
 
-def test_a_spare_that_counts_though_it_can_take_nothing_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_spare_counted_though_it_can_take_nothing_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(planning, "covered", _any_spare)
     for health in (Health.SUSPECT, Health.SLOW):
         assert played("dead", Target(health, False), Target(Health.HEALTHY, False))[1]
@@ -141,7 +141,7 @@ def waiting_for_a_topic() -> House:
     return found.wait(SPARE_LATE_SECONDS).settle()
 
 
-def test_a_cluster_that_makes_no_topic_is_waited_for_only_so_long() -> None:
+def test_a_cluster_that_makes_no_topic_is_awaited_only_so_long() -> None:
     found = waiting_for_a_topic()
     history = found.streams["logs"]
     assert "west is SUSPECT, north has not made topic braid.logs.live.3 yet" in history.state.blocked["east"]
@@ -180,7 +180,7 @@ def test_a_spare_without_room_is_replaced_before_it_is_needed() -> None:
     assert len(found.where(ChannelState.STANDBY)) == 2, "what may pass makes nothing"
 
 
-def test_traffic_that_must_leave_passes_over_a_cluster_whose_disk_is_nearly_full() -> None:
+def test_leaving_traffic_avoids_clusters_with_nearly_full_disks() -> None:
     found = at_rest().set(down("east"))
     found.loads = {"west": MeasuredLoad(0, 3, 1, 100, 0.0)}
     found.settle()
@@ -309,7 +309,7 @@ def test_failovers_in_older_histories_go_on_counting() -> None:
     assert len(found.streams["logs"].state.failovers_ms) == 2, "once is not too often"
 
 
-def test_a_spare_is_planned_in_the_look_that_finds_the_others_unfit() -> None:
+def test_a_spare_is_planned_in_the_look_that_finds_others_unfit() -> None:
     found = at_rest().set(down("east"), cluster("west", health=Health.SUSPECT))
     planned = [each.command for each in plan(found.world) if isinstance(each.command, PlanChannel)]
     assert [(each.lane, each.cluster) for each in planned] == [("dlq", "north"), ("live", "north")]

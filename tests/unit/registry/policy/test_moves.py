@@ -91,7 +91,7 @@ def test_a_move_off_a_dead_cluster_is_not_planned() -> None:
     assert not as_command(now, history.state, moves, "").planned
 
 
-def test_a_move_that_chose_says_why_there_and_one_that_was_told_where_does_not() -> None:
+def test_only_a_move_that_chose_its_target_says_why_it_is_there() -> None:
     history = created()
     for lane, partitions in history.state.spec.lanes.items():
         provision(history, lane, "west", partitions)

@@ -56,7 +56,7 @@ def where(history: StreamHistory, state: ChannelState) -> list[tuple[str, str]]:
     return sorted((channel.ref.lane, channel.cluster) for channel in history.state.channels if channel.state is state)
 
 
-def test_a_new_stream_gets_its_channels_then_its_spares_then_rests() -> None:
+def test_a_new_stream_gets_its_channels_then_spares_then_rests() -> None:
     history = StreamHistory()
     history.run(CreateStream(LOGS))
     settle(history, cluster("east"), cluster("west"))
@@ -71,7 +71,7 @@ def test_a_single_cluster_needs_no_spare() -> None:
     assert where(history, ChannelState.STANDBY) == []
 
 
-def test_a_cluster_down_moves_all_lanes_in_one_event_and_strands_what_it_holds() -> None:
+def test_a_cluster_down_moves_all_lanes_at_once_and_strands_work() -> None:
     history = created()
     settle(history, cluster("east"), cluster("west"))
     commands = settle(history, down("east"), cluster("west"))
@@ -119,7 +119,7 @@ def test_a_suspect_or_cordoned_cluster_takes_nothing() -> None:
 
 
 @pytest.mark.parametrize("health", [Health.HALF_DEAD, Health.FLAPPING])
-def test_a_cluster_that_mostly_works_is_the_last_resort_of_what_is_dead(health: Health) -> None:
+def test_a_mostly_working_cluster_is_the_last_resort_of_the_dead(health: Health) -> None:
     history = created()
     settle(history, cluster("east"), cluster("west"))
     settle(history, cluster("east", health=Health.SLOW), cluster("west", health=health))
@@ -176,7 +176,7 @@ def test_a_flapping_stream_stays_until_the_window_has_passed() -> None:
     assert not history.state.blocked and where(history, ChannelState.ACTIVE)[0] == ("dlq", "west")
 
 
-def test_moves_that_a_clock_dated_that_was_far_ahead_hold_no_stream_for_days() -> None:
+def test_moves_dated_far_ahead_hold_no_stream_for_days() -> None:
     history = created()
     settle(history, cluster("east"), cluster("west"))
     history.now_ms += 192 * HOUR_MS
@@ -221,7 +221,7 @@ def test_a_replaced_cluster_loses_its_topics_and_its_traffic() -> None:
     assert next_work(now, replace(gone, producers_left=True)) is None
 
 
-def test_a_drained_channel_is_retired_after_the_streams_retention() -> None:
+def test_a_drained_channel_retires_after_its_streams_retention() -> None:
     history = created()
     channel = replace(history.channel("live", 1), state=ChannelState.DRAINED, state_since_ms=history.now_ms)
     history.state = history.state.with_channel(channel)
@@ -231,7 +231,7 @@ def test_a_drained_channel_is_retired_after_the_streams_retention() -> None:
     assert wanted in [d.command for d in plan(world(history, cluster("east"), cluster("west")))]
 
 
-def test_a_drained_channel_whose_cluster_was_replaced_is_retired_at_once() -> None:
+def test_a_drained_channel_on_a_replaced_cluster_retires_at_once() -> None:
     history = created()
     channel = replace(history.channel("live", 1), state=ChannelState.DRAINED, state_since_ms=history.now_ms)
     history.state = history.state.with_channel(channel)
@@ -261,7 +261,7 @@ def test_targets_follow_preference_then_use() -> None:
     assert choose_target(now, free, 1, {"east", "west"}, Room(now)) == ""
 
 
-def test_a_drain_keeps_everything_first_and_waits_for_its_cluster() -> None:
+def test_a_drain_first_keeps_everything_and_awaits_its_cluster() -> None:
     history = created()
     draining = replace(history.channel("live", 1), state=ChannelState.DRAINING)
     here, away = world(history, cluster("east")), world(history, down("east"))
@@ -278,7 +278,7 @@ def test_a_drain_keeps_everything_first_and_waits_for_its_cluster() -> None:
         assert next_work(away, draining) is (None if draining.producers_left else Work.AWAIT_PRODUCERS)
 
 
-def test_what_was_away_keeps_everything_as_soon_as_its_cluster_answers() -> None:
+def test_a_returned_channel_keeps_all_once_its_cluster_answers() -> None:
     history = created()
     well, away = world(history, cluster("east")), world(history, down("east"))
     answering = replace(away, answering={"east"})

@@ -78,7 +78,7 @@ def test_the_others_keep_their_proportions() -> None:
     ("order", "shares"), [(trial(25), {"east": 75, "west": 25}), (spread(east=3, west=1), {"east": 3, "west": 1})]
 )
 @pytest.mark.parametrize("partitions", [8, 2], ids=["grows", "shrinks"])
-def test_a_lane_gets_another_number_of_partitions_and_its_shares_at_once(
+def test_a_lane_gets_a_new_partition_count_and_shares_at_once(
     order: MoveOrder, shares: Weights, partitions: int
 ) -> None:
     order = replace(order, partitions=partitions)
@@ -110,7 +110,7 @@ def test_nothing_to_take_back_is_no_move() -> None:
     assert plan_shares(world(history), history.state, trial(0)) == []
 
 
-def test_a_missing_channel_is_to_be_made_and_the_traffic_waits_for_it() -> None:
+def test_a_missing_channel_is_made_first_and_traffic_awaits_it() -> None:
     history = created()
     moves = plan_shares(world(history), history.state, trial(10))
     assert [(move.cluster, move.to is None, move.share) for move in moves] == [("east", False, 90), ("west", True, 10)]
@@ -179,7 +179,7 @@ def test_what_cannot_be_names_why(
     assert refused.value.field == field
 
 
-def test_a_spread_to_more_partitions_in_all_than_the_bound_is_refused() -> None:
+def test_a_spread_over_the_bound_of_partitions_is_refused() -> None:
     history = created(replace(LOGS, lanes={"live": 4, "bulk": 10_000}))
     with pytest.raises(Invalid) as refused:
         plan_shares(world(history, *BOTH), history.state, replace(spread(east=1, west=1), partitions=10_000))
@@ -202,7 +202,7 @@ async def weights(mesh: Mesh) -> Weights:
     return {each.cluster: each.weight for each in active}
 
 
-def test_producers_are_told_shares_and_what_was_taken_back_drains() -> None:
+def test_producers_are_told_shares_and_withdrawn_ones_drain() -> None:
     async def scene(mesh: Mesh) -> None:
         await two_clusters(mesh)
         producer = await open_producer(mesh)
@@ -241,7 +241,7 @@ def test_a_spread_with_another_number_of_partitions_is_one_move() -> None:
     play(scene)
 
 
-def test_a_spread_cluster_that_is_decommissioned_leaves_its_share_to_the_others() -> None:
+def test_a_spread_clusters_decommission_gives_its_share_away() -> None:
     async def scene(mesh: Mesh) -> None:
         await two_clusters(mesh)
         shares = [api.ClusterShare(cluster="east", weight=3), api.ClusterShare(cluster="west", weight=1)]

@@ -61,7 +61,7 @@ def test_what_the_stream_declares_before_the_zone() -> None:
     assert best(found, SPARE, "west", "north") == "west"
 
 
-def test_another_zone_than_that_of_the_cluster_it_stands_in_for_before_load() -> None:
+def test_a_zone_unlike_the_replaced_clusters_goes_before_load() -> None:
     found = world(zoned("north", "a"), zoned("west", "b"), other=busy("west"))
     assert best(found, SPARE) == "west"
     assert best(found, replace(SPARE, spare=False)) == "north", "a planned move leaves no ill zone"
@@ -69,7 +69,7 @@ def test_another_zone_than_that_of_the_cluster_it_stands_in_for_before_load() ->
     assert best(unknown, SPARE) == "north", "no zone is nobody's neighbour"
 
 
-def test_room_for_what_is_promised_before_the_streams_other_lanes() -> None:
+def test_room_for_promises_goes_before_the_streams_other_lanes() -> None:
     found = world(zoned("north", "b", capacity=7), cluster("west"), other=busy("north", spare=True))
     assert best(found, replace(SPARE, together={"north"})) == "west"
 
@@ -79,7 +79,7 @@ def test_the_streams_other_lanes_before_load() -> None:
     assert best(found, SPARE) == "north" and best(found, replace(SPARE, together={"west"})) == "west"
 
 
-def test_a_spare_minds_spares_and_an_active_channel_minds_active_ones_first() -> None:
+def test_spares_mind_spares_first_and_active_ones_the_active() -> None:
     found = world(cluster("north"), cluster("west"), other=busy("north", spare=True))
     assert best(found, SPARE) == "west" and best(found, replace(SPARE, spare=False)) == "west"
     both = world(cluster("north"), cluster("west"), one=busy("north", spare=True), two=busy("west"))

@@ -59,7 +59,7 @@ def untouched(east: MemoryCluster) -> bool:
 
 
 @pytest.mark.parametrize(("before", "after"), [(1, 3), (1, 2), (2, 3), (3, 2), (3, 1)])
-def test_copies_follow_the_declaration_and_records_flow_meanwhile(before: int, after: int) -> None:
+def test_copies_follow_the_declaration_while_records_flow(before: int, after: int) -> None:
     """The records fail on a release that sets min.insync.replicas before the copies are there."""
 
     async def scene(mesh: Mesh) -> None:
@@ -191,7 +191,7 @@ def test_what_an_operator_does_is_not_undone() -> None:
     play(scene)
 
 
-def test_missing_copies_are_added_once_the_cluster_has_the_brokers() -> None:
+def test_missing_copies_are_added_once_a_cluster_has_the_brokers() -> None:
     """Topics of a stream that declares nothing: made on one broker, they get three copies on three brokers."""
 
     async def scene(mesh: Mesh) -> None:
@@ -238,7 +238,7 @@ def test_a_channel_that_drains_gets_its_copies_all_the_same() -> None:
     play(scene)
 
 
-def test_a_factor_no_cluster_of_the_stream_can_keep_is_refused_by_field() -> None:
+def test_a_factor_no_cluster_of_the_stream_can_keep_is_refused() -> None:
     async def scene(mesh: Mesh) -> None:
         await began(mesh, 2)
         await mesh.create_cluster("west")
@@ -256,7 +256,7 @@ def test_a_factor_no_cluster_of_the_stream_can_keep_is_refused_by_field() -> Non
     play(scene)
 
 
-def test_a_factor_is_held_to_clusters_that_carry_the_stream_already() -> None:
+def test_a_factor_is_checked_on_clusters_carrying_the_stream() -> None:
     async def scene(mesh: Mesh) -> None:
         await mesh.start_registry("registry-0")
         await mesh.start_assigner()
@@ -315,7 +315,7 @@ def test_a_loaded_log_moves_with_its_records() -> None:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_any_history_ends_with_the_copies_declared_last_and_nothing_left_behind(seed: int) -> None:
+def test_any_history_ends_with_the_copies_declared_last_alone(seed: int) -> None:
     """Leaders die, brokers come and go, declarations change: at random, while records flow."""
     chance = random.Random(seed)
 

@@ -19,7 +19,7 @@ OLDER: tuple[str, ...] = ()  # what an SDK says of itself that takes a refusal f
 
 
 @pytest.mark.parametrize("reached_ms_ago", [-1, 20_000])
-def test_an_older_client_is_believed_only_where_it_ever_reached_the_cluster(reached_ms_ago: int) -> None:
+def test_an_older_client_counts_only_where_it_reached_a_cluster(reached_ms_ago: int) -> None:
     async def scene(mesh: Mesh) -> None:
         await two_clusters(mesh)
         older = await open_producer(mesh, "old", host="host-a", capabilities=OLDER)
@@ -33,7 +33,7 @@ def test_an_older_client_is_believed_only_where_it_ever_reached_the_cluster(reac
     play(scene)
 
 
-def test_many_older_clients_with_one_wrong_password_condemn_nothing() -> None:
+def test_many_old_clients_with_a_wrong_password_condemn_nothing() -> None:
     async def scene(mesh: Mesh) -> None:
         await two_clusters(mesh)
         older = [await open_producer(mesh, f"p{at}", host=f"host-{at}", capabilities=OLDER) for at in range(5)]
@@ -46,7 +46,7 @@ def test_many_older_clients_with_one_wrong_password_condemn_nothing() -> None:
     play(scene)
 
 
-def test_one_that_older_and_newer_clients_do_not_reach_is_down_all_the_same() -> None:
+def test_a_cluster_unreached_by_old_and_new_clients_is_down() -> None:
     word = Word()
     word.complain(5.0, credible=False)
     assert not word.counts(5.0)
@@ -75,7 +75,7 @@ def test_a_registry_that_is_refused_says_so_and_moves_nothing() -> None:
     play(scene)
 
 
-def test_a_registry_that_is_refused_hears_who_does_not_reach_the_cluster() -> None:
+def test_a_refused_registry_hears_who_does_not_reach_a_cluster() -> None:
     async def scene(mesh: Mesh) -> None:
         await two_clusters(mesh)
         producers = await writing(mesh, ["host-a", "host-b", "host-c"])
@@ -105,7 +105,7 @@ def test_registering_a_refusing_cluster_points_at_credentials() -> None:
     play(scene)
 
 
-def test_a_look_that_is_refused_shows_nothing_and_ends_runs_of_evidence() -> None:
+def test_a_refused_look_shows_nothing_and_ends_runs_of_evidence() -> None:
     denied = Look(10.0, 10.1, LookPart.METADATA, "no permission", denied=True)
     nothing = weigh(denied)
     before = Judgement(Health.SUSPECT, "late", bad_since=9.0, firm_since=9.0)

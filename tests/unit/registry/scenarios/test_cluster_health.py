@@ -84,7 +84,7 @@ def test_a_registry_that_is_often_late_still_sees_a_death() -> None:
 # --- slow, half-dead, flapping
 
 
-def test_pauses_of_a_cluster_are_no_slowness_and_slowness_moves_its_traffic() -> None:
+def test_pauses_are_no_slowness_and_slowness_moves_traffic() -> None:
     async def scene(mesh: Mesh) -> None:
         await two_clusters(mesh)
         east = mesh.kafka.named("east")
@@ -115,7 +115,7 @@ async def with_timeout(scene: Scene) -> None:
     await scene(mesh)
 
 
-def test_a_channel_moves_that_has_lost_too_many_leaders_and_the_others_stay() -> None:
+def test_only_a_channel_that_lost_too_many_leaders_moves() -> None:
     async def scene(mesh: Mesh) -> None:
         await mesh.start_registry("registry-0")
         await mesh.start_assigner()
@@ -229,7 +229,7 @@ async def complaining(mesh: Mesh, producers: list[Producer], seconds: float) -> 
         await asyncio.sleep(0.1)
 
 
-def test_a_registry_that_is_cut_off_believes_who_reaches_the_cluster() -> None:
+def test_a_cut_off_registry_believes_who_reaches_the_cluster() -> None:
     async def scene(mesh: Mesh) -> None:
         await two_clusters(mesh)
         one, other = await writing(mesh, ["host-a", "host-b"])
@@ -335,13 +335,13 @@ def test_a_short_silence_of_one_host_alone_is_no_answer() -> None:
     play(scene)
 
 
-def test_that_would_be_a_death_if_one_host_were_believed_like_several(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_host_believed_like_several_would_make_it_a_death(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Hearsay, "sole", property(lambda self: False))
     with pytest.raises(AssertionError):
         play(interrupted)
 
 
-def test_one_host_that_dies_while_it_complains_leaves_the_cluster_well() -> None:
+def test_one_host_that_dies_complaining_leaves_the_cluster_well() -> None:
     async def scene(mesh: Mesh) -> None:
         await two_clusters(mesh)
         [producer] = await writing(mesh, ["host-a"])
@@ -353,7 +353,7 @@ def test_one_host_that_dies_while_it_complains_leaves_the_cluster_well() -> None
     play(scene)
 
 
-def test_a_registry_that_loses_it_while_one_host_complains_takes_its_usual_time() -> None:
+def test_a_loss_amid_one_hosts_complaints_takes_the_usual_time() -> None:
     async def scene(mesh: Mesh) -> None:
         await two_clusters(mesh)
         speaking = asyncio.ensure_future(complaining(mesh, await writing(mesh, ["host-a"]), 9))
@@ -426,7 +426,7 @@ def test_one_that_complains_and_reaches_it_again_proves_nothing() -> None:
     play(scene)
 
 
-def test_a_killed_cluster_is_down_sooner_when_producers_say_so_too() -> None:
+def test_a_killed_cluster_is_down_sooner_if_producers_agree() -> None:
     async def scene(mesh: Mesh) -> None:
         await two_clusters(mesh)
         producers = await writing(mesh, ["host-a"])

@@ -13,7 +13,7 @@ from tests.unit.registry.scenarios.test_cluster_health import HEALTHY, elapsed, 
 NO_TOPICS_SEEN_SECONDS = NO_TOPICS_AFTER_SECONDS + 2 * CONTROLLER_LOOK_SECONDS + 1
 
 
-def test_a_cluster_that_makes_no_topics_keeps_its_traffic_and_gets_no_new() -> None:
+def test_a_cluster_making_no_topics_keeps_but_gains_no_traffic() -> None:
     async def scene(mesh: Mesh) -> None:
         await mesh.start_registry("registry-0")
         await mesh.start_assigner()
@@ -73,7 +73,7 @@ def test_an_election_of_a_controller_is_no_ailment() -> None:
     play(scene)
 
 
-def test_a_cluster_that_refuses_new_topics_is_told_from_one_that_lost_partitions() -> None:
+def test_refusing_new_topics_is_told_from_having_lost_partitions() -> None:
     async def scene(mesh: Mesh) -> None:
         await mesh.start_registry("registry-0")
         await mesh.start_assigner()
@@ -96,7 +96,7 @@ def test_a_cluster_that_refuses_new_topics_is_told_from_one_that_lost_partitions
     play(scene)
 
 
-def test_a_cluster_that_died_and_came_back_is_not_said_to_make_no_topics() -> None:
+def test_a_cluster_back_from_death_is_not_said_to_make_no_topics() -> None:
     async def scene(mesh: Mesh) -> None:
         await two_clusters(mesh)
         east = mesh.kafka.named("east")

@@ -77,7 +77,7 @@ def test_who_died_just_now_may_have_written_to_any_end() -> None:
     play(scene)
 
 
-def test_who_died_long_ago_wrote_below_the_end_that_was_seen_since() -> None:
+def test_a_long_dead_producer_wrote_below_the_end_seen_since() -> None:
     async def scene(mesh: Mesh) -> None:
         assert await told(mesh, forgotten) == EXACT
 
@@ -91,7 +91,7 @@ def test_a_leader_that_never_heard_of_the_dead_says_no_end() -> None:
     play(scene)
 
 
-def test_a_leader_that_believes_to_know_everybody_leaves_records_untold(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_leader_claiming_to_know_all_leaves_losses_unreported(monkeypatch: pytest.MonkeyPatch) -> None:
     """A control: five acknowledged records are gone without a word."""
     monkeypatch.setattr(EndsReader, "run", look_nowhere)
     monkeypatch.setattr(Sessions, "_unheard", lambda *_: False)

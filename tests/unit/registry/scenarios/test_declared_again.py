@@ -43,7 +43,7 @@ def test_a_cluster_that_is_declared_again_at_once_is_looked_at(seconds: float) -
     play(scene)
 
 
-def test_a_look_at_a_cluster_that_was_deleted_judges_no_other_of_its_name() -> None:
+def test_a_look_at_a_deleted_cluster_judges_no_new_namesake() -> None:
     """The look hangs at the old one's brokers while the new one, elsewhere, is well."""
 
     async def scene(mesh: Mesh) -> None:

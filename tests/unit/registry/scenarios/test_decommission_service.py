@@ -103,7 +103,7 @@ def test_a_cluster_is_emptied_then_forgotten() -> None:
     play(scene)
 
 
-def test_drained_topics_are_kept_until_it_is_told_to_discard_them() -> None:
+def test_drained_topics_are_kept_until_told_to_discard_them() -> None:
     async def scene(mesh: Mesh) -> None:
         await filled(mesh)
         await all_done(mesh)

@@ -124,7 +124,7 @@ def test_generations_are_unique_and_routes_only_grow(commands: list[StreamComman
 
 @settings(max_examples=150, deadline=None)
 @given(RARELY_DELETED)
-def test_a_lane_that_has_a_route_keeps_one_until_its_stream_is_deleted(commands: list[StreamCommand]) -> None:
+def test_a_lane_with_a_route_keeps_one_for_its_streams_life(commands: list[StreamCommand]) -> None:
     states = run(commands).states
     for before, after in pairwise(states):
         if after.exists:

@@ -87,7 +87,7 @@ def test_a_pending_reset_holds_the_drain(expired: bool) -> None:
     play(scene)
 
 
-def test_a_reset_that_is_asked_for_and_written_during_the_question_holds_the_drain(
+def test_a_reset_asked_and_written_during_a_look_holds_the_drain(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def scene(mesh: Mesh) -> None:
@@ -118,7 +118,7 @@ async def ended(mesh: Mesh) -> None:
     await held_by(mesh, "indexer (1 records)")
 
 
-def test_a_batch_that_reached_all_copies_after_the_end_was_read_is_waited_for() -> None:
+def test_a_batch_copied_after_the_end_was_read_is_waited_for() -> None:
     async def scene(mesh: Mesh) -> None:
         await ended(mesh)
         log = mesh.kafka.named("east").log(FIRST)
@@ -132,7 +132,7 @@ def test_a_batch_that_reached_all_copies_after_the_end_was_read_is_waited_for() 
     play(scene)
 
 
-def test_what_a_leader_took_is_waited_for_until_all_copies_have_it() -> None:
+def test_records_a_leader_took_are_awaited_until_fully_copied() -> None:
     """A producer that was given up may hear of its acknowledgement after the drain, and report it."""
 
     async def scene(mesh: Mesh) -> None:
@@ -223,7 +223,7 @@ def test_a_log_shorter_than_what_was_seen_of_it_ends_no_drain() -> None:
     play(scene)
 
 
-def test_a_log_that_was_shortened_before_its_end_was_read_ends_no_drain() -> None:
+def test_a_log_shortened_before_its_end_was_read_ends_no_drain() -> None:
     async def scene(mesh: Mesh) -> None:
         await filled(mesh)
         mesh.kafka.named("east").truncate(FIRST, 7)
@@ -251,7 +251,7 @@ def test_another_topic_under_the_name_ends_no_drain(again: bool, late: bool) -> 
     play(scene)
 
 
-def test_retention_that_a_stopped_leader_restored_is_lifted_again() -> None:
+def test_retention_restored_by_a_stopped_leader_is_lifted_again() -> None:
     async def scene(mesh: Mesh) -> None:
         await filled(mesh)
         east, stale = mesh.kafka.named("east"), {"retention.ms": "3600000"}
@@ -273,7 +273,7 @@ def test_retention_that_a_stopped_leader_restored_is_lifted_again() -> None:
     play(scene)
 
 
-def test_a_commit_of_before_a_cut_ends_no_drain_of_what_was_written_on_since() -> None:
+def test_a_commit_before_a_cut_ends_no_drain_of_later_records() -> None:
     """Its group did ten records; four of them were lost, and six others lie from there on."""
 
     async def scene(mesh: Mesh) -> None:

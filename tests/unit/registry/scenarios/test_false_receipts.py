@@ -76,7 +76,7 @@ def test_impossible_offsets_end_the_stream_and_hold_no_drain(field: str) -> None
     ],
     ids=["left", "resumed"],
 )
-def test_a_hello_that_tells_offsets_no_log_can_have_opens_no_session(lie: ChannelLeft | LogResumed, field: str) -> None:
+def test_a_hello_with_offsets_no_log_can_have_opens_no_session(lie: ChannelLeft | LogResumed, field: str) -> None:
     async def scene(mesh: Mesh) -> None:
         producer = await honest(mesh)
         left, resumed = ([lie], []) if isinstance(lie, ChannelLeft) else ([], [lie])
@@ -89,7 +89,7 @@ def test_a_hello_that_tells_offsets_no_log_can_have_opens_no_session(lie: Channe
     play(scene)
 
 
-def test_a_client_that_tells_of_a_lane_it_says_not_to_write_to_is_not_heard() -> None:
+def test_a_report_on_a_lane_the_client_does_not_write_is_ignored() -> None:
     async def scene(mesh: Mesh) -> None:
         producer = await honest(mesh)
         liar = await open_producer(mesh, "liar", lanes=["dlq"])
@@ -101,7 +101,7 @@ def test_a_client_that_tells_of_a_lane_it_says_not_to_write_to_is_not_heard() ->
     play(scene)
 
 
-def test_limit_a_receipt_that_a_log_could_have_is_believed_whoever_tells_it() -> None:
+def test_limit_a_possible_receipt_is_believed_from_anybody() -> None:
     """What is left of a log does not refute that it was longer: a person decides, as with any loss."""
 
     async def scene(mesh: Mesh) -> None:

@@ -67,7 +67,7 @@ async def loaded(mesh: Mesh, seconds: float) -> tuple[list[Receipt], float, int]
     return receipts, longest, refused
 
 
-def test_one_leaderless_partition_holds_up_every_key_only_until_its_channel_moves() -> None:
+def test_a_leaderless_partition_delays_keys_only_until_it_moves() -> None:
     async def scene() -> None:
         mesh = await a_mesh()
         receipts, longest, refused = await loaded(mesh, 40.0)

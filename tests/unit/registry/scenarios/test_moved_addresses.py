@@ -71,7 +71,7 @@ def also_at(mesh: Mesh, alias: str, address: str) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("dry_run", [False, True])
-def test_a_cluster_says_the_right_id_without_a_mark_and_is_refused(dry_run: bool) -> None:
+def test_a_cluster_with_the_right_id_but_no_mark_is_refused(dry_run: bool) -> None:
     async def scene(mesh: Mesh) -> None:
         await two_clusters(mesh)
         impostor(mesh)

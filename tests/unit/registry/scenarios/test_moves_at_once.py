@@ -81,7 +81,7 @@ def test_a_move_told_twice_moves_once() -> None:
     play(scene)
 
 
-def test_a_move_to_a_cluster_that_begins_to_leave_is_refused_or_undone() -> None:
+def test_a_move_to_a_cluster_starting_to_leave_fails_or_reverts() -> None:
     async def scene(mesh: Mesh) -> None:
         request = api.DecommissionClusterRequest(name="south")
         leaving = mesh.client.unary("DecommissionCluster", request, api.DecommissionClusterResponse)
@@ -95,7 +95,7 @@ def test_a_move_to_a_cluster_that_begins_to_leave_is_refused_or_undone() -> None
     play(scene)
 
 
-def test_what_was_planned_on_an_older_route_is_refused_at_the_append() -> None:
+def test_a_plan_made_on_an_older_route_is_refused_at_the_append() -> None:
     """The last guard: whatever the shell planned, the stream's own state decides."""
     live = [ChannelRef("live", number) for number in (1, 2, 3)]
     states = (ChannelState.DRAINING, ChannelState.ACTIVE, ChannelState.STANDBY)

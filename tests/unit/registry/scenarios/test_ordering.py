@@ -36,14 +36,14 @@ def waits(history: StreamHistory, lane: str = "live") -> dict[int, list[int]]:
     return {generation: others for generation, others in found.items() if others}
 
 
-def test_each_channel_waits_for_all_that_left_the_route_before_it() -> None:
+def test_each_channel_waits_for_all_that_left_the_route_before() -> None:
     history = created(ORDERED)
     for name in ("west", "east"):
         move(history, name)
     assert waits(history) == {2: [1], 3: [1, 2]}
 
 
-def test_nothing_waits_in_a_stream_that_is_not_ordered_or_in_its_dead_letters() -> None:
+def test_nothing_waits_in_unordered_streams_or_dead_letters() -> None:
     history = created(LOGS)
     move(history, "west")
     assert waits(history) == {}

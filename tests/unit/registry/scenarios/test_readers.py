@@ -107,7 +107,7 @@ def test_nothing_is_said_while_nobody_doubts_a_cluster() -> None:
     play(scene)
 
 
-def test_a_registry_that_is_cut_off_believes_who_reads_the_cluster() -> None:
+def test_a_cut_off_registry_believes_who_reads_the_cluster() -> None:
     async def scene(mesh: Mesh) -> None:
         await two_clusters(mesh)
         one, other = await reading(mesh, 2)
@@ -155,7 +155,7 @@ def test_readers_do_not_acquit_a_cluster_that_takes_no_appends() -> None:
     play(full)
 
 
-def test_that_would_live_for_ever_if_an_answer_to_a_fetch_proved_as_much(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fetch_answer_proving_as_much_would_keep_it_alive(monkeypatch: pytest.MonkeyPatch) -> None:
     def everybody(look: Look, heard: Heard) -> Hearsay:
         return heard.everyone
 
@@ -200,7 +200,7 @@ def test_who_is_gone_is_counted_no_more() -> None:
     play(scene)
 
 
-def test_three_hosts_that_read_condemn_it_unless_as_many_reach_it() -> None:
+def test_three_reading_hosts_condemn_it_unless_as_many_reach_it() -> None:
     async def scene(mesh: Mesh) -> None:
         await two_clusters(mesh)
         everybody = await reading(mesh, 6, lambda: 20)

@@ -130,7 +130,7 @@ def test_retention_that_is_not_lifted_is_caught(
     play(scene)
 
 
-def test_a_cluster_that_is_not_trusted_for_long_is_kept_from_eating_its_tail() -> None:
+def test_a_long_distrusted_cluster_does_not_expire_its_tail() -> None:
     async def scene(mesh: Mesh) -> None:
         await carrying(mesh, OFF, health={"healthy_after_seconds": 300.0})
         await away_for_days(mesh)
@@ -144,7 +144,7 @@ def test_a_cluster_that_is_not_trusted_for_long_is_kept_from_eating_its_tail() -
     play(scene)
 
 
-def test_retention_is_as_declared_again_once_it_takes_nothing_that_is_not_done() -> None:
+def test_retention_returns_once_it_takes_nothing_unfinished() -> None:
     async def scene(mesh: Mesh) -> None:
         await carrying(mesh, OFF)
         await away_for_days(mesh)
@@ -167,7 +167,7 @@ def test_retention_is_as_declared_again_once_it_takes_nothing_that_is_not_done()
     play(scene)
 
 
-def test_what_is_declared_and_who_leads_changes_nothing_of_lifted_retention() -> None:
+def test_declarations_and_leaders_leave_lifted_retention_alone() -> None:
     async def scene(mesh: Mesh) -> None:
         await carrying(mesh, OFF)
         await away_for_days(mesh)

@@ -7,7 +7,7 @@ from tests.unit.registry.mesh import Mesh
 from tests.unit.registry.scenarios.test_cluster_health import HEALTHY, play
 
 
-def test_a_cluster_stays_dead_for_as_long_as_most_of_our_partitions_are_gone() -> None:
+def test_a_cluster_is_dead_while_most_of_our_partitions_are_gone() -> None:
     async def scene(mesh: Mesh) -> None:
         await mesh.start_registry("registry-0")
         await mesh.start_assigner()
@@ -27,7 +27,7 @@ def test_a_cluster_stays_dead_for_as_long_as_most_of_our_partitions_are_gone() -
     play(scene)
 
 
-def test_what_was_gone_before_a_cluster_died_is_looked_at_anew_when_it_returns() -> None:
+def test_losses_before_a_clusters_death_are_rechecked_on_return() -> None:
     async def scene(mesh: Mesh) -> None:
         await mesh.start_registry("registry-0")
         await mesh.start_assigner()

@@ -124,7 +124,7 @@ def test_receipts_of_producers_that_left_are_kept_across_leaders() -> None:
     play(scene)
 
 
-def test_receipts_of_a_broken_channel_count_before_its_route_change() -> None:
+def test_receipts_of_a_broken_channel_precede_its_route_change() -> None:
     async def scene(mesh: Mesh) -> None:
         producer = await filled(mesh)
         broke = ChannelLeft(channel=CHANNEL, next_offsets={0: 10})
@@ -156,7 +156,7 @@ def test_a_producer_that_says_hello_again_tells_the_next_leader() -> None:
 
 
 @pytest.mark.parametrize("replaced", [True, False], ids=["another cluster", "the same, empty"])
-def test_a_cluster_that_returns_empty_is_told_by_what_its_producers_had_receipts_for(replaced: bool) -> None:
+def test_an_empty_returned_cluster_is_known_by_its_receipts(replaced: bool) -> None:
     async def scene(mesh: Mesh) -> None:
         await failed_over(mesh)
         east = mesh.kafka.named("east")
@@ -196,7 +196,7 @@ def test_receipts_reveal_a_truncated_cluster_and_the_rest_drains() -> None:
     play(scene)
 
 
-def test_a_canary_that_is_taken_where_a_lost_record_lay_hides_no_loss(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_canary_taken_at_a_lost_records_offset_hides_no_loss(monkeypatch: pytest.MonkeyPatch) -> None:
     """A leader that learns late of the seal takes the canary, at the offset of the first record that is gone."""
     real, unsettled = MemoryCluster.alter_topic_config, [True]
 
@@ -239,7 +239,7 @@ def test_a_spare_whose_topic_is_gone_takes_no_traffic() -> None:
     play(scene)
 
 
-def test_traffic_leaves_a_topic_that_is_gone_and_a_person_can_close_its_channel() -> None:
+def test_traffic_leaves_a_lost_topic_and_a_person_may_close_it() -> None:
     async def scene(mesh: Mesh) -> None:
         producer = await filled(mesh)
         await mesh.until_channel("logs/live/2", lambda channel: channel.state == STANDBY, 5)
@@ -255,7 +255,7 @@ def test_traffic_leaves_a_topic_that_is_gone_and_a_person_can_close_its_channel(
     play(scene)
 
 
-def test_a_channel_whose_topic_is_gone_never_drains_if_its_topic_is_to_be_kept_first(
+def test_keeping_a_lost_topic_first_would_never_end_its_drain(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A control: a drain that waits for a deleted topic before it asks whether producers left waits for ever."""
@@ -266,7 +266,7 @@ def test_a_channel_whose_topic_is_gone_never_drains_if_its_topic_is_to_be_kept_f
 
     monkeypatch.setattr(channel_work, "_to_be_kept", keep_first)
     with pytest.raises(AssertionError, match="still name"):
-        test_traffic_leaves_a_topic_that_is_gone_and_a_person_can_close_its_channel()
+        test_traffic_leaves_a_lost_topic_and_a_person_may_close_it()
 
 
 def test_a_log_whose_end_shows_late_is_no_loss(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -293,7 +293,7 @@ def test_a_log_whose_end_shows_late_is_no_loss(monkeypatch: pytest.MonkeyPatch) 
     play(scene)
 
 
-def test_a_stranded_channel_is_closed_by_naming_all_that_nobody_knows_to_be_done() -> None:
+def test_closing_a_stranded_channel_needs_its_unknowns_named() -> None:
     async def scene(mesh: Mesh) -> None:
         await failed_over(mesh)
         assert (await mesh.channel(CHANNEL)).stranded
@@ -412,7 +412,7 @@ def test_a_leaderless_channel_closes_as_if_its_cluster_were_away() -> None:
 
 
 @pytest.mark.parametrize("broker", [1, 2], ids=["not done", "done"])
-def test_what_a_sealed_channel_had_where_nobody_leads_any_more_is_named_as_it_ended(broker: int) -> None:
+def test_a_sealed_channel_without_leaders_is_named_as_it_ended(broker: int) -> None:
     async def scene(mesh: Mesh) -> None:
         producer = await half_dead(mesh)
         await mesh.move(to_cluster="west")
@@ -480,7 +480,7 @@ async def drained_without_its_end(mesh: Mesh) -> bool:
     return bool(drained) and not await lost(mesh)
 
 
-def test_no_receipt_is_forgotten_and_a_registry_that_forgets_them_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_registry_that_forgets_a_receipt_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     async def ends_in_silence() -> bool:
         return await drained_without_its_end(Mesh())
 

@@ -93,7 +93,7 @@ async def _two_clusters(mesh: Mesh, ride_out_seconds: float) -> None:
         await mesh.create_cluster(name, brokers=3, health=thresholds)
 
 
-def test_without_riding_out_the_stream_moves_at_once_and_the_cluster_is_half_dead() -> None:
+def test_without_riding_out_the_stream_moves_and_it_is_half_dead() -> None:
     async def scene(mesh: Mesh) -> None:
         await _two_clusters(mesh, 0.0)
         await mesh.create_stream(lanes=2, clusters=["east", "west"])
@@ -166,7 +166,7 @@ def test_short_hangs_with_all_brokers_answering_are_hand_overs(seconds: float, c
         ),
     ],
 )
-def test_brokers_that_do_not_answer_are_named_and_a_lost_quorum_is_told(silent: list[int], told: str) -> None:
+def test_silent_brokers_are_named_and_a_lost_quorum_is_reported(silent: list[int], told: str) -> None:
     """A probe fails at the one broker it reached: an operator who reads only that would start the wrong one."""
 
     async def scene(mesh: Mesh) -> None:
@@ -203,9 +203,7 @@ def test_a_stream_declares_a_time_of_its_own() -> None:
 
 
 @pytest.mark.parametrize(("held", "health"), [((1, 2, 3), Health.SUSPECT), ((1, 3), Health.HALF_DEAD)])
-def test_hosts_that_are_acknowledged_show_that_nothing_hangs_where_all_would(
-    held: tuple[int, ...], health: Health
-) -> None:
+def test_acknowledged_hosts_show_that_not_everything_hangs(held: tuple[int, ...], health: Health) -> None:
     """Broker 2 was too late to answer; other topics may go on without it, unless all have a copy there."""
     observed = Observed(cluster("east"), Thresholds())
     canary = TopicDescription(CANARY, b"", [1, 2, 3], replicas=((1, 2, 3),) * 3)

@@ -57,7 +57,7 @@ def seal_late(monkeypatch: pytest.MonkeyPatch, after: Callable[[], bool]) -> Non
     monkeypatch.setattr(MemoryCluster, "alter_topic_config", settle)
 
 
-def test_a_canary_hides_no_loss_although_another_one_is_told_already(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_canary_hides_no_loss_though_another_is_known_already(monkeypatch: pytest.MonkeyPatch) -> None:
     async def scene(mesh: Mesh) -> None:
         await failed_over_with_both(mesh)
         cuts: list[TopicPartition] = []
@@ -81,7 +81,7 @@ def test_a_canary_hides_no_loss_although_another_one_is_told_already(monkeypatch
     play(scene)
 
 
-def test_canaries_that_fill_a_log_up_to_where_it_ended_hide_no_loss(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_canaries_that_refill_a_log_to_its_old_end_hide_no_loss(monkeypatch: pytest.MonkeyPatch) -> None:
     """The log lost one record, which was told; the canary lies there, and the log is as long as it was."""
 
     async def scene(mesh: Mesh) -> None:
@@ -100,7 +100,7 @@ def test_canaries_that_fill_a_log_up_to_where_it_ended_hide_no_loss(monkeypatch:
     play(scene)
 
 
-def test_a_canary_proves_the_loss_that_came_between_the_look_and_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_canary_proves_a_loss_between_the_look_and_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     async def scene(mesh: Mesh) -> None:
         await failed_over_with_both(mesh)
         east = mesh.kafka.named("east")
@@ -119,7 +119,7 @@ def test_a_canary_proves_the_loss_that_came_between_the_look_and_itself(monkeypa
     play(scene)
 
 
-def test_leaders_that_learn_late_of_a_seal_are_asked_by_few_canaries(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_leaders_learning_late_of_a_seal_get_few_canaries(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each canary that comes to lie where a lost record lay proves a loss: that is recorded, and then it is waited."""
     real, late = MemoryCluster.alter_topic_config, 4.0
 

@@ -60,7 +60,7 @@ def update(
 
 
 @pytest.mark.parametrize("dry_run", [False, True])
-def test_a_cluster_is_registered_elsewhere_and_refused_before_anything_is_opened(dry_run: bool) -> None:
+def test_a_cluster_registered_elsewhere_is_refused_unopened(dry_run: bool) -> None:
     async def scene(mesh: Mesh) -> None:
         await two_clusters(mesh)
         mesh.kafka.add_cluster("evil")
@@ -78,7 +78,7 @@ def test_a_cluster_is_registered_elsewhere_and_refused_before_anything_is_opened
 
 
 @pytest.mark.parametrize("dry_run", [False, True])
-def test_a_cluster_is_updated_to_elsewhere_and_refused_before_anything_is_opened(dry_run: bool) -> None:
+def test_a_cluster_updated_to_elsewhere_is_refused_unopened(dry_run: bool) -> None:
     async def scene(mesh: Mesh) -> None:
         await two_clusters(mesh)
         mesh.kafka.add_cluster("north")
@@ -97,7 +97,7 @@ def test_a_cluster_is_updated_to_elsewhere_and_refused_before_anything_is_opened
     play(scene)
 
 
-def test_a_cluster_leads_to_brokers_elsewhere_and_is_refused_by_name() -> None:
+def test_a_cluster_leading_to_foreign_brokers_is_refused_by_name() -> None:
     async def scene(mesh: Mesh) -> None:
         await two_clusters(mesh)
         north = mesh.kafka.add_cluster("north")
@@ -114,7 +114,7 @@ def test_a_cluster_leads_to_brokers_elsewhere_and_is_refused_by_name() -> None:
     play(scene)
 
 
-def test_a_profile_is_unknown_and_the_field_of_the_request_is_named() -> None:
+def test_an_unknown_profile_is_refused_naming_the_requests_field() -> None:
     async def scene(mesh: Mesh) -> None:
         await two_clusters(mesh)
         mesh.kafka.add_cluster("north")
@@ -125,7 +125,7 @@ def test_a_profile_is_unknown_and_the_field_of_the_request_is_named() -> None:
     play(scene)
 
 
-def test_a_profile_is_not_safe_and_the_answers_that_accept_it_carry_a_warning() -> None:
+def test_accepting_an_unsafe_profile_answers_with_a_warning() -> None:
     async def scene(mesh: Mesh) -> None:
         await two_clusters(mesh)
         mesh.kafka.add_cluster("north")

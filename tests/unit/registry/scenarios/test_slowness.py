@@ -24,7 +24,7 @@ async def _left_while_slow(mesh: Mesh, seconds: float) -> None:
 
 
 @pytest.mark.parametrize("seconds", [0.0, 14.0])
-def test_a_new_leader_calls_slow_what_became_so_under_the_one_before(seconds: float) -> None:
+def test_a_new_leader_calls_slow_what_slowed_under_the_last_one(seconds: float) -> None:
     async def scene(mesh: Mesh) -> None:
         await _left_while_slow(mesh, seconds)
         found = await mesh.until_health("east", "SLOW", 40)
@@ -35,7 +35,7 @@ def test_a_new_leader_calls_slow_what_became_so_under_the_one_before(seconds: fl
     run_virtual(with_timeout(scene))
 
 
-def test_a_new_leader_trusts_no_cluster_that_was_called_slow_and_still_is() -> None:
+def test_a_new_leader_trusts_no_cluster_called_and_still_slow() -> None:
     async def scene(mesh: Mesh) -> None:
         await _left_while_slow(mesh, SLOW_AFTER_SECONDS + 20)
         for _ in range(240):

@@ -20,7 +20,7 @@ from tests.unit.registry.scenarios.test_requests import play, refused
 LIVE = StreamSpec({"live": 1})
 
 
-def test_the_brokers_known_at_registration_are_recorded_and_change_by_events() -> None:
+def test_registration_records_its_brokers_and_events_change_them() -> None:
     spec = ClusterSpec("a:1")
     state, events = run_cluster(Cluster("east"), RegisterCluster(spec, "k", (1, 2, 3)))
     assert events[1:] == [ClusterBrokersObserved((1, 2, 3), spec)] and state.usual_brokers == (1, 2, 3)

@@ -68,7 +68,7 @@ def minutes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("minutes")
 @pytest.mark.parametrize("days", [8.0, -8.0])
-def test_a_step_of_the_leaders_wall_clock_deletes_no_drained_topic(days: float) -> None:
+def test_a_step_of_the_leaders_clock_deletes_no_drained_topic(days: float) -> None:
     async def scene() -> None:
         mesh = Mesh()
         await drained(mesh, retention_hours=1)
@@ -116,7 +116,7 @@ def test_a_leader_that_was_stopped_for_long_does_not_count_that() -> None:
 
 
 @pytest.mark.usefixtures("minutes")
-def test_while_clocks_disagree_nothing_is_deleted_and_that_is_told() -> None:
+def test_disagreeing_clocks_delete_nothing_and_are_reported() -> None:
     async def scene() -> None:
         mesh = Mesh()
         await drained(mesh, registries=2, retention_hours=1)

@@ -23,7 +23,7 @@ def play(scene: Scene) -> None:
     run_virtual(run())
 
 
-def test_a_producer_that_was_silent_over_a_move_gets_its_route_with_the_next_hello() -> None:
+def test_a_producer_silent_over_a_move_gets_its_route_by_hello() -> None:
     async def scene(mesh: Mesh) -> None:
         await two_clusters(mesh)
         silent = await open_producer(mesh, "silent")
@@ -43,7 +43,7 @@ def test_a_producer_that_was_silent_over_a_move_gets_its_route_with_the_next_hel
     play(scene)
 
 
-def test_bytes_that_are_no_message_end_one_stream_and_not_the_registry() -> None:
+def test_malformed_bytes_end_one_stream_and_not_the_registry() -> None:
     async def scene(mesh: Mesh) -> None:
         await two_clusters(mesh)
         hostile, other = await open_producer(mesh, "hostile"), await open_producer(mesh, "other")

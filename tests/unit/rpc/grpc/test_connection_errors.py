@@ -11,7 +11,7 @@ from braid.rpc.directory import Directory
 from braid.rpc.grpc.transport import GrpcTransport
 
 
-async def test_an_address_where_nobody_listens_is_named_once_with_the_reason() -> None:
+async def test_an_address_with_no_listener_is_named_once_with_a_reason() -> None:
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{closed.getsockname()[1]}"

@@ -68,7 +68,7 @@ def test_a_removed_authority_ends_what_it_signed_after_a_grace(tmp_path: Path) -
     assert not server.distrusts(alice)
 
 
-def test_a_certificate_that_has_ended_is_refused_after_the_same_grace(tmp_path: Path) -> None:
+def test_an_ended_certificate_is_refused_after_the_same_grace(tmp_path: Path) -> None:
     authority = Authority.make()
     server, alice = Server(tmp_path, authority), caller(authority.issue(uris=[ALICE], lifetime=timedelta(days=1))[0])
     assert alice.certificate is not None

@@ -75,7 +75,7 @@ async def endless(_: object, caller: object) -> AsyncIterator[StringValue]:
         yield StringValue(value=str(caller))
 
 
-def test_a_server_stream_ends_quietly_when_its_caller_is_gone_before_grpc_says_so() -> None:
+def test_a_server_stream_ends_quietly_if_its_caller_left_early() -> None:
     context = Gone(BatchFailedError("the call is over"))
     identify = identifying(CertificateOrToken(), lambda caller, error: None)
     serve = _serve_stream(endless, StringValue.FromString, Streams(), identify)

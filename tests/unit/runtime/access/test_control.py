@@ -125,7 +125,7 @@ def test_an_open_stream_ends_when_its_grant_is_revoked() -> None:
     run(scenario())
 
 
-def test_an_open_stream_ends_when_its_grant_has_ended_by_the_clock() -> None:
+def test_an_open_stream_ends_when_its_grant_ends_by_the_clock() -> None:
     async def scenario() -> None:
         mesh = await Mesh().start()
         await mesh.grant(ORDERS, Role.PRODUCER, LOGS, lasting_ms=60_000)
@@ -191,7 +191,7 @@ def test_a_watch_ends_between_two_answers() -> None:
     run(scenario())
 
 
-def test_a_member_ends_when_its_group_gets_a_stream_it_may_not_consume() -> None:
+def test_a_member_ends_if_its_group_gets_a_stream_denied_to_it() -> None:
     async def scenario() -> None:
         mesh = await Mesh("assigner").start()
         await mesh.grant(ORDERS, Role.CONSUMER, LOGS, INDEXER)
@@ -254,7 +254,7 @@ def test_a_stream_without_a_hello_ends_in_time(service: str, method: str, kind: 
     run(scenario())
 
 
-def test_what_was_read_last_stands_while_the_registry_and_the_store_are_away() -> None:
+def test_last_read_grants_hold_while_registry_and_store_are_away() -> None:
     async def scenario() -> None:
         mesh = await Mesh("assigner").start()
         await mesh.grant(ORDERS, Role.CONSUMER, LOGS, INDEXER)
@@ -270,7 +270,7 @@ def test_what_was_read_last_stands_while_the_registry_and_the_store_are_away() -
     run(scenario())
 
 
-def test_a_replica_that_never_read_the_grants_admits_services_and_admins_alone() -> None:
+def test_an_unread_replica_admits_only_services_and_admins() -> None:
     async def scenario() -> None:
         mesh = Mesh("assigner")
         mesh.stores["assigner"].disconnect()

@@ -55,7 +55,7 @@ def test_a_grant_says_who_gave_it_and_when() -> None:
     assert (list(state.all()), state.total) == ([grant], 1)
 
 
-def test_the_same_grant_again_changes_nothing_and_another_end_replaces_it() -> None:
+def test_a_repeated_grant_changes_nothing_a_new_end_replaces_it() -> None:
     once = GrantRole(ORDERS, Role.PRODUCER, LOGS)
     state, made = run(GrantsState(), once, once, GrantRole(ORDERS, Role.PRODUCER, LOGS, lasting_ms=5_000))
     assert len(made) == 2

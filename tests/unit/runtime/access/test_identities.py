@@ -65,7 +65,7 @@ async def ends(call: DuplexCall) -> IdentityRevoked:
 
 
 @pytest.mark.parametrize("service", TABLE)
-def test_every_method_refuses_a_revoked_principal_while_access_is_open(service: str) -> None:
+def test_every_method_refuses_a_revoked_principal_in_open_access(service: str) -> None:
     async def scenario() -> None:
         mesh = await Mesh(service, access=OPEN).start()
         await revoke(mesh, ORDERS)
@@ -126,7 +126,7 @@ def test_open_streams_end_at_once_and_those_of_others_go_on(service: str) -> Non
 
 
 @pytest.mark.parametrize("mutated", [(OpenStreams, "look_at_callers"), (Identities, "guards")])
-def test_a_mutant_that_does_not_look_at_open_streams_or_calls_is_found(
+def test_a_mutant_that_ignores_open_streams_or_calls_is_found(
     mutated: tuple[type, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(*mutated, lambda *arguments: False)
@@ -142,7 +142,7 @@ def test_a_mutant_that_does_not_look_at_open_streams_or_calls_is_found(
 
 
 @pytest.mark.parametrize("form", ["sha256", "serial"])
-def test_a_revoked_certificate_is_out_and_another_of_its_principal_is_not(form: str) -> None:
+def test_only_the_revoked_certificate_of_a_principal_is_out(form: str) -> None:
     async def scenario() -> None:
         mesh = await Mesh(access=OPEN).start()
         old, new = memory_certificate(ORDERS), memory_certificate(ORDERS, 2)
@@ -179,7 +179,7 @@ def test_who_is_lifted_is_served_again() -> None:
     run(scenario())
 
 
-def test_a_caller_without_a_certificate_has_no_identity_to_revoke() -> None:
+def test_a_caller_without_a_certificate_has_nothing_to_revoke() -> None:
     async def scenario() -> None:
         mesh = await Mesh(access=OPEN).start()
         await revoke(mesh, ORDERS)
@@ -192,7 +192,7 @@ def test_a_caller_without_a_certificate_has_no_identity_to_revoke() -> None:
     run(scenario())
 
 
-def test_what_was_read_last_stands_while_the_registry_and_the_store_are_away() -> None:
+def test_the_last_list_holds_while_registry_and_store_are_away() -> None:
     async def scenario() -> None:
         mesh = await Mesh("assigner", access=OPEN).start()
         await revoke(mesh, ORDERS)
@@ -214,7 +214,7 @@ def test_what_was_read_last_stands_while_the_registry_and_the_store_are_away() -
     run(scenario())
 
 
-def test_a_replica_that_never_read_the_list_serves_nobody_with_a_certificate() -> None:
+def test_a_replica_without_the_list_serves_no_certificate_holder() -> None:
     async def scenario() -> None:
         mesh = Mesh("assigner", access=OPEN)
         mesh.stores["assigner"].disconnect()
@@ -231,7 +231,7 @@ def test_a_replica_that_never_read_the_list_serves_nobody_with_a_certificate() -
     run(scenario())
 
 
-def test_a_list_that_cannot_be_read_keeps_what_was_read_and_opens_nothing() -> None:
+def test_an_unreadable_list_keeps_the_last_one_and_opens_nothing() -> None:
     """A list that a newer release wrote: a replica that starts over it does not serve."""
 
     async def scenario() -> None:
@@ -256,7 +256,7 @@ def test_a_list_that_cannot_be_read_keeps_what_was_read_and_opens_nothing() -> N
     run(scenario())
 
 
-def test_only_an_admin_over_mutual_tls_revokes_also_while_access_is_open() -> None:
+def test_only_an_admin_over_mutual_tls_revokes_in_open_access() -> None:
     async def scenario() -> None:
         mesh = await Mesh(access=OPEN).start()
         path = method_path("registry", "RevokeIdentity")

@@ -56,7 +56,7 @@ def test_a_revocation_says_who_revoked_and_when() -> None:
     assert list(state.all()) == [Revocation(STOLEN, ORDERS, "stolen", NOW_MS + 5, CONTEXT.actor, NOW_MS)]
 
 
-def test_the_same_again_changes_nothing_and_another_reason_replaces_it() -> None:
+def test_a_repeat_changes_nothing_and_another_reason_replaces_it() -> None:
     once = RevokeIdentity(ORDERS)
     state, made = run(RevocationsState(), once, once, RevokeIdentity(ORDERS, reason="left"))
     assert [each.reason for each in made] == ["", "left"]
@@ -103,14 +103,14 @@ def test_what_is_out_of_form_is_refused_by_its_field(command: Command, field: st
     assert refused.value.field == field
 
 
-def test_a_certificate_is_forgotten_a_day_after_its_end_and_a_principal_never() -> None:
+def test_an_ended_certificate_is_forgotten_but_never_a_principal() -> None:
     state, _ = run(RevocationsState(), RevokeIdentity(STOLEN, expire_ms=NOW_MS + 10), RevokeIdentity(ORDERS))
     later = RevokeIdentity("serial:1")
     assert STOLEN in run(state, later, now_ms=NOW_MS + 9 + DAY_MS)[0].revocations
     assert set(run(state, later, now_ms=NOW_MS + 10 + DAY_MS)[0].revocations) == {ORDERS, "serial:1"}
 
 
-def test_a_full_mesh_revokes_no_more_until_certificates_have_ended() -> None:
+def test_a_full_mesh_revokes_no_more_until_certificates_end() -> None:
     held = {f"serial:{n + 1:x}": Revocation(f"serial:{n + 1:x}", expire_ms=NOW_MS + 10) for n in range(REVOCATIONS_MAX)}
     state = RevocationsState(held)
     with pytest.raises(Exhausted, match=f"{REVOCATIONS_MAX} revocations"):

@@ -42,7 +42,7 @@ async def grown(archive: MemoryArchive) -> Mesh:
     return mesh
 
 
-def test_records_of_a_replicas_calls_are_verified_with_its_histories() -> None:
+def test_a_replicas_call_records_are_verified_with_its_histories() -> None:
     async def scenario() -> None:
         archive = MemoryArchive()
         mesh = await grown(archive)

@@ -55,7 +55,7 @@ async def refused_delete(client: Client, name: str = "logs") -> None:
         await delete(client, name)
 
 
-def test_a_change_is_recorded_with_who_where_what_and_the_command() -> None:
+def test_a_change_is_recorded_with_who_where_what_and_command() -> None:
     async def scenario() -> None:
         mesh = await Mesh(audit=AUDIT).start()
         await delete(mesh.client("registry", ADMIN, "10.0.0.7"), options=replace(OPTIONS, request_id="r-1"))
@@ -69,7 +69,7 @@ def test_a_change_is_recorded_with_who_where_what_and_the_command() -> None:
     run(scenario())
 
 
-def test_a_refusal_is_recorded_with_its_reason_and_repeats_are_counted() -> None:
+def test_a_refusal_is_recorded_with_reason_and_repeats_counted() -> None:
     async def scenario() -> None:
         mesh = await Mesh(audit=AUDIT).start()
         client = mesh.client("registry", MALLORY)
@@ -82,7 +82,7 @@ def test_a_refusal_is_recorded_with_its_reason_and_repeats_are_counted() -> None
     run(scenario())
 
 
-def test_a_stream_that_loses_its_right_is_recorded_as_opened_and_as_ended() -> None:
+def test_a_stream_losing_its_right_is_recorded_opened_and_ended() -> None:
     async def scenario() -> None:
         mesh = await Mesh(audit=AUDIT).start()
         logs = Resource(ResourceKind.STREAM, "logs")
@@ -98,7 +98,7 @@ def test_a_stream_that_loses_its_right_is_recorded_as_opened_and_as_ended() -> N
     run(scenario())
 
 
-def test_records_are_written_within_a_second_and_by_followers_too() -> None:
+def test_records_are_written_within_a_second_by_followers_too() -> None:
     """A replica that never led writes its own; killed without a word it loses what is younger than a second."""
 
     async def scenario() -> None:
@@ -121,7 +121,7 @@ def test_any_service_lists_the_records_of_all() -> None:
     run(scenario())
 
 
-def test_while_the_store_is_away_calls_go_on_and_their_records_follow() -> None:
+def test_calls_go_on_without_the_store_and_their_records_follow() -> None:
     async def scenario() -> None:
         mesh = await Mesh(audit=AUDIT).start()
         client = mesh.client("registry", MALLORY)
@@ -156,7 +156,7 @@ def test_an_append_of_unknown_outcome_makes_no_record_twice(fate: Fate) -> None:
     run(scenario())
 
 
-def test_records_that_find_no_room_are_counted_and_that_is_recorded() -> None:
+def test_records_without_room_are_counted_and_that_is_recorded() -> None:
     async def scenario() -> None:
         mesh = await Mesh(audit=AuditSettings(records=20_000)).start()
         recorder = mesh.replicas["registry"].audit._recorder
@@ -179,7 +179,7 @@ def test_records_that_find_no_room_are_counted_and_that_is_recorded() -> None:
     run(scenario())
 
 
-def test_a_flood_of_refusals_stays_small_and_leaves_others_their_records() -> None:
+def test_a_flood_of_refusals_stays_small_and_spares_the_others() -> None:
     async def scenario() -> None:
         mesh = await Mesh(audit=AuditSettings(records=100)).start()
         await refused_delete(mesh.client("registry", "spiffe://braid.local/user/bob"), "payments")
@@ -228,7 +228,7 @@ def test_old_changes_go_to_the_archive_and_are_still_listed() -> None:
     run(scenario())
 
 
-def test_records_are_listed_and_watched_by_caller_method_time_and_outcome() -> None:
+def test_records_are_found_by_caller_method_time_and_outcome() -> None:
     async def scenario() -> None:
         mesh = await Mesh(audit=AUDIT).start()
         admin, mallory = mesh.client("registry", ADMIN), mesh.client("registry", MALLORY)
@@ -261,7 +261,7 @@ def test_records_are_listed_and_watched_by_caller_method_time_and_outcome() -> N
     run(scenario())
 
 
-def test_no_secret_gets_into_records_from_any_field_that_is_not_a_name(tmp_path: Path) -> None:
+def test_records_hold_no_secret_from_any_field_but_names(tmp_path: Path) -> None:
     """A request full of secrets, a claimed name, and an error that quotes one: none is in the store or the file."""
 
     async def scenario() -> None:
@@ -283,7 +283,7 @@ def test_no_secret_gets_into_records_from_any_field_that_is_not_a_name(tmp_path:
     run(scenario())
 
 
-def test_lines_of_json_have_their_fields_and_follow_a_rotated_file(tmp_path: Path) -> None:
+def test_json_lines_have_their_fields_and_follow_a_rotated_file(tmp_path: Path) -> None:
     async def scenario() -> None:
         log = tmp_path / "audit.jsonl"
         mesh = await Mesh(audit=AuditSettings(log=str(log))).start()
@@ -346,7 +346,7 @@ def test_with_open_access_changes_are_recorded_as_claims() -> None:
     run(scenario())
 
 
-def test_the_right_to_read_records_is_that_of_a_viewer_of_the_mesh() -> None:
+def test_a_viewer_of_the_mesh_has_the_right_to_read_records() -> None:
     async def scenario() -> None:
         mesh = await Mesh(access=ENFORCED, audit=AUDIT).start()
         await mesh.grant("dns:auditor", Role.VIEWER, MESH)

@@ -35,7 +35,7 @@ def test_every_outcome_has_its_number() -> None:
 
 
 @pytest.mark.parametrize("event", [AuditEvent(), AuditEvent(call_recorded=Message(outcome=17))])  # type: ignore[arg-type]
-def test_a_record_of_a_later_release_is_passed_on_with_who_and_when(event: AuditEvent) -> None:
+def test_a_later_releases_record_is_passed_on_with_who_and_when(event: AuditEvent) -> None:
     event.metadata.CopyFrom(EventMetadata(time_ms=5, actor="ann"))
     found, context = AuditCodec().decode(event.SerializeToString())
     assert isinstance(found, UnknownRecord) and (context.now_ms, context.actor) == (5, "ann")

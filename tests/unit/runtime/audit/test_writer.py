@@ -96,7 +96,7 @@ def test_a_ghost_writes_only_what_is_its_own_and_only_once() -> None:
     run_virtual(scenario())
 
 
-def test_records_that_are_too_old_are_cut_off_while_something_is_written() -> None:
+def test_records_that_are_too_old_are_cut_off_during_writes() -> None:
     async def scenario() -> None:
         store = server()
         writing = Writing(store, "registry", AuditSettings(days=1.0))

@@ -37,7 +37,7 @@ def run(state: ClockState, *commands: Command) -> tuple[ClockState, list[Event]]
     return state, made
 
 
-def test_a_wait_counts_from_when_it_was_first_kept_and_its_name_may_be_used_again() -> None:
+def test_a_wait_counts_from_its_start_and_its_name_is_reusable() -> None:
     state, made = run(ClockState(), KeepWaits(1_000, {"a": 5, "b": 6}), KeepWaits(2_000, {"a": 5, "b": 6}))
     assert made == [WaitsChanged(1_000, (("a", 5), ("b", 6)))]
     assert state.waited_ms("a", 5, 4_000) == 3_000
@@ -55,7 +55,7 @@ def test_thousands_of_waits_are_told_some_at_a_time() -> None:
     assert run(state, KeepWaits(2, {}))[0].waits == {}
 
 
-def test_a_count_only_grows_and_what_is_told_twice_leads_to_nothing() -> None:
+def test_a_count_only_grows_and_a_repeated_report_is_ignored() -> None:
     state, made = run(
         ClockState(), CountTime(9), CountTime(9), CountTime(4), TellClocks({"x": 70_000}), TellClocks({"x": 1})
     )

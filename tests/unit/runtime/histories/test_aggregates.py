@@ -144,7 +144,7 @@ def test_commands_executed_together_are_appended_once() -> None:
     run(scenario())
 
 
-def test_a_decision_among_others_that_is_cut_off_half_way_is_decided_again() -> None:
+def test_a_decision_cut_off_midway_among_others_is_made_again() -> None:
     """The last of its appends alone tells that it is done, wherever those of the others lie."""
 
     async def scenario() -> None:
@@ -209,7 +209,7 @@ def test_followers_see_changes_in_order_of_revision() -> None:
     run(scenario())
 
 
-def test_a_repeated_request_is_not_decided_again_even_by_another_leader() -> None:
+def test_another_leader_does_not_decide_a_repeated_request_again() -> None:
     async def scenario() -> None:
         leader, follower = await _two()
         assert await leader.add(5, request_id="r1") == 5
@@ -236,7 +236,7 @@ def test_remembered_requests_are_bounded() -> None:
     run(scenario())
 
 
-def test_an_unknown_outcome_that_happened_is_read_back_and_recognised() -> None:
+def test_an_unknown_outcome_that_happened_is_read_and_recognised() -> None:
     async def scenario() -> None:
         leader, follower = await _two()
         await leader.add(1)
@@ -267,7 +267,7 @@ def test_an_unknown_outcome_that_did_not_happen_is_decided_again() -> None:
     run(scenario())
 
 
-def test_an_unknown_outcome_is_read_back_at_once_not_when_the_watch_tells() -> None:
+def test_an_unknown_outcome_is_read_back_before_the_watch_tells() -> None:
     async def scenario() -> None:
         leader, _ = await _two()
         leader.store.latency = lambda operation: 60.0 if operation == "watch" else 0.0
@@ -363,7 +363,7 @@ def test_a_fenced_leader_steps_down_and_says_not_leader() -> None:
     run(scenario())
 
 
-def test_a_large_decision_is_cut_and_a_cut_off_one_is_decided_again() -> None:
+def test_a_large_decision_is_split_and_a_cut_off_one_made_again() -> None:
     async def scenario() -> None:
         leader, _ = await _two()
         steps = 2 * APPEND_EVENTS_MAX + 5
@@ -410,7 +410,7 @@ def test_snapshots_bound_a_load_and_keep_recent_events() -> None:
     run(scenario())
 
 
-def test_a_follower_that_was_away_reads_everything_again_after_compaction() -> None:
+def test_a_follower_behind_compaction_reads_everything_again() -> None:
     async def scenario() -> None:
         leader, follower = await _two()
         await leader.add(1)

@@ -126,7 +126,7 @@ def test_earlier_releases_read_a_later_event_as_the_one_beside() -> None:
         (EVENTS.encode(Renamed(100, "x"), CONTEXT), "renamed: 100 is too much"),
     ],
 )
-def test_bytes_that_mean_no_known_event_are_refused_as_a_corrupt_history(data: bytes, told: str) -> None:
+def test_bytes_that_mean_no_known_event_are_a_corrupt_history(data: bytes, told: str) -> None:
     with pytest.raises(CorruptHistory, match=told):
         EVENTS.decode(data)
 
@@ -140,6 +140,6 @@ def test_bytes_that_mean_no_known_event_are_refused_as_a_corrupt_history(data: b
         ((make_dataclass("Opened", ["place"]), Renamed, Counted), r"Opened .* differ in \['tags'\]"),
     ],
 )
-def test_events_that_do_not_fit_their_messages_are_refused_by_name(events: Sequence[type], told: str) -> None:
+def test_events_that_do_not_fit_their_messages_are_refused(events: Sequence[type], told: str) -> None:
     with pytest.raises(TypeError, match=told):
         table(*events)

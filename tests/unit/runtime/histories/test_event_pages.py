@@ -80,7 +80,7 @@ def sequences(listed: Listed) -> list[int]:
     return [each.sequence for each in listed.events]
 
 
-def test_a_page_opens_the_segments_it_lies_in_and_decodes_its_own_events(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_page_opens_only_its_segments_and_decodes_its_events(monkeypatch: pytest.MonkeyPatch) -> None:
     async def scene(seat: ArchivingSeat, reads: Reads, answers: PastAnswers) -> None:
         middle, edge = 3 * ARCHIVE_SEGMENT_EVENTS + 100, 2 * ARCHIVE_SEGMENT_EVENTS - 9
         for first, segments in ((0, 1), (middle, 1), (edge, 2), (EVENTS - PAGE + 1, 0)):

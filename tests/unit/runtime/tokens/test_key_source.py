@@ -29,7 +29,7 @@ def server() -> Iterator[KeyServer]:
         yield made
 
 
-def test_keys_come_over_https_from_whom_the_authority_vouches_for(tmp_path: Path) -> None:
+def test_keys_come_over_https_from_hosts_the_ca_vouches_for(tmp_path: Path) -> None:
     authority, issuer = Authority.make(), TokenIssuer()
     tls = authority.service(tmp_path / "server")
     other = tmp_path / "other.pem"

@@ -172,7 +172,7 @@ async def test_keys_rotate_while_tokens_are_used() -> None:
     assert rig.keys.reads == 101
 
 
-async def test_what_a_withdrawn_key_signed_counts_no_more_once_the_set_is_read_anew() -> None:
+async def test_a_withdrawn_keys_tokens_fail_once_the_set_is_read_again() -> None:
     rig = Rig()
     token = rig.issuer.token(seconds=10_000)
     assert await rig.of(token) == "jwt:alice"
@@ -210,7 +210,7 @@ async def test_ten_thousand_unknown_keys_cause_one_read_in_a_while() -> None:
     assert await rig.of(rig.issuer.token("bob")) == "jwt:bob"
 
 
-async def test_the_last_good_keys_stay_while_no_others_can_be_read_for_a_day() -> None:
+async def test_the_last_good_keys_stay_a_day_while_none_can_be_read() -> None:
     rig = Rig()
     rig.away = "the keys at https://id.test/keys cannot be read: refused"
     with pytest.raises(Unavailable, match="cannot be read: refused"):
