@@ -8,7 +8,6 @@ import pytest
 
 from tests.support.prose import (
     SENTENCE_WORDS_MAX,
-    TEST_NAME_MAX,
     docstrings_have_short_sentences,
     docstrings_name_files_that_exist,
     first_sentences_say_what_things_are,
@@ -91,7 +90,7 @@ MUTANTS: Final[Sequence[tuple[Rule, str, str]]] = (
         f'"""A test.\n\n- a point\n- It {"says more " * SENTENCE_WORDS_MAX}."""',
     ),
     (docstrings_name_files_that_exist, "braid/a.py", '"""Rules; numbers are in `gone_for_good.py`."""'),
-    (names_of_tests_are_short, "tests/unit/test_a.py", f"async def test_{'a' * TEST_NAME_MAX}() -> None: ..."),
+    (names_of_tests_are_short, "tests/unit/test_a.py", f"async def test_{'a' * 56}() -> None: ..."),
     (pages_have_short_sentences, "docs/guides/a.md", f"# A\n\nShort.\nIt {'says more ' * SENTENCE_WORDS_MAX}."),
     (pages_have_short_sentences, "README.md", f"- a point\n- It {'says more ' * SENTENCE_WORDS_MAX}."),
 )
@@ -121,7 +120,7 @@ SOUND: Final[Sequence[tuple[Rule, str, str]]] = (
     (first_sentences_say_what_things_are, "tests/a.py", '"""Asks one replica of a mesh. It may lead."""'),
     (docstrings_have_short_sentences, "tests/a.py", '"""A test.\n\nArgs:\n    a: ' + "word " * 99 + '"""'),
     (docstrings_name_files_that_exist, "braid/a.py", '"""Rules; see `support/prose.py` and `test_tidy.py`."""'),
-    (names_of_tests_are_short, "tests/unit/test_a.py", f"def test_{'a' * (TEST_NAME_MAX - 5)}() -> None: ..."),
+    (names_of_tests_are_short, "tests/unit/test_a.py", f"def test_{'a' * 55}() -> None: ..."),
     (pages_have_short_sentences, "docs/guides/a.md", "It says this. " * SENTENCE_WORDS_MAX),
     (pages_have_short_sentences, "docs/guides/a.md", f"```\n{'a ' * 99}\n```\n| {'b ' * 99}|\n"),
 )
