@@ -11,7 +11,7 @@ _SERVICES: Final = "spiffe://test.local/service"
 
 
 class Identities:
-    """An authority, a certificate for each replica, and one for whoever calls them: an admin.
+    """An authority, a certificate for each replica, and one for an admin that calls them.
 
     Attributes:
         caller: The admin's files.
