@@ -1,4 +1,4 @@
-"""What mutual TLS and enforced rights cost, beside plain text in the same run: `python -m bench.identity`.
+"""The cost of mutual TLS and enforced rights, beside plain text in the same run: `python -m bench.identity`.
 
 Four kinds of work. Heartbeats: one assigner each, with 10,000 members (`--units`) that beat twice a second; the CPU of
 the assigner. Takeovers: a member is killed in two meshes by turns; milliseconds until a survivor handles a record of

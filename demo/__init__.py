@@ -1,1 +1,1 @@
-"""What `make demo` plays: a stream of this machine's telemetry outlives a Kafka cluster, and a ledger proves it."""
+"""The story of `make demo`: a stream of this machine's telemetry outlives a Kafka cluster, and a ledger proves it."""

@@ -1,4 +1,4 @@
-"""What the demo prints: one line an act, a bar where it takes time (on a terminal only), the table at the end."""
+"""The demo's output: one line an act, a bar where it takes time (on a terminal only), the table at the end."""
 
 import os
 import shutil
@@ -85,7 +85,7 @@ class Display:
         self._line(f"{word}  {text}")
 
     def complaint(self, what: str, look: str) -> None:
-        """What is wrong, and where to look."""
+        """Says what is wrong, and where to look."""
         self._line(f"  {self._paint('✗', 'red')} {what}")
         if look:
             self._line(f"    look first: {look}")

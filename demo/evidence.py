@@ -1,4 +1,4 @@
-"""What the files of a run prove: the ledger's lines, the members' sinks, the dead letters. Pure: no I/O, no clock."""
+"""Evidence in the files of a run: the ledger's lines, the members' sinks, the dead letters. Pure: no I/O, no clock."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable

@@ -1,4 +1,4 @@
-"""What lagmon says of one group while the story goes on, asked several times a second."""
+"""Lagmon's answers about one group while the story goes on, asked several times a second."""
 
 import asyncio
 from typing import Final

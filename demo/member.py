@@ -24,7 +24,7 @@ PAUSED_LANE: Final = "bulk"
 
 
 class Member:
-    """What the demo's application does with a record.
+    """The demo's application: how it handles a record.
 
     Args:
         sink: Gets a line for each record.

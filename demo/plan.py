@@ -1,4 +1,4 @@
-"""What the demo plays, and how far the telemetry has come when each fault happens."""
+"""The acts of the demo, and how far the telemetry has come when each fault happens."""
 
 from dataclasses import dataclass
 from pathlib import Path

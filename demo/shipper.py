@@ -101,7 +101,7 @@ class Shipper:
 
 
 def ledger_lines(batch: Iterable[Observation], receipts: Iterable[braid.Receipt], at_ns: int) -> bytes:
-    """What the ledger keeps of acknowledged observations, a line each.
+    """Returns the ledger's lines for acknowledged observations, a line each.
 
     A line has the record's id, cluster, lane, when its acknowledgement was known (monotonic nanoseconds), its kind, and
     a digest of its value that tells distinct observations apart.

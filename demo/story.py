@@ -54,7 +54,7 @@ _DLQ_LOG: Final = "mesh/services/dlq-0/service.log"
 
 
 class Story:
-    """What happens once the mesh is ready."""
+    """The acts that follow once the mesh is ready."""
 
     def __init__(self, plan: Plan, stage: Stage, scenes: Scenes, mesh: DevMesh, ready: Ready) -> None:
         self._plan = plan

@@ -28,7 +28,7 @@ class Row(NamedTuple):
 
 @dataclass
 class Comparison:
-    """What a table holds, against a ledger.
+    """A table's rows, compared with a ledger.
 
     Attributes:
         rows: In the table.
@@ -52,7 +52,7 @@ class Comparison:
         return not (self.missing or self.twice or self.changed or self.foreign or self.disordered)
 
     def worded(self) -> str:
-        """What differs, in a few words."""
+        """Says in a few words what differs."""
         if self.equal:
             return "equal"
         named = f" ({', '.join(sorted(self.missing)[:NAMED_MAX])})" if self.missing else ""

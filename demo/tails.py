@@ -31,7 +31,7 @@ class Tail:
             self._aligned = self._position == 0
 
     def lines(self) -> list[Line]:
-        """What came since the last call; a line that is not ended yet waits for the next. A lost file has none."""
+        """Returns lines since the last call; a line that is not ended yet waits for the next. A lost file has none."""
         try:
             with self.path.open("rb") as file:
                 file.seek(self._position)

@@ -16,7 +16,7 @@ MEMORY_BYTES_AIM: Final = 4_000_000_000
 
 @dataclass
 class Scenes:
-    """What the story measured; None where an act was not reached.
+    """The measurements of the story; None where an act was not reached.
 
     Attributes:
         target: Observations to be acknowledged at least.
@@ -100,7 +100,7 @@ class Verdict:
         return not any(True for _ in self.complaints())
 
     def complaints(self) -> Iterator[Complaint]:
-        """What was not as promised; the first is what to look into."""
+        """Lists the promises that were not kept; the first is what to look into."""
         scenes, evidence = self.scenes, self.evidence
         if scenes.failure:
             yield Complaint(scenes.failure, scenes.look)

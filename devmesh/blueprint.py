@@ -152,7 +152,7 @@ def instance_names(replicas: Mapping[str, int]) -> tuple[str, ...]:
 
 
 def broker_names(cluster: str, brokers: int) -> tuple[str, ...]:
-    """What the brokers of a cluster are called: `east/1`, `east/2`, …; a single one is called like its cluster."""
+    """Returns the names of a cluster's brokers: `east/1`, `east/2`, …; a single one is called like its cluster."""
     return (cluster,) if brokers == 1 else tuple(f"{cluster}/{node}" for node in range(1, brokers + 1))
 
 
@@ -272,7 +272,7 @@ def _settings_of_several(place: BrokerPlace) -> dict[str, str]:
 
 
 def store_arguments(place: StorePlace, members: Sequence[StorePlace]) -> list[str]:
-    """What an etcd server is started with.
+    """Returns the arguments that start an etcd server.
 
     Args:
         place: Of this member.

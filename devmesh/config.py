@@ -1,4 +1,4 @@
-"""What a mesh is asked to be, and what that means for a directory that may hold one already. Pure: no I/O."""
+"""The configuration of a mesh, and what it means for a directory that may hold one already. Pure: no I/O."""
 
 import json
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ ZONES: Final = "abcdefghi"
 
 @dataclass(frozen=True)
 class MeshConfig:
-    """What `braid dev` is asked for.
+    """The mesh that `braid dev` is asked for.
 
     Attributes:
         directory: All state of the mesh.
@@ -111,7 +111,7 @@ class MeshConfig:
 
 
 def config_from_json(text: str) -> MeshConfig:
-    """What `to_json` wrote."""
+    """Reads the configuration that `to_json` wrote."""
     fields = json.loads(text)
     ready_file = fields.pop("ready_file")
     return MeshConfig(
@@ -124,7 +124,7 @@ def config_from_json(text: str) -> MeshConfig:
 
 @dataclass(frozen=True)
 class Remembered:
-    """What a directory keeps of its mesh from run to run.
+    """The facts that a mesh's directory keeps from run to run.
 
     Attributes:
         store: Its kind.

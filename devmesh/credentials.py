@@ -43,12 +43,12 @@ class MeshCredentials:
 
     @property
     def supervisor(self) -> Tls:
-        """What the mesh's own calls to its services show."""
+        """Credentials of the mesh's own calls to its services."""
         return self._tls(_SUPERVISOR)
 
     @property
     def user(self) -> Tls:
-        """What commands and applications of this mesh's user show."""
+        """Credentials of the commands and applications of this mesh's user."""
         return self._tls(self._user)
 
     @property
@@ -58,7 +58,7 @@ class MeshCredentials:
         return tuple(each.spiffe_id(domain) for each in (self._user, _SUPERVISOR))
 
     def service(self, instance: str) -> Tls:
-        """What a replica shows."""
+        """Credentials of a service's replica."""
         return self._tls(Identity(IdentityKind.SERVICE, instance))
 
     def prepare(self) -> None:

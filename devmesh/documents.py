@@ -151,7 +151,7 @@ class MeshStatus:
     tls: Mapping[str, str] | None = None
 
     def to_json(self) -> str:
-        """What `braid dev status -o json` prints."""
+        """Returns the document that `braid dev status -o json` prints."""
         return _text(asdict(self))
 
 

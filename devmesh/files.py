@@ -1,4 +1,4 @@
-"""What lies in a mesh's directory and where; the lock that keeps a second mesh out; files written whole.
+"""The files in a mesh's directory; the lock that keeps a second mesh out; files written whole.
 
 The formats of `mesh.json` and of the ready file live here too.
 """
@@ -111,7 +111,7 @@ class MeshFiles:
         write_whole(self.directory / "mesh.json", json.dumps(document, indent=1) + "\n")
 
     def recall(self) -> Remembered:
-        """What the last run kept; nothing where none was.
+        """Reads the facts that the last run kept; none where there was none.
 
         Raises:
             Refused: the file is damaged or of another release.

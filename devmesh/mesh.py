@@ -103,7 +103,7 @@ class DevMesh:
 
     @property
     def ready(self) -> Ready:
-        """What the mesh offered when it became ready. Raises `Unavailable` before `up`."""
+        """Returns what the mesh offered when it became ready. Raises `Unavailable` before `up`."""
         if self._ready is None:
             raise Unavailable(f"the mesh in {self._files.directory} was not started from here")
         return self._ready
@@ -158,7 +158,7 @@ class DevMesh:
         return self._ready
 
     async def info(self) -> Ready:
-        """What the mesh offers now: processes started again have other ids."""
+        """Returns what the mesh offers now: processes started again have other ids."""
         return ready_from_json((await self._ask("ready"))["ready"])
 
     async def status(self) -> MeshStatus:

@@ -39,7 +39,7 @@ class Step(NamedTuple):
 
 
 def plan_steps(wanted: Mapping[str, Address], known: Sequence[Cluster]) -> list[Step]:
-    """What the registry must be told: clusters it does not know, and addresses that changed. Others are left alone."""
+    """Plans the calls to the registry: clusters it does not know, and addresses that changed. Others are left alone."""
     found = {cluster.name: cluster for cluster in known}
     steps = []
     for name, address in wanted.items():

@@ -1,4 +1,4 @@
-"""What a supervisor tells about its processes: its documents, filled in, and the page at the end of a start."""
+"""A supervisor's reports about its processes: its documents, filled in, and the page at the end of a start."""
 
 import os
 import time
@@ -45,7 +45,7 @@ def _cluster_address(name: str, held: Mapping[str, Supervised], zone: str) -> Cl
 
 
 def port_warning(asked: int, remembered: int | None, got: int) -> str:
-    """What people must know of the endpoint's port; empty where it is the usual one, or the one that was asked for.
+    """Warns about the endpoint's port; empty where it is the usual one, or the one that was asked for.
 
     Whoever goes on with the usual port reaches somebody else's mesh.
 
@@ -66,7 +66,7 @@ def port_warning(asked: int, remembered: int | None, got: int) -> str:
 def warnings_of(
     layout: MeshLayout, asked: int, remembered: Mapping[str, int], ports: Mapping[str, int]
 ) -> Sequence[str]:
-    """What people must know of a mesh that starts, a line each; none of one that is as they expect.
+    """Returns the warnings about a mesh that starts, a line each; none of one that is as they expect.
 
     Args:
         layout: What runs.
@@ -88,7 +88,7 @@ def _safety_warning(layout: MeshLayout) -> str:
 
 
 def ready_page(ready: Ready, files: MeshFiles, warnings: Sequence[str] = (), *, foreground: bool = True) -> str:
-    """What people read when a mesh is ready.
+    """Returns the page that people read when a mesh is ready.
 
     Args:
         ready: What it offers.

@@ -78,7 +78,7 @@ class Supervised:
 
 @dataclass(frozen=True)
 class Tools:
-    """What this machine runs a mesh with."""
+    """The tools with which this machine runs a mesh."""
 
     java: Path
     classpath: str
@@ -205,7 +205,7 @@ def _local(port: int) -> str:
 
 
 def stops(running: Sequence[Supervised]) -> list[Callable[[], object]]:
-    """What stops processes in order: the brokers of a cluster need one another for it."""
+    """Returns the calls that stop processes in order: the brokers of a cluster need one another for it."""
     brokers: dict[str, list[KafkaBroker]] = {}
     others: list[Callable[[], object]] = []
     for held in running:

@@ -43,11 +43,11 @@ class StoreCertificates:
         authority.renew(now)
 
     def member(self, name: str) -> Tls:
-        """What a member of etcd shows to clients and to other members, and whom it trusts."""
+        """A member's certificate for clients and for other members of etcd, and the CA it trusts."""
         return self._tls(Identity(IdentityKind.SERVICE, name))
 
     def replica(self, name: str) -> Tls:
-        """What a service replica shows etcd."""
+        """A service replica's credentials for etcd."""
         return self._tls(Identity(IdentityKind.APP, name))
 
     def _tls(self, identity: Identity) -> Tls:

@@ -1,4 +1,4 @@
-"""What a supervisor does about processes that end by themselves. Pure: states in, actions out.
+"""A supervisor's decisions about processes that end by themselves. Pure: states in, actions out.
 
 A service (and the store's own process) that crashed is started again, later and later; a Kafka cluster is not: that a
 cluster dies is what a mesh is there to show. What a fault verb put down, and what ended while it was paused, stays down
@@ -13,7 +13,7 @@ from devmesh.limits import DEV_RESTART_SECONDS, DEV_STEADY_SECONDS
 
 
 class ProcessKind(StrEnum):
-    """What a process of the mesh is."""
+    """The kind of a process of the mesh."""
 
     CLUSTER = "cluster"
     STORE = "store"
@@ -21,7 +21,7 @@ class ProcessKind(StrEnum):
 
 
 class DesiredState(StrEnum):
-    """What people want of a process."""
+    """The state that people want a process to be in."""
 
     RUN = "run"
     PAUSE = "pause"
@@ -29,7 +29,7 @@ class DesiredState(StrEnum):
 
 
 class Verb(StrEnum):
-    """What to do about a process."""
+    """An action that a process needs."""
 
     NOTE_END = "note end"
     RESTART = "restart"
@@ -61,7 +61,7 @@ class ProcessState(NamedTuple):
 
 
 class Action(NamedTuple):
-    """What to do about whom."""
+    """An action, and the process that needs it."""
 
     verb: Verb
     name: str

@@ -74,7 +74,7 @@ def services(version: str) -> dict[str, Service]:
 
 
 def plain_services() -> dict[str, Service]:
-    """What compose.insecure.yaml changes: the store and the services speak plain text, and ask for no certificate."""
+    """Services of compose.insecure.yaml: the store and the services speak plain text, and ask for no certificate."""
     members = stores(secure=False)
     found: dict[str, Service] = {}
     for place in members:

@@ -22,7 +22,7 @@ Package = tuple[str, str]
 
 
 class Answer(NamedTuple):
-    """What an audit found out."""
+    """The findings of an audit."""
 
     vulnerable: Sequence[str]
     unchecked: Sequence[str]

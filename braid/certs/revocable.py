@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class RevocableCertificate(NamedTuple):
-    """What a revocation says of a certificate.
+    """A certificate, as a revocation names it.
 
     Attributes:
         identity: `sha256:` and its fingerprint, in hexadecimal.

@@ -1,4 +1,4 @@
-"""What an address says of who can reach it."""
+"""Tells from an address which machines can reach it."""
 
 import ipaddress
 

@@ -22,7 +22,7 @@ _EXAMPLE: Final = "for example 127.0.0.1:7401"
 
 
 class Choice(NamedTuple):
-    """What was named: at most one of the first two. An `endpoint` of None was not given; an empty one is refused."""
+    """A choice of mesh: at most one of the first two. An `endpoint` of None was not given; an empty one is refused."""
 
     endpoint: str | None = None
     context: str = ""
@@ -91,7 +91,7 @@ def _trusting(token: Token, tls: Tls | None, environment: Mapping[str, str], fou
 
 
 def _known(addresses: tuple[str, ...], environment: Mapping[str, str], directory: Path) -> Endpoint | None:
-    """What stands beside one of these addresses, in the context in use or the mesh nearby; None where nothing does."""
+    """Finds files beside one of these addresses, in the context in use or the mesh nearby; None where nothing does."""
     with suppress(Invalid):  # what was named needs no contexts file
         context = _from_contexts(contexts_path(environment), environment.get("BRAID_CONTEXT", ""), "BRAID_CONTEXT")
         if context is not None and (context.tls or context.token) and not set(addresses).isdisjoint(context.addresses):

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 
 class FileStamp(NamedTuple):
-    """What changes when a file is written, replaced or opened to other users; the link's target counts, not the link.
+    """Changes when a file is written, replaced or opened to other users; the link's target counts, not the link.
 
     Attributes:
         modified_ns: When its content was written last, nanoseconds since the epoch.

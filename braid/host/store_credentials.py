@@ -1,4 +1,4 @@
-"""What a process shows an event store that is a server: the files of mutual TLS, and a user with a password."""
+"""Credentials for an event store that is a server: the files of mutual TLS, and a user with a password."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -17,7 +17,7 @@ C = TypeVar("C")
 
 
 class Materials(Protocol):
-    """What connections show and trust, as it changes: `TlsFiles`, or the files beside a token."""
+    """The credentials and CAs of connections, as they change: `TlsFiles`, or the files beside a token."""
 
     def current(self) -> TlsMaterial:
         """The same object until it changes."""

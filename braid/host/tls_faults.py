@@ -21,7 +21,7 @@ _PLAINTEXT: Final = "WRONG_VERSION_NUMBER"
 
 
 class Refusal(Enum):
-    """What a server said when it ended a handshake."""
+    """A server's reason for ending a handshake."""
 
     NONE = "it did not end it"
     CLOSED = "it closed the connection"
@@ -30,7 +30,7 @@ class Refusal(Enum):
 
 
 def server_fault(said: str, address: str, trusted: str, plaintext: str) -> str:
-    """What gRPC found wrong with a server, in words; '' where it found nothing.
+    """Says in words which fault gRPC found with a server; '' where it found nothing.
 
     Args:
         said: The details of gRPC's status.

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @lru_cache(PEER_CERTIFICATES_REMEMBERED_MAX)
 def peer_certificate(leaf: bytes, others: bytes = b"") -> PeerCertificate | None:
-    """What names a certificate that a handshake has verified; None for bytes that are no certificate.
+    """Returns the names of a certificate that a handshake verified; None for bytes that are no certificate.
 
     Args:
         leaf: Its PEM.

@@ -114,7 +114,7 @@ def error_for(code: int, subject: str, need: Need | None = None) -> BraidError:
 
 
 def access_error(error: BaseException, subject: str, need: Need | None = None) -> ClusterAccessDenied | None:
-    """What a client library's error says of access, where it does; it may be the cause of a vaguer one.
+    """Returns the access error that a client library's error means, if any; it may be the cause of a vaguer one.
 
     Args:
         error: Of connecting or asking.

@@ -25,7 +25,7 @@ class Need(NamedTuple):
     instead: str = ""
 
     def missing(self, code: int) -> "MissingAcl | None":
-        """What lacks where a broker refused with a code; None where the code does not say of which resource."""
+        """Names the permission missing by a broker's refusal; None where the code does not say of which resource."""
         kind = _KINDS.get(code, "")
         name = {"topic": self.topic, "group": self.group, "cluster": "kafka-cluster"}.get(kind, "")
         return MissingAcl(self.operation, kind, name, self.instead) if name else None

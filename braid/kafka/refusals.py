@@ -13,7 +13,7 @@ _Address = tuple[str, int]
 
 
 class Refusals:
-    """What brokers of one cluster said to one set of credentials, for `KAFKA_DENIED_SECONDS`."""
+    """Refusals of one set of credentials by one cluster's brokers, for `KAFKA_DENIED_SECONDS`."""
 
     def __init__(self) -> None:
         self._refused: dict[_Address, tuple[float, ClusterAccessDenied]] = {}

@@ -27,7 +27,7 @@ class Problem(NamedTuple):
 
 
 def handshake_problem(error: ssl.SSLError) -> Problem:
-    """What a failed handshake says: this client refuses the broker's certificate, or the broker this client's."""
+    """Says why a handshake failed: this client refuses the broker's certificate, or the broker this client's."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return _broker_problem(error)
     reason = getattr(error, "reason", "") or str(error)  # one that is not OpenSSL's own has none

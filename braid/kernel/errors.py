@@ -209,7 +209,7 @@ class StoreAccessDenied(StoreUnavailable):
 
     @property
     def problem(self) -> str:
-        """What is wrong, for programs: see above."""
+        """The kind of problem, for programs: see above."""
         return self.metadata.get("problem", "")
 
 

@@ -74,7 +74,7 @@ class CertificateOrToken:
 
 
 def call_metadata(options: CallOptions, *, claim: bool = True, bearer: str = "") -> Sequence[tuple[str, str]]:
-    """What travels beside a request. Raises `Invalid` for text that headers cannot carry.
+    """Returns the metadata that travels beside a request. Raises `Invalid` for text that headers cannot carry.
 
     Without `claim` it says nothing of who calls: a certificate does, or the token `bearer`.
     """
@@ -125,7 +125,7 @@ def _said(metadata: Metadata | None) -> tuple[str, str, str]:
 
 
 def refused_caller(metadata: Metadata | None, peer: str, identity: Identity | None) -> Caller:
-    """What is known of a caller that is refused because of who it is: not what it claims."""
+    """Describes a caller that is refused because of its identity: not what it claims."""
     _, tenant, request_id = _said(metadata)
     return Caller(identity.principal if identity else "", tenant, request_id, peer, identity is not None)
 

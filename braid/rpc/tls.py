@@ -83,7 +83,7 @@ def connection_options(connection_seconds: float) -> Sequence[tuple[str, int]]:
 
 
 def shown(authentication: Mapping[str, Iterable[bytes]], bearer: str) -> Shown:
-    """What a call shows of its caller.
+    """Returns the proofs that a call presents of its caller.
 
     Args:
         authentication: The call's `auth_context()`.

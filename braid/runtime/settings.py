@@ -209,7 +209,7 @@ class Settings(BaseSettings):
         return tls_of_files(*paths, names=names, reload_seconds=self.tls_reload_seconds)
 
     def store_credentials(self) -> StoreCredentials:
-        """What the replica shows an event store that is a server. Raises `Invalid` where only a part is named."""
+        """The replica's credentials for an event store server. Raises `Invalid` where only a part is named."""
         paths = [str(path or "") for path in (self.store_tls_certificate, self.store_tls_key, self.store_tls_ca)]
         names = (STORE_CERTIFICATE_VARIABLE, STORE_KEY_VARIABLE, STORE_CA_VARIABLE)
         own = tls_of_files(*paths, names=names, reload_seconds=self.tls_reload_seconds)

@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class Fate(Enum):
-    """What happens to a request: it arrives, or it or its answer is lost."""
+    """The fate of a request: it arrives, or it or its answer is lost."""
 
     ANSWERED = "answered"
     REQUEST_LOST = "request lost"

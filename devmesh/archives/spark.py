@@ -43,7 +43,7 @@ _SAID_CHARACTERS_MAX: Final = 500
 
 
 def short_lived_options() -> str:
-    """What `SPARK_SUBMIT_OPTS` should be for a Spark that lives for minutes: with the archive where there is one."""
+    """Returns the `SPARK_SUBMIT_OPTS` for a Spark that lives for minutes: with the archive where there is one."""
     try:
         options = sharing_options(_entry())
     except (BraidError, OSError):  # whoever starts Spark is told what is wrong with Java

@@ -32,7 +32,7 @@ _LOG_TAIL_BYTES: Final = 2_000
 
 
 class BrokerPeers(NamedTuple):
-    """What a broker of a cluster of several has to know of it.
+    """The other brokers of its cluster, as a broker has to know them.
 
     Attributes:
         node: The broker's own number, from 1.
@@ -94,7 +94,7 @@ class KafkaBroker(Process):
 
     @property
     def bootstrap(self) -> str:
-        """What clients connect to."""
+        """The address that clients connect to."""
         return f"127.0.0.1:{self.port}"
 
     def start(self) -> None:
@@ -154,7 +154,7 @@ class KafkaBroker(Process):
         return self.directory / "data"
 
     def settings(self) -> dict[str, str]:
-        """What it is set to."""
+        """Returns the settings that its process gets."""
         place = BrokerPlace(self.zone, "127.0.0.1", self.port, self.controller_port, str(self._data))
         if (peers := self.peers) is not None:
             place = place._replace(node=peers.node, controllers=peers.controllers, brokers=peers.brokers)

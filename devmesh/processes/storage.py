@@ -93,7 +93,7 @@ def is_templated(overridden: Iterable[str]) -> bool:
 
 
 def template(jvm: KafkaJvm) -> Template:
-    """What the tool of this Kafka writes; kept in the cache, so that it runs once.
+    """Returns the files that this Kafka's tool writes; kept in the cache, so that it runs once.
 
     Raises:
         Unavailable: the tool failed; ends with its own words.

@@ -55,7 +55,7 @@ def find_archive(entry: Path) -> Path | None:
 
 
 def archive_name(archive: Path) -> str:
-    """What a whole archive is called: its size is in it. Empty for one that has just gone."""
+    """Returns the name of a whole archive: its size is in it. Empty for one that has just gone."""
     try:
         return f"classes-{archive.stat().st_size}.jsa"
     except FileNotFoundError:

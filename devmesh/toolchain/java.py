@@ -66,7 +66,7 @@ def java_version(binary: Path) -> int | None:
 
 @functools.cache
 def java_banner(binary: Path) -> str | None:
-    """What a `java` says of its version, build and maker; None when it does not run. Asked once per process."""
+    """Reads the version, build and maker that a `java` reports; None when it does not run. Asked once per process."""
     try:
         answer = subprocess.run(
             [binary, "-version"], capture_output=True, text=True, timeout=TOOL_PROBE_SECONDS, check=True

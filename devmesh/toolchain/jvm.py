@@ -25,7 +25,7 @@ class KafkaJvm(NamedTuple):
     tiered_stop_at_level: int | None = 1
 
     def command(self, main_class: str, *arguments: str, options: Sequence[str] = ()) -> list[str]:
-        """What runs a class of Kafka's, with further options of the JVM."""
+        """Returns the command that runs a class of Kafka's, with further options of the JVM."""
         level = self.tiered_stop_at_level
         return [
             self.java,

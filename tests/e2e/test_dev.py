@@ -72,7 +72,7 @@ def connected(ready: Ready) -> braid.Mesh:
 
 
 async def clusters_of(mesh: DevMesh) -> list[Cluster]:
-    """What the registry says of every cluster."""
+    """Returns the registry's answer about every cluster."""
     async with connected(mesh.ready) as client:
         answer = await client.service("registry").unary("ListClusters", ListClustersRequest(), ListClustersResponse)
     return list(answer.clusters)

@@ -117,7 +117,7 @@ async def rigged(local: DevMesh, name: str) -> AsyncIterator[Rig]:
 
 
 def generation_of(consumer: braid.Consumer) -> Generation:
-    """What a member commits with."""
+    """Returns the generation that a member commits with."""
     lent = cluster_work(consumer).committer.generation
     assert lent is not None
     return lent

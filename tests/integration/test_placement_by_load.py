@@ -99,7 +99,7 @@ def moved(group: LoadedGroup, before: dict[str, set[str]]) -> list[str]:
 
 
 async def only_by_load(group: LoadedGroup, mesh: braid.Mesh, before: dict[str, set[str]]) -> None:
-    """Whatever moved since then did so because of what was measured, and the history says it."""
+    """Checks in the history that every later move was made because of measured load."""
     for lease in moved(group, before):
         told = await reasons(mesh, lease)
         assert "balanced by load" in [text for text in told if text.startswith("Asked back")][-1], told

@@ -63,7 +63,7 @@ class Connections:
         return {name: each.exception() if each.done() else None for name, each in self.watches.items()}
 
     async def ask(self, instance: str) -> BraidError | None:
-        """What a replica answers to an ordinary call."""
+        """Returns a replica's answer to an ordinary call."""
         path = method_path(service_of(instance), "ListEndpoints")
         try:
             await self.channels[instance].unary(path, ListEndpointsRequest(), ListEndpointsResponse, OPTIONS)

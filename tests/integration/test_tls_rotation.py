@@ -39,7 +39,7 @@ class Rotation:
 
     @property
     def etcd(self) -> Tls:
-        """What etcd shows: the same. Whom it trusts it reads at its start alone: every authority there will be."""
+        """The certificate of etcd. It reads its CAs only at its start: all authorities there will be."""
         every = self._directory / "every-ca.crt"
         every.write_bytes(b"".join(each.pem for each in self._authorities))
         return Tls(self.tls.certificate, self.tls.key, every)

@@ -28,7 +28,7 @@ def identity_of(name: str, services: tuple[str, ...]) -> str:
 
 
 def fresh_token(tokens: MemoryTokens, name: str) -> Callable[[], str]:
-    """What gives a process a token that counts for a while, as a file does that somebody renews."""
+    """Returns a source of tokens that are valid for a while, as a file does that somebody renews."""
     issued: list[tuple[float, str]] = []
 
     def bearer() -> str:

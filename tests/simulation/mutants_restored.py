@@ -86,7 +86,7 @@ MESHES: Final = {"fault_seconds": 60.0, "settle_seconds": 90.0, "second_mesh": T
 
 
 async def _always_ours(self: MarkLogs, *arguments: object) -> str:
-    """Whatever the mark says."""
+    """Calls every cluster ours, whatever the mark says."""
     return self.mesh
 
 

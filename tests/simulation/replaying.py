@@ -65,7 +65,7 @@ class Replaying:
         self._through = False
 
     def left(self) -> list[str]:
-        """What is still missing until all replays are over and their letters handled."""
+        """Says what is still missing until all replays are over and their letters handled."""
         return [*([] if self._through else ["not every replay is over"]), *self._replays.finish()]
 
     async def run(self) -> None:

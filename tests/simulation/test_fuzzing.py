@@ -80,7 +80,7 @@ def test_a_seed_repeats_its_calls() -> None:
 
 
 def called(service: str, name: str, request: Message) -> BraidError | None:
-    """What a fresh mesh answers."""
+    """Returns the answer of a fresh mesh."""
     method = next(each for each in methods() if (each.service, each.name) == (service, name))
 
     async def scenario(directory: str) -> BraidError | None:

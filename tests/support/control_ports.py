@@ -1,4 +1,4 @@
-"""What somebody on the machine can read on the control ports of a mesh: by listening, or else by asking in plain text.
+"""Everything readable on the control ports of a mesh: by listening, or else by asking in plain text.
 
 Listening needs root or CAP_NET_RAW. Without it ports are asked, while the mesh runs, whether they speak plain text.
 """

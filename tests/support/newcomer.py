@@ -25,6 +25,6 @@ def braid(directory: Path, *arguments: str, **environment: str) -> subprocess.Co
 
 
 def findings(directory: Path) -> Sequence[Mapping[str, str]]:
-    """What `braid doctor` finds."""
+    """Returns the findings of `braid doctor`."""
     told: Sequence[Mapping[str, str]] = json.loads(braid(directory, "doctor", "-o", "json").stdout)["findings"]
     return told

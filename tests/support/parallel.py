@@ -63,7 +63,7 @@ def scope_of(root: Path, file: str) -> str:
 
 
 def _fixtures(path: Path) -> Mapping[str, Sequence[str]]:
-    """What each test and each fixture of a file asks for, by name; none where there is no file."""
+    """Returns the fixtures that each test and fixture of a file asks for, by name; none where there is no file."""
     if not path.exists():
         return {}
     functions = [each for each in ast.parse(path.read_bytes()).body if isinstance(each, _FUNCTION)]

@@ -57,7 +57,7 @@ def _is_private(name: str) -> bool:
 
 
 def _own_names(tree: ast.AST) -> Iterator[str]:
-    """What the file defines itself: functions, classes, attributes of its objects."""
+    """Returns the names that the file defines itself: functions, classes, attributes of its objects."""
     for node in ast.walk(tree):
         match node:
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):

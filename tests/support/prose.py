@@ -25,7 +25,7 @@ RIDDLES: Final = re.compile(
 
 # Words at the beginning of a sentence that has no subject, or one that only the code below it names.
 FRAGMENTS: Final = re.compile(
-    r"(of|as|so|those|these|them|it|they|and|but|else|again|not|also|who|whom|up to)\b", re.IGNORECASE
+    r"(of|as|so|those|these|them|it|they|and|but|else|again|not|also|what(ever)?|who|whom|up to)\b", re.IGNORECASE
 )
 
 _ROOT: Final = Path(__file__).resolve().parents[2]

@@ -13,7 +13,7 @@ _SECONDS: Final = 10.0
 
 
 class Answer(NamedTuple):
-    """What became of a call.
+    """The outcome of a call.
 
     Attributes:
         resumed: Whether the server took the session up again.

@@ -248,7 +248,7 @@ class VirtualTimeLoop(SequencingLoop):
         self._failure = self._failure or error
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
-        """What asyncio would log ends the run instead."""
+        """Ends the run with the error that asyncio would log."""
         self.fail(context.get("exception") or RuntimeError(str(context["message"])))
 
     get_debug = bool  # always off; asyncio asks for every future and task, and a type is the cheapest answer

@@ -83,6 +83,7 @@ MUTANTS: Final[Sequence[tuple[Rule, str, str]]] = (
     (first_sentences_say_what_things_are, "braid/kernel/a.py", 'def f() -> None:\n    """Tells whoever asks."""'),
     (first_sentences_say_what_things_are, "tests/a.py", 'def f() -> None:\n    """As kill -9."""'),
     (first_sentences_say_what_things_are, "tests/a.py", 'class A:\n    """Those of a group that are gone."""'),
+    (first_sentences_say_what_things_are, "tests/a.py", 'def f() -> None:\n    """What a replica answers."""'),
     (docstrings_have_short_sentences, "braid/stores/a.py", f'"""{"word " * SENTENCE_WORDS_MAX}word."""'),
     (
         docstrings_have_short_sentences,

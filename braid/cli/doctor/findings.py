@@ -40,7 +40,7 @@ class Finding(NamedTuple):
 
 
 class ReplicaFacts(NamedTuple):
-    """What one replica of a service said of itself. `skew_seconds` is its wall clock ahead of ours, `doubt` by how much
+    """One replica's answer about itself. `skew_seconds` is its wall clock ahead of ours, `doubt` by how much
     that may be wrong; `error` why it did not answer; `access` whether it refuses what is not granted."""
 
     service: str

@@ -110,7 +110,7 @@ def _last_of_each(records: Sequence[EventRecord]) -> list[EventRecord]:
 
 
 def _record(record: EventRecord) -> AuditRecord | None:
-    """What a record says; None for one of a later release."""
+    """The call that a record states; None for one of a later release."""
     try:
         return read_record(parse(record.data))
     except CorruptHistory:

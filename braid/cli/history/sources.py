@@ -19,7 +19,7 @@ _ARRIVED_MAX: Final = 1_000  # events that wait to be shown; then those who foll
 
 
 class Opened(NamedTuple):
-    """What was asked for, as it is, and how it goes on.
+    """The requested list as it is now, and the watch that continues it.
 
     Attributes:
         listed: All of it, in order of time.

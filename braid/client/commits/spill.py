@@ -184,7 +184,7 @@ class Spill:
     # --- reading
 
     async def read(self, lease: LeaseId, place: TopicPartition, stated: EnvelopeFields) -> EnvelopeFields | None:
-        """What the record says that a commit points to; None when it is not there, which is counted and told.
+        """Reads the record that a commit points to; None when it is not there, which is counted and told.
 
         Its claims are as old as the commit's: whoever reads it bounds them by the log, as those of the commit.
 

@@ -25,7 +25,7 @@ _LAST_SHIFT: Final = np.uint64(31)
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """What all has to hold for a record to be handed out; what is skipped counts as done, unseen, for the whole group.
+    """The conditions for handing out a record; what is skipped counts as done, unseen, for the whole group.
 
     All members of a group should state the same. A batch nobody can decode is no record: it is dead-lettered anyway.
 

@@ -29,7 +29,7 @@ _RUN_LEAST: Final = 48  # records of one length in a row, before they are compar
 
 
 class UncheckedHead(NamedTuple):
-    """What a batch's head says of its records; nothing of it is trusted.
+    """The statements of a batch's head about its records; nothing of it is trusted.
 
     Attributes:
         ends_at: Where its records end in the bytes.

@@ -22,7 +22,7 @@ class Unusual(Exception):
 
 
 class Check(NamedTuple):
-    """What the others must have too: the bits of the mask in the word, or the byte, at a place that is inside."""
+    """A property all records must share: the bits of the mask in the word, or the byte, at a place that is inside."""
 
     place: int
     size: int

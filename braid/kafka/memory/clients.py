@@ -132,7 +132,7 @@ class MemoryAdmin:
         """Nothing to free."""
 
     async def _controlled(self, operation: Callable[[], None]) -> None:
-        """What a broker passes on to the controller."""
+        """Sends the request to the controller, as a broker does."""
         await self._link.call(operation, controlled=True)
 
     def _offset_at(self, partition: TopicPartition, when: OffsetAt | int) -> int:

@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 class Link:
-    """What every client of one process shares per cluster. `cut` drops what is sent, both ways, until `mend`."""
+    """One process's link to a cluster, shared by its clients. `cut` drops what is sent, both ways, until `mend`."""
 
     def __init__(self, cluster: MemoryCluster, clock: Clock, latency: Callable[[], float] | None) -> None:
         """A connection.

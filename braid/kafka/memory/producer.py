@@ -252,7 +252,7 @@ class MemoryProducer:
             settle(sent, written)
 
     def _next_batch(self, queue: _Queue) -> list[_Pending]:
-        """What fits one batch; it stays pending until it is answered."""
+        """Takes the records that fit one batch; it stays pending until it is answered."""
         batch: list[_Pending] = []
         size = 0
         for one in queue.pending:

@@ -10,7 +10,7 @@ from braid.kernel.ports import TopicDescription
 
 @dataclass(slots=True)
 class MemoryTopic:
-    """What a cluster keeps of a topic; logs and replicas by partition. Brokers that are `stopped` lead nothing."""
+    """A topic as its cluster keeps it; logs and replicas by partition. Brokers that are `stopped` lead nothing."""
 
     topic_id: bytes
     logs: list[Log]

@@ -87,7 +87,7 @@ class FetchedTokens(AbstractTokenProvider):
         return self._text if self._elapsed() < self._expires_at else ""
 
     def _begin(self) -> "Future[None] | None":
-        """What fetches a token, where one is needed; begun unless it is under way or failed just now."""
+        """Returns the task that fetches a token, where needed; begun unless it is under way or failed just now."""
         now = self._elapsed()
         if self._fetching is None and now >= max(self._refresh_at, self._again_at):
             self._fetching = Future()

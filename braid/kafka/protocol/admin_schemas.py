@@ -107,7 +107,7 @@ class DescribeLogDirsRequest(Request[DescribeLogDirsRequestV4]):
 
 
 class FeaturesResponseV3(Response):
-    """What a broker can do; features are tagged fields."""
+    """A broker's answer with its features, which are tagged fields."""
 
     API_KEY = 18
     API_VERSION = 3

@@ -40,7 +40,7 @@ def refusals_of(rows: RefusalRows) -> Iterator[tuple[int, int, str | None]]:
 
 
 def told_reassignments(rows: MoveRows) -> dict[int, Reassignment]:
-    """What is under way, by partition, from an answer about one topic."""
+    """Reads the reassignments under way, by partition, from an answer about one topic."""
     return {
         number: Reassignment(tuple(replicas), tuple(adding), tuple(removing))
         for _, partitions, _ in rows

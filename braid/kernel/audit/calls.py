@@ -60,7 +60,7 @@ class Call:
 
     @property
     def alike(self) -> "Alike":
-        """What it shares with its repeats."""
+        """The fields that it shares with its repeats."""
         outcome = (self.outcome, self.reason)
         return Alike(self.principal, self.authenticated, self.address, self.service, self.rpc, self.resource, *outcome)
 
@@ -73,7 +73,7 @@ class Call:
 
 
 class Alike(NamedTuple):
-    """What calls have in common that are counted in one record."""
+    """The fields shared by calls that one record counts."""
 
     principal: str
     authenticated: bool

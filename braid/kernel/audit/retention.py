@@ -16,7 +16,7 @@ def last_of_each(records: Iterable[AuditRecord]) -> Sequence[AuditRecord]:
 
 
 def kept(records: Iterable[AuditRecord], most: int, oldest_ms: int) -> Sequence[AuditRecord]:
-    """What is kept of counts: nothing that is too old, and where room is short the newest of each principal.
+    """Selects the counts to keep: nothing that is too old, and where room is short the newest of each principal.
 
     Args:
         records: In the order in which they were written.

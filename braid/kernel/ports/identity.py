@@ -22,7 +22,7 @@ class CertificateNames:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What a caller shows of itself. Nothing but the certificate is verified.
+    """The proofs that a caller presents. Nothing but the certificate is verified.
 
     Attributes:
         encrypted: Whether it comes over TLS.

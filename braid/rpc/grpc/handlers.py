@@ -155,7 +155,7 @@ async def _write(context: Context, caller: Caller, message: bytes) -> None:
 
 
 def identifying(authenticator: Authenticator, refused: Callable[[Caller, BraidError], None]) -> Identify:
-    """What says who called. It raises `Unauthenticated` where nothing proves that, or another is claimed.
+    """Returns the `Identify` of a server. It raises `Unauthenticated` where nothing proves that, or another is claimed.
 
     `refused` hears of those whom it raises for.
     """

@@ -27,7 +27,7 @@ Check = Callable[[str, Caller], None]  # raises where the caller is trusted no m
 
 
 class PeerTrust:
-    """What one server thinks of the certificates of its connections."""
+    """One server's trust in the certificates of its connections."""
 
     def __init__(
         self,

@@ -151,7 +151,7 @@ class MemoryNetwork:
 
 
 class Credentials(NamedTuple):
-    """What a caller shows, and what it says beside its request."""
+    """A caller's proofs, and the claims beside its request."""
 
     shown: Shown
     metadata: Sequence[tuple[str, str]]

@@ -16,7 +16,7 @@ class _Issued(NamedTuple):
 
 
 class MemoryTokens:
-    """What a real issuer and `runtime.tokens` do between them, without signatures: nobody can guess a token."""
+    """Stands in for a real issuer and `runtime.tokens`, without signatures: nobody can guess a token."""
 
     def __init__(
         self,

@@ -78,7 +78,7 @@ class MemoryTransport:
         return MemoryChannel(self._network, self._process, address, credentials)
 
     def _credentials(self, presented: PeerCertificate | None, options: CallOptions) -> Credentials:
-        """What a call shows and says: over TLS nothing but the proof says who calls, unless somebody lies."""
+        """Returns a call's proofs and claims: over TLS nothing but the proof says who calls, unless somebody lies."""
         bearer = self._bearer() if self._bearer is not None else ""
         certificate = _certificate(self._identity) if self._identity else None
         proved = certificate is not None or bool(bearer)

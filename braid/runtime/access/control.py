@@ -90,7 +90,7 @@ class AccessControl:
 
     @property
     def lookup(self) -> Lookup:
-        """What this replica knows of the resources that requests are about."""
+        """This replica's view of the resources that requests are about."""
         return self._lookup
 
     def owns(self, history: str) -> bool:

@@ -69,7 +69,7 @@ def grant_message(grant: Grant, now_ms: int = 0) -> pb.Grant:
 
 
 def grant_spec(grant: Grant) -> pb.GrantSpec:
-    """What a grant declares, as a message."""
+    """Returns a grant's declaration, as a message."""
     return pb.GrantSpec(
         principal=grant.principal,
         role=_ROLES[grant.role],

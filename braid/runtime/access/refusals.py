@@ -1,4 +1,4 @@
-"""What is kept of refusals: a counter by method and reason, and a line in the log, once a minute for the same thing."""
+"""Records of refusals: a counter by method and reason, and a line in the log, once a minute for the same thing."""
 
 from typing import Final
 

@@ -19,7 +19,7 @@ class AccessMode(Enum):
 
 @dataclass(frozen=True, slots=True)
 class AccessSettings:
-    """What the settings of a service say about access.
+    """The settings of a service about access.
 
     Attributes:
         mode: In `open`, only grants themselves are guarded.

@@ -37,11 +37,11 @@ class ArchiveParts:
     def handlers(
         self, log: ArchiveLog, histories: Histories, calls: Callable[[], Awaitable[Verifiable]]
     ) -> ArchiveHandlers:
-        """What the replica serves of it."""
+        """Builds the handlers with which the replica serves the archive."""
         return ArchiveHandlers(self._service, self.shelf, log, self._archive, histories, calls)
 
     def sweeper(self, metrics: Metrics, leading: Callable[[], bool]) -> Sweeper | None:
-        """What deletes expired objects; None without an archive."""
+        """Builds the sweeper of expired objects; None without an archive."""
         if self.shelf is None:
             return None
         return Sweeper(self.shelf, self._service, self._host.clock, metrics, self.shelf.retention_days, leading)

@@ -67,7 +67,7 @@ class Recorder:
     # --- what the writer takes
 
     def take(self, *, last: bool = False) -> Taken:
-        """What is to be written now; with `last` all there is."""
+        """Takes the records to be written now; with `last` all there are."""
         changes, self._changes = self._changes, []
         now = self._clock.elapsed()
         counts: list[AuditRecord] = [*(self._counts.all_changed() if last else self._counts.due(now))]

@@ -8,7 +8,7 @@ from braid.kernel.limits.audit import AUDIT_DAYS, AUDIT_RECORDS
 
 @dataclass(frozen=True, slots=True)
 class AuditSettings:
-    """What the settings of a service say about audit records.
+    """The settings of a service about audit records.
 
     Attributes:
         reads: Which reads are recorded beside changes and refusals.

@@ -14,7 +14,7 @@ _log: Final = logging.getLogger("braid.tokens")
 
 
 def tokens_of(settings: TokenSettings, host: Host) -> Tokens:
-    """What takes tokens as the settings say. The issuer's keys are read at the first of them, in a thread."""
+    """Builds the reader of tokens by the settings. The issuer's keys are read at the first of them, in a thread."""
 
     async def read() -> bytes:
         return await host.tasks.run_blocking(partial(read_keys, settings))

@@ -20,7 +20,7 @@ ALGORITHMS_DEFAULT: Final = ("RS256", "PS256", "ES256", "EdDSA")
 
 @dataclass(frozen=True, slots=True)
 class TokenSettings:
-    """What the settings of a service say about tokens.
+    """The settings of a service about tokens.
 
     Attributes:
         issuer: Must stand in each token as `iss`, to the letter.

@@ -1,4 +1,4 @@
-"""What etcd's refusals mean, and what to do about each. Pure.
+"""Meanings of etcd's refusals, and the remedy for each. Pure.
 
 A call that etcd refused was not carried out and never will be. After any other failure, a write may have happened.
 """

@@ -88,7 +88,7 @@ class EtcdLink:
         return denied(f"no connection to etcd at {self._endpoint}: {cause}", "connection", remedy)
 
     def hint(self, error: grpc.aio.AioRpcError) -> str:
-        """What may be behind a failure that proves nothing; '' for nothing."""
+        """Suggests the cause of a failure that proves nothing; '' for nothing."""
         return _NO_TLS if self._files is not None and "Handshake read failed" in (error.details() or "") else ""
 
     async def close(self) -> None:

@@ -1,4 +1,4 @@
-"""What a group may ask for: bounds of a spec, existing streams and lanes, and how far a hello may differ. Pure.
+"""Rules on a group's requests: bounds of a spec, existing streams and lanes, and how far a hello may differ. Pure.
 
 Every refusal names the field at fault, as the request spells it (`spec.streams`).
 """

@@ -1,4 +1,4 @@
-"""What a member shows to come back as itself: a secret of its first welcome, kept here as a digest. Pure.
+"""Secrets with which members come back as themselves: each a secret of its first welcome, kept here as a digest. Pure.
 
 So an id that others were told, of a mesh in plaintext or of a principal with many processes, opens nobody's session.
 A welcome that was lost loses a secret with it, so one is given at a first join alone, where its member has no id yet.

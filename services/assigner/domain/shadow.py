@@ -16,7 +16,7 @@ _MEASURED = PlacementPolicy(Basis.LOAD)
 
 @dataclass(frozen=True, slots=True)
 class ShadowLook:
-    """What a policy would do now.
+    """The moves that a policy would make now.
 
     Attributes:
         moves: Leases that would lie elsewhere.

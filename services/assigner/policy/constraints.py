@@ -1,4 +1,4 @@
-"""What a group's rules mean for its placement: which members may hold a lease, and what must change hands.
+"""A group's rules applied to its placement: which members may hold a lease, and what must change hands.
 
 Pure, NumPy.
 

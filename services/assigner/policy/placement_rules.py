@@ -12,7 +12,7 @@ from services.assigner.policy.arrays import Indices, Mask
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rules:
-    """What a placement must not do, whatever the load.
+    """Moves that a placement must not make, whatever the load.
 
     Attributes:
         kinds: Per partition, the row of `allowed` it stands under; shape (P,).

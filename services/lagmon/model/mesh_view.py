@@ -9,7 +9,7 @@ DEAD_LETTER_LANE: Final = "dlq"  # consumed only by groups that name it
 
 
 class Presence(Enum):
-    """What a channel's state means for lag."""
+    """The meaning of a channel's state for lag."""
 
     AHEAD = "not consumed yet"
     OPEN = "consumed"
@@ -38,7 +38,7 @@ class Channel(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class GroupSubscription:
-    """What a registered group consumes; no lanes means all but the dead-letter lane.
+    """The streams and lanes that a registered group consumes; no lanes means all but the dead-letter lane.
 
     Attributes:
         streams, lanes: Names.
@@ -86,5 +86,5 @@ class MeshView:
     topics: Mapping[tuple[str, str], Channel] = field(init=False, default_factory=dict)
 
     def subscription(self, group: str) -> GroupSubscription | None:
-        """What a registered group consumes; None for every other group."""
+        """Returns the subscription of a registered group; None for every other group."""
         return self.groups.get(group) if self.groups is not None else None

@@ -78,7 +78,7 @@ class RevocationRequests:
         return api.ListRevocationsResponse(revocations=map(self._message, page), next_page_token=token)
 
     def _consequences(self, identity: str, caller: Caller) -> Iterator[str]:
-        """What follows from a revocation, as far as its author may not think of it; for people."""
+        """Lists the consequences of a revocation that its author may not think of it; for people."""
         access = self._replica.access
         if identity in identities_of(caller):
             yield "it is what you call with: this is the last thing it may do"

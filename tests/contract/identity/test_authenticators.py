@@ -1,4 +1,4 @@
-"""What every authenticator of tokens does, the one of signed tokens and its twin in memory."""
+"""The contract of every authenticator of tokens: the one of signed tokens and its twin in memory."""
 
 from collections.abc import Callable
 

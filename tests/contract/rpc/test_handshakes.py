@@ -1,4 +1,4 @@
-"""What grpc lets a server know of TLS handshakes: that one begins, and not how it ends. Hence no metric of failures."""
+"""TLS handshakes as grpc shows them to a server: that one begins, and not how it ends. Hence no metric of failures."""
 
 import asyncio
 import socket

@@ -44,7 +44,7 @@ async def forever(request: StringValue, caller: Caller) -> AsyncIterator[StringV
 
 
 def shown(tls: Tls) -> str:
-    """What `which` answers to a client with these files."""
+    """Returns the answer of `which` to a client with these files."""
     found = peer_certificate(tls.certificate.read_bytes())
     assert found is not None
     return f"{found.fingerprint} {found.serial}"

@@ -61,7 +61,7 @@ class TokenMesh:
     show: Callable[[str], None]
 
     async def asked(self) -> str:
-        """What the server takes the client for."""
+        """Returns the identity that the server gives the client."""
         channel = self.mesh.channel(self.server.address)
         return text(await channel.unary(path("Who"), say("me"), StringValue, OPTIONS))
 

@@ -38,12 +38,12 @@ class Files:
 
     @property
     def etcd(self) -> Tls:
-        """What every member shows."""
+        """The certificate that every member shows."""
         return _files(self._directory / "etcd")
 
     @property
     def client(self) -> Tls:
-        """What the store shows."""
+        """The certificate that the store shows."""
         return _files(self._directory / "client")
 
     def write(self, by: Authority, *trusted: Authority) -> None:

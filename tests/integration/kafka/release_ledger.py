@@ -1,4 +1,4 @@
-"""What `test_versions.py` plays on two clusters: gaps in a commit, strays that are fenced, channels that are sealed.
+"""The story of `test_versions.py` on two clusters: gaps in a commit, strays that are fenced, channels that are sealed.
 
 A ledger beside Braid notes what was acknowledged and what was handled. In the end nothing may be lacking, and nothing
 may have been done twice.
@@ -36,14 +36,14 @@ AT_ONCE: Final = 5_000
 
 
 class Ledger:
-    """What producers have receipts for, and how often each record was done."""
+    """Records that producers have receipts for, and how often each record was done."""
 
     def __init__(self) -> None:
         self.acknowledged: dict[str, str] = {}  # clusters by record id
         self.done: Counter[str] = Counter()
 
     def __str__(self) -> str:
-        """What a failure says of it."""
+        """Describes the ledger for a failure's message."""
         return f"{len(self.acknowledged)} acknowledged, {len(self.done)} done"
 
     @property

@@ -54,7 +54,7 @@ class Guarded:
         self._broker.wait_ready(READY_SECONDS)
 
     def security(self, user: str, password: str = "") -> Security:
-        """What a user proves itself by."""
+        """Returns the credentials of a user."""
         return Security("SASL_PLAINTEXT", "PLAIN", user, password or PASSWORDS[user])
 
     async def permit(self, topic: str, operation: int, permission: int) -> None:

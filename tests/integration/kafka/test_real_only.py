@@ -1,4 +1,4 @@
-"""What the twin has no part of: topics brokers create unasked, transactions, a disk that comes back empty."""
+"""Behaviour that the twin does not have: topics brokers create unasked, transactions, a disk that comes back empty."""
 
 import asyncio
 import gc

@@ -84,7 +84,7 @@ def seen(secured: SecuredKafka, refusal: Refusal, directory: Path) -> KafkaClust
 
 
 async def refused(refusal: Refusal, cluster: KafkaCluster) -> ClusterAccessDenied:
-    """What a user hears that commits, where it lacks the group, or else sends."""
+    """Returns the error of a user that commits, where it lacks the group, or else sends."""
     async with contextlib.AsyncExitStack() as stack:
         if refusal.problem == "group":
             offsets = cluster.offsets()

@@ -114,7 +114,7 @@ async def test_limit_a_single_broker_before_4_0_keeps_its_epoch_if_cut(rig: Rig)
 
 
 def doctor_finds(mesh: DevMesh) -> dict[str, str]:
-    """What `braid doctor` says of clusters, by check."""
+    """Returns the findings of `braid doctor` about clusters, by check."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("BRAID_")}
     command = [*BRAID, "doctor", "-o", "json", "--endpoint", mesh.ready.endpoint]
     done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=CALL_SECONDS, check=False)

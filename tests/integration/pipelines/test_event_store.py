@@ -107,7 +107,7 @@ class Job:
         return self._ended()
 
     def end(self) -> None:
-        """Whatever is left of it."""
+        """Kills the rest of its processes."""
         for process in self._family():
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.kill()
@@ -220,7 +220,7 @@ async def written_and_not_committed(job: Job, directory: Path) -> None:
 
 
 async def test_reprocessing_gives_the_same_rows_and_the_same_in_delta(local: DevMesh, tmp_path: Path) -> None:
-    """What is sent meanwhile is beyond the range and goes on; reading makes no group."""
+    """Records sent meanwhile lie beyond the range; reading makes no group."""
     ledger, live, stop, before = set[str](), set[str](), asyncio.Event(), await groups(local)
     await ship(local.ready.endpoint, ledger, None)
     table, end = tmp_path / "again", str(time.time_ns() // 1_000_000 + 1)

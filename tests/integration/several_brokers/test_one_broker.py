@@ -49,7 +49,7 @@ async def controller(operator: KafkaOperator, load: Load) -> int:
 async def test_losing_one_broker_resumes_acknowledgements_by_election(
     three_brokers: DevMesh, choose: Choice, outage: Outage, resume_seconds: float, try_name: Callable[[str], str]
 ) -> None:
-    """Whatever the broker did for others, it also leads a partition here."""
+    """The broker leads a partition of this stream, besides its part for other streams."""
     stream, spec = try_name(f"{choose.__name__}-{outage.__name__}"), StreamSpec(ride_out_seconds=RIDE_OUT_SECONDS)
     async with (
         loaded(three_brokers, stream, spec) as load,

@@ -13,7 +13,7 @@ APART_SECONDS: Final = 6.0  # everybody has written everywhere again by then
 
 
 class ClusterFaults:
-    """What befalls clusters; each method is a kind of fault."""
+    """Faults of clusters; each method is a kind of fault."""
 
     def __init__(self, schedule: Schedule) -> None:
         self._schedule, self._world, self._dice = schedule, schedule.world, schedule.dice

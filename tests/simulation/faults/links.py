@@ -9,7 +9,7 @@ _LATENCY: Final = (0.0002, 0.001)
 
 
 class LinkFaults:
-    """What befalls links; each method is a kind of fault."""
+    """Faults of links; each method is a kind of fault."""
 
     def __init__(self, schedule: Schedule) -> None:
         self._schedule, self._world, self._dice = schedule, schedule.world, schedule.dice

@@ -1,4 +1,4 @@
-"""What operators do in a run: rules, splits, resets, moves and decommissions, taken back when they are healed."""
+"""Actions of operators in a run: rules, splits, resets, moves and decommissions, taken back when they are healed."""
 
 import asyncio
 

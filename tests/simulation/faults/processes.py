@@ -15,7 +15,7 @@ _WEEK_AND_A_DAY_MS: Final = 8 * 24 * _HOUR_MS
 
 
 class ProcessFaults:
-    """What befalls services, members and producers; each method is a kind of fault."""
+    """Faults of services, members and producers; each method is a kind of fault."""
 
     def __init__(self, schedule: Schedule) -> None:
         self._schedule, self._world, self._dice = schedule, schedule.world, schedule.dice
@@ -84,7 +84,7 @@ class ProcessFaults:
         self._world.journal.say(f"FAULT clock of {name} is {clock.skew_ms} ms off")
 
     def sink_away(self) -> None:
-        """What handlers write to: their records are not to blame."""
+        """Takes away the sink of the handlers: their records are not to blame."""
         journal = self._world.journal
         if journal.away:
             return

@@ -11,7 +11,7 @@ from tests.simulation.world import DLQS, SERVICES, Slowness
 
 
 class StoreFaults:
-    """What befalls the store and archives; each method is a kind of fault."""
+    """Faults of the store and archives; each method is a kind of fault."""
 
     def __init__(self, schedule: Schedule) -> None:
         self._schedule, self._world, self._dice = schedule, schedule.world, schedule.dice

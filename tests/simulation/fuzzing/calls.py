@@ -33,7 +33,7 @@ class Finding(Exception):
 
 
 class World(Protocol):
-    """What is called: see `mesh.FuzzedMesh`."""
+    """The mesh that is called: see `mesh.FuzzedMesh`."""
 
     def channel(self, service: str) -> RpcChannel:
         """A connection to the leader of a service."""

@@ -1,4 +1,4 @@
-"""What fuzzing has called: calls, their answers and the fields that were set, for each method."""
+"""Coverage of fuzzing: calls, their answers and the fields that were set, for each method."""
 
 from collections import Counter
 from collections.abc import Collection, Mapping
@@ -13,7 +13,7 @@ OK: Final = "OK"
 
 @dataclass
 class Called:
-    """What became of the calls of one method."""
+    """Outcomes of the calls of one method."""
 
     method: Method
     calls: int = 0

@@ -140,7 +140,7 @@ class FuzzedMesh(Mesh):
 
 
 def names(replays: Sequence[str]) -> Names:
-    """What exists in a `FuzzedMesh` with these replays, by the fields that name it."""
+    """Returns the names that exist in a `FuzzedMesh` with these replays, by the fields that name it."""
     channels = [f"logs/{lane}/{number}" for lane in ("live", "dlq") for number in (1, 2)]
     channels += ["orders/live/1", "orders/bulk/1"]
     clusters, members = ("east", "west", "north"), ("member-1", "01ARZ3NDEKTSV4RRFFQ69G5FAV", "ada")

@@ -58,7 +58,7 @@ class Fault:
 
 @dataclass
 class Round:
-    """What a round found, and how slow its slowest call was in processor time."""
+    """The findings of a round, and how slow its slowest call was in processor time."""
 
     seed: int
     faults: list[Fault] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""What tells that a file changed: its content, its length, its place, its permissions."""
+"""The signs that a file changed: its content, its length, its place, its permissions."""
 
 import os
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What a process shows an event store: found in the environment, whole or refused, never plain text to others."""
+"""Credentials for an event store: found in the environment, whole or refused, never plain text to others."""
 
 from pathlib import Path
 

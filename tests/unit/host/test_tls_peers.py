@@ -1,4 +1,4 @@
-"""What names a peer's certificate, and whether an authority still vouches for it."""
+"""The names of a peer's certificate, and whether an authority still vouches for it."""
 
 from datetime import timedelta
 

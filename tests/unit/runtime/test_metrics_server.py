@@ -49,7 +49,7 @@ def served(servers: list[MetricsServer], tls: Tls | None = None, *, clients_prov
 
 
 def context(authority: Authority, client: Tls | None = None) -> ssl.SSLContext:
-    """What Prometheus' `tls_config` makes: a CA, and a certificate of its own where it has one."""
+    """Builds the context of Prometheus' `tls_config`: a CA, and a certificate of its own where it has one."""
     made = ssl.create_default_context(cadata=authority.pem.decode())
     if client is not None:
         made.load_cert_chain(client.certificate, client.key)
@@ -57,7 +57,7 @@ def context(authority: Authority, client: Tls | None = None) -> ssl.SSLContext:
 
 
 def scraped(server: MetricsServer, tls: ssl.SSLContext | None = None) -> str:
-    """What a scrape returns."""
+    """Returns the answer to a scrape."""
     with urllib.request.urlopen(server.url, timeout=10, context=tls) as answer:
         return str(answer.read().decode())
 

@@ -34,7 +34,7 @@ class Etcd:
 
 
 def refused(details: str) -> AioRpcError:
-    """What grpc raises for etcd's answer."""
+    """Returns the error that grpc raises for etcd's answer."""
     return AioRpcError(grpc.StatusCode.INVALID_ARGUMENT, Metadata(), Metadata(), details=details)
 
 

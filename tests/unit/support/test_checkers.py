@@ -88,7 +88,7 @@ def cut_and_written_on(*, epoch: int) -> list[Fact]:
 
 
 def test_a_claim_on_what_was_written_on_after_a_cut_is_seen() -> None:
-    """What was done with a lost record, and what bases had proved, says nothing about the record that lies there."""
+    """The work done on a lost record, and the bases proved by it, say nothing about the record that lies there."""
     assert not red(TruthfulCommits(), cut_and_written_on(epoch=1))
     assert red(TruthfulCommits(), cut_and_written_on(epoch=2))
     assert red(TruthfulCommits(), cut_and_written_on(epoch=-1))

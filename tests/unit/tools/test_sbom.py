@@ -1,4 +1,4 @@
-"""What a release is made of: lists in a valid form, that name every package of the locks with every hash."""
+"""The bill of materials of a release: lists in a valid form, that name every package of the locks with every hash."""
 
 import json
 import tomllib

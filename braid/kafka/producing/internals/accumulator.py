@@ -1,4 +1,4 @@
-"""What the producer does with the records that aiokafka's accumulator holds in batches, until they are sent.
+"""The producer's access to the records that aiokafka's accumulator holds in batches, until they are sent.
 
 No public call adds a record without a future, takes one back, or forgets those of one topic.
 """

@@ -1,4 +1,4 @@
-"""What the producer does with aiokafka's client: its metadata, its connections, and which hosts it may reach.
+"""The producer's access to aiokafka's client: its metadata, its connections, and which hosts it may reach.
 
 No public call forbids topic creation, tells a missing topic from a cluster that is away, or bounds the addresses.
 """
@@ -49,7 +49,7 @@ class QuietClient(AIOKafkaClient):
         return [each for each in super().hosts if self.security.denial(each[0], each[1]) is None]
 
     async def _renew(self) -> None:
-        """What the next connection proves itself by, as the profile's files say it now. Raises `KafkaError`."""
+        """Renews the credentials of the next connection, as the profile's files say it now. Raises `KafkaError`."""
         self.security = self.security.current()
         for name, value in self.security.client_settings().items():
             setattr(self, f"_{name}", value)

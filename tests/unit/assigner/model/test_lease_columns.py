@@ -170,7 +170,7 @@ def test_members_that_miss_one_who_went_are_noticed() -> None:
 
 
 def test_changing_one_of_many_members_shares_all_other_buckets() -> None:
-    """What a thousand that leave at once cost is not a thousand copies of ten thousand."""
+    """A thousand members that leave at once do not cost a thousand copies of ten thousand."""
     state = joined(300).state
     before = Members(state.members)
     changed = before.without(member(7))

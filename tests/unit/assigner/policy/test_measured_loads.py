@@ -190,7 +190,7 @@ def test_a_leader_change_moves_nothing(two: Measured) -> None:
 
 
 def test_leases_that_wake_up_elsewhere_hold_no_move_up() -> None:
-    """What was idle tells of no former holder, so nothing has to be measured anew because of it."""
+    """Idle leases tell nothing of a former holder, so nothing has to be measured anew for them."""
     measured = Measured(joined(2, seen(partitions=40)))
     sleepers = of(measured, 1)[:12]
     measured.busy = dict.fromkeys(sleepers, 0.02)

@@ -56,7 +56,7 @@ def test_three_members_share_evenly() -> None:
 
 
 def test_members_that_join_together_are_filled_within_a_minute() -> None:
-    """What may be moved in a minute grows with those who came in it: else a scale-out would wait for the next one."""
+    """The moves of a minute grow with the members who came in it: else a scale-out would wait for the next one."""
 
     async def scenario() -> None:
         mesh = await Mesh().start(channels=[])

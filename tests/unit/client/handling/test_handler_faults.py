@@ -1,4 +1,4 @@
-"""Whatever a handler raises or passes, its record takes the consequence, the others are done and the consumer lives."""
+"""Handlers may raise or pass anything: the record takes the consequence, the others are done and the consumer lives."""
 
 import asyncio
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What a dead letter keeps of a traceback: all, its ends, a digest that groups like failures, or nothing."""
+"""The part of a traceback that a dead letter keeps: all, its ends, a digest that groups like failures, or nothing."""
 
 import asyncio
 import re

@@ -347,7 +347,7 @@ def test_headers_behind_values_of_all_sizes_are_each_compared(
 
 
 def test_alike_records_need_no_reading_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is fast for nearly everybody stays so: neither records of one size nor equal headers are gone through."""
+    """The fast path stays fast: neither records of one size nor equal headers are gone through."""
     headers: list[Any] = [("braid-id", b"01A:17"), ("braid-ts", b"17")]
     varied: list[Given] = [(1, 0, b"k", bytes(at % 50), headers) for at in range(500)]
     equal: list[Given] = [(1, at // 9, b"k", bytes(9), headers) for at in range(64)]

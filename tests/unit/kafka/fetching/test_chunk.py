@@ -222,7 +222,7 @@ def test_bytes_that_are_no_batch_are_fetched_again_then_reported(length: int) ->
 
 @given(data=st.binary(max_size=400), at=st.integers(0, 400))
 def test_noise_in_a_batch_never_escapes(data: bytes, at: int) -> None:
-    """Whatever stands there: what is delivered is in order, and the rest is told or asked for again."""
+    """The batch may hold anything: what is delivered is in order, and the rest is told or asked for again."""
     whole = bytearray(batch(0, 9))
     whole[at : at + len(data)] = data
     chunk = chunk_of(bytes(whole), 0, suspect=0)

@@ -28,7 +28,7 @@ class ScriptedWire(Wire):
         self.answered = asyncio.Event()
 
     async def metadata(self, topics: Sequence[str] | None) -> ClusterMetadata:
-        """Whatever is asked; `between` runs before any task that is created next."""
+        """Answers any request for metadata; `between` runs before any task that is created next."""
         asyncio.get_running_loop().call_soon(self.between)
         return ClusterMetadata("k", 1, {1: ("h", 1)}, {"t": TopicMetadata(0, b"", {0: 1, 1: 1})})
 

@@ -37,7 +37,7 @@ def test_what_is_too_old_goes_and_losses_are_kept_like_calls() -> None:
 
 
 def test_a_mutant_that_keeps_the_newest_of_all_is_found() -> None:
-    """What a plain ring would do: the flood takes every place."""
+    """A plain ring would do the same: the flood takes every place."""
     flood = [row(MALLORY, number) for number in range(10, 1_000)]
     assert row(ANN, 1) not in [row(ANN, 1), *flood][-100:]
     assert row(ANN, 1) in kept([row(ANN, 1), *flood], 100, 0)

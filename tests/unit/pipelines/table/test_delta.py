@@ -72,7 +72,7 @@ def test_a_ghost_does_not_turn_the_log_back(tmp_path: Path) -> None:
 
 
 def test_a_ghost_that_read_before_and_commits_later_is_refused(tmp_path: Path) -> None:
-    """What `publish` relies on: a transaction that is not retried lands on the version it was computed from."""
+    """The guarantee behind `publish`: a transaction that is not retried lands on the version it was computed from."""
     writer = open_writer(tmp_path)
     merge(writer, copies(0, 3))
     stale = DeltaTable(tmp_path)

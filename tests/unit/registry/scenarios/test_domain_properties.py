@@ -1,4 +1,4 @@
-"""Whatever is commanded in whatever order: legal states, unique generations, equal folds, bytes that come back."""
+"""Properties under any commands in any order: legal states, unique generations, equal folds, bytes that come back."""
 
 from dataclasses import dataclass
 from itertools import pairwise

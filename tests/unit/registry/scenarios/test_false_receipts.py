@@ -102,7 +102,7 @@ def test_a_report_on_a_lane_the_client_does_not_write_is_ignored() -> None:
 
 
 def test_limit_a_possible_receipt_is_believed_from_anybody() -> None:
-    """What is left of a log does not refute that it was longer: a person decides, as with any loss."""
+    """The rest of a log does not refute that it was longer: a person decides, as with any loss."""
 
     async def scene(mesh: Mesh) -> None:
         producer = await honest(mesh)

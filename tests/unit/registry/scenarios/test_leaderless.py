@@ -79,7 +79,7 @@ def test_a_leaderless_partition_delays_keys_only_until_it_moves() -> None:
 
 
 def test_it_would_hold_them_up_for_as_long_as_it_lasts() -> None:
-    """What the rule is for: without it, and without a way out, every key waits for the one partition."""
+    """The reason for the rule: without it, and without a way out, every key waits for the one partition."""
 
     async def scene() -> None:
         receipts, longest, refused = await loaded(await a_mesh(partition_gone_after_seconds=600.0), 40.0)

@@ -45,7 +45,7 @@ class Writing:
 
 
 async def written(server: MemoryStoreServer) -> Counter[str]:
-    """What is recorded in the store, each with how often."""
+    """Returns the records in the store, each with how often."""
     loaded = server.load(CHANGES)
     found = [read_record(parse(data)) for data in loaded.events]
     return Counter(each.call.resource for each in found if isinstance(each, CallRecorded))
