@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from braid.kernel.errors import Invalid
 from braid.kernel.ids import check_name
+from braid.kernel.limits.names import BOOTSTRAP_SERVERS_MAX
 from services.registry.model.thresholds import check_overrides
 
 TOPIC_PREFIX_DEFAULT = "braid."
@@ -36,6 +37,9 @@ def check_cluster_spec(spec: ClusterSpec) -> ClusterSpec:
         Invalid: a field is out of form; `field` names it.
     """
     servers = [server.strip() for server in spec.bootstrap.split(",")]
+    if len(servers) > BOOTSTRAP_SERVERS_MAX:
+        message = f"{len(servers)} servers are more than {BOOTSTRAP_SERVERS_MAX}"
+        raise Invalid(message, field="spec.bootstrap", remedy="name a few brokers: they name the others")
     for server in servers:
         found = _ADDRESS.fullmatch(server)
         if found is None or not 0 < int(found.group(2)) < 65_536:

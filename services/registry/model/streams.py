@@ -9,7 +9,7 @@ from braid.kernel.errors import Invalid, NotFound, Refused
 from braid.kernel.ids import check_name
 from braid.kernel.limits.client import RECORD_BYTES_MAX_DEFAULT
 from braid.kernel.limits.health import RIDE_OUT_SECONDS_MAX
-from braid.kernel.limits.names import LANES_MAX, PARTITIONS_MAX, STREAM_PARTITIONS_MAX
+from braid.kernel.limits.names import LANES_MAX, PARTITIONS_MAX, STREAM_CLUSTERS_MAX, STREAM_PARTITIONS_MAX
 from braid.kernel.limits.registry import (
     RECORD_BYTES_MAX,
     RECORD_BYTES_MIN,
@@ -132,6 +132,7 @@ def check_stream_spec(spec: StreamSpec) -> StreamSpec:
         Invalid: a field is out of form; `field` names it.
     """
     lanes = _checked_lanes(spec.lanes)
+    check_clusters(len(spec.clusters), "spec.clusters")
     for position, cluster in enumerate(spec.clusters):
         check_name(cluster, f"spec.clusters[{position}]")
         if cluster in spec.clusters[:position]:
@@ -163,6 +164,13 @@ def check_order(stream: Stream, lane: str, active: int, field: str) -> None:
 def check_partitions(partitions: int, field: str) -> None:
     """Raises `Invalid` for no partitions or too many."""
     _within(partitions, 1, PARTITIONS_MAX, field)
+
+
+def check_clusters(count: int, field: str) -> None:
+    """Raises `Invalid` for more clusters than a stream can be on."""
+    if count > STREAM_CLUSTERS_MAX:
+        message = f"{count} clusters are more than {STREAM_CLUSTERS_MAX}"
+        raise Invalid(message, field=field, remedy="name the clusters that the stream needs")
 
 
 def check_size(lanes: Mapping[str, int], present: Mapping[str, int], field: str) -> None:

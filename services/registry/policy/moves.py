@@ -104,7 +104,10 @@ def _check(world: World, stream: Stream, order: MoveOrder) -> None:
 
 
 def check_lanes(stream: Stream, order: MoveOrder) -> None:
-    """Raises `Invalid` for a lane that the stream does not have."""
+    """Raises `Invalid` for a lane that the stream does not have, or for more than it has."""
+    if len(order.lanes) > len(stream.spec.lanes):
+        message = f"{len(order.lanes)} lanes are more than the {len(stream.spec.lanes)} of stream {stream.name}"
+        raise Invalid(message, field="lanes", remedy="name each once, or none for all of them")
     for lane in order.lanes:
         if lane not in stream.spec.lanes:
             known = ", ".join(stream.spec.lanes)

@@ -9,8 +9,9 @@ import math
 from collections.abc import Sequence
 
 from braid.kernel.errors import FailoverBlocked, Invalid, Refused
+from braid.kernel.limits.names import MOVE_PARTITIONS_MAX
 from services.registry.model.channels import Channel
-from services.registry.model.streams import Stream, check_order
+from services.registry.model.streams import Stream, check_clusters, check_order
 from services.registry.policy.moves import (
     LaneMove,
     MoveOrder,
@@ -56,6 +57,15 @@ def plan_shares(world: World, stream: Stream, order: MoveOrder) -> Sequence[Lane
     return moves
 
 
+def _check_work(stream: Stream, order: MoveOrder) -> None:
+    """Raises `Invalid` for a spread that may have to make too many logs: each share has all of a lane's partitions."""
+    lanes = set(order.lanes or stream.spec.lanes) & set(stream.spec.lanes)
+    partitions = len(order.spread) * sum(order.partitions or stream.spec.lanes[lane] for lane in lanes)
+    if partitions > MOVE_PARTITIONS_MAX:
+        message = f"{partitions} partitions of all shares together are more than {MOVE_PARTITIONS_MAX}"
+        raise Invalid(message, field="spread", remedy="name fewer clusters, or spread one lane after the other")
+
+
 def _check(world: World, stream: Stream, order: MoveOrder) -> None:
     if order.spread and (order.to_cluster or order.away_from_cluster or order.percent is not None):
         raise Invalid("a spread names all clusters itself", field="spread", remedy="leave to_cluster and percent out")
@@ -67,6 +77,8 @@ def _check(world: World, stream: Stream, order: MoveOrder) -> None:
         if not 0.0 <= order.percent <= 100.0:
             raise Invalid(f"{order.percent:g} is not between 0 and 100", field="percent")
         _check_cluster(world, stream, order.to_cluster, "to_cluster", gains=order.percent > 0.0)
+    check_clusters(len(order.spread), "spread")
+    _check_work(stream, order)
     for position, (name, weight) in enumerate(order.spread):
         field = f"spread[{position}]"
         if not (math.isfinite(weight) and 0.0 < weight <= _WEIGHT_MAX):

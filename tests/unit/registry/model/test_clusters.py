@@ -28,6 +28,7 @@ from tests.unit.registry.histories import cluster, run_cluster
         (ClusterSpec(""), "spec.bootstrap"),
         (ClusterSpec("east"), "spec.bootstrap"),
         (ClusterSpec("east:0"), "spec.bootstrap"),
+        (ClusterSpec(",".join(f"b{number}:1" for number in range(65))), "spec.bootstrap"),
         (ClusterSpec("east:9092,west:99999"), "spec.bootstrap"),
         (ClusterSpec("east:9092", zone="A b"), "spec.zone"),
         (ClusterSpec("east:9092", capacity=-1), "spec.capacity"),

@@ -23,6 +23,7 @@ GOOD = StreamSpec({"live": 4})
         (StreamSpec({f"l{number}": 1 for number in range(16)}), "spec.lanes"),
         (replace(GOOD, clusters=("east", "e st")), "spec.clusters[1]"),
         (replace(GOOD, clusters=("east", "east")), "spec.clusters[1]"),
+        (replace(GOOD, clusters=tuple(f"c{number}" for number in range(65))), "spec.clusters"),
         (replace(GOOD, replication_factor=-1), "spec.replication_factor"),
         (replace(GOOD, replication_factor=8), "spec.replication_factor"),
         (replace(GOOD, retention_hours=-1), "spec.retention_hours"),
