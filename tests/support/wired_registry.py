@@ -1,9 +1,9 @@
 """A registry over real Kafka whose way to each cluster, and that of producers and consumers, can be held up apart.
 
 Registry, assigner, their store and their RPCs live in the test's own process; brokers are real. Clients connect to a
-broker's port by `aiokafka`'s `create_conn`; here the registry's connections lead through one wire
-(`testbed.wire`) a broker, those of producers through another, those of consumers through a third, whatever
-address the broker advertises. The assigner's lead straight there.
+broker's port by `open_connection`, and at first by `aiokafka`'s `create_conn`; here the registry's connections lead
+through one wire (`testbed.wire`) a broker, those of producers through another, those of consumers through a third,
+whatever address the broker advertises. The assigner's lead straight there.
 """
 
 import asyncio
@@ -16,12 +16,14 @@ from unittest.mock import patch
 import aiokafka.client
 from aiokafka.conn import create_conn
 
+import braid.kafka.producing.internals.metadata
 import braid.kafka.protocol.wire
 from braid.api.registry.v1 import cluster_pb2, stream_pb2
 from braid.api.registry.v1 import registry_service_pb2 as api
 from braid.client.mesh import Mesh
 from braid.host.system import system_host
 from braid.kafka.cluster import AioKafka
+from braid.kafka.protocol.sasl_sessions import open_connection
 from braid.kernel.ports import Host
 from braid.rpc.memory.network import MemoryNetwork
 from braid.rpc.memory.transport import MemoryTransport
@@ -101,12 +103,14 @@ async def wired_registry(brokers: Mapping[str, KafkaBroker], readers: int = 0) -
     server = MemoryStoreServer(host.clock)
     network = MemoryNetwork(host.clock, host.randomness)
     by_client = {"registry": _ports(brokers, registry_wires), "reader": _ports(brokers, reader_wires)}
+    app = {"app": _ports(brokers, producer_wires)}
     services: dict[str, Service] = {"registry": RegistryService(AioKafka("registry"))}
     if readers:
         services["assigner"] = Assigner(AioKafka("assigner"))
     with (
-        patch.object(braid.kafka.protocol.wire, "create_conn", _redirected(by_client)),
-        patch.object(aiokafka.client, "create_conn", _redirected({"app": _ports(brokers, producer_wires)})),
+        patch.object(braid.kafka.protocol.wire, "open_connection", _redirected(by_client, open_connection)),
+        patch.object(braid.kafka.producing.internals.metadata, "open_connection", _redirected(app, open_connection)),
+        patch.object(aiokafka.client, "create_conn", _redirected(app, create_conn)),
     ):
         try:
             async with contextlib.AsyncExitStack() as stack:
@@ -155,13 +159,12 @@ def _ports(brokers: Mapping[str, KafkaBroker], wires: Mapping[str, Wire]) -> Map
     return {_port(broker.bootstrap): _port(wires[name].address) for name, broker in brokers.items()}
 
 
-def _redirected(by_client: Mapping[str, Mapping[int, int]]) -> _Connect:
+def _redirected(by_client: Mapping[str, Mapping[int, int]], opened: _Connect) -> _Connect:
     """Connects the clients of these names to other ports than they ask for."""
 
     def connect(host: str, port: int, **settings: Any) -> Awaitable[Any]:
         ports = by_client.get(settings["client_id"], {})
-        found: Awaitable[Any] = create_conn(host, ports.get(port, port), **settings)
-        return found
+        return opened(host, ports.get(port, port), **settings)
 
     return connect
 

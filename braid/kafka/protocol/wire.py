@@ -14,11 +14,12 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Final
 
-from aiokafka.conn import AIOKafkaConnection, create_conn
+from aiokafka.conn import AIOKafkaConnection
 from aiokafka.errors import KafkaError
 from aiokafka.protocol.api import Request, Response
 
 from braid.kafka.errors import access_error
+from braid.kafka.protocol.sasl_sessions import is_answered, is_due, open_connection
 from braid.kafka.protocol.schemas import DescribeTopicsRequest
 from braid.kafka.refusals import Refusals
 from braid.kafka.security import Security
@@ -100,6 +101,7 @@ class Wire:
         self._request_seconds = request_seconds
         self._brokers: dict[int, Address] = {}
         self._connections: dict[Address, AIOKafkaConnection] = {}
+        self._replaced: set[AIOKafkaConnection] = set()  # whose sessions end soon, with requests under way
         self._locks: dict[Address, asyncio.Lock] = {}
         self._silences = count(1)
         self._silent: dict[Address, int] = {}  # those that did not answer when last asked, numbered in that order
@@ -194,7 +196,8 @@ class Wire:
         self._closed = True
         for each in self._left:
             each.cancel()
-        connections, self._connections = list(self._connections.values()), {}
+        connections, self._connections = [*self._connections.values(), *self._replaced], {}
+        self._replaced = set()
         for connection in connections:
             hang_up(connection)
         if self._going:
@@ -211,7 +214,7 @@ class Wire:
             raise self._silence(address, error) from error
         finally:
             # Also on cancellation: an answer that comes later would keep others on this connection waiting.
-            if not answered:
+            if not answered or (connection in self._replaced and is_answered(connection)):
                 self._drop(address, connection)
         return answer
 
@@ -235,10 +238,10 @@ class Wire:
     async def _connect(self, address: Address) -> AIOKafkaConnection:
         async with self._locks.setdefault(address, asyncio.Lock()):
             connection = self._connections.get(address)
-            if connection is not None and connection.connected():
+            if connection is not None and connection.connected() and not is_due(connection):
                 return connection
             if connection is not None:
-                self._drop(address, connection)
+                self._replace(address, connection)
             if self._closed:
                 raise ClusterUnavailable("the client is closed")
             connection = await self._open(address)
@@ -259,7 +262,7 @@ class Wire:
         try:
             async with asyncio.timeout(self._request_seconds):
                 await security.prepare()
-                return await create_conn(
+                return await open_connection(
                     address[0],
                     address[1],
                     client_id=self._client_id,
@@ -286,9 +289,18 @@ class Wire:
         self._silent[address] = next(self._silences)
         return _unavailable(address, error)
 
+    def _replace(self, address: Address, connection: AIOKafkaConnection) -> None:
+        """Makes room for another connection. What is under way over this one is still answered."""
+        if connection.connected() and not is_answered(connection):
+            del self._connections[address]
+            self._replaced.add(connection)
+        else:
+            self._drop(address, connection)
+
     def _drop(self, address: Address, connection: AIOKafkaConnection) -> None:
         if self._connections.get(address) is connection:
             del self._connections[address]
+        self._replaced.discard(connection)
         hang_up(connection)
 
 

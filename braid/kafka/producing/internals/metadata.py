@@ -16,6 +16,7 @@ from aiokafka.protocol.api import Request, Response
 from aiokafka.protocol.metadata import MetadataRequest
 from aiokafka.structs import TopicPartition as AioTopicPartition
 
+from braid.kafka.protocol.sasl_sessions import is_answered, is_due, open_connection
 from braid.kafka.protocol.wire import hang_up
 from braid.kafka.security import Security
 from braid.kernel.errors import ClusterAccessDenied
@@ -72,14 +73,46 @@ class QuietClient(AIOKafkaClient):
         return await super().send(node_id, request, group=group)
 
     async def _get_conn(self, node_id: Any, **options: Any) -> AIOKafkaConnection | None:
-        """Nothing is awaited between the comparison and where aiokafka reads the same address."""
-        open_one = self._conns.get((node_id, options.get("group", ConnectionGroup.DEFAULT)))
+        """Nothing is awaited between the comparison and where the same address is read."""
+        key = (node_id, options.get("group", ConnectionGroup.DEFAULT))
+        open_one = self._conns.get(key)
+        if open_one is not None and is_due(open_one) and is_answered(open_one):
+            open_one.close()
+            del self._conns[key]
+            open_one = None
         if open_one is None or not open_one.connected():  # every request passes here
             try:
                 await self._renew()
             except KafkaError:  # who asks why hears of it
                 return None
-        return None if self._denial(node_id) is not None else await super()._get_conn(node_id, **options)
+        if self._denial(node_id) is not None:
+            return None
+        open_one, broker = self._conns.get(key), self.cluster.broker_metadata(node_id)
+        if broker is None or (open_one is not None and open_one.connected()):
+            return await super()._get_conn(node_id, **options)
+        return await self._connect(key, broker.host, broker.port)
+
+    async def _connect(self, key: tuple[Any, ConnectionGroup], host: str, port: int) -> AIOKafkaConnection | None:
+        """Opens a connection as aiokafka does, to one that notes the end of its session; None where that fails."""
+        async with self._get_conn_lock:
+            found: AIOKafkaConnection | None = self._conns.get(key)
+            if found is not None and found.connected():
+                return found
+            try:
+                made = await open_connection(
+                    host,
+                    port,
+                    client_id=self._client_id,
+                    request_timeout_ms=self._request_timeout_ms,
+                    on_close=self._on_connection_closed,
+                    max_idle_ms=self._connections_max_idle_ms,
+                    **{name: getattr(self, f"_{name}") for name in self.security.client_settings()},
+                )
+            except (OSError, TimeoutError, KafkaError):
+                self.force_metadata_update()  # its address may have changed
+                return None
+            self._conns[key] = made
+            return made
 
     def _denial(self, node_id: Any) -> ClusterAccessDenied | None:
         if not self.security.hosts:  # every request passes here

@@ -128,6 +128,7 @@ async def test_a_producer_never_connects_to_a_foreign_broker(
         raise OSError("nobody listens")
 
     monkeypatch.setattr("aiokafka.client.create_conn", create_conn)
+    monkeypatch.setattr(metadata, "open_connection", create_conn)
     client.security = Security(profile="prod", hosts=(parse_allowed_host("127.0.0.1:1"),))
     leaders = [(0, number, 1 + number, [1], [1]) for number in range(2)]
     told = MetadataResponse_v1([(1, "127.0.0.1", 1, None), (2, "evil.org", 1, None)], 1, [(0, "logs", False, leaders)])

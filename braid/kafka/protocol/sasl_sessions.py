@@ -1,0 +1,60 @@
+"""Connections that know when the broker ends their SASL session (KIP-368).
+
+A broker with `connections.max.reauth.ms`, or a token that ends, closes a connection at the first request after that
+time. aiokafka does not prove itself again over an open connection, so the next request would fail. Whoever uses a
+connection therefore asks whether it is `due`, and opens another in time.
+"""
+
+import math
+import random
+from collections.abc import Awaitable
+from typing import Any
+
+from aiokafka.conn import AIOKafkaConnection
+from aiokafka.protocol.admin import SaslAuthenticateRequest
+from aiokafka.protocol.api import Request, Response
+
+from braid.kernel.limits.kafka import SASL_SESSION_PART, SASL_SESSION_SECONDS_MIN
+
+
+class SessionConnection(AIOKafkaConnection):
+    """A connection that notes how long its SASL session lasts.
+
+    Attributes:
+        due_at: When another connection is to take its place, on the loop's clock; infinite without an end.
+    """
+
+    due_at = math.inf
+
+    def send(self, request: Request, expect_response: bool = True) -> Awaitable[Response]:
+        """Sends as aiokafka does, and reads the session's lifetime from what SASL answers."""
+        began, answer = self._loop.time(), super().send(request, expect_response)
+        return self._noting(began, answer) if isinstance(request, SaslAuthenticateRequest) else answer
+
+    async def _noting(self, began: float, answer: Awaitable[Response]) -> Response:
+        """A part of the lifetime counts, by chance: clients that came together do not come back together."""
+        response = await answer
+        lifetime_ms: int = getattr(response, "session_lifetime_ms", 0)  # brokers before 2.2 tell none
+        if lifetime_ms > 0:
+            used = lifetime_ms / 1_000 * random.uniform(*SASL_SESSION_PART)
+            self.due_at = began + max(used, SASL_SESSION_SECONDS_MIN)
+        return response
+
+
+async def open_connection(host: str, port: int, **settings: Any) -> SessionConnection:
+    """Opens a connection as aiokafka's `create_conn` does. Raises what that does."""
+    connection = SessionConnection(host, port, **settings)
+    await connection.connect()
+    return connection
+
+
+def is_due(connection: AIOKafkaConnection) -> bool:
+    """Whether another connection is to take this one's place, because the broker ends its session soon."""
+    due_at: float = getattr(connection, "due_at", math.inf)
+    now: float = connection._loop.time()
+    return now >= due_at
+
+
+def is_answered(connection: AIOKafkaConnection) -> bool:
+    """Whether everything was answered that was sent over a connection."""
+    return not connection._requests
