@@ -136,6 +136,12 @@ class ClusterAutoCreatesTopics(Refused):
     reason = "CLUSTER_AUTO_CREATES_TOPICS"
 
 
+class EvidenceRefused(Refused):
+    """A client reports on a cluster or a channel that it does not use, as far as the registry knows."""
+
+    reason = "EVIDENCE_REFUSED"
+
+
 class GroupOccupied(Refused):
     """The group's name is in use by other Kafka consumers on one of its clusters."""
 

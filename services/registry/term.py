@@ -83,12 +83,19 @@ class Term:
         )
         rehearsals, usual = Rehearsals(), Thresholds(look_timeout_seconds=tuning.probe_timeout_seconds)
         self.producers = Producers(
-            replica, self.sessions, witnesses, rehearsals, lateness, self.changed, self.reconciler.producers_moved
+            replica,
+            self.sessions,
+            witnesses,
+            rehearsals,
+            lateness,
+            self.changed,
+            self.reconciler.producers_moved,
+            gauges.refuse_evidence,
         )
         self.drills = DrillJudge(
             replica, rehearsals, lateness, usual, tuning.probe_interval_seconds, self.reconciler.wake
         )
-        self.readers = Readers(replica, witnesses, lateness)
+        self.readers = Readers(replica, witnesses, lateness, gauges.refuse_evidence)
         self.prober = Prober(
             replica,
             self.access,

@@ -139,8 +139,13 @@ def weigh(
 
 
 def _against(heard: Heard) -> Hearsay | None:
-    """The reports that outweigh a successful probe. A single host counts only if no others use the cluster."""
-    condemning = [each for each in heard if each.condemns]
+    """The reports that outweigh a successful probe.
+
+    A single host counts only if no others use the cluster. A single principal that alone writes there does not count
+    while others read there and are answered: it may be lying, and they see more than it does.
+    """
+    answered = heard.everyone.reaching > 0
+    condemning = [each for each in heard if each.condemns and not (answered and each.sole and each.principals)]
     return next((each for each in condemning if not each.sole), next(iter(condemning), None))
 
 

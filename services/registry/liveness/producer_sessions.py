@@ -9,14 +9,15 @@ When a producer dies, its receipts are lost. Its acknowledged records lie below 
 death. If no end was read since, nobody knows how far the log went, and that is what is recorded.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 
-from braid.kernel.errors import Exhausted, Unauthenticated
+from braid.kernel.errors import EvidenceRefused, Exhausted, Unauthenticated
 from braid.kernel.limits.health import RESUMPTIONS_TOLD_MAX
 from braid.kernel.limits.registry import OFFSET_MAX, PRODUCER_SESSIONS_MAX
 from braid.kernel.resumptions import Resumption
+from services.registry.liveness.given_routes import GivenRoutes
 from services.registry.liveness.seen_ends import ChannelEnds
 from services.registry.liveness.witnesses import Voice
 from services.registry.model.channels import Channel, ChannelRef, checked
@@ -88,17 +89,22 @@ class Sessions:
         epoch: The term's epoch.
         began: When the term began, on `Clock.elapsed`.
         ends: Log ends when they were last read.
+        given: The channels that producers were given.
     """
 
     session_seconds: float
     epoch: int
     began: float
     ends: ChannelEnds = field(default_factory=ChannelEnds)
+    given: GivenRoutes = field(init=False)
     _sessions: dict[tuple[str, str], ProducerSession] = field(default_factory=dict)
     _receipts: dict[tuple[str, ChannelRef], dict[int, int]] = field(default_factory=dict)
     _resumptions: dict[tuple[str, ChannelRef], set[Resumption]] = field(default_factory=dict)
     _looked_at: dict[tuple[str, ChannelRef], dict[Resumption, None]] = field(default_factory=dict)
     _forgotten: dict[tuple[str, str], float] = field(default_factory=dict)  # by stream and lane ('': all): when
+
+    def __post_init__(self) -> None:
+        self.given = GivenRoutes(self.epoch)
 
     def open(
         self, stream: str, producer: str, acknowledged: int, current: int, now: float, principal: str = ""
@@ -131,6 +137,7 @@ class Sessions:
             session.waived = max(session.waived, current)
             session.owing_since = None
         session.principal = principal
+        self.given.hello(stream, producer, principal, revision=acknowledged, late=self._knows_all(now))
         session.connection += 1
         session.gone_since = None
         self.acknowledge(session, acknowledged, current, now)
@@ -149,6 +156,26 @@ class Sessions:
             session.owing_since = None
         elif progressed or session.owing_since is None:
             session.owing_since = now
+
+    def give(self, session: ProducerSession, revision: int, channels: Iterable[ChannelRef]) -> None:
+        """Notes the revision and the channels of a route, before it is sent to a producer."""
+        self.given.give(session.stream, session.id, session.principal, revision, channels)
+
+    def check_given(self, session: ProducerSession, channel: Channel, field: str) -> None:
+        """Checks that a producer may have receipts of a channel.
+
+        Raises:
+            EvidenceRefused: it was never given the channel.
+        """
+        if not self._may_have_written(session, channel):
+            message = (
+                f"producer {session.id} was never given channel {channel.id(session.stream)}: it wrote nothing there"
+            )
+            raise EvidenceRefused(message, field=field, remedy="tell what the cluster acknowledged")
+
+    def _may_have_written(self, session: ProducerSession, channel: Channel) -> bool:
+        """Whether a producer was given a channel, as far as this term knows."""
+        return self.given.may_have_written(session.stream, session.id, session.principal, channel)
 
     def take_receipts(self, stream: str, channel: Channel, next_offsets: Mapping[int, int]) -> None:
         """Takes, from a producer that left a channel, the offset of each partition below which it has receipts."""
@@ -223,13 +250,20 @@ class Sessions:
         self._expire(stream, current, now)
         wanted = channel.drain_revision
         writers = [each for each in self._of(stream) if not each.lanes or channel.ref.lane in each.lanes]
-        late = [session for session in writers if session.acknowledged < wanted]
-        holders = [session.id for session in late if session.waived < wanted]
-        expired = [session.id for session in late if session.waived >= wanted]
-        knows_all = channel.activated_epoch == self.epoch or now - self.began >= self.session_seconds
-        if not knows_all:
+        late = [each for each in writers if each.acknowledged < wanted and self._may_have_written(each, channel)]
+        waited_for = [each.waived < wanted and self._is_waited_for(each, channel) for each in late]
+        holders = [each.id for each, waited in zip(late, waited_for, strict=True) if waited]
+        expired = [each.id for each, waited in zip(late, waited_for, strict=True) if not waited]
+        if channel.activated_epoch != self.epoch and not self._knows_all(now):
             holders.append("producers this registry has not heard of yet")
         return Standing(sorted(holders), sorted(expired), self._unheard(stream, channel))
+
+    def _knows_all(self, now: float) -> bool:
+        """Whether all producers of earlier terms that still count have said hello."""
+        return now - self.began >= self.session_seconds
+
+    def _is_waited_for(self, session: ProducerSession, channel: Channel) -> bool:
+        return self.given.is_waited_for(session.stream, session.id, session.principal, channel)
 
     def _unheard(self, stream: str, channel: Channel) -> bool:
         """Whether an unknown producer may have died after the channel's logs were last read.

@@ -115,6 +115,7 @@ class Hearsay:
         complaining_since: Since when one of them has complained, short pauses aside, without an answer; inf for none.
         hosts_min: Number of hosts that must fail to outweigh the registry's probe; if fewer use the cluster,
         share_min: the share of them that must fail.
+        principals: How many of those that fail are verified principals.
     """
 
     hosts: int = 0
@@ -125,6 +126,7 @@ class Hearsay:
     complaining_since: float = inf
     hosts_min: float = SEND_REPORTERS_MIN
     share_min: float = SEND_REPORTERS_SHARE
+    principals: int = 0
 
     @property
     def sole(self) -> bool:
@@ -205,6 +207,13 @@ class Witnesses:
         return voices.setdefault(speaker, {}).setdefault(use, Word())
 
 
+class _Said(NamedTuple):
+    """What one witness says, and whether it is a principal that was verified."""
+
+    word: Word
+    proved: bool
+
+
 def _has_room(voices: Collection[Voice], speaker: Voice) -> bool:
     """Whether one more is kept: nobody's hosts may take the room of everybody's."""
     if len(voices) >= WITNESSES_KEPT_MAX:
@@ -214,12 +223,13 @@ def _has_room(voices: Collection[Voice], speaker: Voice) -> bool:
     return sum(each.principal == speaker.principal for each in voices) < WITNESS_HOSTS_MAX
 
 
-def _joint(words: Mapping[Voice, Word], now: float) -> list[Word]:
+def _joint(words: Mapping[Voice, Word], now: float) -> list[_Said]:
     """One word of each witness: what most of its voices say; an answer where as many say one thing as the other."""
     witnesses, said = _witnesses(words), dict[Voice, list[Word]]()
+    unproved = {witnesses[voice] for voice in words if not voice.principal}
     for voice, word in words.items():
         said.setdefault(witnesses[voice], []).append(word)
-    return [_most(each, now) for each in said.values()]
+    return [_Said(_most(each, now), witness not in unproved) for witness, each in said.items()]
 
 
 def _most(words: list[Word], now: float) -> Word:
@@ -237,8 +247,9 @@ def _spoken(words: Mapping[Use, Word], now: float) -> Use | None:
     return Use.WRITES if Use.WRITES in lately else next(iter(lately), None)
 
 
-def _counted(words: list[Word], hosts: int, now: float) -> Hearsay:
+def _counted(said: list[_Said], hosts: int, now: float) -> Hearsay:
     """Combines the reports of hosts, out of this many, into one `Hearsay`."""
+    words = [each.word for each in said]
     reaching = [word for word in words if now - word.reached_at <= SEND_REPORT_SECONDS]
     failing = [word for word in words if now - word.reached_at > SEND_REPORT_SECONDS]
     return Hearsay(
@@ -248,4 +259,5 @@ def _counted(words: list[Word], hosts: int, now: float) -> Hearsay:
         max((word.reached_at for word in reaching), default=-inf),
         min((word.complained_at for word in failing), default=inf),
         min((word.complains_since for word in failing), default=inf),
+        principals=sum(each.proved for each in said if now - each.word.reached_at > SEND_REPORT_SECONDS),
     )

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 
 from braid.runtime.sampled import SampledMetric
 from braid.runtime.telemetry import Metrics
+from services.registry.liveness.cluster_use import RefusedEvidence
 from services.registry.model.cluster_loads import MeasuredLoad
 from services.registry.model.streams import Stream
 
@@ -30,6 +31,20 @@ class Gauges:
         self._blocked = SampledMetric(
             registry, "braid_failover_blocked", "Streams whose traffic cannot leave a cluster it should", ("cluster",)
         )
+
+        self._evidence = SampledMetric(
+            registry,
+            "braid_evidence_refused",
+            "Reports of clients on clusters and channels that they do not use: they change nothing",
+            ("kind",),
+            counter=True,
+        )
+        self._refused: Counter[str] = Counter()
+
+    def refuse_evidence(self, kind: RefusedEvidence) -> None:
+        """Counts a report that changes nothing."""
+        self._refused[kind.value] += 1
+        self._evidence.replace({(name,): count for name, count in self._refused.items()})
 
     def show_blocked(self, streams: Iterable[Stream]) -> None:
         """Shows how many streams are blocked, by the cluster they cannot leave; clusters without any have no row."""

@@ -6,7 +6,7 @@ clusters it names, whether it reports anything or not. While no cluster is suspe
 """
 
 import asyncio
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from collections.abc import Set as AbstractSet
 
 from braid.api.registry.v1.route_pb2 import ReachQuestion
@@ -16,12 +16,15 @@ from braid.api.registry.v1.witness_pb2 import (
     WitnessHello,
     WitnessWelcome,
 )
+from braid.kernel.access.requests import Need
+from braid.kernel.access.roles import Action, Resource, ResourceKind
 from braid.kernel.capabilities import KNOWS_DENIALS
-from braid.kernel.errors import BraidError, Exhausted, Invalid, Unavailable, Unsupported
-from braid.kernel.limits.health import CLUSTERS_READ_MAX, READERS_MAX, WITNESSES_ASKED_MAX
+from braid.kernel.errors import BraidError, EvidenceRefused, Exhausted, Invalid, Unavailable, Unsupported
+from braid.kernel.limits.health import CLUSTERS_READ_MAX, READERS_MAX, READING_KNOWN_SECONDS, WITNESSES_ASKED_MAX
 from braid.kernel.ports import DuplexServing
 from braid.runtime.replica import Replica
-from services.registry.histories import CLUSTERS
+from services.registry.histories import CLUSTERS, STREAMS
+from services.registry.liveness.cluster_use import RefusedEvidence, reading
 from services.registry.liveness.own_lateness import Lateness
 from services.registry.liveness.witnesses import Use, Voice, Witnesses
 
@@ -31,15 +34,32 @@ PROTOCOL_VERSION = 1
 class Readers:
     """Serves all `WatchClusters` streams for one term."""
 
-    def __init__(self, replica: Replica, witnesses: Witnesses, lateness: Lateness) -> None:
-        """Prepares a term; reports go to `witnesses`, timed by `lateness`."""
+    def __init__(
+        self,
+        replica: Replica,
+        witnesses: Witnesses,
+        lateness: Lateness,
+        on_refused: Callable[[RefusedEvidence], None],
+    ) -> None:
+        """Prepares a term.
+
+        Args:
+            replica: The leading replica.
+            witnesses: Receives the reports.
+            lateness: This process's lateness, by which they are timed.
+            on_refused: Called for each report that changes nothing.
+        """
         self._replica = replica
         self._witnesses = witnesses
         self._lateness = lateness
+        self._on_refused = on_refused
         self._connections: dict[_Connection, None] = {}
         self._reading: dict[str, dict[_Connection, None]] = {}
         self._opened = 0
         self._over = False
+        self._known_since = float("-inf")  # who may read what is decided once in a while for all
+        self._streams_on: dict[str, Sequence[str]] = {}
+        self._may_consume: dict[tuple[str, str], bool] = {}
 
     async def serve(self, call: DuplexServing) -> None:
         """Serves one stream until it ends.
@@ -48,6 +68,7 @@ class Readers:
             NotLeader: the term is over.
             Exhausted: too many processes are connected.
             Invalid: the client sent a malformed message.
+            EvidenceRefused: the client reported on a cluster that no stream of its own is on.
         """
         hello = await _read_hello(call)
         self._replica.require_leader()
@@ -56,7 +77,8 @@ class Readers:
         self._opened += 1
         host = hello.host or call.caller.peer.rpartition(":")[0] or f"reader {self._opened}"
         principal = call.caller.principal if call.caller.authenticated else ""
-        connection = _Connection(Voice(host, principal), knows_denials=KNOWS_DENIALS in hello.capabilities)
+        knows_denials = KNOWS_DENIALS in hello.capabilities
+        connection = _Connection(Voice(host, principal), call.caller.principal, knows_denials=knows_denials)
         self._connections[connection] = None
         self._reads(connection, hello.clusters.names)
         reading = self._replica.host.tasks.spawn(self._read(call, connection), f"reader {self._opened}")
@@ -75,7 +97,7 @@ class Readers:
 
         `heard` are those of whom producers are asked: theirs are the last to be.
         """
-        connections = self._reading.get(cluster, {})
+        connections = [each for each in self._reading.get(cluster, {}) if self._may_read(each, cluster)]
         first = {connection.voice: connection for connection in connections}
         others = [connection for connection in connections if first[connection.voice] is not connection]
         ordered = sorted(first.values(), key=lambda connection: connection.voice in heard)
@@ -131,8 +153,38 @@ class Readers:
                 pass  # a second hello, a cluster that it does not read, or a message of a later release
 
     def _may_speak(self, connection: "_Connection", cluster: str) -> bool:
-        """Whether a process reads a registered cluster: reports of processes that are not counted are ignored."""
-        return cluster in connection.clusters and self._replica.aggregates.state(CLUSTERS, cluster).exists
+        """Whether a process reads a registered cluster: reports of processes that are not counted are ignored.
+
+        Raises:
+            EvidenceRefused: it reads no stream that is there.
+        """
+        if cluster not in connection.clusters or not self._replica.aggregates.state(CLUSTERS, cluster).exists:
+            return False
+        if not self._may_read(connection, cluster):
+            self._on_refused(RefusedEvidence.FOREIGN_CLUSTER)
+            message = f"{connection.voice.principal or connection.voice.host} reads no stream that is on {cluster}"
+            raise EvidenceRefused(message, field="cluster", remedy="report on clusters that your leases lie on")
+        return True
+
+    def _may_read(self, connection: "_Connection", cluster: str) -> bool:
+        """Whether any stream that the process may consume is on a cluster, or was a moment ago."""
+        now, access = self._replica.host.clock.elapsed(), self._replica.access
+        if now - self._known_since > READING_KNOWN_SECONDS:
+            self._known_since, self._streams_on, self._may_consume = now, {}, {}
+        if cluster not in self._streams_on:
+            self._streams_on[cluster] = self._read_from(cluster)
+        if not access.enforced:
+            return bool(self._streams_on[cluster])
+        key = (connection.principal, cluster)
+        if key not in self._may_consume:
+            needs = (Need(Action.CONSUME, Resource(ResourceKind.STREAM, name)) for name in self._streams_on[cluster])
+            self._may_consume[key] = any(access.decide(connection.principal, need).allowed for need in needs)
+        return self._may_consume[key]
+
+    def _read_from(self, cluster: str) -> Sequence[str]:
+        """Streams whose members read from a cluster."""
+        now_ms, streams = self._replica.host.clock.now_ms(), self._replica.aggregates.states(STREAMS)
+        return [name for name, stream in streams.items() if reading(stream, cluster, now_ms)]
 
     def _reads(self, connection: "_Connection", clusters: Sequence[str]) -> None:
         """Sets the clusters that a process reads from now on."""
@@ -155,11 +207,13 @@ class _Connection:
         knows_denials: Whether it never complains of a cluster that refuses it; older SDKs do.
         clusters: That its process reads.
         questions: Clusters it is to be asked about.
+        principal: Who may read what it may.
         stirred: Something is to be done for it.
     """
 
-    def __init__(self, voice: Voice, *, knows_denials: bool) -> None:
+    def __init__(self, voice: Voice, principal: str, *, knows_denials: bool) -> None:
         self.voice = voice
+        self.principal = principal
         self.knows_denials = knows_denials
         self.clusters: Collection[str] = ()
         self.questions: set[str] = set()

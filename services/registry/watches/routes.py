@@ -20,7 +20,7 @@ from braid.api.registry.v1.route_pb2 import (
 )
 from braid.api.registry.v1.route_pb2 import Resumption as ResumptionMessage
 from braid.kernel.capabilities import KNOWS_DENIALS
-from braid.kernel.errors import BraidError, Invalid, NotFound, Refused, Unavailable, Unsupported
+from braid.kernel.errors import BraidError, EvidenceRefused, Invalid, NotFound, Refused, Unavailable, Unsupported
 from braid.kernel.ids import check_name
 from braid.kernel.limits.health import UNPLACED_MAX, WITNESSES_ASKED_MAX
 from braid.kernel.limits.names import LANES_MAX
@@ -31,6 +31,7 @@ from braid.runtime.replica import Replica
 from services.registry.codec.views import route_message
 from services.registry.health.rehearsals import Rehearsals
 from services.registry.histories import CLUSTERS, STREAMS, read_world
+from services.registry.liveness.cluster_use import ClusterUse, RefusedEvidence, writing
 from services.registry.liveness.own_lateness import Lateness
 from services.registry.liveness.producer_sessions import ProducerSession, Sessions
 from services.registry.liveness.receipts import check_offsets
@@ -54,6 +55,7 @@ class Producers:
         lateness: Lateness,
         changed: Signal,
         on_acknowledged: Callable[[], None],
+        on_refused: Callable[[RefusedEvidence], None],
     ) -> None:
         """Prepares the serving of one term.
 
@@ -65,6 +67,7 @@ class Producers:
             lateness: This process's lateness.
             changed: Fires at every change of a history.
             on_acknowledged: Called when a session acknowledged or left.
+            on_refused: Called for each report that changes nothing.
         """
         self._replica = replica
         self._sessions = sessions
@@ -73,6 +76,7 @@ class Producers:
         self._lateness = lateness
         self._changed = changed
         self._on_acknowledged = on_acknowledged
+        self._on_refused = on_refused
 
     async def serve(self, call: DuplexServing) -> None:
         """Serves one stream until it ends.
@@ -82,6 +86,7 @@ class Producers:
             NotFound: the stream does not exist, or no longer.
             Refused: another stream of the producer took over, or it owed an acknowledgement for too long.
             Invalid: the client sent a malformed message, or offsets that no log can have.
+            EvidenceRefused: the client reported on a cluster or a channel that it does not use.
             Unauthenticated: the producer belongs to another principal.
         """
         hello = await _read_hello(call)
@@ -96,8 +101,8 @@ class Producers:
         )
         drill, knows_denials = stream.spec.drill is not None, KNOWS_DENIALS in hello.capabilities
         session.introduce(_host(hello, call.caller.peer), hello.lanes, drill=drill, knows_denials=knows_denials)
-        stream_of = _Connection(session, session.connection, [*hello.left, *hello.resumed])
-        self._place(stream, stream_of)
+        told: list[ChannelLeft | LogResumed] = [*hello.left, *hello.resumed]
+        stream_of = _Connection(session, session.connection, told[-UNPLACED_MAX:])
         reading = self._replica.host.tasks.spawn(self._read(call, stream_of), f"producer {session.id}")
         try:
             await self._push(call, stream_of)
@@ -143,6 +148,8 @@ class Producers:
             now = self._replica.host.clock.elapsed()
             if stream.route_revision > sent:
                 sent, spoke = stream.route_revision, now
+                active = [each.ref for each in stream.channels if _is_active(each)]
+                self._sessions.give(connection.session, sent, active)
                 world = read_world(self._replica.aggregates, self._replica.host.clock.now_ms())
                 await call.send(WatchRoutesResponse(route=route_message(stream, world)))
             elif now - spoke >= WATCH_ALIVE_SECONDS:
@@ -193,13 +200,31 @@ class Producers:
                 self._check_told(stream, told, message.WhichOneof("message") or "")
                 connection.unplaced = [*connection.unplaced[-UNPLACED_MAX:], told]
                 self._place(stream, connection)
-            case "send_errors" if self._replica.aggregates.state(CLUSTERS, message.send_errors.cluster).exists:
+            case "send_errors" if self._counts(session, message.send_errors.cluster, "send_errors.cluster"):
                 at, credible = self._lateness.attentive(now), session.knows_denials
                 self._witnesses.complains(message.send_errors.cluster, session.voice, at, credible=credible)
-            case "reach" if self._replica.aggregates.state(CLUSTERS, message.reach.cluster).exists:
+            case "reach" if self._counts(session, message.reach.cluster, "reach.cluster"):
                 self._hear(message.reach, session, self._lateness.attentive(now))
             case _:
-                pass  # a second hello, errors of a cluster nobody registered, or a message of a later release
+                pass  # a second hello, a report that does not count, or a message of a later release
+
+    def _counts(self, session: ProducerSession, cluster: str, field: str) -> bool:
+        """Whether a producer's report on a cluster counts: its stream is there, or was a moment ago.
+
+        Raises:
+            EvidenceRefused: the stream was never there.
+        """
+        if not self._replica.aggregates.state(CLUSTERS, cluster).exists:
+            return False
+        stream = self._replica.aggregates.state(STREAMS, session.stream)
+        use = writing(stream, cluster, session.lanes, self._replica.host.clock.now_ms())
+        if use is ClusterUse.NEVER:
+            self._on_refused(RefusedEvidence.FOREIGN_CLUSTER)
+            message = f"stream {session.stream} was never on cluster {cluster}, and its producers know nothing of it"
+            raise EvidenceRefused(message, field=field, remedy="report on clusters of the route alone")
+        if use is ClusterUse.BEFORE:
+            self._on_refused(RefusedEvidence.LEFT_CLUSTER)
+        return use is ClusterUse.NOW
 
     def _hear_drill(self, message: WatchRoutesRequest, session: ProducerSession, now: float) -> None:
         """Takes a drill client's reports, which concern its own stream and never a cluster's health."""
@@ -234,11 +259,11 @@ class Producers:
             elif connection.session.lanes and channel.ref.lane not in connection.session.lanes:
                 pass  # it said that it never writes there
             elif isinstance(told, ChannelLeft):
-                self._take_receipts(stream, channel, told)
+                self._take_receipts(stream, connection.session, channel, told)
             else:
-                self._take_resumed(stream, channel, told)
+                self._take_resumed(stream, connection.session, channel, told)
 
-    def _take_receipts(self, stream: Stream, channel: Channel, left: ChannelLeft) -> None:
+    def _take_receipts(self, stream: Stream, session: ProducerSession, channel: Channel, left: ChannelLeft) -> None:
         """Takes receipts for channels that may lose records, or may have lost them while the producer was not waited
         for.
 
@@ -246,12 +271,22 @@ class Producers:
         then reports nothing more. A spare with receipts shows that the store was restored from a backup.
         """
         if channel.state is not ChannelState.RETIRED:
+            self._check_given(session, channel, "channel_left")
             self._sessions.take_receipts(stream.name, channel, left.next_offsets)
             self._on_acknowledged()
 
-    def _take_resumed(self, stream: Stream, channel: Channel, told: LogResumed) -> None:
+    def _check_given(self, session: ProducerSession, channel: Channel, field: str) -> None:
+        """Raises `EvidenceRefused` for reports on a channel that the producer was never given."""
+        try:
+            self._sessions.check_given(session, channel, field)
+        except EvidenceRefused:
+            self._on_refused(RefusedEvidence.FOREIGN_CHANNEL)
+            raise
+
+    def _take_resumed(self, stream: Stream, session: ProducerSession, channel: Channel, told: LogResumed) -> None:
         """Takes resumptions for channels with unfinished records: where those went may still matter."""
         if channel.state in (*SPARE, *CONSUMABLE):
+            self._check_given(session, channel, "log_resumed")
             found = list(map(_resumption, told.resumptions))
             self._sessions.take_resumptions(stream.name, channel, found)
             self._on_acknowledged()
@@ -276,6 +311,11 @@ def _channel_of(stream: Stream, told: ChannelLeft | LogResumed) -> Channel | Non
     else:
         there = [each for each in stream.channels if str(each.id(stream.name)) == told.channel]
     return there[-1] if there else None
+
+
+def _is_active(channel: Channel) -> bool:
+    """Whether a channel is on the route."""
+    return channel.state is ChannelState.ACTIVE
 
 
 def _writes_to(stream: Stream, cluster: str) -> bool:

@@ -18,6 +18,7 @@ from braid.rpc.memory.network import MemoryNetwork
 from braid.rpc.memory.transport import MemoryTransport
 from braid.rpc.mesh_client import ServiceClient
 from braid.rpc.methods import method_path, service_path, unary
+from braid.runtime.access.settings import AccessSettings
 from braid.runtime.histories.kinds import AnyKind
 from braid.runtime.replica import Replica
 from braid.stores.memory import MemoryStore
@@ -99,28 +100,30 @@ class Mesh:
         self._number = 0
         self.client = self.client_of("test")
 
-    def client_of(self, process: str) -> ServiceClient:
-        """A client of the registry in a process of this name."""
-        directory = Directory(MemoryTransport(self.network, process), self.me.host, source=self._endpoints)
+    def client_of(self, process: str, identity: str = "") -> ServiceClient:
+        """A client of the registry in a process of this name, with a certificate where there is an identity."""
+        directory = Directory(MemoryTransport(self.network, process, identity), self.me.host, source=self._endpoints)
         return ServiceClient(directory, "registry", self.me.host, principal="ada")
 
-    async def start_registry(self, name: str) -> Replica:
+    async def start_registry(self, name: str, access: AccessSettings | None = None) -> Replica:
         """Starts a registry and waits until it serves."""
         self.views[name] = self.kafka.process()
         service = RegistryService(self.views[name], self.tuning)
-        return await self._start(name, service, 7000)
+        return await self._start(name, service, 7000, access)
 
     async def start_assigner(self) -> Replica:
         """Starts the assigner."""
         return await self._start("assigner-0", self.assigner, 7100)
 
-    async def _start(self, name: str, service: RegistryService | AnsweringAssigner, port: int) -> Replica:
+    async def _start(
+        self, name: str, service: RegistryService | AnsweringAssigner, port: int, access: AccessSettings | None = None
+    ) -> Replica:
         self._number += 1
         process = VirtualProcess(running_loop(), f"{name}.{self._number}", 1)
         transport = MemoryTransport(self.network, process.name)
         address = f"{process.name}:{port + self._number}"
         store = self.stores[name] = MemoryStore(process.host, self.server)
-        replica = Replica(service, process.host, store, transport, address=address, instance=name)
+        replica = Replica(service, process.host, store, transport, address=address, instance=name, access=access)
         process.host.tasks.spawn(replica.run(), "run")
         await replica.ready()
         self.replicas[name], self.processes[name] = replica, process

@@ -463,7 +463,7 @@ def test_the_next_leader_is_told_again_and_awaits_the_cluster() -> None:
         await mesh.start_registry("registry-1")
         mesh.kill("registry-0")
         await mesh.leader()
-        await open_producer(mesh, "p1", resumed=[resumed((0, 2, 10, 5))])
+        await open_producer(mesh, "p1", revision=1, resumed=[resumed((0, 2, 10, 5))])
         await mesh.until_channel(CHANNEL, lambda channel: channel.state == DRAINING, 15)
         mesh.kafka.named("east").start()
         channel = await mesh.until_channel(CHANNEL, is_lost, 40)

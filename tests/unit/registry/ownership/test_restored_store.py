@@ -218,7 +218,7 @@ def test_receipts_since_the_backup_reveal_a_log_without_them(later: bool) -> Non
         await restored_after(mesh, write_and_die)
         await mesh.me.host.clock.sleep(30.0)  # the route leads elsewhere, if need be
         left = route_pb2.ChannelLeft(channel=name, next_offsets={0: 10}, cluster=cluster, topic=topic)
-        producer = await open_producer(mesh, left=[left])
+        producer = await open_producer(mesh, revision=1, left=[left])
         mesh.me.host.tasks.spawn(acknowledges(mesh, producer), "acknowledges")
         await mesh.until(lambda: bool(producer.routes), 5.0, f"no route: {producer.error}")
         mesh.kafka.named(cluster).truncate(TopicPartition(topic, 0), 4)

@@ -92,10 +92,10 @@ def test_reports_of_clusters_nobody_registered_take_no_room(monkeypatch: pytest.
         monkeypatch.setattr(Witnesses, "complains", lambda witnesses, cluster, *rest, **how: reported.append(cluster))
         await two_clusters(mesh)
         producer = await open_producer(mesh)
-        for cluster in ("east", *(f"invented-{number}" for number in range(50)), "", "west"):
+        for cluster in ("east", *(f"invented-{number}" for number in range(50)), "", "east"):
             errors = route_pb2.SendErrors(cluster=cluster, count=1)
             await producer.call.send(route_pb2.WatchRoutesRequest(send_errors=errors))
-        await mesh.until(lambda: reported[-1:] == ["west"], 2, "nothing was reported")
-        assert reported == ["east", "west"]
+        await mesh.until(lambda: len(reported) > 1, 2, "nothing was reported")
+        assert reported == ["east", "east"]
 
     play(scene)
