@@ -12,6 +12,7 @@ from braid.rpc.memory.tokens import MemoryTokens
 from braid.rpc.memory.transport import MemoryTransport
 from braid.rpc.methods import method_path
 from testbed.checkers import facts
+from tests.simulation.false_reports import FalseReporter
 from tests.simulation.journal import Journal
 from tests.support.virtual_time import VirtualProcess
 
@@ -51,6 +52,7 @@ class Liar:
         tokens: MemoryTokens,
         addresses: tuple[str, ...],
         victims: tuple[str, ...],
+        stream: str,
     ) -> None:
         self._process = process
         self._network = network
@@ -58,6 +60,7 @@ class Liar:
         self._tokens = tokens
         self._addresses = addresses
         self._victims = victims
+        self._reporter = FalseReporter(process, journal, stream)
 
     async def run(self) -> None:
         """Goes on for ever."""
@@ -71,6 +74,8 @@ class Liar:
             signed = MemoryTransport(self._network, HOSTILE, bearer=self._bearer(HOSTILE, 60.0), claims=victim)
             stale = MemoryTransport(self._network, HOSTILE, bearer=self._bearer(victim, -60.0))
             forged = MemoryTransport(self._network, HOSTILE, bearer=lambda: "memory.forged.token")
+            if address.startswith("registry"):
+                await self._reporter.report(MemoryTransport(self._network, HOSTILE, own), address)
             for transport, proved in ((certified, own), (signed, f"jwt:{HOSTILE}"), (stale, ""), (forged, "")):
                 for ask in (self._lists, self._joins):
                     answered = await ask(transport, address)

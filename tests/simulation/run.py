@@ -15,6 +15,7 @@ from testbed.checkers.commits import ReadableEnvelopes, TruthfulCommits
 from testbed.checkers.delivery import HonestReceipts, NoPhantom, ZeroLoss
 from testbed.checkers.drains import SafeDrains
 from testbed.checkers.epochs import OneLeaderAtATime, RisingEpochs
+from testbed.checkers.evidence import RefusedReports
 from testbed.checkers.fencing import FencedCommits
 from testbed.checkers.folding import OneFold
 from testbed.checkers.holders import ExclusiveHolders
@@ -133,7 +134,7 @@ def _checkers(plan: Plan, now: Callable[[], float]) -> list[Checker]:
     checkers += [KeptTopics(now)] if "step-clock" in plan.faults else []
     checkers += [FairLanes(now, "live", plan.handling_seconds)] if plan.flood else []
     checkers += [PoisonStandsAside(now)] if plan.roomy else []
-    checkers += [ProvedCallers()] if plan.hostile else []
+    checkers += [ProvedCallers(), RefusedReports()] if plan.hostile else []
     return [*checkers, ExclusiveHolders(GROUP)] if plan.exclusive else checkers
 
 

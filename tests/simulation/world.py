@@ -34,6 +34,7 @@ from services.registry.service import RegistryService
 from services.registry.term import Tuning
 from testbed.checkers import facts
 from tests.simulation.applications import STREAM, Member, ProducerApplication
+from tests.simulation.false_reports import FOREIGN
 from tests.simulation.flooding import LANE, Flood
 from tests.simulation.histories import KINDS, Histories
 from tests.simulation.journal import Journal
@@ -109,7 +110,7 @@ class World:
             latency=lambda: self.host.randomness.uniform(0.0002, 0.002),
             lag=lambda: max(0.0, self.host.randomness.uniform(-0.5, 1.0)),
         )
-        for name in plan.clusters:
+        for name in (*plan.clusters, *((FOREIGN,) if plan.hostile else ())):
             made = self.kafka.add_cluster(name, brokers=plan.brokers)
             made.groups.metadata_max_units = plan.metadata_units or made.groups.metadata_max_units
         self.tokens = MemoryTokens(self.host.clock)
@@ -130,6 +131,10 @@ class World:
             await self.registry.unary(
                 "CreateCluster", api.CreateClusterRequest(name=name, spec=spec), cluster_pb2.Cluster
             )
+        if self.plan.hostile:
+            spec = cluster_pb2.ClusterSpec(bootstrap=f"{FOREIGN}:9092", zone=FOREIGN)
+            foreign = api.CreateClusterRequest(name=FOREIGN, spec=spec)
+            await self.registry.unary("CreateCluster", foreign, cluster_pb2.Cluster)
         partitions = {**LANES, LANE: self.plan.bulk_partitions}
         lanes = {lane: stream_pb2.LaneSpec(partitions=count) for lane, count in partitions.items()}
         declared = stream_pb2.StreamSpec(
@@ -173,7 +178,7 @@ class World:
                 process.tasks.spawn(running.producer.run(), "application")
             case "mallory":
                 victims = tuple(identity_of(each, SERVICES) for each in (*SERVICES, *MEMBERS, *PRODUCERS))
-                liar = Liar(process, self.network, self.journal, self.tokens, ENDPOINTS, victims)
+                liar = Liar(process, self.network, self.journal, self.tokens, ENDPOINTS, victims, STREAM)
                 process.tasks.spawn(liar.run(), "application")
             case "flood":
                 running.producer = Flood(

@@ -26,6 +26,7 @@ from testbed.checkers.facts.processes import (
     CutOff,
     Failed,
     FalselyCalled,
+    FalselyReported,
     Flooded,
     HandlerEnded,
     HandlerStarted,
@@ -75,6 +76,7 @@ __all__ = [
     "Fact",
     "Failed",
     "FalselyCalled",
+    "FalselyReported",
     "Flooded",
     "Folded",
     "GivenUp",
@@ -114,6 +116,7 @@ __all__ = [
 Fact = (
     Sent
     | FalselyCalled
+    | FalselyReported
     | Acknowledged
     | Appended
     | Processed

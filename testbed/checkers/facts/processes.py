@@ -92,3 +92,16 @@ class FalselyCalled:
     proved: str
     claimed: str
     answered: bool
+
+
+@dataclass(frozen=True, slots=True)
+class FalselyReported:
+    """A producer reported what it cannot know.
+
+    Attributes:
+        report: The report, for people.
+        heeded: Whether it was not refused.
+    """
+
+    report: str
+    heeded: bool
