@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 class RereadFiles(Generic[T]):
-    """What some files said when they were last read well. Safe to ask from any thread.
+    """Keeps the content of some files as it was last read well. Safe to ask from any thread.
 
     A change that leaves them unusable is told once; the next change is read again.
     """
@@ -50,7 +50,7 @@ class RereadFiles(Generic[T]):
         self._look_at = elapsed() + reload_seconds
 
     def current(self) -> T:
-        """What the files say: the same object until they change. Looks at them where that is due."""
+        """Returns what the files say: the same object until they change. Looks at them where that is due."""
         if self._elapsed() >= self._look_at and self._looking.acquire(blocking=False):
             try:
                 self._look()

@@ -169,7 +169,7 @@ def serves_plain_metrics_beyond_this_machine(settings: Settings) -> bool:
 
 
 def plaintext_of(settings: Settings) -> "Sequence[Plaintext.ValueType]":
-    """What this replica speaks with other machines in plain text about, beside control RPCs."""
+    """Lists what this replica speaks with other machines in plain text about, beside control RPCs."""
     found = [PLAINTEXT_STORE] if reaches_plain_store_beyond_this_machine(settings) else []
     return [*found, *([PLAINTEXT_METRICS] if serves_plain_metrics_beyond_this_machine(settings) else [])]
 

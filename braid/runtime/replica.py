@@ -80,9 +80,7 @@ class Replica:
 
         `tls_advertise` is where others reach a second address of mutual TLS. No `archive`: what snapshots take from the
         event store is gone. No `audit`: no call is recorded. `plaintext` is what it tells others of itself."""
-        self.instance = instance
-        self.plaintext = plaintext
-        self.mesh = ""
+        self.instance, self.plaintext, self.mesh = instance, plaintext, ""
         self.host = host
         self.store = store
         self.transport = transport

@@ -93,7 +93,7 @@ async def test_an_application_without_a_grant_is_refused(played: Played) -> None
             )
 
 
-async def test_what_the_spark_job_is_granted_lets_it_read_its_stream_alone(played: Played) -> None:
+async def test_the_spark_jobs_grants_let_it_read_its_stream_alone(played: Played) -> None:
     async with connected(played) as client:
         registry = client.service("registry")
         for each in read_files([ROOT / "deploy" / "logs.yaml", ROOT / "deploy" / "event-store.yaml"]):

@@ -78,7 +78,7 @@ async def take(client: braid.Mesh, count: int) -> list[bytes]:
     return found
 
 
-async def test_streams_records_and_progress_outlive_the_move_to_certificates(moved: Moved) -> None:
+async def test_streams_and_progress_outlive_the_move_to_certificates(moved: Moved) -> None:
     async with moved.connected() as client:
         await fill(client)
         assert await take(client, 4) == RECORDS[:4]
@@ -94,7 +94,7 @@ async def test_streams_records_and_progress_outlive_the_move_to_certificates(mov
 
 
 def move(moved: Moved) -> None:
-    """What the guide says, command by command."""
+    """Runs the commands of the guide, one by one."""
     moved.mesh.run_in("registry-0", "braid", "store", "backup", BACKUP)
     moved.mesh.end()
     for name in MEMBERS:

@@ -149,7 +149,7 @@ def test_limits_on_one_call_tell_their_numbers() -> None:
     assert isinstance(error, Invalid) and error.field == "offsets" and f"{REQUEST_ITEMS_MAX}" in str(error)
 
 
-def test_the_widest_move_of_a_stream_with_readers_costs_bounded_memory() -> None:
+def test_the_widest_move_with_readers_keeps_bounded_memory() -> None:
     move = registry.MoveStreamRequest(stream="logs", to_cluster="west", lanes=["live"], partitions=PARTITIONS_MAX)
 
     async def scenario(directory: str) -> int:

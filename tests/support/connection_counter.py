@@ -37,7 +37,7 @@ class ConnectionCounter:
         self._loop.close()
 
     def cut(self) -> None:
-        """Ends the connections that there are; whoever wants another one makes it."""
+        """Ends all open connections; the listener goes on."""
         asyncio.run_coroutine_threadsafe(self._cut(), self._loop).result(30)
 
     async def _cut(self) -> None:

@@ -77,7 +77,7 @@ class Exposed(NamedTuple):
 
 
 class Search(NamedTuple):
-    """What a search of files found.
+    """The result of a search of files.
 
     Attributes:
         exposed: The secrets.

@@ -41,8 +41,8 @@ class Finding(NamedTuple):
 
 class ReplicaFacts(NamedTuple):
     """One replica's answer about itself. `skew_seconds` is its wall clock ahead of ours, `doubt` by how much
-    that may be wrong; `error` why it did not answer; `access` whether it refuses what is not granted; `plaintext` what
-    it speaks with other machines in plain text about."""
+    that may be wrong; `error` why it did not answer; `access` whether it refuses what is not granted. `plaintext` names
+    what it speaks with other machines in plain text about."""
 
     service: str
     instance: str

@@ -44,7 +44,7 @@ class Watched:
             part.replace(path)
 
     def later(self) -> list[int]:
-        """What they say once they are looked at again."""
+        """Returns their content once they are looked at again."""
         self.seconds += RELOAD_SECONDS
         return self.files.current()
 
