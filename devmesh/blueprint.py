@@ -84,6 +84,7 @@ class ServicePlace(NamedTuple):
         store_tls: What it shows etcd, where that has a CA of its own; None for the same.
         health: `host:port` at which it answers health checks, which need no certificate; empty for any port.
         admins: Principals that are admins by its settings. Where there are any, rights are enforced.
+        admins_file: Names them in the place of settings; empty for none.
     """
 
     instance: str
@@ -97,6 +98,7 @@ class ServicePlace(NamedTuple):
     store_tls: Tls | None = None
     health: str = ""
     admins: Sequence[str] = ()
+    admins_file: str = ""
 
 
 class BrokerPlace(NamedTuple):
@@ -223,6 +225,8 @@ def service_settings(place: ServicePlace) -> dict[str, str]:
         settings["BRAID_HEALTH_LISTEN"] = place.health
     if place.admins:
         settings |= {"BRAID_ACCESS": "enforced", "BRAID_ADMINS": ",".join(place.admins)}
+    if place.admins_file:
+        settings |= {"BRAID_ACCESS": "enforced", "BRAID_ADMINS_FILE": place.admins_file}
     if keeps_files(place.instance):
         settings["BRAID_ARCHIVE"] = f"file://{place.home}/archive"
     if kind_of(place.instance) == "dlq":

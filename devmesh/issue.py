@@ -2,8 +2,9 @@
 
 The first step of a composed mesh. It makes two CAs below CAS, which nothing else opens, and copies each holder's files
 to TARGET/<holder>. Run again, it renews what ends soon; processes read changed files by themselves. A NAME is
-`service/registry-0`, `app/init`, `user/me`, or `member/etcd-0` for a member of the store. A service gets its
-certificate for the store, too, in TARGET/<holder>/store.
+`service/registry-0`, `app/event-store`, or `member/etcd-0` for a member of the store. A service gets its certificate
+for the store, too, in TARGET/<holder>/store. `admin/user/me` is somebody who may do everything: TARGET/admins lists the
+principals of all of them, for the services' settings.
 """
 
 import os
@@ -23,11 +24,15 @@ from devmesh.credentials import HERE
 from devmesh.store_certificates import StoreCertificates
 
 MEMBER: Final = "member/"
+ADMIN: Final = "admin/"
+ADMINS_FILE: Final = "admins"
 _USAGE: Final = "CAS TARGET NAME …"
 
 
-def issue(cas: Path, target: Path, holders: Sequence[Identity], members: Sequence[str]) -> None:
-    """Makes, renews and copies everything.
+def issue(
+    cas: Path, target: Path, holders: Sequence[Identity], members: Sequence[str], admins: Sequence[Identity] = ()
+) -> None:
+    """Makes, renews and copies everything, and names the admins.
 
     Raises:
         BraidError: a CA's directory is damaged.
@@ -44,6 +49,7 @@ def issue(cas: Path, target: Path, holders: Sequence[Identity], members: Sequenc
         _copy(store.replica(name), target / name / "store")
     for name in members:
         _copy(store.member(name), target / name)
+    _write(target / ADMINS_FILE, "".join(f"{each.spiffe_id(mesh.trust_domain)}\n" for each in admins).encode())
 
 
 def _mesh(directory: Path, holders: Sequence[Identity]) -> Authority:
@@ -62,12 +68,16 @@ def _copy(tls: Tls, target: Path) -> None:
     """Copies three files, each whole or not at all. A renewal keeps the key, so that their order does not matter."""
     private_files.make_directory(target)
     for source, name in ((tls.key, KEY), (tls.certificate, CERTIFICATE), (tls.ca, BUNDLE)):
-        part = target / f".{name}"
-        with private_files.write_file(part) as file:
-            file.write(source.read_bytes())
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(target / name)
+        _write(target / name, source.read_bytes())
+
+
+def _write(path: Path, content: bytes) -> None:
+    part = path.with_name(f".{path.name}")
+    with private_files.write_file(part) as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    part.replace(path)
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -78,8 +88,9 @@ def main(arguments: Sequence[str]) -> int:
     cas, target, *names = arguments
     members = [name.removeprefix(MEMBER) for name in names if name.startswith(MEMBER)]
     try:
-        holders = [Identity.parse(name) for name in names if not name.startswith(MEMBER)]
-        issue(Path(cas), Path(target), holders, members)
+        admins = [Identity.parse(name.removeprefix(ADMIN)) for name in names if name.startswith(ADMIN)]
+        others = [Identity.parse(name) for name in names if not name.startswith((MEMBER, ADMIN))]
+        issue(Path(cas), Path(target), [*others, *admins], members, admins)
     except (BraidError, OSError) as error:
         print(error, file=sys.stderr)
         return 2 if isinstance(error, Invalid) and error.field == "NAME" else 1

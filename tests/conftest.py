@@ -13,7 +13,7 @@ from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 
 from devmesh.archives.spark import short_lived_options
-from tests.support import judging
+from tests.support import exposure, judging
 from tests.support.parallel import LoadGroundScheduling
 from tools import slow_tests
 
@@ -37,6 +37,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Adds the suite's own options."""
     parser.addoption("--sim-seeds", type=int, default=200, help="seeds each simulation runs (default: 200)")
     parser.addoption("--extended", action="store_true", help="also run tests marked extended (`make test-all` does)")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Has every run look for secrets in what it printed and kept."""
+    config.pluginmanager.register(exposure, "exposure")
 
 
 @pytest.hookimpl(optionalhook=True)

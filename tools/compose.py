@@ -34,7 +34,8 @@ _HEAD: Final = """\
 #
 # What is not published (the store, the controllers) listens on 127.0.0.1 of the namespace and cannot be reached from
 # outside. Services, the store and whoever calls them show certificates, which `certs` makes before anything else
-# starts; `make up` copies yours to .braid/compose. Kafka's brokers speak plain text. There are no secrets in this file.
+# starts; `make up` copies yours to .braid/compose. Rights are enforced, and yours is an admin's: who else comes needs
+# a grant. Kafka's brokers speak plain text. There are no secrets in this file.
 # Keys lie in the volume `tls`, which all containers of this mesh can read: it is for one machine. A mesh without
 # certificates: `docker compose -f compose.yaml -f compose.insecure.yaml up --wait`, or `make up INSECURE=1`.
 #
@@ -48,7 +49,7 @@ _INSECURE_HEAD: Final = """\
 _COMMENTS: Final[Mapping[str, str]] = {
     "net": "Owns the network and the published ports, and does nothing else: it has no reason to end.",
     "disks": "Volumes of etcd, whose image has no user of its own: made by ours, they belong to the user it runs as.",
-    "certs": "Makes a CA for the mesh, one for its store, and everybody's certificates. Run again, it renews them.",
+    "certs": "Makes a CA for the mesh, one for its store, and everybody's certificates; lists admins. Again: renews.",
     "etcd-0": "The store. Three members: one may be lost.",
     "east": "Kafka clusters of one node each, broker and controller in one process.",
     "registry-0": "The services. One replica of each leads, the others follow.",

@@ -13,6 +13,7 @@ from braid.certs.authority import BUNDLE, CERTIFICATE, KEY
 from braid.host.tls import Tls, environment_of
 from devmesh import blueprint
 from devmesh.blueprint import BrokerPlace, ServicePlace, StorePlace, kind_of
+from devmesh.issue import ADMIN, ADMINS_FILE
 from devmesh.toolchain.etcd_binary import ETCD_VERSION
 from devmesh.toolchain.jars import KAFKA_VERSION
 
@@ -40,7 +41,8 @@ CERTIFICATES: Final = {"cas": CAS, "tls": FILES}  # volumes, by where they are m
 USER_NAME: Final = "me"  # who calls from the host
 HOLDERS: Final = (
     *(f"service/{name}" for name in INSTANCES),
-    *("app/init", "app/event-store", f"user/{USER_NAME}"),
+    "app/event-store",
+    *(f"{ADMIN}{name}" for name in ("app/init", f"user/{USER_NAME}")),
     *(f"member/{name}" for name in MEMBERS),
 )
 ENDPOINTS: Final = ",".join(f"127.0.0.1:{PORTS[name]}" for name in INSTANCES if kind_of(name) == "registry")
@@ -81,9 +83,12 @@ def plain_services() -> dict[str, Service]:
         whole = _store(place, members)
         found[place.name] = {key: whole[key] for key in ("command", "healthcheck")}
     url = blueprint.store_url(members)
-    found |= {name: {"environment": {"BRAID_STORE": url, "BRAID_TLS_MODE": "off"}} for name in INSTANCES}
+    plain: Service = {"BRAID_STORE": url, "BRAID_TLS_MODE": "off", "BRAID_ACCESS": "open", "BRAID_ADMINS_FILE": ""}
+    found |= {name: {"environment": dict(plain)} for name in INSTANCES}
     no_files: Service = {name: "" for name in environment_of(_files("init"))}
-    return found | {name: {"environment": dict(no_files)} for name in ("init", "stream", "event-store")}
+    found |= {name: {"environment": dict(no_files)} for name in ("init", "stream", "event-store")}
+    found["stream"]["command"] = _apply(STREAM)  # nobody can be granted anything without a name that is proved
+    return found
 
 
 def stores(*, secure: bool) -> tuple[StorePlace, ...]:
@@ -209,6 +214,7 @@ def _replica(instance: str, image: str) -> Service:
         tls=_files(instance),
         store_tls=_files(f"{instance}/store"),
         health=f"{_EVERYWHERE}:{port + blueprint.HEALTH_ABOVE}",
+        admins_file=f"{FILES}/{ADMINS_FILE}",
     )
     after = {name: _healthy() for name in (*MEMBERS, *ZONES)}
     return {
@@ -251,7 +257,7 @@ def _spark(image: str, spark_image: str) -> dict[str, Service]:
         "stream": {
             **_ours(image, "services"),
             **common,
-            "command": ["braid", "apply", "-f", f"/usr/share/braid/{STREAM}.yaml"],
+            "command": _apply(STREAM, "event-store"),
             "environment": {"BRAID_ENDPOINT": ENDPOINTS, **environment_of(_files(USER_NAME))},
             "volumes": [_SHOWN],
             "depends_on": {**_NET, "init": _done()},
@@ -270,6 +276,10 @@ def _spark(image: str, spark_image: str) -> dict[str, Service]:
             "stop_grace_period": _GRACE["job"],
         },
     }
+
+
+def _apply(*manifests: str) -> list[str]:
+    return ["braid", "apply", *(word for name in manifests for word in ("-f", f"/usr/share/braid/{name}.yaml"))]
 
 
 def _files(holder: str) -> Tls:

@@ -4,8 +4,6 @@ A file that cannot be used leaves what was read before in use: a rotation that g
 """
 
 import logging
-import threading
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -13,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from braid.host import secret_files
-from braid.host.file_stamps import FileStamp, file_stamp
+from braid.host.reread_files import RereadFiles
 from braid.host.tls import Tls
 from braid.kernel.errors import Invalid
 from braid.kernel.limits.rpc import TLS_FILE_BYTES_MAX
@@ -72,10 +70,13 @@ class TlsFiles:
         """
         self._tls = tls
         self._on_unusable = on_unusable
-        self._looking = threading.Lock()
-        self._seen = _stamps(tls)
-        self._material = read_tls(tls)
-        self._look_at = time.monotonic() + tls.reload_seconds
+        self._files = RereadFiles(
+            [tls.certificate, tls.key, tls.ca],
+            lambda: read_tls(tls),
+            tls.reload_seconds,
+            on_read=self._was_read,
+            on_unusable=self._is_unusable,
+        )
 
     @property
     def tls(self) -> Tls:
@@ -84,31 +85,15 @@ class TlsFiles:
 
     def current(self) -> TlsMaterial:
         """The contents to use now; looks at the files again once `reload_seconds` have passed since it did last."""
-        if time.monotonic() >= self._look_at and self._looking.acquire(blocking=False):
-            try:
-                self._look()
-            finally:
-                self._looking.release()
-        return self._material
+        return self._files.current()
 
-    def _look(self) -> None:
-        self._look_at = time.monotonic() + self._tls.reload_seconds
-        found = _stamps(self._tls)
-        if found == self._seen:
-            return
-        self._seen = found
-        try:
-            self._material = read_tls(self._tls)
-        except Invalid as error:
-            _log.warning("the TLS files changed and cannot be used: those read before stay in use: %s", error)
-            if self._on_unusable is not None:
-                self._on_unusable()
-        else:
-            _log.info("the TLS files were read anew; the certificate ends at %s", _text(self._material.expires_at))
+    def _was_read(self, material: TlsMaterial) -> None:
+        _log.info("the TLS files were read anew; the certificate ends at %s", _text(material.expires_at))
 
-
-def _stamps(tls: Tls) -> tuple[FileStamp | None, ...]:
-    return tuple(file_stamp(path) for path in (tls.certificate, tls.key, tls.ca))
+    def _is_unusable(self, error: Invalid) -> None:
+        _log.warning("the TLS files changed and cannot be used: those read before stay in use: %s", error)
+        if self._on_unusable is not None:
+            self._on_unusable()
 
 
 def _read(path: Path, name: str) -> bytes:

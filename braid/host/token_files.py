@@ -4,14 +4,12 @@ A file that cannot be used leaves what was read before in use. No error has a to
 """
 
 import logging
-import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final, Generic, TypeVar
+from typing import Final, TypeVar
 
 from braid.host import secret_files
-from braid.host.file_stamps import file_stamp
+from braid.host.reread_files import RereadFiles
 from braid.host.tls_files import TlsMaterial
 from braid.host.tokens import Token
 from braid.kernel.errors import BraidError, Invalid, Unauthenticated, Unavailable
@@ -35,10 +33,10 @@ class TokenFiles:
         """
         self._token = token
         self._text = _checked(token.text, "token") if token.text else ""
-        self._file = None if token.file is None else _Reread(token.file, _read_token, token.reload_seconds)
+        self._file = None if token.file is None else _reread(token.file, _read_token, token.reload_seconds)
         nobody = TlsMaterial(b"", b"", b"", float("inf"))
         self._system = nobody
-        self._ca = None if token.ca is None else _Reread(token.ca, _read_ca, token.reload_seconds)
+        self._ca = None if token.ca is None else _reread(token.ca, _read_ca, token.reload_seconds)
 
     @property
     def token(self) -> Token:
@@ -61,38 +59,16 @@ class TokenFiles:
         return Unavailable(f"the token in {self._token.file} has expired", remedy=remedy, metadata=error.metadata)
 
 
-class _Reread(Generic[T]):
-    """A file as it was last read well; looked at again once some time has passed since it was last."""
-
-    def __init__(self, path: Path, read: Callable[[Path], T], seconds: float) -> None:
-        self._path = path
-        self._read = read
-        self._seconds = seconds
-        self._looking = threading.Lock()
-        self._seen = file_stamp(path)
-        self._value = read(path)
-        self._look_at = time.monotonic() + seconds
-
-    def current(self) -> T:
-        if time.monotonic() >= self._look_at and self._looking.acquire(blocking=False):
-            try:
-                self._look()
-            finally:
-                self._looking.release()
-        return self._value
-
-    def _look(self) -> None:
-        self._look_at = time.monotonic() + self._seconds
-        found = file_stamp(self._path)
-        if found == self._seen:
-            return
-        self._seen = found
-        try:
-            self._value = self._read(self._path)
-        except Invalid as error:
-            _log.warning("the file changed and cannot be used: what was read before stays in use: %s", error)
-        else:
-            _log.info("%s was read anew", self._path)
+def _reread(path: Path, read: Callable[[Path], T], seconds: float) -> RereadFiles[T]:
+    return RereadFiles(
+        [path],
+        lambda: read(path),
+        seconds,
+        on_read=lambda _: _log.info("%s was read anew", path),
+        on_unusable=lambda error: _log.warning(
+            "the file changed and cannot be used: what was read before stays in use: %s", error
+        ),
+    )
 
 
 def _read_token(path: Path) -> str:

@@ -6,13 +6,14 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import uvloop
 
+from braid.api.mesh.v1.endpoint_pb2 import PLAINTEXT_METRICS, PLAINTEXT_STORE, Plaintext
 from braid.host.addresses import is_loopback
-from braid.host.store_credentials import ETCD_TLS_SCHEME
+from braid.host.store_credentials import ETCD_SCHEMES, ETCD_TLS_SCHEME
 from braid.host.system import system_host
 from braid.host.tls_files import TlsFiles
 from braid.kernel.errors import BraidError
@@ -85,6 +86,7 @@ class _Process:
             archive=archive,
             access=settings.access_settings(),
             audit=settings.audit_settings(),
+            plaintext=plaintext_of(settings),
         )
         self._listen_to_signals(replica)
         running = asyncio.ensure_future(replica.run())
@@ -132,6 +134,8 @@ class _Process:
             replica.log.warning("plaintext is served: callers are who they say they are", listen=self._settings.listen)
         if serves_plain_metrics_beyond_this_machine(self._settings):
             replica.log.warning("metrics are served in plain text: others read them", metrics=self._settings.metrics)
+        if reaches_plain_store_beyond_this_machine(self._settings):
+            replica.log.warning("the store is reached in plain text: others read and change it: use etcd+tls://")
         if self._settings.ready_file is not None:
             ready = {
                 "address": replica.address,
@@ -162,6 +166,20 @@ def serves_plaintext_beyond_this_machine(settings: Settings) -> bool:
 def serves_plain_metrics_beyond_this_machine(settings: Settings) -> bool:
     """Whether clients on other machines read this replica's metrics in plain text."""
     return settings.served_metrics_tls == "off" and not is_loopback(split_address(settings.metrics)[0])
+
+
+def plaintext_of(settings: Settings) -> "Sequence[Plaintext.ValueType]":
+    """Lists what this replica speaks with other machines in plain text about, beside control RPCs."""
+    found = [PLAINTEXT_STORE] if reaches_plain_store_beyond_this_machine(settings) else []
+    return [*found, *([PLAINTEXT_METRICS] if serves_plain_metrics_beyond_this_machine(settings) else [])]
+
+
+def reaches_plain_store_beyond_this_machine(settings: Settings) -> bool:
+    """Whether others on the way to an etcd read and change what this replica writes."""
+    scheme, _, rest = settings.store.partition("://")
+    if scheme not in ETCD_SCHEMES or scheme == ETCD_TLS_SCHEME:
+        return False
+    return any(not is_loopback(each.rpartition(":")[0]) for each in rest.rstrip("/").split(","))
 
 
 def tls_files(settings: Settings, metrics: Metrics) -> TlsFiles | None:

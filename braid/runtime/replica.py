@@ -6,7 +6,7 @@ process, simulation runs many in one.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from braid.kernel.backoff import Backoff
 from braid.kernel.errors import CorruptHistory, Fenced, NotLeader, Unavailable
@@ -32,6 +32,9 @@ from braid.runtime.rpc_service import build_rpc_service
 from braid.runtime.service import Service
 from braid.runtime.telemetry import Metrics, logger, make_metrics
 
+if TYPE_CHECKING:
+    from braid.api.mesh.v1.endpoint_pb2 import Plaintext
+
 T = TypeVar("T")
 
 
@@ -40,6 +43,7 @@ class Replica:
 
     Attributes:
         instance: Its name in the directory, and the actor of its own decisions (`registry-0`).
+        plaintext: What it speaks with other machines in plain text about, beside control RPCs.
         host: Clock, randomness, ids and tasks of its process.
         store: The event store.
         transport: Opens control RPCs.
@@ -70,13 +74,13 @@ class Replica:
         archive: Archive | None = None,
         access: AccessSettings | None = None,
         audit: AuditSettings | None = None,
+        plaintext: "Sequence[Plaintext.ValueType]" = (),
     ) -> None:
         """Prepares a replica that listens at `address`; others reach it at `advertise`, by default where it listens.
 
         `tls_advertise` is where others reach a second address of mutual TLS. No `archive`: what snapshots take from the
-        event store is gone. No `audit`: no call is recorded."""
-        self.instance = instance
-        self.mesh = ""
+        event store is gone. No `audit`: no call is recorded. `plaintext` is what it tells others of itself."""
+        self.instance, self.plaintext, self.mesh = instance, plaintext, ""
         self.host = host
         self.store = store
         self.transport = transport

@@ -119,6 +119,7 @@ class _Events:
             store_trouble=self._replica.store_trouble,
             stale=self._replica.directory_stale,
             access=ACCESS_MODE_ENFORCED if self._replica.access.enforced else ACCESS_MODE_OPEN,
+            plaintext=self._replica.plaintext,
         )
 
     async def _led(self, request: ListEndpointsRequest, found: Sequence[KnownEndpoint]) -> Sequence[KnownEndpoint]:

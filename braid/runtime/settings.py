@@ -41,7 +41,8 @@ from braid.runtime.tokens.settings import ALGORITHMS_DEFAULT, TokenSettings, che
 CONFIG_VARIABLE = "BRAID_CONFIG"
 _WRONG_USAGE = 2
 _STORE_FILES = ("store_tls_certificate", "store_tls_key", "store_tls_ca", "store_password_file")
-_MAY_BE_EMPTY = ("tls_certificate", "tls_key", "tls_ca", "tls_mode", "metrics_tls", "token_keys_ca", *_STORE_FILES)
+_TLS_FILES = ("tls_certificate", "tls_key", "tls_ca")
+_MAY_BE_EMPTY = (*_TLS_FILES, "tls_mode", "metrics_tls", "token_keys_ca", "admins_file", *_STORE_FILES)
 
 
 class Settings(BaseSettings):

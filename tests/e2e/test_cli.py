@@ -17,6 +17,7 @@ from devmesh.documents import ready_from_json
 from devmesh.mesh import DevMesh
 from testbed import patience
 from testbed.mesh import running_mesh
+from tests.support.planted import checked
 
 BRAID: Final = (sys.executable, "-c", "from braid.cli import main; main()")
 COMMAND_SECONDS: Final = 60.0  # as the machine gives them
@@ -40,7 +41,7 @@ def braid(directory: Path, line: str, stdin: str = "") -> subprocess.CompletedPr
     """Runs a command line to its end."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("BRAID_")}
     environment["XDG_CONFIG_HOME"] = str(directory)
-    return subprocess.run(
+    done = subprocess.run(
         [*BRAID, *line.split()],
         input=stdin,
         capture_output=True,
@@ -49,6 +50,7 @@ def braid(directory: Path, line: str, stdin: str = "") -> subprocess.CompletedPr
         env=environment,
         timeout=HANG_SECONDS,
     )
+    return checked(done, f"the output of braid {line}")
 
 
 def printed(directory: Path, line: str, stdin: str = "") -> str:

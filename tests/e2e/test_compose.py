@@ -2,33 +2,26 @@
 
 import asyncio
 import signal
-import time
 from collections.abc import Iterator
-from typing import Final
 
 import pytest
 
 import braid
+from braid.api.registry.v1.grant_pb2 import Grant, GrantAccessRequest, GrantSpec
 from braid.api.registry.v1.registry_service_pb2 import (
     CreateStreamRequest,
     ListClustersRequest,
     ListClustersResponse,
 )
 from braid.api.registry.v1.stream_pb2 import LaneSpec, Stream, StreamSpec
+from braid.cli.manifests.declarations import read_files
 from braid.host.store_credentials import StoreCredentials
 from braid.host.system import system_host
 from braid.host.tls import Tls
-from braid.kernel.errors import StoreAccessDenied, Unavailable
+from braid.kernel.errors import AccessDenied, StoreAccessDenied, Unavailable
 from braid.stores.etcd import EtcdStore
-from testbed.patience import Deadline
-from tests.support.compose import Played, read_compose, start_order
-
-# What stands for the machine: the network is its loopback, volumes are directories.
-MACHINE: Final = ("net", "disks")
-ENDPOINT: Final = "127.0.0.1:7401"
-HEALTHY_SECONDS: Final = 60.0
-HANG_SECONDS: Final = 300.0  # by the wall: it ends what hangs, and judges nothing
-LOOK_SECONDS: Final = 0.5  # between two health checks, each a process of its own
+from tests.support.compose import ENDPOINT, HANG_SECONDS, ROOT, Played, read_compose
+from tests.support.planted import planted_record
 
 pytestmark = [pytest.mark.real, pytest.mark.untimed, pytest.mark.timeout(900)]
 
@@ -39,36 +32,15 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Played]:
     services = {name: each for name, each in read_compose().items() if not each.profiles}
     mesh = Played(services, tmp_path_factory.mktemp("compose"))
     try:
-        for name in start_order(services):
-            if name in MACHINE:
-                continue
-            for other, condition in services[name].depends_on.items():
-                if condition == "service_healthy":
-                    wait_healthy(mesh, other)
-            if services[name].check:
-                mesh.start(name)
-            else:
-                assert mesh.run(name, HANG_SECONDS) == 0, mesh.log(name)
-        for name, each in services.items():
-            if each.check and name not in MACHINE:
-                wait_healthy(mesh, name)
+        mesh.start_all()
         yield mesh
     finally:
         mesh.end()
 
 
-def wait_healthy(mesh: Played, name: str) -> None:
-    """Waits until the file's health check of a service succeeds."""
-    deadline = Deadline(HEALTHY_SECONDS)
-    while not mesh.is_healthy(name):
-        assert mesh.runs(name), f"{name} ended: {mesh.log(name)}"
-        assert not deadline.passed, f"{name} is not healthy within {deadline}: {mesh.log(name)}"
-        time.sleep(LOOK_SECONDS)
-
-
-def connected(mesh: Played) -> braid.Mesh:
-    """The SDK with the certificate that `make up` copies."""
-    certificate, key, ca = (mesh.file("tls", f"me/{name}") for name in ("certificate.pem", "key.pem", "ca.pem"))
+def connected(mesh: Played, holder: str = "me") -> braid.Mesh:
+    """The SDK with a certificate; by default the one that `make up` copies."""
+    certificate, key, ca = (mesh.file("tls", f"{holder}/{name}") for name in ("certificate.pem", "key.pem", "ca.pem"))
     return braid.connect(mesh.here(ENDPOINT), tls=braid.Tls(certificate, key, ca))
 
 
@@ -112,6 +84,38 @@ async def test_an_applications_certificate_does_not_open_the_store(played: Playe
     await store.close()
 
 
+async def test_an_application_without_a_grant_is_refused(played: Played) -> None:
+    spec = StreamSpec(lanes={"live": LaneSpec(partitions=1)}, replication_factor=1)
+    async with connected(played, "event-store") as client:
+        with pytest.raises(AccessDenied, match=r"spiffe://braid\.local/app/event-store may not change stream/stolen"):
+            await client.service("registry").unary(
+                "CreateStream", CreateStreamRequest(name="stolen", spec=spec), Stream
+            )
+
+
+async def test_the_spark_jobs_grants_let_it_read_its_stream_alone(played: Played) -> None:
+    async with connected(played) as client:
+        registry = client.service("registry")
+        for each in read_files([ROOT / "deploy" / "logs.yaml", ROOT / "deploy" / "event-store.yaml"]):
+            if isinstance(each.spec, StreamSpec):
+                stream = CreateStreamRequest(name=each.name, spec=each.spec)
+                await registry.unary("CreateStream", stream, Stream, timeout_seconds=120.0)
+            elif isinstance(each.spec, GrantSpec):
+                await registry.unary("GrantAccess", GrantAccessRequest(spec=each.spec), Grant)
+        async with client.producer("logs") as producer:
+            await producer.send(planted_record("for Spark"), lane="live")
+    async with connected(played, "event-store") as client:
+        async with asyncio.timeout(HANG_SECONDS), client.consumer(["logs"], group="event-store") as consumer:
+            async for record in consumer:
+                assert record.value == planted_record("for Spark")
+                record.ack()
+                break
+        with pytest.raises(AccessDenied, match="group/other"):
+            async with asyncio.timeout(HANG_SECONDS), client.consumer(["logs"], group="other") as consumer:
+                async for _ in consumer:
+                    pytest.fail("it reads for a group of others")
+
+
 def test_certificates_are_made_once_and_stay(played: Played) -> None:
     key = played.file("tls", "registry-0/key.pem")
     before = key.read_bytes()
@@ -129,29 +133,29 @@ def test_the_step_that_runs_once_may_run_again(played: Played) -> None:
 async def test_records_flow_also_while_a_member_of_the_store_dies(played: Played) -> None:
     spec = StreamSpec(lanes={"live": LaneSpec(partitions=2)}, replication_factor=1)
     request = CreateStreamRequest(name="played", spec=spec)
-    before, after = ([b"%s %02d" % (when, number) for number in range(20)] for when in (b"before", b"after"))
+    before, after = ([planted_record(f"{when} {number:02}") for number in range(20)] for when in ("before", "after"))
     async with connected(played) as client:
         await client.service("registry").unary("CreateStream", request, Stream, timeout_seconds=120.0)
         async with client.producer("played") as producer:
             for value in before:
-                await producer.send(value, lane="live")
+                await producer.send(value, lane="live", key=value)
             assert await take(client, len(before)) == before
             played.kill("etcd-0")
             for value in after:
                 await producer.send(value, lane="live")
         assert await take(client, len(after)) == after
     played.start("etcd-0")
-    await asyncio.to_thread(wait_healthy, played, "etcd-0")
+    await asyncio.to_thread(played.wait_healthy, "etcd-0")
 
 
 @pytest.mark.parametrize("name", ["registry-1", "west"])
 def test_a_health_check_tells_frozen_and_dead_from_healthy(played: Played, name: str) -> None:
-    wait_healthy(played, name)
+    played.wait_healthy(name)
     played.signal(name, signal.SIGSTOP)
     try:
         assert not played.is_healthy(name)
     finally:
         played.signal(name, signal.SIGCONT)
-    wait_healthy(played, name)
+    played.wait_healthy(name)
     played.kill(name)
     assert not played.is_healthy(name)

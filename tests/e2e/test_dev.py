@@ -29,6 +29,7 @@ from devmesh.files import MeshFiles
 from devmesh.mesh import DevMesh
 from testbed.mesh import processes_of, running_mesh, wait_gone
 from testbed.patience import until
+from tests.support.planted import checked
 
 BRAID: Final = (sys.executable, "-c", "from braid.cli import main; main()")
 HANG_SECONDS: Final = 300.0  # by the wall: it ends what hangs, and judges nothing
@@ -49,7 +50,8 @@ def dev(directory: Path, *arguments: str, **environment: str) -> subprocess.Comp
     """Runs `braid dev …` to its end."""
     command = [*BRAID, "dev", *arguments, "--dir", str(directory)]
     variables = {**os.environ, **environment}
-    return subprocess.run(command, capture_output=True, text=True, timeout=HANG_SECONDS, env=variables)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=HANG_SECONDS, env=variables)
+    return checked(done, f"the output of braid dev {' '.join(arguments)}")
 
 
 @contextmanager

@@ -28,6 +28,7 @@ from services.dlq.domain.policy import batch_letters
 from testbed.patience import Deadline, until
 from tests.support.grounds import wait_healthy
 from tests.support.judging import judge
+from tests.support.planted import planted_record
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(600)]
 LETTERS: Final = 10_000
@@ -72,7 +73,8 @@ async def dead_letter(mesh: Mesh, stream: str, count: int, group: str = "") -> d
     sent: dict[str, bytes] = {}
     async with mesh.producer(stream) as producer:
         for start in range(0, count, 500):
-            records = [braid.Outgoing(b"%d" % n, key=b"%d" % (n % 50)) for n in range(start, min(count, start + 500))]
+            numbers = range(start, min(count, start + 500))
+            records = [braid.Outgoing(b"%d" % n, key=planted_record(f"{n % 50}")) for n in numbers]
             for outgoing, receipt in zip(records, await producer.send_many(records), strict=True):
                 sent[receipt.id] = outgoing.value or b""
     retry = braid.Retry(dead_letters=None)  # as many as it likes

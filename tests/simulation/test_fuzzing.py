@@ -21,7 +21,7 @@ from braid.api.registry.v1 import registry_service_pb2 as registry
 from braid.api.registry.v1 import stream_pb2
 from braid.kernel.decider import Context
 from braid.kernel.errors import BraidError, Invalid
-from braid.kernel.limits.names import STREAM_PARTITIONS_MAX
+from braid.kernel.limits.names import PARTITIONS_MAX, STREAM_PARTITIONS_MAX
 from braid.kernel.limits.rpc import REQUEST_ITEMS_MAX, REQUEST_TEXT_CHARS_MAX
 from braid.kernel.ports import Caller, CallOptions
 from braid.rpc.methods import method_path
@@ -32,11 +32,12 @@ from services.registry.service import RegistryService
 from tests.simulation.fuzzing import play as playing
 from tests.simulation.fuzzing.coverage import Coverage
 from tests.simulation.fuzzing.mesh import FuzzedLoop, FuzzedMesh
-from tests.simulation.fuzzing.play import Stuck, play
+from tests.simulation.fuzzing.play import Stuck, play, rss_bytes
 from tests.unit.kernel.access.api import Method, methods
 
 CALLS = 600
 SECONDS = 12.0  # of processor time; the rest of this file takes as much again
+WIDE_MOVE_BYTES_MAX = 80 << 20  # measured: 35 to 45 MiB
 DIGITS = "9" * 5_000
 GET_CLUSTER = [each for each in methods() if (each.service, each.name) == ("registry", "GetCluster")]
 pytestmark = pytest.mark.slow
@@ -146,6 +147,27 @@ def test_limits_on_one_call_tell_their_numbers() -> None:
     many.offsets.extend([assigner.ResetOffset()] * (REQUEST_ITEMS_MAX + 1))
     error = called("assigner", "ResetProgress", many)
     assert isinstance(error, Invalid) and error.field == "offsets" and f"{REQUEST_ITEMS_MAX}" in str(error)
+
+
+def test_the_widest_move_with_readers_keeps_bounded_memory() -> None:
+    move = registry.MoveStreamRequest(stream="logs", to_cluster="west", lanes=["live"], partitions=PARTITIONS_MAX)
+
+    async def scenario(directory: str) -> int:
+        mesh = await FuzzedMesh(Path(directory), 1).start()
+        before = rss_bytes()
+        path = method_path("registry", "MoveStream")
+        await mesh.channel("registry").unary(path, move, registry.MoveStreamResponse, CallOptions(30.0))
+        await asyncio.sleep(2.0)
+        return rss_bytes() - before
+
+    loop = FuzzedLoop()
+    with TemporaryDirectory() as directory:
+        try:
+            grown = loop.run_until_complete(scenario(directory))
+        finally:
+            loop.cancel_all()
+            loop.close()
+    assert grown < WIDE_MOVE_BYTES_MAX, f"{grown >> 20} MiB"
 
 
 # --- mutants: each is found by its own judge

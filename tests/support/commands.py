@@ -7,6 +7,7 @@ import sys
 from typing import Final
 
 from devmesh.mesh import DevMesh
+from tests.support.planted import checked
 
 CALL_SECONDS: Final = 60.0
 _BRAID: Final = (sys.executable, "-c", "from braid.cli import main; main()")
@@ -19,5 +20,6 @@ async def printed(mesh: DevMesh, line: str, *, quietly: bool = False) -> str:
     done = await asyncio.to_thread(
         subprocess.run, command, capture_output=True, text=True, env=environment, timeout=CALL_SECONDS
     )
+    checked(done, f"the output of braid {line}")
     assert done.returncode == 0 and not (quietly and done.stderr), f"braid {line}: {done}"
     return done.stdout

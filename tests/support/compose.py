@@ -7,16 +7,19 @@ properties which that image would make of its environment.
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
 import yaml
 
+from braid.host import private_files
 from devmesh.processes.guard import spawn_guarded
 from devmesh.toolchain.class_archive import archive_options
 from devmesh.toolchain.etcd_binary import etcd_binary
@@ -24,9 +27,18 @@ from devmesh.toolchain.jars import kafka_classpath
 from devmesh.toolchain.java import SHORT_LIVED_JVM, java_binary
 from devmesh.toolchain.jvm import KafkaJvm
 from testbed.etcd_process import free_ports
+from testbed.patience import Deadline
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 COMPOSE: Final = ROOT / "compose.yaml"
+INSECURE: Final = ROOT / "compose.insecure.yaml"
+# What stands for the machine: the network is its loopback, volumes are directories.
+MACHINE: Final = ("net", "disks")
+MEMBERS: Final = ("etcd-0", "etcd-1", "etcd-2")  # of the store
+ENDPOINT: Final = "127.0.0.1:7401"
+HEALTHY_SECONDS: Final = 60.0
+HANG_SECONDS: Final = 300.0  # by the wall: it ends what hangs, and judges nothing
+LOOK_SECONDS: Final = 0.5  # between two health checks, each a process of its own
 FORMAT_SECONDS: Final = 300.0  # by the wall: it ends what hangs
 
 # What the broker's image reads itself, beside properties.
@@ -61,10 +73,13 @@ class Composed:
     check: Sequence[str] = ()
 
 
-def read_compose(path: Path = COMPOSE) -> dict[str, Composed]:
-    """The services of a file by name."""
-    document = yaml.safe_load(path.read_text())
-    return {name: _composed(name, service) for name, service in document["services"].items()}
+def read_compose(path: Path = COMPOSE, override: Path | None = None) -> dict[str, Composed]:
+    """The services of a file by name; an override replaces their keys, and adds to their environment."""
+    services = yaml.safe_load(path.read_text())["services"]
+    for name, changed in (yaml.safe_load(override.read_text())["services"] if override else {}).items():
+        own = services[name].get("environment", {})
+        services[name] |= {**changed, "environment": {**own, **changed.get("environment", {})}}
+    return {name: _composed(name, service) for name, service in services.items()}
 
 
 def start_order(services: Mapping[str, Composed]) -> list[str]:
@@ -92,14 +107,58 @@ class Played:
     Args:
         services: To be played.
         directory: Of volumes and logs.
+        before: What ran in the directory before, whose ports it takes over.
+
+    Attributes:
+        ports: The port of this machine for each of the file's.
     """
 
-    def __init__(self, services: Mapping[str, Composed], directory: Path) -> None:
+    def __init__(self, services: Mapping[str, Composed], directory: Path, before: "Played | None" = None) -> None:
         self._services = services
         self._directory = directory
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         wanted = sorted({port for each in services.values() for text in _texts(each) for port in _PORT.findall(text)})
-        self._ports = dict(zip(wanted, map(str, free_ports(len(wanted))), strict=True))
+        own = dict(zip(wanted, map(str, free_ports(len(wanted))), strict=True))
+        self.ports: Mapping[str, str] = before.ports if before is not None else own
+
+    def start_all(self) -> None:
+        """Starts everything in the order that the file asks for, and waits until all health checks succeed."""
+        for name in start_order(self._services):
+            if name in MACHINE:
+                continue
+            for other, condition in self._services[name].depends_on.items():
+                if condition == "service_healthy":
+                    self.wait_healthy(other)
+            if not self._services[name].check:
+                assert self.run(name, HANG_SECONDS) == 0, self.log(name)
+            elif name not in self._processes:
+                self.start(name)
+        for name, each in self._services.items():
+            if each.check and name not in MACHINE:
+                self.wait_healthy(name)
+
+    def wait_healthy(self, name: str) -> None:
+        """Waits until the file's health check of a service succeeds."""
+        deadline = Deadline(HEALTHY_SECONDS)
+        while not self.is_healthy(name):
+            assert self.runs(name), f"{name} ended: {self.log(name)}"
+            assert not deadline.passed, f"{name} is not healthy within {deadline}: {self.log(name)}"
+            time.sleep(LOOK_SECONDS)
+
+    def run_in(self, name: str, *command: str) -> None:
+        """Runs another command in the place of a service's own, as `docker compose run`; it must succeed."""
+        service = replace(self._services[name], command=command)
+        environment = {key: self.here(value) for key, value in service.environment.items()}
+        words = [self._within(service, self.here(word)) for word in command]
+        for volume in service.volumes:  # Docker makes them with the first container
+            private_files.make_directory(self._directory / "volumes" / volume)
+        key = f"{name}-{command[1]}-{command[2]}"
+        self._processes[key] = self._spawn(key, words, service, environment)
+        assert self._processes[key].wait(HANG_SECONDS) == 0, self.log(key)
+
+    def forget(self, volume: str) -> None:
+        """Removes a volume."""
+        shutil.rmtree(self._directory / "volumes" / volume)
 
     def file(self, volume: str, path: str) -> Path:
         """A file in a volume."""
@@ -107,7 +166,7 @@ class Played:
 
     def here(self, text: str) -> str:
         """A text of the file with this machine's ports, its loopback as the only interface, and its directories."""
-        mapped = _PORT.sub(lambda found: self._ports.get(found[0], str(found[0])), text)
+        mapped = _PORT.sub(lambda found: self.ports.get(found[0], str(found[0])), text)
         return mapped.replace("0.0.0.0", "127.0.0.1").replace("braid:", "127.0.0.1:")
 
     def start(self, name: str) -> None:
@@ -220,4 +279,6 @@ def _texts(service: Composed) -> Sequence[str]:
 
 
 def _interpreted(command: Sequence[str]) -> list[str]:
+    if command[0] == "braid":
+        return [sys.executable, "-c", "from braid.cli import main; main()", *command[1:]]
     return [sys.executable, *command[1:]] if command[0] == "python" else list(command)

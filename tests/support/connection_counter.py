@@ -20,6 +20,7 @@ class ConnectionCounter:
         self.count = 0
         self.port = 0
         self._target = target_port
+        self._serving = set[asyncio.Task[None]]()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="connection-counter", daemon=True)
 
@@ -34,6 +35,16 @@ class ConnectionCounter:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(30)
         self._loop.close()
+
+    def cut(self) -> None:
+        """Ends all open connections; the listener goes on."""
+        asyncio.run_coroutine_threadsafe(self._cut(), self._loop).result(30)
+
+    async def _cut(self) -> None:
+        open_now = list(self._serving)
+        for task in open_now:
+            task.cancel()
+        await asyncio.gather(*open_now, return_exceptions=True)
 
     async def _listen(self) -> int:
         server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
@@ -50,6 +61,9 @@ class ConnectionCounter:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.count += 1
+        task = asyncio.current_task()
+        assert task is not None
+        self._serving.add(task)
         try:
             with contextlib.suppress(OSError):
                 inner_reader, inner_writer = await asyncio.open_connection("127.0.0.1", self._target)
@@ -58,6 +72,7 @@ class ConnectionCounter:
                 finally:
                     inner_writer.close()
         finally:
+            self._serving.discard(task)
             writer.close()
 
 

@@ -8,11 +8,13 @@ import time
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
+from tests.support.planted import credential
+
 if TYPE_CHECKING:
     from werkzeug.serving import BaseWSGIServer
 
 _LOOK_SECONDS = 0.02
-USER, PASSWORD, REGION = "braid", "secret", "us-east-1"
+USER, PASSWORD, REGION = "braid", credential("s3"), "us-east-1"
 
 
 class S3Server:

@@ -12,11 +12,16 @@ from braid.kernel.ports import Acl, KafkaCluster
 from devmesh.processes.brokers import KafkaBroker
 from testbed.brokers import READY_SECONDS, free_port, new_broker
 from tests.support.connection_counter import ConnectionCounter
+from tests.support.planted import credential
 from tests.support.tls_files import Authority, CertificateFiles
 
 ADMIN: Final = "admin"
-_PASSWORD: Final = "-secret"  # behind a user's name
 _AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+
+
+def password_of(user: str) -> str:
+    """The right password of a user."""
+    return credential(user)
 
 
 class SecuredKafka:
@@ -27,6 +32,7 @@ class SecuredKafka:
         authority: Signs its certificate, and those of clients.
         bootstrap: For users with passwords.
         mutual: For users with client certificates.
+        mutual_port: Of the same listener, without the counter before it.
         counters: Of the connections to these two.
     """
 
@@ -41,6 +47,7 @@ class SecuredKafka:
         self.authority = Authority(directory / "tls")
         self._directory = directory
         ports = free_port(), free_port()
+        self.mutual_port = ports[1]
         self.counters = tuple(ConnectionCounter(port) for port in ports)
         for counter in self.counters:
             counter.start()
@@ -49,7 +56,7 @@ class SecuredKafka:
         own = f"PLAINTEXT://{self.broker.bootstrap}"
         bound = "SASL_SSL://127.0.0.1:{},SSL://127.0.0.1:{}".format(*ports)
         offered = f"SASL_SSL://{self.bootstrap},SSL://{self.mutual}"
-        known = " ".join(f'user_{name}="{name}{_PASSWORD}"' for name in (ADMIN, *users))
+        known = " ".join(f'user_{name}="{password_of(name)}"' for name in (ADMIN, *users))
         plain = "org.apache.kafka.common.security.plain.PlainLoginModule"
         self.broker.own_settings |= {
             "listeners": f"{own},{bound},CONTROLLER://127.0.0.1:{self.broker.controller_port}",
@@ -85,7 +92,7 @@ class SecuredKafka:
     def profile_text(self, user: str, password: str = "") -> str:
         """The profile of a user, as a file says it; with the right password where none is given."""
         return (
-            f'security_protocol = "SASL_SSL"\nusername = "{user}"\npassword = "{password or user + _PASSWORD}"\n'
+            f'security_protocol = "SASL_SSL"\nusername = "{user}"\npassword = "{password or password_of(user)}"\n'
             f'ca_file = "{self.authority.ca_file}"\nhosts = ["127.0.0.1:*"]\n'
         )
 

@@ -14,6 +14,7 @@ from urllib.parse import parse_qs, unquote_plus
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
+from tests.support.planted import credential
 from tests.support.tls_files import CertificateFiles
 
 _KEY_ID = "one"
@@ -32,7 +33,7 @@ class TokenServer:
 
     def __init__(self, files: CertificateFiles | None) -> None:
         """Speaks TLS with a certificate, or plain text without one."""
-        self.secrets = {"shop": "a client's secret"}
+        self.secrets = {"shop": credential("of a client")}
         self.asked: list[dict[str, str]] = []
         self.lifetime_seconds = 300
         self.answer: tuple[int, bytes] | None = None

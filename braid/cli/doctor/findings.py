@@ -5,7 +5,7 @@ from enum import Enum
 from typing import Final, NamedTuple
 
 from braid.api.lagmon.v1.lag_pb2 import Lag
-from braid.api.mesh.v1.endpoint_pb2 import ACCESS_MODE_UNSPECIFIED, AccessMode
+from braid.api.mesh.v1.endpoint_pb2 import ACCESS_MODE_UNSPECIFIED, AccessMode, Plaintext
 from braid.api.registry.v1.stream_pb2 import CHANNEL_STATE_ACTIVE, CHANNEL_STATE_STANDBY, Stream
 from braid.cli.core.limits import CLI_CLOCK_SKEW_SECONDS
 from braid.cli.core.text import offsets_text
@@ -41,7 +41,8 @@ class Finding(NamedTuple):
 
 class ReplicaFacts(NamedTuple):
     """One replica's answer about itself. `skew_seconds` is its wall clock ahead of ours, `doubt` by how much
-    that may be wrong; `error` why it did not answer; `access` whether it refuses what is not granted."""
+    that may be wrong; `error` why it did not answer; `access` whether it refuses what is not granted. `plaintext` names
+    what it speaks with other machines in plain text about."""
 
     service: str
     instance: str
@@ -51,6 +52,7 @@ class ReplicaFacts(NamedTuple):
     doubt_seconds: float = 0.0
     error: BraidError | None = None
     access: "AccessMode.ValueType" = ACCESS_MODE_UNSPECIFIED
+    plaintext: "Sequence[Plaintext.ValueType]" = ()
 
 
 def check_services(replicas: Sequence[ReplicaFacts]) -> list[Finding]:

@@ -70,14 +70,14 @@ async def all_findings(session: "Session") -> list["Finding"]:
     from braid.cli.doctor.certificate_findings import check_certificate
     from braid.cli.doctor.certificates import ask_certificates
     from braid.cli.doctor.cluster_findings import check_cluster, check_versions
-    from braid.cli.doctor.plaintext_findings import check_plaintext
+    from braid.cli.doctor.plaintext_findings import check_plain_connections, check_plaintext
     from braid.cli.doctor.tokens import check_token, with_tokens
 
     endpoints = await session.endpoints()
     replicas = await asyncio.gather(*(_ask_replica(session, each) for each in endpoints))
     endpoints = await with_tokens(endpoints)
     found = [*findings.check_services(replicas), *findings.check_clocks(replicas)]
-    found += [*check_plaintext(endpoints), *check_access(replicas)]
+    found += [*check_plaintext(endpoints), *check_plain_connections(replicas), *check_access(replicas)]
     found += [
         finding for each in await ask_archives(session, endpoints) for finding in check_archive(each, session.now_ms)
     ]
@@ -149,7 +149,7 @@ async def _ask_replica(session: "Session", known: "KnownEndpoint") -> "ReplicaFa
             answered_ms = clock.now_ms()
     except BraidError as error:
         return facts._replace(error=error)
-    facts = facts._replace(access=answer.access)
+    facts = facts._replace(access=answer.access, plaintext=tuple(answer.plaintext))
     if not answer.time_ms:
         return facts
     skew = (answer.time_ms - (asked_ms + answered_ms) / 2) / 1_000

@@ -116,6 +116,15 @@ class Rotation:
             await self._restart_members()
         del self._cas[0]
 
+    def figures(self) -> str:
+        """A line about what was done and what failed."""
+        ledger = self._appender.ledger
+        failed = len(ledger.refused) + len(ledger.unknown)
+        return (
+            f"{self.rotations} rotations: {len(ledger.acknowledged)} appends, {failed} failed, "
+            f"{self.connections} connections"
+        )
+
     async def check_kept(self) -> None:
         """Checks that session and leadership are those of the beginning.
 

@@ -12,6 +12,7 @@ from braid.stores.etcd.client import EtcdClient, Method
 from braid.stores.etcd_wire import etcd_pb2 as wire
 from testbed.authority import Authority
 from testbed.etcd_process import EtcdCluster, etcd_cluster
+from tests.support.planted import credential
 
 USER: Final = "braid"
 RELOAD_SECONDS: Final = 0.05
@@ -27,10 +28,10 @@ FORBID: Final = Method(f"{_AUTH}/RoleRevokePermission", wire.AuthRoleRevokePermi
 
 
 def password_file(path: Path, *passwords: str) -> Path:
-    """Writes passwords, a line each, for the owner alone, whole or not at all."""
+    """Writes planted passwords of these names, a line each, for the owner alone, whole or not at all."""
     part = path.with_name(f".{path.name}")
     part.touch(mode=0o600)
-    part.write_text("".join(f"{each}\n" for each in passwords))
+    part.write_text("".join(f"{credential(each)}\n" for each in passwords))
     part.replace(path)
     return path
 
@@ -52,10 +53,10 @@ async def tls_cluster(directory: Path, size: int = 1) -> AsyncIterator[tuple[Etc
 
 async def switch_users_on(client: EtcdClient, password: str) -> None:
     """Does what the guide's etcdctl commands do: a user with a role for Braid's keys alone, then authentication on."""
-    await client.call(ADD_USER, wire.AuthUserAddRequest(name="root", password="of the operator"))
+    await client.call(ADD_USER, wire.AuthUserAddRequest(name="root", password=credential("of the operator")))
     await client.call(ADD_ROLE, wire.AuthRoleAddRequest(name="root"))
     await client.call(GRANT_ROLE, wire.AuthUserGrantRoleRequest(user="root", role="root"))
-    await client.call(ADD_USER, wire.AuthUserAddRequest(name=USER, password=password))
+    await client.call(ADD_USER, wire.AuthUserAddRequest(name=USER, password=credential(password)))
     await client.call(ADD_ROLE, wire.AuthRoleAddRequest(name=USER))
     await allow(client)
     await client.call(GRANT_ROLE, wire.AuthUserGrantRoleRequest(user=USER, role=USER))

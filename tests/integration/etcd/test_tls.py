@@ -90,6 +90,7 @@ async def play(directory: Path, cas: int, leaves: int) -> int:
             for _ in range(cas):
                 await rotation.rotate_ca()
                 await rotation.rotate_leaves(leaves)
+        print(rotation.figures())
         rotation.check_no_call_failed()
         await rotation.check_kept()
         assert rotation.connections >= rotation.rotations

@@ -28,6 +28,7 @@ from tests.integration.etcd.secured import (
     switch_users_on,
     tls_cluster,
 )
+from tests.support.planted import credential
 
 pytestmark = pytest.mark.untimed
 
@@ -54,7 +55,8 @@ class Secured:
 
     async def change_password(self, password: str) -> None:
         """Does what `etcdctl user passwd` does: it ends every token of the user."""
-        await self.operator.call(CHANGE_PASSWORD, wire.AuthUserChangePasswordRequest(name=USER, password=password))
+        request = wire.AuthUserChangePasswordRequest(name=USER, password=credential(password))
+        await self.operator.call(CHANGE_PASSWORD, request)
 
 
 @asynccontextmanager

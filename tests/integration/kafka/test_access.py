@@ -19,10 +19,11 @@ from braid.kernel.ports import Committed, Isolation, KafkaCluster, KafkaFetcher,
 from devmesh.processes.brokers import KafkaBroker
 from testbed.brokers import READY_SECONDS, free_port, new_broker
 from testbed.patience import until
+from tests.support.planted import credential
 
 pytestmark = pytest.mark.untimed
 
-PASSWORDS = {"admin": "a-secret", "app": "app-secret"}
+PASSWORDS = {name: credential(name) for name in ("admin", "app")}
 AT_ONCE_SECONDS = 6.0  # with room for a loaded machine: nothing that hangs ends before 30 s
 TOPIC, LITERAL, DENY, ALLOW, WRITE = 2, 3, 2, 3, 4  # as Kafka numbers them in ACLs
 JAAS = "listener.name.sasl_plaintext.plain.sasl.jaas.config"

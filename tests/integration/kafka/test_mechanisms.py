@@ -16,12 +16,13 @@ from devmesh.toolchain.jars import kafka_classpath
 from devmesh.toolchain.java import java_binary
 from devmesh.toolchain.jvm import KafkaJvm
 from testbed.patience import until
+from tests.support.planted import credential
 from tests.support.secured_kafka import SecuredKafka
 
 pytestmark = [pytest.mark.real, pytest.mark.untimed, pytest.mark.timeout(300)]
 
 SCRAM: Final = ("SCRAM-SHA-256", "SCRAM-SHA-512")
-WORD: Final = "a word of SCRAM"
+WORD: Final = credential("scram")
 LOGIN: Final = "org.apache.kafka.common.security.scram.ScramLoginModule"
 # Kafka's settings name a mechanism in lower case.
 SETTINGS: Final[Mapping[str, str]] = {

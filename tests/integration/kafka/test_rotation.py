@@ -12,7 +12,8 @@ import pytest
 from braid.kernel.errors import ClusterAccessDenied, ClusterUnavailable
 from braid.kernel.ports import Acl, KafkaCluster, KafkaProducer, TopicPartition
 from testbed.patience import until
-from tests.support.secured_kafka import ADMIN, SecuredKafka, secured_kafka
+from tests.support.planted import credential
+from tests.support.secured_kafka import ADMIN, SecuredKafka, password_of, secured_kafka
 from tests.support.tls_files import Authority
 
 pytestmark = [pytest.mark.real, pytest.mark.untimed, pytest.mark.timeout(300)]
@@ -93,12 +94,12 @@ async def test_a_certificate_expires_and_its_successor_is_taken(secured: Secured
 
 async def test_a_password_is_replaced_under_a_producer(secured: SecuredKafka, tmp_path: Path) -> None:
     path = tmp_path / "password"
-    write(path, "an old password")
-    text = secured.profile_text("app").replace('password = "app-secret"', f'password_file = "{path}"')
+    write(path, credential("old"))
+    text = secured.profile_text("app").replace(f'password = "{password_of("app")}"', f'password_file = "{path}"')
     cluster = secured.seen_with(text)
     async with producing(cluster) as producer:
         assert not await sent(producer)
-        write(path, "app-secret")
+        write(path, password_of("app"))
         await until(lambda: sent(producer), "the producer is let in by its new password", poll=0.5)
     assert await described(cluster)
 
@@ -117,8 +118,8 @@ async def test_an_authority_is_replaced_and_the_new_one_counts(secured: SecuredK
 
 async def test_an_encrypted_key_is_used(secured: SecuredKafka, tmp_path: Path) -> None:
     path = tmp_path / "key-password"
-    write(path, "open sesame")
-    files = secured.authority.issue("encrypted", password="open sesame")
+    write(path, credential("of a key"))
+    files = secured.authority.issue("encrypted", password=credential("of a key"))
     await secured.give("CN=encrypted", WRITES)
     cluster = secured.seen_with(f'{secured.mutual_text(files)}key_password_file = "{path}"\n')
     await until(lambda: described(cluster), "the encrypted key is used", poll=0.5)

@@ -31,7 +31,8 @@ def main() -> int:
             break
         played = play(seed, asked.calls, coverage)
         seconds, method, _ = played.slowest
-        print(f"seed {seed}: {len(played.faults)} faults; slowest {method}, {seconds:.3f} s of processor time")
+        grown = f"memory {played.grown_bytes / (1 << 20):+.0f} MiB"
+        print(f"seed {seed}: {len(played.faults)} faults; {grown}; slowest {method}, {seconds:.3f} s of processor time")
         for fault in played.faults[: max(0, SHOWN_MAX - faults)]:
             print(fault)
         faults += len(played.faults)

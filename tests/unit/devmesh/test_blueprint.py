@@ -38,6 +38,7 @@ SHOWN: Final = {
     *(f"BRAID_TLS_{name}" for name in ("CERTIFICATE", "KEY", "CA", "RELOAD_SECONDS")),
     *(f"BRAID_STORE_TLS_{name}" for name in ("CERTIFICATE", "KEY", "CA")),
     "BRAID_HEALTH_LISTEN",
+    *("BRAID_ACCESS", "BRAID_ADMINS_FILE"),
 }
 BROKER_PLACED: Final = {"listeners", "log.dirs"}
 

@@ -7,9 +7,10 @@ import pytest
 from braid.certs.identity import Identity
 from braid.host.tls import Tls
 from braid.host.tls_files import read_tls
+from braid.runtime.access.settings import read_admins
 from devmesh.issue import issue, main
 
-NAMES = ("service/registry-0", "app/init", "user/me", "member/etcd-0")
+NAMES = ("service/registry-0", "app/init", "admin/user/me", "member/etcd-0")
 
 
 def shown(directory: Path) -> Tls:
@@ -27,8 +28,19 @@ def test_every_holder_gets_its_own_files(tmp_path: Path, capsys: pytest.CaptureF
     assert len({each.key for each in found.values()}) == len(found)
     written = [path for path in (tmp_path / "tls").rglob("*") if path.is_file()]
     assert all(path.stat().st_mode & 0o077 == 0 for path in written)
-    assert {path.name for path in written} == {"certificate.pem", "key.pem", "ca.pem"}
+    assert {path.name for path in written} == {"certificate.pem", "key.pem", "ca.pem", "admins"}
     assert "certificates of service/registry-0, " in capsys.readouterr().out
+
+
+def test_admins_are_named_by_what_their_certificates_say(tmp_path: Path) -> None:
+    command = [str(tmp_path / "cas"), str(tmp_path / "tls")]
+    assert main([*command, *NAMES, "admin/app/init"]) == 0
+    assert sorted(read_admins(tmp_path / "tls" / "admins")) == [
+        "spiffe://braid.local/app/init",
+        "spiffe://braid.local/user/me",
+    ]
+    assert main([*command, *NAMES]) == 0
+    assert list(read_admins(tmp_path / "tls" / "admins")) == ["spiffe://braid.local/user/me"]
 
 
 def test_run_again_it_keeps_what_is_there_and_adds_what_is_new(tmp_path: Path) -> None:

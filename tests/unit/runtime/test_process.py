@@ -5,7 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from braid.runtime.process import measure_store_certificate, serves_plaintext_beyond_this_machine
+from braid.api.mesh.v1.endpoint_pb2 import PLAINTEXT_METRICS, PLAINTEXT_STORE
+from braid.runtime.process import (
+    measure_store_certificate,
+    plaintext_of,
+    reaches_plain_store_beyond_this_machine,
+    serves_plaintext_beyond_this_machine,
+)
 from braid.runtime.settings import Settings
 from braid.runtime.telemetry import make_metrics
 from testbed.authority import Authority
@@ -29,6 +35,29 @@ FILES = {"tls_certificate": "/a.crt", "tls_key": "/a.key", "tls_ca": "/ca.crt"}
 def test_plaintext_for_other_machines_is_recognised(listen: str, fields: dict[str, str], exposed: bool) -> None:
     settings = Settings.model_validate({"store": "sqlite:///x", "instance": "registry-0", "listen": listen, **fields})
     assert serves_plaintext_beyond_this_machine(settings) is exposed
+
+
+@pytest.mark.parametrize(
+    ("store", "exposed"),
+    [
+        ("sqlite:///var/lib/braid/store.db", False),
+        ("etcd+tls://10.0.0.1:2379", False),
+        ("etcd://127.0.0.1:2379,[::1]:2379,localhost:2379/", False),
+        ("etcd://127.0.0.1:2379,10.0.0.1:2379", True),
+        ("etcd://etcd-0:2379", True),
+    ],
+)
+def test_a_plain_store_on_another_machine_is_recognised(store: str, exposed: bool) -> None:
+    settings = Settings.model_validate({"store": store, "instance": "registry-0"})
+    assert reaches_plain_store_beyond_this_machine(settings) is exposed
+
+
+def test_a_replica_says_what_others_see_in_plain_text() -> None:
+    fields = {"store": "etcd://etcd-0:2379", "instance": "registry-0"}
+    assert plaintext_of(Settings.model_validate(fields)) == [PLAINTEXT_STORE]
+    exposed = plaintext_of(Settings.model_validate({**fields, "metrics": "0.0.0.0:7501"}))
+    assert exposed == [PLAINTEXT_STORE, PLAINTEXT_METRICS]
+    assert plaintext_of(Settings.model_validate({**fields, "store": "sqlite:///x"})) == []
 
 
 @pytest.mark.parametrize(

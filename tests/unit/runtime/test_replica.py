@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from google.protobuf.wrappers_pb2 import Int64Value, StringValue
 
-from braid.api.mesh.v1.endpoint_pb2 import ListEndpointsRequest, ListEndpointsResponse
+from braid.api.mesh.v1.endpoint_pb2 import PLAINTEXT_STORE, ListEndpointsRequest, ListEndpointsResponse
 from braid.api.mesh.v1.event_pb2 import EventRecord, ListEventsRequest, ListEventsResponse, WatchEventsRequest
 from braid.kernel.decider import Context
 from braid.kernel.errors import CorruptHistory, NotLeader, Unavailable
@@ -117,6 +117,20 @@ def test_one_leads_and_both_know_where() -> None:
         assert redirect.value.leader == "r0:1"
         assert world.network.serving("r0:1")
         assert world.network.serving("r1:1")
+
+    run(scenario())
+
+
+def test_a_replica_answers_what_others_see_in_plain_text() -> None:
+    async def scenario() -> None:
+        world = World()
+        replica = await world.start("registry-0")
+        channel, asked = MemoryTransport(world.network, "client").channel("r0:1"), ListEndpointsRequest()
+        path = method_path("registry", "ListEndpoints")
+        assert not (await channel.unary(path, asked, ListEndpointsResponse, CallOptions(5.0))).plaintext
+        replica.plaintext = [PLAINTEXT_STORE]
+        answer = await channel.unary(path, asked, ListEndpointsResponse, CallOptions(5.0))
+        assert answer.plaintext == [PLAINTEXT_STORE]
 
     run(scenario())
 

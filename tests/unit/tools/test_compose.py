@@ -9,7 +9,9 @@ import jsonschema
 import pytest
 import yaml
 
+from braid.api.registry.v1.grant_pb2 import GrantSpec
 from braid.cli.manifests.declarations import read_files
+from braid.runtime.settings import Settings
 from devmesh.enroll import parse_clusters
 from devmesh.toolchain.jars import KAFKA_VERSION
 from pipelines.event_store import arguments
@@ -154,6 +156,8 @@ def test_everybody_shows_a_certificate_but_nobody_has_ca_keys(document: dict[str
         assert environment["BRAID_STORE_TLS_CA"] == f"/etc/braid/tls/{name}/store/ca.pem"
         assert environment["BRAID_STORE"].startswith("etcd+tls://")
         assert "BRAID_TLS_MODE" not in environment, "required is the default where a certificate is named"
+        assert environment["BRAID_ACCESS"] == "enforced"
+        assert environment["BRAID_ADMINS_FILE"] == f"{FILES}/admins"
     for name in ("etcd-0", "etcd-1", "etcd-2"):
         command = " ".join(services[name]["command"])
         assert "http://" not in command
@@ -178,6 +182,10 @@ def test_the_override_takes_certificates_away_everywhere(document: dict[str, Any
         plain = environment.get("BRAID_TLS_MODE") == "off" or not environment.get("BRAID_TLS_CERTIFICATE")
         assert plain, name
         assert environment.get("BRAID_STORE", "etcd://").startswith("etcd://"), name
+        if "BRAID_STORE" in environment:
+            settings = Settings.model_validate({key[6:].lower(): value for key, value in environment.items()})
+            assert (settings.access, settings.admins_file) == ("open", None)
+    assert override["services"]["stream"]["command"] == ["braid", "apply", "-f", "/usr/share/braid/logs.yaml"]
 
 
 def test_images_keep_grpc_quiet() -> None:
@@ -188,8 +196,15 @@ def test_steps_are_written_as_their_programs_take_them() -> None:
     services = read_compose()
     given = arguments().parse_args(services["event-store"].command[5:])
     assert (given.stream, given.group, given.checkpoint) == ("logs", "event-store", Path("/var/lib/braid/checkpoint"))
-    assert services["stream"].command == ["braid", "apply", "-f", "/usr/share/braid/logs.yaml"]
+    shown = "/usr/share/braid"
+    applied = ["braid", "apply", "-f", f"{shown}/logs.yaml", "-f", f"{shown}/event-store.yaml"]
+    assert services["stream"].command == applied
     assert [each.name for each in read_files([ROOT / "deploy" / "logs.yaml"])] == [given.stream]
+    grants = [each.spec for each in read_files([ROOT / "deploy" / "event-store.yaml"])]
+    assert all(isinstance(each, GrantSpec) for each in grants)
+    assert [each.resource for each in grants if isinstance(each, GrantSpec)] == ["stream/logs", "group/event-store"]
+    for text in ((ROOT / "deploy" / name).read_text() for name in ("Dockerfile", "Dockerfile.dockerignore")):
+        assert "deploy/event-store.yaml" in text
     assert set(parse_clusters(services["init"].command[6:])) == {"east", "west"}
 
 

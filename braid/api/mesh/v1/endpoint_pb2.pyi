@@ -39,6 +39,28 @@ ACCESS_MODE_OPEN: AccessMode.ValueType  # 1
 ACCESS_MODE_ENFORCED: AccessMode.ValueType  # 2
 Global___AccessMode: _TypeAlias = AccessMode  # noqa: Y015
 
+class _Plaintext:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _PlaintextEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Plaintext.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    PLAINTEXT_UNSPECIFIED: _Plaintext.ValueType  # 0
+    PLAINTEXT_STORE: _Plaintext.ValueType  # 1
+    """It reaches its event store without TLS."""
+    PLAINTEXT_METRICS: _Plaintext.ValueType  # 2
+    """It serves its metrics without TLS."""
+
+class Plaintext(_Plaintext, metaclass=_PlaintextEnumTypeWrapper):
+    """What a replica speaks with other machines in plain text about, beside control RPCs."""
+
+PLAINTEXT_UNSPECIFIED: Plaintext.ValueType  # 0
+PLAINTEXT_STORE: Plaintext.ValueType  # 1
+"""It reaches its event store without TLS."""
+PLAINTEXT_METRICS: Plaintext.ValueType  # 2
+"""It serves its metrics without TLS."""
+Global___Plaintext: _TypeAlias = Plaintext  # noqa: Y015
+
 @_typing.final
 class Endpoint(_message.Message):
     """A live replica of a service."""
@@ -117,6 +139,7 @@ class ListEndpointsResponse(_message.Message):
     STORE_TROUBLE_FIELD_NUMBER: _builtins.int
     STALE_FIELD_NUMBER: _builtins.int
     ACCESS_FIELD_NUMBER: _builtins.int
+    PLAINTEXT_FIELD_NUMBER: _builtins.int
     time_ms: _builtins.int
     """The answering replica's wall clock, milliseconds since the epoch."""
     store_trouble: _builtins.str
@@ -131,6 +154,10 @@ class ListEndpointsResponse(_message.Message):
     def endpoints(self) -> _containers.RepeatedCompositeFieldContainer[Global___Endpoint]:
         """Replicas of all services, sorted by service and instance."""
 
+    @_builtins.property
+    def plaintext(self) -> _containers.RepeatedScalarFieldContainer[Global___Plaintext.ValueType]:
+        """What the answering replica speaks with other machines in plain text about; replicas of older releases do not say."""
+
     def __init__(
         self,
         *,
@@ -139,10 +166,11 @@ class ListEndpointsResponse(_message.Message):
         store_trouble: _builtins.str = ...,
         stale: _builtins.bool = ...,
         access: Global___AccessMode.ValueType = ...,
+        plaintext: _abc.Iterable[Global___Plaintext.ValueType] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["access", b"access", "endpoints", b"endpoints", "stale", b"stale", "store_trouble", b"store_trouble", "time_ms", b"time_ms"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["access", b"access", "endpoints", b"endpoints", "plaintext", b"plaintext", "stale", b"stale", "store_trouble", b"store_trouble", "time_ms", b"time_ms"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -2,8 +2,9 @@
 
 import pytest
 
-from braid.cli.doctor.findings import Level
-from braid.cli.doctor.plaintext_findings import check_plaintext
+from braid.api.mesh.v1.endpoint_pb2 import PLAINTEXT_METRICS, PLAINTEXT_STORE, Plaintext
+from braid.cli.doctor.findings import Level, ReplicaFacts
+from braid.cli.doctor.plaintext_findings import check_plain_connections, check_plaintext
 from braid.rpc.directory import KnownEndpoint
 
 
@@ -39,3 +40,22 @@ def test_one_finding_tells_of_all_replicas(replicas: list[KnownEndpoint], level:
 
 def test_no_replica_is_no_finding_of_tls() -> None:
     assert check_plaintext([]) == []
+
+
+def told(instance: str, *plaintext: "Plaintext.ValueType") -> ReplicaFacts:
+    return ReplicaFacts("registry", instance, "10.0.0.1:7401", True, plaintext=plaintext)
+
+
+def test_plain_stores_and_metrics_are_findings_with_remedies() -> None:
+    replicas = [told("registry-1", PLAINTEXT_STORE, PLAINTEXT_METRICS), told("registry-0", PLAINTEXT_STORE), told("a")]
+    store, metrics = check_plain_connections(replicas)
+    assert (store.name, store.check, store.level) == ("services", "store", Level.WARN)
+    assert store.message.startswith("registry-0, registry-1 reach etcd on other machines in plain text")
+    assert "etcd+tls://" in store.remedy
+    assert (metrics.name, metrics.check, metrics.level) == ("services", "metrics", Level.WARN)
+    assert metrics.message.startswith("registry-1 serve metrics to other machines in plain text")
+    assert "BRAID_METRICS_TLS=server" in metrics.remedy
+
+
+def test_replicas_that_name_nothing_plain_are_no_finding() -> None:
+    assert check_plain_connections([told("registry-0"), told("registry-1")]) == []

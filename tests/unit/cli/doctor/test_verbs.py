@@ -14,6 +14,7 @@ from braid.api.assigner.v1.group_pb2 import (
     GroupStatus,
 )
 from braid.api.lagmon.v1.lag_pb2 import Lag
+from braid.api.mesh.v1.endpoint_pb2 import PLAINTEXT_STORE
 from braid.api.registry.v1.cluster_pb2 import CLUSTER_HEALTH_DOWN, CLUSTER_HEALTH_HEALTHY, Cluster, ClusterStatus
 from braid.api.registry.v1.stream_pb2 import (
     CHANNEL_STATE_ACTIVE,
@@ -292,6 +293,15 @@ async def test_a_whole_mesh() -> None:
     worse = [(each["name"], each["check"]) for each in document["findings"] if each["level"] != "ok"]
     assert worse == [("services", "tls"), ("services", "access")]  # the twin's wire knows no TLS
     assert document["findings"][0].keys() == {"name", "check", "level", "message", "remedy"}
+
+
+@virtual
+async def test_plain_connections_that_a_replica_tells_are_found() -> None:
+    shell = await Shell().start("east", registries=1, assigners=1)
+    shell.replicas["registry-0"].plaintext = [PLAINTEXT_STORE]
+    document = json.loads((await shell.braid("doctor", "-o", "json")).out)
+    (found,) = [each["message"] for each in document["findings"] if each["check"] == "store"]
+    assert found.startswith("registry-0 reach etcd on other machines in plain text")
 
 
 @virtual
