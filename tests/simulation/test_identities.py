@@ -1,10 +1,13 @@
 """Everybody proves who it is, some by tokens that end, and nobody answers a caller who lies."""
 
+import pytest
+
 from testbed.checkers.identities import ProvedCallers
 from tests.simulation.plan import Plan
 from tests.simulation.run import run
 
 
+@pytest.mark.slow
 def test_tokens_end_leases_stay_and_lying_callers_get_no_answer() -> None:
     result = run(Plan(1, 30.0, faults=("kill-service", "kill-member"), hostile=True))
     assert result.green, "\n".join([*result.trace[-40:], result.message])
