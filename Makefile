@@ -9,7 +9,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 p
 BIN := .venv/bin
 RUN := $(BIN)/python
 SOURCES := $(wildcard braid services pipelines console devmesh demo testbed bench examples tools tests)
-QUICKLY := -m "not real and not slow" --sim-seeds 3 --hypothesis-profile quick
+QUICKLY := -m "not real and not slow" --sim-seeds 2 --hypothesis-profile quick
 # pytest keeps what it made of a test module, as Python does: else each of its processes makes all of it anew.
 export PYTHONDONTWRITEBYTECODE :=
 TIERS := $(wildcard tests/unit tests/contract tests/simulation tests/integration tests/e2e)

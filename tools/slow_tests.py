@@ -1,7 +1,8 @@
 """Lists slow unit and contract tests, so that `make quick` leaves them to `make test`.
 
 `python -m tools.slow_tests` runs them, prints the slowest twenty, and writes `tests/slow_tests.txt`: a test per line,
-without its parameters. `tests/conftest.py` marks those `slow`.
+without its parameters. `tests/conftest.py` marks those `slow`. `tools.seconds_spent` measures: what else the machine
+does changes little of what it finds.
 """
 
 import re
@@ -17,16 +18,16 @@ LIST: Final = ROOT / "tests" / "slow_tests.txt"
 SLOW_SECONDS: Final = 0.1  # of all cases of one test together
 SLOWEST_SHOWN: Final = 20
 _PYTEST: Final = (
-    *("--quiet", "--numprocesses=2", "--dist=worksteal", "--durations=0"),
+    *("--quiet", "--numprocesses=2", "--dist=worksteal", "-p", "tools.seconds_spent"),
     *("-m", "not real", "--hypothesis-profile", "quick"),
 )
-_DURATION: Final = re.compile(r"([\d.]+)s (?:call|setup|teardown) +(\S+?::[\w:]+)")
+_SPENT: Final = re.compile(r"([\d.]+)s spent in +(\S+?::[\w:]+)")
 
 
 def seconds_by_test(printed: str) -> Mapping[str, float]:
-    """Sums pytest's printed durations by test: all its cases, with their setup and teardown."""
+    """Sums printed seconds by test: all its cases, with their setup and teardown."""
     found: defaultdict[str, float] = defaultdict(float)
-    for seconds, test in _DURATION.findall(printed):
+    for seconds, test in _SPENT.findall(printed):
         found[test] += float(seconds)
     return found
 

@@ -7,7 +7,8 @@ loaded. No verb is defined in this file.
 import importlib
 import importlib.metadata
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, cast
 
 from braid.cli.errors import EXIT_USAGE, error_text, exit_code, nearest
@@ -154,14 +155,21 @@ def verb_first(arguments: Sequence[str]) -> list[str]:
 
 
 def _run_verb(arguments: Sequence[str]) -> int:
-    app = application(arguments[:1])
     try:
-        app(args=list(arguments), prog_name="braid")
+        _command(arguments[0])(args=list(arguments), prog_name="braid")
     except BraidError as error:
         return _fail(error)
     except SystemExit as ended:
         return ended.code if isinstance(ended.code, int) else int(ended.code is not None)
     return 0
+
+
+@cache  # typer takes tens of milliseconds, and a process may run many command lines
+def _command(verb: str) -> Callable[..., object]:
+    """The command line with the family of this verb loaded."""
+    from typer.main import get_command
+
+    return get_command(application([verb]))
 
 
 def _root() -> None:

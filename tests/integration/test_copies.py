@@ -10,7 +10,7 @@ from tests.contract.kafka import copies_bodies
 from tests.contract.kafka.memory_rig import MemoryFaults
 from tests.contract.kafka.rig import Body, Rig, body_name
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.real, pytest.mark.untimed, pytest.mark.timeout(600)]
 
 
 @pytest.fixture

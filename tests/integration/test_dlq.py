@@ -149,6 +149,7 @@ async def leader(mesh: Mesh) -> str:
     return next((each.instance for each in told.endpoints if each.service == "dlq" and each.leader), "")
 
 
+@pytest.mark.untimed
 async def test_dead_letters_are_listed_read_and_replayed_for_a_group(local: DevMesh) -> None:
     async with braid.connect(local.ready.endpoint) as mesh:
         await create(mesh, "orders", "indexer")
@@ -319,6 +320,7 @@ def lose_indexes(directory: Path) -> None:
         index.unlink()
 
 
+@pytest.mark.untimed
 async def test_a_paused_replay_waits_and_a_lost_index_is_rebuilt_alike(
     local: DevMesh, whole_mesh_directory: Path
 ) -> None:
@@ -349,6 +351,7 @@ async def test_a_paused_replay_waits_and_a_lost_index_is_rebuilt_alike(
         assert (await replay(mesh, job)).status.sent == 600
 
 
+@pytest.mark.untimed
 async def test_a_drain_of_a_dlq_channel_waits_for_the_index(local: DevMesh) -> None:
     async with braid.connect(local.ready.endpoint) as mesh:
         await create(mesh, "moved")

@@ -19,7 +19,7 @@ from tests.integration.test_mutual_tls_processes import settings_of
 from tests.integration.test_runtime_serve import CALL_SECONDS, Machine
 from tests.support.token_issuer import AUDIENCE, ISSUER, TokenIssuer, key_server, write_private
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.real, pytest.mark.untimed, pytest.mark.timeout(300)]
 
 REPLICAS = ("registry-0", "registry-1")
 _ROTATIONS = 10

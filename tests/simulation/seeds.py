@@ -6,7 +6,6 @@ from typing import Final
 import pytest
 from _pytest.mark import ParameterSet
 
-QUICK: Final = 1  # seeds that `make quick` plays
 USUAL: Final = 2  # seeds that `make test` plays: those of odd and of even numbers differ in many plans
 
 
@@ -31,6 +30,4 @@ class Enough:
 
 
 def _marks(seed: int) -> list[pytest.MarkDecorator]:
-    if seed < QUICK:
-        return []
     return [pytest.mark.slow] if seed < USUAL else [pytest.mark.slow, pytest.mark.extended]

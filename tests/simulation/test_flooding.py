@@ -22,8 +22,9 @@ def played(plan: Plan) -> Result:
     return result
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("seed", [0, 1])
 def test_a_flood_of_one_lane_leaves_the_other_in_time(seed: int) -> None:
     result = played(Plan(seed, faults=(), **FLOOD))
     assert all(each.judges for each in result.checkers if isinstance(each, FairLanes))
@@ -41,8 +42,9 @@ def test_a_flood_leaves_other_lanes_in_time_though_members_die() -> None:
     pytest.fail("no run had enough calm on both sides")
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("faults", [{"faults": ()}, pytest.param(KILLS, marks=pytest.mark.slow)], ids=["calm", "kills"])
+@pytest.mark.parametrize("faults", [{"faults": ()}, KILLS], ids=["calm", "kills"])
 def test_poison_never_stalls_its_neighbours(faults: dict[str, Any]) -> None:
     result = played(Plan(3, **{**POISON, **faults}))
     assert result.counts["Failed"] > 100

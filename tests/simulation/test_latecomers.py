@@ -40,6 +40,7 @@ def test_groups_that_come_after_drains_settle_every_record(seed: int) -> None:
     assert result.counts.get("DrainRecorded", 0) > 0, "else it proves less than it says"
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_a_group_that_passes_over_drained_channels_is_found() -> None:
     with PASSED_OVER.at_work():

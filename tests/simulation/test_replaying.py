@@ -42,6 +42,7 @@ def test_letters_of_logs_cut_and_written_on_are_all_replayed() -> None:
     pytest.fail("no two letters had one place: it proves nothing")
 
 
+@pytest.mark.slow
 def test_a_letter_marked_early_is_told_by_name() -> None:
     mutant = next(each for each in MUTANTS if each.name == "a dead letter marked before its acknowledgement")
     for seed in range(6):

@@ -27,6 +27,7 @@ def test_every_seed_is_green(pytestconfig: pytest.Config) -> None:
     assert ended.returncode == 0, ended.stdout[-6_000:] + ended.stderr[-2_000:]
 
 
+@pytest.mark.slow
 def test_a_seed_gives_the_same_run_byte_for_byte() -> None:
     first, second = simulate("--seed", "5", "--seconds", "20"), simulate("--seed", "5", "--seconds", "20")
     assert first.returncode == 0, first.stdout[-2_000:] + first.stderr[-2_000:]

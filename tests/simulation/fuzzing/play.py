@@ -26,7 +26,7 @@ from tests.unit.kernel.access.api import Method, methods
 SETTLE_SECONDS: Final = 3.0
 STUCK_SECONDS: Final = 20.0  # of processor time without an end of a call
 # Within a round. What callers were allowed to make is kept: a stream that two groups read, moved to 10,000 partitions,
-# takes about 40 MiB, so a round that does it twice grows by 95 MiB. A usual one grows by 2 MiB.
+# takes about 40 MiB. A usual round grows by 2 MiB.
 RSS_GROWTH_MAX: Final = 200 << 20
 TAKING_AWAY: Final = ("Delete", "EndDrill", "Decommission", "Revoke")
 _PAGE_BYTES: Final = 4_096

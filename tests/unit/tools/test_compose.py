@@ -5,7 +5,6 @@ import re
 from pathlib import Path
 from typing import Any, Final
 
-import jsonschema
 import pytest
 import yaml
 
@@ -34,6 +33,8 @@ def document() -> dict[str, Any]:
 
 def refused(document: dict[str, Any]) -> bool:
     """Whether the Compose specification refuses it."""
+    import jsonschema  # takes seconds: it compiles grammars of URIs, which nothing here asks for
+
     validator = jsonschema.Draft202012Validator(json.loads(SCHEMA.read_text()))
     return any(True for _ in validator.iter_errors(document))
 

@@ -5,10 +5,10 @@ import re
 from tools import slow_tests
 
 PRINTED = """
-1.20s call     tests/unit/a/test_b.py::test_slow[some case]
-0.05s setup    tests/unit/a/test_b.py::test_in_cases[1]
-0.06s call     tests/unit/a/test_b.py::test_in_cases[2 of 3 :: x]
-0.09s call     tests/unit/a/test_b.py::test_quick
+1.200s spent in tests/unit/a/test_b.py::test_slow[some case]
+0.050s spent in tests/unit/a/test_b.py::test_in_cases[1]
+0.060s spent in tests/unit/a/test_b.py::test_in_cases[2 of 3 :: x]
+0.090s spent in tests/unit/a/test_b.py::test_quick
 """
 
 
