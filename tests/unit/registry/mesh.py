@@ -99,10 +99,10 @@ class Mesh:
         self._number = 0
         self.client = self.client_of("test")
 
-    def client_of(self, process: str) -> ServiceClient:
-        """A client of the registry in a process of this name."""
+    def client_of(self, process: str, tenant: str = "default") -> ServiceClient:
+        """A client of the registry in a process of this name, which says that it is of this tenant."""
         directory = Directory(MemoryTransport(self.network, process), self.me.host, source=self._endpoints)
-        return ServiceClient(directory, "registry", self.me.host, principal="ada")
+        return ServiceClient(directory, "registry", self.me.host, principal="ada", tenant=tenant)
 
     async def start_registry(self, name: str) -> Replica:
         """Starts a registry and waits until it serves."""
