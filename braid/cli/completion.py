@@ -25,7 +25,7 @@ _WORDS: Final[Mapping[str, Sequence[Sequence[str]]]] = {
     "get": (_TYPES, (_NAMES,)),
     "describe": (("stream", "cluster", "group", "channel", "member", "lease", "deadletter", "replay"), (_NAMES,)),
     "create": (("stream", "cluster"),),
-    "delete": (("stream", "cluster", "group"), (_NAMES,)),
+    "delete": (("stream", "cluster", "group", "tenant"), (_NAMES,)),
     "produce": (("@streams",),),
     "consume": (("@streams",),),
     "move": (("stream",), (_NAMES,)),

@@ -327,6 +327,12 @@ class Exhausted(BraidError):
     reason = "EXHAUSTED"
 
 
+class QuotaExceeded(Exhausted):
+    """A tenant has or does as much as its quota lets it; the metadata has `tenant`, `quota`, `used` and `limit`."""
+
+    reason = "QUOTA_EXCEEDED"
+
+
 class Unsupported(BraidError):
     """This release does not know the request, protocol version or format."""
 

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, NamedTuple
 
 from braid.api.mesh.v1.endpoint_pb2 import ListEndpointsRequest, ListEndpointsResponse
-from braid.kernel.errors import DeadlineExceeded, Unavailable, Unsupported
+from braid.kernel.errors import DeadlineExceeded, QuotaExceeded, Unavailable, Unsupported
 from braid.kernel.limits.rpc import (
     CHANNELS_KEPT_MAX,
     LEADER_PROBE_SECONDS,
@@ -185,8 +185,9 @@ class Directory:
                 response = await self._list_endpoints(service, address, request)
             except Unsupported:  # an address of unknown service: the next path may be its
                 continue
-            except (Unavailable, DeadlineExceeded) as error:
-                self._silent.add(address)
+            except (Unavailable, DeadlineExceeded, QuotaExceeded) as error:
+                if not isinstance(error, QuotaExceeded):  # which is an answer
+                    self._silent.add(address)
                 failures[address] = f"{address}: {error.message.removeprefix(f'{address}: ')}"
                 continue
             found = [
@@ -218,6 +219,8 @@ class Directory:
             await self._list_endpoints(known.service, known.address, seconds=LEADER_PROBE_SECONDS)
         except (Unavailable, DeadlineExceeded):
             return False
+        except QuotaExceeded:  # it answers, and has had enough of this tenant
+            pass
         self._silent.discard(known.address)
         return True
 

@@ -8,6 +8,7 @@ from google.protobuf.duration_pb2 import Duration
 from google.rpc.error_details_pb2 import BadRequest, ErrorInfo, RetryInfo
 from google.rpc.status_pb2 import Status
 
+from braid.kernel.access.quotas import retry_seconds
 from braid.kernel.errors import (
     AccessDenied,
     AlreadyExists,
@@ -71,9 +72,9 @@ def to_status(error: BraidError) -> Status:
     if error.field:
         violation = BadRequest.FieldViolation(field=error.field, description=_cut(error.message))
         details.append(_packed(BadRequest(field_violations=[violation])))
-    if isinstance(error, Unavailable):
+    if seconds := RETRY_HINT_SECONDS if isinstance(error, Unavailable) else retry_seconds(error):
         delay = Duration()
-        delay.FromMilliseconds(int(RETRY_HINT_SECONDS * 1000))
+        delay.FromMilliseconds(int(seconds * 1000))
         details.append(_packed(RetryInfo(retry_delay=delay)))
     return Status(code=error.code.value, message=_cut(error.message), details=details)
 

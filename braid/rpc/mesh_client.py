@@ -6,11 +6,13 @@ They know endpoints and errors, not the meaning of calls.
 from collections.abc import AsyncIterator, Callable
 from typing import TypeVar
 
+from braid.kernel.access.quotas import retry_seconds
 from braid.kernel.errors import (
     BraidError,
     ClusterUnavailable,
     DeadlineExceeded,
     NotLeader,
+    QuotaExceeded,
     StreamExpired,
     Unavailable,
 )
@@ -52,6 +54,7 @@ class ServiceClient:
 
         Raises:
             Unavailable: no replica answered within the timeout; the last reason is in the message.
+            QuotaExceeded: the tenant of the caller has too much, or called too often for all of the timeout.
             DeadlineExceeded: the replica that was asked did not answer within the timeout.
             BraidError: the service's answer is this error.
         """
@@ -72,6 +75,10 @@ class ServiceClient:
                 raise
             except (Unavailable, NotLeader) as error:
                 self._learn(address, error, any_replica)
+                await attempts.next(error)
+            except QuotaExceeded as error:  # its tenant calls too often; of what it has too much, no time gives back
+                if not retry_seconds(error):
+                    raise
                 await attempts.next(error)
 
     async def server_stream(

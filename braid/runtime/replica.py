@@ -19,6 +19,7 @@ from braid.rpc.mesh_client import ServiceClient
 from braid.runtime.access.control import AccessControl
 from braid.runtime.access.identities import Identities
 from braid.runtime.access.settings import AccessSettings
+from braid.runtime.access.tenants import Tenants
 from braid.runtime.archive.parts import ArchiveParts
 from braid.runtime.archive.serving import Archive
 from braid.runtime.audit.audit import Audit
@@ -52,6 +53,7 @@ class Replica:
         archive: What it serves of its archive of them.
         access: Who may call it, and the grants.
         identities: Whose calls it refuses, because a certificate or a name was revoked.
+        tenants: Which tenant a caller is in, and how much it may have.
         audit: Records of calls: its own are written, and those of all replicas read.
         waits: What it waits for, for days, before it deletes or expires something.
         metrics: Its instruments; `metrics.registry` takes the service's own.
@@ -106,7 +108,7 @@ class Replica:
         self._ready = asyncio.Event()
         self.waits = Waits(self)
         self.access = AccessControl(self, service, access or AccessSettings())
-        self.identities = Identities(self)
+        self.identities, self.tenants = Identities(self), Tenants(self)
         self.audit = Audit(self, self._archive.shelf, session_ttl_seconds, audit)
 
     # --- what services ask ---------------------------------------------------------------------------------------
@@ -232,6 +234,7 @@ class Replica:
         self._server = await self.transport.serve(self._listen, build_rpc_service(self._service, self))
         tasks = [
             spawn(self.identities.run(), f"{self.instance} identities"),
+            spawn(self.tenants.run(), f"{self.instance} tenants"),
             spawn(self.aggregates.follow(), f"{self.instance} follow"),
         ]
         try:
@@ -242,6 +245,7 @@ class Replica:
             await self._unless(self._stopping, self.aggregates.loaded())
             if self.aggregates.corrupt is None:  # else it never serves, and a store that nobody can read ends it
                 await self._unless(self._stopping, self.identities.known())
+                await self._unless(self._stopping, self.tenants.known())
             tasks.append(spawn(self._service.follow(self), f"{self.instance} service follow"))
             if (sweeper := self._archive.sweeper(self.metrics, self.leading)) is not None:
                 tasks.append(spawn(sweeper.run(), f"{self.instance} archive"))

@@ -30,9 +30,11 @@ from braid.kernel.limits.names import PAGE_SIZE_MAX
 from braid.kernel.limits.rpc import LEADER_WAIT_LOOK_SECONDS, LEADER_WAIT_SECONDS
 from braid.kernel.limits.runtime import EVENTS_PAGE_BYTES_MAX, EVENTS_SCAN_MAX, PAGE_SIZE_DEFAULT
 from braid.kernel.ports import (
+    Admission,
     Caller,
     DuplexHandler,
     DuplexServing,
+    RefusalHandler,
     RpcService,
     StreamHandler,
     UnaryHandler,
@@ -79,7 +81,17 @@ def build_rpc_service(service: Service, replica: "Replica") -> RpcService:
     served = bounded(replace(own, unary=unaries, server_stream=streams, duplex=duplexes))
     permitted = authorized(served, replica.access)
     allowed = replica.audit.recorded(authorized(permitted, replica.identities))
-    return allowed.wrapped(partial(_unary, replica), partial(_stream, replica), partial(_duplex, replica))
+    measured = allowed.wrapped(partial(_unary, replica), partial(_stream, replica), partial(_duplex, replica))
+    return replace(measured, admit=partial(_admit, replica, allowed.refused))
+
+
+async def _admit(replica: "Replica", refused: RefusalHandler, path: str, caller: Caller) -> Admission:
+    """Asks the caller's tenant whether a call may begin; a refusal is recorded, as the handlers' are."""
+    try:
+        return await replica.tenants.admit(path, caller)
+    except BraidError as error:
+        refused(path, replace(caller, tenant=error.metadata.get("tenant", caller.tenant)), error)
+        raise
 
 
 def event_record(record: RecordedEvent) -> EventRecord:
@@ -179,8 +191,9 @@ class _Events:
         access, identities, audit = self._replica.access, self._replica.identities, self._replica.audit
         if audit.owns(history):
             return await audit.histories(), history.partition("/")[2]
-        if identities.owns(history):
-            return identities.histories, history
+        for list_of in (identities, self._replica.tenants):
+            if list_of.owns(history):
+                return list_of.histories, history
         own = not (access.needs_grants and access.owns(history))
         return self._replica.aggregates if own else access.histories, history
 

@@ -37,6 +37,7 @@ class Metrics:
     clock_ahead_seconds: Gauge
     access_refusals: Counter
     audit: "AuditMetrics"
+    tenants: "TenantMetrics"
 
 
 def make_metrics(service: str, instance: str) -> Metrics:
@@ -82,6 +83,7 @@ def make_metrics(service: str, instance: str) -> Metrics:
             registry=registry,
         ),
         audit=make_audit_metrics(registry),
+        tenants=make_tenant_metrics(registry),
     )
 
 
@@ -112,6 +114,37 @@ def make_audit_metrics(registry: CollectorRegistry) -> AuditMetrics:
             "braid_audit_failing",
             "1 while records of calls cannot be written, by where to: the store, or a file",
             ["to"],
+            registry=registry,
+        ),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class TenantMetrics:
+    """The metrics of a replica's tenants; their labels are names of declared tenants, of which there are few."""
+
+    refusals: Counter
+    open_calls: Gauge
+
+    def forget(self, tenant: str) -> None:
+        """Shows nothing of a tenant any more."""
+        for metric in (self.refusals, self.open_calls):
+            metric.remove_by_labels({"tenant": tenant})
+
+
+def make_tenant_metrics(registry: CollectorRegistry) -> TenantMetrics:
+    """Creates the metrics of tenants in a registry."""
+    return TenantMetrics(
+        refusals=Counter(
+            "braid_tenant_refusals",
+            "Requests refused because their tenant had all that its quota lets it have",
+            ["tenant", "quota"],
+            registry=registry,
+        ),
+        open_calls=Gauge(
+            "braid_tenant_open_calls",
+            "Calls and streams that a tenant has open at this replica",
+            ["tenant"],
             registry=registry,
         ),
     )

@@ -37,6 +37,7 @@ REPLAY: Final = Kind("replay", "replays")
 REJECTED: Final = Kind("rejected", "rejected")
 GRANT: Final = Kind("grant", "grants")
 REVOCATION: Final = Kind("revocation", "revocations")
+TENANT: Final = Kind("tenant", "tenants")
 
 KINDS: Final = (
     STREAM,
@@ -52,6 +53,7 @@ KINDS: Final = (
     REJECTED,
     GRANT,
     REVOCATION,
+    TENANT,
     Kind("alert", "alerts", built=False),
 )
 _BY_NAME: Final = {name: kind for kind in KINDS for name in (kind.singular, kind.plural)}

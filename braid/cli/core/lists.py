@@ -2,7 +2,7 @@
 
 from braid.api.assigner.v1 import assigner_service_pb2 as assigner_api
 from braid.api.assigner.v1 import group_pb2
-from braid.api.registry.v1 import cluster_pb2, stream_pb2
+from braid.api.registry.v1 import cluster_pb2, stream_pb2, tenant_pb2
 from braid.api.registry.v1 import registry_service_pb2 as registry_api
 from braid.cli.core.session import Session
 from braid.kernel.limits.names import PAGE_SIZE_MAX
@@ -51,4 +51,15 @@ async def all_groups(session: Session) -> list[group_pb2.Group]:
         lambda token: assigner_api.ListGroupsRequest(page_size=PAGE_SIZE_MAX, page_token=token),
         assigner_api.ListGroupsResponse,
         lambda page: page.groups,
+    )
+
+
+async def all_tenants(session: Session, name: str = "") -> list[tenant_pb2.Tenant]:
+    """All tenants, or the one of a name, as the registry knows them."""
+    return await session.pages(
+        "registry",
+        "ListTenants",
+        lambda token: tenant_pb2.ListTenantsRequest(name=name, page_size=PAGE_SIZE_MAX, page_token=token),
+        tenant_pb2.ListTenantsResponse,
+        lambda page: page.tenants,
     )

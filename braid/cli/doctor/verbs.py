@@ -11,9 +11,10 @@ from braid.cli.core.execution import ContextOption, DocumentOption, EndpointOpti
 from braid.cli.core.limits import CLI_PROBE_SECONDS
 from braid.cli.core.output import API_VERSION, TABLE_COLUMNS_MAX, Format, parse_format, render_document
 from braid.cli.errors import EXIT_REFUSED
-from braid.kernel.errors import BraidError
+from braid.kernel.errors import BraidError, Unsupported
 
 if TYPE_CHECKING:
+    from braid.api.assigner.v1.group_pb2 import Group
     from braid.cli.core.documents import Document
     from braid.cli.core.session import Session
     from braid.cli.doctor.cluster_findings import ClusterFacts
@@ -117,7 +118,21 @@ async def _ask_groups(session: "Session", clusters: Sequence["ClusterFacts"]) ->
         groups = await all_groups(session)
     except BraidError as error:
         return [Finding("assigner", "reads", Level.FAIL, f"groups cannot be read: {error.message}", error.remedy)]
-    return check_groups(groups, clusters, session.now_ms)
+    return [*check_groups(groups, clusters, session.now_ms), *await _ask_tenants(session, groups)]
+
+
+async def _ask_tenants(session: "Session", groups: Sequence["Group"]) -> list["Finding"]:
+    """Reads tenants, of which a registry of an older release knows nothing."""
+    from braid.cli.core.lists import all_tenants
+    from braid.cli.doctor.findings import Finding, Level
+    from braid.cli.doctor.tenant_findings import check_tenants
+
+    try:
+        return check_tenants(await all_tenants(session), groups)
+    except Unsupported:
+        return []
+    except BraidError as error:
+        return [Finding("tenants", "reads", Level.WARN, f"tenants cannot be read: {error.message}", error.remedy)]
 
 
 async def _ask_lag(session: "Session") -> list["Finding"]:

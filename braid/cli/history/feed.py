@@ -20,6 +20,7 @@ from braid.api.mesh.v1.event_pb2 import (
 from braid.api.registry.v1.events_pb2 import RegistryEvent
 from braid.api.registry.v1.grant_pb2 import AccessEvent
 from braid.api.registry.v1.revocation_pb2 import RevocationEvent
+from braid.api.registry.v1.tenant_pb2 import TenantEvent
 from braid.cli.core.documents import Document, to_document
 from braid.cli.core.limits import CLI_EVENTS_MAX, CLI_WATCH_SECONDS
 from braid.cli.core.output import API_VERSION, Column, Columns, Item
@@ -48,6 +49,7 @@ _BODIES: Final[Mapping[str, type[Message]]] = {
     "archive": ArchiveEvent,
     "access": AccessEvent,
     "identities": RevocationEvent,
+    "tenants": TenantEvent,
 }
 _NEEDED: Final = ("registry", "assigner")  # a mesh may do without the others
 _OWNERS: Final = {
@@ -57,6 +59,7 @@ _OWNERS: Final = {
     "replay": "dlq",
     "grants": "registry",
     "revocations": "registry",
+    "tenants": "registry",
 }
 _CHANNEL: Final = {"lane", "generation"}
 _LETTER: Final = {"generation", "partition", "offset"}
@@ -73,7 +76,7 @@ class Subject(NamedTuple):
 
 
 def parse_subject(text: str) -> Subject:
-    """Reads `<kind>/<name>`, of which grants and revocations have one each, `grants/mesh`. Raises `Invalid`."""
+    """Reads `<kind>/<name>`; grants, revocations and tenants have one each, `grants/mesh`. Raises `Invalid`."""
     if not text:
         return Subject()
     kind, _, name = text.partition("/")

@@ -9,7 +9,9 @@ from braid.api.registry.v1 import registry_service_pb2 as api
 from braid.api.registry.v1.cluster_pb2 import Cluster
 from braid.api.registry.v1.grant_pb2 import GrantSpec
 from braid.api.registry.v1.stream_pb2 import Stream, StreamSpec
+from braid.api.registry.v1.tenant_pb2 import SetTenantRequest, Tenant, TenantSpec
 from braid.cli.core.documents import to_document
+from braid.cli.core.lists import all_tenants
 from braid.cli.core.output import Format, render_document
 from braid.cli.core.session import Session
 from braid.cli.errors import EXIT_DIFFERENT
@@ -116,6 +118,9 @@ async def _current(session: Session, declared: Declared) -> tuple[Spec | None, s
             return stream.spec, stream.etag
         if isinstance(declared.spec, GrantSpec):
             return await _current_grant(session, declared.spec), ""
+        if isinstance(declared.spec, TenantSpec):
+            found = await all_tenants(session, declared.name)
+            return (found[0].spec if found else None), ""
         cluster = await session.read("registry", "GetCluster", api.GetClusterRequest(name=declared.name), Cluster)
     except NotFound:
         return None, ""
@@ -144,6 +149,9 @@ async def _write(session: Session, declared: Declared, etag: str, *, create: boo
     if isinstance(declared.spec, GrantSpec):
         request = grant_api.GrantAccessRequest(spec=declared.spec, dry_run=dry_run)
         return (await session.change("registry", "GrantAccess", request, grant_api.Grant, doing)).spec
+    if isinstance(declared.spec, TenantSpec):
+        request = SetTenantRequest(name=declared.name, spec=declared.spec, dry_run=dry_run)
+        return (await session.change("registry", "SetTenant", request, Tenant, doing)).spec
     if isinstance(declared.spec, StreamSpec):
         if create:
             request = api.CreateStreamRequest(name=declared.name, spec=declared.spec, dry_run=dry_run)

@@ -11,6 +11,7 @@ import yaml
 from braid.api.registry.v1.cluster_pb2 import ClusterSpec
 from braid.api.registry.v1.grant_pb2 import GrantSpec
 from braid.api.registry.v1.stream_pb2 import StreamSpec
+from braid.api.registry.v1.tenant_pb2 import TenantSpec
 from braid.cli.core.documents import Value, from_document, unknown_field
 from braid.cli.core.limits import CLI_MANIFEST_BYTES_MAX
 from braid.cli.core.output import API_VERSION
@@ -21,10 +22,11 @@ from braid.kernel.ids import check_name
 _BOOL: Final = "tag:yaml.org,2002:bool"
 _FIELDS: Final = ("apiVersion", "kind", "metadata", "spec", "status")
 _LIST_FIELDS: Final = ("apiVersion", "kind", "items")
+_FIRST: Final = ("Cluster", "Tenant")
 _METADATA: Final = ("name", "etag", "create_time_ms")
 
 
-Spec = StreamSpec | ClusterSpec | GrantSpec
+Spec = StreamSpec | ClusterSpec | GrantSpec | TenantSpec
 
 
 class Declared(NamedTuple):
@@ -37,7 +39,7 @@ class Declared(NamedTuple):
 
 
 def read_files(paths: Sequence[Path]) -> list[Declared]:
-    """Reads manifests, clusters before the streams that may need them; `-` is stdin.
+    """Reads manifests, clusters and tenants before the streams that may need them; `-` is stdin.
 
     Raises:
         Invalid: a file cannot be read, or is malformed; nothing was changed then.
@@ -50,7 +52,7 @@ def read_files(paths: Sequence[Path]) -> list[Declared]:
         if (each.kind, each.name) in seen:
             raise Invalid(f"{each.kind} {each.name} is declared twice", field=each.where)
         seen.add((each.kind, each.name))
-    return sorted(declared, key=lambda each: each.kind != "Cluster")
+    return sorted(declared, key=lambda each: each.kind not in _FIRST)
 
 
 def read_text(text: str, source: str) -> list[Declared]:
@@ -101,10 +103,16 @@ def _read_manifest(document: Value, where: str) -> Declared:
         message = f"{document.get('apiVersion')!r} is not known"
         raise Invalid(message, field="apiVersion", remedy=f"write {API_VERSION}")
     kind = document.get("kind")
-    specs: dict[str, type[Spec]] = {"Stream": StreamSpec, "Cluster": ClusterSpec, "Grant": GrantSpec}
+    specs: dict[str, type[Spec]] = {
+        "Stream": StreamSpec,
+        "Cluster": ClusterSpec,
+        "Grant": GrantSpec,
+        "Tenant": TenantSpec,
+    }
     if not isinstance(kind, str) or kind not in specs:
         close = nearest(str(kind), [each.lower() for each in specs]).capitalize()
-        raise Invalid(f"{kind!r} is not known", field="kind", remedy=f"write {close or 'Stream, Cluster or Grant'}")
+        remedy = f"write {close or 'Stream, Cluster, Grant or Tenant'}"
+        raise Invalid(f"{kind!r} is not known", field="kind", remedy=remedy)
     spec = specs[kind]()
     from_document(document.get("spec") or {}, spec, "spec")
     if isinstance(spec, GrantSpec) and spec.resource == "mesh":

@@ -20,6 +20,7 @@ from braid.cli.core.kinds import (
     REPLAY,
     REVOCATION,
     STREAM,
+    TENANT,
     Kind,
     Scope,
 )
@@ -27,7 +28,7 @@ from braid.cli.core.lists import all_channels, all_clusters, all_groups, all_str
 from braid.cli.core.output import API_VERSION, Column, Columns, Item
 from braid.cli.core.session import Session
 from braid.cli.core.text import offsets_text
-from braid.cli.resources import dead_letters, grants, replays, revocations
+from braid.cli.resources import dead_letters, grants, replays, revocations, tenants
 from braid.cli.resources.cluster_loads import bytes_text, free_text, taken_text
 from braid.cli.resources.group_streams import DELETED_STREAMS, deleted_streams
 from braid.kernel.ids import epoch_text
@@ -114,6 +115,7 @@ COLUMNS: Final[Mapping[Kind, Columns]] = {
     REPLAY: replays.COLUMNS,
     GRANT: grants.COLUMNS,
     REVOCATION: revocations.COLUMNS,
+    TENANT: tenants.COLUMNS,
 }
 
 
@@ -388,4 +390,5 @@ _READERS: Final[Mapping[Kind, Callable[[Session, Scope], Awaitable[Sequence[Item
     REPLAY: replays.list_replays,
     GRANT: grants.list_grants,
     REVOCATION: revocations.list_revocations,
+    TENANT: tenants.list_tenants,
 }

@@ -3,7 +3,14 @@
 from enum import Enum
 from typing import Final
 
-from braid.kernel.errors import AccessDenied, BraidError, CertificateUntrusted, IdentityRevoked, Unauthenticated
+from braid.kernel.errors import (
+    AccessDenied,
+    BraidError,
+    CertificateUntrusted,
+    IdentityRevoked,
+    QuotaExceeded,
+    Unauthenticated,
+)
 
 REFUSAL_FACT: Final = "problem"  # in an error's metadata: the reason, where its class does not say it
 
@@ -19,6 +26,7 @@ class RefusalReason(Enum):
     DENIED = "denied"
     ENDED = "ended"  # a stream that was open
     REVOKED = "revoked"  # who calls, not what it may
+    QUOTA = "quota"  # what its tenant may have or do, not what it may
     UNTRUSTED = "untrusted"  # its certificate was accepted, and is no more
 
 
@@ -35,5 +43,6 @@ _IMPLIED: Final[dict[type[BraidError], RefusalReason]] = {  # the narrowest firs
     IdentityRevoked: RefusalReason.REVOKED,
     AccessDenied: RefusalReason.DENIED,
     Unauthenticated: RefusalReason.UNAUTHENTICATED,
+    QuotaExceeded: RefusalReason.QUOTA,
     CertificateUntrusted: RefusalReason.UNTRUSTED,
 }

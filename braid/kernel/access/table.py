@@ -142,6 +142,9 @@ _REGISTRY: Final[Mapping[str, Row]] = {
     "RevokeIdentity": Row(Action.GRANT),
     "LiftRevocation": Row(Action.GRANT),
     "ListRevocations": Row(Action.VIEW),
+    "SetTenant": Row(Action.CHANGE),
+    "DeleteTenant": Row(Action.CHANGE),
+    "ListTenants": Row(Action.VIEW),
 }
 
 _ASSIGNER: Final[Mapping[str, Row]] = {

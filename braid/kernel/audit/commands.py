@@ -76,6 +76,8 @@ COMMANDS: Final[Mapping[tuple[str, str], Twin]] = {
     ("registry", "RevokeAccess"): Twin("revoke", ("role#role",), (("--from", "principal"), ("--on", "resource"))),
     ("registry", "RevokeIdentity"): Twin("certs revoke", ("identity",), (("--yes", "confirmed"), _DRY)),
     ("registry", "LiftRevocation"): Twin("certs revoke --lift", ("identity",), (_DRY,)),
+    ("registry", "SetTenant"): Twin("apply -f FILE", (), (_DRY,)),
+    ("registry", "DeleteTenant"): Twin("delete tenant", ("name",)),
     ("assigner", "UpdateGroup"): Twin("set fencing", ("name",)),
     ("assigner", "DeleteGroup"): Twin("delete group", ("name",)),
     ("assigner", "PinLease"): Twin(

@@ -12,6 +12,16 @@ GRANT_SECONDS_MAX: Final = 10 * 365 * 86_400.0  # a grant that ends; a longer on
 REVOCATIONS_MAX: Final = 10_000  # of one mesh: every replica keeps all of them in memory; a removed CA stands for many
 REVOCATION_KEPT_SECONDS: Final = 86_400.0  # after the certificate ended: by then every replica's clock says so
 
+# --- tenants
+TENANTS_MAX: Final = 200  # of one mesh: every replica has a door for each, and metrics a label
+TENANT_PRINCIPALS_MAX: Final = 100  # of one tenant; a beginning stands for many
+QUOTA_MAX: Final = 1_000_000_000  # a larger quota is a mistake: leave it out for none
+DOOR_BURST_SECONDS: Final = 1.0  # of its rate that a tenant may use at once, after a pause
+DOOR_RETRY_SECONDS: Final = 1.0  # what a tenant with too many open calls is told to wait
+DOOR_HOLD_SECONDS: Final = 0.25  # a refusal waits so long, so that who calls in a loop floods no faster than that
+DOOR_HELD_MAX: Final = 1_000  # refusals of one tenant that wait at one replica; more are answered at once
+DOOR_RETRY_SECONDS_MAX: Final = 5.0  # at most; a flood is told no longer time, for a quota may be raised
+
 # --- enforcement
 ACCESS_RECHECK_SECONDS: Final = 15.0  # between two looks at open streams, for grants that end by the clock
 ACCESS_RECHECK_STREAMS: Final = 500  # looked at in one go; then other work has its turn

@@ -54,6 +54,8 @@ from braid.kernel.ports.kafka.records import (
     Written,
 )
 from braid.kernel.ports.rpc import (
+    Admission,
+    AdmitHandler,
     Caller,
     CallOptions,
     DuplexCall,
@@ -85,6 +87,8 @@ __all__ = [
     "NO_LANES",
     "UNKNOWN_LOGS",
     "Acl",
+    "Admission",
+    "AdmitHandler",
     "Appended",
     "ArchiveStore",
     "ArchivedObject",

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 from braid.kernel.errors import BraidError
 
@@ -152,6 +152,28 @@ def _pass_over(path: str, caller: Caller, error: BraidError) -> None:
     """Nobody asks about calls that the transport refuses."""
 
 
+def _nothing() -> None:
+    """Nobody counts the call."""
+
+
+class Admission(NamedTuple):
+    """A call that may begin.
+
+    Attributes:
+        caller: Its caller, in the tenant that was found for it.
+        done: Called once when the call has ended.
+    """
+
+    caller: Caller
+    done: Callable[[], None] = _nothing
+
+
+async def _admit(path: str, caller: Caller) -> Admission:
+    """Every call may begin."""
+    return Admission(caller)
+
+
+AdmitHandler = Callable[[str, Caller], Awaitable[Admission]]
 RefusalHandler = Callable[[str, Caller, BraidError], None]
 UnaryHandler = Callable[[object, Caller], Awaitable[object]]
 StreamHandler = Callable[[object, Caller], AsyncIterator[object]]
@@ -166,6 +188,7 @@ class RpcService:
         bytes_max: The largest request, of both-ways methods that bound theirs more tightly than the transport does.
         refused: Hears of calls that the transport refuses because of who calls: the method, what is known of the
             caller, and why.
+        admit: Asked with the method and the caller before a request is read. It raises for a call that may not begin.
     """
 
     name: str
@@ -174,6 +197,7 @@ class RpcService:
     duplex: Mapping[str, tuple[type, DuplexHandler]]
     bytes_max: Mapping[str, int] = field(default_factory=dict)
     refused: RefusalHandler = _pass_over
+    admit: AdmitHandler = _admit
 
     def wrapped(
         self,

@@ -2,8 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
-from contextlib import aclosing
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from functools import partial
 from typing import Final, TypeAlias, cast
 
@@ -27,7 +27,7 @@ from braid.rpc.tls import certificate_of, shown
 Context: TypeAlias = "grpc.aio.ServicerContext[bytes, bytes]"
 MethodHandler: TypeAlias = "grpc.RpcMethodHandler[bytes, bytes]"
 Parse: TypeAlias = Callable[[bytes], object]
-Identify: TypeAlias = Callable[[Context], Awaitable[Caller]]
+Admit: TypeAlias = Callable[[Context], AbstractAsyncContextManager[Caller]]
 
 _log: Final = logging.getLogger("braid.rpc")
 
@@ -118,15 +118,15 @@ def handlers_of(service: RpcService, streams: Streams, authenticator: Authentica
         grouped.setdefault(name, {})[method] = handler
 
     for path, (request, unary) in service.unary.items():
-        identify = identifying(authenticator, partial(service.refused, path))
-        add(path, grpc.unary_unary_rpc_method_handler(_serve_unary(unary, parser(request), identify)))
+        admit = admitting(authenticator, service, path)
+        add(path, grpc.unary_unary_rpc_method_handler(_serve_unary(unary, parser(request), admit)))
     for path, (request, stream) in service.server_stream.items():
-        identify = identifying(authenticator, partial(service.refused, path))
-        add(path, grpc.unary_stream_rpc_method_handler(_serve_stream(stream, parser(request), streams, identify)))
+        admit = admitting(authenticator, service, path)
+        add(path, grpc.unary_stream_rpc_method_handler(_serve_stream(stream, parser(request), streams, admit)))
     for path, (request, duplex) in service.duplex.items():
         parse: Parse = parser(request, service.bytes_max.get(path, MESSAGE_BYTES_MAX))
-        identify = identifying(authenticator, partial(service.refused, path))
-        add(path, grpc.stream_stream_rpc_method_handler(_serve_duplex(duplex, parse, streams, identify)))
+        admit = admitting(authenticator, service, path)
+        add(path, grpc.stream_stream_rpc_method_handler(_serve_duplex(duplex, parse, streams, admit)))
     return [grpc.method_handlers_generic_handler(name, methods) for name, methods in grouped.items()]
 
 
@@ -154,34 +154,39 @@ async def _write(context: Context, caller: Caller, message: bytes) -> None:
         raise Unavailable(f"the connection to {caller.peer} is gone") from error
 
 
-def identifying(authenticator: Authenticator, refused: Callable[[Caller, BraidError], None]) -> Identify:
-    """Returns the `Identify` of a server. It raises `Unauthenticated` where nothing proves that, or another is claimed.
+def admitting(authenticator: Authenticator, service: RpcService, path: str) -> Admit:
+    """Surrounds each call of a method: says who calls, and counts the call while it lasts.
 
-    `refused` hears of those whom it raises for.
+    It raises before a request is parsed: `Unauthenticated` where nothing proves who calls, or another is claimed, and
+    what `service.admit` raises. `service.refused` hears of those who are not known.
     """
 
-    async def identify(context: Context) -> Caller:
+    @asynccontextmanager
+    async def admit(context: Context) -> AsyncIterator[Caller]:
         metadata, peer = context.invocation_metadata(), context.peer()
         authentication, identity = context.auth_context(), None
         try:
             identity = await authenticator.identify(shown(authentication, bearer_of(metadata)))
-            return caller_of(metadata, peer, identity, certificate_of(authentication))
+            caller = caller_of(metadata, peer, identity, certificate_of(authentication))
         except BraidError as error:
-            refused(refused_caller(metadata, peer, identity), error)
+            service.refused(path, refused_caller(metadata, peer, identity), error)
             raise
+        admission = await service.admit(path, caller)
+        try:
+            yield admission.caller
+        finally:
+            admission.done()
 
-    return identify
+    return admit
 
 
-def _serve_unary(
-    handler: UnaryHandler, parse: Parse, identify: Identify
-) -> Callable[[bytes, Context], Awaitable[bytes]]:
+def _serve_unary(handler: UnaryHandler, parse: Parse, admit: Admit) -> Callable[[bytes, Context], Awaitable[bytes]]:
     async def serve(request: bytes, context: Context) -> bytes:
         try:
             # grpc itself ends a call at the caller's deadline; this one is for callers that set none.
             async with asyncio.timeout(None if _has_deadline(context) else UNARY_DEADLINE_SECONDS):
-                caller = await identify(context)
-                return serialize(await handler(parse(request), caller))
+                async with admit(context) as caller:
+                    return serialize(await handler(parse(request), caller))
         except BraidError as error:
             await _abort(context, error)
         except TimeoutError:
@@ -197,18 +202,18 @@ def _has_deadline(context: Context) -> bool:
 
 
 def _serve_stream(
-    handler: StreamHandler, parse: Parse, streams: Streams, identify: Identify
+    handler: StreamHandler, parse: Parse, streams: Streams, admit: Admit
 ) -> Callable[[bytes, Context], Awaitable[None]]:
     async def serve(request: bytes, context: Context) -> None:
-        async def write() -> None:
+        async def write(caller: Caller) -> None:
             responses = handler(parse(request), caller)
             async with aclosing(responses):  # type: ignore[type-var]  # handlers are async generators
                 async for response in responses:
                     await _write(context, caller, serialize(response))
 
         try:
-            caller = await identify(context)
-            await streams.respond(caller, write)
+            async with admit(context) as caller:
+                await streams.respond(caller, partial(write, caller))
         except BraidError as error:
             await _abort(context, error)
 
@@ -216,19 +221,15 @@ def _serve_stream(
 
 
 def _serve_duplex(
-    handler: DuplexHandler, parse: Parse, streams: Streams, identify: Identify
+    handler: DuplexHandler, parse: Parse, streams: Streams, admit: Admit
 ) -> Callable[[object, Context], Awaitable[None]]:
     """Serves a duplex call: the call's own task waits for the handler, which is a separate task.
 
     If grpc cancels the call because the connection broke, the handler receives `Unavailable` and can clean up.
     """
 
-    async def serve(_: object, context: Context) -> None:
-        try:
-            stream = GrpcDuplexServing(context, parse, await identify(context))
-        except BraidError as error:  # of a caller that nobody knows
-            await _abort(context, error)
-            return
+    async def handle(context: Context, caller: Caller) -> None:
+        stream = GrpcDuplexServing(context, parse, caller)
         streams.open(stream.inbox, stream.caller)
         handling = asyncio.get_running_loop().create_task(_awaited(handler(stream)), name="stream handler")
         streams.handle(handling, stream.inbox)
@@ -240,9 +241,13 @@ def _serve_duplex(
             raise
         finally:
             pump.cancel()
+        handling.result()
+
+    async def serve(_: object, context: Context) -> None:
         try:
-            handling.result()
-        except BraidError as error:
+            async with admit(context) as caller:
+                await handle(context, caller)
+        except BraidError as error:  # also of a caller that nobody knows
             await _abort(context, error)
 
     return serve

@@ -301,10 +301,13 @@ async def _identified(listener: Listener, call: Call) -> None:
     except BraidError as error:
         listener.service.refused(call.method, refused_caller(metadata, call.client, identity), error)
         raise
+    admission = await listener.service.admit(call.method, call.caller)
+    call.caller = admission.caller
     expiry = call.expire_at(call.caller.expire_ms) if call.caller.expire_ms else None
     try:
         await _handle(listener.service, call)
     finally:
+        admission.done()
         if expiry is not None:
             expiry.cancel()
 

@@ -34,7 +34,7 @@ Json = Mapping[str, object]
 _FORMAT: Final = 1
 _TIGHT: Final = (",", ":")
 _ENCODER: Final = json.JSONEncoder(separators=_TIGHT, ensure_ascii=False)  # keys as they come: in a fixed order
-LATER: Final = ("idle_alerted", "resets", "bumped_in")  # what JSON has, as it is
+LATER: Final = ("idle_alerted", "resets", "bumped_in", "tenant")  # what JSON has, as it is
 _INITIAL: Final = Group("")
 _LATER_OF_CHANNELS: Final[Json] = {
     "reading": False,

@@ -11,6 +11,7 @@ Invariants of every prefix of every history:
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from braid.kernel.access.tenants import DEFAULT_TENANT
 from braid.kernel.decider import Context
 from braid.kernel.errors import AlreadyExists, NotFound, Refused, Unavailable
 from services.assigner.domain import admission, idle_wait, operator_rules, unfencing
@@ -85,7 +86,7 @@ class GroupDecider:
         """Returns the events the command leads to. Raises `BraidError` to refuse; then nothing has changed."""
         match command:
             case RegisterGroup(spec, view):
-                return _register(state, spec, view)
+                return _register(state, spec, view, context)
             case UpdateGroup():
                 return _update(state, command)
             case DeleteGroup(etag):
@@ -159,7 +160,7 @@ def registered_spec(state: Group) -> GroupSpec:
 # --- the group itself
 
 
-def _register(state: Group, spec: GroupSpec, view: ChannelView) -> Sequence[Event]:
+def _register(state: Group, spec: GroupSpec, view: ChannelView, context: Context) -> Sequence[Event]:
     """Registers a group in the channels of the view.
 
     Channels that can be consumed now, and drained ones by the start position, wait until their start is fixed. Later
@@ -170,7 +171,8 @@ def _register(state: Group, spec: GroupSpec, view: ChannelView) -> Sequence[Even
     admission.check_spec(spec)
     admission.check_known(spec, view)
     present = group_channels.first_seen(spec, view, frozenset(), appeared_later=False)
-    return [GroupRegistered(spec), *present, *group_channels.left_to_read(spec, view, None, frozenset())]
+    tenant = "" if context.tenant == DEFAULT_TENANT else context.tenant
+    return [GroupRegistered(spec, tenant), *present, *group_channels.left_to_read(spec, view, None, frozenset())]
 
 
 def _update(state: Group, command: UpdateGroup) -> Sequence[Event]:
@@ -208,7 +210,7 @@ def _join(state: Group, command: JoinMember, context: Context) -> Sequence[Event
     if state.spec is None:
         if command.view is None:
             raise Unavailable("the registry's channels are not known yet", remedy="try again")
-        events += _register(state, command.spec, command.view)
+        events += _register(state, command.spec, command.view, context)
     else:
         admission.check_matches(state.name, state.spec, command.spec, command.unsaid)
         admission.check_fencing(state.name, state.spec, hello)

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from braid.kernel.access.tenants import DEFAULT_TENANT
 from braid.kernel.decider import Context
 from braid.kernel.ids import ChannelId
 from services.assigner.domain import idle_wait, operator_rules, unfencing
@@ -31,7 +32,7 @@ from services.assigner.model.events import (
     RevokesStarted,
     StartFixed,
 )
-from services.assigner.model.group import Channel, Group, GroupSpec, Lease, LeaseState, Member, channel_of
+from services.assigner.model.group import Channel, Group, Lease, LeaseState, Member, channel_of
 from services.assigner.model.progress_findings import ProgressDoubted
 from services.assigner.model.progress_resets import ProgressReset, ResetIntended
 from services.assigner.model.stopped_lanes import LaneResumeAsked, LaneResumed, LaneStopped
@@ -41,8 +42,8 @@ from services.assigner.policy import homing
 def evolve(state: Group, event: Event, context: Context) -> Group:
     """Returns the state after the event; `context` is the recorded context of the event."""
     match event:
-        case GroupRegistered(spec):
-            return _registered(state, spec, context)
+        case GroupRegistered():
+            return _registered(state, event, context)
         case GroupUpdated(spec):
             return replace(state, spec=spec, spec_changes=state.spec_changes + 1)
         case GroupDeleted():
@@ -77,14 +78,15 @@ def evolve(state: Group, event: Event, context: Context) -> Group:
             return replace(state, rules=operator_rules.evolve(state.rules, event, context))
 
 
-def _registered(state: Group, spec: GroupSpec, context: Context) -> Group:
+def _registered(state: Group, event: GroupRegistered, context: Context) -> Group:
     return Group(
         state.name,
-        spec,
+        event.spec,
         spec_changes=state.spec_changes + 1,
         created_at_ms=context.now_ms,
         last_epoch=state.last_epoch,
         idle_since_ms=context.now_ms,
+        tenant=event.tenant or DEFAULT_TENANT,
     )
 
 

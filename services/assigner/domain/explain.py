@@ -110,7 +110,7 @@ def _find(lease: str, grants: Sequence[LeaseGrant]) -> LeaseGrant | None:
 def _text(lease: LeaseId, event: Event, holder: str, names: dict[str, str]) -> str:
     """Returns the sentence for an event; empty when the event does not concern the lease."""
     match event:
-        case GroupRegistered(spec):
+        case GroupRegistered(spec=spec):
             return f"The group was registered for {', '.join(spec.streams)}, {_start(spec)}"
         case GroupUpdated(spec):
             return f"The group was changed to consume {_lanes(spec)} of {', '.join(spec.streams)}"

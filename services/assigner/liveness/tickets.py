@@ -22,8 +22,13 @@ class Origin(NamedTuple):
 
 
 def origin_of(caller: Caller) -> Origin:
-    """Where a stream comes from. Whoever has a certificate opens connections anew when it is rotated."""
-    return Origin("" if caller.authenticated else caller.peer, caller.tenant, caller.principal)
+    """Where a stream comes from. Whoever has a certificate opens connections anew when it is rotated.
+
+    A verified principal decides which tenant it is in, and may be declared to another while its streams are open.
+    """
+    if caller.authenticated:
+        return Origin("", "", caller.principal)
+    return Origin(caller.peer, caller.tenant, caller.principal)
 
 
 class Tickets(Generic[T]):

@@ -19,9 +19,10 @@ _RELEASES_PER_EVENT: Final = GRANTS_PER_DECISION_MAX // 2  # a waived one is nam
 
 @dataclass(frozen=True, slots=True)
 class GroupRegistered:
-    """The group exists from now on."""
+    """The group exists from now on, registered by a principal of this tenant (empty: `default`)."""
 
     spec: GroupSpec
+    tenant: str = ""
 
 
 @dataclass(frozen=True, slots=True)

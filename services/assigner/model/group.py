@@ -10,6 +10,7 @@ from typing import Final, cast
 
 import numpy as np
 
+from braid.kernel.access.tenants import DEFAULT_TENANT
 from braid.kernel.ids import ChannelId, LeaseId
 from braid.kernel.limits.leases import LEASE_MS_DEFAULT
 from braid.kernel.offset_ranges import OffsetRanges
@@ -251,6 +252,7 @@ class Group:
         resets: How many resets of its progress were recorded, intents and results.
         bumped_in: By cluster, the store's incarnation in which its generation was bumped, until something is granted in
             that incarnation; only after the store was restored.
+        tenant: The tenant that registered it.
     """
 
     name: str
@@ -271,6 +273,7 @@ class Group:
     idle_alerted: bool = False
     resets: int = 0
     bumped_in: Mapping[str, int] = field(default_factory=dict)
+    tenant: str = DEFAULT_TENANT
 
     def __post_init__(self) -> None:
         """Converts plain mappings, which are accepted too."""

@@ -41,6 +41,7 @@ from services.assigner.reconciler.deleted_streams import streams_deleted
 from services.assigner.reconciler.group_loop import GROUPS
 from services.assigner.reconciler.join_queue import JoinQueue
 from services.assigner.reconciler.term import Term
+from services.assigner.servicer.group_quotas import GroupQuotas
 from services.assigner.servicer.group_specs import read_wishes
 from services.assigner.servicer.member_session import MemberSession
 from services.assigner.servicer.namesakes import Namesakes
@@ -55,12 +56,14 @@ class Joins:
         registry: RegistryFollower,
         tickets: "Tickets[MemberSession]",
         term: Callable[[], Term],
+        quotas: GroupQuotas,
     ) -> None:
         """`term` returns the present term, or raises `NotLeader`."""
         self._replica = replica
         self._registry = registry
         self._tickets = tickets
         self._term = term
+        self._quotas = quotas
         self._queue = JoinQueue(replica)
         self._namesakes = Namesakes()
         self._registering = asyncio.Semaphore(REGISTRATIONS_AT_ONCE)
@@ -113,7 +116,13 @@ class Joins:
     async def _join(
         self, term: Term, key: MemberKey, message: join_pb2.MemberHello, stream: DuplexServing, secret_digest: str
     ) -> frozenset[tuple[str, int]]:
-        """Has the join decided; returns the leases the member says it holds."""
+        """Has the join decided, if quotas allow it; returns the leases the member says it holds."""
+        with self._quotas.promised(key.group, stream.caller.tenant, key.member):
+            return await self._decide(term, key, message, stream, secret_digest)
+
+    async def _decide(
+        self, term: Term, key: MemberKey, message: join_pb2.MemberHello, stream: DuplexServing, secret_digest: str
+    ) -> frozenset[tuple[str, int]]:
         spec, unsaid = read_wishes(message.spec)
         if "fencing" in unsaid and GENERATIONS not in message.capabilities:
             spec = replace(spec, fencing=Fencing.NONE)

@@ -189,6 +189,7 @@ def group_message(state: Group) -> group_pb2.Group:
     leases = _leases(state)
     return group_pb2.Group(
         name=state.name,
+        tenant=state.tenant,
         spec=spec_message(registered_spec(state)),
         status=group_pb2.GroupStatus(
             members=len(state.members),

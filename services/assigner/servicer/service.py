@@ -31,6 +31,7 @@ from services.assigner.reconciler.group_loop import GROUPS
 from services.assigner.reconciler.term import Term
 from services.assigner.servicer.beats import Beats
 from services.assigner.servicer.closing import Closings
+from services.assigner.servicer.group_quotas import GroupQuotas
 from services.assigner.servicer.group_specs import read_wishes
 from services.assigner.servicer.joins import Joins
 from services.assigner.servicer.member_session import MemberSession
@@ -63,9 +64,10 @@ class Assigner:
         registry = self._registry = RegistryFollower(replica.host, replica.client("registry"))
         self._metrics = make_assigner_metrics(replica.metrics)
         reads = Reads(replica, self._connected, round(self._idle_expiry_seconds * 1_000))
-        writes = _Writes(replica, registry, lambda: self._require_term(replica))
+        quotas = GroupQuotas(replica)
+        writes = _Writes(replica, registry, lambda: self._require_term(replica), quotas)
         tickets = Tickets[MemberSession](int.from_bytes(replica.host.randomness.entropy(5)))
-        joins = Joins(replica, registry, tickets, lambda: self._require_term(replica))
+        joins = Joins(replica, registry, tickets, lambda: self._require_term(replica), quotas)
         beats = Beats(replica, tickets, lambda: self._require_term(replica))
         operations = Operations(replica)
         progress = Resets(replica, self._kafka, registry)
@@ -148,10 +150,13 @@ class Assigner:
 class _Writes:
     """Handlers of the changing methods."""
 
-    def __init__(self, replica: Replica, registry: RegistryFollower, term: Callable[[], Term]) -> None:
+    def __init__(
+        self, replica: Replica, registry: RegistryFollower, term: Callable[[], Term], quotas: GroupQuotas
+    ) -> None:
         self._replica = replica
         self._registry = registry
         self._term = term
+        self._quotas = quotas
 
     async def create_group(self, request: api.CreateGroupRequest, caller: Caller) -> group_pb2.Group:
         """Registers a group before its first member joins."""
@@ -159,9 +164,10 @@ class _Writes:
         name = check_name(request.name, "name")
         spec, _ = read_wishes(request.spec)
         check_spec(spec)
-        view = (await self._registry.view_with(spec.streams)).of(spec.streams)
-        await self._term().check_vacant(name, spec, view)
-        return group_message((await self._execute(name, RegisterGroup(spec, view), caller)).state)
+        with self._quotas.promised(name, caller.tenant):
+            view = (await self._registry.view_with(spec.streams)).of(spec.streams)
+            await self._term().check_vacant(name, spec, view)
+            return group_message((await self._execute(name, RegisterGroup(spec, view), caller)).state)
 
     async def update_group(self, request: api.UpdateGroupRequest, caller: Caller) -> group_pb2.Group:
         """Changes a group's spec; fields that the request leaves out stay."""

@@ -245,6 +245,7 @@ def stream_message(stream: Stream, known: LeaderKnowledge) -> stream_pb2.Stream:
         ),
         etag=stream.etag,
         create_time_ms=stream.create_time_ms,
+        tenant=stream.tenant,
     )
 
 

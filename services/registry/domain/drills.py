@@ -6,6 +6,7 @@ application's stream never becomes a drill, nor a drill an application's stream.
 
 from collections.abc import Sequence
 
+from braid.kernel.access.tenants import DEFAULT_TENANT
 from braid.kernel.errors import Invalid, Refused
 from services.registry.model.drills import check_drill, check_verdict
 from services.registry.model.stream_commands import EndDrill
@@ -13,12 +14,13 @@ from services.registry.model.stream_events import DrillBegan, DrillEnded, Stream
 from services.registry.model.streams import Stream, StreamSpec
 
 
-def begin(name: str, spec: StreamSpec) -> Sequence[StreamEvent]:
-    """Creates a stream; a stream with a mark begins a drill."""
+def begin(name: str, spec: StreamSpec, tenant: str = DEFAULT_TENANT) -> Sequence[StreamEvent]:
+    """Creates a stream of a tenant; a stream with a mark begins a drill."""
+    created = StreamCreated(spec, "" if tenant == DEFAULT_TENANT else tenant)
     if spec.drill is None:
-        return [StreamCreated(spec)]
+        return [created]
     check_drill(name, spec.drill)
-    return [StreamCreated(spec), DrillBegan(spec.drill, spec)]
+    return [created, DrillBegan(spec.drill, spec)]
 
 
 def check_mark(present: StreamSpec, wanted: StreamSpec) -> None:

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from braid.kernel.access.tenants import DEFAULT_TENANT
 from braid.kernel.decider import Context
 from braid.kernel.limits.registry import FAILOVERS_MAX, RETIRED_CHANNELS_KEPT
 from services.registry.model.channels import Channel, ChannelState
@@ -43,7 +44,8 @@ def evolved(state: Stream, event: StreamEvent, context: Context) -> Stream:
         case StreamCreated():
             kept = Stream(state.name, channels=state.channels, generations=state.generations, changes=state.changes)
             revision = state.route_revision + 1
-            return replace(kept, exists=True, spec=event.spec, create_time_ms=context.now_ms, route_revision=revision)
+            created = replace(kept, exists=True, spec=event.spec, tenant=event.tenant or DEFAULT_TENANT)
+            return replace(created, create_time_ms=context.now_ms, route_revision=revision)
         case StreamUpdated() | DrillBegan() | DrillEnded():
             return replace(state, spec=event.spec)
         case StreamDeleted():

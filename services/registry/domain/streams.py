@@ -62,7 +62,7 @@ class StreamDecider:
         """See `Decider.decide`. A step that is already recorded leads to no event, so every step may be repeated."""
         match command:
             case CreateStream():
-                return _create(state, command)
+                return _create(state, command, context.tenant)
             case RecordRetired():  # the channels of a deleted stream are still to be retired
                 return channel_steps.retire(state, command.ref)
             case RecordCopies():
@@ -100,13 +100,13 @@ def _require_exists(state: Stream) -> None:
         raise NotFound(f"there is no stream {state.name}", field="stream", remedy="list them: braid get streams")
 
 
-def _create(state: Stream, command: CreateStream) -> Sequence[StreamEvent]:
+def _create(state: Stream, command: CreateStream, tenant: str) -> Sequence[StreamEvent]:
     check_name(state.name, "name")
     if state.exists:
         raise AlreadyExists(f"stream {state.name} exists already", field="name")
     spec = check_stream_spec(command.spec)
     check_size(spec.lanes, {}, "spec.lanes")
-    return begin(state.name, spec)
+    return begin(state.name, spec, tenant)
 
 
 def _update(state: Stream, command: UpdateStream) -> Sequence[StreamEvent]:

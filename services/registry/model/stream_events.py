@@ -10,9 +10,10 @@ from services.registry.model.streams import StreamSpec
 
 @dataclass(frozen=True, slots=True)
 class StreamCreated:
-    """The stream was created with this declaration."""
+    """The stream was created with this declaration, by a principal of this tenant (empty: `default`)."""
 
     spec: StreamSpec
+    tenant: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Final
 
+from braid.kernel.access.tenants import DEFAULT_TENANT
 from braid.kernel.errors import Invalid, NotFound, Refused
 from braid.kernel.ids import check_name
 from braid.kernel.limits.client import RECORD_BYTES_MAX_DEFAULT
@@ -70,6 +71,7 @@ class Stream:
         proposed: Clusters that an operator was asked to move the stream away from.
         failovers_ms: Times of the latest automatic moves.
         changes: Number of events so far; the etag.
+        tenant: The tenant that created it.
     """
 
     name: str
@@ -83,6 +85,16 @@ class Stream:
     proposed: tuple[str, ...] = ()
     failovers_ms: tuple[int, ...] = ()
     changes: int = 0
+    tenant: str = DEFAULT_TENANT
+
+    @property
+    def partitions(self) -> int:
+        """How many partitions all lanes have together."""
+        return sum(map(self.lane_partitions, self.spec.lanes))
+
+    def lane_partitions(self, lane: str) -> int:
+        """How many partitions a lane has, of all channels that share its traffic: as declared or moved to."""
+        return max(self.spec.lanes.get(lane, 0), sum(each.partitions for each in self.active(lane)))
 
     @property
     def etag(self) -> str:

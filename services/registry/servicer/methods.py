@@ -1,13 +1,13 @@
 """The table of the registry's RPCs, by name.
 
 What they do is in `cluster_requests.py`, `stream_requests.py`, `grant_requests.py`, `revocation_requests.py`,
-`closing.py`, and in `watches/clusters.py`, `watches/routes.py` and `watches/channels.py`.
+`tenant_requests.py`, `closing.py`, and in `watches/clusters.py`, `watches/routes.py` and `watches/channels.py`.
 """
 
 from collections.abc import AsyncIterator, Mapping
 from typing import Final
 
-from braid.api.registry.v1 import grant_pb2, revocation_pb2
+from braid.api.registry.v1 import grant_pb2, revocation_pb2, tenant_pb2
 from braid.api.registry.v1 import registry_service_pb2 as api
 from braid.api.registry.v1.route_pb2 import WatchChannelsRequest, WatchChannelsResponse, WatchRoutesRequest
 from braid.api.registry.v1.witness_pb2 import WatchClustersRequest
@@ -22,6 +22,8 @@ from services.registry.servicer.past import PastRequests
 from services.registry.servicer.request_context import RequestContext
 from services.registry.servicer.revocation_requests import RevocationRequests
 from services.registry.servicer.stream_requests import StreamRequests
+from services.registry.servicer.tenant_quotas import TenantQuotas
+from services.registry.servicer.tenant_requests import TenantRequests
 from services.registry.watches.channels import watch_channels
 
 NAME: Final = "registry"
@@ -29,7 +31,8 @@ NAME: Final = "registry"
 
 def registry_rpc(context: RequestContext) -> RpcService:
     """All handlers except those of the runtime."""
-    streams = StreamRequests(context, lambda: _leader_knowledge(context))
+    quotas = TenantQuotas(context)
+    streams = StreamRequests(context, lambda: _leader_knowledge(context), quotas)
 
     async def watch_routes(call: DuplexServing) -> None:
         await context.term().producers.serve(call)
@@ -49,7 +52,8 @@ def registry_rpc(context: RequestContext) -> RpcService:
     }
     clusters, grants = _cluster_methods(ClusterRequests(context)), _grant_methods(GrantRequests(context.replica))
     revocations = _revocation_methods(RevocationRequests(context.replica))
-    unaries = {**clusters, **_stream_methods(streams), **channels, **grants, **revocations}
+    tenants = _tenant_methods(TenantRequests(context.replica, quotas))
+    unaries = {**clusters, **_stream_methods(streams), **channels, **grants, **revocations, **tenants}
     return RpcService(
         name=service_path(NAME),
         unary={method_path(NAME, name): entry for name, entry in unaries.items()},
@@ -75,6 +79,14 @@ def _revocation_methods(revocations: RevocationRequests) -> Mapping[str, tuple[t
         "RevokeIdentity": unary(revocation_pb2.RevokeIdentityRequest, revocations.revoke),
         "LiftRevocation": unary(revocation_pb2.LiftRevocationRequest, revocations.lift),
         "ListRevocations": unary(revocation_pb2.ListRevocationsRequest, revocations.list),
+    }
+
+
+def _tenant_methods(tenants: TenantRequests) -> Mapping[str, tuple[type, UnaryHandler]]:
+    return {
+        "SetTenant": unary(tenant_pb2.SetTenantRequest, tenants.set),
+        "DeleteTenant": unary(tenant_pb2.DeleteTenantRequest, tenants.delete),
+        "ListTenants": unary(tenant_pb2.ListTenantsRequest, tenants.list),
     }
 
 

@@ -18,6 +18,7 @@ from services.registry.policy.moves import LaneMove, MoveOrder, as_command, plan
 from services.registry.policy.shares import plan_shares, shares_traffic
 from services.registry.policy.world import Room, check_replication_factor, choose_target, why_no_target
 from services.registry.servicer.request_context import RequestContext, page_of
+from services.registry.servicer.tenant_quotas import TenantQuotas, partitions_after
 from services.registry.term import Term
 from services.registry.term_tasks import wait_for
 
@@ -25,9 +26,10 @@ from services.registry.term_tasks import wait_for
 class StreamRequests:
     """Handlers of RPCs on streams in one replica."""
 
-    def __init__(self, context: RequestContext, known: Callable[[], LeaderKnowledge]) -> None:
+    def __init__(self, context: RequestContext, known: Callable[[], LeaderKnowledge], quotas: TenantQuotas) -> None:
         """Prepares the handlers; `known` returns the leader's facts about channels, and nothing on other replicas."""
         self._context = context
+        self._quotas = quotas
         self._known = known
 
     async def get(self, request: api.GetStreamRequest, caller: Caller) -> stream_pb2.Stream:
@@ -63,6 +65,7 @@ class StreamRequests:
         Raises:
             Invalid: the declaration is malformed, or Kafka refuses it; the stream is removed then.
             FailoverBlocked: no cluster can carry it.
+            QuotaExceeded: its tenant has as many streams or partitions as it may have.
         """
         term = self._context.term()
         check_name(request.name, "name")
@@ -75,9 +78,11 @@ class StreamRequests:
         preview = self._preview_unless_known(request.name, command, caller)
         if preview is not None:
             self._check_target(preview)
-        if request.dry_run:
-            return self._message(preview or self._context.preview(STREAMS, request.name, command, caller))
-        await self._context.execute(STREAMS, request.name, command, caller)
+        partitions = sum(spec.lanes.values())
+        with self._quotas.promised(request.name, self._tenant(request.name, caller), partitions):
+            if request.dry_run:
+                return self._message(preview or self._context.preview(STREAMS, request.name, command, caller))
+            await self._context.execute(STREAMS, request.name, command, caller)
         await self._until(term, lambda: self._settled(term, request.name))
         if refused := self._refused(term, request.name):
             await self._context.execute(STREAMS, request.name, DeleteStream(), caller, "/undo")
@@ -93,9 +98,11 @@ class StreamRequests:
         if (spec.replication_factor, spec.clusters) != (present.replication_factor, present.clusters):
             check_replication_factor(self._context.world(), spec, self._context.stream(request.name))
         command = UpdateStream(spec, request.etag)
-        if request.dry_run:
-            return self._message(self._context.preview(STREAMS, request.name, command, caller))
-        return self._message(await self._context.execute(STREAMS, request.name, command, caller))
+        tenant, partitions = self._tenant(request.name, caller), sum(spec.lanes.values())
+        with self._quotas.promised(request.name, tenant, partitions):
+            if request.dry_run:
+                return self._message(self._context.preview(STREAMS, request.name, command, caller))
+            return self._message(await self._context.execute(STREAMS, request.name, command, caller))
 
     async def delete(self, request: api.DeleteStreamRequest, caller: Caller) -> stream_pb2.Stream:
         """Discards a stream with everything in it, and returns what it was."""
@@ -128,16 +135,23 @@ class StreamRequests:
             request.percent if request.HasField("percent") else None,
         )
         moves = self._moves(request.stream, order)
-        if moves and not request.dry_run:
-            await self._provision(term, request.stream, moves, caller)
-            await self._until(term, lambda: all(each.to for each in self._moves(request.stream, order)))
-            moves = self._moves(request.stream, order)
-            await self._perform(request.stream, moves, request.reason, caller)
+        present = self._context.stream(request.stream, "stream")
+        with self._quotas.promised(present.name, present.tenant, partitions_after(present, moves)):
+            if moves and not request.dry_run:
+                await self._provision(term, request.stream, moves, caller)
+                await self._until(term, lambda: all(each.to for each in self._moves(request.stream, order)))
+                moves = self._moves(request.stream, order)
+                await self._perform(request.stream, moves, request.reason, caller)
         stream = self._context.stream(request.stream, "stream")
         messages = [move_message(stream.name, each) for each in moves]
         return api.MoveStreamResponse(moves=messages, stream=self._message(stream))
 
     # --- creating
+
+    def _tenant(self, name: str, caller: Caller) -> str:
+        """The tenant of a stream; of one that does not exist, that of its creator."""
+        present = self._context.replica.aggregates.state(STREAMS, name)
+        return present.tenant if present.exists else caller.tenant
 
     def _preview_unless_known(self, name: str, command: CreateStream, caller: Caller) -> Stream | None:
         """The stream that would be created; None if it exists and this may be a repeated request."""

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +11,7 @@ from google.protobuf.wrappers_pb2 import StringValue
 from braid.host.system import system_host
 from braid.host.tls_files import TlsFiles
 from braid.kernel.ports import (
+    AdmitHandler,
     Caller,
     CallOptions,
     DuplexHandler,
@@ -69,8 +70,9 @@ class Mesh:
         streams: Mapping[str, Stream] | None = None,
         duplexes: Mapping[str, Callable[[DuplexServing], Awaitable[None]]] | None = None,
         address: str = "127.0.0.1:0",
+        admit: AdmitHandler | None = None,
     ) -> RpcServer:
-        """Serves handlers by method."""
+        """Serves handlers by method; `admit` is asked before each call."""
         table: dict[str, tuple[type, DuplexHandler]] = {
             path(name): duplex(StringValue, handler) for name, handler in (duplexes or {}).items()
         }
@@ -82,6 +84,8 @@ class Mesh:
             },
             duplex=table,
         )
+        if admit is not None:
+            service = replace(service, admit=admit)
         server = await self.server_transport.serve(address, service)
         self.servers.append(server)
         return server

@@ -51,6 +51,12 @@ SAMPLES: Final[Mapping[str, Mapping[str, Sequence[str]]]] = {
         "CheckAccess": ['principal: "dns:ada" verb: "move" kind: "stream" name: "logs"'],
         "RevokeIdentity": ['identity: "dns:eve" confirmed: true reason: "lost"', 'identity: "dns:eve" dry_run: true'],
         "LiftRevocation": ['identity: "dns:eve"'],
+        "SetTenant": [
+            'name: "acme" spec {principals: "spiffe://acme.example/*" quotas {streams: 9 requests_per_second: 900}}',
+            'name: "acme" spec {quotas {open_calls: 90}} dry_run: true',
+        ],
+        "DeleteTenant": ['name: "acme"'],
+        "ListTenants": ['name: "acme"'],
         "ListEvents": ['history: "stream/logs"', 'filter {actor: "ada"}'],
         "VerifyArchive": ['history: "stream/logs"'],
     },

@@ -100,10 +100,13 @@ class Mesh:
         self._number = 0
         self.client = self.client_of("test")
 
-    def client_of(self, process: str, identity: str = "") -> ServiceClient:
-        """A client of the registry in a process of this name, with a certificate where there is an identity."""
+    def client_of(self, process: str, identity: str = "", tenant: str = "default") -> ServiceClient:
+        """A client of the registry in a process of this name, with a certificate where there is an identity.
+
+        It says that it is of the tenant.
+        """
         directory = Directory(MemoryTransport(self.network, process, identity), self.me.host, source=self._endpoints)
-        return ServiceClient(directory, "registry", self.me.host, principal="ada")
+        return ServiceClient(directory, "registry", self.me.host, principal="ada", tenant=tenant)
 
     async def start_registry(self, name: str, access: AccessSettings | None = None) -> Replica:
         """Starts a registry and waits until it serves."""

@@ -5,7 +5,7 @@ from google.protobuf.any_pb2 import Any as AnyMessage
 from google.rpc.error_details_pb2 import ErrorInfo, RetryInfo
 from google.rpc.status_pb2 import Status
 
-from braid.kernel.errors import BraidError, Code, Conflict, Invalid, NotLeader, Refused, Unavailable
+from braid.kernel.errors import BraidError, Code, Conflict, Invalid, NotLeader, QuotaExceeded, Refused, Unavailable
 from braid.kernel.limits.rpc import ERROR_TEXT_BYTES_MAX
 from braid.rpc.errors import error_classes, from_code, from_status, to_status
 
@@ -37,6 +37,13 @@ def test_unavailable_suggests_when_to_try_again() -> None:
     status = to_status(Unavailable("later"))
     assert any(detail.Is(RetryInfo.DESCRIPTOR) for detail in status.details)
     assert not any(detail.Is(RetryInfo.DESCRIPTOR) for detail in to_status(Invalid("no")).details)
+
+
+def test_a_quota_of_calls_alone_says_when_to_try_again() -> None:
+    status, told = to_status(QuotaExceeded("too often", metadata={"retry_ms": "1500"})), RetryInfo()
+    next(detail for detail in status.details if detail.Is(RetryInfo.DESCRIPTOR)).Unpack(told)
+    assert told.retry_delay.ToMilliseconds() == 1_500
+    assert not any(detail.Is(RetryInfo.DESCRIPTOR) for detail in to_status(QuotaExceeded("too many")).details)
 
 
 @pytest.mark.parametrize("code", list(Code))

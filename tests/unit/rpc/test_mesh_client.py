@@ -8,7 +8,7 @@ import pytest
 from google.protobuf.wrappers_pb2 import StringValue
 
 from braid.api.mesh.v1.endpoint_pb2 import Endpoint, ListEndpointsRequest, ListEndpointsResponse
-from braid.kernel.errors import ClusterUnavailable, DeadlineExceeded, Invalid, NotLeader, Unavailable
+from braid.kernel.errors import ClusterUnavailable, DeadlineExceeded, Invalid, NotLeader, QuotaExceeded, Unavailable
 from braid.kernel.limits.rpc import LEADER_PROBE_SECONDS, LIST_ENDPOINTS_SECONDS
 from braid.kernel.ports import Caller, CallOptions, DuplexServing, RpcService
 from braid.rpc import directory
@@ -32,6 +32,7 @@ class World:
         self.answered: list[tuple[str, str]] = []
         self.stale: dict[str, str] = {}  # whom a replica still takes for the leader
         self.cut_off: set[str] = set()  # whom the store does not answer: they tell what was, as it was then
+        self.full_until = 0.0  # a tenant's quota of calls is used up
         self.patient = ""  # the service whose leader replicas wait for as long as they are asked to
         self.directory = Directory(MemoryTransport(self.network, "client"), self.host, ["r0:1"])
         self.client = ServiceClient(self.directory, "assigner", self.host, principal="me", tenant="acme")
@@ -64,6 +65,10 @@ class World:
             self.answered.append((instance, caller.request_id))
             if request.value == "cluster":
                 raise ClusterUnavailable("east does not answer")
+            if request.value == "often" and self.host.clock.elapsed() < self.full_until:
+                raise QuotaExceeded("too often", metadata={"retry_ms": "700"})
+            if request.value == "many":
+                raise QuotaExceeded("too many")
             if request.value == "slow":
                 await self.host.clock.sleep(1.0)
             return StringValue(value=f"{instance} for {caller.principal} of {caller.tenant}")

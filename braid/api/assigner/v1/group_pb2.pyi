@@ -152,9 +152,12 @@ class Group(_message.Message):
     ETAG_FIELD_NUMBER: _builtins.int
     CREATE_TIME_MS_FIELD_NUMBER: _builtins.int
     RULES_FIELD_NUMBER: _builtins.int
+    TENANT_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     etag: _builtins.str
     create_time_ms: _builtins.int
+    tenant: _builtins.str
+    """The tenant whose principal registered it; its quotas count the group and its members."""
     @_builtins.property
     def spec(self) -> Global___GroupSpec: ...
     @_builtins.property
@@ -172,10 +175,11 @@ class Group(_message.Message):
         etag: _builtins.str = ...,
         create_time_ms: _builtins.int = ...,
         rules: _rules_pb2.GroupRules | None = ...,
+        tenant: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["rules", b"rules", "spec", b"spec", "status", b"status"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["create_time_ms", b"create_time_ms", "etag", b"etag", "name", b"name", "rules", b"rules", "spec", b"spec", "status", b"status"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["create_time_ms", b"create_time_ms", "etag", b"etag", "name", b"name", "rules", b"rules", "spec", b"spec", "status", b"status", "tenant", b"tenant"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -28,74 +28,75 @@ from braid.api.mesh.v1 import event_pb2 as braid_dot_api_dot_mesh_dot_v1_dot_eve
 from braid.api.registry.v1 import cluster_pb2 as braid_dot_api_dot_registry_dot_v1_dot_cluster__pb2
 from braid.api.registry.v1 import grant_pb2 as braid_dot_api_dot_registry_dot_v1_dot_grant__pb2
 from braid.api.registry.v1 import revocation_pb2 as braid_dot_api_dot_registry_dot_v1_dot_revocation__pb2
+from braid.api.registry.v1 import tenant_pb2 as braid_dot_api_dot_registry_dot_v1_dot_tenant__pb2
 from braid.api.registry.v1 import route_pb2 as braid_dot_api_dot_registry_dot_v1_dot_route__pb2
 from braid.api.registry.v1 import stream_pb2 as braid_dot_api_dot_registry_dot_v1_dot_stream__pb2
 from braid.api.registry.v1 import witness_pb2 as braid_dot_api_dot_registry_dot_v1_dot_witness__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n,braid/api/registry/v1/registry_service.proto\x12\x15\x62raid.api.registry.v1\x1a\x1f\x62raid/api/mesh/v1/archive.proto\x1a braid/api/mesh/v1/endpoint.proto\x1a\x1d\x62raid/api/mesh/v1/event.proto\x1a#braid/api/registry/v1/cluster.proto\x1a!braid/api/registry/v1/grant.proto\x1a&braid/api/registry/v1/revocation.proto\x1a!braid/api/registry/v1/route.proto\x1a\"braid/api/registry/v1/stream.proto\x1a#braid/api/registry/v1/witness.proto\"!\n\x11GetClusterRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"<\n\x13ListClustersRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\"a\n\x14ListClustersResponse\x12\x30\n\x08\x63lusters\x18\x01 \x03(\x0b\x32\x1e.braid.api.registry.v1.Cluster\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"z\n\x14\x43reateClusterRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x30\n\x04spec\x18\x02 \x01(\x0b\x32\".braid.api.registry.v1.ClusterSpec\x12\x0f\n\x07\x64ry_run\x18\x03 \x01(\x08\x12\x11\n\ttake_over\x18\x04 \x01(\t\"u\n\x14UpdateClusterRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x30\n\x04spec\x18\x02 \x01(\x0b\x32\".braid.api.registry.v1.ClusterSpec\x12\x0c\n\x04\x65tag\x18\x03 \x01(\t\x12\x0f\n\x07\x64ry_run\x18\x04 \x01(\x08\"2\n\x14\x44\x65leteClusterRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04\x65tag\x18\x02 \x01(\t\"6\n\x14\x43ordonClusterRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x10\n\x08\x63ordoned\x18\x02 \x01(\x08\"w\n\x1a\x44\x65\x63ommissionClusterRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x11\n\tcancelled\x18\x02 \x01(\x08\x12\x17\n\x0f\x64iscard_drained\x18\x03 \x01(\x08\x12\x0e\n\x06reason\x18\x04 \x01(\t\x12\x0f\n\x07\x64ry_run\x18\x05 \x01(\x08\"\x84\x01\n\x1b\x44\x65\x63ommissionClusterResponse\x12/\n\x07\x63luster\x18\x01 \x01(\x0b\x32\x1e.braid.api.registry.v1.Cluster\x12\x34\n\ndepartures\x18\x02 \x03(\x0b\x32 .braid.api.registry.v1.Departure\"f\n\tDeparture\x12\x0e\n\x06stream\x18\x01 \x01(\t\x12\x31\n\x05moves\x18\x02 \x03(\x0b\x32\".braid.api.registry.v1.ChannelMove\x12\x16\n\x0e\x62locked_reason\x18\x03 \x01(\t\" \n\x10GetStreamRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\";\n\x12ListStreamsRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\"^\n\x13ListStreamsResponse\x12.\n\x07streams\x18\x01 \x03(\x0b\x32\x1d.braid.api.registry.v1.Stream\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"e\n\x13\x43reateStreamRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12/\n\x04spec\x18\x02 \x01(\x0b\x32!.braid.api.registry.v1.StreamSpec\x12\x0f\n\x07\x64ry_run\x18\x03 \x01(\x08\"s\n\x13UpdateStreamRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12/\n\x04spec\x18\x02 \x01(\x0b\x32!.braid.api.registry.v1.StreamSpec\x12\x0c\n\x04\x65tag\x18\x03 \x01(\t\x12\x0f\n\x07\x64ry_run\x18\x04 \x01(\x08\"1\n\x13\x44\x65leteStreamRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04\x65tag\x18\x02 \x01(\t\"B\n\x0f\x45ndDrillRequest\x12\x0e\n\x06stream\x18\x01 \x01(\t\x12\x0e\n\x06passed\x18\x02 \x01(\x08\x12\x0f\n\x07verdict\x18\x03 \x01(\t\"\xed\x01\n\x11MoveStreamRequest\x12\x0e\n\x06stream\x18\x01 \x01(\t\x12\r\n\x05lanes\x18\x02 \x03(\t\x12\x12\n\nto_cluster\x18\x03 \x01(\t\x12\x19\n\x11\x61way_from_cluster\x18\x04 \x01(\t\x12\x12\n\npartitions\x18\x05 \x01(\x05\x12\x0e\n\x06reason\x18\x06 \x01(\t\x12\x0f\n\x07\x64ry_run\x18\x07 \x01(\x08\x12\x33\n\x06spread\x18\x08 \x03(\x0b\x32#.braid.api.registry.v1.ClusterShare\x12\x14\n\x07percent\x18\t \x01(\x01H\x00\x88\x01\x01\x42\n\n\x08_percent\"/\n\x0c\x43lusterShare\x12\x0f\n\x07\x63luster\x18\x01 \x01(\t\x12\x0e\n\x06weight\x18\x02 \x01(\x01\"~\n\x0b\x43hannelMove\x12\x0c\n\x04lane\x18\x01 \x01(\t\x12\x15\n\rfrom_channels\x18\x02 \x03(\t\x12\x12\n\nto_channel\x18\x03 \x01(\t\x12\x12\n\nto_cluster\x18\x04 \x01(\t\x12\x12\n\npartitions\x18\x05 \x01(\x05\x12\x0e\n\x06weight\x18\x06 \x01(\x01\"v\n\x12MoveStreamResponse\x12\x31\n\x05moves\x18\x01 \x03(\x0b\x32\".braid.api.registry.v1.ChannelMove\x12-\n\x06stream\x18\x02 \x01(\x0b\x32\x1d.braid.api.registry.v1.Stream\"v\n\x13ListChannelsRequest\x12\x0e\n\x06stream\x18\x01 \x01(\t\x12\x0f\n\x07\x63luster\x18\x02 \x01(\t\x12\x11\n\tpage_size\x18\x03 \x01(\x05\x12\x12\n\npage_token\x18\x04 \x01(\t\x12\x17\n\x0finclude_retired\x18\x05 \x01(\x08\"a\n\x14ListChannelsResponse\x12\x30\n\x08\x63hannels\x18\x01 \x03(\x0b\x32\x1e.braid.api.registry.v1.Channel\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\x80\x01\n\x13\x43loseChannelRequest\x12\x0f\n\x07\x63hannel\x18\x01 \x01(\t\x12\x37\n\x0b\x61\x63\x63\x65pt_loss\x18\x02 \x03(\x0b\x32\".braid.api.registry.v1.OffsetRange\x12\x0e\n\x06reason\x18\x03 \x01(\t\x12\x0f\n\x07\x64ry_run\x18\x04 \x01(\x08\"8\n\x15ReleaseChannelRequest\x12\x0f\n\x07\x63hannel\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\"}\n\x14\x43loseChannelResponse\x12/\n\x07\x63hannel\x18\x01 \x01(\x0b\x32\x1e.braid.api.registry.v1.Channel\x12\x34\n\x08given_up\x18\x02 \x03(\x0b\x32\".braid.api.registry.v1.OffsetRange\"E\n\x13\x44\x65scribePastRequest\x12\x0e\n\x06stream\x18\x01 \x01(\t\x12\x0f\n\x07\x63luster\x18\x02 \x01(\t\x12\r\n\x05\x61t_ms\x18\x03 \x01(\x03\"\xa8\x01\n\x14\x44\x65scribePastResponse\x12-\n\x06stream\x18\x01 \x01(\x0b\x32\x1d.braid.api.registry.v1.Stream\x12/\n\x07\x63luster\x18\x02 \x01(\x0b\x32\x1e.braid.api.registry.v1.Cluster\x12\x30\n\x08\x63hannels\x18\x03 \x03(\x0b\x32\x1e.braid.api.registry.v1.Channel2\xf9\x1a\n\x0fRegistryService\x12V\n\nGetCluster\x12(.braid.api.registry.v1.GetClusterRequest\x1a\x1e.braid.api.registry.v1.Cluster\x12g\n\x0cListClusters\x12*.braid.api.registry.v1.ListClustersRequest\x1a+.braid.api.registry.v1.ListClustersResponse\x12\\\n\rCreateCluster\x12+.braid.api.registry.v1.CreateClusterRequest\x1a\x1e.braid.api.registry.v1.Cluster\x12\\\n\rUpdateCluster\x12+.braid.api.registry.v1.UpdateClusterRequest\x1a\x1e.braid.api.registry.v1.Cluster\x12\\\n\rDeleteCluster\x12+.braid.api.registry.v1.DeleteClusterRequest\x1a\x1e.braid.api.registry.v1.Cluster\x12\\\n\rCordonCluster\x12+.braid.api.registry.v1.CordonClusterRequest\x1a\x1e.braid.api.registry.v1.Cluster\x12|\n\x13\x44\x65\x63ommissionCluster\x12\x31.braid.api.registry.v1.DecommissionClusterRequest\x1a\x32.braid.api.registry.v1.DecommissionClusterResponse\x12S\n\tGetStream\x12\'.braid.api.registry.v1.GetStreamRequest\x1a\x1d.braid.api.registry.v1.Stream\x12\x64\n\x0bListStreams\x12).braid.api.registry.v1.ListStreamsRequest\x1a*.braid.api.registry.v1.ListStreamsResponse\x12Y\n\x0c\x43reateStream\x12*.braid.api.registry.v1.CreateStreamRequest\x1a\x1d.braid.api.registry.v1.Stream\x12Y\n\x0cUpdateStream\x12*.braid.api.registry.v1.UpdateStreamRequest\x1a\x1d.braid.api.registry.v1.Stream\x12Y\n\x0c\x44\x65leteStream\x12*.braid.api.registry.v1.DeleteStreamRequest\x1a\x1d.braid.api.registry.v1.Stream\x12Q\n\x08\x45ndDrill\x12&.braid.api.registry.v1.EndDrillRequest\x1a\x1d.braid.api.registry.v1.Stream\x12\x61\n\nMoveStream\x12(.braid.api.registry.v1.MoveStreamRequest\x1a).braid.api.registry.v1.MoveStreamResponse\x12g\n\x0c\x43loseChannel\x12*.braid.api.registry.v1.CloseChannelRequest\x1a+.braid.api.registry.v1.CloseChannelResponse\x12^\n\x0eReleaseChannel\x12,.braid.api.registry.v1.ReleaseChannelRequest\x1a\x1e.braid.api.registry.v1.Channel\x12g\n\x0cListChannels\x12*.braid.api.registry.v1.ListChannelsRequest\x1a+.braid.api.registry.v1.ListChannelsResponse\x12l\n\rWatchChannels\x12+.braid.api.registry.v1.WatchChannelsRequest\x1a,.braid.api.registry.v1.WatchChannelsResponse0\x01\x12h\n\x0bWatchRoutes\x12).braid.api.registry.v1.WatchRoutesRequest\x1a*.braid.api.registry.v1.WatchRoutesResponse(\x01\x30\x01\x12n\n\rWatchClusters\x12+.braid.api.registry.v1.WatchClustersRequest\x1a,.braid.api.registry.v1.WatchClustersResponse(\x01\x30\x01\x12g\n\x0c\x44\x65scribePast\x12*.braid.api.registry.v1.DescribePastRequest\x1a+.braid.api.registry.v1.DescribePastResponse\x12V\n\x0bGrantAccess\x12).braid.api.registry.v1.GrantAccessRequest\x1a\x1c.braid.api.registry.v1.Grant\x12X\n\x0cRevokeAccess\x12*.braid.api.registry.v1.RevokeAccessRequest\x1a\x1c.braid.api.registry.v1.Grant\x12\x61\n\nListGrants\x12(.braid.api.registry.v1.ListGrantsRequest\x1a).braid.api.registry.v1.ListGrantsResponse\x12\x64\n\x0b\x43heckAccess\x12).braid.api.registry.v1.CheckAccessRequest\x1a*.braid.api.registry.v1.CheckAccessResponse\x12m\n\x0eRevokeIdentity\x12,.braid.api.registry.v1.RevokeIdentityRequest\x1a-.braid.api.registry.v1.RevokeIdentityResponse\x12\x61\n\x0eLiftRevocation\x12,.braid.api.registry.v1.LiftRevocationRequest\x1a!.braid.api.registry.v1.Revocation\x12p\n\x0fListRevocations\x12-.braid.api.registry.v1.ListRevocationsRequest\x1a..braid.api.registry.v1.ListRevocationsResponse\x12\x62\n\rListEndpoints\x12\'.braid.api.mesh.v1.ListEndpointsRequest\x1a(.braid.api.mesh.v1.ListEndpointsResponse\x12Y\n\nListEvents\x12$.braid.api.mesh.v1.ListEventsRequest\x1a%.braid.api.mesh.v1.ListEventsResponse\x12V\n\x0bWatchEvents\x12%.braid.api.mesh.v1.WatchEventsRequest\x1a\x1e.braid.api.mesh.v1.EventRecord0\x01\x12T\n\nGetArchive\x12$.braid.api.mesh.v1.GetArchiveRequest\x1a .braid.api.mesh.v1.ArchiveStatus\x12\x62\n\rVerifyArchive\x12\'.braid.api.mesh.v1.VerifyArchiveRequest\x1a(.braid.api.mesh.v1.VerifyArchiveResponse\x12\\\n\x0bListArchive\x12%.braid.api.mesh.v1.ListArchiveRequest\x1a&.braid.api.mesh.v1.ListArchiveResponse\x12\\\n\x0bReadArchive\x12%.braid.api.mesh.v1.ReadArchiveRequest\x1a&.braid.api.mesh.v1.ReadArchiveResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n,braid/api/registry/v1/registry_service.proto\x12\x15\x62raid.api.registry.v1\x1a\x1f\x62raid/api/mesh/v1/archive.proto\x1a braid/api/mesh/v1/endpoint.proto\x1a\x1d\x62raid/api/mesh/v1/event.proto\x1a#braid/api/registry/v1/cluster.proto\x1a!braid/api/registry/v1/grant.proto\x1a&braid/api/registry/v1/revocation.proto\x1a\"braid/api/registry/v1/tenant.proto\x1a!braid/api/registry/v1/route.proto\x1a\"braid/api/registry/v1/stream.proto\x1a#braid/api/registry/v1/witness.proto\"!\n\x11GetClusterRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"<\n\x13ListClustersRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\"a\n\x14ListClustersResponse\x12\x30\n\x08\x63lusters\x18\x01 \x03(\x0b\x32\x1e.braid.api.registry.v1.Cluster\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"z\n\x14\x43reateClusterRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x30\n\x04spec\x18\x02 \x01(\x0b\x32\".braid.api.registry.v1.ClusterSpec\x12\x0f\n\x07\x64ry_run\x18\x03 \x01(\x08\x12\x11\n\ttake_over\x18\x04 \x01(\t\"u\n\x14UpdateClusterRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x30\n\x04spec\x18\x02 \x01(\x0b\x32\".braid.api.registry.v1.ClusterSpec\x12\x0c\n\x04\x65tag\x18\x03 \x01(\t\x12\x0f\n\x07\x64ry_run\x18\x04 \x01(\x08\"2\n\x14\x44\x65leteClusterRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04\x65tag\x18\x02 \x01(\t\"6\n\x14\x43ordonClusterRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x10\n\x08\x63ordoned\x18\x02 \x01(\x08\"w\n\x1a\x44\x65\x63ommissionClusterRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x11\n\tcancelled\x18\x02 \x01(\x08\x12\x17\n\x0f\x64iscard_drained\x18\x03 \x01(\x08\x12\x0e\n\x06reason\x18\x04 \x01(\t\x12\x0f\n\x07\x64ry_run\x18\x05 \x01(\x08\"\x84\x01\n\x1b\x44\x65\x63ommissionClusterResponse\x12/\n\x07\x63luster\x18\x01 \x01(\x0b\x32\x1e.braid.api.registry.v1.Cluster\x12\x34\n\ndepartures\x18\x02 \x03(\x0b\x32 .braid.api.registry.v1.Departure\"f\n\tDeparture\x12\x0e\n\x06stream\x18\x01 \x01(\t\x12\x31\n\x05moves\x18\x02 \x03(\x0b\x32\".braid.api.registry.v1.ChannelMove\x12\x16\n\x0e\x62locked_reason\x18\x03 \x01(\t\" \n\x10GetStreamRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\";\n\x12ListStreamsRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\"^\n\x13ListStreamsResponse\x12.\n\x07streams\x18\x01 \x03(\x0b\x32\x1d.braid.api.registry.v1.Stream\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"e\n\x13\x43reateStreamRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12/\n\x04spec\x18\x02 \x01(\x0b\x32!.braid.api.registry.v1.StreamSpec\x12\x0f\n\x07\x64ry_run\x18\x03 \x01(\x08\"s\n\x13UpdateStreamRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12/\n\x04spec\x18\x02 \x01(\x0b\x32!.braid.api.registry.v1.StreamSpec\x12\x0c\n\x04\x65tag\x18\x03 \x01(\t\x12\x0f\n\x07\x64ry_run\x18\x04 \x01(\x08\"1\n\x13\x44\x65leteStreamRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04\x65tag\x18\x02 \x01(\t\"B\n\x0f\x45ndDrillRequest\x12\x0e\n\x06stream\x18\x01 \x01(\t\x12\x0e\n\x06passed\x18\x02 \x01(\x08\x12\x0f\n\x07verdict\x18\x03 \x01(\t\"\xed\x01\n\x11MoveStreamRequest\x12\x0e\n\x06stream\x18\x01 \x01(\t\x12\r\n\x05lanes\x18\x02 \x03(\t\x12\x12\n\nto_cluster\x18\x03 \x01(\t\x12\x19\n\x11\x61way_from_cluster\x18\x04 \x01(\t\x12\x12\n\npartitions\x18\x05 \x01(\x05\x12\x0e\n\x06reason\x18\x06 \x01(\t\x12\x0f\n\x07\x64ry_run\x18\x07 \x01(\x08\x12\x33\n\x06spread\x18\x08 \x03(\x0b\x32#.braid.api.registry.v1.ClusterShare\x12\x14\n\x07percent\x18\t \x01(\x01H\x00\x88\x01\x01\x42\n\n\x08_percent\"/\n\x0c\x43lusterShare\x12\x0f\n\x07\x63luster\x18\x01 \x01(\t\x12\x0e\n\x06weight\x18\x02 \x01(\x01\"~\n\x0b\x43hannelMove\x12\x0c\n\x04lane\x18\x01 \x01(\t\x12\x15\n\rfrom_channels\x18\x02 \x03(\t\x12\x12\n\nto_channel\x18\x03 \x01(\t\x12\x12\n\nto_cluster\x18\x04 \x01(\t\x12\x12\n\npartitions\x18\x05 \x01(\x05\x12\x0e\n\x06weight\x18\x06 \x01(\x01\"v\n\x12MoveStreamResponse\x12\x31\n\x05moves\x18\x01 \x03(\x0b\x32\".braid.api.registry.v1.ChannelMove\x12-\n\x06stream\x18\x02 \x01(\x0b\x32\x1d.braid.api.registry.v1.Stream\"v\n\x13ListChannelsRequest\x12\x0e\n\x06stream\x18\x01 \x01(\t\x12\x0f\n\x07\x63luster\x18\x02 \x01(\t\x12\x11\n\tpage_size\x18\x03 \x01(\x05\x12\x12\n\npage_token\x18\x04 \x01(\t\x12\x17\n\x0finclude_retired\x18\x05 \x01(\x08\"a\n\x14ListChannelsResponse\x12\x30\n\x08\x63hannels\x18\x01 \x03(\x0b\x32\x1e.braid.api.registry.v1.Channel\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\x80\x01\n\x13\x43loseChannelRequest\x12\x0f\n\x07\x63hannel\x18\x01 \x01(\t\x12\x37\n\x0b\x61\x63\x63\x65pt_loss\x18\x02 \x03(\x0b\x32\".braid.api.registry.v1.OffsetRange\x12\x0e\n\x06reason\x18\x03 \x01(\t\x12\x0f\n\x07\x64ry_run\x18\x04 \x01(\x08\"8\n\x15ReleaseChannelRequest\x12\x0f\n\x07\x63hannel\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\"}\n\x14\x43loseChannelResponse\x12/\n\x07\x63hannel\x18\x01 \x01(\x0b\x32\x1e.braid.api.registry.v1.Channel\x12\x34\n\x08given_up\x18\x02 \x03(\x0b\x32\".braid.api.registry.v1.OffsetRange\"E\n\x13\x44\x65scribePastRequest\x12\x0e\n\x06stream\x18\x01 \x01(\t\x12\x0f\n\x07\x63luster\x18\x02 \x01(\t\x12\r\n\x05\x61t_ms\x18\x03 \x01(\x03\"\xa8\x01\n\x14\x44\x65scribePastResponse\x12-\n\x06stream\x18\x01 \x01(\x0b\x32\x1d.braid.api.registry.v1.Stream\x12/\n\x07\x63luster\x18\x02 \x01(\x0b\x32\x1e.braid.api.registry.v1.Cluster\x12\x30\n\x08\x63hannels\x18\x03 \x03(\x0b\x32\x1e.braid.api.registry.v1.Channel2\x8f\x1d\n\x0fRegistryService\x12V\n\nGetCluster\x12(.braid.api.registry.v1.GetClusterRequest\x1a\x1e.braid.api.registry.v1.Cluster\x12g\n\x0cListClusters\x12*.braid.api.registry.v1.ListClustersRequest\x1a+.braid.api.registry.v1.ListClustersResponse\x12\\\n\rCreateCluster\x12+.braid.api.registry.v1.CreateClusterRequest\x1a\x1e.braid.api.registry.v1.Cluster\x12\\\n\rUpdateCluster\x12+.braid.api.registry.v1.UpdateClusterRequest\x1a\x1e.braid.api.registry.v1.Cluster\x12\\\n\rDeleteCluster\x12+.braid.api.registry.v1.DeleteClusterRequest\x1a\x1e.braid.api.registry.v1.Cluster\x12\\\n\rCordonCluster\x12+.braid.api.registry.v1.CordonClusterRequest\x1a\x1e.braid.api.registry.v1.Cluster\x12|\n\x13\x44\x65\x63ommissionCluster\x12\x31.braid.api.registry.v1.DecommissionClusterRequest\x1a\x32.braid.api.registry.v1.DecommissionClusterResponse\x12S\n\tGetStream\x12\'.braid.api.registry.v1.GetStreamRequest\x1a\x1d.braid.api.registry.v1.Stream\x12\x64\n\x0bListStreams\x12).braid.api.registry.v1.ListStreamsRequest\x1a*.braid.api.registry.v1.ListStreamsResponse\x12Y\n\x0c\x43reateStream\x12*.braid.api.registry.v1.CreateStreamRequest\x1a\x1d.braid.api.registry.v1.Stream\x12Y\n\x0cUpdateStream\x12*.braid.api.registry.v1.UpdateStreamRequest\x1a\x1d.braid.api.registry.v1.Stream\x12Y\n\x0c\x44\x65leteStream\x12*.braid.api.registry.v1.DeleteStreamRequest\x1a\x1d.braid.api.registry.v1.Stream\x12Q\n\x08\x45ndDrill\x12&.braid.api.registry.v1.EndDrillRequest\x1a\x1d.braid.api.registry.v1.Stream\x12\x61\n\nMoveStream\x12(.braid.api.registry.v1.MoveStreamRequest\x1a).braid.api.registry.v1.MoveStreamResponse\x12g\n\x0c\x43loseChannel\x12*.braid.api.registry.v1.CloseChannelRequest\x1a+.braid.api.registry.v1.CloseChannelResponse\x12^\n\x0eReleaseChannel\x12,.braid.api.registry.v1.ReleaseChannelRequest\x1a\x1e.braid.api.registry.v1.Channel\x12g\n\x0cListChannels\x12*.braid.api.registry.v1.ListChannelsRequest\x1a+.braid.api.registry.v1.ListChannelsResponse\x12l\n\rWatchChannels\x12+.braid.api.registry.v1.WatchChannelsRequest\x1a,.braid.api.registry.v1.WatchChannelsResponse0\x01\x12h\n\x0bWatchRoutes\x12).braid.api.registry.v1.WatchRoutesRequest\x1a*.braid.api.registry.v1.WatchRoutesResponse(\x01\x30\x01\x12n\n\rWatchClusters\x12+.braid.api.registry.v1.WatchClustersRequest\x1a,.braid.api.registry.v1.WatchClustersResponse(\x01\x30\x01\x12g\n\x0c\x44\x65scribePast\x12*.braid.api.registry.v1.DescribePastRequest\x1a+.braid.api.registry.v1.DescribePastResponse\x12V\n\x0bGrantAccess\x12).braid.api.registry.v1.GrantAccessRequest\x1a\x1c.braid.api.registry.v1.Grant\x12X\n\x0cRevokeAccess\x12*.braid.api.registry.v1.RevokeAccessRequest\x1a\x1c.braid.api.registry.v1.Grant\x12\x61\n\nListGrants\x12(.braid.api.registry.v1.ListGrantsRequest\x1a).braid.api.registry.v1.ListGrantsResponse\x12\x64\n\x0b\x43heckAccess\x12).braid.api.registry.v1.CheckAccessRequest\x1a*.braid.api.registry.v1.CheckAccessResponse\x12m\n\x0eRevokeIdentity\x12,.braid.api.registry.v1.RevokeIdentityRequest\x1a-.braid.api.registry.v1.RevokeIdentityResponse\x12\x61\n\x0eLiftRevocation\x12,.braid.api.registry.v1.LiftRevocationRequest\x1a!.braid.api.registry.v1.Revocation\x12p\n\x0fListRevocations\x12-.braid.api.registry.v1.ListRevocationsRequest\x1a..braid.api.registry.v1.ListRevocationsResponse\x12S\n\tSetTenant\x12\'.braid.api.registry.v1.SetTenantRequest\x1a\x1d.braid.api.registry.v1.Tenant\x12Y\n\x0c\x44\x65leteTenant\x12*.braid.api.registry.v1.DeleteTenantRequest\x1a\x1d.braid.api.registry.v1.Tenant\x12\x64\n\x0bListTenants\x12).braid.api.registry.v1.ListTenantsRequest\x1a*.braid.api.registry.v1.ListTenantsResponse\x12\x62\n\rListEndpoints\x12\'.braid.api.mesh.v1.ListEndpointsRequest\x1a(.braid.api.mesh.v1.ListEndpointsResponse\x12Y\n\nListEvents\x12$.braid.api.mesh.v1.ListEventsRequest\x1a%.braid.api.mesh.v1.ListEventsResponse\x12V\n\x0bWatchEvents\x12%.braid.api.mesh.v1.WatchEventsRequest\x1a\x1e.braid.api.mesh.v1.EventRecord0\x01\x12T\n\nGetArchive\x12$.braid.api.mesh.v1.GetArchiveRequest\x1a .braid.api.mesh.v1.ArchiveStatus\x12\x62\n\rVerifyArchive\x12\'.braid.api.mesh.v1.VerifyArchiveRequest\x1a(.braid.api.mesh.v1.VerifyArchiveResponse\x12\\\n\x0bListArchive\x12%.braid.api.mesh.v1.ListArchiveRequest\x1a&.braid.api.mesh.v1.ListArchiveResponse\x12\\\n\x0bReadArchive\x12%.braid.api.mesh.v1.ReadArchiveRequest\x1a&.braid.api.mesh.v1.ReadArchiveResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'braid.api.registry.v1.registry_service_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_GETCLUSTERREQUEST']._serialized_start=389
-  _globals['_GETCLUSTERREQUEST']._serialized_end=422
-  _globals['_LISTCLUSTERSREQUEST']._serialized_start=424
-  _globals['_LISTCLUSTERSREQUEST']._serialized_end=484
-  _globals['_LISTCLUSTERSRESPONSE']._serialized_start=486
-  _globals['_LISTCLUSTERSRESPONSE']._serialized_end=583
-  _globals['_CREATECLUSTERREQUEST']._serialized_start=585
-  _globals['_CREATECLUSTERREQUEST']._serialized_end=707
-  _globals['_UPDATECLUSTERREQUEST']._serialized_start=709
-  _globals['_UPDATECLUSTERREQUEST']._serialized_end=826
-  _globals['_DELETECLUSTERREQUEST']._serialized_start=828
-  _globals['_DELETECLUSTERREQUEST']._serialized_end=878
-  _globals['_CORDONCLUSTERREQUEST']._serialized_start=880
-  _globals['_CORDONCLUSTERREQUEST']._serialized_end=934
-  _globals['_DECOMMISSIONCLUSTERREQUEST']._serialized_start=936
-  _globals['_DECOMMISSIONCLUSTERREQUEST']._serialized_end=1055
-  _globals['_DECOMMISSIONCLUSTERRESPONSE']._serialized_start=1058
-  _globals['_DECOMMISSIONCLUSTERRESPONSE']._serialized_end=1190
-  _globals['_DEPARTURE']._serialized_start=1192
-  _globals['_DEPARTURE']._serialized_end=1294
-  _globals['_GETSTREAMREQUEST']._serialized_start=1296
-  _globals['_GETSTREAMREQUEST']._serialized_end=1328
-  _globals['_LISTSTREAMSREQUEST']._serialized_start=1330
-  _globals['_LISTSTREAMSREQUEST']._serialized_end=1389
-  _globals['_LISTSTREAMSRESPONSE']._serialized_start=1391
-  _globals['_LISTSTREAMSRESPONSE']._serialized_end=1485
-  _globals['_CREATESTREAMREQUEST']._serialized_start=1487
-  _globals['_CREATESTREAMREQUEST']._serialized_end=1588
-  _globals['_UPDATESTREAMREQUEST']._serialized_start=1590
-  _globals['_UPDATESTREAMREQUEST']._serialized_end=1705
-  _globals['_DELETESTREAMREQUEST']._serialized_start=1707
-  _globals['_DELETESTREAMREQUEST']._serialized_end=1756
-  _globals['_ENDDRILLREQUEST']._serialized_start=1758
-  _globals['_ENDDRILLREQUEST']._serialized_end=1824
-  _globals['_MOVESTREAMREQUEST']._serialized_start=1827
-  _globals['_MOVESTREAMREQUEST']._serialized_end=2064
-  _globals['_CLUSTERSHARE']._serialized_start=2066
-  _globals['_CLUSTERSHARE']._serialized_end=2113
-  _globals['_CHANNELMOVE']._serialized_start=2115
-  _globals['_CHANNELMOVE']._serialized_end=2241
-  _globals['_MOVESTREAMRESPONSE']._serialized_start=2243
-  _globals['_MOVESTREAMRESPONSE']._serialized_end=2361
-  _globals['_LISTCHANNELSREQUEST']._serialized_start=2363
-  _globals['_LISTCHANNELSREQUEST']._serialized_end=2481
-  _globals['_LISTCHANNELSRESPONSE']._serialized_start=2483
-  _globals['_LISTCHANNELSRESPONSE']._serialized_end=2580
-  _globals['_CLOSECHANNELREQUEST']._serialized_start=2583
-  _globals['_CLOSECHANNELREQUEST']._serialized_end=2711
-  _globals['_RELEASECHANNELREQUEST']._serialized_start=2713
-  _globals['_RELEASECHANNELREQUEST']._serialized_end=2769
-  _globals['_CLOSECHANNELRESPONSE']._serialized_start=2771
-  _globals['_CLOSECHANNELRESPONSE']._serialized_end=2896
-  _globals['_DESCRIBEPASTREQUEST']._serialized_start=2898
-  _globals['_DESCRIBEPASTREQUEST']._serialized_end=2967
-  _globals['_DESCRIBEPASTRESPONSE']._serialized_start=2970
-  _globals['_DESCRIBEPASTRESPONSE']._serialized_end=3138
-  _globals['_REGISTRYSERVICE']._serialized_start=3141
-  _globals['_REGISTRYSERVICE']._serialized_end=6590
+  _globals['_GETCLUSTERREQUEST']._serialized_start=425
+  _globals['_GETCLUSTERREQUEST']._serialized_end=458
+  _globals['_LISTCLUSTERSREQUEST']._serialized_start=460
+  _globals['_LISTCLUSTERSREQUEST']._serialized_end=520
+  _globals['_LISTCLUSTERSRESPONSE']._serialized_start=522
+  _globals['_LISTCLUSTERSRESPONSE']._serialized_end=619
+  _globals['_CREATECLUSTERREQUEST']._serialized_start=621
+  _globals['_CREATECLUSTERREQUEST']._serialized_end=743
+  _globals['_UPDATECLUSTERREQUEST']._serialized_start=745
+  _globals['_UPDATECLUSTERREQUEST']._serialized_end=862
+  _globals['_DELETECLUSTERREQUEST']._serialized_start=864
+  _globals['_DELETECLUSTERREQUEST']._serialized_end=914
+  _globals['_CORDONCLUSTERREQUEST']._serialized_start=916
+  _globals['_CORDONCLUSTERREQUEST']._serialized_end=970
+  _globals['_DECOMMISSIONCLUSTERREQUEST']._serialized_start=972
+  _globals['_DECOMMISSIONCLUSTERREQUEST']._serialized_end=1091
+  _globals['_DECOMMISSIONCLUSTERRESPONSE']._serialized_start=1094
+  _globals['_DECOMMISSIONCLUSTERRESPONSE']._serialized_end=1226
+  _globals['_DEPARTURE']._serialized_start=1228
+  _globals['_DEPARTURE']._serialized_end=1330
+  _globals['_GETSTREAMREQUEST']._serialized_start=1332
+  _globals['_GETSTREAMREQUEST']._serialized_end=1364
+  _globals['_LISTSTREAMSREQUEST']._serialized_start=1366
+  _globals['_LISTSTREAMSREQUEST']._serialized_end=1425
+  _globals['_LISTSTREAMSRESPONSE']._serialized_start=1427
+  _globals['_LISTSTREAMSRESPONSE']._serialized_end=1521
+  _globals['_CREATESTREAMREQUEST']._serialized_start=1523
+  _globals['_CREATESTREAMREQUEST']._serialized_end=1624
+  _globals['_UPDATESTREAMREQUEST']._serialized_start=1626
+  _globals['_UPDATESTREAMREQUEST']._serialized_end=1741
+  _globals['_DELETESTREAMREQUEST']._serialized_start=1743
+  _globals['_DELETESTREAMREQUEST']._serialized_end=1792
+  _globals['_ENDDRILLREQUEST']._serialized_start=1794
+  _globals['_ENDDRILLREQUEST']._serialized_end=1860
+  _globals['_MOVESTREAMREQUEST']._serialized_start=1863
+  _globals['_MOVESTREAMREQUEST']._serialized_end=2100
+  _globals['_CLUSTERSHARE']._serialized_start=2102
+  _globals['_CLUSTERSHARE']._serialized_end=2149
+  _globals['_CHANNELMOVE']._serialized_start=2151
+  _globals['_CHANNELMOVE']._serialized_end=2277
+  _globals['_MOVESTREAMRESPONSE']._serialized_start=2279
+  _globals['_MOVESTREAMRESPONSE']._serialized_end=2397
+  _globals['_LISTCHANNELSREQUEST']._serialized_start=2399
+  _globals['_LISTCHANNELSREQUEST']._serialized_end=2517
+  _globals['_LISTCHANNELSRESPONSE']._serialized_start=2519
+  _globals['_LISTCHANNELSRESPONSE']._serialized_end=2616
+  _globals['_CLOSECHANNELREQUEST']._serialized_start=2619
+  _globals['_CLOSECHANNELREQUEST']._serialized_end=2747
+  _globals['_RELEASECHANNELREQUEST']._serialized_start=2749
+  _globals['_RELEASECHANNELREQUEST']._serialized_end=2805
+  _globals['_CLOSECHANNELRESPONSE']._serialized_start=2807
+  _globals['_CLOSECHANNELRESPONSE']._serialized_end=2932
+  _globals['_DESCRIBEPASTREQUEST']._serialized_start=2934
+  _globals['_DESCRIBEPASTREQUEST']._serialized_end=3003
+  _globals['_DESCRIBEPASTRESPONSE']._serialized_start=3006
+  _globals['_DESCRIBEPASTRESPONSE']._serialized_end=3174
+  _globals['_REGISTRYSERVICE']._serialized_start=3177
+  _globals['_REGISTRYSERVICE']._serialized_end=6904
 # @@protoc_insertion_point(module_scope)

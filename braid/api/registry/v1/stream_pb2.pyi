@@ -125,10 +125,13 @@ class Stream(_message.Message):
     STATUS_FIELD_NUMBER: _builtins.int
     ETAG_FIELD_NUMBER: _builtins.int
     CREATE_TIME_MS_FIELD_NUMBER: _builtins.int
+    TENANT_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     etag: _builtins.str
     """Changes with every change; guards updates."""
     create_time_ms: _builtins.int
+    tenant: _builtins.str
+    """The tenant whose principal created it; its quotas count the stream."""
     @_builtins.property
     def spec(self) -> Global___StreamSpec: ...
     @_builtins.property
@@ -141,10 +144,11 @@ class Stream(_message.Message):
         status: Global___StreamStatus | None = ...,
         etag: _builtins.str = ...,
         create_time_ms: _builtins.int = ...,
+        tenant: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["spec", b"spec", "status", b"status"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["create_time_ms", b"create_time_ms", "etag", b"etag", "name", b"name", "spec", b"spec", "status", b"status"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["create_time_ms", b"create_time_ms", "etag", b"etag", "name", b"name", "spec", b"spec", "status", b"status", "tenant", b"tenant"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -60,3 +60,8 @@ def test_no_ticket_is_issued_twice_and_void_ones_leave_nothing(steps: list[tuple
         for origin in origins:
             assert set(tickets.of(origin)) == {ticket for where, ticket in held if where == origin}
     assert set(tickets._held) == {origin for origin, _ in held}
+
+
+def test_a_proved_principal_keeps_its_tickets_in_any_tenant() -> None:
+    origins = {origin_of(Caller("a", tenant, "id", "host:1", authenticated=True)) for tenant in ("x", "y")}
+    assert len(origins) == 1

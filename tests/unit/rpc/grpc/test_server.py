@@ -9,8 +9,9 @@ import pytest
 from google.protobuf.wrappers_pb2 import StringValue
 
 from braid.kernel.errors import Exhausted, Unavailable
+from braid.kernel.ports import RpcService
 from braid.rpc.authenticators import CertificateOrToken
-from braid.rpc.grpc.handlers import Context, Streams, _abort, _awaited, _serve_stream, identifying
+from braid.rpc.grpc.handlers import Context, Streams, _abort, _awaited, _serve_stream, admitting
 from braid.rpc.grpc.wire import error_of
 
 
@@ -77,8 +78,8 @@ async def endless(_: object, caller: object) -> AsyncIterator[StringValue]:
 
 def test_a_server_stream_ends_quietly_if_its_caller_left_early() -> None:
     context = Gone(BatchFailedError("the call is over"))
-    identify = identifying(CertificateOrToken(), lambda caller, error: None)
-    serve = _serve_stream(endless, StringValue.FromString, Streams(), identify)
+    admit = admitting(CertificateOrToken(), RpcService("any", {}, {}, {}), "/any/Endless")
+    serve = _serve_stream(endless, StringValue.FromString, Streams(), admit)
     with pytest.raises(asyncio.CancelledError):
         asyncio.run(_awaited(serve(b"", cast("Context", context))))
     assert context.code is grpc.StatusCode.UNAVAILABLE

@@ -1,0 +1,30 @@
+"""Tenants that use up a quota, which keeps them from adding anything. Pure."""
+
+from collections.abc import Sequence
+
+from braid.api.assigner.v1.group_pb2 import Group
+from braid.api.registry.v1.tenant_pb2 import Tenant
+from braid.cli.doctor.findings import Finding, Level
+
+
+def check_tenants(tenants: Sequence[Tenant], groups: Sequence[Group]) -> list[Finding]:
+    """Checks each tenant's use against its quotas, as far as these count what lasts; one finding for each tenant."""
+    found: list[Finding] = []
+    for tenant in tenants:
+        mine = [each for each in groups if each.tenant == tenant.name]
+        quotas = tenant.spec.quotas
+        used = {
+            "streams": (tenant.use.streams, quotas.streams),
+            "partitions": (tenant.use.partitions, quotas.partitions),
+            "groups": (len(mine), quotas.groups),
+            "members": (sum(each.status.members for each in mine), quotas.members),
+            "open_calls": (tenant.use.open_calls, quotas.open_calls),
+        }
+        full = [f"{count} of {limit} {name}" for name, (count, limit) in used.items() if limit and count >= limit]
+        if full:
+            remedy = "raise the quota (braid apply), or let the tenant delete what it does not need"
+            message = f"it is at its limit: {', '.join(full)}"
+            found.append(Finding(f"tenant/{tenant.name}", "quota", Level.WARN, message, remedy))
+        else:
+            found.append(Finding(f"tenant/{tenant.name}", "quota", Level.OK, "it is within its quotas"))
+    return found

@@ -1,0 +1,102 @@
+"""Events of kind `tenants` ⇄ protobuf at rest (`registry/v1/tenant.proto`); states ⇄ bytes for snapshots."""
+
+from dataclasses import fields
+from typing import Final
+
+from google.protobuf.message import DecodeError
+
+from braid.api.registry.v1 import tenant_pb2 as pb
+from braid.kernel.access.tenants import Quotas, Tenant
+from braid.kernel.decider import Context
+from braid.kernel.errors import CorruptHistory
+from braid.runtime.access.tenant_history import (
+    Command,
+    Event,
+    TenantDeleted,
+    TenantsDecider,
+    TenantSet,
+    TenantsState,
+)
+from braid.runtime.histories.event_metadata import metadata_message, read_context
+from braid.runtime.histories.kinds import Kind
+
+_QUOTAS: Final = tuple(each.name for each in fields(Quotas))
+
+
+class TenantsCodec:
+    """The `EventCodec` (`kernel.decider`) of kind `tenants`."""
+
+    def encode(self, event: Event, context: Context) -> bytes:
+        """An event with its metadata, as a `TenantEvent`; equal inputs give equal bytes."""
+        message = _message(event)
+        message.metadata.CopyFrom(metadata_message(context))
+        return message.SerializeToString(deterministic=True)
+
+    def decode(self, data: bytes) -> tuple[Event, Context]:
+        """Reads `encode`'s bytes. Raises `CorruptHistory` for other bytes, or an event of a newer release."""
+        try:
+            message = pb.TenantEvent.FromString(data)
+        except DecodeError as error:
+            raise CorruptHistory("the bytes are no TenantEvent") from error
+        return _event(message), read_context(message.metadata)
+
+    def encode_state(self, state: TenantsState) -> bytes:
+        """A state as bytes; equal states give equal bytes."""
+        found = [tenant_message(each) for each in state.all()]
+        return pb.ListTenantsResponse(tenants=found).SerializeToString(deterministic=True)
+
+    def decode_state(self, data: bytes) -> TenantsState:
+        """Reads `encode_state`'s bytes. Raises `CorruptHistory`."""
+        try:
+            found = pb.ListTenantsResponse.FromString(data).tenants
+        except DecodeError as error:
+            raise CorruptHistory(f"no state of tenants: {error}") from error
+        return TenantsState({each.name: _read(each) for each in found})
+
+
+def tenant_message(tenant: Tenant, use: pb.TenantUse | None = None) -> pb.Tenant:
+    """A tenant as a message, with its use where it is known."""
+    return pb.Tenant(
+        name=tenant.name,
+        spec=_spec(tenant.principals, tenant.quotas),
+        use=use,
+        changed_by=tenant.changed_by,
+        change_time_ms=tenant.changed_ms,
+    )
+
+
+def read_quotas(message: pb.TenantQuotas) -> Quotas:
+    """Quotas from their message; not checked."""
+    return Quotas(**{name: getattr(message, name) for name in _QUOTAS})
+
+
+def _spec(principals: tuple[str, ...], quotas: Quotas) -> pb.TenantSpec:
+    written = pb.TenantQuotas(**{name: getattr(quotas, name) for name in _QUOTAS})
+    return pb.TenantSpec(principals=principals, quotas=written if quotas != Quotas() else None)
+
+
+def _read(message: pb.Tenant) -> Tenant:
+    quotas = read_quotas(message.spec.quotas)
+    return Tenant(message.name, tuple(message.spec.principals), quotas, message.changed_by, message.change_time_ms)
+
+
+def _message(event: Event) -> pb.TenantEvent:
+    match event:
+        case TenantSet(name, principals, quotas):
+            return pb.TenantEvent(tenant_set=pb.TenantSet(name=name, spec=_spec(principals, quotas)))
+        case TenantDeleted(name):
+            return pb.TenantEvent(tenant_deleted=pb.TenantDeleted(name=name))
+
+
+def _event(message: pb.TenantEvent) -> Event:
+    match message.WhichOneof("event"):
+        case "tenant_set":
+            spec = message.tenant_set.spec
+            return TenantSet(message.tenant_set.name, tuple(spec.principals), read_quotas(spec.quotas))
+        case "tenant_deleted":
+            return TenantDeleted(message.tenant_deleted.name)
+        case _:
+            raise CorruptHistory("the event is of an unknown type", remedy="run a newer release")
+
+
+TENANTS: Final[Kind[TenantsState, Command, Event]] = Kind("tenants", TenantsDecider(), TenantsCodec())

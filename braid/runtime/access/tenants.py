@@ -1,0 +1,175 @@
+"""Tenants at a replica: it follows their list, says which tenant a caller is in, and keeps each tenant's door.
+
+Whose principal proves who it is cannot choose a tenant. In plaintext nothing is proved, and the tenant that a caller
+says is the one that counts. The mesh's services and its admins pass without a quota, so that a flood stops neither
+Braid nor whoever changes a quota. The event store tells the list; with the store away, what was read last stands.
+"""
+
+import asyncio
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from braid.kernel.access.quotas import TenantDoor
+from braid.kernel.access.requests import Need
+from braid.kernel.access.revocations import find_revocation
+from braid.kernel.access.roles import MESH, Action
+from braid.kernel.access.tenants import DEFAULT_TENANT, Tenant, TenantFinder
+from braid.kernel.errors import QuotaExceeded, Unavailable
+from braid.kernel.limits.access import DOOR_HELD_MAX, DOOR_HOLD_SECONDS
+from braid.kernel.ports import Admission, Caller
+from braid.runtime.access.tenant_codec import TENANTS
+from braid.runtime.access.tenant_history import HISTORIES, HISTORY, Command, TenantsState
+from braid.runtime.histories.aggregates import Aggregates
+from braid.runtime.histories.kinds import Change, Reloaded, SideAuthority
+
+if TYPE_CHECKING:
+    from braid.runtime.replica import Replica
+
+_UNLIMITED: Final = (Action.SERVE, Action.GRANT)  # on the mesh: its services, and its admins
+
+
+class Tenants:
+    """The tenants of a mesh as one replica knows them, and its door for each."""
+
+    def __init__(self, replica: "Replica") -> None:
+        """Prepares it; `run` follows the list."""
+        self._replica = replica
+        self._metrics = replica.metrics.tenants
+        authority = SideAuthority(
+            replica.require_leader,
+            lambda why: replica.log.error("tenants are not followed any more: those read before stand", reason=why),
+        )
+        kinds = {TENANTS.name: TENANTS}
+        self._aggregates = Aggregates(replica.store, kinds, replica.host, HISTORIES, authority, replica.metrics)
+        self._finder = TenantFinder()
+        self._doors: dict[str, TenantDoor] = {}
+        self._known = asyncio.Event()
+
+    # --- what is known
+
+    @property
+    def state(self) -> TenantsState:
+        """All tenants, as this replica knows them."""
+        return self._aggregates.state(TENANTS, HISTORY)
+
+    @property
+    def histories(self) -> Aggregates:
+        """The history of tenants, as this replica follows it."""
+        return self._aggregates
+
+    def owns(self, history: str) -> bool:
+        """Whether a history, `<kind>/<id>` or `<kind>`, is that of tenants."""
+        return history.partition("/")[0] == TENANTS.name
+
+    def tenant(self, name: str) -> Tenant:
+        """A tenant by its name; one without quotas where none is declared."""
+        return self.state.tenants.get(name) or Tenant(name)
+
+    def open_calls(self, name: str) -> int:
+        """How many calls a tenant has open at this replica."""
+        door = self._doors.get(name)
+        return door.open_calls if door is not None else 0
+
+    async def known(self) -> None:
+        """Waits until the list was read once."""
+        await self._known.wait()
+
+    def require_known(self) -> None:
+        """Raises `Unavailable` before the list was read for the first time."""
+        if not self._known.is_set():
+            text = f"{self._replica.instance} has not read the tenants yet"
+            raise Unavailable(text, remedy="ask again in a moment, or see whether the event store answers")
+
+    # --- changing it
+
+    async def execute(self, command: Command, caller: Caller) -> TenantsState:
+        """Records a caller's command, at the registry's leader. Raises what `Aggregates.execute` does."""
+        outcome = await self._aggregates.execute(
+            TENANTS,
+            HISTORY,
+            command,
+            actor=caller.principal or "anonymous",
+            tenant=caller.tenant,
+            request_id=caller.request_id,
+        )
+        return outcome.state
+
+    # --- its life
+
+    async def run(self) -> None:
+        """Follows the list until cancelled."""
+        unsubscribe = self._aggregates.subscribe(self._changed)
+        try:
+            await self._aggregates.follow()
+        finally:
+            unsubscribe()
+
+    def _changed(self, _: Change | Reloaded) -> None:
+        found = self.state
+        self._finder = TenantFinder(found.all())
+        for name in self._doors.keys() - found.tenants.keys():
+            del self._doors[name]
+            self._metrics.forget(name)
+        for tenant in found.all():
+            door = self._doors.get(tenant.name)
+            if door is None:
+                self._doors[tenant.name] = TenantDoor(tenant.name, tenant.quotas)
+            elif door.quotas != tenant.quotas:
+                door.change(tenant.quotas)
+        self._known.set()
+
+    # --- the door
+
+    async def admit(self, method: str, caller: Caller) -> Admission:
+        """Lets a call begin, before its request is parsed; see `RpcService.admit`.
+
+        Raises:
+            Unauthenticated: the caller says that it is of another tenant than its principal.
+            QuotaExceeded: its tenant has as many calls open as it may have, or begins too many.
+            Unavailable: the tenants were not read yet.
+        """
+        tenant = self._tenant_of(caller)
+        if tenant != caller.tenant:
+            caller = replace(caller, tenant=tenant)
+        door = self._doors.get(tenant)
+        if door is None or self._passes(caller):
+            return Admission(caller)
+        try:
+            door.enter(self._replica.host.clock.elapsed())
+        except QuotaExceeded as error:
+            self._metrics.refusals.labels(tenant, error.metadata["quota"]).inc()
+            await self._hold(door)
+            raise
+        self._metrics.open_calls.labels(tenant).set(door.open_calls)
+        return Admission(caller, partial(self._leave, tenant, door))
+
+    async def _hold(self, door: TenantDoor) -> None:
+        """Lets a refused call wait a little: a caller that asks again at once costs as much as one that is answered."""
+        if door.held >= DOOR_HELD_MAX:
+            return
+        door.held += 1
+        try:
+            await self._replica.host.clock.sleep(DOOR_HOLD_SECONDS)
+        finally:
+            door.held -= 1
+
+    def _tenant_of(self, caller: Caller) -> str:
+        if caller.authenticated and not self._known.is_set() and not self._passes(caller):
+            self._replica.identities.require_known()
+            self.require_known()
+        return self._finder.tenant_of(caller)
+
+    def _leave(self, tenant: str, door: TenantDoor) -> None:
+        door.leave()
+        if self._doors.get(tenant) is door:
+            self._metrics.open_calls.labels(tenant).set(door.open_calls)
+
+    def _passes(self, caller: Caller) -> bool:
+        """Whether a caller is not counted: a service, an admin, or one whom its handler refuses anyway."""
+        if not caller.authenticated:
+            return caller.tenant in ("", DEFAULT_TENANT)  # as services call without a proof
+        decide = self._replica.access.decide
+        if any(decide(caller.principal, Need(action, MESH)).allowed for action in _UNLIMITED):
+            return True
+        return find_revocation(self._replica.identities.revoked.revocations, caller) is not None
