@@ -41,6 +41,8 @@ from braid.rpc.directory import KnownEndpoint
 from braid.rpc.grpc.reflection import reflection_method
 from braid.rpc.methods import method_path, server_stream, service_path, unary
 from braid.runtime.access.authorized import authorized
+from braid.runtime.access.open_calls import OpenCalls
+from braid.runtime.access.refusals import Refusals
 from braid.runtime.archive.log import SERVICE, type_name
 from braid.runtime.archive.serving import gap_message
 from braid.runtime.audit.serving import EventSource, matches
@@ -77,9 +79,13 @@ def build_rpc_service(service: Service, replica: "Replica") -> RpcService:
     }
     duplexes = {**own.duplex, **reflection_method(service_path(service.name))}
     served = bounded(replace(own, unary=unaries, server_stream=streams, duplex=duplexes))
-    permitted = authorized(served, replica.access)
-    allowed = replica.audit.recorded(authorized(permitted, replica.identities))
-    return allowed.wrapped(partial(_unary, replica), partial(_stream, replica), partial(_duplex, replica))
+    # An identity that was revoked is told so, whatever it may do.
+    open_calls = OpenCalls(
+        (*served.server_stream, *served.duplex), Refusals(replica.host.clock, replica.metrics, replica.log)
+    )
+    allowed = authorized(served, (replica.identities, replica.access), (open_calls,))
+    audited = replica.audit.recorded(allowed)
+    return audited.wrapped(partial(_unary, replica), partial(_stream, replica), partial(_duplex, replica))
 
 
 def event_record(record: RecordedEvent) -> EventRecord:
