@@ -4,7 +4,7 @@ import asyncio
 from collections import deque
 
 from braid.kernel.errors import BraidError
-from braid.kernel.limits.rpc import STREAM_INBOX_MESSAGES_MAX
+from braid.kernel.limits.rpc import STREAM_INBOX_BYTES_MAX, STREAM_INBOX_MESSAGES_MAX
 
 
 class Inbox:
@@ -14,7 +14,8 @@ class Inbox:
     """
 
     def __init__(self) -> None:
-        self._messages: deque[object] = deque()
+        self._messages: deque[tuple[object, int]] = deque()  # each with its size on the wire
+        self._bytes = 0
         self._readable = asyncio.Event()
         self._writable = asyncio.Event()
         self._over = asyncio.Event()
@@ -26,18 +27,22 @@ class Inbox:
         """Why the stream broke, or None."""
         return self._error
 
-    async def put(self, message: object) -> None:
-        """Adds a message, waiting while the inbox is full. After the end the message is dropped."""
-        while len(self._messages) >= STREAM_INBOX_MESSAGES_MAX and not self.over():
+    async def put(self, message: object, size: int = 0) -> None:
+        """Adds a message of `size` bytes, waiting while the inbox is full. After the end the message is dropped."""
+        while self._full() and not self.over():
             self._writable.clear()
             await self._writable.wait()
-        self.add(message)
+        self.add(message, size)
 
-    def add(self, message: object) -> None:
+    def add(self, message: object, size: int = 0) -> None:
         """Adds a message at once, for senders that bound themselves. After the end the message is dropped."""
         if not self.over():
-            self._messages.append(message)
+            self._messages.append((message, size))
+            self._bytes += size
             self._readable.set()
+
+    def _full(self) -> bool:
+        return len(self._messages) >= STREAM_INBOX_MESSAGES_MAX or self._bytes >= STREAM_INBOX_BYTES_MAX
 
     def end(self) -> None:
         """Ends the stream cleanly. Only the first call of `end` or `fail` counts."""
@@ -64,7 +69,8 @@ class Inbox:
                 return None
             self._readable.clear()
             await self._readable.wait()
-        message = self._messages.popleft()
+        message, size = self._messages.popleft()
+        self._bytes -= size
         self._writable.set()
         return message
 

@@ -11,6 +11,8 @@ from braid.host.tls_files import TlsFiles, TlsMaterial
 from braid.host.tls_peers import peer_certificate
 from braid.kernel.errors import Unauthenticated
 from braid.kernel.limits.rpc import (
+    CONNECTIONS_MAX,
+    HEALTH_CONNECTIONS_MAX,
     PEER_TRUST_GRACE_SECONDS,
     PEER_TRUST_LOOK_SECONDS,
     TLS_CONNECTION_SECONDS,
@@ -38,6 +40,8 @@ class TlsServing:
             again.
         distrust_look_seconds: Between two looks whether the callers of open streams are still trusted.
         distrust_grace_seconds: A caller is refused so long after its certificate ended, or its authority was removed.
+        connections_max: A port closes connections beyond so many at once.
+        health_connections_max: The same, of a port for health checks alone.
     """
 
     permissive_listen: str = ""
@@ -46,6 +50,8 @@ class TlsServing:
     connection_seconds: float = TLS_CONNECTION_SECONDS
     distrust_look_seconds: float = PEER_TRUST_LOOK_SECONDS
     distrust_grace_seconds: float = PEER_TRUST_GRACE_SECONDS
+    connections_max: int = CONNECTIONS_MAX
+    health_connections_max: int = HEALTH_CONNECTIONS_MAX
 
 
 def server_credentials(files: TlsFiles, *, certificates: bool = True) -> grpc.ServerCredentials:

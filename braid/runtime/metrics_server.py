@@ -1,9 +1,11 @@
 """Where Prometheus reads a replica's metrics: over HTTP for this machine, or over TLS for others.
 
-Each connection has a thread, of which there are few, and a time limit: a client that stalls holds up nobody else. Over
-TLS the certificate is the replica's own, read again when it changes.
+Each connection has a thread, of which there are few, and a time limit. Where all threads are taken, a new connection
+ends the oldest: a scrape takes milliseconds, so that whoever stalls holds up nobody else. Over TLS the certificate is
+the replica's own, read again when it changes.
 """
 
+import itertools
 import logging
 import socket
 import socketserver
@@ -18,7 +20,7 @@ from prometheus_client import CollectorRegistry, make_wsgi_app
 
 from braid.host.tls_files import TlsFiles, TlsMaterial
 from braid.kernel.errors import Unavailable
-from braid.kernel.limits.runtime import METRICS_CONNECTIONS_MAX, METRICS_SECONDS
+from braid.kernel.limits.runtime import METRICS_CONNECTIONS_MAX, METRICS_ROOM_SECONDS, METRICS_SECONDS
 
 _log: Final = logging.getLogger("braid.metrics")
 
@@ -55,6 +57,9 @@ class MetricsServer(socketserver.ThreadingMixIn, WSGIServer):
         self._contexts = _Contexts(files, clients_proved) if files is not None else None
         self._client_seconds = client_seconds
         self._room = threading.BoundedSemaphore(METRICS_CONNECTIONS_MAX)
+        self._served: dict[int, socket.socket] = {}  # by a number of their own, the oldest first
+        self._serving = threading.Lock()
+        self._numbers = itertools.count()
         try:
             self.address_family = socket.getaddrinfo(host, port)[0][0]
             super().__init__((host, port), _Handler)
@@ -72,11 +77,34 @@ class MetricsServer(socketserver.ThreadingMixIn, WSGIServer):
         self.setup_environ()
 
     def process_request(self, request: object, client_address: object) -> None:
-        """Serves a connection in a thread; one too many is closed."""
+        """Serves a connection in a thread, in place of the oldest one if there are too many."""
         if not self._room.acquire(blocking=False):
-            self.shutdown_request(cast("socket.socket", request))
-            return
+            self._end_oldest()
+            if not self._room.acquire(timeout=METRICS_ROOM_SECONDS):
+                self.shutdown_request(cast("socket.socket", request))
+                return
         super().process_request(cast("socket.socket", request), client_address)
+
+    def _end_oldest(self) -> None:
+        """Ends the connection that has been served for the longest time; its thread notices at once."""
+        with self._serving:
+            if not self._served:
+                return
+            oldest = self._served.pop(next(iter(self._served)))
+            with suppress(OSError):
+                socket.socket.shutdown(oldest, socket.SHUT_RDWR)
+
+    @contextmanager
+    def _may_be_ended(self, connection: socket.socket) -> Iterator[None]:
+        """Surrounds the time in which a connection may give its place to another one."""
+        number = next(self._numbers)
+        with self._serving:
+            self._served[number] = connection
+        try:
+            yield
+        finally:
+            with self._serving:
+                self._served.pop(number, None)
 
     def process_request_thread(self, request: object, client_address: object) -> None:
         """Makes the TLS handshake here, where it may take its time, then serves."""
@@ -86,7 +114,7 @@ class MetricsServer(socketserver.ThreadingMixIn, WSGIServer):
                 connection = self._contexts.current().wrap_socket(
                     connection, server_side=True, do_handshake_on_connect=False
                 )
-            with _cut_after(connection, self._client_seconds):
+            with self._may_be_ended(connection), _cut_after(connection, self._client_seconds):
                 if isinstance(connection, ssl.SSLSocket):
                     connection.do_handshake()
                 super().process_request_thread(connection, client_address)

@@ -7,16 +7,19 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import uvloop
 
 from braid.api.mesh.v1.endpoint_pb2 import PLAINTEXT_METRICS, PLAINTEXT_STORE, Plaintext
 from braid.host.addresses import is_loopback
+from braid.host.open_files import for_callers, raise_open_files
 from braid.host.store_credentials import ETCD_SCHEMES, ETCD_TLS_SCHEME
 from braid.host.system import system_host
 from braid.host.tls_files import TlsFiles
 from braid.kernel.errors import BraidError
+from braid.kernel.limits.rpc import CONNECTIONS_MAX, HEALTH_CONNECTIONS_MAX
 from braid.kernel.limits.runtime import DRAIN_SECONDS, LOOP_LAG_INTERVAL_SECONDS, PARENT_POLL_SECONDS, SHUTDOWN_SECONDS
 from braid.kernel.limits.store import STORE_CALL_SECONDS
 from braid.kernel.ports import Host
@@ -208,14 +211,22 @@ def make_transport(settings: Settings, files: TlsFiles | None, host: Host) -> Gr
     Raises:
         Invalid: the keys of tokens cannot be used.
     """
+    callers, checks = for_callers(raise_open_files())
+    bounded = TlsServing(
+        health_listen=settings.health_listen,
+        connections_max=min(CONNECTIONS_MAX, callers),
+        health_connections_max=min(HEALTH_CONNECTIONS_MAX, checks),
+    )
     if files is None:
-        return GrpcTransport(serving=TlsServing(health_listen=settings.health_listen))
+        return GrpcTransport(serving=bounded)
     second_listen = settings.tls_listen or f"{split_address(settings.listen)[0]}:0"
-    serving = TlsServing(
+    listens_twice = settings.permissive or settings.tokens is not None
+    serving = replace(
+        bounded,
         permissive_listen=second_listen if settings.permissive else "",
         mutual_listen=second_listen if settings.tokens is not None else "",
-        health_listen=settings.health_listen,
         connection_seconds=settings.tls_connection_seconds,
+        connections_max=min(CONNECTIONS_MAX, callers // 2 if listens_twice else callers),
     )
     tokens = None if settings.tokens is None else tokens_of(settings.tokens, host)
     return GrpcTransport(files, serving, CertificateOrToken(tokens))

@@ -30,7 +30,7 @@ from braid.kernel.limits.names import PAGE_SIZE_MAX
 from braid.kernel.limits.rpc import LEADER_WAIT_LOOK_SECONDS, LEADER_WAIT_SECONDS
 from braid.kernel.limits.runtime import EVENTS_PAGE_BYTES_MAX, EVENTS_SCAN_MAX, PAGE_SIZE_DEFAULT
 from braid.kernel.ports import (
-    Admission,
+    Admitted,
     Caller,
     DuplexHandler,
     DuplexServing,
@@ -43,6 +43,8 @@ from braid.rpc.directory import KnownEndpoint
 from braid.rpc.grpc.reflection import reflection_method
 from braid.rpc.methods import method_path, server_stream, service_path, unary
 from braid.runtime.access.authorized import authorized
+from braid.runtime.access.open_calls import OpenCalls
+from braid.runtime.access.refusals import Refusals
 from braid.runtime.archive.log import SERVICE, type_name
 from braid.runtime.archive.serving import gap_message
 from braid.runtime.audit.serving import EventSource, matches
@@ -79,13 +81,17 @@ def build_rpc_service(service: Service, replica: "Replica") -> RpcService:
     }
     duplexes = {**own.duplex, **reflection_method(service_path(service.name))}
     served = bounded(replace(own, unary=unaries, server_stream=streams, duplex=duplexes))
-    permitted = authorized(served, replica.access)
-    allowed = replica.audit.recorded(authorized(permitted, replica.identities))
-    measured = allowed.wrapped(partial(_unary, replica), partial(_stream, replica), partial(_duplex, replica))
-    return replace(measured, admit=partial(_admit, replica, allowed.refused))
+    # An identity that was revoked is told so, whatever it may do.
+    open_calls = OpenCalls(
+        (*served.server_stream, *served.duplex), Refusals(replica.host.clock, replica.metrics, replica.log)
+    )
+    allowed = authorized(served, (replica.identities, replica.access), (open_calls,))
+    audited = replica.audit.recorded(allowed)
+    measured = audited.wrapped(partial(_unary, replica), partial(_stream, replica), partial(_duplex, replica))
+    return replace(measured, admit=partial(_admit, replica, audited.refused))
 
 
-async def _admit(replica: "Replica", refused: RefusalHandler, path: str, caller: Caller) -> Admission:
+async def _admit(replica: "Replica", refused: RefusalHandler, path: str, caller: Caller) -> Admitted:
     """Asks the caller's tenant whether a call may begin; a refusal is recorded, as the handlers' are."""
     try:
         return await replica.tenants.admit(path, caller)

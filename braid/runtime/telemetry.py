@@ -78,7 +78,7 @@ def make_metrics(service: str, instance: str) -> Metrics:
         ),
         access_refusals=Counter(
             "braid_access_refusals",
-            "Calls refused, and open streams ended, because their caller is unknown, was revoked or has no right",
+            "Calls refused, and open streams ended: the caller is unknown, was revoked, has no right or too much open",
             ["method", "reason"],
             registry=registry,
         ),

@@ -22,7 +22,6 @@ SIGNALS_PER_DECISION_MAX: Final = 50  # lost members and commands in one decisio
 DEADLINE_BEAT_SECONDS: Final = 0.025  # between two looks at deadlines; a hang is seen two looks after the lease time
 IDLE_CHECK_SECONDS: Final = 10.0  # between two looks for idle groups
 HELLO_TEXT_MAX: Final = 255  # characters of a client id, zone or capability; they are recorded
-HELLO_SECONDS: Final = 5.0  # a new Join stream says hello within it
 REGISTRY_ANSWER_SECONDS: Final = 5.0  # a join or create waits so long for the registry's channels
 
 # --- fencing by borrowed generations

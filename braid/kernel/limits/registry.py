@@ -6,6 +6,7 @@ Seconds unless a name says otherwise.
 from typing import Final
 
 # --- registry
+WATCH_MESSAGE_BYTES_MAX: Final = 1 << 20  # from a producer or a process on its watch: names, and what it reports
 REPLICATION_MAX: Final = 7  # copies of a partition; more is a mistake
 RETENTION_HOURS_DEFAULT: Final = 7 * 24  # Kafka's own default
 RETENTION_HOURS_MAX: Final = 10 * 366 * 24  # keeps milliseconds far from Kafka's 63 bits

@@ -21,6 +21,7 @@ REDIRECT_WAIT_SECONDS: Final = (0.02, 0.5)  # first and longest wait while no le
 ERROR_TEXT_BYTES_MAX: Final = 1_024  # each text of an error; HTTP/2 headers hold 8 KiB in all
 RETRY_HINT_SECONDS: Final = 0.1  # what RetryInfo suggests beside UNAVAILABLE
 STREAM_INBOX_MESSAGES_MAX: Final = 64  # read ahead of a stream's handler; then flow control holds the peer
+STREAM_INBOX_BYTES_MAX: Final = 16 << 20  # the same, by size; the last one may go beyond it
 BROKEN_STREAM_NOTICE_SECONDS: Final = 0.05  # within it a broken connection tells itself from a clean end
 BROKEN_STREAM_NOTICES_MAX: Final = 100  # times it is waited again while the loop runs late; then an end is an end
 CALLS_PENDING_MAX: Final = 20_000  # arrived and not yet taken up: every member joining at once must fit
@@ -28,6 +29,24 @@ KEEPALIVE_INTERVAL_SECONDS: Final = 10.0  # HTTP/2 pings both ways; servers allo
 KEEPALIVE_TIMEOUT_SECONDS: Final = 5.0  # an unanswered ping ends the connection
 RECONNECT_BACKOFF_SECONDS: Final = (0.05, 0.5)  # first and longest wait between attempts to connect
 STREAM_CLOSE_SECONDS: Final = 2.0  # a client waits so long for the server to end a stream it closed
+REQUEST_SECONDS: Final = 10.0  # a call's request comes within it, whatever deadline the caller set
+HELLO_SECONDS: Final = 5.0  # the first message of a stream says what it is for; without one it is ended
+
+# --- hostile connections
+HANDSHAKE_SECONDS: Final = 10.0  # from a connection to the settings of HTTP/2; one that stalls is closed
+CONNECTION_IDLE_SECONDS: Final = 300.0  # without a call; the client's next one opens another connection
+CONNECTIONS_MAX: Final = 20_000  # of one port: ten thousand processes, while their connections are replaced
+CONNECTION_CALLS_MAX: Final = 25_000  # of one connection: ten thousand members with two streams each fit
+CALLS_OPEN_MAX: Final = 50_000  # of one server, streams included: ten thousand members with several each fit
+OPEN_STREAMS_PER_CALLER_MAX: Final = 20_000  # of a method: each member or producer of a principal has one open
+OPEN_WATCHES_PER_CALLER_MAX: Final = 200  # of any other stream: a person, a dashboard or a service has a few
+OPEN_CALLS_PER_CALLER_MAX: Final = 20_000  # that are no streams: every member of a principal asking at once must fit
+METADATA_BYTES_MAX: Final = 16 << 10  # beside one request or answer: a token, names, an error's details
+HEALTH_CONNECTIONS_MAX: Final = 2_000  # of a port for health checks alone
+HEALTH_MESSAGE_BYTES_MAX: Final = 4 << 10  # a health check names a service
+HEALTH_CALLS_MAX: Final = 5_000  # open at the port for health checks, where nobody proves anything
+HEALTH_WATCHES_MAX: Final = 1_000  # of those calls; the others only ask
+HEALTH_CONNECTION_SECONDS: Final = 60.0  # of that port: then whoever watches there comes again
 
 # --- mutual TLS
 TLS_RELOAD_SECONDS: Final = 10.0  # between two looks at the files: certificates are rotated hours before they end

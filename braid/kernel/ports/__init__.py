@@ -5,7 +5,7 @@ Adapters live in `host` (clock, randomness, ids, tasks), `stores` (event store),
 Simulation runs the services and the SDK unchanged over the twins.
 """
 
-from braid.kernel.ports.access import Authorizer
+from braid.kernel.ports.access import Admission, Authorizer
 from braid.kernel.ports.archive import ArchivedObject, ArchiveStore
 from braid.kernel.ports.contact import Contact
 from braid.kernel.ports.host import (
@@ -54,8 +54,8 @@ from braid.kernel.ports.kafka.records import (
     Written,
 )
 from braid.kernel.ports.rpc import (
-    Admission,
     AdmitHandler,
+    Admitted,
     Caller,
     CallOptions,
     DuplexCall,
@@ -89,6 +89,7 @@ __all__ = [
     "Acl",
     "Admission",
     "AdmitHandler",
+    "Admitted",
     "Appended",
     "ArchiveStore",
     "ArchivedObject",

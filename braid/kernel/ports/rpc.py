@@ -156,7 +156,7 @@ def _nothing() -> None:
     """Nobody counts the call."""
 
 
-class Admission(NamedTuple):
+class Admitted(NamedTuple):
     """A call that may begin.
 
     Attributes:
@@ -168,12 +168,12 @@ class Admission(NamedTuple):
     done: Callable[[], None] = _nothing
 
 
-async def _admit(path: str, caller: Caller) -> Admission:
+async def _admit(path: str, caller: Caller) -> Admitted:
     """Every call may begin."""
-    return Admission(caller)
+    return Admitted(caller)
 
 
-AdmitHandler = Callable[[str, Caller], Awaitable[Admission]]
+AdmitHandler = Callable[[str, Caller], Awaitable[Admitted]]
 RefusalHandler = Callable[[str, Caller, BraidError], None]
 UnaryHandler = Callable[[object, Caller], Awaitable[object]]
 StreamHandler = Callable[[object, Caller], AsyncIterator[object]]

@@ -174,7 +174,7 @@ class GrpcDuplexCall:
         try:
             while isinstance(message := await self._call.read(), bytes):  # else grpc.aio.EOF
                 self._failures.answered()
-                await self._inbox.put(self._parse(message))
+                await self._inbox.put(self._parse(message), len(message))
             self._inbox.end()
         except grpc.aio.AioRpcError as error:
             self._inbox.fail(await self._failures.error_of(error))

@@ -9,11 +9,12 @@ from typing import Final, TypeAlias, cast
 
 import grpc
 
-from braid.kernel.errors import BraidError, DeadlineExceeded, StreamExpired, Unavailable
+from braid.kernel.errors import BraidError, DeadlineExceeded, Invalid, StreamExpired, Unavailable
 from braid.kernel.limits.rpc import (
     BROKEN_STREAM_NOTICE_SECONDS,
     BROKEN_STREAM_NOTICES_MAX,
     MESSAGE_BYTES_MAX,
+    REQUEST_SECONDS,
     UNARY_DEADLINE_SECONDS,
 )
 from braid.kernel.ports import Authenticator, Caller, DuplexHandler, RpcService, StreamHandler, UnaryHandler
@@ -110,7 +111,11 @@ def _stopping() -> Unavailable:
 
 
 def handlers_of(service: RpcService, streams: Streams, authenticator: Authenticator) -> list[grpc.GenericRpcHandler]:
-    """The service's methods, grouped by the gRPC service their paths name, for callers whom `authenticator` knows."""
+    """The service's methods, grouped by the gRPC service their paths name, for callers whom `authenticator` knows.
+
+    To grpc all of them are streams of requests, also where there is one: it would wait without end for a request that
+    never comes, and read it before it is known who calls. On the wire there is no difference.
+    """
     grouped: dict[str, dict[str, MethodHandler]] = {}
 
     def add(path: str, handler: MethodHandler) -> None:
@@ -119,10 +124,10 @@ def handlers_of(service: RpcService, streams: Streams, authenticator: Authentica
 
     for path, (request, unary) in service.unary.items():
         admit = admitting(authenticator, service, path)
-        add(path, grpc.unary_unary_rpc_method_handler(_serve_unary(unary, parser(request), admit)))
+        add(path, grpc.stream_unary_rpc_method_handler(_serve_unary(unary, parser(request), admit)))
     for path, (request, stream) in service.server_stream.items():
         admit = admitting(authenticator, service, path)
-        add(path, grpc.unary_stream_rpc_method_handler(_serve_stream(stream, parser(request), streams, admit)))
+        add(path, grpc.stream_stream_rpc_method_handler(_serve_stream(stream, parser(request), streams, admit)))
     for path, (request, duplex) in service.duplex.items():
         parse: Parse = parser(request, service.bytes_max.get(path, MESSAGE_BYTES_MAX))
         admit = admitting(authenticator, service, path)
@@ -180,13 +185,34 @@ def admitting(authenticator: Authenticator, service: RpcService, path: str) -> A
     return admit
 
 
-def _serve_unary(handler: UnaryHandler, parse: Parse, admit: Admit) -> Callable[[bytes, Context], Awaitable[bytes]]:
-    async def serve(request: bytes, context: Context) -> bytes:
+async def _request(context: Context) -> bytes:
+    """The request of a call that has one.
+
+    Raises:
+        DeadlineExceeded: it did not come in time.
+        Invalid: the call ended without it.
+        Unavailable: the connection broke.
+    """
+    try:
+        async with asyncio.timeout(REQUEST_SECONDS):
+            request = await context.read()
+    except TimeoutError:
+        text, remedy = f"no request came within {REQUEST_SECONDS:g} s", "send the request together with the call"
+        raise DeadlineExceeded(text, remedy=remedy) from None
+    except (grpc.aio.BaseError, asyncio.InvalidStateError) as error:
+        raise Unavailable("the connection of the call is gone") from error
+    if not isinstance(request, bytes):  # grpc.aio.EOF
+        raise Invalid("the call ended without a request")
+    return request
+
+
+def _serve_unary(handler: UnaryHandler, parse: Parse, admit: Admit) -> Callable[[object, Context], Awaitable[bytes]]:
+    async def serve(_: object, context: Context) -> bytes:
         try:
             # grpc itself ends a call at the caller's deadline; this one is for callers that set none.
             async with asyncio.timeout(None if _has_deadline(context) else UNARY_DEADLINE_SECONDS):
                 async with admit(context) as caller:
-                    return serialize(await handler(parse(request), caller))
+                    return serialize(await handler(parse(await _request(context)), caller))
         except BraidError as error:
             await _abort(context, error)
         except TimeoutError:
@@ -203,17 +229,18 @@ def _has_deadline(context: Context) -> bool:
 
 def _serve_stream(
     handler: StreamHandler, parse: Parse, streams: Streams, admit: Admit
-) -> Callable[[bytes, Context], Awaitable[None]]:
-    async def serve(request: bytes, context: Context) -> None:
-        async def write(caller: Caller) -> None:
-            responses = handler(parse(request), caller)
+) -> Callable[[object, Context], Awaitable[None]]:
+    async def serve(_: object, context: Context) -> None:
+        async def write(request: object, caller: Caller) -> None:
+            responses = handler(request, caller)
             async with aclosing(responses):  # type: ignore[type-var]  # handlers are async generators
                 async for response in responses:
                     await _write(context, caller, serialize(response))
 
         try:
             async with admit(context) as caller:
-                await streams.respond(caller, partial(write, caller))
+                request = parse(await _request(context))
+                await streams.respond(caller, partial(write, request, caller))
         except BraidError as error:
             await _abort(context, error)
 
@@ -317,7 +344,7 @@ class GrpcDuplexServing:
                 if message == END_MARK:
                     self.inbox.end()
                 else:
-                    await self.inbox.put(self._parse(message))
+                    await self.inbox.put(self._parse(message), len(message))
         except (grpc.aio.BaseError, asyncio.InvalidStateError):
             self.broke()
         except BraidError as error:  # a message that does not parse

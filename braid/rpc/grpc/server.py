@@ -4,19 +4,23 @@
 """
 
 import asyncio
-from typing import Final, cast
+from typing import TYPE_CHECKING, Final
 
 import grpc
 
 from braid.host.tls_files import TlsFiles
 from braid.kernel.errors import Invalid, Unavailable
+from braid.kernel.limits.rpc import CALLS_OPEN_MAX, HEALTH_CALLS_MAX
 from braid.kernel.ports import Authenticator, RpcService
 from braid.rpc.authenticators import CertificateOrToken
 from braid.rpc.grpc.handlers import Streams, handlers_of
 from braid.rpc.grpc.peer_trust import PeerTrust, trusted_only
 from braid.rpc.grpc.stream_lifetimes import StreamLifetimes
-from braid.rpc.grpc.wire import SERVER_OPTIONS
+from braid.rpc.grpc.wire import HEALTH_OPTIONS, SERVER_OPTIONS, connections_option
 from braid.rpc.tls import TlsServing, connection_options, server_credentials
+
+if TYPE_CHECKING:
+    from braid.rpc.grpc.health import HealthChecks
 
 _ANY_LOCAL_PORT: Final = "127.0.0.1:0"
 
@@ -30,11 +34,10 @@ async def serve_grpc(
 ) -> "GrpcServer":
     """Starts serving; see `GrpcTransport.serve`."""
     # Lazy: applications that only call have no need for the packages of the `mesh` extra.
-    from grpc_health.v1 import health, health_pb2_grpc
+    from braid.rpc.grpc.health import HealthChecks
 
     serving = serving or TlsServing()
-    aging = () if files is None else connection_options(serving.connection_seconds)
-    server = grpc.aio.server(options=(*SERVER_OPTIONS, *aging))
+    server = _server(files, serving)
     trust = None if files is None else PeerTrust(files, grace_seconds=serving.distrust_grace_seconds)
     if trust is not None:
         service = trusted_only(service, trust)
@@ -42,12 +45,12 @@ async def serve_grpc(
     streams = Streams(lifetimes)
     handlers = handlers_of(service, streams, authenticator or CertificateOrToken())
     server.add_generic_rpc_handlers(handlers)
-    checks = health.aio.HealthServicer()
-    health_pb2_grpc.add_HealthServicer_to_server(checks, server)
+    checks = HealthChecks(service.name)
+    server.add_generic_rpc_handlers([checks.handler()])
     servers = [server]
     if serving.mutual_listen and files is not None:
         # Without health checks, which have a server of their own then.
-        signing_in = grpc.aio.server(options=(*SERVER_OPTIONS, *aging))
+        signing_in = _server(files, serving)
         signing_in.add_generic_rpc_handlers(handlers)
         bound = _add_port(signing_in, address, files, certificates=False)
         tls_bound = _add_port(server, serving.mutual_listen, files)
@@ -56,15 +59,22 @@ async def serve_grpc(
         bound, tls_bound = _listen(server, address, files, serving)
     health_bound = bound
     if serving.health_listen or bound == tls_bound or serving.mutual_listen:
-        checking = grpc.aio.server(options=SERVER_OPTIONS)
-        health_pb2_grpc.add_HealthServicer_to_server(checks, checking)
+        options = (*HEALTH_OPTIONS, connections_option(serving.health_connections_max))
+        checking = grpc.aio.server(options=options, maximum_concurrent_rpcs=HEALTH_CALLS_MAX)
+        checking.add_generic_rpc_handlers([checks.handler()])
         health_bound = _add_port(checking, serving.health_listen or _ANY_LOCAL_PORT, None)
         servers.append(checking)
-    running = GrpcServer(servers, (bound, tls_bound, health_bound), streams, lifetimes, _Health(checks, service.name))
-    running.set_serving(False)
+    running = GrpcServer(servers, (bound, tls_bound, health_bound), streams, lifetimes, checks)
     for each in servers:
         await each.start()
     return running
+
+
+def _server(files: TlsFiles | None, serving: TlsServing) -> grpc.aio.Server:
+    """A server for calls. What it bounds is said in `wire`."""
+    aging = () if files is None else connection_options(serving.connection_seconds)
+    options = (*SERVER_OPTIONS, *aging, connections_option(serving.connections_max))
+    return grpc.aio.server(options=options, maximum_concurrent_rpcs=CALLS_OPEN_MAX)
 
 
 def _listen(server: grpc.aio.Server, address: str, files: TlsFiles | None, serving: TlsServing) -> tuple[str, str]:
@@ -101,7 +111,7 @@ class GrpcServer:
         addresses: tuple[str, str, str],
         streams: Streams,
         lifetimes: StreamLifetimes,
-        health: "_Health",
+        health: "HealthChecks",
     ) -> None:
         """Its addresses are those of `address`, `tls_address` and `health_address`."""
         self._servers = servers
@@ -127,39 +137,12 @@ class GrpcServer:
 
     def set_serving(self, serving: bool) -> None:
         """Sets the answer to health checks."""
-        self._health.set(serving)
+        self._health.set_serving(serving)
 
     async def stop(self, grace_seconds: float) -> None:
         """Ends streams with `Unavailable` at once; unary calls may finish within the grace period."""
-        self._health.set(False)
+        self._health.set_serving(False)
         self._looking.cancel()
         self._streams.stop()
         await asyncio.gather(*(server.stop(grace_seconds) for server in self._servers))
         await self._streams.ended()
-        await self._health.settled()
-
-
-class _Health:
-    """Serves `grpc.health.v1`, for the server as a whole and for its service."""
-
-    def __init__(self, checks: "object", service: str) -> None:
-        self._checks = checks
-        self._service = service
-        self._changes: set[asyncio.Task[None]] = set()
-
-    def set(self, serving: bool) -> None:
-        change = asyncio.get_running_loop().create_task(self._set(serving))
-        self._changes.add(change)
-        change.add_done_callback(self._changes.discard)
-
-    async def settled(self) -> None:
-        if self._changes:
-            await asyncio.wait(tuple(self._changes))
-
-    async def _set(self, serving: bool) -> None:
-        from grpc_health.v1 import health, health_pb2
-
-        status = health_pb2.HealthCheckResponse.SERVING if serving else health_pb2.HealthCheckResponse.NOT_SERVING
-        checks = cast("health.aio.HealthServicer", self._checks)
-        await checks.set("", status)
-        await checks.set(self._service, status)

@@ -11,9 +11,16 @@ from google.rpc.status_pb2 import Status
 from braid.kernel.errors import BraidError, Unavailable
 from braid.kernel.limits.rpc import (
     CALLS_PENDING_MAX,
+    CONNECTION_CALLS_MAX,
+    CONNECTION_IDLE_SECONDS,
+    HANDSHAKE_SECONDS,
+    HEALTH_CALLS_MAX,
+    HEALTH_CONNECTION_SECONDS,
+    HEALTH_MESSAGE_BYTES_MAX,
     KEEPALIVE_INTERVAL_SECONDS,
     KEEPALIVE_TIMEOUT_SECONDS,
     MESSAGE_BYTES_MAX,
+    METADATA_BYTES_MAX,
     RECONNECT_BACKOFF_SECONDS,
 )
 from braid.rpc.errors import DETAILS_KEY, from_code, from_status, to_status
@@ -31,10 +38,16 @@ _log = logging.getLogger("braid.rpc")
 # The system's reason at the end of what grpc says: `… Failed to connect to remote host: Connection refused`.
 _CAUSE: Final = re.compile(r"remote host: (?:connect: )?([A-Za-z ]+[a-z])")
 
+_UNCOMPRESSED: Final = 1 << grpc.Compression.NoCompression.value
 _KEEPALIVE_MS: Final = int(KEEPALIVE_INTERVAL_SECONDS * 1000)
 _COMMON_OPTIONS: Final = (
     ("grpc.max_receive_message_length", MESSAGE_BYTES_MAX),
     ("grpc.max_send_message_length", MESSAGE_BYTES_MAX),
+    # Both, or else grpc refuses at random what lies between them.
+    ("grpc.max_metadata_size", METADATA_BYTES_MAX),
+    ("grpc.absolute_max_metadata_size", METADATA_BYTES_MAX),
+    # Nobody here compresses: whoever does is refused before anything is inflated.
+    ("grpc.compression_enabled_algorithms_bitset", _UNCOMPRESSED),
     ("grpc.keepalive_time_ms", _KEEPALIVE_MS),
     ("grpc.keepalive_timeout_ms", int(KEEPALIVE_TIMEOUT_SECONDS * 1000)),
     ("grpc.keepalive_permit_without_calls", 1),
@@ -58,7 +71,28 @@ SERVER_OPTIONS: Final = (
     # Beyond grpc's own thousand it cancels calls at random, which clients see as broken streams.
     ("grpc.server.max_pending_requests", CALLS_PENDING_MAX),
     ("grpc.server.max_pending_requests_hard_limit", CALLS_PENDING_MAX),
+    # It covers TCP, TLS and the settings of HTTP/2.
+    ("grpc.server_handshake_timeout_ms", int(HANDSHAKE_SECONDS * 1000)),
+    ("grpc.max_connection_idle_ms", int(CONNECTION_IDLE_SECONDS * 1000)),
+    ("grpc.max_concurrent_streams", CONNECTION_CALLS_MAX),
 )
+_HEALTH_CONNECTION_MS: Final = int(HEALTH_CONNECTION_SECONDS * 1000)
+# For a port of health checks alone, where nobody proves anything. Each option stands once: grpc would take the first.
+HEALTH_OPTIONS: Final = tuple(
+    {
+        **dict(SERVER_OPTIONS),
+        "grpc.max_receive_message_length": HEALTH_MESSAGE_BYTES_MAX,
+        "grpc.max_concurrent_streams": HEALTH_CALLS_MAX,
+        "grpc.max_connection_idle_ms": _HEALTH_CONNECTION_MS,
+        "grpc.max_connection_age_ms": _HEALTH_CONNECTION_MS,
+        "grpc.max_connection_age_grace_ms": _HEALTH_CONNECTION_MS,
+    }.items()
+)
+
+
+def connections_option(most: int) -> tuple[str, int]:
+    """The option of a server that closes connections beyond `most` at each of its ports, before their handshakes."""
+    return ("grpc.max_allowed_incoming_connections", most)
 
 
 def marks_its_end(metadata: Iterable[tuple[str, str | bytes]] | None) -> bool:

@@ -1,13 +1,17 @@
-"""Handlers behind an authorizer: one wrapper for all methods of a replica. It knows no roles and no methods."""
+"""Handlers behind authorizers and admissions: one wrapper for all methods of a replica. It knows no roles.
+
+All authorizers agree to a call, in their order, and all admissions let it in, before its handler runs.
+"""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
-from contextlib import aclosing, contextmanager
-from typing import TypeVar, cast
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
+from contextlib import ExitStack, aclosing, contextmanager
+from typing import cast
 
 from braid.kernel.errors import BraidError, DeadlineExceeded
-from braid.kernel.limits.leases import HELLO_SECONDS
+from braid.kernel.limits.rpc import HELLO_SECONDS
 from braid.kernel.ports import (
+    Admission,
     Authorizer,
     Caller,
     DuplexHandler,
@@ -17,32 +21,95 @@ from braid.kernel.ports import (
     UnaryHandler,
 )
 
-H = TypeVar("H")
+
+def authorized(
+    service: RpcService, authorizers: Sequence[Authorizer], admissions: Sequence[Admission] = ()
+) -> RpcService:
+    """The same service, where no handler runs before all authorizers that guard its method have agreed.
+
+    A stream that says nothing for long is ended, whether its method is guarded or not.
+    """
+
+    def door(path: str) -> _Door:
+        return _Door(path, authorizers, admissions)
+
+    return service.wrapped(
+        lambda path, handler: _unary(door(path), handler),
+        lambda path, handler: _stream(door(path), handler),
+        lambda path, handler: _duplex(door(path), handler),
+    )
 
 
-def authorized(service: RpcService, authorizer: Authorizer) -> RpcService:
-    """The same service, where no guarded handler runs before the authorizer has agreed."""
+class _Door:
+    """The authorizers and admissions before the handler of one method."""
 
-    def where_guarded(wrap: Callable[[Authorizer, str, H], H]) -> Callable[[str, H], H]:
-        return lambda path, handler: wrap(authorizer, path, handler) if authorizer.guards(path) else handler
+    def __init__(self, path: str, authorizers: Sequence[Authorizer], admissions: Sequence[Admission]) -> None:
+        self._path = path
+        self._admissions = admissions
+        self._guards = tuple(each for each in authorizers if each.guards(path))
+        self._by_caller = tuple(each for each in self._guards if not each.waits_for_hello(path))
+        self._by_hello = tuple(each for each in self._guards if each.waits_for_hello(path))
 
-    return service.wrapped(where_guarded(_unary), where_guarded(_stream), where_guarded(_duplex))
+    def authorize(self, request: object, caller: Caller) -> None:
+        """Asks all authorizers about a request."""
+        for each in self._guards:
+            each.authorize(self._path, request, caller)
+
+    def authorize_caller(self, caller: Caller) -> None:
+        """Asks all authorizers what can be said of a duplex call before its hello."""
+        for each in self._by_caller:
+            each.authorize(self._path, None, caller)
+        for each in self._by_hello:
+            each.authenticate(self._path, caller)
+
+    def authorize_hello(self, hello: object, caller: Caller) -> None:
+        """Asks the authorizers that wait for the hello of a duplex call."""
+        for each in self._by_hello:
+            each.authorize(self._path, hello, caller)
+
+    def check_later(self, hello: object, message: object, caller: Caller) -> None:
+        """Asks the same authorizers about a later message."""
+        for each in self._by_hello:
+            each.check_later(self._path, hello, message, caller)
+
+    def admit(self, caller: Caller, call: ExitStack) -> None:
+        """Lets a call in, until `call` is closed."""
+        for each in self._admissions:
+            call.callback(each.admit(self._path, caller))
+
+    def opened(self, request: object, caller: Caller, work: "_Work", call: ExitStack) -> None:
+        """Has all authorizers look after an open stream, until `call` is closed."""
+        for each in self._guards:
+            call.callback(each.opened(self._path, request, caller, work.end))
+
+    def opened_by_caller(self, caller: Caller, work: "_Work", call: ExitStack) -> None:
+        """Has those look after a duplex call that need no hello."""
+        for each in self._by_caller:
+            call.callback(each.opened(self._path, None, caller, work.end))
+
+    def opened_by_hello(self, hello: object, caller: Caller, work: "_Work", call: ExitStack) -> None:
+        """Has the others look after it."""
+        for each in self._by_hello:
+            call.callback(each.opened(self._path, hello, caller, work.end))
 
 
-def _unary(authorizer: Authorizer, path: str, handler: UnaryHandler) -> UnaryHandler:
+def _unary(door: _Door, handler: UnaryHandler) -> UnaryHandler:
     async def handle(request: object, caller: Caller) -> object:
-        authorizer.authorize(path, request, caller)
-        return await handler(request, caller)
+        door.authorize(request, caller)
+        with ExitStack() as call:
+            door.admit(caller, call)
+            return await handler(request, caller)
 
     return handle
 
 
-def _stream(authorizer: Authorizer, path: str, handler: StreamHandler) -> StreamHandler:
+def _stream(door: _Door, handler: StreamHandler) -> StreamHandler:
     async def handle(request: object, caller: Caller) -> AsyncIterator[object]:
-        authorizer.authorize(path, request, caller)
+        door.authorize(request, caller)
         work = _Work()
-        close = authorizer.opened(path, request, caller, work.end)
-        try:
+        with ExitStack() as call:
+            door.admit(caller, call)
+            door.opened(request, caller, work, call)
             async with aclosing(cast("AsyncGenerator[object]", handler(request, caller))) as responses:
                 while True:
                     with work.going_on():
@@ -51,31 +118,24 @@ def _stream(authorizer: Authorizer, path: str, handler: StreamHandler) -> Stream
                         except StopAsyncIteration:
                             return
                     yield response
-        finally:
-            close()
 
     return handle
 
 
-def _duplex(authorizer: Authorizer, path: str, handler: DuplexHandler) -> DuplexHandler:
-    waits = authorizer.waits_for_hello(path)
-
+def _duplex(door: _Door, handler: DuplexHandler) -> DuplexHandler:
     async def handle(stream: DuplexServing) -> None:
-        authorizer.authenticate(path, stream.caller)
-        hello: object | None = None
-        if waits:
-            hello = await _first_message(stream)
-            if hello is None:  # it ended before it asked for anything
-                return
-        authorizer.authorize(path, hello, stream.caller)
-        serving = stream if hello is None else _Checked(authorizer, path, hello, stream)
-        work = _Work()
-        close = authorizer.opened(path, hello, stream.caller, work.end)
-        try:
+        caller, work = stream.caller, _Work()
+        door.authorize_caller(caller)
+        with ExitStack() as call:
+            door.admit(caller, call)
+            door.opened_by_caller(caller, work, call)
             with work.going_on():
-                await handler(serving)
-        finally:
-            close()
+                hello = await _first_message(stream)
+                if hello is None:  # it ended before it asked for anything
+                    return
+                door.authorize_hello(hello, caller)
+                door.opened_by_hello(hello, caller, work, call)
+                await handler(_Checked(door, hello, stream))
 
     return handle
 
@@ -86,7 +146,8 @@ async def _first_message(stream: DuplexServing) -> object | None:
         async with asyncio.timeout(HELLO_SECONDS):
             return await stream.receive()
     except TimeoutError:
-        raise DeadlineExceeded(f"no hello came within {HELLO_SECONDS:g} s", field="hello") from None
+        text, remedy = f"no hello came within {HELLO_SECONDS:g} s", "send the first message when the stream is open"
+        raise DeadlineExceeded(text, field="hello", remedy=remedy) from None
 
 
 class _Work:
@@ -133,9 +194,8 @@ class _Work:
 class _Checked:
     """A stream whose first message was read to decide on it; later ones must be about the same."""
 
-    def __init__(self, authorizer: Authorizer, path: str, hello: object, stream: DuplexServing) -> None:
-        self._authorizer = authorizer
-        self._path = path
+    def __init__(self, door: _Door, hello: object, stream: DuplexServing) -> None:
+        self._door = door
         self._hello = hello
         self._stream = stream
         self._read = False
@@ -161,5 +221,5 @@ class _Checked:
             return self._hello
         message = await self._stream.receive()
         if message is not None:
-            self._authorizer.check_later(self._path, self._hello, message, self._stream.caller)
+            self._door.check_later(self._hello, message, self._stream.caller)
         return message

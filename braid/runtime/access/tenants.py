@@ -17,7 +17,7 @@ from braid.kernel.access.roles import MESH, Action
 from braid.kernel.access.tenants import DEFAULT_TENANT, Tenant, TenantFinder
 from braid.kernel.errors import QuotaExceeded, Unavailable
 from braid.kernel.limits.access import DOOR_HELD_MAX, DOOR_HOLD_SECONDS
-from braid.kernel.ports import Admission, Caller
+from braid.kernel.ports import Admitted, Caller
 from braid.runtime.access.tenant_codec import TENANTS
 from braid.runtime.access.tenant_history import HISTORIES, HISTORY, Command, TenantsState
 from braid.runtime.histories.aggregates import Aggregates
@@ -121,7 +121,7 @@ class Tenants:
 
     # --- the door
 
-    async def admit(self, method: str, caller: Caller) -> Admission:
+    async def admit(self, method: str, caller: Caller) -> Admitted:
         """Lets a call begin, before its request is parsed; see `RpcService.admit`.
 
         Raises:
@@ -134,7 +134,7 @@ class Tenants:
             caller = replace(caller, tenant=tenant)
         door = self._doors.get(tenant)
         if door is None or self._passes(caller):
-            return Admission(caller)
+            return Admitted(caller)
         try:
             door.enter(self._replica.host.clock.elapsed())
         except QuotaExceeded as error:
@@ -142,7 +142,7 @@ class Tenants:
             await self._hold(door)
             raise
         self._metrics.open_calls.labels(tenant).set(door.open_calls)
-        return Admission(caller, partial(self._leave, tenant, door))
+        return Admitted(caller, partial(self._leave, tenant, door))
 
     async def _hold(self, door: TenantDoor) -> None:
         """Lets a refused call wait a little: a caller that asks again at once costs as much as one that is answered."""

@@ -48,7 +48,7 @@ def _stream(recorder: Recorder, path: str, handler: StreamHandler) -> StreamHand
                         opened = True
                         recorder.opened(rpc, request, caller)
                     yield response
-        except BraidError as error:
+        except Exception as error:
             opened = True
             if not _is_an_end(error):
                 recorder.failed(rpc, request, caller, error, stream=True)
@@ -67,7 +67,7 @@ def _duplex(recorder: Recorder, path: str, handler: DuplexHandler) -> DuplexHand
         overheard = _Overheard(recorder, rpc, stream)
         try:
             await handler(overheard)
-        except BraidError as error:
+        except Exception as error:
             if not _is_an_end(error):
                 recorder.failed(rpc, overheard.first, stream.caller, error, stream=True)
             raise
@@ -114,7 +114,7 @@ class _Overheard:
             self._recorder.opened(self._rpc, self.first, self._stream.caller)
 
 
-def _is_an_end(error: BraidError) -> bool:
+def _is_an_end(error: Exception) -> bool:
     """Whether an error only says that a stream is over: its connection, its time, or the replica's."""
     return isinstance(error, StreamExpired | Unavailable)
 

@@ -6,6 +6,7 @@ The last good set stays in use while no newer one can be read, for a day at the 
 import asyncio
 from collections.abc import Awaitable, Callable
 
+from braid.kernel.access.refusals import REFUSAL_FACT, RefusalReason
 from braid.kernel.errors import BraidError, Unavailable
 from braid.kernel.limits.tokens import (
     TOKEN_KEYS_KEPT_SECONDS,
@@ -66,7 +67,8 @@ class IssuerKeys:
             raise Unavailable(self._trouble, remedy="ask again in a moment", metadata={"problem": "no_token_keys"})
         if self._read_at < now and not known(keys):
             text = "the token is signed with a key that is not known yet"
-            raise Unavailable(text, remedy="ask again in a moment", metadata={"problem": "no_token_keys"})
+            reason = RefusalReason.UNKNOWN_KEY.value
+            raise Unavailable(text, remedy="ask again in a moment", metadata={REFUSAL_FACT: reason})
         return keys
 
     def _good(self, now: float) -> KeySet | None:

@@ -5,14 +5,10 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from braid.api.assigner.v1 import join_pb2
-from braid.kernel.errors import DeadlineExceeded, Invalid, LeaseLost
+from braid.kernel.errors import Invalid, LeaseLost
 from braid.kernel.ids import check_name
-from braid.kernel.limits.leases import (
-    HELLO_SECONDS,
-    JOIN_TURN_SECONDS,
-    QUEUE_NOTICE_SECONDS,
-    REGISTRATIONS_AT_ONCE,
-)
+from braid.kernel.limits.leases import JOIN_TURN_SECONDS, QUEUE_NOTICE_SECONDS, REGISTRATIONS_AT_ONCE
+from braid.kernel.limits.rpc import HELLO_SECONDS
 from braid.kernel.ports import Caller, DuplexServing
 from braid.runtime.histories.kinds import Asked
 from braid.runtime.replica import Replica
@@ -104,11 +100,7 @@ class Joins:
         check_owner(state, key.member, caller.principal if caller.authenticated else "", secret_digest)
 
     async def _hello(self, stream: DuplexServing) -> join_pb2.MemberHello:
-        try:
-            async with asyncio.timeout(HELLO_SECONDS):
-                message = await stream.receive()
-        except TimeoutError:
-            raise DeadlineExceeded(f"no hello came within {HELLO_SECONDS} s", field="hello") from None
+        message = await stream.receive()
         if not isinstance(message, join_pb2.JoinRequest) or message.WhichOneof("message") != "hello":
             raise Invalid("the first message is the hello", field="message")
         return message.hello

@@ -12,6 +12,7 @@ from braid.api.registry.v1 import registry_service_pb2 as api
 from braid.api.registry.v1.route_pb2 import WatchChannelsRequest, WatchChannelsResponse, WatchRoutesRequest
 from braid.api.registry.v1.witness_pb2 import WatchClustersRequest
 from braid.kernel.errors import CorruptHistory, NotLeader, Unavailable
+from braid.kernel.limits.registry import WATCH_MESSAGE_BYTES_MAX
 from braid.kernel.ports import Caller, DuplexServing, RpcService, UnaryHandler
 from braid.rpc.methods import duplex, method_path, server_stream, service_path, unary
 from services.registry.codec.views import NOTHING_KNOWN, LeaderKnowledge
@@ -62,6 +63,7 @@ def registry_rpc(context: RequestContext) -> RpcService:
             method_path(NAME, "WatchRoutes"): duplex(WatchRoutesRequest, watch_routes),
             method_path(NAME, "WatchClusters"): duplex(WatchClustersRequest, watch_clusters),
         },
+        bytes_max={method_path(NAME, name): WATCH_MESSAGE_BYTES_MAX for name in ("WatchRoutes", "WatchClusters")},
     )
 
 

@@ -9,7 +9,7 @@ from google.protobuf.wrappers_pb2 import StringValue
 
 from braid.kernel.access.quotas import retry_seconds
 from braid.kernel.errors import Invalid, QuotaExceeded, Unavailable
-from braid.kernel.ports import Admission, Caller, DuplexServing
+from braid.kernel.ports import Admitted, Caller, DuplexServing
 from testbed.patience import until
 from tests.contract.rpc.conftest import OPTIONS, Mesh, path, say
 
@@ -22,13 +22,13 @@ class Door:
         self.asked: list[str] = []
         self.open = 0
 
-    async def admit(self, method: str, caller: Caller) -> Admission:
+    async def admit(self, method: str, caller: Caller) -> Admitted:
         """See `RpcService.admit`."""
         self.asked.append(method)
         if self.shut:
             raise QuotaExceeded("too many", metadata={"tenant": "acme", "retry_ms": "1500"})
         self.open += 1
-        return Admission(replace(caller, tenant="found"), self._done)
+        return Admitted(replace(caller, tenant="found"), self._done)
 
     def _done(self) -> None:
         self.open -= 1

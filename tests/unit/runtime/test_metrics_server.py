@@ -21,6 +21,7 @@ from braid.runtime.process import serves_plain_metrics_beyond_this_machine
 from braid.runtime.settings import Settings
 from testbed.authority import Authority
 
+STALLED = 300
 FILES = {"tls_certificate": "/a.crt", "tls_key": "/a.key", "tls_ca": "/ca.crt"}
 
 
@@ -109,20 +110,22 @@ def test_a_changed_certificate_counts_from_the_next_connection(
         assert time.monotonic() < deadline
 
 
-def test_stalled_clients_hold_up_nobody_until_they_are_too_many(
-    servers: list[MetricsServer], authority: Authority, tmp_path: Path
+@pytest.mark.parametrize("said", [b"", b"\x16\x03\x01\x10\x00\x01"])
+def test_a_scrape_takes_the_place_of_the_oldest_stalled_client(
+    said: bytes, servers: list[MetricsServer], authority: Authority, tmp_path: Path
 ) -> None:
     server = served(servers, authority.service(tmp_path))
     trusted = context(authority)
-    stalled = [socket.create_connection(("127.0.0.1", server.server_port)) for _ in range(METRICS_CONNECTIONS_MAX - 1)]
+    stalled: list[socket.socket] = []
     try:
-        begun = time.monotonic()
-        assert "braid_test 7.0" in scraped(server, trusted)
-        assert time.monotonic() - begun < 5.0
-        stalled.append(socket.create_connection(("127.0.0.1", server.server_port)))
-        stalled.append(socket.create_connection(("127.0.0.1", server.server_port)))
-        stalled[-1].settimeout(5.0)
-        assert stalled[-1].recv(1) == b"", "one too many is closed"
+        for _ in range(STALLED):
+            stalled.append(socket.create_connection(("127.0.0.1", server.server_port), timeout=10))
+            stalled[-1].sendall(said)
+        for _ in range(3):
+            assert "braid_test 7.0" in scraped(server, trusted)
+        assert sum(each.name.startswith("Thread") for each in threading.enumerate()) <= 2 * METRICS_CONNECTIONS_MAX + 4
+        stalled[0].settimeout(1.0)  # much less than its own limit
+        assert stalled[0].recv(1) == b"", "the oldest is closed"
     finally:
         for each in stalled:
             each.close()

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from braid.api.registry.v1 import cluster_pb2, route_pb2, stream_pb2
+from braid.api.registry.v1 import cluster_pb2, route_pb2, stream_pb2, witness_pb2
 from braid.api.registry.v1 import registry_service_pb2 as api
 from braid.kernel.errors import (
     AlreadyExists,
@@ -14,6 +14,7 @@ from braid.kernel.errors import (
     ClusterAutoCreatesTopics,
     ClusterUnavailable,
     Conflict,
+    Exhausted,
     FailoverBlocked,
     Invalid,
     NotFound,
@@ -21,6 +22,7 @@ from braid.kernel.errors import (
     Refused,
     Unsupported,
 )
+from braid.kernel.limits.registry import WATCH_MESSAGE_BYTES_MAX
 from braid.kernel.ports import CallOptions
 from braid.rpc.memory.transport import MemoryTransport
 from braid.rpc.methods import method_path
@@ -307,5 +309,22 @@ def test_streams_open_with_a_version_and_a_hello() -> None:
         with pytest.raises(Unsupported):
             async for _ in mesh.client.server_stream("WatchChannels", request, route_pb2.WatchChannelsResponse):
                 raise AssertionError("a message came")
+
+    play(scene)
+
+
+@pytest.mark.parametrize("rpc", ["WatchRoutes", "WatchClusters"])
+def test_a_message_on_a_watch_that_is_too_large_ends_it(rpc: str) -> None:
+    async def scene(mesh: Mesh) -> None:
+        await two_clusters(mesh)
+        large = route_pb2.ReachAnswer(cluster="x" * WATCH_MESSAGE_BYTES_MAX)
+        message, response = {
+            "WatchRoutes": (route_pb2.WatchRoutesRequest(reach=large), route_pb2.WatchRoutesResponse),
+            "WatchClusters": (witness_pb2.WatchClustersRequest(reach=large), witness_pb2.WatchClustersResponse),
+        }[rpc]
+        call = await mesh.client.duplex(rpc, response)
+        with pytest.raises(Exhausted, match=f"exceeds {WATCH_MESSAGE_BYTES_MAX}"):
+            await call.send(message)
+            await call.receive()
 
     play(scene)

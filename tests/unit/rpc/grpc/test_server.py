@@ -53,6 +53,10 @@ def test_a_caller_that_is_gone_is_no_failure_of_the_handler() -> None:
 class Gone(Aborting):
     """The context of a server stream whose caller is gone, which grpc has not told yet."""
 
+    async def read(self) -> bytes:
+        """The request, which had come before."""
+        return b""
+
     async def write(self, _: object) -> None:
         """Fails, as grpc's own does after the call."""
         raise BatchFailedError("the call is over")

@@ -18,7 +18,7 @@ from braid.api.registry.v1.route_pb2 import ChannelLeft, ProducerHello, WatchCha
 from braid.kernel.access.roles import MESH, Resource, ResourceKind, Role
 from braid.kernel.errors import AccessDenied, DeadlineExceeded, Unauthenticated, Unavailable
 from braid.kernel.limits.access import ACCESS_RECHECK_SECONDS, REFUSAL_LOG_SECONDS, REFUSALS_REMEMBERED_MAX
-from braid.kernel.limits.leases import HELLO_SECONDS
+from braid.kernel.limits.rpc import HELLO_SECONDS
 from braid.kernel.ports import Caller, CallOptions, DuplexCall
 from braid.rpc.methods import method_path
 from braid.runtime.access.refusals import DENIED, Refusals
@@ -240,9 +240,10 @@ def test_a_stream_that_ends_before_its_hello_reaches_no_handler() -> None:
 @pytest.mark.parametrize(
     ("service", "method", "kind"), [("registry", "WatchRoutes", WatchRoutesRequest), ("assigner", "Join", JoinRequest)]
 )
-def test_a_stream_without_a_hello_ends_in_time(service: str, method: str, kind: type) -> None:
+@pytest.mark.parametrize("access", [ENFORCED, AccessSettings(AccessMode.OPEN)], ids=["enforced", "open"])
+def test_a_stream_without_a_hello_ends_in_time(service: str, method: str, kind: type, access: AccessSettings) -> None:
     async def scenario() -> None:
-        mesh = await Mesh(service).start()
+        mesh = await Mesh(service, access=access).start()
         call = mesh.client(service, ORDERS).channel.duplex(method_path(service, method), kind, OPTIONS)
         begun = running_loop().time()
         with pytest.raises(DeadlineExceeded, match="no hello came"):
