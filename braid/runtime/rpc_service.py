@@ -180,6 +180,8 @@ class _Events:
             return await audit.histories(), history.partition("/")[2]
         if identities.owns(history):
             return identities.histories, history
+        if self._replica.approvals.owns(history):
+            return self._replica.approvals.histories, history
         own = not (access.needs_grants and access.owns(history))
         return self._replica.aggregates if own else access.histories, history
 
