@@ -37,6 +37,8 @@ REPLAY: Final = Kind("replay", "replays")
 REJECTED: Final = Kind("rejected", "rejected")
 GRANT: Final = Kind("grant", "grants")
 REVOCATION: Final = Kind("revocation", "revocations")
+APPROVAL: Final = Kind("approval", "approvals")
+APPROVAL_POLICY: Final = Kind("approvalpolicy", "approvalpolicies")
 
 KINDS: Final = (
     STREAM,
@@ -52,6 +54,8 @@ KINDS: Final = (
     REJECTED,
     GRANT,
     REVOCATION,
+    APPROVAL,
+    APPROVAL_POLICY,
     Kind("alert", "alerts", built=False),
 )
 _BY_NAME: Final = {name: kind for kind in KINDS for name in (kind.singular, kind.plural)}

@@ -17,6 +17,7 @@ from braid.api.mesh.v1.event_pb2 import (
     ListEventsResponse,
     WatchEventsRequest,
 )
+from braid.api.registry.v1.approval_pb2 import ApprovalEvent
 from braid.api.registry.v1.events_pb2 import RegistryEvent
 from braid.api.registry.v1.grant_pb2 import AccessEvent
 from braid.api.registry.v1.revocation_pb2 import RevocationEvent
@@ -48,6 +49,7 @@ _BODIES: Final[Mapping[str, type[Message]]] = {
     "archive": ArchiveEvent,
     "access": AccessEvent,
     "identities": RevocationEvent,
+    "approvals": ApprovalEvent,
 }
 _NEEDED: Final = ("registry", "assigner")  # a mesh may do without the others
 _OWNERS: Final = {
@@ -57,6 +59,7 @@ _OWNERS: Final = {
     "replay": "dlq",
     "grants": "registry",
     "revocations": "registry",
+    "approvals": "registry",
 }
 _CHANNEL: Final = {"lane", "generation"}
 _LETTER: Final = {"generation", "partition", "offset"}
@@ -73,7 +76,7 @@ class Subject(NamedTuple):
 
 
 def parse_subject(text: str) -> Subject:
-    """Reads `<kind>/<name>`, of which grants and revocations have one each, `grants/mesh`. Raises `Invalid`."""
+    """Reads `<kind>/<name>`; of grants, revocations and approvals there is one, as `grants/mesh`. Raises `Invalid`."""
     if not text:
         return Subject()
     kind, _, name = text.partition("/")

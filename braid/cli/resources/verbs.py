@@ -42,9 +42,10 @@ _GET: Final = """List what the mesh has.
   braid get events --for stream/logs
   braid get grants                         who may do what; as manifests with -o yaml
   braid get revocations                    who is refused, whatever it may do, and why
+  braid get approvals                      what waits for a second person: `braid approve --help`
 
 Types, in singular or plural: streams, channels, clusters, groups, members, leases, lag, deadletters, replays,
-rejected, events, grants, revocations.
+rejected, events, grants, revocations, approvals, approvalpolicies.
 Lag is BEHIND from a minute on; NO MEMBER says that nobody consumes.
 A lag of `~3.1` seconds is an estimate (a group that is not the mesh's), `≥3.1` the least it can be.
 """
@@ -58,12 +59,13 @@ _DESCRIBE: Final = """Show one thing in full, what belongs to it, and its latest
   braid describe deadletter logs/1/0/5     why it was given up, and what is in it
   braid describe replay 01KA2B             how far it is
 """
-_DELETE: Final = """Delete a stream, a cluster or a group. Asks for the name, or takes --yes.
+_DELETE: Final = """Delete a stream, a cluster, a group or an approval policy. Asks for the name, or takes --yes.
 
 \b
   braid delete stream logs                 with every record in it
   braid delete group indexer --yes         with its progress
   braid delete cluster east                only when nothing is on it any more
+  braid delete approvalpolicy careful      nothing that it guarded needs an approval any more
 """
 _CREATE_STREAM: Final = """Create a stream: its lanes get their channels on a healthy cluster.
 
@@ -90,9 +92,20 @@ _CREATE: Final = """Create a stream, or register a cluster.
 """
 _GETTABLE: Final = tuple(kind for kind in kinds.KINDS if kind.built)
 _DESCRIBABLE: Final = tuple(
-    kind for kind in _GETTABLE if kind not in (kinds.EVENT, kinds.LAG, kinds.REJECTED, kinds.GRANT, kinds.REVOCATION)
+    kind
+    for kind in _GETTABLE
+    if kind
+    not in (
+        kinds.EVENT,
+        kinds.LAG,
+        kinds.REJECTED,
+        kinds.GRANT,
+        kinds.REVOCATION,
+        kinds.APPROVAL,
+        kinds.APPROVAL_POLICY,
+    )
 )
-_DELETABLE: Final = (kinds.STREAM, kinds.CLUSTER, kinds.GROUP)
+_DELETABLE: Final = (kinds.STREAM, kinds.CLUSTER, kinds.GROUP, kinds.APPROVAL_POLICY)
 # Which types a flag of `get` goes with.
 _TAKERS: Final[Mapping[str, Sequence[kinds.Kind]]] = {
     "--group": (kinds.MEMBER, kinds.LEASE, kinds.LAG, kinds.REJECTED),
@@ -110,7 +123,7 @@ _TAKERS: Final[Mapping[str, Sequence[kinds.Kind]]] = {
     "--max": (kinds.DEADLETTER,),
     "--fetch": (kinds.REJECTED,),
     "--for": (kinds.EVENT,),
-    "--status": (kinds.STREAM, kinds.CLUSTER, kinds.GRANT),
+    "--status": (kinds.STREAM, kinds.CLUSTER, kinds.GRANT, kinds.APPROVAL_POLICY),
 }
 
 _Type = Annotated[str, typer.Argument(metavar="TYPE", show_default=False)]
