@@ -113,6 +113,12 @@ class Refused(BraidError):
     reason = "REFUSED"
 
 
+class ApprovalRequired(Refused):
+    """A second person must approve the request first; `metadata['approval']` is the id of the approval that waits."""
+
+    reason = "APPROVAL_REQUIRED"
+
+
 class NotLeader(Refused):
     """The replica asked is a follower; `metadata['leader']` is the leader's address, empty when unknown."""
 

@@ -16,6 +16,7 @@ from braid.kernel.limits.store import SESSION_TTL_SECONDS, STORE_CALL_SECONDS
 from braid.kernel.ports import Endpoint, EventStore, Host, Leader, RpcServer, RpcTransport, Session
 from braid.rpc.directory import Directory, KnownEndpoint
 from braid.rpc.mesh_client import ServiceClient
+from braid.runtime.access.approvals import Approvals
 from braid.runtime.access.control import AccessControl
 from braid.runtime.access.identities import Identities
 from braid.runtime.access.settings import AccessSettings
@@ -54,6 +55,7 @@ class Replica:
         access: Who may call it, and the grants.
         identities: Whose calls it refuses, because a certificate or a name was revoked.
         tenants: Which tenant a caller is in, and how much it may have.
+        approvals: Which destructive requests a second person approves first.
         audit: Records of calls: its own are written, and those of all replicas read.
         waits: What it waits for, for days, before it deletes or expires something.
         metrics: Its instruments; `metrics.registry` takes the service's own.
@@ -108,7 +110,7 @@ class Replica:
         self._ready = asyncio.Event()
         self.waits = Waits(self)
         self.access = AccessControl(self, service, access or AccessSettings())
-        self.identities, self.tenants = Identities(self), Tenants(self)
+        self.identities, self.tenants, self.approvals = Identities(self), Tenants(self), Approvals(self)
         self.audit = Audit(self, self._archive.shelf, session_ttl_seconds, audit)
 
     # --- what services ask ---------------------------------------------------------------------------------------
@@ -235,6 +237,7 @@ class Replica:
         tasks = [
             spawn(self.identities.run(), f"{self.instance} identities"),
             spawn(self.tenants.run(), f"{self.instance} tenants"),
+            spawn(self.approvals.run(), f"{self.instance} approvals"),
             spawn(self.aggregates.follow(), f"{self.instance} follow"),
         ]
         try:
@@ -243,6 +246,7 @@ class Replica:
             if self.audit.records:
                 tasks.append(spawn(self.audit.run(), f"{self.instance} audit"))
             await self._unless(self._stopping, self.aggregates.loaded())
+            await self._unless(self._stopping, self.approvals.loaded())
             if self.aggregates.corrupt is None:  # else it never serves, and a store that nobody can read ends it
                 await self._unless(self._stopping, self.identities.known())
                 await self._unless(self._stopping, self.tenants.known())

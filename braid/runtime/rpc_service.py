@@ -197,7 +197,7 @@ class _Events:
         access, identities, audit = self._replica.access, self._replica.identities, self._replica.audit
         if audit.owns(history):
             return await audit.histories(), history.partition("/")[2]
-        for list_of in (identities, self._replica.tenants):
+        for list_of in (identities, self._replica.tenants, self._replica.approvals):
             if list_of.owns(history):
                 return list_of.histories, history
         own = not (access.needs_grants and access.owns(history))

@@ -72,22 +72,24 @@ class Streams:
             NotFound: there is no such stream; names the field.
             Unavailable: no registry answers.
         """
-        return frozenset({*(await self._get(stream, field)).lanes, DLQ_LANE})
+        return frozenset({*(await self._get(stream, field)).spec.lanes, DLQ_LANE})
 
     async def retention_hours(self, stream: str, field: str, timeout_seconds: float = UNARY_DEADLINE_SECONDS) -> int:
         """The stream's retention in hours. Raises like `lanes`."""
-        return (await self._get(stream, field, timeout_seconds)).retention_hours
+        return (await self._get(stream, field, timeout_seconds)).spec.retention_hours
 
-    async def _get(
-        self, stream: str, field: str, timeout_seconds: float = UNARY_DEADLINE_SECONDS
-    ) -> stream_pb2.StreamSpec:
+    async def create_time_ms(self, stream: str, field: str) -> int:
+        """The time of the stream's creation, which tells it from another of its name. Raises like `lanes`."""
+        return (await self._get(stream, field)).create_time_ms
+
+    async def _get(self, stream: str, field: str, timeout_seconds: float = UNARY_DEADLINE_SECONDS) -> stream_pb2.Stream:
         request = registry_api.GetStreamRequest(name=stream)
         try:
             found = await self._registry.unary("GetStream", request, stream_pb2.Stream, timeout_seconds=timeout_seconds)
         except NotFound as error:
             remedy = "list them: braid get streams"
             raise NotFound(f"there is no stream {stream!r}", field=field, remedy=remedy) from error
-        return found.spec
+        return found
 
 
 class Groups:

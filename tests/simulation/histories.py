@@ -7,10 +7,12 @@ from functools import partial
 from braid.kernel.decider import Context
 from braid.kernel.ids import ChannelId
 from braid.kernel.ports import HistoryId
+from braid.runtime.access import approval_history as approvals
+from braid.runtime.access.approval_codec import APPROVALS
 from braid.runtime.clocks.led_time import HISTORIES
 from braid.runtime.clocks.led_time_codec import CLOCK
 from braid.runtime.histories.kinds import AnyKind
-from services.assigner.model.events import GroupRegistered, LeasesGranted
+from services.assigner.model.events import GroupDeleted, GroupRegistered, LeasesGranted
 from services.assigner.model.group import GroupSpec
 from services.assigner.model.progress_resets import ResetIntended
 from services.assigner.reconciler.group_loop import GROUPS
@@ -20,6 +22,7 @@ from services.registry.histories import CLUSTERS, STREAMS
 from services.registry.model import stream_events as registry
 from services.registry.model.channels import ChannelRef
 from testbed.checkers import facts
+from testbed.checkers.facts import approvals as approval_facts
 from tests.simulation.journal import Journal
 
 KINDS: Mapping[tuple[str, str], AnyKind] = {
@@ -28,6 +31,7 @@ KINDS: Mapping[tuple[str, str], AnyKind] = {
     ("assigner", GROUPS.name): GROUPS,
     ("dlq", REPLAYS.name): REPLAYS,
     (HISTORIES, CLOCK.name): CLOCK,
+    (approvals.HISTORIES, APPROVALS.name): APPROVALS,
 }
 
 
@@ -68,6 +72,10 @@ class Histories:
             deciding = history.id if history.service == HISTORIES else history.service
             self.journal.note(facts.EventDecided(deciding, context.leader_epoch, leading))
             self._read(history, event, context.now_ms)
+            if isinstance(event, GroupDeleted):
+                self.journal.note(approval_facts.GroupDeleted(history.id, context.request_id))
+            elif history.kind == APPROVALS.name:
+                self._read_approval(event, context)
 
     def backup(self) -> Mapping[tuple[str, ChannelRef], ChannelSeen]:
         """A copy of what the histories tell by now."""
@@ -103,6 +111,17 @@ class Histories:
                 self._read_replay(history.id, event)
             case _:
                 self._read_drain(history.id, event)
+
+    def _read_approval(self, event: object, context: Context) -> None:
+        match event:
+            case approvals.ApprovalAsked(id=id, request=request):
+                self.journal.note(approval_facts.ApprovalAsked(id, request.asked_by))
+            case approvals.ApprovalDecided(id=id, refused=refused):
+                self.journal.note(approval_facts.ApprovalDecided(id, context.actor, refused))
+            case approvals.ApprovalUsed(id=id, request_id=request_id):
+                self.journal.note(approval_facts.ApprovalUsed(id, request_id))
+            case _:
+                pass
 
     def _read_drain(self, stream: str, event: object) -> None:
         match event:

@@ -80,6 +80,7 @@ class Plan:
         remembers: Whether services have archives, histories are compacted every few events, and the past is asked for.
         letters: So many dead letters there are before somebody mends the handler.
         hostile: Whether somebody calls in others' names, and some prove by tokens who they are.
+        approvals: Whether two people delete a group again and again, for which a policy asks for both.
     """
 
     seed: int
@@ -117,6 +118,7 @@ class Plan:
     second_mesh: bool = False
     remembers: bool = False
     hostile: bool = False
+    approvals: bool = False
 
 
 def plan_of(seed: int, fault_seconds: float = 60.0) -> Plan:

@@ -10,6 +10,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 
 from braid.kernel.ports import Task
+from testbed.checkers.approvals import TwoPersons
 from testbed.checkers.checking import Checker, Violation
 from testbed.checkers.commits import ReadableEnvelopes, TruthfulCommits
 from testbed.checkers.delivery import HonestReceipts, NoPhantom, ZeroLoss
@@ -30,6 +31,7 @@ from testbed.checkers.retention import KeptTopics
 from testbed.checkers.stores import GapFreeWatches, HonestAppends
 from tests.simulation.ailments import HonestHealth
 from tests.simulation.applications import GROUP
+from tests.simulation.approving import Colleagues
 from tests.simulation.emptying import HonestlyEmpty
 from tests.simulation.faults.clusters import APART_SECONDS
 from tests.simulation.faults.every import every_fault
@@ -43,7 +45,7 @@ from tests.simulation.remembering import Historian, short_histories
 from tests.simulation.replaying import Replaying
 from tests.simulation.splitting import early
 from tests.simulation.two_meshes import OtherMesh, OwnTopics
-from tests.simulation.world import World
+from tests.simulation.world import ENDPOINTS, World
 from tests.support.virtual_time import VirtualDeadlock, VirtualFailure, VirtualTimeLoop
 
 OWNED_SECONDS = 20.0  # after healing: leases run out, leaders settle, then every partition has its member
@@ -135,6 +137,7 @@ def _checkers(plan: Plan, now: Callable[[], float]) -> list[Checker]:
     checkers += [FairLanes(now, "live", plan.handling_seconds)] if plan.flood else []
     checkers += [PoisonStandsAside(now)] if plan.roomy else []
     checkers += [ProvedCallers(), RefusedReports()] if plan.hostile else []
+    checkers += [TwoPersons()] if plan.approvals else []
     return [*checkers, ExclusiveHolders(GROUP)] if plan.exclusive else checkers
 
 
@@ -148,6 +151,7 @@ async def _play(
 ) -> None:
     """Faults, healing, and then everything must come right."""
     await world.start()
+    deleting = await _deleting(world, journal) if world.plan.approvals else None
     replaying = _replaying(world, journal, replays) if world.plan.replays else None
     historian = Historian(world, kept, random.Random(f"past/{world.plan.seed}")) if kept else None
     for beside in (
@@ -167,6 +171,8 @@ async def _play(
     for name in world.plan.latecomers:
         world.start_process(name)
     settle = world.plan.settle_seconds
+    if deleting is not None:
+        await deleting.ended()
     slow = {"lose-cluster", "shorten-logs", "restore-store"} & {*world.plan.faults}
     owned = settle if slow else OWNED_SECONDS  # losses show for a while until believed; clusters are compared first
     await _expect(world, "I13 liveness: leases", world.unowned, owned)
@@ -185,6 +191,13 @@ async def _play(
     if journal.violations:
         await world.host.clock.sleep(1.0)  # the run ends in this instant
     journal.say("QUIET")
+
+
+async def _deleting(world: World, journal: Journal) -> Task:
+    """The work of two people, whose stream and policy are there; it ends by itself after the faults."""
+    people = Colleagues(world.host, world.network, journal, ENDPOINTS)
+    await people.prepare(tuple(world.plan.clusters))
+    return world.host.tasks.spawn(people.run(world.plan.fault_seconds), "colleagues")
 
 
 def _replaying(world: World, journal: Journal, replays: WholeReplays) -> Replaying:

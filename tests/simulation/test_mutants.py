@@ -4,6 +4,7 @@ import pytest
 from _pytest.mark import ParameterSet
 
 from tests.simulation.mutants import MUTANTS, Mutant
+from tests.simulation.mutants_approvals import APPROVAL_MUTANTS
 from tests.simulation.mutants_health import HEALTH_MUTANTS
 from tests.simulation.mutants_identities import IDENTITY_MUTANTS
 from tests.simulation.mutants_lanes import LANE_MUTANTS
@@ -12,7 +13,15 @@ from tests.simulation.mutants_waits import WAIT_MUTANTS
 from tests.simulation.run import run
 
 SEEDS_MAX = 6
-ALL = (*MUTANTS, *IDENTITY_MUTANTS, *HEALTH_MUTANTS, *LETTER_MUTANTS, *LANE_MUTANTS, *WAIT_MUTANTS)
+ALL = (
+    *MUTANTS,
+    *APPROVAL_MUTANTS,
+    *IDENTITY_MUTANTS,
+    *HEALTH_MUTANTS,
+    *LETTER_MUTANTS,
+    *LANE_MUTANTS,
+    *WAIT_MUTANTS,
+)
 QUICK = ("a ban is not heard", "claims are believed")  # of rules and of producers: in seconds, that checkers see
 
 

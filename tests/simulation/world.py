@@ -25,6 +25,7 @@ from braid.rpc.memory.network import MemoryNetwork
 from braid.rpc.memory.tokens import MemoryTokens
 from braid.rpc.memory.transport import MemoryTransport
 from braid.rpc.mesh_client import ServiceClient
+from braid.runtime.access.settings import AccessSettings
 from braid.runtime.archive.serving import Archive
 from braid.runtime.histories.kinds import AnyKind, Change, Reloaded
 from braid.runtime.replica import Replica
@@ -34,6 +35,7 @@ from services.registry.service import RegistryService
 from services.registry.term import Tuning
 from testbed.checkers import facts
 from tests.simulation.applications import STREAM, Member, ProducerApplication
+from tests.simulation.approving import AUTHOR
 from tests.simulation.false_reports import FOREIGN
 from tests.simulation.flooding import LANE, Flood
 from tests.simulation.histories import KINDS, Histories
@@ -201,7 +203,10 @@ class World:
         service = self._service(name, running)
         transport = self._transport(name)
         archive = Archive(self.archives.setdefault(name, MemoryArchive()), name) if self.plan.remembers else None
-        replica = Replica(service, host, running.store, transport, address=f"{name}:1", instance=name, archive=archive)
+        access = AccessSettings(admins=(AUTHOR,)) if self.plan.approvals else None
+        replica = Replica(
+            service, host, running.store, transport, address=f"{name}:1", instance=name, archive=archive, access=access
+        )
         replica.aggregates.subscribe(lambda change: self._folded(running.process, service.kinds, change))
         running.replica = replica
         running.process.tasks.spawn(replica.run(), "replica")
@@ -267,7 +272,7 @@ class World:
         wanted = {
             f"{channel.id}/{partition}": 0
             for channel in self.histories.in_state("active", "draining")
-            if channel.id.lane != "dlq"
+            if channel.id.lane != "dlq" and channel.id.stream == STREAM
             for partition in range(channel.partitions)
         }
         for name in MEMBERS:

@@ -61,6 +61,9 @@ def _story(session: Session, answer: api.CheckAccessResponse) -> list[str]:
         lines.append(f"  granted by {given.granted_by or 'nobody known'}{ends}{reason}")
     if answer.HasField("missing") and answer.principal:
         lines.append(f"  an admin can allow it: {grant_command(_read(answer.missing))}")
+    if answer.allowed and answer.approval_policies:
+        policies = ", ".join(answer.approval_policies)
+        lines.append(f"  a second person may have to approve it, by policy {policies}: braid get approvalpolicies")
     if not answer.enforced:
         session.terminal.note("access is open: nothing is refused before BRAID_ACCESS is enforced")
     return lines

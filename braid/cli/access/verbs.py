@@ -1,11 +1,12 @@
-"""The verbs `grant`, `revoke` and `can-i`, which grant, revoke and explain rights. `braid get grants` lists them."""
+"""The verbs `grant`, `revoke`, `approve` and `can-i`, about rights. `braid get grants` lists grants."""
 
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from braid.cli.core.execution import ContextOption, DryRunOption, EndpointOption, execute
+from braid.cli.core.asking import require_terminal
+from braid.cli.core.execution import ContextOption, DryRunOption, EndpointOption, YesOption, execute
 from braid.cli.core.output import Format, parse_format
 from braid.cli.core.times import parse_duration, parse_end, to_ms
 from braid.kernel.access.grants import check_principal
@@ -34,6 +35,17 @@ _REVOKE: Final = """Take a role back. Open streams that it allowed end within se
   braid revoke producer --from spiffe://braid.local/app/orders --on stream/orders
   braid revoke admin --from spiffe://braid.local/user/ann --reason 'left the team'
 """
+_APPROVE: Final = """Approve or refuse what somebody else asked for. It takes the right to do it oneself.
+
+\b
+  braid get approvals                                     what waits, and for how long
+  braid approve 01J9Z…                                    shows it, and asks
+  braid approve 01J9Z… --yes --reason 'ticket 17'
+  braid approve 01J9Z… --refuse --reason 'still in use'   also takes an approval back
+
+Policies say what needs a second person: `braid apply -f` a manifest of kind ApprovalPolicy. Whoever asked repeats the
+same command once it is approved. An approval serves once, for the same request about the same thing.
+"""
 _CAN_I: Final = """Tell whether something is allowed, and why. Exit code 0 for yes, 1 for no.
 
 \b
@@ -55,6 +67,7 @@ def register(app: typer.Typer) -> None:
     """Adds the access verbs to the application."""
     app.command("grant", help=_GRANT)(_grant)
     app.command("revoke", help=_REVOKE)(_revoke)
+    app.command("approve", help=_APPROVE)(_approve)
     app.command("can-i", help=_CAN_I)(_can_i)
 
 
@@ -95,6 +108,22 @@ def _revoke(
     from braid.cli.access.grants import take
 
     execute(endpoint, context, lambda session: take(session, grant))
+
+
+def _approve(
+    id: Annotated[str, typer.Argument(metavar="ID", show_default=False)],
+    refuse: Annotated[bool, typer.Option("--refuse", help="Refuse it, or take an approval back.")] = False,
+    reason: Annotated[str, typer.Option(metavar="TEXT", help="A reason, kept with the decision.")] = "",
+    yes: YesOption = False,
+    dry_run: DryRunOption = False,
+    endpoint: EndpointOption = "",
+    context: ContextOption = "",
+) -> None:
+    if not yes and not dry_run:
+        require_terminal(yes, f"decide on {id}")
+    from braid.cli.access.approving import decide
+
+    execute(endpoint, context, lambda session: decide(session, id, refuse, reason, dry_run, yes))
 
 
 def _can_i(

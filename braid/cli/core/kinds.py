@@ -38,6 +38,8 @@ REJECTED: Final = Kind("rejected", "rejected")
 GRANT: Final = Kind("grant", "grants")
 REVOCATION: Final = Kind("revocation", "revocations")
 TENANT: Final = Kind("tenant", "tenants")
+APPROVAL: Final = Kind("approval", "approvals")
+APPROVAL_POLICY: Final = Kind("approvalpolicy", "approvalpolicies")
 
 KINDS: Final = (
     STREAM,
@@ -54,6 +56,8 @@ KINDS: Final = (
     GRANT,
     REVOCATION,
     TENANT,
+    APPROVAL,
+    APPROVAL_POLICY,
     Kind("alert", "alerts", built=False),
 )
 _BY_NAME: Final = {name: kind for kind in KINDS for name in (kind.singular, kind.plural)}

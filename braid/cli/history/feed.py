@@ -17,6 +17,7 @@ from braid.api.mesh.v1.event_pb2 import (
     ListEventsResponse,
     WatchEventsRequest,
 )
+from braid.api.registry.v1.approval_pb2 import ApprovalEvent
 from braid.api.registry.v1.events_pb2 import RegistryEvent
 from braid.api.registry.v1.grant_pb2 import AccessEvent
 from braid.api.registry.v1.revocation_pb2 import RevocationEvent
@@ -50,6 +51,7 @@ _BODIES: Final[Mapping[str, type[Message]]] = {
     "access": AccessEvent,
     "identities": RevocationEvent,
     "tenants": TenantEvent,
+    "approvals": ApprovalEvent,
 }
 _NEEDED: Final = ("registry", "assigner")  # a mesh may do without the others
 _OWNERS: Final = {
@@ -60,6 +62,7 @@ _OWNERS: Final = {
     "grants": "registry",
     "revocations": "registry",
     "tenants": "registry",
+    "approvals": "registry",
 }
 _CHANNEL: Final = {"lane", "generation"}
 _LETTER: Final = {"generation", "partition", "offset"}
@@ -76,7 +79,7 @@ class Subject(NamedTuple):
 
 
 def parse_subject(text: str) -> Subject:
-    """Reads `<kind>/<name>`; grants, revocations and tenants have one each, `grants/mesh`. Raises `Invalid`."""
+    """Reads `<kind>/<name>`; of grants, tenants and the like there is one, `grants/mesh`. Raises `Invalid`."""
     if not text:
         return Subject()
     kind, _, name = text.partition("/")

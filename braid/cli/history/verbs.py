@@ -20,6 +20,7 @@ _EVENTS: Final = """Show what the mesh decided, oldest first, with who and why.
   braid events                             the latest of everything
   braid events --for stream/logs -o wide   with causes and request ids
   braid events --for grants/mesh           who gave which right, took it, and why
+  braid events --for approvals/mesh        who asked for what, who approved it, and which request used it
   braid events --for revocations/mesh      who revoked whom
   braid events --at 14:03                  as it was known then
   braid events -w                          as they happen

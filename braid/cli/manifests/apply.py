@@ -4,8 +4,10 @@ import difflib
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from braid.api.registry.v1 import approval_pb2 as approval_api
 from braid.api.registry.v1 import grant_pb2 as grant_api
 from braid.api.registry.v1 import registry_service_pb2 as api
+from braid.api.registry.v1.approval_pb2 import ApprovalPolicySpec
 from braid.api.registry.v1.cluster_pb2 import Cluster
 from braid.api.registry.v1.grant_pb2 import GrantSpec
 from braid.api.registry.v1.stream_pb2 import Stream, StreamSpec
@@ -121,6 +123,8 @@ async def _current(session: Session, declared: Declared) -> tuple[Spec | None, s
         if isinstance(declared.spec, TenantSpec):
             found = await all_tenants(session, declared.name)
             return (found[0].spec if found else None), ""
+        if isinstance(declared.spec, ApprovalPolicySpec):
+            return await _current_policy(session, declared.name), ""
         cluster = await session.read("registry", "GetCluster", api.GetClusterRequest(name=declared.name), Cluster)
     except NotFound:
         return None, ""
@@ -140,6 +144,18 @@ async def _current_grant(session: Session, spec: GrantSpec) -> GrantSpec | None:
     return same[0] if same else None
 
 
+async def _current_policy(session: Session, name: str) -> ApprovalPolicySpec | None:
+    """The present approval policy of a name."""
+    found = await session.pages(
+        "registry",
+        "ListApprovalPolicies",
+        lambda token: approval_api.ListApprovalPoliciesRequest(page_size=PAGE_SIZE_MAX, page_token=token),
+        approval_api.ListApprovalPoliciesResponse,
+        lambda page: page.policies,
+    )
+    return next((each.spec for each in found if each.name == name), None)
+
+
 async def _write(session: Session, declared: Declared, etag: str, *, create: bool, dry_run: bool) -> Spec:
     """Creates or updates an object, or only asks for the effect; returns the spec with the mesh's defaults filled
     in."""
@@ -152,6 +168,9 @@ async def _write(session: Session, declared: Declared, etag: str, *, create: boo
     if isinstance(declared.spec, TenantSpec):
         request = SetTenantRequest(name=declared.name, spec=declared.spec, dry_run=dry_run)
         return (await session.change("registry", "SetTenant", request, Tenant, doing)).spec
+    if isinstance(declared.spec, ApprovalPolicySpec):
+        request = approval_api.SetApprovalPolicyRequest(name=declared.name, spec=declared.spec, dry_run=dry_run)
+        return (await session.change("registry", "SetApprovalPolicy", request, approval_api.ApprovalPolicy, doing)).spec
     if isinstance(declared.spec, StreamSpec):
         if create:
             request = api.CreateStreamRequest(name=declared.name, spec=declared.spec, dry_run=dry_run)

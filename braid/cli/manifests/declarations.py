@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 
 import yaml
 
+from braid.api.registry.v1.approval_pb2 import ApprovalPolicySpec
 from braid.api.registry.v1.cluster_pb2 import ClusterSpec
 from braid.api.registry.v1.grant_pb2 import GrantSpec
 from braid.api.registry.v1.stream_pb2 import StreamSpec
@@ -26,7 +27,7 @@ _FIRST: Final = ("Cluster", "Tenant")
 _METADATA: Final = ("name", "etag", "create_time_ms")
 
 
-Spec = StreamSpec | ClusterSpec | GrantSpec | TenantSpec
+Spec = StreamSpec | ClusterSpec | GrantSpec | TenantSpec | ApprovalPolicySpec
 
 
 class Declared(NamedTuple):
@@ -108,14 +109,15 @@ def _read_manifest(document: Value, where: str) -> Declared:
         "Cluster": ClusterSpec,
         "Grant": GrantSpec,
         "Tenant": TenantSpec,
+        "ApprovalPolicy": ApprovalPolicySpec,
     }
     if not isinstance(kind, str) or kind not in specs:
-        close = nearest(str(kind), [each.lower() for each in specs]).capitalize()
-        remedy = f"write {close or 'Stream, Cluster, Grant or Tenant'}"
-        raise Invalid(f"{kind!r} is not known", field="kind", remedy=remedy)
+        written = {each.lower(): each for each in specs}
+        close = written.get(nearest(str(kind), list(written)), "Stream, Cluster, Grant, Tenant or ApprovalPolicy")
+        raise Invalid(f"{kind!r} is not known", field="kind", remedy=f"write {close}")
     spec = specs[kind]()
     from_document(document.get("spec") or {}, spec, "spec")
-    if isinstance(spec, GrantSpec) and spec.resource == "mesh":
+    if isinstance(spec, GrantSpec | ApprovalPolicySpec) and spec.resource == "mesh":
         spec.resource = ""  # as the mesh itself writes it
     return Declared(kind, _read_name(document.get("metadata")), spec, where)
 

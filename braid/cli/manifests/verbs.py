@@ -23,7 +23,8 @@ _APPLY: Final = """Create or change what manifests declare. A second run changes
     clusters: [east, west]
     failover: automatic
 
-Kinds: Stream, Cluster, Grant (its spec: principal, role, resource), Tenant (its spec: principals, quotas).
+Kinds: Stream, Cluster, Grant (its spec: principal, role, resource), Tenant (its spec: principals, quotas),
+ApprovalPolicy (verbs, resource, expire_seconds, letters_over).
 A file may hold several documents. Fields that the mesh adds (status, etag, times) are ignored.
 """
 _DIFF: Final = """Show what `apply` would change. Exit code 1 when something differs, 0 when nothing does.

@@ -5,10 +5,10 @@ from typing import Final
 
 from braid.api.assigner.v1 import assigner_service_pb2 as assigner_api
 from braid.api.assigner.v1 import group_pb2
-from braid.api.registry.v1 import cluster_pb2, stream_pb2, tenant_pb2
+from braid.api.registry.v1 import approval_pb2, cluster_pb2, stream_pb2, tenant_pb2
 from braid.api.registry.v1 import registry_service_pb2 as registry_api
 from braid.cli.core.documents import Value, from_document
-from braid.cli.core.kinds import CLUSTER, GROUP, STREAM, TENANT, Kind, Scope
+from braid.cli.core.kinds import APPROVAL_POLICY, CLUSTER, GROUP, STREAM, TENANT, Kind, Scope
 from braid.cli.core.lists import all_streams
 from braid.cli.core.output import Format, Item, render_document
 from braid.cli.core.session import Session, missing
@@ -82,7 +82,9 @@ async def find_losses(session: Session, name: str, told: list[str]) -> int:
 
 
 async def delete_item(session: Session, kind: Kind, name: str, *, warn: bool = False) -> int:
-    """Deletes a stream, cluster, group or tenant; `warn` prints first what is lost with a stream that groups consume.
+    """Deletes a stream, cluster, group, tenant or approval policy.
+
+    `warn` prints first what is lost with a stream that groups consume.
 
     Raises:
         NotFound: there is no object of this name; the nearest one is named.
@@ -138,11 +140,18 @@ async def _delete_tenant(session: Session, name: str) -> None:
     await session.change("registry", "DeleteTenant", request, tenant_pb2.Tenant, f"deleting tenant {name}")
 
 
+async def _delete_policy(session: Session, name: str) -> None:
+    request = approval_pb2.DeleteApprovalPolicyRequest(name=name)
+    doing = f"deleting approval policy {name}"
+    await session.change("registry", "DeleteApprovalPolicy", request, approval_pb2.ApprovalPolicy, doing)
+
+
 _DELETERS: Final[Mapping[Kind, Callable[[Session, str], Awaitable[None]]]] = {
     STREAM: _delete_stream,
     CLUSTER: _delete_cluster,
     GROUP: _delete_group,
     TENANT: _delete_tenant,
+    APPROVAL_POLICY: _delete_policy,
 }
 
 

@@ -10,6 +10,8 @@ from braid.api.assigner.v1 import group_pb2, rules_pb2
 from braid.api.registry.v1 import cluster_pb2, stream_pb2
 from braid.cli.core.documents import Document, Value, enum_text, to_document
 from braid.cli.core.kinds import (
+    APPROVAL,
+    APPROVAL_POLICY,
     CHANNEL,
     CLUSTER,
     DEADLETTER,
@@ -28,7 +30,7 @@ from braid.cli.core.lists import all_channels, all_clusters, all_groups, all_str
 from braid.cli.core.output import API_VERSION, Column, Columns, Item
 from braid.cli.core.session import Session
 from braid.cli.core.text import offsets_text
-from braid.cli.resources import dead_letters, grants, replays, revocations, tenants
+from braid.cli.resources import approvals, dead_letters, grants, replays, revocations, tenants
 from braid.cli.resources.cluster_loads import bytes_text, free_text, taken_text
 from braid.cli.resources.group_streams import DELETED_STREAMS, deleted_streams
 from braid.kernel.ids import epoch_text
@@ -116,6 +118,8 @@ COLUMNS: Final[Mapping[Kind, Columns]] = {
     GRANT: grants.COLUMNS,
     REVOCATION: revocations.COLUMNS,
     TENANT: tenants.COLUMNS,
+    APPROVAL: approvals.COLUMNS,
+    APPROVAL_POLICY: approvals.POLICY_COLUMNS,
 }
 
 
@@ -391,4 +395,6 @@ _READERS: Final[Mapping[Kind, Callable[[Session, Scope], Awaitable[Sequence[Item
     GRANT: grants.list_grants,
     REVOCATION: revocations.list_revocations,
     TENANT: tenants.list_tenants,
+    APPROVAL: approvals.list_approvals,
+    APPROVAL_POLICY: approvals.list_policies,
 }

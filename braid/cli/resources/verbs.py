@@ -43,9 +43,10 @@ _GET: Final = """List what the mesh has.
   braid get grants                         who may do what; as manifests with -o yaml
   braid get revocations                    who is refused, whatever it may do, and why
   braid get tenants                        what each may have, and what it has
+  braid get approvals                      what waits for a second person: `braid approve --help`
 
 Types, in singular or plural: streams, channels, clusters, groups, members, leases, lag, deadletters, replays,
-rejected, events, grants, revocations, tenants.
+rejected, events, grants, revocations, tenants, approvals, approvalpolicies.
 Lag is BEHIND from a minute on; NO MEMBER says that nobody consumes.
 A lag of `~3.1` seconds is an estimate (a group that is not the mesh's), `≥3.1` the least it can be.
 """
@@ -59,13 +60,14 @@ _DESCRIBE: Final = """Show one thing in full, what belongs to it, and its latest
   braid describe deadletter logs/1/0/5     why it was given up, and what is in it
   braid describe replay 01KA2B             how far it is
 """
-_DELETE: Final = """Delete a stream, a cluster, a group or a tenant. Asks for the name, or takes --yes.
+_DELETE: Final = """Delete a stream, cluster, group, tenant or approval policy. Asks for the name, or takes --yes.
 
 \b
   braid delete stream logs                 with every record in it
   braid delete group indexer --yes         with its progress
   braid delete cluster east                only when nothing is on it any more
   braid delete tenant acme                 its principals are in none; its streams stay
+  braid delete approvalpolicy careful      nothing that it guarded needs an approval any more
 """
 _CREATE_STREAM: Final = """Create a stream: its lanes get their channels on a healthy cluster.
 
@@ -94,9 +96,19 @@ _GETTABLE: Final = tuple(kind for kind in kinds.KINDS if kind.built)
 _DESCRIBABLE: Final = tuple(
     kind
     for kind in _GETTABLE
-    if kind not in (kinds.EVENT, kinds.LAG, kinds.REJECTED, kinds.GRANT, kinds.REVOCATION, kinds.TENANT)
+    if kind
+    not in (
+        kinds.EVENT,
+        kinds.LAG,
+        kinds.REJECTED,
+        kinds.GRANT,
+        kinds.REVOCATION,
+        kinds.TENANT,
+        kinds.APPROVAL,
+        kinds.APPROVAL_POLICY,
+    )
 )
-_DELETABLE: Final = (kinds.STREAM, kinds.CLUSTER, kinds.GROUP, kinds.TENANT)
+_DELETABLE: Final = (kinds.STREAM, kinds.CLUSTER, kinds.GROUP, kinds.TENANT, kinds.APPROVAL_POLICY)
 # Which types a flag of `get` goes with.
 _TAKERS: Final[Mapping[str, Sequence[kinds.Kind]]] = {
     "--group": (kinds.MEMBER, kinds.LEASE, kinds.LAG, kinds.REJECTED),
@@ -114,7 +126,7 @@ _TAKERS: Final[Mapping[str, Sequence[kinds.Kind]]] = {
     "--max": (kinds.DEADLETTER,),
     "--fetch": (kinds.REJECTED,),
     "--for": (kinds.EVENT,),
-    "--status": (kinds.STREAM, kinds.CLUSTER, kinds.GRANT, kinds.TENANT),
+    "--status": (kinds.STREAM, kinds.CLUSTER, kinds.GRANT, kinds.TENANT, kinds.APPROVAL_POLICY),
 }
 
 _Type = Annotated[str, typer.Argument(metavar="TYPE", show_default=False)]

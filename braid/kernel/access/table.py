@@ -145,6 +145,13 @@ _REGISTRY: Final[Mapping[str, Row]] = {
     "SetTenant": Row(Action.CHANGE),
     "DeleteTenant": Row(Action.CHANGE),
     "ListTenants": Row(Action.VIEW),
+    "SetApprovalPolicy": Row(Action.GRANT),
+    "DeleteApprovalPolicy": Row(Action.GRANT),
+    "ListApprovalPolicies": Row(Action.VIEW),
+    "ListApprovals": Row(Action.VIEW),
+    # It names a request that waits: the handler asks for the rights that this takes, and refuses whoever asked for it.
+    "DecideApproval": Row(Action.OPERATE, otherwise=ANYTHING),
+    "ClaimApproval": Row(Action.SERVE, writes=True),
 }
 
 _ASSIGNER: Final[Mapping[str, Row]] = {

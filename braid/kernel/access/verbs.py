@@ -48,11 +48,22 @@ def need_of(question: Question) -> Need:
     return Need(_action(verb, kind), _resource(known, name or _ALL))
 
 
+def method_of(question: Question) -> str:
+    """The method that a question is about, as `DeleteStream`; empty for an action, as `consume`."""
+    return next((name for name, _ in _methods(question.verb.lower(), question.kind.lower())), "")
+
+
 def _row(verb: str, kind: str) -> Row | None:
-    """The row of the method `<Verb><Kind>`; where two services have one, the one that is not for services alone."""
+    return next((row for _, row in _methods(verb, kind)), None)
+
+
+def _methods(verb: str, kind: str) -> Iterator[tuple[str, Row]]:
+    """Methods `<Verb><Kind>` with their rows, except those for services alone."""
     method = f"{verb}{kind}".replace("-", "").lower()
-    rows = [row for rows in TABLE.values() for name, row in rows.items() if name.lower() in (method, f"{method}s")]
-    return next((row for row in rows if row.action is not Action.SERVE), None)
+    for rows in TABLE.values():
+        for name, row in rows.items():
+            if name.lower() in (method, f"{method}s") and row.action is not Action.SERVE:
+                yield name, row
 
 
 def _action(verb: str, kind: str) -> Action:

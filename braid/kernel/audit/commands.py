@@ -78,6 +78,9 @@ COMMANDS: Final[Mapping[tuple[str, str], Twin]] = {
     ("registry", "LiftRevocation"): Twin("certs revoke --lift", ("identity",), (_DRY,)),
     ("registry", "SetTenant"): Twin("apply -f FILE", (), (_DRY,)),
     ("registry", "DeleteTenant"): Twin("delete tenant", ("name",)),
+    ("registry", "SetApprovalPolicy"): Twin("apply -f FILE", (), (_DRY,)),
+    ("registry", "DeleteApprovalPolicy"): Twin("delete approvalpolicy", ("name",)),
+    ("registry", "DecideApproval"): Twin("approve", ("id",), (("--refuse", "refused"), _DRY)),
     ("assigner", "UpdateGroup"): Twin("set fencing", ("name",)),
     ("assigner", "DeleteGroup"): Twin("delete group", ("name",)),
     ("assigner", "PinLease"): Twin(
@@ -127,7 +130,14 @@ COMMANDS: Final[Mapping[tuple[str, str], Twin]] = {
 }
 
 # Changes that no command makes: applications and services ask for them.
-WITHOUT: Final = frozenset({("registry", "EndDrill"), ("assigner", "CreateGroup"), ("assigner", "CloseChannel")})
+WITHOUT: Final = frozenset(
+    {
+        ("registry", "EndDrill"),
+        ("registry", "ClaimApproval"),
+        ("assigner", "CreateGroup"),
+        ("assigner", "CloseChannel"),
+    }
+)
 
 
 def command_of(service: str, rpc: str, request: object | None) -> str:

@@ -29,3 +29,15 @@ REFUSALS_REMEMBERED_MAX: Final = 1_000  # callers and methods whose refusals are
 REFUSAL_LOG_SECONDS: Final = 60.0  # between two lines in the log about the same caller and method
 ADMINS_MAX: Final = 100  # principals that are admins by settings
 ADMINS_FILE_BYTES_MAX: Final = 1 << 20  # a file of principals
+
+# --- approvals
+APPROVAL_POLICIES_MAX: Final = 200  # of one mesh: each destructive request is held against all of them
+APPROVALS_MAX: Final = 1_000  # waiting, or decided lately: every replica keeps all of them in memory
+APPROVALS_PER_PRINCIPAL_MAX: Final = 20  # waiting for one principal, so that nobody buries the requests of others
+APPROVAL_SECONDS_DEFAULT: Final = 3_600.0  # long enough to reach a colleague, short enough that nobody has forgotten
+APPROVAL_SECONDS_MIN: Final = 60.0  # a person reads first
+APPROVAL_SECONDS_MAX: Final = 30 * 86_400.0  # what was right a month ago is asked again
+APPROVAL_LETTERS_MAX: Final = 1_000_000_000  # of `letters_over`; more letters than one index has
+APPROVAL_REPEAT_SECONDS: Final = 600.0  # repeats of the call that used an approval; clients give up long before
+APPROVAL_CLAIM_SECONDS: Final = 3.0  # for the registry to answer another service, whose own caller waits longer
+APPROVAL_KEPT_SECONDS: Final = 86_400.0  # listed after it was used, refused or has expired

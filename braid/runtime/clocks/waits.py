@@ -51,6 +51,11 @@ class Waits:
         """How many milliseconds wall clocks are ahead of the others, by instance, where that is too far."""
         return self._state().apart
 
+    @property
+    def led_ms(self) -> int:
+        """How long the service was led, as far as this replica knows."""
+        return self._led_ms(self._state())
+
     def waited_ms(self, name: str, since_ms: int) -> int:
         """How long something has waited, in time that the service was led; 0 if that is not recorded yet.
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from braid.api.assigner.v1 import assigner_service_pb2 as api
+from braid.kernel.access.approvals import GuardedVerb
 from braid.kernel.errors import Invalid, NotFound, Refused, Unavailable
 from braid.kernel.ids import ChannelId, LeaseId
 from braid.kernel.ports import Caller, Kafka, OffsetAt, TopicPartition
@@ -17,6 +18,7 @@ from services.assigner.model.progress_resets import UNTOUCHED, ResetIntended, Re
 from services.assigner.model.registry_view import ClusterPlace
 from services.assigner.peers import RegistryFollower
 from services.assigner.reconciler.group_loop import GROUPS
+from services.assigner.servicer.approvals import require_approval
 
 
 class _Looked(NamedTuple):
@@ -72,6 +74,9 @@ class Resets:
                 raise
             refusal = error.message
         if not request.dry_run:
+            streams = [request.stream] if request.stream else registered_spec(state).streams
+            verb = GuardedVerb.RESET_PROGRESS
+            await require_approval(self._replica, "ResetProgress", request, verb, state, streams, caller)
             await self._replica.aggregates.execute(
                 GROUPS,
                 request.group,

@@ -5,7 +5,9 @@ from types import MappingProxyType
 
 from braid.api.assigner.v1 import assigner_service_pb2 as api
 from braid.api.assigner.v1 import beat_pb2, group_pb2, join_pb2
+from braid.kernel.access.approvals import GuardedVerb
 from braid.kernel.access.requests import Lookup
+from braid.kernel.decider import Context
 from braid.kernel.errors import Invalid, Unavailable
 from braid.kernel.ids import check_name
 from braid.kernel.limits.leases import GROUP_IDLE_EXPIRY_SECONDS, LEASE_MESSAGE_BYTES_MAX
@@ -29,6 +31,7 @@ from services.assigner.model.group import Group, GroupSpec
 from services.assigner.peers import RegistryFollower
 from services.assigner.reconciler.group_loop import GROUPS
 from services.assigner.reconciler.term import Term
+from services.assigner.servicer.approvals import require_approval
 from services.assigner.servicer.beats import Beats
 from services.assigner.servicer.closing import Closings
 from services.assigner.servicer.group_quotas import GroupQuotas
@@ -181,8 +184,13 @@ class _Writes:
         """Deletes a group without members and returns it as it was. Its committed progress stays in its clusters."""
         self._replica.require_leader()
         before = self._replica.aggregates.state(GROUPS, request.name)
-        term = self._term()
-        outcome = await self._execute(request.name, DeleteGroup(request.etag), caller)
+        term, command = self._term(), DeleteGroup(request.etag)
+        if before.spec is not None and self._replica.approvals.state.policies:
+            context = Context(self._replica.host.clock.now_ms(), caller.principal, caller.tenant)
+            GROUPS.decider.decide(before, command, context)  # what it refuses needs no approval
+            verb, streams = GuardedVerb.DELETE_GROUP, before.spec.streams
+            await require_approval(self._replica, "DeleteGroup", request, verb, before, streams, caller)
+        outcome = await self._execute(request.name, command, caller)
         if not outcome.repeated:  # else a group of the same name may be there by now
             term.deleted(before)
         if outcome.repeated and before.spec is None:

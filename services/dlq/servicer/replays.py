@@ -7,12 +7,15 @@ from typing import NamedTuple
 
 from braid.api.dlq.v1 import dlq_service_pb2 as api
 from braid.api.dlq.v1 import replay_pb2
+from braid.kernel.access.approvals import GuardedVerb
+from braid.kernel.access.roles import Resource, ResourceKind
 from braid.kernel.errors import Exhausted, Invalid, NotFound, Unavailable
 from braid.kernel.ids import check_name
 from braid.kernel.limits.dlq import DLQ_EXAMPLES, REPLAY_RATE_MAX, REPLAYS_OPEN_MAX
 from braid.kernel.limits.names import PAGE_SIZE_MAX
 from braid.kernel.limits.runtime import PAGE_SIZE_DEFAULT
 from braid.kernel.ports import Caller
+from braid.runtime.access.approvals import Destruction
 from braid.runtime.replica import Replica
 from services.dlq.codec.events import REPLAYS, decode_spec
 from services.dlq.codec.letters import preview_message, replay_message
@@ -89,9 +92,21 @@ class Replays:
                 return api.CreateReplayResponse(replay=preview_message(spec, match.matched), examples=examples)
             if sum(not each.ended for each in others) >= REPLAYS_OPEN_MAX:
                 raise Exhausted(f"{REPLAYS_OPEN_MAX} replays are not over", remedy="wait for one, or cancel one")
+            await self._require_approval(request, spec, match.matched, caller)
             command = CreateReplay(spec, match.matched, match.through)
             made = await self._execute(self._replica.host.ids.ulid(), command, caller)
         return api.CreateReplayResponse(replay=self._message(made), examples=examples)
+
+    async def _require_approval(
+        self, request: api.CreateReplayRequest, spec: ReplaySpec, letters: int, caller: Caller
+    ) -> None:
+        if not self._replica.approvals.state.policies:
+            self._replica.approvals.require_known()
+            return
+        identity = str(await self._streams.create_time_ms(spec.stream, "spec.stream"))
+        resources = (Resource(ResourceKind.STREAM, spec.stream),)
+        destruction = Destruction((GuardedVerb.REPLAY,), resources, identity, letters)
+        await self._replica.approvals.require("CreateReplay", request, destruction, caller)
 
     async def get_replay(self, request: api.GetReplayRequest, caller: Caller) -> replay_pb2.Replay:
         """Returns one job. Raises `NotFound`."""

@@ -74,6 +74,8 @@ class StreamDecider:
                 return _update(state, command)
             case DeleteStream():
                 check_etag(command.etag, state.etag, f"stream {state.name}")
+                if command.made_ms not in (0, state.create_time_ms):
+                    raise Conflict(f"stream {state.name} was deleted and made again", field="name", remedy="look again")
                 return [StreamDeleted()]
             case EndDrill():
                 return end(state, command)

@@ -24,9 +24,15 @@ class UpdateStream:
 
 @dataclass(frozen=True, slots=True)
 class DeleteStream:
-    """Discards the stream and everything in it."""
+    """Discards the stream and everything in it.
+
+    Attributes:
+        etag: What the stream's must be; empty for any.
+        made_ms: When the stream that is meant was created, so that no later one of its name is; 0 for any.
+    """
 
     etag: str = ""
+    made_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,13 @@ on.
 
 from braid.api.registry.v1 import registry_service_pb2 as api
 from braid.api.registry.v1 import stream_pb2
+from braid.kernel.access.approvals import GuardedVerb
+from braid.kernel.access.roles import Resource, ResourceKind
 from braid.kernel.errors import ClusterUnavailable, Invalid, Refused
 from braid.kernel.ids import ChannelId
 from braid.kernel.offset_ranges import OPEN, OffsetRanges
 from braid.kernel.ports import Caller
+from braid.runtime.access.approvals import Destruction
 from services.registry.codec.events import range_messages, read_ranges
 from services.registry.codec.views import channel_message
 from services.registry.histories import STREAMS
@@ -43,6 +46,7 @@ class ClosingRequests:
             if not request.dry_run:
                 check_accepted(read_ranges(request.accept_loss), would, str(name))
                 command = CloseChannel(channel.ref, would, request.reason)
+                await self._require_approval(name, request, caller)
                 await self._context.execute(STREAMS, name.stream, command, caller)
                 channel = self._channel(name)
         return api.CloseChannelResponse(channel=self._message(name), given_up=range_messages(would))
@@ -59,6 +63,15 @@ class ClosingRequests:
         command = ReleaseChannel(self._channel(name).ref, request.reason)
         await self._context.execute(STREAMS, name.stream, command, caller)
         return self._message(name)
+
+    async def _require_approval(self, name: ChannelId, request: api.CloseChannelRequest, caller: Caller) -> None:
+        """Asks for an approval of the loss that the request accepts; generations are never used again."""
+        if not request.accept_loss:
+            return
+        identity = str(self._context.stream(name.stream, "channel").create_time_ms)
+        resources = (Resource(ResourceKind.STREAM, name.stream),)
+        destruction = Destruction((GuardedVerb.CLOSE_CHANNEL,), resources, identity)
+        await self._context.replica.approvals.require("CloseChannel", request, destruction, caller)
 
     def _message(self, name: ChannelId) -> stream_pb2.Channel:
         return channel_message(self._context.stream(name.stream), self._channel(name))

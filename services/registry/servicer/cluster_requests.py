@@ -7,16 +7,20 @@ from typing import Final
 
 from braid.api.registry.v1 import cluster_pb2
 from braid.api.registry.v1 import registry_service_pb2 as api
+from braid.kernel.access.approvals import GuardedVerb
+from braid.kernel.access.roles import Resource, ResourceKind
 from braid.kernel.errors import (
     AlreadyExists,
     ClusterAccessDenied,
     ClusterAutoCreatesTopics,
     ClusterUnavailable,
+    Conflict,
     Invalid,
     Refused,
 )
 from braid.kernel.ids import check_name
 from braid.kernel.ports import Caller, ClusterDescription, KafkaAdmin
+from braid.runtime.access.approvals import Destruction
 from services.registry.codec.specs import read_cluster_spec
 from services.registry.codec.views import cluster_message, departure_message
 from services.registry.histories import CLUSTERS
@@ -169,11 +173,12 @@ class ClusterRequests:
     ) -> api.DecommissionClusterResponse:
         """Begins to empty a cluster, or cancels that; the reconciler moves a few streams at a time."""
         self._context.term()
-        self._context.cluster(request.name)
+        known = self._context.cluster(request.name)
         command = CancelDecommission() if request.cancelled else Decommission(request.reason, request.discard_drained)
-        if request.dry_run:
-            cluster = self._context.preview(CLUSTERS, request.name, command, caller)
-        else:
+        cluster = self._context.preview(CLUSTERS, request.name, command, caller)
+        if not request.dry_run:
+            if not request.cancelled and cluster != known:
+                await self._require_approval(known, request, caller)
             cluster = await self._context.execute(CLUSTERS, request.name, command, caller)
         world = self._context.world()
         world = replace(world, clusters={**world.clusters, request.name: cluster})
@@ -181,6 +186,17 @@ class ClusterRequests:
         return api.DecommissionClusterResponse(
             cluster=cluster_message(cluster, world), departures=[departure_message(each) for each in leaving]
         )
+
+    async def _require_approval(
+        self, cluster: Cluster, request: api.DecommissionClusterRequest, caller: Caller
+    ) -> None:
+        verbs = (GuardedVerb.DECOMMISSION_CLUSTER, *((GuardedVerb.DISCARD_DRAINED,) * request.discard_drained))
+        identity = f"{cluster.create_time_ms} {cluster.kafka_cluster_id}"
+        destruction = Destruction(verbs, (Resource(ResourceKind.CLUSTER, cluster.name),), identity)
+        await self._context.replica.approvals.require("DecommissionCluster", request, destruction, caller)
+        now = self._context.cluster(cluster.name)
+        if (now.create_time_ms, now.kafka_cluster_id) != (cluster.create_time_ms, cluster.kafka_cluster_id):
+            raise Conflict(f"cluster {cluster.name} was registered anew", field="name", remedy="look again")
 
     async def _take_over(
         self, term: Term, cluster: Cluster, request: api.CreateClusterRequest, caller: Caller

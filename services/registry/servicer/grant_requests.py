@@ -1,10 +1,11 @@
 """Handlers of RPCs on grants. Any replica lists and checks; the leader grants and revokes."""
 
 from braid.api.registry.v1 import grant_pb2 as api
+from braid.kernel.access.approvals import METHOD_VERBS
 from braid.kernel.access.decisions import Decision
 from braid.kernel.access.grants import Grant, check_principal
 from braid.kernel.access.roles import Resource
-from braid.kernel.access.verbs import Question, need_of
+from braid.kernel.access.verbs import Question, method_of, need_of
 from braid.kernel.decider import Context
 from braid.kernel.errors import NotFound
 from braid.kernel.ports import Caller
@@ -74,12 +75,18 @@ class GrantRequests:
         principal = request.principal or (caller.principal if caller.authenticated else "")
         if request.principal:
             check_principal(principal, "principal")
-        need = need_of(Question(request.verb, request.kind, request.name))
+        question = Question(request.verb, request.kind, request.name)
+        need = need_of(question)
         access = self._replica.access
         access.require_known()
         decision = self._of_revoked(principal) or access.decide(principal, need)
+        verbs = METHOD_VERBS.get(method_of(question), ())
         answer = api.CheckAccessResponse(
-            allowed=decision.allowed, why=decision.why, principal=principal, enforced=access.enforced
+            allowed=decision.allowed,
+            why=decision.why,
+            principal=principal,
+            enforced=access.enforced,
+            approval_policies=self._replica.approvals.state.may_guard(verbs, need.resource),
         )
         if decision.grant is not None:
             answer.grant.CopyFrom(grant_message(decision.grant))

@@ -1,13 +1,14 @@
 """The table of the registry's RPCs, by name.
 
 What they do is in `cluster_requests.py`, `stream_requests.py`, `grant_requests.py`, `revocation_requests.py`,
-`tenant_requests.py`, `closing.py`, and in `watches/clusters.py`, `watches/routes.py` and `watches/channels.py`.
+`tenant_requests.py`, `approval_requests.py`, `closing.py`, and in `watches/clusters.py`, `watches/routes.py` and
+`watches/channels.py`.
 """
 
 from collections.abc import AsyncIterator, Mapping
 from typing import Final
 
-from braid.api.registry.v1 import grant_pb2, revocation_pb2, tenant_pb2
+from braid.api.registry.v1 import approval_pb2, grant_pb2, revocation_pb2, tenant_pb2
 from braid.api.registry.v1 import registry_service_pb2 as api
 from braid.api.registry.v1.route_pb2 import WatchChannelsRequest, WatchChannelsResponse, WatchRoutesRequest
 from braid.api.registry.v1.witness_pb2 import WatchClustersRequest
@@ -16,6 +17,7 @@ from braid.kernel.limits.registry import WATCH_MESSAGE_BYTES_MAX
 from braid.kernel.ports import Caller, DuplexServing, RpcService, UnaryHandler
 from braid.rpc.methods import duplex, method_path, server_stream, service_path, unary
 from services.registry.codec.views import NOTHING_KNOWN, LeaderKnowledge
+from services.registry.servicer.approval_requests import ApprovalRequests
 from services.registry.servicer.closing import ClosingRequests
 from services.registry.servicer.cluster_requests import ClusterRequests
 from services.registry.servicer.grant_requests import GrantRequests
@@ -54,7 +56,9 @@ def registry_rpc(context: RequestContext) -> RpcService:
     clusters, grants = _cluster_methods(ClusterRequests(context)), _grant_methods(GrantRequests(context.replica))
     revocations = _revocation_methods(RevocationRequests(context.replica))
     tenants = _tenant_methods(TenantRequests(context.replica, quotas))
-    unaries = {**clusters, **_stream_methods(streams), **channels, **grants, **revocations, **tenants}
+    approvals = _approval_methods(ApprovalRequests(context.replica))
+    unaries = {**clusters, **_stream_methods(streams), **channels}
+    unaries |= {**grants, **revocations, **tenants, **approvals}
     return RpcService(
         name=service_path(NAME),
         unary={method_path(NAME, name): entry for name, entry in unaries.items()},
@@ -89,6 +93,17 @@ def _tenant_methods(tenants: TenantRequests) -> Mapping[str, tuple[type, UnaryHa
         "SetTenant": unary(tenant_pb2.SetTenantRequest, tenants.set),
         "DeleteTenant": unary(tenant_pb2.DeleteTenantRequest, tenants.delete),
         "ListTenants": unary(tenant_pb2.ListTenantsRequest, tenants.list),
+    }
+
+
+def _approval_methods(approvals: ApprovalRequests) -> Mapping[str, tuple[type, UnaryHandler]]:
+    return {
+        "SetApprovalPolicy": unary(approval_pb2.SetApprovalPolicyRequest, approvals.set_policy),
+        "DeleteApprovalPolicy": unary(approval_pb2.DeleteApprovalPolicyRequest, approvals.delete_policy),
+        "ListApprovalPolicies": unary(approval_pb2.ListApprovalPoliciesRequest, approvals.list_policies),
+        "ListApprovals": unary(approval_pb2.ListApprovalsRequest, approvals.list_approvals),
+        "DecideApproval": unary(approval_pb2.DecideApprovalRequest, approvals.decide),
+        "ClaimApproval": unary(approval_pb2.ClaimApprovalRequest, approvals.claim),
     }
 
 

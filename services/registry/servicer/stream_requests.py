@@ -2,13 +2,17 @@
 missing."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from braid.api.registry.v1 import registry_service_pb2 as api
 from braid.api.registry.v1 import stream_pb2
+from braid.kernel.access.approvals import GuardedVerb
+from braid.kernel.access.roles import Resource, ResourceKind
 from braid.kernel.errors import BraidError, FailoverBlocked, Invalid, Refused, Unavailable
 from braid.kernel.ids import check_name
 from braid.kernel.limits.registry import CREATE_WAIT_SECONDS
 from braid.kernel.ports import Caller
+from braid.runtime.access.approvals import Destruction
 from services.registry.codec.specs import read_stream_spec
 from services.registry.codec.views import LeaderKnowledge, channel_message, move_message, stream_message
 from services.registry.histories import STREAMS
@@ -107,8 +111,13 @@ class StreamRequests:
     async def delete(self, request: api.DeleteStreamRequest, caller: Caller) -> stream_pb2.Stream:
         """Discards a stream with everything in it, and returns what it was."""
         self._context.term()
-        before = self._message(self._context.stream(request.name))
-        await self._context.execute(STREAMS, request.name, DeleteStream(request.etag), caller)
+        stream = self._context.stream(request.name)
+        before, command = self._message(stream), DeleteStream(request.etag)
+        self._context.preview(STREAMS, request.name, command, caller)  # what it refuses needs no approval
+        resources = (Resource(ResourceKind.STREAM, request.name),)
+        destruction = Destruction((GuardedVerb.DELETE_STREAM,), resources, str(stream.create_time_ms))
+        await self._context.replica.approvals.require("DeleteStream", request, destruction, caller)
+        await self._context.execute(STREAMS, request.name, replace(command, made_ms=stream.create_time_ms), caller)
         return before
 
     async def end_drill(self, request: api.EndDrillRequest, caller: Caller) -> stream_pb2.Stream:

@@ -4,6 +4,7 @@ A fact is an observation by a trustworthy source (a sink, a broker, the event st
 test.
 """
 
+from testbed.checkers.facts.approvals import ApprovalAsked, ApprovalDecided, ApprovalUsed, GroupDeleted
 from testbed.checkers.facts.channels import (
     DrainRecorded,
     EndsRecorded,
@@ -63,6 +64,9 @@ __all__ = [
     "Ailing",
     "AppendAnswered",
     "Appended",
+    "ApprovalAsked",
+    "ApprovalDecided",
+    "ApprovalUsed",
     "BatchAppended",
     "BatchWatched",
     "Committed",
@@ -80,6 +84,7 @@ __all__ = [
     "Flooded",
     "Folded",
     "GivenUp",
+    "GroupDeleted",
     "HandlerEnded",
     "HandlerStarted",
     "Indexed",
@@ -115,6 +120,10 @@ __all__ = [
 
 Fact = (
     Sent
+    | ApprovalAsked
+    | ApprovalDecided
+    | ApprovalUsed
+    | GroupDeleted
     | FalselyCalled
     | FalselyReported
     | Acknowledged

@@ -288,6 +288,7 @@ class CheckAccessResponse(_message.Message):
     GRANT_FIELD_NUMBER: _builtins.int
     MISSING_FIELD_NUMBER: _builtins.int
     ENFORCED_FIELD_NUMBER: _builtins.int
+    APPROVAL_POLICIES_FIELD_NUMBER: _builtins.int
     allowed: _builtins.bool
     why: _builtins.str
     """For people."""
@@ -303,6 +304,10 @@ class CheckAccessResponse(_message.Message):
     def missing(self) -> Global___GrantSpec:
         """The smallest grant that would allow it; absent where none would."""
 
+    @_builtins.property
+    def approval_policies(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Policies that may ask for a second principal's approval, by name, sorted."""
+
     def __init__(
         self,
         *,
@@ -312,10 +317,11 @@ class CheckAccessResponse(_message.Message):
         grant: Global___Grant | None = ...,
         missing: Global___GrantSpec | None = ...,
         enforced: _builtins.bool = ...,
+        approval_policies: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["grant", b"grant", "missing", b"missing"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["allowed", b"allowed", "enforced", b"enforced", "grant", b"grant", "missing", b"missing", "principal", b"principal", "why", b"why"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allowed", b"allowed", "approval_policies", b"approval_policies", "enforced", b"enforced", "grant", b"grant", "missing", b"missing", "principal", b"principal", "why", b"why"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
