@@ -44,8 +44,8 @@ A service that crashes is started again; what you kill or stop stays down until 
 that ends by itself. A cluster of three brokers or more keeps three copies of every partition, two of which acknowledge.
 """
 _SECURE: Final = (
-    "Mutual TLS, and rights enforced. With --insecure, for this start alone, plain text: anybody who reaches a port may "
-    "call everything, and `braid doctor` warns of it."
+    "Mutual TLS, and rights enforced. With --insecure, for this start alone, plain text: anybody who reaches a port "
+    "may call everything, and `braid doctor` warns of it."
 )
 _VERBS: Final = {
     "kill": "End a cluster, broker or service at once (SIGKILL).",
