@@ -10,10 +10,9 @@ from braid.cli import app
 from tools.reference_text import code, page, prose, table
 
 _INTRODUCTION: Final = """Every verb of `braid`, from the commands themselves. Exit codes: 0 done, 1 `diff` found
-differences, 2 wrong usage, 3 not reachable, 4 refused by the mesh, 130 interrupted. What ends by Ctrl-C alone ends
-well by it: 0 for `-w` and for `consume` without `--max` and `--timeout`. Results go to stdout, everything else to
-stderr; `NO_COLOR` is obeyed. Types are taken in singular or plural. `--endpoint` and `--context` may stand before the
-verb, too."""
+differences, 2 wrong usage, 3 not reachable, 4 refused by the mesh, 130 interrupted. Ctrl-C ends
+`-w`, and `consume` without `--max` and `--timeout`, with 0. Results go to stdout, everything else to stderr. `NO_COLOR`
+turns colours off. Types may be singular or plural. `--endpoint` and `--context` may also stand before the verb."""
 
 
 class Parameter(Protocol):

@@ -41,12 +41,16 @@ def where(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 @pytest.mark.real
 @pytest.mark.timeout(1_800)
 def test_the_tutorial(where: Path) -> None:
-    run_page(snippets(DOCS / "tutorial.md")[1:-1], where, SNIPPET_SECONDS, whole=True)
+    run_page(snippets(DOCS / "tutorial.md")[1:-1], where, SNIPPET_SECONDS)
 
 
-def test_the_tutorial_shows_whole_output_behind_its_blocks() -> None:
-    shown = snippets(DOCS / "tutorial.md")[1:-1]
-    assert [each.place for each in shown if not each.printed or "…" in each.printed] == []
+def test_the_tutorial_shows_output_behind_each_block() -> None:
+    assert [each.place for each in snippets(DOCS / "tutorial.md")[1:-1] if not each.printed] == []
+
+
+def test_output_on_pages_hides_nothing() -> None:
+    pages = (DOCS / "tutorial.md", *GUIDES)
+    assert [each.place for page in pages for each in snippets(page) if "…" in each.printed] == []
 
 
 @pytest.mark.real

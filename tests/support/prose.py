@@ -1,6 +1,6 @@
 """Rules of plain English for docstrings and pages: sentences that are read once.
 
-`tidy.py` applies them to all Python that git tracks, and to the pages that readers are meant to read.
+`tidy.py` applies them to all Python and all Markdown that git tracks.
 """
 
 import ast
@@ -14,10 +14,6 @@ from typing import Final
 FIRST_WORDS_MIN: Final = 5  # of a module's or class's first sentence: fewer say nothing in a list of search results
 SENTENCE_WORDS_MAX: Final = 40  # the aim is 25; a longer sentence than this is a list, or two sentences
 TEST_NAME_MAX: Final = 60  # characters: what is done, then what must hold
-PAGES: Final = (
-    *("docs/adr/", "docs/explanation/", "docs/guides/", "docs/tutorial.md", "services/"),
-    *("ARCHITECTURE.md", "CONTRIBUTING.md", "README.md", "SECURITY.md"),
-)
 # Riddles to a newcomer: persons that the sentence does not have, and beliefs that programs do not hold.
 RIDDLES: Final = re.compile(
     r"\b(who(?:m)?ever|of whom|to whom|(?:is|are|was|were|be) believed|told is)\b", re.IGNORECASE
@@ -27,10 +23,16 @@ RIDDLES: Final = re.compile(
 FRAGMENTS: Final = re.compile(
     r"(of|as|so|those|these|them|it|they|and|but|else|again|not|also|what(ever)?|who|whom|up to)\b", re.IGNORECASE
 )
+# "What a role may do." below a heading is read with the heading, so pages may begin with it.
+FRAGMENTS_OF_PAGES: Final = re.compile(
+    r"(of|as|so|those|these|them|it|they|and|but|else|again|not|also|who|whom|up to)\b", re.IGNORECASE
+)
 
 _ROOT: Final = Path(__file__).resolve().parents[2]
 _SENTENCE_END: Final = re.compile(r"(?<=[.!?])\s+(?=[A-Z`*(\[])")
-_BLOCK: Final = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+_BLOCK: Final = re.compile(r"^[ \t]*```.*?^[ \t]*```", re.MULTILINE | re.DOTALL)
+_HEADING: Final = re.compile(r"^#+ .*$", re.MULTILINE)
+_MARKUP: Final = re.compile(r"(?:[-*] |\d+\. |[*_(])*")
 _FILE: Final = re.compile(r"`([\w/]+\.py)`")
 _TEST: Final = re.compile(r"\s*(?:async )?def (test_\w+)")
 _NO_PROSE: Final = re.compile(r"\s{4}|\||(Args|Attributes|Options|Raises|Returns|Yields):")
@@ -75,12 +77,32 @@ def names_of_tests_are_short(path: str, text: str) -> Iterator[str]:
 
 
 def pages_have_short_sentences(path: str, text: str) -> Iterator[str]:
-    """A sentence of a page for readers ends before its beginning is forgotten. Tables and blocks are not judged."""
-    if not (path.startswith(PAGES) and path.endswith(".md")):
-        return
-    prose = "\n".join("" if line.startswith("|") else line for line in _BLOCK.sub("", text).splitlines())
-    for sentence in _long_sentences(prose):
+    """A sentence of a page ends before its beginning is forgotten. Tables and blocks are not judged."""
+    for sentence in _long_sentences(_prose_of_page(path, text)):
         yield f"{path} has a sentence of {sentence}"
+
+
+def pages_hold_no_riddles(path: str, text: str) -> Iterator[str]:
+    """A page names persons and things instead of pointing at them. Tables and blocks are not judged."""
+    for riddle in RIDDLES.finditer(_prose_of_page(path, text)):
+        yield f"{path} has a riddle ({riddle[0]!r}): name the subject"
+
+
+def sections_begin_with_a_subject(path: str, text: str) -> Iterator[str]:
+    """The first sentence below a heading stands alone, and so does each entry of the changelog."""
+    prose = _prose_of_page(path, text)
+    parts = _LIST_ITEM.split(prose) if path == "CHANGELOG.md" else _HEADING.split(prose)
+    for part in parts:
+        first = _MARKUP.sub("", part.strip(), count=1)
+        if fragment := FRAGMENTS_OF_PAGES.match(first):
+            yield f"{path} begins a part with a fragment ({fragment[0]!r} …): {first[:60]!r}"
+
+
+@functools.lru_cache(maxsize=2)
+def _prose_of_page(path: str, text: str) -> str:
+    """The sentences of a Markdown page, without tables and blocks; nothing of other files."""
+    lines = _BLOCK.sub("", text).splitlines() if path.endswith(".md") else ()
+    return "\n".join("" if line.lstrip().startswith("|") else line for line in lines)
 
 
 @functools.cache

@@ -1,10 +1,9 @@
 """Pages that are true: their snippets run in order as a reader would run them, and print what the page says.
 
-A block of `bash` or `python` runs. A block of `text` right behind it is what it prints: every line of it, in order,
-with `…` for what differs from run to run; lines between them may be left out. Other blocks are pictures.
+A block of `bash` or `python` runs. A block of `text` right behind it is all that it prints, line by line. Values of a
+kind stand for each other: ages, durations, ids, ports (`KINDS`). Other blocks are pictures.
 
-A page that is *whole* shows every line that is printed, and no `…`. Values of a kind stand for each other there: ages,
-durations, ports, process ids (`KINDS`). A block that only looks (`braid get`) may be run again until it prints them.
+A block that only looks (`braid get`, `braid describe`) may be run again until it prints what the page shows.
 """
 
 import math
@@ -30,16 +29,37 @@ LOOK_AGAIN_SECONDS: Final = 0.5
 SLACK: Final = 1.5  # waits of a block are so much longer than written, on a machine that gives all its time
 
 _BLOCK: Final = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
-# What differs from run to run where a page shows whole output; the first pattern that matches names the kind.
+# What differs from run to run; the first pattern that matches names the kind.
 KINDS: Final = {
-    "age": re.compile(r"\b\d+[smhd](?:\d+[smhd])?$"),
+    "id": re.compile(r"\b01[0-9A-HJKMNP-TV-Z]{24}(?::\d+)?"),
+    "digest": re.compile(r"\b[0-9a-f]{32}(?:[0-9a-f]{32})?\b"),
+    "date": re.compile(r"\b20\d\d-\d\d-\d\d(?: \d\d:\d\d)?"),
+    "time of day": re.compile(r"\b\d\d:\d\d:\d\d\.\d{3}\b"),
+    "epoch milliseconds": re.compile(r"\b1\d{12}\b"),
+    "milliseconds": re.compile(r"\b[\d,]+(?:\.\d+)? ms\b"),
     "duration": re.compile(r"\b\d+\.\d+ s\b"),
+    "size": re.compile(r"\b\d+(?:\.\d+)? (?:[KMGT]i)?B(?:/s)?(?=\W|$)"),
+    "room": re.compile(r"(?<=free \()\d+%"),
+    "bytes": re.compile(r'(?<=bytes": )\d+'),
+    "age": re.compile(r"\b\d+[smhd](?:\d+[smhd])?\b"),
     "port": re.compile(r"(?<=127\.0\.0\.1:)\d+"),
     "process": re.compile(r"(?<=process )\d+"),
     "replica": re.compile(r"(?<=registry-)\d"),
+    "user": re.compile(r"(?<=spiffe://braid\.local/user/)[\w.-]+"),
+    "file": re.compile(r'(?<=File ")[^"]+(?=", line )'),
+    "line": re.compile(r"(?<=, line )\d+"),
     "number of an event": re.compile(r"(?<=stream/logs/)\d+"),
     "revision": re.compile(r"(?<=route_revision=)\d+"),
     "reason": re.compile(r"(?<=is DOWN: ).+(?=; to )"),
+    "later generation": re.compile(r"(?<=orders/live/)[3-9]"),
+    "member": re.compile(r"\bcart-\d(?=\s+-\s)"),
+    "number": re.compile(r"\b\d+(?= (?:archived events|histories|streams left|drained|looks)\b)"),
+    "number after its name": re.compile(r"(?<=partitions:  )\s*\d+|(?<=falls within 5 min:  )\s*\d+"),
+    "number of records": re.compile(r"(?<=acknowledged  )\s*\d+|(?<=repeated  )\s*\d+"),
+    "drill": re.compile(r"(?<=stream/drill-)\w+"),
+    "number of leases": re.compile(r"\b(?:\d+|no) leases?(?= would)"),
+    "load": re.compile(r"\b\d+\.\d\d(?= (?:now|then))"),
+    "lag": re.compile(r"\b4,\d{3}\s+\d+\.\d|(?<=live )\d+\.\d(?=\))"),
 }
 _WAIT: Final = re.compile(r"(?<=--timeout )\d+|(?<=asyncio\.timeout\()\d+|(?<=\.take\()\d+")
 
@@ -68,9 +88,7 @@ def snippets(page: Path) -> list[Snippet]:
     return found
 
 
-def run_snippet(
-    snippet: Snippet, directory: Path, timeout_seconds: float, slack: float = 1.0, *, whole: bool = False
-) -> str:
+def run_snippet(snippet: Snippet, directory: Path, timeout_seconds: float, slack: float = 1.0) -> str:
     """Runs a block where the reader stands; returns what it printed.
 
     Args:
@@ -78,13 +96,11 @@ def run_snippet(
         directory: Where the reader stands.
         timeout_seconds: For all of it, by the wall: it ends what hangs.
         slack: How many times longer than written the block's own waits are.
-        whole: The page shows every line.
     """
-    look_again = Deadline(LOOK_SECONDS if whole and looks_only(snippet) else 0.0)
+    look_again = Deadline(LOOK_SECONDS if looks_only(snippet) else 0.0)
     while True:
         output, told = _run_once(snippet, directory, timeout_seconds, slack)
-        wrong = first_difference(snippet.printed, output) if whole and snippet.printed else ""
-        wrong = wrong or first_missing(snippet.printed, output) * (not whole)
+        wrong = first_difference(snippet.printed, output) if snippet.printed else ""
         if not wrong or look_again.passed:
             break
         time.sleep(LOOK_AGAIN_SECONDS)
@@ -95,7 +111,7 @@ def run_snippet(
 def looks_only(snippet: Snippet) -> bool:
     """Whether a block changes nothing, so that a reader may run it again."""
     lines = [line for line in snippet.body.splitlines() if line.strip()]
-    return snippet.language == "bash" and all(line.startswith("braid get ") for line in lines)
+    return snippet.language == "bash" and all(line.startswith(("braid get ", "braid describe ")) for line in lines)
 
 
 def _run_once(snippet: Snippet, directory: Path, timeout_seconds: float, slack: float) -> tuple[str, str]:
@@ -132,7 +148,7 @@ def _run_once(snippet: Snippet, directory: Path, timeout_seconds: float, slack: 
     return output, told
 
 
-def run_page(found: Sequence[Snippet], directory: Path, timeout_seconds: float, *, whole: bool = False) -> None:
+def run_page(found: Sequence[Snippet], directory: Path, timeout_seconds: float) -> None:
     """Runs a page's blocks one after another; fails with everything that was not as the page says.
 
     Waits that blocks state are for a machine that gives its time; they are longer as far as this one gave less so far.
@@ -141,7 +157,7 @@ def run_page(found: Sequence[Snippet], directory: Path, timeout_seconds: float, 
     page = Deadline(timeout_seconds)
     for snippet in found:
         try:
-            run_snippet(snippet, directory, timeout_seconds, SLACK / page.share, whole=whole)
+            run_snippet(snippet, directory, timeout_seconds, SLACK / page.share)
         except AssertionError as error:  # the blocks after it show whether it is this one alone
             wrong.append(str(error))
     assert not wrong, "\n\n".join(wrong)
@@ -165,18 +181,6 @@ def stretched(body: str, slack: float) -> str:
     return _WAIT.sub(lambda seconds: str(math.ceil(int(seconds[0]) * slack)), body)
 
 
-def first_missing(expected: str, printed: str) -> str:
-    """The first line a page shows that was not printed where it should be; '' when all were."""
-    rest: Sequence[str] = printed.splitlines()
-    for line in filter(str.strip, expected.splitlines()):
-        pattern = re.compile(".*".join(_loosely(part) for part in line.strip().split("…")))
-        place = next((number for number, each in enumerate(rest) if pattern.fullmatch(each.strip())), None)
-        if place is None:
-            return line
-        rest = rest[place + 1 :]
-    return ""
-
-
 def first_difference(expected: str, printed: str) -> str:
     """The first line that a page shows and that was not printed at its place, or was printed and is not shown.
 
@@ -195,8 +199,3 @@ def _by_kind(line: str) -> list[str]:
     for kind, pattern in KINDS.items():
         line = pattern.sub(f"<{kind}>", line)
     return line.split()
-
-
-def _loosely(part: str) -> str:
-    """A pattern for a piece of a line, however its columns are spaced."""
-    return r"\s+".join(re.escape(word) for word in re.split(r"\s+", part))

@@ -18,7 +18,9 @@ from tests.support.prose import (
     first_sentences_say_what_things_are,
     names_of_tests_are_short,
     pages_have_short_sentences,
+    pages_hold_no_riddles,
     parsed,
+    sections_begin_with_a_subject,
 )
 
 FILE_LINES_MAX: Final = 400
@@ -203,7 +205,10 @@ def _names(annotation: ast.expr) -> set[str]:
     }
 
 
-TEXT_RULES: Final[Sequence[Rule]] = (no_machine_path, no_registry_host, pages_have_short_sentences)
+TEXT_RULES: Final[Sequence[Rule]] = (
+    *(no_machine_path, no_registry_host),
+    *(pages_have_short_sentences, pages_hold_no_riddles, sections_begin_with_a_subject),
+)
 PYTHON_RULES: Final[Sequence[Rule]] = (
     *(file_length, function_length, names_say_something, no_skipped_test, no_relative_import),
     *(

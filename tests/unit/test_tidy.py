@@ -13,6 +13,8 @@ from tests.support.prose import (
     first_sentences_say_what_things_are,
     names_of_tests_are_short,
     pages_have_short_sentences,
+    pages_hold_no_riddles,
+    sections_begin_with_a_subject,
 )
 from tests.support.tidy import (
     CASES_LINES_MAX,
@@ -94,6 +96,12 @@ MUTANTS: Final[Sequence[tuple[Rule, str, str]]] = (
     (names_of_tests_are_short, "tests/unit/test_a.py", f"async def test_{'a' * 56}() -> None: ..."),
     (pages_have_short_sentences, "docs/guides/a.md", f"# A\n\nShort.\nIt {'says more ' * SENTENCE_WORDS_MAX}."),
     (pages_have_short_sentences, "README.md", f"- a point\n- It {'says more ' * SENTENCE_WORDS_MAX}."),
+    (pages_have_short_sentences, "CHANGELOG.md", f"- **A point**: {'says more ' * SENTENCE_WORDS_MAX}."),
+    (pages_have_short_sentences, "braid/spark/README.md", f"It {'says more ' * SENTENCE_WORDS_MAX}."),
+    (pages_hold_no_riddles, "CHANGELOG.md", "- **Audit**: it answers whoever asks."),
+    (pages_hold_no_riddles, "docs/robustness.md", "The commit is believed as it stands."),
+    (sections_begin_with_a_subject, "CHANGELOG.md", "- **Who comes back** shows a secret."),
+    (sections_begin_with_a_subject, "docs/adr/0001-a.md", "# A\n\n## Decision\n\nOf two clocks one is taken.\n"),
 )
 
 # (rule, path, text): near misses no rule may find.
@@ -124,6 +132,10 @@ SOUND: Final[Sequence[tuple[Rule, str, str]]] = (
     (names_of_tests_are_short, "tests/unit/test_a.py", f"def test_{'a' * 55}() -> None: ..."),
     (pages_have_short_sentences, "docs/guides/a.md", "It says this. " * SENTENCE_WORDS_MAX),
     (pages_have_short_sentences, "docs/guides/a.md", f"```\n{'a ' * 99}\n```\n| {'b ' * 99}|\n"),
+    (pages_have_short_sentences, "docs/guides/a.md", f"1. A step:\n\n   ```\n   {'a ' * 99}\n   ```\n"),
+    (pages_hold_no_riddles, "docs/guides/a.md", "```\nwhoever\n```\n| whoever |\n"),
+    (sections_begin_with_a_subject, "CHANGELOG.md", "- **Offsets** are kept. They end."),
+    (sections_begin_with_a_subject, "README.md", "# A\n\nThe demo:\n\n1. It kills a member.\n"),
 )
 
 

@@ -42,7 +42,7 @@ async def lift(session: Session, identity: str, reason: str, dry_run: bool) -> i
     doing = f"lifting the revocation of {identity}"
     lifted = await session.change("registry", "LiftRevocation", request, api.Revocation, doing)
     of = f" of {lifted.principal}" if lifted.principal else ""
-    session.terminal.print(f"{lifted.identity}{of} is revoked no more{_DRY if dry_run else ''}")
+    session.terminal.print(f"{lifted.identity}{of} is accepted again{_DRY if dry_run else ''}")
     return 0
 
 

@@ -40,7 +40,7 @@ _INIT: Final = """Make a CA in a new directory, which nobody else may open.
   braid certs init
   braid certs init /secure/certs --trust-domain mesh.example.com
 
-Whoever holds DIR/ca/key.pem can speak for everybody in the mesh. Keep the directory away from the mesh's machines.
+A holder of DIR/ca/key.pem can speak for everybody in the mesh. Keep the directory away from the mesh's machines.
 """
 _ISSUE: Final = """Make a certificate and its key, or make a certificate anew.
 
@@ -75,7 +75,7 @@ _REVOKE: Final = """Refuse a principal or a certificate at every service, and en
 \b
   braid certs revoke --certificate stolen.pem --reason 'laptop stolen'
   braid certs revoke sha256:1F:A0:…                       by its fingerprint: openssl x509 -fingerprint -sha256
-  braid certs revoke serial:0A1B…  --ends 2026-12-31      by its serial number, whoever signed it
+  braid certs revoke serial:0A1B…  --ends 2026-12-31      by its serial number, of any signer
   braid certs revoke spiffe://braid.local/app/indexer     every certificate of a principal, now and later
   braid certs revoke spiffe://braid.local/app/indexer --lift
   braid get revocations                                   who is revoked

@@ -1,6 +1,7 @@
 """Formats results: tables (of at most 80 columns on a terminal), JSON, YAML, names. Knows no resource and no mesh."""
 
 import json
+import textwrap
 from collections.abc import Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -172,6 +173,14 @@ def coloured(table: str) -> str:
 def shortened(text: str, width: int) -> str:
     """Truncates a text to a number of columns."""
     return text if len(text) <= width else text[: max(0, width - 1)] + "…"
+
+
+def wrapped(text: str, width: int, narrow: bool, indent: str = "") -> list[str]:
+    """The lines of a sentence, at least one. Only a terminal breaks lines; no word, address or path is broken."""
+    if not narrow:
+        return [text]
+    wrapper = textwrap.TextWrapper(width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+    return wrapper.wrap(text) or [""]
 
 
 def _shrunk(widths: Sequence[int], shrinking: Sequence[int]) -> list[int]:

@@ -1,7 +1,6 @@
 """`doctor`: checks every part of a mesh, and says how to fix what is wrong."""
 
 import asyncio
-import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -9,7 +8,7 @@ import typer
 
 from braid.cli.core.execution import ContextOption, DocumentOption, EndpointOption, execute
 from braid.cli.core.limits import CLI_PROBE_SECONDS
-from braid.cli.core.output import API_VERSION, TABLE_COLUMNS_MAX, Format, parse_format, render_document
+from braid.cli.core.output import API_VERSION, TABLE_COLUMNS_MAX, Format, parse_format, render_document, wrapped
 from braid.cli.errors import EXIT_REFUSED
 from braid.kernel.errors import BraidError, Unsupported
 
@@ -54,7 +53,7 @@ async def _examine(session: "Session", format: Format) -> int:
     async with session.terminal.waiting("asking every part of the mesh"):
         findings = await all_findings(session)
     if format is Format.TABLE:
-        session.terminal.print_table(Format.TABLE, _table(findings))
+        session.terminal.print_table(Format.TABLE, _table(findings, session.terminal.narrow))
     else:
         session.terminal.print(render_document(format, _document(findings)))
     return EXIT_REFUSED if any(each.level is Level.FAIL for each in findings) else 0
@@ -171,14 +170,14 @@ async def _ask_replica(session: "Session", known: "KnownEndpoint") -> "ReplicaFa
     return facts._replace(skew_seconds=skew, doubt_seconds=(answered_ms - asked_ms) / 2_000)
 
 
-def _table(findings: Sequence["Finding"]) -> str:
+def _table(findings: Sequence["Finding"], narrow: bool) -> str:
     width = max(len(each.name) for each in findings)
     room = max(_DETAIL_COLUMNS_MIN, TABLE_COLUMNS_MAX - width - _RESULT_COLUMNS)
     lines = [f"{'NAME':{width}}  RESULT  DETAIL"]
     for each in findings:
-        first, *rest = textwrap.wrap(each.message, room)
+        first, *rest = wrapped(each.message, room, narrow)
         lines.append(f"{each.name:{width}}  {each.level.value.upper():6}  {first}")
-        rest += textwrap.wrap(f"→ {each.remedy}", room, subsequent_indent="  ") if each.remedy else []
+        rest += wrapped(f"→ {each.remedy}", room, narrow, "  ") if each.remedy else []
         lines += [f"{'':{width}}          {line}" for line in rest]
     return "\n".join(lines)
 

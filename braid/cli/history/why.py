@@ -1,6 +1,5 @@
 """`why`: explains a lease's placement from the histories."""
 
-import textwrap
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -8,7 +7,7 @@ import typer
 
 from braid.cli.core.execution import ContextOption, DocumentOption, EndpointOption, execute
 from braid.cli.core.kinds import LEASE, parse_kind
-from braid.cli.core.output import Format, parse_format, render_document
+from braid.cli.core.output import Format, parse_format, render_document, wrapped
 from braid.cli.core.times import age_text, clock_text, parse_time, to_ms
 from braid.kernel.errors import Invalid
 from braid.kernel.ids import LeaseId
@@ -80,7 +79,7 @@ def _story(session: "Session", found: "ExplainLeaseResponse") -> str:
     lines = [f"{lease.name} in group {lease.group}: {state}{since}", ""]
     for reason in found.reasons:
         time = clock_text(reason.metadata.time_ms, session.now)
-        first, *rest = textwrap.wrap(reason.text, _TEXT_COLUMNS) or [""]
+        first, *rest = wrapped(reason.text, _TEXT_COLUMNS, session.terminal.narrow)
         lines += [f"{time}  {first}", *(f"{'':{len(time)}}  {each}" for each in rest)]
     if not found.reasons:
         lines.append("Nothing is recorded of it yet.")

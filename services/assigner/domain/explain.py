@@ -165,7 +165,7 @@ def _lease_text(lease: str, event: LeasesGranted | RevokesStarted | LeasesReleas
         case LeasesGranted():
             return f"Granted to {who} under epoch {epoch_text(grant.epoch)}"
         case RevokesStarted():
-            return f"Asked back from {who}: {event.reason}"
+            return f"Revoked from {who}: {event.reason}"
         case LeasesReleased():
             waived = "; its final commit could not be made" if lease in event.commit_waived else ""
             return f"{who} {_RELEASED[event.reason]}{waived}"
@@ -209,9 +209,9 @@ def rule_text(lease: str, cluster: str, event: Event, holder: tuple[str, ...]) -
         case MemberUnbanned(member, path, on) if Ban(member, path, on).covers(lease, cluster):
             return f"The ban of {member} from {Ban(member, path, on).what} was lifted"
         case GroupFrozen(reason):
-            return "The group was frozen: nothing that is held moves" + (f" ({reason})" if reason else "")
+            return "The group was frozen: no held lease moves" + (f" ({reason})" if reason else "")
         case GroupUnfrozen():
-            return "The group moves again"
+            return "The group was unfrozen: leases move again"
         case SpreadingSet(zones, hosts):
             apart = "kept apart over hosts" if hosts else "not kept apart over hosts"
             return f"Zones count as {zones.name.lower()} from then on, and lanes are {apart}"
@@ -235,7 +235,7 @@ def _holder_text(event: Event, holder: tuple[str, ...]) -> str:
         case MemberDrained(member) | MemberDrainEnded(member) if member in holder:
             return f"{member} is drained" if isinstance(event, MemberDrained) else f"{member} may hold leases again"
         case CapacitySet(member, capacity) if member in holder:
-            return f"{member} was said to bear {capacity:g}"
+            return f"{member} was given the capacity {capacity:g}"
         case CapacityUnset(member) if member in holder:
-            return f"{member} bears what it declares again"
+            return f"{member} has the capacity that it declares again"
     return ""

@@ -137,3 +137,12 @@ def test_the_site_of_this_checkout_has_no_fault(tmp_path: Path) -> None:
     site.build(ROOT, tmp_path / "site")
     text = (tmp_path / "site" / "search.json").read_text()
     assert all(word in text for word in ("ride_out_seconds", "BRAID_STORE", "braid dev --detach", "CopiesSettled"))
+
+
+def test_each_page_for_readers_is_in_the_menu() -> None:
+    root = Path(__file__).parents[3]
+    menu = (root / "mkdocs.yml").read_text(encoding="utf-8")
+    pages = [
+        page for folder in ("explanation", "guides", "reference") for page in (root / "docs" / folder).glob("*.md")
+    ]
+    assert [page.name for page in pages if f": {page.parent.name}/{page.name}\n" not in menu] == []

@@ -1217,7 +1217,7 @@ Global___LaneStopped: _TypeAlias = LaneStopped  # noqa: Y015
 
 @_typing.final
 class LaneResumed(_message.Message):
-    """It hands records of the lane out again."""
+    """A member hands records of the lane out again."""
 
     DESCRIPTOR: _descriptor.Descriptor
 

@@ -55,7 +55,7 @@ class _FencingEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Fencing.Value
     """Nobody: commits are plain, and epochs in them tell stale ones apart."""
 
 class Fencing(_Fencing, metaclass=_FencingEnumTypeWrapper):
-    """Who refuses the commits of a former holder."""
+    """Names the part that refuses the commits of a former holder."""
 
 FENCING_UNSPECIFIED: Fencing.ValueType  # 0
 """As a registered group has it; for a new one the broker, where its first member can work with lent generations."""

@@ -546,7 +546,7 @@ Global___CommitRefused: _TypeAlias = CommitRefused  # noqa: Y015
 
 @_typing.final
 class Leaving(_message.Message):
-    """It will leave once what it holds is drained and released, lease by lease: nothing more is to be granted to it."""
+    """The member leaves once its leases are drained and released, one by one. Grant it nothing more."""
 
     DESCRIPTOR: _descriptor.Descriptor
 

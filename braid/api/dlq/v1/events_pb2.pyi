@@ -105,7 +105,7 @@ Global___ReplayCreated: _TypeAlias = ReplayCreated  # noqa: Y015
 
 @_typing.final
 class LetterPosition(_message.Message):
-    """Up to where the dead letters of one partition of a dlq channel belong to a job."""
+    """Dead letters below this offset of one partition of a dlq channel belong to a job."""
 
     DESCRIPTOR: _descriptor.Descriptor
 

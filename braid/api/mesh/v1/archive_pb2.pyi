@@ -301,7 +301,7 @@ Global___ArchivingFailed: _TypeAlias = ArchivingFailed  # noqa: Y015
 
 @_typing.final
 class ArchivingResumed(_message.Message):
-    """It takes events again."""
+    """The archive takes events again."""
 
     DESCRIPTOR: _descriptor.Descriptor
 

@@ -57,7 +57,7 @@ Global___ClockEvent: _TypeAlias = ClockEvent  # noqa: Y015
 
 @_typing.final
 class TimeCounted(_message.Message):
-    """So long was the service led, all its leaders together, milliseconds."""
+    """Counts the time that a service was led, by all its leaders together, in milliseconds."""
 
     DESCRIPTOR: _descriptor.Descriptor
 

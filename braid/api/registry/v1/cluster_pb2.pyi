@@ -193,7 +193,7 @@ class ClusterSpec(_message.Message):
     capacity: _builtins.int
     """Partitions of active channels it may carry; 0 for no limit."""
     security_profile: _builtins.str
-    """Names credentials in the environment of whoever connects; empty for plain text."""
+    """Names credentials in the environment of the process that connects; empty for plain text."""
     topic_prefix: _builtins.str
     """Prefix of every topic Braid creates here; `braid.` when empty."""
     allow_auto_create_topics: _builtins.bool

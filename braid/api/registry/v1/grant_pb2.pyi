@@ -381,7 +381,7 @@ Global___AccessGranted: _TypeAlias = AccessGranted  # noqa: Y015
 
 @_typing.final
 class AccessRevoked(_message.Message):
-    """It has it no more."""
+    """A principal no longer has a role on a resource."""
 
     DESCRIPTOR: _descriptor.Descriptor
 

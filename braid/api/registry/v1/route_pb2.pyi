@@ -325,7 +325,7 @@ Global___ChannelLeft: _TypeAlias = ChannelLeft  # noqa: Y015
 @_typing.final
 class LogResumed(_message.Message):
     """A producer goes on writing to partitions of a channel over other connections than before: their logs may have lost
-    their ends in between, and whoever leads the registry looks.
+    their ends in between, and the registry's leader looks.
     """
 
     DESCRIPTOR: _descriptor.Descriptor

@@ -61,7 +61,7 @@ Global___WatchClustersRequest: _TypeAlias = WatchClustersRequest  # noqa: Y015
 
 @_typing.final
 class WitnessHello(_message.Message):
-    """Opens the stream; first on it. Whoever is connected uses the clusters it names."""
+    """Opens the stream; first on it. A connected host uses the clusters that it names."""
 
     DESCRIPTOR: _descriptor.Descriptor
 

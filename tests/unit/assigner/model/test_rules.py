@@ -366,9 +366,9 @@ def test_a_lease_tells_of_its_rules() -> None:
         f"Pinned to {other(history)}",
         f"{name} was banned from {LEASE}",
         f"{name} is to be drained",
-        "The group was frozen: nothing that is held moves (release)",
-        "The group moves again",
-        f"{name} was said to bear 3",
+        "The group was frozen: no held lease moves (release)",
+        "The group was unfrozen: leases move again",
+        f"{name} was given the capacity 3",
         "Its pin was taken away",
         f"The ban of {name} from {LEASE} was lifted",
     ]

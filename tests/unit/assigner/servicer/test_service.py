@@ -401,7 +401,7 @@ def test_a_lease_is_explained_from_the_history() -> None:
             "Channel logs/live/1 on east is to be consumed, as of registry revision 101",
             f"The group's start in partition {lease[-1]} was fixed at offset 0",
             "Granted to web-1",
-            "Asked back from web-1",
+            "Revoked from web-1",
             "web-1",
             "Granted to web-2",
         ]

@@ -53,7 +53,7 @@ async def test_a_principal_is_revoked_listed_and_lifted() -> None:
     rows = [line.split() for line in (await shell.braid("get", "revocations", "-o", "wide")).out.splitlines()]
     assert rows[1][:6] == [BOB, "-", "left", "the", "team", "-"] and ANN in rows[1]
     lifted = await shell.braid("certs", "revoke", BOB, "--lift", "--reason", "is back")
-    assert lifted == (0, f"{BOB} is revoked no more\n", "")
+    assert lifted == (0, f"{BOB} is accepted again\n", "")
     again = await shell.braid("certs", "revoke", BOB, "--lift")
     assert again.code == 4 and f"{BOB} is not revoked" in again.err
     shell.principals["cli"] = BOB
@@ -82,7 +82,7 @@ def test_a_certificate_is_revoked_by_its_file_and_by_its_digits(tmp_path: Path) 
         assert {row[0] for row in rows[1:]} == {"serial:a", f"sha256:{DIGITS}", first.split()[0]}
         assert (await shell.braid("get", "revocations", "serial:a", "-o", "name")).out == "revocation/serial:a\n"
         lifted = await shell.braid("certs", "revoke", "--certificate", str(file), "--lift")
-        assert lifted.out.endswith(f" of {ORDERS} is revoked no more\n")
+        assert lifted.out.endswith(f" of {ORDERS} is accepted again\n")
 
     scenario()
 

@@ -7,7 +7,7 @@ import pytest
 
 from braid.api.registry.v1.stream_pb2 import FAILOVER_MODE_OFF, Channel, LaneSpec, StreamSpec
 from braid.cli.core.documents import from_document, to_document
-from braid.cli.core.output import Column, Columns, Format, Item, coloured, parse_format, render
+from braid.cli.core.output import Column, Columns, Format, Item, coloured, parse_format, render, wrapped
 from braid.cli.core.terminal import Terminal
 from braid.cli.core.times import age_text, clock_text, parse_time, to_ms
 from braid.cli.errors import error_text, nearest, not_built
@@ -134,3 +134,14 @@ def test_errors_say_what_to_try() -> None:
         assert "\n  try: " in error_text(error)
     assert error_text(not_built("`braid reset`")).startswith("braid: `braid reset` is not built yet\n")
     assert (nearest("STREMS", ["streams", "groups"]), nearest("xyz", ["streams"])) == ("streams", "")
+
+
+def test_sentences_are_broken_on_a_terminal_alone() -> None:
+    sentence = "its archive file:///var/lib/braid/services/registry-0/archive is whole: 0 B"
+    assert wrapped(sentence, 30, narrow=False) == [sentence]
+    assert wrapped(sentence, 30, narrow=True, indent="  ") == [
+        "its archive",
+        "  file:///var/lib/braid/services/registry-0/archive",
+        "  is whole: 0 B",
+    ]
+    assert wrapped("", 30, narrow=True) == [""]

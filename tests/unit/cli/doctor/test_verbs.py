@@ -312,13 +312,15 @@ async def test_a_sick_mesh() -> None:
     shell.kafka.named("east").kill()
     shell.kafka.named("west").kill()
     await asyncio.sleep(5.0)
-    result = await shell.braid("doctor")
+    result = await shell.braid("doctor", terminal=True)
     assert result.code == 4
     lines = result.out.splitlines()
     failed = [line.split()[0] for line in lines if " FAIL " in line]
     assert failed == ["assigner-1", "cluster/east", "cluster/west", "stream/logs"]
     assert "its clock is 90.0 s ahead of this machine's" in result.out
     assert max(map(len, lines)) <= 80
+    piped = (await shell.braid("doctor")).out.splitlines()
+    assert len(piped) < len(lines)
     assert [line.split()[:2] for line in lines if line.startswith(("lagmon", "dlq"))] == [
         ["lagmon", "WARN"],
         ["dlq", "WARN"],
