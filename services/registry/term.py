@@ -83,12 +83,7 @@ class Term:
         )
         rehearsals, usual = Rehearsals(), Thresholds(look_timeout_seconds=tuning.probe_timeout_seconds)
         self.producers = Producers(
-            replica,
-            self.sessions,
-            witnesses,
-            rehearsals,
-            lateness,
-            self.changed,
+            *(replica, self.sessions, witnesses, rehearsals, lateness, self.changed),
             self.reconciler.producers_moved,
             gauges.refuse_evidence,
         )

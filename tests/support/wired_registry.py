@@ -1,7 +1,7 @@
 """A registry over real Kafka whose way to each cluster, and that of producers and consumers, can be held up apart.
 
 Registry, assigner, their store and their RPCs live in the test's own process; brokers are real. Clients connect to a
-broker's port by `open_connection`, and at first by `aiokafka`'s `create_conn`; here the registry's connections lead
+broker's port by `open_connection`, and at first by `aiokafka`'s `create_conn`. Here the registry's connections lead
 through one wire (`testbed.wire`) a broker, those of producers through another, those of consumers through a third,
 whatever address the broker advertises. The assigner's lead straight there.
 """

@@ -43,8 +43,8 @@ _APPROVE: Final = """Approve or refuse what somebody else asked for. It takes th
   braid approve 01J9Z… --yes --reason 'ticket 17'
   braid approve 01J9Z… --refuse --reason 'still in use'   also takes an approval back
 
-Policies say what needs a second person: `braid apply -f` a manifest of kind ApprovalPolicy. Whoever asked repeats the
-same command once it is approved. An approval serves once, for the same request about the same thing.
+Policies say what needs a second person: `braid apply -f` a manifest of kind ApprovalPolicy. The person who asked
+repeats the same command once it is approved. An approval serves once, for the same request about the same thing.
 """
 _CAN_I: Final = """Tell whether something is allowed, and why. Exit code 0 for yes, 1 for no.
 

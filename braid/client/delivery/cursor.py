@@ -19,7 +19,7 @@ from braid.client.delivery.stages import Stage
 from braid.client.records.delivery import Failed
 from braid.client.records.record import QuarantinedBatch, Record, Row, missing
 from braid.client.records.slices import Slice, below, in_order, slice_of_rows
-from braid.kernel.errors import text_of
+from braid.kernel.error_texts import text_of
 from braid.kernel.ids import DLQ_LANE
 from braid.kernel.limits.client import ACKS_KEPT_MAX
 from braid.kernel.ports import FetchedColumns, KnownLog

@@ -14,7 +14,7 @@ from braid.client.delivery.dead_letter_limit import Brakes
 from braid.client.delivery.lane_states import Hold, LaneStates
 from braid.client.records.handled import Handled
 from braid.client.tasks import Run
-from braid.kernel.errors import text_of
+from braid.kernel.error_texts import text_of
 from braid.kernel.limits.rpc import ERROR_TEXT_BYTES_MAX
 from braid.kernel.ports import Host
 

@@ -22,7 +22,8 @@ from braid.client.records.outgoing import LANE_HEADER, Headers
 from braid.client.records.record import QuarantinedBatch, Record
 from braid.client.tasks import Run
 from braid.host.tracebacks import TRACEBACKS
-from braid.kernel.errors import BatchTooLarge, BraidError, NotFound, RecordTooLarge, text_of
+from braid.kernel.error_texts import text_of
+from braid.kernel.errors import BatchTooLarge, BraidError, NotFound, RecordTooLarge
 from braid.kernel.limits.client import DEAD_LETTER_TEXT_BYTES_MAX, DEAD_LETTER_TRACEBACK_BYTES_MAX
 from braid.kernel.ports import Host
 

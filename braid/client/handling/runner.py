@@ -13,7 +13,8 @@ from braid.client.records.record import Record
 from braid.client.tasks import Run
 from braid.client.telemetry.consumer_observer import Observer
 from braid.kernel.busy_time import BusyTime
-from braid.kernel.errors import BraidError, HandlerTimeout, Retryable, checked_wait, text_of
+from braid.kernel.error_texts import text_of
+from braid.kernel.errors import BraidError, HandlerTimeout, Retryable, checked_wait
 from braid.kernel.ids import LeaseId
 from braid.kernel.limits.client import HANDLER_CANCEL_SECONDS, HANDLER_TIME_TICK_SECONDS, RETRY_AFTER_SECONDS_MAX
 from braid.kernel.ports import Host, Task

@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from braid.client.records.braid_headers import ID_HEADER
 from braid.client.records.delivery import Delivery
-from braid.kernel.errors import checked_wait, text_of
+from braid.kernel.error_texts import text_of
+from braid.kernel.errors import checked_wait
 from braid.kernel.limits.client import RECORD_OVERHEAD_BYTES
 from braid.kernel.ports import DamagedBatch
 from braid.kernel.progress.tracker import Progress

@@ -8,7 +8,6 @@ connection therefore asks whether it is `due`, and opens another in time.
 import math
 import random
 from collections.abc import Awaitable
-from typing import Any
 
 from aiokafka.conn import AIOKafkaConnection
 from aiokafka.protocol.admin import SaslAuthenticateRequest
@@ -41,7 +40,7 @@ class SessionConnection(AIOKafkaConnection):
         return response
 
 
-async def open_connection(host: str, port: int, **settings: Any) -> SessionConnection:
+async def open_connection(host: str, port: int, **settings: object) -> SessionConnection:
     """Opens a connection as aiokafka's `create_conn` does. Raises what that does."""
     connection = SessionConnection(host, port, **settings)
     await connection.connect()

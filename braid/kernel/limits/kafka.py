@@ -21,13 +21,8 @@ KAFKA_FETCH_WAIT_MS: Final = 250  # a broker holds an empty fetch so long
 KAFKA_FETCH_HELD_SECONDS: Final = 0.01  # after that it is held, not answered: other partitions are asked for beside it
 KAFKA_FETCH_BESIDE_MS: Final = 25  # a broker holds what is asked beside it so long; then all are asked together again
 KAFKA_FETCH_BYTES: Final = 16 << 20  # one answer of one broker
-SASL_SESSION_PART: Final = (
-    0.85,
-    0.95,
-)  # of a SASL session's lifetime, after which another connection is opened: KIP-368
-SASL_SESSION_SECONDS_MIN: Final = (
-    1.0  # of use, however soon a session ends: a token that ends is replaced by its source
-)
+SASL_SESSION_PART: Final = (0.85, 0.95)  # of a SASL session's lifetime: then another connection is opened (KIP-368)
+SASL_SESSION_SECONDS_MIN: Final = 1.0  # of use, however soon a session ends: a token that ends is replaced
 KAFKA_CLOSE_SECONDS: Final = 1.0  # for a client to end, whatever the cluster does
 KAFKA_RECORD_OVERHEAD_BYTES: Final = 16 << 10  # key and headers beside a value that fills a batch
 TOPIC_GONE_SECONDS: Final = 2.0  # metadata lacks a topic so long: it does not exist

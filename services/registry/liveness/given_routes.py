@@ -15,7 +15,7 @@ from services.registry.model.channels import Channel, ChannelRef
 
 @dataclass(slots=True)
 class _Given:
-    """What one producer was given.
+    """The channels that one producer was given.
 
     Attributes:
         by_others: It said with a hello that it works by a route, which an earlier term gave it.
@@ -89,7 +89,7 @@ class GivenRoutes:
         return self._was_given(known, channel) or self._is_claimed([each for each in known if not each.late], channel)
 
     def _known(self, stream: str, producer: str, principal: str) -> Sequence[_Given]:
-        """What is known of a producer, also from before it had a certificate."""
+        """All that is known of a producer, also from before it had a certificate."""
         found = [self._given.get((stream, producer, each)) for each in {principal, ""}]
         return [each for each in found if each is not None]
 

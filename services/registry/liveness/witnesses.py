@@ -208,7 +208,7 @@ class Witnesses:
 
 
 class _Said(NamedTuple):
-    """What one witness says, and whether it is a principal that was verified."""
+    """The word of one witness, and whether it is a principal that was verified."""
 
     word: Word
     proved: bool

@@ -14,7 +14,8 @@ from braid.client.handling.threads import InThreads
 from braid.client.records.handled import Tell
 from braid.client.records.record import Record
 from braid.host.system import system_host
-from braid.kernel.errors import BraidError, Invalid, Reject, Retryable, text_of
+from braid.kernel.error_texts import text_of
+from braid.kernel.errors import BraidError, Invalid, Reject, Retryable
 from braid.kernel.limits.client import RETRY_AFTER_SECONDS_MAX
 from tests.support.scripted_control import until, virtual
 from tests.support.virtual_time import ProcessTasks
