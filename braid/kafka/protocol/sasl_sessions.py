@@ -5,6 +5,7 @@ time. aiokafka does not prove itself again over an open connection, so the next 
 connection therefore asks whether it is `due`, and opens another in time.
 """
 
+import asyncio
 import math
 import random
 from collections.abc import Awaitable
@@ -50,8 +51,7 @@ async def open_connection(host: str, port: int, **settings: object) -> SessionCo
 def is_due(connection: AIOKafkaConnection) -> bool:
     """Whether another connection is to take this one's place, because the broker ends its session soon."""
     due_at: float = getattr(connection, "due_at", math.inf)
-    now: float = connection._loop.time()
-    return now >= due_at
+    return math.isfinite(due_at) and asyncio.get_running_loop().time() >= due_at
 
 
 def is_answered(connection: AIOKafkaConnection) -> bool:

@@ -12,10 +12,11 @@ from braid.kernel.limits.store import ETCD_PASSWORD_PAUSE_SECONDS
 from braid.stores.etcd.users import EtcdUser
 from braid.testing.clock import ManualClock
 from tests.integration.etcd.secured import password_file
+from tests.support.planted import credential
 
 
 class Etcd:
-    """Gives tokens for one password, and counts how often it is asked."""
+    """Gives tokens for one planted password, and lists by their names what it is asked with."""
 
     def __init__(self, password: str) -> None:
         self.password = password
@@ -24,11 +25,11 @@ class Etcd:
 
     async def authenticate(self, name: str, password: str) -> str:
         """Answers as etcd does what `EtcdUser` asks."""
-        self.asked.append(password)
+        self.asked.append(password.removeprefix(credential("")))
         await asyncio.sleep(0)
         if self.failure is not None:
             raise self.failure
-        if password != self.password:
+        if password != credential(self.password):
             raise refused("etcdserver: authentication failed, invalid user ID or password")
         return f"token {len(self.asked)} of {name}"
 

@@ -60,7 +60,7 @@ def test_a_pin_moves_the_lease_and_explains_itself() -> None:
         )
         texts = [each.text for each in told.reasons]
         assert any(text.startswith(f"Pinned to {wanted} (decided by ") for text in texts)
-        assert any(f"it is pinned to {wanted}" in text for text in texts if text.startswith("Asked back"))
+        assert any(f"it is pinned to {wanted}" in text for text in texts if text.startswith("Revoked from"))
         assert told.lease.rule == f"pinned to {wanted}"
         assert not (await ask(mesh, "PinLease", api.PinLeaseRequest(lease=LEASE))).rules.pins
 

@@ -153,6 +153,7 @@ def test_a_follower_names_the_leader() -> None:
         mesh = await Mesh().start(assigners=2)
         channel = MemoryTransport(mesh.network, "cli").channel("assigner-1:1")
         stream = channel.duplex(method_path("assigner", "Join"), join_pb2.JoinResponse, CallOptions(5.0))
+        await stream.send(join_pb2.JoinRequest(hello=join_pb2.MemberHello(protocol_version=1, group="g")))
         with pytest.raises(NotLeader) as redirect:
             await stream.receive()
         assert redirect.value.leader == "assigner-0:1"
