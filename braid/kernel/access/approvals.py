@@ -28,6 +28,7 @@ class GuardedVerb(Enum):
     DISCARD_DRAINED = "discard-drained"  # a decommission that deletes drained topics at once
     RESET_PROGRESS = "reset-progress"
     REPLAY = "replay"  # of more dead letters than a policy lets pass
+    CHANGE_POLICY = "change-policy"  # which asks for less, or for nothing, afterwards
 
 
 # The kinds of resources that a request with the verb is about; a policy on the whole mesh may name each verb.
@@ -39,6 +40,7 @@ VERB_KINDS: Final = {
     GuardedVerb.DISCARD_DRAINED: (ResourceKind.CLUSTER,),
     GuardedVerb.RESET_PROGRESS: (ResourceKind.GROUP, ResourceKind.STREAM),
     GuardedVerb.REPLAY: (ResourceKind.STREAM,),
+    GuardedVerb.CHANGE_POLICY: (),
 }
 
 # The methods with those verbs, for questions about them: `delete stream`, `reset progress`.
@@ -49,6 +51,8 @@ METHOD_VERBS: Final = {
     "DecommissionCluster": (GuardedVerb.DECOMMISSION_CLUSTER, GuardedVerb.DISCARD_DRAINED),
     "ResetProgress": (GuardedVerb.RESET_PROGRESS,),
     "CreateReplay": (GuardedVerb.REPLAY,),
+    "SetApprovalPolicy": (GuardedVerb.CHANGE_POLICY,),
+    "DeleteApprovalPolicy": (GuardedVerb.CHANGE_POLICY,),
 }
 
 
@@ -189,7 +193,8 @@ def check_policy(policy: ApprovalPolicy) -> ApprovalPolicy:
         if policy.resource.kind not in (ResourceKind.MESH, *kinds):
             where = " or ".join(f"{kind.value}/NAME" for kind in kinds)
             message = f"{verb.value} is never about {policy.resource}"
-            raise Invalid(message, field="spec.resource", remedy=f"write {where}, or leave it out for the whole mesh")
+            remedy = f"write {where}, or leave it out for the whole mesh" if where else "leave it out"
+            raise Invalid(message, field="spec.resource", remedy=remedy)
     if not APPROVAL_SECONDS_MIN * 1_000 <= policy.expire_ms <= APPROVAL_SECONDS_MAX * 1_000:
         message = f"approvals last {APPROVAL_SECONDS_MIN:g} to {APPROVAL_SECONDS_MAX:g} s"
         raise Invalid(message, field="spec.expire_seconds", remedy=f"use 0 for {APPROVAL_SECONDS_DEFAULT:g}")

@@ -35,6 +35,7 @@ _VERBS: Final[Mapping[GuardedVerb, "pb.GuardedVerb.ValueType"]] = {
     GuardedVerb.DISCARD_DRAINED: pb.GUARDED_VERB_DISCARD_DRAINED,
     GuardedVerb.RESET_PROGRESS: pb.GUARDED_VERB_RESET_PROGRESS,
     GuardedVerb.REPLAY: pb.GUARDED_VERB_REPLAY,
+    GuardedVerb.CHANGE_POLICY: pb.GUARDED_VERB_CHANGE_POLICY,
 }
 _BY_NUMBER: Final = {number: verb for verb, number in _VERBS.items()}
 

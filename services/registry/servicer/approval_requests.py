@@ -1,9 +1,10 @@
 """Handlers of RPCs on approvals. Replicas list; the leader sets policies, records decisions and answers services."""
 
 from braid.api.registry.v1 import approval_pb2 as api
-from braid.kernel.access.approvals import ApprovalPolicy, check_policy
+from braid.kernel.access.approvals import ApprovalPolicy, GuardedVerb, check_policy
+from braid.kernel.access.roles import MESH
 from braid.kernel.decider import Context
-from braid.kernel.errors import AccessDenied, Invalid, NotFound, Unauthenticated
+from braid.kernel.errors import AccessDenied, Conflict, Invalid, NotFound, Unauthenticated
 from braid.kernel.limits.audit import AUDIT_COMMAND_CHARS_MAX
 from braid.kernel.ports import Caller
 from braid.runtime.access.approval_codec import (
@@ -14,7 +15,7 @@ from braid.runtime.access.approval_codec import (
     read_request,
 )
 from braid.runtime.access.approval_history import ApprovalsState, Command, Decide, DeletePolicy, SetPolicy
-from braid.runtime.access.approvals import approvals_of
+from braid.runtime.access.approvals import Destruction, approvals_of
 from braid.runtime.replica import Replica
 from services.registry.servicer.request_context import page_of
 
@@ -27,16 +28,20 @@ class ApprovalRequests:
         self._approvals = replica.approvals
 
     async def set_policy(self, request: api.SetApprovalPolicyRequest, caller: Caller) -> api.ApprovalPolicy:
-        """Sets a policy, and returns it as recorded.
+        """Sets a policy, and returns it as recorded. To replace another one may need an approval itself.
 
         Raises:
             Invalid: the policy is malformed.
+            ApprovalRequired: a policy guards the one that it would replace.
+            Conflict: that was replaced while this waited.
             Exhausted: the mesh has as many policies as there may be.
         """
         self._replica.require_leader()
         self._approvals.require_known()
         policy = check_policy(read_policy(api.ApprovalPolicy(name=request.name, spec=request.spec)))
         command = SetPolicy(policy)
+        if not request.dry_run:
+            await self._require_approval("SetApprovalPolicy", request, caller)
         state = await self._executed(command, caller, request.dry_run)
         return policy_message(self._policy(state, request.name))
 
@@ -45,10 +50,12 @@ class ApprovalRequests:
 
         Raises:
             NotFound: there is no such policy; a repeated request is answered.
+            ApprovalRequired: a policy guards it.
+            Conflict: it was replaced while this waited.
         """
         self._replica.require_leader()
         self._approvals.require_known()
-        before = self._approvals.state.policies.get(request.name)
+        before = await self._require_approval("DeleteApprovalPolicy", request, caller)
         await self._executed(DeletePolicy(request.name, request.reason), caller)
         return policy_message(before) if before is not None else api.ApprovalPolicy(name=request.name)
 
@@ -110,6 +117,19 @@ class ApprovalRequests:
         if claimed.approval.id:
             answer.approval.CopyFrom(claimed.approval)
         return answer
+
+    async def _require_approval(
+        self, rpc: str, request: api.SetApprovalPolicyRequest | api.DeleteApprovalPolicyRequest, caller: Caller
+    ) -> ApprovalPolicy | None:
+        """Returns the policy that the request takes away, once that needs no approval or has it; None for none."""
+        before = self._approvals.state.policies.get(request.name)
+        if before is None:
+            return None
+        destruction = Destruction((GuardedVerb.CHANGE_POLICY,), (MESH,), f"{before.name} {before.set_ms}")
+        await self._approvals.require(rpc, request, destruction, caller)
+        if self._approvals.state.policies.get(request.name) != before:
+            raise Conflict(f"the policy {request.name} was changed meanwhile", field="name", remedy="look again")
+        return before
 
     def _require_rights(self, id: str, caller: Caller) -> None:
         asked = self._approvals.state.find(id).request

@@ -39,6 +39,8 @@ class _GuardedVerbEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_GuardedVe
     GUARDED_VERB_RESET_PROGRESS: _GuardedVerb.ValueType  # 6
     GUARDED_VERB_REPLAY: _GuardedVerb.ValueType  # 7
     """A replay of more than `letters_over` dead letters."""
+    GUARDED_VERB_CHANGE_POLICY: _GuardedVerb.ValueType  # 8
+    """Another policy in the place of one, or none. A new one needs no approval."""
 
 class GuardedVerb(_GuardedVerb, metaclass=_GuardedVerbEnumTypeWrapper):
     """What may need an approval."""
@@ -54,6 +56,8 @@ GUARDED_VERB_DISCARD_DRAINED: GuardedVerb.ValueType  # 5
 GUARDED_VERB_RESET_PROGRESS: GuardedVerb.ValueType  # 6
 GUARDED_VERB_REPLAY: GuardedVerb.ValueType  # 7
 """A replay of more than `letters_over` dead letters."""
+GUARDED_VERB_CHANGE_POLICY: GuardedVerb.ValueType  # 8
+"""Another policy in the place of one, or none. A new one needs no approval."""
 Global___GuardedVerb: _TypeAlias = GuardedVerb  # noqa: Y015
 
 class _ApprovalState:

@@ -124,6 +124,23 @@ def test_a_stream_is_deleted_when_another_approved(tmp_path: Path) -> None:
     play(tmp_path, scene)
 
 
+def test_a_policy_that_guards_policies_is_not_taken_away_alone(tmp_path: Path) -> None:
+    async def scene(people: People) -> None:
+        both = (api.GUARDED_VERB_DELETE_STREAM, api.GUARDED_VERB_CHANGE_POLICY)
+        await people.policy(*both)
+        id = await waits(people.policy(api.GUARDED_VERB_DELETE_STREAM))
+        gone = api.DeleteApprovalPolicyRequest(name="careful")
+        assert await waits(people.call(ANN, "registry", "DeleteApprovalPolicy", gone, api.ApprovalPolicy)) != id
+        with pytest.raises(AccessDenied):
+            await people.decide(ANN, id)
+        await people.decide(BOB, id)
+        await people.policy(api.GUARDED_VERB_DELETE_STREAM)
+        await people.call(ANN, "registry", "DeleteApprovalPolicy", gone, api.ApprovalPolicy)
+        await people.delete()
+
+    play(tmp_path, scene)
+
+
 def test_a_stream_made_again_needs_an_approval_of_its_own(tmp_path: Path) -> None:
     async def scene(people: People) -> None:
         await people.policy(api.GUARDED_VERB_DELETE_STREAM)
