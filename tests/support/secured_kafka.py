@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+import psutil
+
 from braid.kafka.cluster import AioKafka
 from braid.kafka.profiles.reading import read_profile_file
 from braid.kafka.security import Security
@@ -74,6 +76,11 @@ class SecuredKafka:
             "super.users": f"User:ANONYMOUS;User:{ADMIN}",
             **(settings or {}),
         }
+
+    def own_connections(self) -> int:
+        """Returns how many connections this process has to it."""
+        ports = {counter.port for counter in self.counters}
+        return sum(not ports.isdisjoint(each.raddr[1:2]) for each in psutil.Process().net_connections("tcp"))
 
     @contextlib.contextmanager
     def running(self, prepare: Callable[[KafkaBroker], None] | None = None) -> Iterator[None]:

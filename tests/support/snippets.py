@@ -57,7 +57,7 @@ KINDS: Final = {
     "number after its name": re.compile(r"(?<=partitions:  )\s*\d+|(?<=falls within 5 min:  )\s*\d+"),
     "number of records": re.compile(r"(?<=acknowledged  )\s*\d+|(?<=repeated  )\s*\d+"),
     "drill": re.compile(r"(?<=stream/drill-)\w+"),
-    "number of leases": re.compile(r"\b(?:\d+|no) leases?(?= would)"),
+    "number of leases": re.compile(r"\b(?:\d+|no) leases?(?= would| to go)"),
     "load": re.compile(r"\b\d+\.\d\d(?= (?:now|then))"),
     "lag": re.compile(r"\b4,\d{3}\s+\d+\.\d|(?<=live )\d+\.\d(?=\))"),
 }

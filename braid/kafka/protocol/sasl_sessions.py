@@ -25,6 +25,23 @@ class SessionConnection(AIOKafkaConnection):
     """
 
     due_at = math.inf
+    _opening = False
+
+    async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """Connects as aiokafka does. A connection that fails meanwhile is dropped: nothing more is to be said on it."""
+        self._opening = True
+        try:
+            connected: tuple[asyncio.StreamReader, asyncio.StreamWriter] = await super().connect()
+        finally:
+            self._opening = False
+        return connected
+
+    def close(self, reason: object = None, exc: BaseException | None = None) -> "asyncio.Future[None]":
+        """Closes as aiokafka does, over TLS with a round trip, which whoever closes the client would have to await."""
+        if self._opening and self._writer is not None:
+            self._writer.transport.abort()
+        gone: asyncio.Future[None] = super().close(reason, exc)
+        return gone
 
     def send(self, request: Request, expect_response: bool = True) -> Awaitable[Response]:
         """Sends as aiokafka does, and reads the session's lifetime from what SASL answers."""
