@@ -102,4 +102,4 @@ async def only_by_load(group: LoadedGroup, mesh: braid.Mesh, before: dict[str, s
     """Checks in the history that every later move was made because of measured load."""
     for lease in moved(group, before):
         told = await reasons(mesh, lease)
-        assert "balanced by load" in [text for text in told if text.startswith("Asked back")][-1], told
+        assert "balanced by load" in [text for text in told if text.startswith("Revoked from")][-1], told

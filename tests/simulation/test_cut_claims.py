@@ -20,7 +20,7 @@ from tests.simulation.run import Result, run
 NO_UNITS: Final = 8  # not even the smallest envelope fits
 SEEDS: Final = ((8, FEW_UNITS), (9, FEW_UNITS), (3, NO_UNITS))
 SPILLS: Final = 2  # a seed in which commits spill
-SEEDS_MAX: Final = 12
+SEEDS_MAX: Final = 24  # about one of five shows it
 SETTLE_SECONDS: Final = 30.0  # three times what a sound run takes; a mutant that loses a record waits in vain
 _NEWEST: Final = 1 << 20
 
@@ -65,7 +65,7 @@ def _state_the_newest(self: encoder.EncodedProgress) -> Committed:
             "a commit vouches for later leaders",
             "I3",
             [(encoder.EncodedProgress, "committed", property(_state_the_newest))],
-            shown_by=7,
+            shown_by=14,
         ),
     ],
     ids=lambda mutant: mutant.name,
