@@ -37,7 +37,7 @@ class SessionConnection(AIOKafkaConnection):
         return connected
 
     def close(self, reason: object = None, exc: BaseException | None = None) -> "asyncio.Future[None]":
-        """Closes as aiokafka does, over TLS with a round trip, which whoever closes the client would have to await."""
+        """Closes as aiokafka does: over TLS with a round trip, unless the connection was still being opened."""
         if self._opening and self._writer is not None:
             self._writer.transport.abort()
         gone: asyncio.Future[None] = super().close(reason, exc)

@@ -18,7 +18,8 @@ TENANT_PRINCIPALS_MAX: Final = 100  # of one tenant; a beginning stands for many
 QUOTA_MAX: Final = 1_000_000_000  # a larger quota is a mistake: leave it out for none
 DOOR_BURST_SECONDS: Final = 1.0  # of its rate that a tenant may use at once, after a pause
 DOOR_RETRY_SECONDS: Final = 1.0  # what a tenant with too many open calls is told to wait
-DOOR_HOLD_SECONDS: Final = 0.25  # a refusal waits so long, so that who calls in a loop floods no faster than that
+DOOR_HOLD_SECONDS: Final = 0.25  # a refusal waits at least so long: a caller in a loop floods no faster than that
+DOOR_HOLD_MAX_SECONDS: Final = 1.75  # and at most so long; each for a time of its own, as no two come back together
 DOOR_HELD_MAX: Final = 1_000  # refusals of one tenant that wait at one replica; more are answered at once
 DOOR_RETRY_SECONDS_MAX: Final = 5.0  # at most; a flood is told no longer time, for a quota may be raised
 

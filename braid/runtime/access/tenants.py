@@ -16,7 +16,7 @@ from braid.kernel.access.revocations import find_revocation
 from braid.kernel.access.roles import MESH, Action
 from braid.kernel.access.tenants import DEFAULT_TENANT, Tenant, TenantFinder
 from braid.kernel.errors import QuotaExceeded, Unavailable
-from braid.kernel.limits.access import DOOR_HELD_MAX, DOOR_HOLD_SECONDS
+from braid.kernel.limits.access import DOOR_HELD_MAX, DOOR_HOLD_MAX_SECONDS, DOOR_HOLD_SECONDS
 from braid.kernel.ports import Admitted, Caller
 from braid.runtime.access.tenant_codec import TENANTS
 from braid.runtime.access.tenant_history import HISTORIES, HISTORY, Command, TenantsState
@@ -145,12 +145,16 @@ class Tenants:
         return Admitted(caller, partial(self._leave, tenant, door))
 
     async def _hold(self, door: TenantDoor) -> None:
-        """Lets a refused call wait a little: a caller that asks again at once costs as much as one that is answered."""
+        """Lets a refused call wait a little: a caller that asks again at once costs as much as one that is answered.
+
+        Each waits for a time of its own. Else calls that were refused together would all come back together.
+        """
         if door.held >= DOOR_HELD_MAX:
             return
         door.held += 1
         try:
-            await self._replica.host.clock.sleep(DOOR_HOLD_SECONDS)
+            seconds = self._replica.host.randomness.uniform(DOOR_HOLD_SECONDS, DOOR_HOLD_MAX_SECONDS)
+            await self._replica.host.clock.sleep(seconds)
         finally:
             door.held -= 1
 
