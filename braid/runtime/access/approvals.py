@@ -5,7 +5,6 @@ gets it. Other services follow the policies, and ask the registry only about req
 registry away nothing else is stopped. Before its first read of the policies a replica carries out nothing destructive.
 """
 
-import asyncio
 import hashlib
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -23,8 +22,8 @@ from braid.kernel.limits.access import APPROVAL_CLAIM_SECONDS
 from braid.kernel.ports import Caller
 from braid.runtime.access.approval_codec import APPROVALS, approval_message, request_message
 from braid.runtime.access.approval_history import HISTORIES, HISTORY, ApprovalsState, Claim, Command
+from braid.runtime.access.side_history import SideHistory
 from braid.runtime.histories.aggregates import Aggregates
-from braid.runtime.histories.kinds import Change, Reloaded, SideAuthority
 
 if TYPE_CHECKING:
     from braid.runtime.replica import Replica
@@ -62,25 +61,19 @@ class Approvals:
     def __init__(self, replica: "Replica") -> None:
         """Prepares it; `run` follows the policies."""
         self._replica = replica
-        authority = SideAuthority(
-            replica.require_leader,
-            lambda why: replica.log.error("approvals are not followed any more: those read before stand", reason=why),
-        )
-        kinds = {APPROVALS.name: APPROVALS}
-        self._aggregates = Aggregates(replica.store, kinds, replica.host, HISTORIES, authority, replica.metrics)
-        self._known = asyncio.Event()
+        self._history = SideHistory(replica, APPROVALS, (HISTORIES, HISTORY))
 
     # --- what is known
 
     @property
     def state(self) -> ApprovalsState:
         """All policies and approvals, as this replica knows them."""
-        return self._aggregates.state(APPROVALS, HISTORY)
+        return self._history.state
 
     @property
     def histories(self) -> Aggregates:
         """The history of approvals, as this replica follows it."""
-        return self._aggregates
+        return self._history.aggregates
 
     @property
     def led_ms(self) -> int:
@@ -92,36 +85,26 @@ class Approvals:
 
     def owns(self, history: str) -> bool:
         """Whether a history, `<kind>/<id>` or `<kind>`, is that of approvals."""
-        return history.partition("/")[0] == APPROVALS.name
+        return self._history.owns(history)
 
     async def loaded(self) -> None:
         """Waits until the history was read once, or cannot be read."""
-        await self._aggregates.loaded()
+        await self._history.aggregates.loaded()
 
     def require_known(self) -> None:
         """Raises `Unavailable` before the policies were read, and `CorruptHistory` where they cannot be.
 
         A policy that an older release cannot read may guard anything, so that release destroys nothing.
         """
-        if self._aggregates.corrupt is not None:
-            raise self._aggregates.corrupt
-        if not self._known.is_set():
-            text = f"{self._replica.instance} has not read yet what needs an approval"
-            raise Unavailable(text, remedy="ask again in a moment, or see whether the event store answers")
+        if self._history.aggregates.corrupt is not None:
+            raise self._history.aggregates.corrupt
+        self._history.require_known("yet what needs an approval")
 
     # --- changing it
 
     async def execute(self, command: Command, caller: Caller, request_id: str = "") -> ApprovalsState:
         """Records a caller's command, at the registry's leader. Raises what `Aggregates.execute` does."""
-        outcome = await self._aggregates.execute(
-            APPROVALS,
-            HISTORY,
-            command,
-            actor=caller.principal or "anonymous",
-            tenant=caller.tenant,
-            request_id=request_id,
-        )
-        return outcome.state
+        return await self._history.execute(command, caller, request_id)
 
     # --- destructive requests
 
@@ -222,14 +205,7 @@ class Approvals:
 
     async def run(self) -> None:
         """Follows the policies and approvals until cancelled."""
-        unsubscribe = self._aggregates.subscribe(self._changed)
-        try:
-            await self._aggregates.follow()
-        finally:
-            unsubscribe()
-
-    def _changed(self, change: Change | Reloaded) -> None:
-        self._known.set()
+        await self._history.follow()
 
 
 def request_digest(service: str, rpc: str, request: Message) -> str:

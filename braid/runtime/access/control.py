@@ -13,7 +13,7 @@ from braid.kernel.access.refusals import REFUSAL_FACT
 from braid.kernel.access.requests import Lookup, Need, asks_about_itself, needs_of, says_hello, strays
 from braid.kernel.access.roles import Action
 from braid.kernel.access.table import Row, row_of
-from braid.kernel.errors import AccessDenied, BraidError, Invalid, Unauthenticated, Unavailable
+from braid.kernel.errors import AccessDenied, BraidError, Invalid, Unauthenticated
 from braid.kernel.limits.access import ACCESS_RECHECK_SECONDS
 from braid.kernel.ports import Caller
 from braid.runtime.access.grant_codec import GRANTS
@@ -21,8 +21,9 @@ from braid.runtime.access.grant_history import HISTORIES, HISTORY, Command, Gran
 from braid.runtime.access.open_streams import OpenStream, OpenStreams
 from braid.runtime.access.refusals import DENIED, ENDED, UNAUTHENTICATED, Refusals
 from braid.runtime.access.settings import AccessMode, AccessSettings, read_admins
+from braid.runtime.access.side_history import SideHistory
 from braid.runtime.histories.aggregates import Aggregates
-from braid.runtime.histories.kinds import Change, Reloaded, SideAuthority
+from braid.runtime.histories.kinds import Change, Reloaded
 
 if TYPE_CHECKING:
     from braid.runtime.replica import Replica
@@ -47,16 +48,10 @@ class AccessControl:
         self._replica = replica
         self._settings = settings
         self._clock = replica.host.clock
-        kinds = {GRANTS.name: GRANTS}
-        authority = SideAuthority(
-            replica.require_leader,
-            lambda why: replica.log.error("grants are not followed any more: those read before stand", reason=why),
-        )
-        self._aggregates = Aggregates(replica.store, kinds, replica.host, HISTORIES, authority, replica.metrics)
+        self._history = SideHistory(replica, GRANTS, (HISTORIES, HISTORY), self._changed)
         self._lookup = service.resources(replica) if isinstance(service, KnowsResources) else Lookup()
         self._streams = OpenStreams(self._clock, self._lost)
         self._refusals = Refusals(self._clock, replica.metrics, replica.log)
-        self._known = False
         named = read_admins(settings.admins_file) if settings.admins_file else ()
         self._admins = frozenset((*settings.admins, *named))
 
@@ -74,19 +69,17 @@ class AccessControl:
 
     def require_known(self) -> None:
         """Raises `Unavailable` before the grants were read for the first time."""
-        if not self._known:
-            text = f"{self._replica.instance} has not read the grants yet"
-            raise Unavailable(text, remedy="ask again in a moment, or see whether the event store answers")
+        self._history.require_known("the grants yet")
 
     @property
     def grants(self) -> GrantsState:
         """All grants, as this replica knows them."""
-        return self._aggregates.state(GRANTS, HISTORY)
+        return self._history.state
 
     @property
     def histories(self) -> Aggregates:
         """The history of the grants, as this replica follows it."""
-        return self._aggregates
+        return self._history.aggregates
 
     @property
     def lookup(self) -> Lookup:
@@ -95,7 +88,7 @@ class AccessControl:
 
     def owns(self, history: str) -> bool:
         """Whether a history, `<kind>/<id>` or `<kind>`, is that of the grants."""
-        return history.partition("/")[0] == GRANTS.name
+        return self._history.owns(history)
 
     def decide(self, principal: str, need: Need) -> Decision:
         """Decides on one need of a principal, as it is enforced."""
@@ -108,15 +101,7 @@ class AccessControl:
 
     async def execute(self, command: Command, caller: Caller) -> GrantsState:
         """Records a caller's command, at the registry's leader. Raises what `Aggregates.execute` does."""
-        outcome = await self._aggregates.execute(
-            GRANTS,
-            HISTORY,
-            command,
-            actor=caller.principal or "anonymous",
-            tenant=caller.tenant,
-            request_id=caller.request_id,
-        )
-        return outcome.state
+        return await self._history.execute(command, caller)
 
     # --- its life
 
@@ -127,12 +112,10 @@ class AccessControl:
 
     async def run(self) -> None:
         """Follows the grants, and looks at open streams again and again, until cancelled."""
-        unsubscribe = self._aggregates.subscribe(self._changed)
         looking = self._replica.host.tasks.spawn(self._look_again(), f"{self._replica.instance} open streams")
         try:
-            await self._aggregates.follow()
+            await self._history.follow()
         finally:
-            unsubscribe()
             looking.cancel()
             await looking.ended()
 
@@ -152,7 +135,6 @@ class AccessControl:
             self._replica.log.warning("the admins file cannot be read: those read before stand", error=str(error))
 
     def _changed(self, change: Change | Reloaded) -> None:
-        self._known = True
         if isinstance(change, Change):
             for principal in {str(getattr(each.event, "principal", "")) for each in change.events}:
                 self._streams.look_at(principal)
@@ -209,7 +191,7 @@ class AccessControl:
         return row_of(self._replica.name, _short(method))
 
     def _lost(self, stream: OpenStream) -> AccessDenied | None:
-        if not self._known:  # what is not known is no loss
+        if not self._history.known.is_set():  # what is not known is no loss
             return None
         refusal = self._refusal(stream.method, stream.request, stream.caller)
         if refusal is not None:

@@ -5,19 +5,19 @@ The event store tells it, so a replica knows it while the registry is away; with
 stands. Before the first read nobody with a certificate is served.
 """
 
-import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from braid.kernel.access.revocations import Revocation, find_revocation, identities_of
-from braid.kernel.errors import BraidError, IdentityRevoked, Unavailable
+from braid.kernel.errors import BraidError, IdentityRevoked
 from braid.kernel.ports import Caller
 from braid.runtime.access.open_streams import OpenStream, OpenStreams
 from braid.runtime.access.refusals import REVOKED, Refusals
 from braid.runtime.access.revocation_codec import REVOCATIONS
 from braid.runtime.access.revocation_history import HISTORIES, HISTORY, Command, RevocationsState
+from braid.runtime.access.side_history import SideHistory
 from braid.runtime.histories.aggregates import Aggregates
-from braid.runtime.histories.kinds import Change, Reloaded, SideAuthority
+from braid.runtime.histories.kinds import Change, Reloaded
 
 if TYPE_CHECKING:
     from braid.runtime.replica import Replica
@@ -31,68 +31,47 @@ class Identities:
     def __init__(self, replica: "Replica") -> None:
         """Prepares it; `run` follows the list."""
         self._replica = replica
-        authority = SideAuthority(
-            replica.require_leader,
-            lambda why: replica.log.error("revocations are not followed any more: those read before stand", reason=why),
-        )
-        kinds = {REVOCATIONS.name: REVOCATIONS}
-        self._aggregates = Aggregates(replica.store, kinds, replica.host, HISTORIES, authority, replica.metrics)
+        self._history = SideHistory(replica, REVOCATIONS, (HISTORIES, HISTORY), self._changed)
         self._streams = OpenStreams(replica.host.clock, self._lost)
         self._refusals = Refusals(replica.host.clock, replica.metrics, replica.log)
-        self._known = asyncio.Event()
 
     # --- what is known
 
     @property
     def revoked(self) -> RevocationsState:
         """All revocations, as this replica knows them."""
-        return self._aggregates.state(REVOCATIONS, HISTORY)
+        return self._history.state
 
     @property
     def histories(self) -> Aggregates:
         """The history of revocations, as this replica follows it."""
-        return self._aggregates
+        return self._history.aggregates
 
     def owns(self, history: str) -> bool:
         """Whether a history, `<kind>/<id>` or `<kind>`, is that of revocations."""
-        return history.partition("/")[0] == REVOCATIONS.name
+        return self._history.owns(history)
 
     async def known(self) -> None:
         """Waits until the list was read once."""
-        await self._known.wait()
+        await self._history.known.wait()
 
     def require_known(self) -> None:
         """Raises `Unavailable` before the list was read for the first time."""
-        if not self._known.is_set():
-            text = f"{self._replica.instance} has not read yet who is revoked"
-            raise Unavailable(text, remedy="ask again in a moment, or see whether the event store answers")
+        self._history.require_known("yet who is revoked")
 
     # --- changing it
 
     async def execute(self, command: Command, caller: Caller) -> RevocationsState:
         """Records a caller's command, at the registry's leader. Raises what `Aggregates.execute` does."""
-        outcome = await self._aggregates.execute(
-            REVOCATIONS,
-            HISTORY,
-            command,
-            actor=caller.principal or "anonymous",
-            tenant=caller.tenant,
-            request_id=caller.request_id,
-        )
-        return outcome.state
+        return await self._history.execute(command, caller)
 
     # --- its life
 
     async def run(self) -> None:
         """Follows the list until cancelled."""
-        unsubscribe = self._aggregates.subscribe(self._changed)
-        try:
-            await self._aggregates.follow()
-        finally:
-            unsubscribe()
+        await self._history.follow()
 
     def _changed(self, change: Change | Reloaded) -> None:
-        self._known.set()
         if isinstance(change, Reloaded):
             self._streams.look_at_callers(lambda caller: True)
             return

@@ -5,7 +5,6 @@ says is the one that counts. The mesh's services and its admins pass without a q
 Braid nor whoever changes a quota. The event store tells the list; with the store away, what was read last stands.
 """
 
-import asyncio
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -15,13 +14,14 @@ from braid.kernel.access.requests import Need
 from braid.kernel.access.revocations import find_revocation
 from braid.kernel.access.roles import MESH, Action
 from braid.kernel.access.tenants import DEFAULT_TENANT, Tenant, TenantFinder
-from braid.kernel.errors import QuotaExceeded, Unavailable
+from braid.kernel.errors import QuotaExceeded
 from braid.kernel.limits.access import DOOR_HELD_MAX, DOOR_HOLD_MAX_SECONDS, DOOR_HOLD_SECONDS
 from braid.kernel.ports import Admitted, Caller
+from braid.runtime.access.side_history import SideHistory
 from braid.runtime.access.tenant_codec import TENANTS
 from braid.runtime.access.tenant_history import HISTORIES, HISTORY, Command, TenantsState
 from braid.runtime.histories.aggregates import Aggregates
-from braid.runtime.histories.kinds import Change, Reloaded, SideAuthority
+from braid.runtime.histories.kinds import Change, Reloaded
 
 if TYPE_CHECKING:
     from braid.runtime.replica import Replica
@@ -36,31 +36,25 @@ class Tenants:
         """Prepares it; `run` follows the list."""
         self._replica = replica
         self._metrics = replica.metrics.tenants
-        authority = SideAuthority(
-            replica.require_leader,
-            lambda why: replica.log.error("tenants are not followed any more: those read before stand", reason=why),
-        )
-        kinds = {TENANTS.name: TENANTS}
-        self._aggregates = Aggregates(replica.store, kinds, replica.host, HISTORIES, authority, replica.metrics)
+        self._history = SideHistory(replica, TENANTS, (HISTORIES, HISTORY), self._changed)
         self._finder = TenantFinder()
         self._doors: dict[str, TenantDoor] = {}
-        self._known = asyncio.Event()
 
     # --- what is known
 
     @property
     def state(self) -> TenantsState:
         """All tenants, as this replica knows them."""
-        return self._aggregates.state(TENANTS, HISTORY)
+        return self._history.state
 
     @property
     def histories(self) -> Aggregates:
         """The history of tenants, as this replica follows it."""
-        return self._aggregates
+        return self._history.aggregates
 
     def owns(self, history: str) -> bool:
         """Whether a history, `<kind>/<id>` or `<kind>`, is that of tenants."""
-        return history.partition("/")[0] == TENANTS.name
+        return self._history.owns(history)
 
     def tenant(self, name: str) -> Tenant:
         """A tenant by its name; one without quotas where none is declared."""
@@ -73,37 +67,23 @@ class Tenants:
 
     async def known(self) -> None:
         """Waits until the list was read once."""
-        await self._known.wait()
+        await self._history.known.wait()
 
     def require_known(self) -> None:
         """Raises `Unavailable` before the list was read for the first time."""
-        if not self._known.is_set():
-            text = f"{self._replica.instance} has not read the tenants yet"
-            raise Unavailable(text, remedy="ask again in a moment, or see whether the event store answers")
+        self._history.require_known("the tenants yet")
 
     # --- changing it
 
     async def execute(self, command: Command, caller: Caller) -> TenantsState:
         """Records a caller's command, at the registry's leader. Raises what `Aggregates.execute` does."""
-        outcome = await self._aggregates.execute(
-            TENANTS,
-            HISTORY,
-            command,
-            actor=caller.principal or "anonymous",
-            tenant=caller.tenant,
-            request_id=caller.request_id,
-        )
-        return outcome.state
+        return await self._history.execute(command, caller)
 
     # --- its life
 
     async def run(self) -> None:
         """Follows the list until cancelled."""
-        unsubscribe = self._aggregates.subscribe(self._changed)
-        try:
-            await self._aggregates.follow()
-        finally:
-            unsubscribe()
+        await self._history.follow()
 
     def _changed(self, _: Change | Reloaded) -> None:
         found = self.state
@@ -117,7 +97,6 @@ class Tenants:
                 self._doors[tenant.name] = TenantDoor(tenant.name, tenant.quotas)
             elif door.quotas != tenant.quotas:
                 door.change(tenant.quotas)
-        self._known.set()
 
     # --- the door
 
@@ -159,7 +138,7 @@ class Tenants:
             door.held -= 1
 
     def _tenant_of(self, caller: Caller) -> str:
-        if caller.authenticated and not self._known.is_set() and not self._passes(caller):
+        if caller.authenticated and not self._history.known.is_set() and not self._passes(caller):
             self._replica.identities.require_known()
             self.require_known()
         return self._finder.tenant_of(caller)
