@@ -1,7 +1,7 @@
 """The cost of mutual TLS and enforced rights, beside plain text in the same run: `python -m bench.identity`.
 
-Four kinds of work. Heartbeats: one assigner each, with 10,000 members (`--units`) that beat twice a second; the CPU of
-the assigner. Takeovers: a member is killed in two meshes by turns; milliseconds until a survivor handles a record of
+Four kinds of work. Heartbeats: one assigner by turns, with 10,000 members (`--units`) that beat twice a second; the CPU
+of the assigner. Takeovers: a member is killed in two meshes by turns; milliseconds until a survivor handles a record of
 its partitions. Sends: the SDK sends records to a stream of each of two local meshes; the CPU of its process. First
 calls: `braid get streams`, a whole process from its start to its end, by the wall. Each plain side plays twice.
 """
@@ -23,7 +23,7 @@ from bench.harness.broker import broker
 from bench.harness.contest import Contestant, play, tell_round
 from bench.harness.rounds import Basis, Sample, order, rows, verdict
 from bench.harness.tables import Table, made_with
-from bench.heartbeats import Population, Side, ground, window
+from bench.heartbeats import Population, ground, window
 from bench.takeover import LEASE_SECONDS, RECORD_SECONDS, member_killed
 from devmesh.mesh import DevMesh
 from testbed.etcd_process import etcd_cluster
@@ -37,6 +37,7 @@ SECURE: Final = "mutual TLS, rights enforced"
 WINDOW_SECONDS: Final = 5.0
 RECORDS: Final = 5_000  # of one round
 COMMANDS: Final = 4  # of one round
+SITTINGS: Final = 2  # of each side, with all its members
 STREAM: Final = "logs"
 BRAID: Final = Path(sys.executable).with_name("braid")
 
@@ -48,19 +49,23 @@ def table(name: str, unit: str, basis: Basis, samples: Mapping[str, Sequence[Sam
 
 
 async def heartbeats(how: Asked) -> Table:
-    """The CPU that an acknowledged heartbeat takes of its assigner."""
+    """The CPU that an acknowledged heartbeat takes of its assigner.
+
+    Each side plays alone, twice and in both orders: the members of three sides at once would want more than a machine.
+    """
     samples: dict[str, list[Sample]] = {PLAIN: [], AGAIN: [], SECURE: []}
-    async with ground() as made:
-        sides: dict[str, Side] = {}
-        for number, name in enumerate(samples):
-            sides[name] = await made.side(str(number), Population(how.units, shared=True, secure=name == SECURE))
-            await sides[name].settle()
-        for number in range(how.rounds + 1):
-            for name, sample in (await window(sides, 1.0 if how.quick else WINDOW_SECONDS)).items():
-                if number:
-                    samples[name].append(sample)
-            tell_round(number, how.rounds)
-    lost = sum(side.lost for side in sides.values())
+    lost = 0
+    for sitting in range(SITTINGS):
+        for name in order(list(samples), sitting):
+            async with ground() as made:
+                side = await made.side(str(sitting), Population(how.units, shared=True, secure=name == SECURE))
+                await side.settle()
+                for number in range(how.rounds + 1):
+                    sample = (await window({name: side}, 1.0 if how.quick else WINDOW_SECONDS))[name]
+                    if number:
+                        samples[name].append(sample)
+                lost += side.lost
+        tell_round(sitting, SITTINGS)
     facts = {"work": f"{how.units:,} members each, two heartbeats a second; {lost} members or leases were lost"}
     return table("heartbeats", "heartbeat", "cpu", samples, facts)
 
