@@ -3,7 +3,7 @@
 from braid.api.registry.v1 import approval_pb2 as api
 from braid.cli.core.asking import ask, require_terminal
 from braid.cli.core.session import Session
-from braid.cli.resources.approvals import left_text, what_text
+from braid.cli.resources.access.approvals import left_text, what_text
 
 
 async def decide(session: Session, id: str, refused: bool, reason: str, dry_run: bool, yes: bool) -> int:

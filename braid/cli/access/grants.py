@@ -5,7 +5,7 @@ from braid.cli.core.documents import to_document
 from braid.cli.core.output import Format, render_document
 from braid.cli.core.session import Session
 from braid.cli.errors import EXIT_DIFFERENT
-from braid.cli.resources.grants import end_text, role_number, role_text
+from braid.cli.resources.access.grants import end_text, role_number, role_text
 from braid.kernel.access.decisions import grant_command
 from braid.kernel.access.grants import Grant
 from braid.kernel.access.roles import Resource, ResourceKind, Role

@@ -1,0 +1,1 @@
+"""Grants, revocations, tenants and approvals as items to show."""
