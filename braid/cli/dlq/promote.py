@@ -4,7 +4,7 @@ import contextlib
 from collections.abc import Iterable, Sequence
 
 from braid.cli.core.session import Session, missing
-from braid.cli.resources.rejected import Rejected, find_rejected, read_rejected
+from braid.cli.resources.dlq.rejected import Rejected, find_rejected, read_rejected
 from braid.client.handling.dead_letters import letter_headers, send_copy
 from braid.kernel.errors import Invalid, NotFound
 from braid.kernel.ids import DLQ_LANE

@@ -9,8 +9,8 @@ from braid.cli.core.limits import CLI_WATCH_SECONDS
 from braid.cli.core.output import Format, render_document, render_table
 from braid.cli.core.session import Session
 from braid.cli.errors import EXIT_REFUSED, nearest
-from braid.cli.resources.dead_letters import pointed
-from braid.cli.resources.replays import (
+from braid.cli.resources.dlq.dead_letters import pointed
+from braid.cli.resources.dlq.replays import (
     OVER,
     counts_text,
     end_text,
@@ -123,7 +123,7 @@ def _print_created(session: Session, replay: replay_pb2.Replay, wait: bool) -> N
 
 
 def _print_dry_run(session: Session, made: dlq_api.CreateReplayResponse) -> None:
-    from braid.cli.resources import dead_letters
+    from braid.cli.resources.dlq import dead_letters
 
     status = made.replay.status
     where = made.replay.spec.destination or "the lane each came from"

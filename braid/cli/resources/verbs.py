@@ -208,7 +208,7 @@ def _get(
     if kind is kinds.REJECTED:
         _get_rejected(name or group, stream, fetch, format, watch, endpoint, context)
         return
-    from braid.cli.resources.dead_letters import get_letters
+    from braid.cli.resources.dlq.dead_letters import get_letters
     from braid.cli.resources.get import get_items, watch_items
 
     scope = kinds.Scope(name, group, stream, where, CLI_LETTERS_SHOWN if most < 0 else most)
@@ -232,7 +232,7 @@ def _get_rejected(
 ) -> None:
     if watch:
         raise Invalid("rejected records cannot be watched", field="--watch", remedy="leave it out")
-    from braid.cli.resources.rejected import get_rejected
+    from braid.cli.resources.dlq.rejected import get_rejected
 
     execute(endpoint, context, lambda session: get_rejected(session, group, stream, fetch, format))
 
@@ -256,12 +256,12 @@ def _describe(
     if at and kind in (kinds.DEADLETTER, kinds.REPLAY):
         raise Invalid(f"a {kind.singular} is not described as of a moment", field="--at", remedy="leave it out")
     if kind is kinds.DEADLETTER:
-        from braid.cli.resources.dead_letters import describe_letter
+        from braid.cli.resources.dlq.dead_letters import describe_letter
 
         execute(endpoint, context, lambda session: describe_letter(session, name, format))
         return
     if kind is kinds.REPLAY:
-        from braid.cli.resources.replays import describe_replay
+        from braid.cli.resources.dlq.replays import describe_replay
 
         execute(endpoint, context, lambda session: describe_replay(session, name, format))
         return

@@ -13,7 +13,7 @@ from braid.kernel.errors import IdentityRevoked
 from braid.runtime.access.settings import AccessMode, AccessSettings
 from testbed.authority import Authority
 from tests.unit.cli.mesh import Shell, virtual
-from tests.unit.cli.resources.test_rejected import user
+from tests.unit.cli.resources.dlq.test_rejected import user
 
 ANN = "spiffe://braid.local/user/ann"
 BOB = "spiffe://braid.local/user/bob"

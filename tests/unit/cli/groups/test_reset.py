@@ -13,7 +13,7 @@ from services.assigner.model import generations
 from services.assigner.reconciler.group_loop import GROUPS as KIND
 from tests.support.consumer_parts import cluster_work
 from tests.unit.cli.mesh import Shell, virtual
-from tests.unit.cli.resources.test_rejected import TOPIC, consumed, produced, user
+from tests.unit.cli.resources.dlq.test_rejected import TOPIC, consumed, produced, user
 
 PLACE = TopicPartition(TOPIC, 0)
 RESET = ("reset", "group", "g", "--stream", "logs")

@@ -12,7 +12,7 @@ from braid.client.consuming.consumer import Consumer
 from braid.client.records.record import Record
 from services.assigner.servicer.member_session import MemberSession
 from tests.unit.cli.mesh import Shell, virtual
-from tests.unit.cli.resources.test_rejected import produced, user
+from tests.unit.cli.resources.dlq.test_rejected import produced, user
 
 FEW = Retry(max_attempts=1, dead_letters=DeadLetterLimits(in_a_row=2))
 WHY = "2 records in a row would be dead-lettered"

@@ -7,7 +7,7 @@ from braid.client.consuming.consumer import Consumer
 from braid.client.records.record import Record
 from braid.kernel.limits.client import SPLIT_RECORDS_MIN
 from tests.unit.cli.mesh import Shell, virtual
-from tests.unit.cli.resources.test_rejected import produced, user
+from tests.unit.cli.resources.dlq.test_rejected import produced, user
 
 MANY = SPLIT_RECORDS_MIN + 500
 

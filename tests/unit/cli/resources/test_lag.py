@@ -8,7 +8,7 @@ import pytest
 from braid.api.lagmon.v1 import lag_pb2
 from braid.cli.resources.lag import state_text
 from tests.unit.cli.mesh import Result, Shell, virtual
-from tests.unit.cli.resources.test_rejected import user
+from tests.unit.cli.resources.dlq.test_rejected import user
 
 
 def lag(group: str, stream: str, lane: str, **fields: object) -> lag_pb2.Lag:

@@ -10,8 +10,8 @@ from braid.cli.core.output import Format
 from braid.cli.core.terminal import Terminal
 from braid.cli.core.text import byte_lines, printable
 from braid.cli.dlq.replay_jobs import follow_replay
-from braid.cli.resources.dead_letters import pointed
-from braid.cli.resources.replays import progress_text
+from braid.cli.resources.dlq.dead_letters import pointed
+from braid.cli.resources.dlq.replays import progress_text
 from braid.kernel.errors import Invalid
 from tests.unit.cli.mesh import Result, Shell, TerminalText, virtual
 

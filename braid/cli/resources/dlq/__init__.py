@@ -1,0 +1,1 @@
+"""Dead letters, their replays and rejected records as items to show."""
