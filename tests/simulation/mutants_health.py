@@ -28,20 +28,20 @@ def _host_of_its_own(hello: route_pb2.ProducerHello, peer: str) -> str:
     return hello.producer_id
 
 
-def _hosts_alone(voices: Collection[witnesses.Voice]) -> Mapping[witnesses.Voice, witnesses.Voice]:
+def _hosts_alone(reporters: Collection[witnesses.Reporter]) -> Mapping[witnesses.Reporter, witnesses.Reporter]:
     """A defect: a principal may speak with as many voices as it names hosts."""
-    return {each: each for each in voices}
+    return {each: each for each in reporters}
 
 
-def _any_complaint(self: witnesses.Hearsay) -> bool:
+def _any_complaint(self: witnesses.ReportCounts) -> bool:
     return self.failing > 0
 
 
-def _never(self: witnesses.Hearsay) -> bool:
+def _never(self: witnesses.ReportCounts) -> bool:
     return False
 
 
-def _whoever_answers(look: Look, heard: witnesses.Heard) -> witnesses.Hearsay:
+def _whoever_answers(look: Look, heard: witnesses.ClusterReports) -> witnesses.ReportCounts:
     return heard.everyone
 
 
@@ -96,14 +96,17 @@ HEALTH_MUTANTS: Final = (
     Mutant(
         "one witness condemns",
         "health",
-        [(witnesses.Hearsay, "condemns", property(_any_complaint)), (witnesses.Hearsay, "sole", property(_never))],
+        [
+            (witnesses.ReportCounts, "condemns", property(_any_complaint)),
+            (witnesses.ReportCounts, "sole", property(_never)),
+        ],
         ("cut-voices",),
         _AILING,
     ),
     Mutant(
         "acknowledgements that producers saw do not count",
         "health",
-        [(witnesses.Hearsay, "acquits", property(_never))],
+        [(witnesses.ReportCounts, "acquits", property(_never))],
         ("cut-registries",),
         _AILING,
     ),
@@ -117,7 +120,7 @@ HEALTH_MUTANTS: Final = (
     Mutant(
         "a host that alone uses a cluster is believed like several",
         "health",
-        [(witnesses.Hearsay, "sole", property(_never))],
+        [(witnesses.ReportCounts, "sole", property(_never))],
         ("cut-applications",),
         {**_AILING, "one_host": True, "fault_interval_seconds": 8.0},
     ),

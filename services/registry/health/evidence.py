@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from braid.kernel.limits.health import ALIVE_SLACK_SECONDS, REFUSED_LOOKS_MIN
-from services.registry.liveness.witnesses import NOBODY, Heard, Hearsay
+from services.registry.liveness.witnesses import NO_REPORTS, ClusterReports, ReportCounts
 from services.registry.model.health import HealthVerdict
 
 
@@ -98,8 +98,8 @@ class Evidence:
 
 def weigh(
     look: Look,
-    hearsay: Hearsay = NOBODY,
-    writers: Hearsay | None = None,
+    everyone: ReportCounts = NO_REPORTS,
+    writers: ReportCounts | None = None,
     *,
     bad_since: float | None = None,
     refused_looks: int = 0,
@@ -112,7 +112,7 @@ def weigh(
 
     Args:
         look: The registry's probe.
-        hearsay: Reports of all hosts that use the cluster.
+        everyone: Reports of all hosts that use the cluster.
         writers: Reports of those that write to it; None if all do.
         bad_since: When the present run of bad evidence from more than one host began; None for none.
         refused_looks: Number of probes in a row that every broker refused, this one included.
@@ -121,7 +121,7 @@ def weigh(
         too_much_gone: Whether that is more than it may lose.
         no_topics: Why it cannot create topics; ''.
     """
-    heard = Heard(hearsay, hearsay if writers is None else writers)
+    heard = ClusterReports(everyone, everyone if writers is None else writers)
     if look.failed is not None and not look.denied:
         since = look.since if bad_since is None else bad_since
         return _failed(look, heard, since, refused_looks)
@@ -138,7 +138,7 @@ def weigh(
     return Evidence(look.since, look.until, True, slow=slow, gaps=gaps, no_topics=no_topics)
 
 
-def _against(heard: Heard) -> Hearsay | None:
+def _against(heard: ClusterReports) -> ReportCounts | None:
     """The reports that outweigh a successful probe.
 
     A single host counts only if no others use the cluster. A single principal that alone writes there does not count
@@ -149,27 +149,27 @@ def _against(heard: Heard) -> Hearsay | None:
     return next((each for each in condemning if not each.sole), next(iter(condemning), None))
 
 
-def _failed(look: Look, heard: Heard, bad_since: float, refused_looks: int) -> Evidence:
+def _failed(look: Look, heard: ClusterReports, bad_since: float, refused_looks: int) -> Evidence:
     assert look.failed is not None, "the look failed"
     reason = f"{look.failed.value}: {look.reason}"
-    hearsay = heard.everyone
+    everyone = heard.everyone
     outweighing = _outweighing(look, heard)
     alive_at = outweighing.reached_at
-    if outweighing.acquits and outweighing.reaching >= hearsay.failing and alive_at > bad_since + ALIVE_SLACK_SECONDS:
+    if outweighing.acquits and outweighing.reaching >= everyone.failing and alive_at > bad_since + ALIVE_SLACK_SECONDS:
         said = f"the registry's look fails ({reason}), {_hosts(outweighing.reaching, outweighing, heard)} reach it"
         return Evidence(look.since, look.until, False, said, HealthVerdict.REGISTRY_CUT_OFF, alive_at)
     decisive = refused_looks >= REFUSED_LOOKS_MIN and _against(heard) is not None
-    if hearsay.failing:
-        reason = f"{reason}; {_hosts(hearsay.failing, hearsay, heard)} do not reach it either"
-    since = min(look.since, hearsay.failing_since)
+    if everyone.failing:
+        reason = f"{reason}; {_hosts(everyone.failing, everyone, heard)} do not reach it either"
+    since = min(look.since, everyone.failing_since)
     return Evidence(since, look.until, False, reason, HealthVerdict.DEAD, decisive=decisive)
 
 
-def _outweighing(look: Look, heard: Heard) -> Hearsay:
+def _outweighing(look: Look, heard: ClusterReports) -> ReportCounts:
     """The reports that may outweigh a failed probe."""
     return heard.everyone if look.failed is LookPart.METADATA else heard.writers
 
 
-def _hosts(count: int, hearsay: Hearsay, heard: Heard) -> str:
-    use = "use" if hearsay == heard.everyone else "write to"
-    return f"{count} of {hearsay.hosts} hosts that {use} it"
+def _hosts(count: int, among: ReportCounts, heard: ClusterReports) -> str:
+    use = "use" if among == heard.everyone else "write to"
+    return f"{count} of {among.hosts} hosts that {use} it"

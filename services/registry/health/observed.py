@@ -14,7 +14,7 @@ from services.registry.health.append_latency import Latency, inherited
 from services.registry.health.evidence import Look, LookPart, weigh
 from services.registry.health.gaps import Gaps
 from services.registry.health.judge import Judgement, hold_seconds, judge
-from services.registry.liveness.witnesses import Heard, Hearsay
+from services.registry.liveness.witnesses import ClusterReports, ReportCounts
 from services.registry.model.clusters import Cluster
 from services.registry.model.health import (
     Health,
@@ -31,7 +31,7 @@ class EvidenceSummary:
     looked_ms: int
     look: Look
     latency: Latency
-    hearsay: Hearsay
+    reports: ReportCounts
     thresholds: Thresholds
     brokers: int
     missing_brokers: tuple[int, ...]
@@ -129,7 +129,7 @@ class Observed:
         return next((each for each in turns if self.gaps.has_leader(each)), turns[0])
 
     def see_look(
-        self, cluster: Cluster, look: Look, partition: TopicPartition | None, heard: Heard, now_ms: int
+        self, cluster: Cluster, look: Look, partition: TopicPartition | None, heard: ClusterReports, now_ms: int
     ) -> Judgement:
         """Takes one more probe, which reached a partition of the canary, and returns the judgement."""
         thresholds = self.thresholds(cluster)
@@ -215,12 +215,12 @@ class Observed:
             if hung.get(topic, 0.0) >= bound
         }
 
-    def _picture(self, cluster: Cluster, look: Look, hearsay: Hearsay, now_ms: int) -> None:
+    def _picture(self, cluster: Cluster, look: Look, reports: ReportCounts, now_ms: int) -> None:
         self.snapshot = EvidenceSummary(
             now_ms,
             look,
             self._latency,
-            hearsay,
+            reports,
             self.thresholds(cluster),
             self.gaps.brokers,
             self.gaps.missing_brokers,

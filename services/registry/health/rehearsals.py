@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from services.registry.health.evidence import Evidence, Look, LookPart, weigh
 from services.registry.health.judge import Judgement, judge
-from services.registry.liveness.witnesses import Users, Voice, Witnesses
+from services.registry.liveness.witnesses import Reporter, Users, Witnesses
 from services.registry.model.channels import ChannelState
 from services.registry.model.clusters import Cluster
 from services.registry.model.drills import DrillKind
@@ -39,11 +39,11 @@ class Rehearsals:
     def __init__(self) -> None:
         self._rehearsals: dict[str, _Rehearsal] = {}
 
-    def complains(self, stream: Stream, cluster: str, voice: Voice, now: float) -> None:
+    def complains(self, stream: Stream, cluster: str, reporter: Reporter, now: float) -> None:
         """A client of a drill reports that it does not reach a cluster. Only the one that the mark names counts."""
         if stream.spec.drill is not None and stream.spec.drill.cluster == cluster:
             rehearsal = self._rehearsals.setdefault(stream.name, _Rehearsal(now))
-            rehearsal.witnesses.complains(cluster, voice, now)
+            rehearsal.witnesses.complains(cluster, reporter, now)
 
     def look(
         self, streams: Mapping[str, Stream], clusters: Mapping[str, Cluster], usual: Thresholds, now: float

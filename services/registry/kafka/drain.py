@@ -63,7 +63,7 @@ async def look_for_cuts(
     """Finds what the logs lost while they carried traffic. A deleted topic has lost everything; other steps report
     that."""
     admin = access.admin(cluster)
-    if await _stranger(admin, channel):
+    if await _held_by_lost_topic(admin, channel):
         return log_cuts.Finding((), (), "")
     return await log_cuts.look(admin, channel, resumptions)
 
@@ -74,8 +74,8 @@ async def lift_retention(access: Access, cluster: Cluster, channel: Channel) -> 
     If a channel on the route had lost its topic and the topic exists again, records that instead.
     """
     admin = access.admin(cluster)
-    if stranger := await _stranger(admin, channel):
-        return stranger
+    if held := await _held_by_lost_topic(admin, channel):
+        return held
     await admin.alter_topic_config(channel.topic, KEEP_EVERYTHING)
     if channel.state is ChannelState.ACTIVE and channel.lost != channel.overwritten:
         return ReportLoss(channel.ref, (), "its topic is there again")
@@ -92,8 +92,8 @@ async def await_tail(
     stream's retention, and the strand allowance comes on top.
     """
     admin, partitions = access.admin(cluster), surveys.partitions_of(channel)
-    if stranger := await _stranger(admin, channel):
-        return HeldStep(stranger.holders)  # it carries traffic: others see that its topic is gone
+    if held := await _held_by_lost_topic(admin, channel):
+        return HeldStep(held.holders)  # it carries traffic: others see that its topic is gone
     await _settle_config(admin, channel, KEEP_EVERYTHING)
     groups = await peers.groups(stream.name, channel.ref.lane)
     bases = {group: (await surveys.progress(access, cluster, group, channel)).provable for group in groups}
@@ -113,8 +113,8 @@ async def seal(access: Access, cluster: Cluster, channel: Channel, clock: Clock)
     was truncated just then all the same, the canary's own offset proves it.
     """
     admin = access.admin(cluster)
-    if stranger := await _stranger(admin, channel):
-        return stranger
+    if held := await _held_by_lost_topic(admin, channel):
+        return held
     if channel.acknowledged and (short := await _cut_short(admin, channel)):
         return short
     held = await close_log(admin, channel, clock)
@@ -172,7 +172,7 @@ async def _taken(admin: KafkaAdmin, partition: TopicPartition) -> int | None:
         return None
 
 
-async def _stranger(admin: KafkaAdmin, channel: Channel) -> HeldStep | None:
+async def _held_by_lost_topic(admin: KafkaAdmin, channel: Channel) -> HeldStep | None:
     """The holder of a drain whose topic is deleted, or replaced by another of the same name: neither proves
     anything."""
     found = (await admin.describe_topics([channel.topic])).get(channel.topic)
@@ -203,8 +203,8 @@ async def read_end_offsets(access: Access, cluster: Cluster, channel: Channel) -
     """Reads each partition's end offset. The topic is sealed, so nothing is appended after; replication may still catch
     up."""
     admin = access.admin(cluster)
-    if stranger := await _stranger(admin, channel):
-        return stranger
+    if held := await _held_by_lost_topic(admin, channel):
+        return held
     ends = await surveys.read_ends(admin, channel)
     return RecordEndOffsets(channel.ref, tuple(ends.values()))
 
@@ -228,8 +228,8 @@ async def await_groups(
     not all copies have are awaited: a producer that was given up but lives may be acknowledged once they do.
     """
     admin = access.admin(cluster)
-    if stranger := await _stranger(admin, channel):
-        return stranger
+    if held := await _held_by_lost_topic(admin, channel):
+        return held
     await _settle_config(admin, channel, {**KEEP_EVERYTHING, **SEALED})
     before = await peers.subscriptions(stream, channel.ref.lane)
     found = await surveys.take(access, peers, cluster, stream, channel)
@@ -288,7 +288,7 @@ async def given_up(
     like a partition of an unreachable cluster. None while the channel has steps left that need nobody's help.
     """
     admin = access.admin(cluster)
-    if await _stranger(admin, channel):
+    if await _held_by_lost_topic(admin, channel):
         return below(channel.known_ends)
     leaderless = await surveys.leaderless_of(admin, channel)
     if channel.end_offsets is None:

@@ -19,7 +19,7 @@ from braid.kernel.limits.registry import OFFSET_MAX, PRODUCER_SESSIONS_MAX
 from braid.kernel.resumptions import Resumption
 from services.registry.liveness.given_routes import GivenRoutes
 from services.registry.liveness.seen_ends import ChannelEnds
-from services.registry.liveness.witnesses import Voice
+from services.registry.liveness.witnesses import Reporter
 from services.registry.model.channels import Channel, ChannelRef, checked
 
 
@@ -56,9 +56,9 @@ class ProducerSession:
     questions: set[str] = field(default_factory=set)
 
     @property
-    def voice(self) -> Voice:
-        """The voice with which it speaks of clusters."""
-        return Voice(self.host, self.principal)
+    def reporter(self) -> Reporter:
+        """The reporter that its reports on clusters come from."""
+        return Reporter(self.host, self.principal)
 
     def introduce(self, host: str, lanes: Collection[str], *, drill: bool, knows_denials: bool) -> None:
         """Takes the properties in its newest hello."""

@@ -1,12 +1,12 @@
 """Reports on clusters from hosts whose producers and consumers reach them, or do not. No I/O.
 
-A host is one witness, however many of its processes speak: what ails one of them, or its network, ails it alone. A
-principal that was verified is one witness, too, whatever hosts it names: what most of its hosts say is what it says.
-Nobody speaks as another's host. The last word counts, and only for a while. A complaint of an SDK that takes a cluster
-which refuses it for one that is away counts only where the host was seen to reach the cluster: else its password may be
-wrong. A host has two words, one of those who write there and one of those who read: an answer to a fetch proves less
-than one to an append, so where its producers said anything, that is what it says. Times are on the
-clock that stands while the registry is late (`lateness.py`).
+A host is one witness, however many of its processes report: what ails one of them, or its network, ails it alone. A
+principal that was verified is one witness, too, whatever hosts it names: what most of its hosts report counts for it.
+Nobody reports for another's host. The last report counts, and only for a while. A complaint of an SDK that takes a
+cluster which refuses it for one that is away counts only where the host was seen to reach the cluster: else its
+password may be wrong. Reports of a host's producers and of its consumers are kept apart: an answer to a fetch proves
+less than one to an append, so where its producers reported anything, that counts. Times are on the clock that stands
+while the registry is late (`lateness.py`).
 """
 
 from collections.abc import Collection, Mapping
@@ -40,36 +40,36 @@ class Users(NamedTuple):
     writing: int
 
 
-class Voice(NamedTuple):
-    """A speaker: a host as it names itself, and the principal that was verified; '' where none was."""
+class Reporter(NamedTuple):
+    """A host as it names itself, and its principal if that was verified; else ''."""
 
     host: str
     principal: str = ""
 
 
-def users_of(writing: AbstractSet[Voice], reading: AbstractSet[Voice]) -> Users:
+def users_of(writing: AbstractSet[Reporter], reading: AbstractSet[Reporter]) -> Users:
     """How many witnesses there are among those who write to a cluster and those who read it."""
     witnesses = _witnesses({*writing, *reading})
-    return Users(len({*witnesses.values()}), len({witnesses[voice] for voice in writing}))
+    return Users(len({*witnesses.values()}), len({witnesses[reporter] for reporter in writing}))
 
 
-def _witnesses(voices: Collection[Voice]) -> Mapping[Voice, Voice]:
-    """By voice, the witness that it is a part of: a principal that speaks on several hosts, else its host."""
+def _witnesses(reporters: Collection[Reporter]) -> Mapping[Reporter, Reporter]:
+    """By reporter, the witness that it is a part of: a principal that reports from several hosts, else its host."""
     hosts: dict[str, set[str]] = {}
-    for voice in voices:
-        hosts.setdefault(voice.principal, set()).add(voice.host)
+    for reporter in reporters:
+        hosts.setdefault(reporter.principal, set()).add(reporter.host)
     spread = {principal for principal, named in hosts.items() if principal and len(named) > 1}
-    return {each: Voice("", each.principal) if each.principal in spread else Voice(each.host) for each in voices}
+    joint = {each: Reporter("", each.principal) for each in reporters if each.principal in spread}
+    return {each: joint.get(each, Reporter(each.host)) for each in reporters}
 
 
 @dataclass(slots=True)
-class Word:
+class HostReports:
     """A host's latest reports on a cluster: when it saw an answer, and when it complained.
 
     Attributes:
-        complains_since: The first complaint of the present run: no long pause and no answer in between. `complained_at`
-            is
-            the last.
+        complains_since: The first complaint of the present run: no long pause and no answer in between.
+        complained_at: The last complaint of that run.
         credible_at: The newest complaint that is not about refused access.
     """
 
@@ -103,7 +103,7 @@ class Word:
 
 
 @dataclass(frozen=True, slots=True)
-class Hearsay:
+class ReportCounts:
     """All reports on a cluster at one instant.
 
     Attributes:
@@ -145,119 +145,120 @@ class Hearsay:
         return self.reaching > 0 and self.reaching >= self.failing
 
 
-NOBODY = Hearsay()
+NO_REPORTS = ReportCounts()
 
 
-class Heard(NamedTuple):
+class ClusterReports(NamedTuple):
     """Reports from all hosts that use a cluster, each counted once; and separately from those that write to it."""
 
-    everyone: Hearsay
-    writers: Hearsay
+    everyone: ReportCounts
+    writers: ReportCounts
 
-    def by(self, hosts_min: float, share_min: float) -> "Heard":
+    def by(self, hosts_min: float, share_min: float) -> "ClusterReports":
         """The same reports, weighed by a cluster's own thresholds."""
-        return Heard(*[replace(each, hosts_min=hosts_min, share_min=share_min) for each in self])
+        return ClusterReports(*[replace(each, hosts_min=hosts_min, share_min=share_min) for each in self])
 
 
-SILENCE = Heard(NOBODY, NOBODY)
+SILENCE = ClusterReports(NO_REPORTS, NO_REPORTS)
 
 
 @dataclass(slots=True)
 class Witnesses:
     """All reports of hosts in a term of leadership."""
 
-    _words: dict[str, dict[Voice, dict[Use, Word]]] = field(default_factory=dict)
+    _reports: dict[str, dict[Reporter, dict[Use, HostReports]]] = field(default_factory=dict)
 
     def complains(
-        self, cluster: str, voice: Voice | str, now: float, use: Use = Use.WRITES, *, credible: bool = True
+        self, cluster: str, reporter: Reporter | str, now: float, use: Use = Use.WRITES, *, credible: bool = True
     ) -> None:
         """Somebody does not reach a cluster; not `credible` where it may only be refused there."""
-        if (word := self._word(cluster, voice, use)) is not None:
-            word.complain(now, credible=credible)
+        if (report := self._reports_of(cluster, reporter, use)) is not None:
+            report.complain(now, credible=credible)
 
-    def reached(self, cluster: str, voice: Voice | str, at: float, use: Use = Use.WRITES) -> None:
+    def reached(self, cluster: str, reporter: Reporter | str, at: float, use: Use = Use.WRITES) -> None:
         """Somebody saw an answer of a cluster."""
-        if (word := self._word(cluster, voice, use)) is not None:
-            word.reach(at)
+        if (report := self._reports_of(cluster, reporter, use)) is not None:
+            report.reach(at)
 
     def complained(self, cluster: str, now: float) -> bool:
         """Whether any host complained lately."""
-        hosts = self._words.get(cluster, {}).values()
-        return any(now - word.complained_at <= SEND_REPORT_SECONDS for words in hosts for word in words.values())
+        reports = [each for by_use in self._reports.get(cluster, {}).values() for each in by_use.values()]
+        return any(now - each.complained_at <= SEND_REPORT_SECONDS for each in reports)
 
-    def heard(self, cluster: str, users: Users, now: float) -> Heard:
+    def heard(self, cluster: str, users: Users, now: float) -> ClusterReports:
         """The reports on a cluster with these users; old ones are forgotten."""
         kept = {
-            voice: words
-            for voice, words in self._words.get(cluster, {}).items()
-            if any(now - word.newest <= COMPLAINT_PAUSE_SECONDS for word in words.values())
+            reporter: reports
+            for reporter, reports in self._reports.get(cluster, {}).items()
+            if any(now - report.newest <= COMPLAINT_PAUSE_SECONDS for report in reports.values())
         }
-        self._words[cluster] = kept
-        spoken = {voice: _spoken(words, now) for voice, words in kept.items()}
-        everyone = {voice: words[use] for voice, words in kept.items() if (use := spoken[voice]) is not None}
-        writers = {voice: words[Use.WRITES] for voice, words in kept.items() if spoken[voice] is Use.WRITES}
-        return Heard(
+        self._reports[cluster] = kept
+        uses = {each: _counted_use(reports, now) for each, reports in kept.items()}
+        everyone = {each: reports[use] for each, reports in kept.items() if (use := uses[each]) is not None}
+        writers = {each: reports[Use.WRITES] for each, reports in kept.items() if uses[each] is Use.WRITES}
+        return ClusterReports(
             _counted(_joint(everyone, now), users.hosts, now), _counted(_joint(writers, now), users.writing, now)
         )
 
-    def _word(self, cluster: str, voice: Voice | str, use: Use) -> Word | None:
-        voices, speaker = self._words.setdefault(cluster, {}), Voice(voice) if isinstance(voice, str) else voice
-        if speaker not in voices and not _has_room(voices, speaker):
+    def _reports_of(self, cluster: str, reporter: Reporter | str, use: Use) -> HostReports | None:
+        known = self._reports.setdefault(cluster, {})
+        one = Reporter(reporter) if isinstance(reporter, str) else reporter
+        if one not in known and not _has_room(known, one):
             return None
-        return voices.setdefault(speaker, {}).setdefault(use, Word())
+        return known.setdefault(one, {}).setdefault(use, HostReports())
 
 
-class _Said(NamedTuple):
-    """The word of one witness, and whether it is a principal that was verified."""
+class _WitnessReports(NamedTuple):
+    """Reports of one witness, and whether it is a principal that was verified."""
 
-    word: Word
+    report: HostReports
     proved: bool
 
 
-def _has_room(voices: Collection[Voice], speaker: Voice) -> bool:
+def _has_room(reporters: Collection[Reporter], newcomer: Reporter) -> bool:
     """Whether one more is kept: nobody's hosts may take the room of everybody's."""
-    if len(voices) >= WITNESSES_KEPT_MAX:
+    if len(reporters) >= WITNESSES_KEPT_MAX:
         return False
-    if not speaker.principal:
+    if not newcomer.principal:
         return True
-    return sum(each.principal == speaker.principal for each in voices) < WITNESS_HOSTS_MAX
+    return sum(each.principal == newcomer.principal for each in reporters) < WITNESS_HOSTS_MAX
 
 
-def _joint(words: Mapping[Voice, Word], now: float) -> list[_Said]:
-    """One word of each witness: what most of its voices say; an answer where as many say one thing as the other."""
-    witnesses, said = _witnesses(words), dict[Voice, list[Word]]()
-    unproved = {witnesses[voice] for voice in words if not voice.principal}
-    for voice, word in words.items():
-        said.setdefault(witnesses[voice], []).append(word)
-    return [_Said(_most(each, now), witness not in unproved) for witness, each in said.items()]
+def _joint(reports: Mapping[Reporter, HostReports], now: float) -> list[_WitnessReports]:
+    """The reports of each witness: what most of its reporters say; an answer where as many say that as a failure."""
+    witnesses, said = _witnesses(reports), dict[Reporter, list[HostReports]]()
+    unproved = {witnesses[reporter] for reporter in reports if not reporter.principal}
+    for reporter, report in reports.items():
+        said.setdefault(witnesses[reporter], []).append(report)
+    return [_WitnessReports(_most(each, now), witness not in unproved) for witness, each in said.items()]
 
 
-def _most(words: list[Word], now: float) -> Word:
-    failing = [word for word in words if now - word.reached_at > SEND_REPORT_SECONDS]
-    if 2 * len(failing) <= len(words):
-        return max(words, key=lambda word: word.reached_at)
-    since = min(word.complains_since for word in failing)
-    return replace(min(failing, key=lambda word: word.complained_at), complains_since=since)
+def _most(reports: list[HostReports], now: float) -> HostReports:
+    failing = [report for report in reports if now - report.reached_at > SEND_REPORT_SECONDS]
+    if 2 * len(failing) <= len(reports):
+        return max(reports, key=lambda report: report.reached_at)
+    since = min(report.complains_since for report in failing)
+    return replace(min(failing, key=lambda report: report.complained_at), complains_since=since)
 
 
-def _spoken(words: Mapping[Use, Word], now: float) -> Use | None:
-    """The report that stands for a host: its producers' if they reported lately, else its consumers'; None if there is
-    none."""
-    lately = [use for use, word in words.items() if now - word.newest <= SEND_REPORT_SECONDS and word.counts(now)]
+def _counted_use(reports: Mapping[Use, HostReports], now: float) -> Use | None:
+    """Whose reports count for a host: its producers' if they reported lately, else its consumers'; None if nobody's."""
+    fresh = {use: each for use, each in reports.items() if now - each.newest <= SEND_REPORT_SECONDS}
+    lately = [use for use, each in fresh.items() if each.counts(now)]
     return Use.WRITES if Use.WRITES in lately else next(iter(lately), None)
 
 
-def _counted(said: list[_Said], hosts: int, now: float) -> Hearsay:
-    """Combines the reports of hosts, out of this many, into one `Hearsay`."""
-    words = [each.word for each in said]
-    reaching = [word for word in words if now - word.reached_at <= SEND_REPORT_SECONDS]
-    failing = [word for word in words if now - word.reached_at > SEND_REPORT_SECONDS]
-    return Hearsay(
-        max(hosts, len(words)),
+def _counted(said: list[_WitnessReports], hosts: int, now: float) -> ReportCounts:
+    """Combines the reports of hosts, out of this many, into one `ReportCounts`."""
+    reports = [each.report for each in said]
+    reaching = [report for report in reports if now - report.reached_at <= SEND_REPORT_SECONDS]
+    failing = [report for report in reports if now - report.reached_at > SEND_REPORT_SECONDS]
+    return ReportCounts(
+        max(hosts, len(reports)),
         len(reaching),
         len(failing),
-        max((word.reached_at for word in reaching), default=-inf),
-        min((word.complained_at for word in failing), default=inf),
-        min((word.complains_since for word in failing), default=inf),
-        principals=sum(each.proved for each in said if now - each.word.reached_at > SEND_REPORT_SECONDS),
+        max((report.reached_at for report in reaching), default=-inf),
+        min((report.complained_at for report in failing), default=inf),
+        min((report.complains_since for report in failing), default=inf),
+        principals=sum(each.proved for each in said if now - each.report.reached_at > SEND_REPORT_SECONDS),
     )

@@ -28,7 +28,7 @@ from services.registry.histories import CLUSTERS, STREAMS
 from services.registry.kafka.canary_looks import CanaryLook
 from services.registry.kafka.clients import Access
 from services.registry.liveness.own_lateness import Lateness
-from services.registry.liveness.witnesses import SILENCE, Heard, Users, Witnesses
+from services.registry.liveness.witnesses import SILENCE, ClusterReports, Users, Witnesses
 from services.registry.model.channels import CONSUMABLE, ChannelState
 from services.registry.model.cluster_commands import (
     ClusterCommand,
@@ -232,7 +232,7 @@ class Prober:
 
     # --- witnesses
 
-    def _heard(self, name: str, look: Look) -> Heard:
+    def _heard(self, name: str, look: Look) -> ClusterReports:
         """Reports of hosts; empty while nobody complains."""
         if name not in self._users:
             return SILENCE

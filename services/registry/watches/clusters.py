@@ -26,7 +26,7 @@ from braid.runtime.replica import Replica
 from services.registry.histories import CLUSTERS, STREAMS
 from services.registry.liveness.cluster_use import RefusedEvidence, reading
 from services.registry.liveness.own_lateness import Lateness
-from services.registry.liveness.witnesses import Use, Voice, Witnesses
+from services.registry.liveness.witnesses import Reporter, Use, Witnesses
 
 PROTOCOL_VERSION = 1
 
@@ -78,7 +78,7 @@ class Readers:
         host = hello.host or call.caller.peer.rpartition(":")[0] or f"reader {self._opened}"
         principal = call.caller.principal if call.caller.authenticated else ""
         knows_denials = KNOWS_DENIALS in hello.capabilities
-        connection = _Connection(Voice(host, principal), call.caller.principal, knows_denials=knows_denials)
+        connection = _Connection(Reporter(host, principal), call.caller.principal, knows_denials=knows_denials)
         self._connections[connection] = None
         self._reads(connection, hello.clusters.names)
         reading = self._replica.host.tasks.spawn(self._read(call, connection), f"reader {self._opened}")
@@ -92,15 +92,15 @@ class Readers:
             self._reads(connection, ())
             del self._connections[connection]
 
-    def ask(self, cluster: str, heard: AbstractSet[Voice]) -> AbstractSet[Voice]:
+    def ask(self, cluster: str, heard: AbstractSet[Reporter]) -> AbstractSet[Reporter]:
         """Asks who reads a cluster whether they reach it, one of each host first; who they are.
 
         `heard` are those of whom producers are asked: theirs are the last to be.
         """
         connections = [each for each in self._reading.get(cluster, {}) if self._may_read(each, cluster)]
-        first = {connection.voice: connection for connection in connections}
-        others = [connection for connection in connections if first[connection.voice] is not connection]
-        ordered = sorted(first.values(), key=lambda connection: connection.voice in heard)
+        first = {connection.reporter: connection for connection in connections}
+        others = [connection for connection in connections if first[connection.reporter] is not connection]
+        ordered = sorted(first.values(), key=lambda connection: connection.reporter in heard)
         for connection in [*ordered, *others][:WITNESSES_ASKED_MAX]:
             connection.questions.add(cluster)
             connection.stirred.set()
@@ -143,12 +143,12 @@ class Readers:
             case "clusters":
                 self._reads(connection, message.clusters.names)
             case "errors" if self._may_speak(connection, message.errors.cluster):
-                credible = connection.knows_denials
-                self._witnesses.complains(message.errors.cluster, connection.voice, now, Use.READS, credible=credible)
+                cluster, credible = message.errors.cluster, connection.knows_denials
+                self._witnesses.complains(cluster, connection.reporter, now, Use.READS, credible=credible)
             case "reach" if self._may_speak(connection, message.reach.cluster):
                 if message.reach.acknowledged_ms_ago >= 0:
                     at = now - message.reach.acknowledged_ms_ago / 1_000
-                    self._witnesses.reached(message.reach.cluster, connection.voice, at, Use.READS)
+                    self._witnesses.reached(message.reach.cluster, connection.reporter, at, Use.READS)
             case _:
                 pass  # a second hello, a cluster that it does not read, or a message of a later release
 
@@ -162,7 +162,8 @@ class Readers:
             return False
         if not self._may_read(connection, cluster):
             self._on_refused(RefusedEvidence.FOREIGN_CLUSTER)
-            message = f"{connection.voice.principal or connection.voice.host} reads no stream that is on {cluster}"
+            who = connection.reporter.principal or connection.reporter.host
+            message = f"{who} reads no stream that is on {cluster}"
             raise EvidenceRefused(message, field="cluster", remedy="report on clusters that your leases lie on")
         return True
 
@@ -203,7 +204,7 @@ class _Connection:
     """One `WatchClusters` stream of a consumer process.
 
     Attributes:
-        voice: As whom it speaks.
+        reporter: The reporter that its reports come from.
         knows_denials: Whether it never complains of a cluster that refuses it; older SDKs do.
         clusters: That its process reads.
         questions: Clusters it is to be asked about.
@@ -211,8 +212,8 @@ class _Connection:
         stirred: Something is to be done for it.
     """
 
-    def __init__(self, voice: Voice, principal: str, *, knows_denials: bool) -> None:
-        self.voice = voice
+    def __init__(self, reporter: Reporter, principal: str, *, knows_denials: bool) -> None:
+        self.reporter = reporter
         self.principal = principal
         self.knows_denials = knows_denials
         self.clusters: Collection[str] = ()

@@ -35,7 +35,7 @@ from services.registry.liveness.cluster_use import ClusterUse, RefusedEvidence, 
 from services.registry.liveness.own_lateness import Lateness
 from services.registry.liveness.producer_sessions import ProducerSession, Sessions
 from services.registry.liveness.receipts import check_offsets
-from services.registry.liveness.witnesses import Voice, Witnesses
+from services.registry.liveness.witnesses import Reporter, Witnesses
 from services.registry.model.channels import CONSUMABLE, SPARE, Channel, ChannelState
 from services.registry.model.streams import Stream
 from services.registry.term_tasks import Signal, wait_for
@@ -116,13 +116,13 @@ class Producers:
         """Notes which producers owe an acknowledgement after a change. Called at once, in the order of events."""
         self._sessions.route_changed(stream.name, stream.route_revision, self._replica.host.clock.elapsed())
 
-    def ask(self, cluster: str) -> AbstractSet[Voice]:
+    def ask(self, cluster: str) -> AbstractSet[Reporter]:
         """Asks producers whether they reach a cluster, one of each host first; who they are."""
         streams = self._replica.aggregates.states(STREAMS)
         there = {name for name, stream in streams.items() if _writes_to(stream, cluster)}
         sessions = self._sessions.connected(there)
-        first = {session.voice: session for session in sessions}
-        others = [session for session in sessions if first[session.voice] is not session]
+        first = {session.reporter: session for session in sessions}
+        others = [session for session in sessions if first[session.reporter] is not session]
         for session in [*first.values(), *others][:WITNESSES_ASKED_MAX]:
             session.questions.add(cluster)
         if sessions:
@@ -202,7 +202,7 @@ class Producers:
                 self._place(stream, connection)
             case "send_errors" if self._counts(session, message.send_errors.cluster, "send_errors.cluster"):
                 at, credible = self._lateness.attentive(now), session.knows_denials
-                self._witnesses.complains(message.send_errors.cluster, session.voice, at, credible=credible)
+                self._witnesses.complains(message.send_errors.cluster, session.reporter, at, credible=credible)
             case "reach" if self._counts(session, message.reach.cluster, "reach.cluster"):
                 self._hear(message.reach, session, self._lateness.attentive(now))
             case _:
@@ -230,12 +230,12 @@ class Producers:
         """Takes a drill client's reports, which concern its own stream and never a cluster's health."""
         stream = self._replica.aggregates.state(STREAMS, session.stream)
         if message.WhichOneof("message") == "send_errors":
-            self._rehearsals.complains(stream, message.send_errors.cluster, session.voice, now)
+            self._rehearsals.complains(stream, message.send_errors.cluster, session.reporter, now)
 
     def _hear(self, answer: ReachAnswer, session: ProducerSession, now: float) -> None:
         if answer.acknowledged_ms_ago >= 0:
             at = now - answer.acknowledged_ms_ago / 1_000
-            self._witnesses.reached(answer.cluster, session.voice, at)
+            self._witnesses.reached(answer.cluster, session.reporter, at)
 
     def _check_told(self, stream: Stream, told: ChannelLeft | LogResumed, field: str) -> None:
         """Raises `Invalid` for offsets that no log of the stream can have reached."""

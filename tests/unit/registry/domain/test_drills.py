@@ -14,7 +14,7 @@ from braid.kernel.limits.drill import DRILL_VERDICT_CHARACTERS_MAX
 from braid.kernel.limits.health import DOWN_AFTER_SECONDS, SOLE_WITNESS_SECONDS
 from braid.kernel.ports import HistoryId
 from services.registry.health.rehearsals import Rehearsals
-from services.registry.liveness.witnesses import Voice
+from services.registry.liveness.witnesses import Reporter
 from services.registry.model.clusters import Cluster
 from services.registry.model.drills import Drill, DrillKind
 from services.registry.model.streams import Stream, StreamSpec
@@ -197,7 +197,7 @@ def judged(
     for tick in range(round(seconds / 0.25) + 1):
         now = 100.0 + tick * 0.25
         for stream in streams.values():
-            rehearsals.complains(stream, "east", Voice("host"), now)
+            rehearsals.complains(stream, "east", Reporter("host"), now)
         broken = rehearsals.look(streams, clusters, Thresholds(), now)
     return "; ".join({*broken.values()})
 

@@ -12,7 +12,7 @@ from braid.kernel.limits.health import (
 )
 from services.registry.health.evidence import Evidence, Look, LookPart, weigh
 from services.registry.health.judge import Judgement, hold_seconds, judge
-from services.registry.liveness.witnesses import NOBODY, Hearsay
+from services.registry.liveness.witnesses import NO_REPORTS, ReportCounts
 from services.registry.model.health import (
     Health,
     HealthVerdict,
@@ -163,63 +163,63 @@ FAILED = Look(10.0, 10.2, LookPart.APPEND, "no answer")
 
 
 @pytest.mark.parametrize(
-    ("hearsay", "condemned"),
+    ("reports", "condemned"),
     [
-        (Hearsay(hosts=9, failing=2), False),
-        (Hearsay(hosts=9, failing=3, failing_since=9.5), True),
-        (Hearsay(hosts=9, failing=3, reaching=3, failing_since=9.5), False),
-        (Hearsay(hosts=9, failing=4, reaching=3, failing_since=9.5), True),
-        (Hearsay(hosts=2, failing=1, failing_since=9.5), False),
-        (Hearsay(hosts=2, failing=2, failing_since=9.5), True),
-        (Hearsay(hosts=1, failing=1, failing_since=9.5), True),
-        (NOBODY, False),
+        (ReportCounts(hosts=9, failing=2), False),
+        (ReportCounts(hosts=9, failing=3, failing_since=9.5), True),
+        (ReportCounts(hosts=9, failing=3, reaching=3, failing_since=9.5), False),
+        (ReportCounts(hosts=9, failing=4, reaching=3, failing_since=9.5), True),
+        (ReportCounts(hosts=2, failing=1, failing_since=9.5), False),
+        (ReportCounts(hosts=2, failing=2, failing_since=9.5), True),
+        (ReportCounts(hosts=1, failing=1, failing_since=9.5), True),
+        (NO_REPORTS, False),
     ],
 )
-def test_the_registry_reaches_it_and_its_users_do_not(hearsay: Hearsay, condemned: bool) -> None:
-    evidence = weigh(Look(10.0, 10.2), hearsay)
+def test_the_registry_reaches_it_and_its_users_do_not(reports: ReportCounts, condemned: bool) -> None:
+    evidence = weigh(Look(10.0, 10.2), reports)
     assert evidence.good is not condemned
     if condemned:
         assert (evidence.since, evidence.verdict) == (9.5, HealthVerdict.PRODUCERS_CUT_OFF)
 
 
 @pytest.mark.parametrize(
-    ("hearsay", "alive_at"),
+    ("reports", "alive_at"),
     [
-        (Hearsay(hosts=2, reaching=1, reached_at=10.1), 10.1),
-        (Hearsay(hosts=2, reaching=1, failing=1, reached_at=10.1, failing_since=10.0), 10.1),
-        (Hearsay(hosts=3, reaching=1, failing=2, reached_at=10.1, failing_since=10.0), None),
-        (Hearsay(hosts=2, reaching=2, reached_at=9.2), None),  # before it failed first
-        (NOBODY, None),
+        (ReportCounts(hosts=2, reaching=1, reached_at=10.1), 10.1),
+        (ReportCounts(hosts=2, reaching=1, failing=1, reached_at=10.1, failing_since=10.0), 10.1),
+        (ReportCounts(hosts=3, reaching=1, failing=2, reached_at=10.1, failing_since=10.0), None),
+        (ReportCounts(hosts=2, reaching=2, reached_at=9.2), None),  # before it failed first
+        (NO_REPORTS, None),
     ],
 )
-def test_the_registry_does_not_reach_it_and_its_users_do(hearsay: Hearsay, alive_at: float | None) -> None:
-    evidence = weigh(FAILED, hearsay, bad_since=9.0)
+def test_the_registry_does_not_reach_it_and_its_users_do(reports: ReportCounts, alive_at: float | None) -> None:
+    evidence = weigh(FAILED, reports, bad_since=9.0)
     assert not evidence.good and evidence.alive_at == alive_at
     assert evidence.verdict is (HealthVerdict.DEAD if alive_at is None else HealthVerdict.REGISTRY_CUT_OFF)
 
 
 NEWS = {"hosts": 20, "reached_at": 10.1, "failing_since": 9.5}
-MANY_READ = Hearsay(**NEWS, reaching=10)  # type: ignore[arg-type]
+MANY_READ = ReportCounts(**NEWS, reaching=10)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
     ("part", "everyone", "writers", "alive"),
     [
-        (LookPart.METADATA, MANY_READ, NOBODY, True),
-        (LookPart.APPEND, MANY_READ, NOBODY, False),  # a full disk, or too few copies: fetches are answered
-        (LookPart.FETCH, MANY_READ, NOBODY, False),
-        (LookPart.APPEND, MANY_READ, Hearsay(hosts=1, reaching=1, reached_at=10.1), True),
-        (LookPart.METADATA, Hearsay(hosts=5, reaching=1, failing=2, reached_at=10.1), NOBODY, False),
+        (LookPart.METADATA, MANY_READ, NO_REPORTS, True),
+        (LookPart.APPEND, MANY_READ, NO_REPORTS, False),  # a full disk, or too few copies: fetches are answered
+        (LookPart.FETCH, MANY_READ, NO_REPORTS, False),
+        (LookPart.APPEND, MANY_READ, ReportCounts(hosts=1, reaching=1, reached_at=10.1), True),
+        (LookPart.METADATA, ReportCounts(hosts=5, reaching=1, failing=2, reached_at=10.1), NO_REPORTS, False),
         (
             LookPart.APPEND,
-            Hearsay(hosts=5, reaching=1, failing=2, reached_at=10.1),
-            Hearsay(hosts=1, reaching=1, reached_at=10.1),
+            ReportCounts(hosts=5, reaching=1, failing=2, reached_at=10.1),
+            ReportCounts(hosts=1, reaching=1, reached_at=10.1),
             False,
         ),
     ],
 )
 def test_fetch_answers_acquit_only_where_metadata_failed(
-    part: LookPart, everyone: Hearsay, writers: Hearsay, alive: bool
+    part: LookPart, everyone: ReportCounts, writers: ReportCounts, alive: bool
 ) -> None:
     evidence = weigh(Look(10.0, 10.2, part, "no answer"), everyone, writers, bad_since=9.0)
     assert evidence.verdict is (HealthVerdict.REGISTRY_CUT_OFF if alive else HealthVerdict.DEAD)
@@ -229,45 +229,47 @@ def test_fetch_answers_acquit_only_where_metadata_failed(
     ("everyone", "writers", "condemned"),
     [
         # readers on ten hosts that fail outweigh writers on two that do not
-        (Hearsay(hosts=12, failing=10, reaching=2), Hearsay(hosts=2, reaching=2), True),
+        (ReportCounts(hosts=12, failing=10, reaching=2), ReportCounts(hosts=2, reaching=2), True),
         # three readers of many do not
-        (Hearsay(hosts=100, failing=3, reaching=50), NOBODY, False),
+        (ReportCounts(hosts=100, failing=3, reaching=50), NO_REPORTS, False),
         # readers on ten hosts that reach it do not make up for writers on three that do not
-        (Hearsay(hosts=13, failing=3, reaching=10), Hearsay(hosts=3, failing=3), True),
-        (Hearsay(hosts=13, failing=3, reaching=10), Hearsay(hosts=6, failing=3, reaching=3), False),
+        (ReportCounts(hosts=13, failing=3, reaching=10), ReportCounts(hosts=3, failing=3), True),
+        (ReportCounts(hosts=13, failing=3, reaching=10), ReportCounts(hosts=6, failing=3, reaching=3), False),
         # nor for two, where no others write
-        (Hearsay(hosts=12, failing=2, reaching=10), Hearsay(hosts=2, failing=2), True),
+        (ReportCounts(hosts=12, failing=2, reaching=10), ReportCounts(hosts=2, failing=2), True),
     ],
 )
-def test_readers_are_believed_against_it_and_not_for_it(everyone: Hearsay, writers: Hearsay, condemned: bool) -> None:
+def test_readers_are_believed_against_it_and_not_for_it(
+    everyone: ReportCounts, writers: ReportCounts, condemned: bool
+) -> None:
     assert weigh(Look(10.0, 10.2), everyone, writers).good is not condemned
 
 
 def test_a_sole_writing_host_is_believed_late_though_others_read() -> None:
-    writer = Hearsay(hosts=1, failing=1, failing_since=9.5, complaining_since=4.0)
-    evidence = weigh(Look(10.0, 10.2), Hearsay(hosts=11, failing=1, reaching=10), writer)
+    writer = ReportCounts(hosts=1, failing=1, failing_since=9.5, complaining_since=4.0)
+    evidence = weigh(Look(10.0, 10.2), ReportCounts(hosts=11, failing=1, reaching=10), writer)
     assert evidence.sole_since == 4.0 and "1 of 1 hosts that write to it" in evidence.reason
-    both = Hearsay(hosts=2, failing=2, failing_since=9.5, complaining_since=4.0)
+    both = ReportCounts(hosts=2, failing=2, failing_since=9.5, complaining_since=4.0)
     assert weigh(Look(10.0, 10.2), both, writer).sole_since is None  # somebody agrees
 
 
 def test_refusals_count_at_once_only_in_a_row_and_with_witnesses() -> None:
     refused = Look(10.0, 10.0, LookPart.METADATA, "refused", refused=True)
-    failing = Hearsay(hosts=1, failing=1, failing_since=9.9)
+    failing = ReportCounts(hosts=1, failing=1, failing_since=9.9)
     assert weigh(refused, failing, refused_looks=2).decisive
     assert not weigh(refused, failing, refused_looks=1).decisive
-    assert not weigh(refused, NOBODY, refused_looks=2).decisive
-    assert not weigh(refused, Hearsay(hosts=2, failing=1, failing_since=9.9), refused_looks=2).decisive
+    assert not weigh(refused, NO_REPORTS, refused_looks=2).decisive
+    assert not weigh(refused, ReportCounts(hosts=2, failing=1, failing_since=9.9), refused_looks=2).decisive
 
 
-def alone(since: float) -> Hearsay:
+def alone(since: float) -> ReportCounts:
     """One host, the only one, which has complained since then, a moment ago last."""
-    return Hearsay(hosts=1, failing=1, failing_since=since, complaining_since=since)
+    return ReportCounts(hosts=1, failing=1, failing_since=since, complaining_since=since)
 
 
 def test_only_one_host_that_alone_uses_it_makes_weak_evidence() -> None:
     assert weigh(Look(10.0, 10.2), alone(9.5)).sole_since == 9.5
-    both = Hearsay(hosts=2, failing=2, failing_since=9.5, complaining_since=4.0)
+    both = ReportCounts(hosts=2, failing=2, failing_since=9.5, complaining_since=4.0)
     assert weigh(Look(10.0, 10.2), both).sole_since is None
     assert weigh(FAILED, alone(9.5)).sole_since is None  # the registry does not reach it either
     gone = weigh(Look(10.0, 10.2), alone(9.5), gaps="3 of 4", too_much_gone=True)
@@ -317,7 +319,7 @@ def test_one_hosts_complaints_take_as_long_as_agreement_does() -> None:
 
 
 def test_a_failing_look_dates_back_to_the_first_recent_complaint() -> None:
-    assert weigh(FAILED, Hearsay(hosts=9, failing=1, failing_since=9.5)).since == 9.5
+    assert weigh(FAILED, ReportCounts(hosts=9, failing=1, failing_since=9.5)).since == 9.5
 
 
 def test_answers_that_others_see_hold_down_back_until_they_stop() -> None:
@@ -326,8 +328,8 @@ def test_answers_that_others_see_hold_down_back_until_they_stop() -> None:
     for step in range(40):
         at = step * 0.25
         seen = min(at, 5.0)
-        hearsay = Hearsay(hosts=1, reaching=int(at - seen <= 1.0), reached_at=seen)
-        evidence = weigh(Look(at, at, LookPart.METADATA, "no answer"), hearsay, bad_since=judgement.bad_since)
+        reports = ReportCounts(hosts=1, reaching=int(at - seen <= 1.0), reached_at=seen)
+        evidence = weigh(Look(at, at, LookPart.METADATA, "no answer"), reports, bad_since=judgement.bad_since)
         judgement = judge(judgement, evidence)
         if judgement.health is Health.DOWN:
             down_at = down_at or at

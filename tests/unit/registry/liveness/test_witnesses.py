@@ -5,10 +5,20 @@ from math import inf
 import pytest
 
 from braid.kernel.limits.health import SEND_REPORT_SECONDS, WITNESS_HOSTS_MAX, WITNESSES_KEPT_MAX
-from services.registry.liveness.witnesses import NOBODY, SILENCE, Heard, Hearsay, Use, Users, Voice, Witnesses, users_of
+from services.registry.liveness.witnesses import (
+    NO_REPORTS,
+    SILENCE,
+    ClusterReports,
+    ReportCounts,
+    Reporter,
+    Use,
+    Users,
+    Witnesses,
+    users_of,
+)
 
 
-def everyone(witnesses: Witnesses, cluster: str, hosts: int, now: float) -> Hearsay:
+def everyone(witnesses: Witnesses, cluster: str, hosts: int, now: float) -> ReportCounts:
     """The reports on a cluster that this many hosts use, all of which write to it."""
     return witnesses.heard(cluster, Users(hosts, hosts), now).everyone
 
@@ -23,7 +33,7 @@ def test_three_complaints_of_one_host_are_one() -> None:
     for host in ("host-2", "host-3"):
         witnesses.complains("east", host, 9.9)
     assert everyone(witnesses, "east", 5, 10.0).condemns
-    assert everyone(witnesses, "west", 0, 10.0) == NOBODY
+    assert everyone(witnesses, "west", 0, 10.0) == NO_REPORTS
 
 
 def test_a_host_that_also_sees_answers_does_not_fail() -> None:
@@ -43,7 +53,7 @@ def test_what_is_old_is_forgotten() -> None:
     assert everyone(witnesses, "east", 2, 10.0 + SEND_REPORT_SECONDS).acquits
     late = 10.1 + SEND_REPORT_SECONDS
     assert not witnesses.complained("east", late)
-    assert everyone(witnesses, "east", 0, late) == NOBODY
+    assert everyone(witnesses, "east", 0, late) == NO_REPORTS
 
 
 def test_an_older_word_changes_nothing() -> None:
@@ -85,29 +95,29 @@ def test_the_first_of_unbroken_complaints_is_kept(said: list[tuple[str, float]],
 
 
 def test_one_of_few_hosts_is_alone_and_one_of_many_is_not() -> None:
-    assert Hearsay(hosts=1, failing=1).sole and Hearsay(hosts=2, failing=1).sole
-    assert not Hearsay(hosts=2, failing=2).sole
-    assert not Hearsay(hosts=3, failing=1).sole
+    assert ReportCounts(hosts=1, failing=1).sole and ReportCounts(hosts=2, failing=1).sole
+    assert not ReportCounts(hosts=2, failing=2).sole
+    assert not ReportCounts(hosts=3, failing=1).sole
 
 
 @pytest.mark.parametrize(
     ("hosts_min", "share_min", "heard", "condemns"),
     [
-        (5, 2 / 3, Hearsay(hosts=9, failing=4), False),
-        (5, 2 / 3, Hearsay(hosts=9, failing=5, reaching=4), True),
-        (5, 0.5, Hearsay(hosts=4, failing=2), True),
-        (5, 1.0, Hearsay(hosts=4, failing=3), False),
-        (1, 2 / 3, Hearsay(hosts=9, failing=1), True),
-        (1, 2 / 3, Hearsay(hosts=9, failing=1, reaching=1), False),
+        (5, 2 / 3, ReportCounts(hosts=9, failing=4), False),
+        (5, 2 / 3, ReportCounts(hosts=9, failing=5, reaching=4), True),
+        (5, 0.5, ReportCounts(hosts=4, failing=2), True),
+        (5, 1.0, ReportCounts(hosts=4, failing=3), False),
+        (1, 2 / 3, ReportCounts(hosts=9, failing=1), True),
+        (1, 2 / 3, ReportCounts(hosts=9, failing=1, reaching=1), False),
     ],
 )
 def test_how_many_must_agree_may_be_declared(
-    hosts_min: float, share_min: float, heard: Hearsay, condemns: bool
+    hosts_min: float, share_min: float, heard: ReportCounts, condemns: bool
 ) -> None:
-    judged = Heard(heard, heard).by(hosts_min, share_min)
+    judged = ClusterReports(heard, heard).by(hosts_min, share_min)
     assert judged.everyone.condemns == judged.writers.condemns == condemns
     assert judged.everyone.sole == (hosts_min > 1 and heard.failing == 1)
-    assert not NOBODY.sole
+    assert not NO_REPORTS.sole
 
 
 # --- those who read
@@ -169,7 +179,7 @@ def test_who_says_nothing_counts_among_those_who_use_it() -> None:
 def test_words_belong_to_a_term() -> None:
     witnesses = Witnesses()
     witnesses.complains("east", "h", 9.9, Use.READS)
-    assert Witnesses().heard("east", Users(0, 0), 10.0) == SILENCE == Heard(NOBODY, NOBODY)
+    assert Witnesses().heard("east", Users(0, 0), 10.0) == SILENCE == ClusterReports(NO_REPORTS, NO_REPORTS)
 
 
 def test_witnesses_are_bounded() -> None:
@@ -189,9 +199,9 @@ def test_a_principal_counts_once_whatever_hosts_it_names() -> None:
     """By hosts alone, one caller would condemn a cluster that everybody else reaches."""
     witnesses = Witnesses()
     for number in range(50):
-        witnesses.complains("east", Voice(f"invented-{number}", MALLORY), 9.9)
+        witnesses.complains("east", Reporter(f"invented-{number}", MALLORY), 9.9)
     for number in range(3):
-        witnesses.reached("east", Voice(f"host-{number}", f"spiffe://test.local/app/{number}"), 9.9)
+        witnesses.reached("east", Reporter(f"host-{number}", f"spiffe://test.local/app/{number}"), 9.9)
     heard = everyone(witnesses, "east", 4, 10.0)
     assert (heard.hosts, heard.failing, heard.reaching) == (4, 1, 3)
     assert not heard.condemns
@@ -199,8 +209,8 @@ def test_a_principal_counts_once_whatever_hosts_it_names() -> None:
 
 def test_nobody_speaks_as_anothers_host() -> None:
     witnesses = Witnesses()
-    witnesses.reached("east", Voice("host-1", "spiffe://test.local/app/web"), 9.9)
-    witnesses.complains("east", Voice("host-1", MALLORY), 9.95)
+    witnesses.reached("east", Reporter("host-1", "spiffe://test.local/app/web"), 9.9)
+    witnesses.complains("east", Reporter("host-1", MALLORY), 9.95)
     heard = everyone(witnesses, "east", 1, 10.0)
     assert (heard.hosts, heard.failing, heard.reaching) == (1, 0, 1)
 
@@ -209,7 +219,7 @@ def test_nobody_speaks_as_anothers_host() -> None:
 def test_a_principal_says_what_most_of_its_hosts_say(failing: int, counts: bool) -> None:
     witnesses = Witnesses()
     for number in range(4):
-        voice = Voice(f"host-{number}", "spiffe://test.local/app/web")
+        voice = Reporter(f"host-{number}", "spiffe://test.local/app/web")
         if number < failing:
             witnesses.complains("east", voice, 9.0 + number / 10)
         else:
@@ -222,22 +232,22 @@ def test_a_principal_says_what_most_of_its_hosts_say(failing: int, counts: bool)
 def test_several_principals_processes_on_a_host_are_one_witness() -> None:
     witnesses = Witnesses()
     for name in ("web", "job"):
-        witnesses.complains("east", Voice("host-1", f"spiffe://test.local/app/{name}"), 9.9)
+        witnesses.complains("east", Reporter("host-1", f"spiffe://test.local/app/{name}"), 9.9)
     assert everyone(witnesses, "east", 1, 10.0).sole
 
 
 def test_users_are_counted_as_witnesses_are() -> None:
-    spread = {Voice(f"host-{number}", "spiffe://test.local/app/web") for number in range(3)}
-    alone = {Voice("host-7", "spiffe://test.local/app/job"), Voice("host-8")}
+    spread = {Reporter(f"host-{number}", "spiffe://test.local/app/web") for number in range(3)}
+    alone = {Reporter("host-7", "spiffe://test.local/app/job"), Reporter("host-8")}
     assert users_of(spread, alone) == Users(3, 1)
     assert users_of(set(), alone) == Users(2, 0)
-    assert users_of({Voice("host-1"), Voice("host-2")}, {Voice("host-2")}) == Users(2, 2)
+    assert users_of({Reporter("host-1"), Reporter("host-2")}, {Reporter("host-2")}) == Users(2, 2)
 
 
 def test_one_principals_hosts_do_not_take_the_room_of_others() -> None:
     witnesses = Witnesses()
     for number in range(WITNESS_HOSTS_MAX + 10):
-        witnesses.complains("east", Voice(f"invented-{number}", MALLORY), 9.9)
-    assert len(witnesses._words["east"]) == WITNESS_HOSTS_MAX
-    witnesses.reached("east", Voice("host-1", "spiffe://test.local/app/web"), 9.9)
+        witnesses.complains("east", Reporter(f"invented-{number}", MALLORY), 9.9)
+    assert len(witnesses._reports["east"]) == WITNESS_HOSTS_MAX
+    witnesses.reached("east", Reporter("host-1", "spiffe://test.local/app/web"), 9.9)
     assert everyone(witnesses, "east", 2, 10.0).reaching == 1

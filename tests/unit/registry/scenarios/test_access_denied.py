@@ -10,7 +10,7 @@ from braid.kernel.errors import ClusterAccessDenied
 from braid.kernel.limits.health import SOLE_WITNESS_SECONDS
 from services.registry.health.evidence import Look, LookPart, weigh
 from services.registry.health.judge import Judgement, judge
-from services.registry.liveness.witnesses import Hearsay, Word
+from services.registry.liveness.witnesses import HostReports, ReportCounts
 from services.registry.model.health import Health
 from tests.unit.registry.mesh import Mesh, open_producer, two_clusters
 from tests.unit.registry.scenarios.test_cluster_health import HEALTHY, PRODUCERS_CUT_OFF, complaining, play, writing
@@ -47,12 +47,12 @@ def test_many_old_clients_with_a_wrong_password_condemn_nothing() -> None:
 
 
 def test_a_cluster_unreached_by_old_and_new_clients_is_down() -> None:
-    word = Word()
+    word = HostReports()
     word.complain(5.0, credible=False)
     assert not word.counts(5.0)
     word.complain(6.0)
     assert word.counts(6.5)
-    older = Word()
+    older = HostReports()
     older.complain(5.0, credible=False)
     older.reach(1.0)
     assert older.counts(5.0)
@@ -111,5 +111,5 @@ def test_a_refused_look_shows_nothing_and_ends_runs_of_evidence() -> None:
     before = Judgement(Health.SUSPECT, "late", bad_since=9.0, firm_since=9.0)
     after = judge(before, nothing)
     assert (after.health, after.bad_since, after.good_since) == (before.health, None, None)
-    failing = Hearsay(hosts=4, failing=3, failing_since=9.5, complaining_since=9.5)
+    failing = ReportCounts(hosts=4, failing=3, failing_since=9.5, complaining_since=9.5)
     assert not weigh(denied, failing).good and weigh(denied, failing).known

@@ -14,7 +14,7 @@ from braid.kernel.limits.health import (
     SLOW_AFTER_SECONDS,
     SOLE_WITNESS_SECONDS,
 )
-from services.registry.liveness.witnesses import Hearsay
+from services.registry.liveness.witnesses import ReportCounts
 from tests.support.virtual_time import run_virtual
 from tests.unit.registry.mesh import ACTIVE, DRAINING, Mesh, Producer, open_producer, two_clusters
 
@@ -336,7 +336,7 @@ def test_a_short_silence_of_one_host_alone_is_no_answer() -> None:
 
 
 def test_one_host_believed_like_several_would_make_it_a_death(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Hearsay, "sole", property(lambda self: False))
+    monkeypatch.setattr(ReportCounts, "sole", property(lambda self: False))
     with pytest.raises(AssertionError):
         play(interrupted)
 

@@ -14,7 +14,7 @@ from braid.kernel.limits.health import LEFT_CLUSTER_SECONDS, SOLE_WITNESS_SECOND
 from braid.kernel.limits.leases import PRODUCER_SESSION_SECONDS
 from braid.runtime.access.settings import AccessMode, AccessSettings
 from services.registry.health.evidence import Look, weigh
-from services.registry.liveness.witnesses import Hearsay
+from services.registry.liveness.witnesses import ReportCounts
 from tests.unit.registry.mesh import DRAINED, Mesh, Producer, open_producer, two_clusters
 from tests.unit.registry.scenarios.test_cluster_health import HEALTHY
 from tests.unit.registry.scenarios.test_readers import Reader, open_reader
@@ -286,6 +286,6 @@ def test_receipts_of_a_route_of_an_earlier_leader_count() -> None:
 
 @pytest.mark.parametrize(("principals", "down"), [(0, True), (1, False)], ids=["a host", "a principal"])
 def test_one_principal_does_not_outweigh_answered_readers(principals: int, down: bool) -> None:
-    readers = Hearsay(4, 3, 1, reached_at=9.9, failing_since=1.0, complaining_since=1.0, principals=principals)
-    writers = Hearsay(1, 0, 1, failing_since=1.0, complaining_since=1.0, principals=principals)
+    readers = ReportCounts(4, 3, 1, reached_at=9.9, failing_since=1.0, complaining_since=1.0, principals=principals)
+    writers = ReportCounts(1, 0, 1, failing_since=1.0, complaining_since=1.0, principals=principals)
     assert weigh(Look(9.0, 10.0), readers, writers).good is not down

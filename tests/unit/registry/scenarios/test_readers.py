@@ -13,7 +13,7 @@ from braid.kernel.limits.health import SOLE_WITNESS_SECONDS
 from braid.kernel.ports import DuplexCall
 from services.registry.health import evidence
 from services.registry.health.evidence import Look
-from services.registry.liveness.witnesses import Heard, Hearsay
+from services.registry.liveness.witnesses import ClusterReports, ReportCounts
 from services.registry.watches import clusters
 from services.registry.watches.clusters import Readers
 from tests.unit.registry.mesh import Mesh, open_producer, two_clusters
@@ -156,7 +156,7 @@ def test_readers_do_not_acquit_a_cluster_that_takes_no_appends() -> None:
 
 
 def test_a_fetch_answer_proving_as_much_would_keep_it_alive(monkeypatch: pytest.MonkeyPatch) -> None:
-    def everybody(look: Look, heard: Heard) -> Hearsay:
+    def everybody(look: Look, heard: ClusterReports) -> ReportCounts:
         return heard.everyone
 
     monkeypatch.setattr(evidence, "_outweighing", everybody)

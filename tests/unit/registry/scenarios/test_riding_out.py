@@ -13,7 +13,7 @@ from services.registry.health.evidence import Evidence, Look, LookPart
 from services.registry.health.gaps import Gaps
 from services.registry.health.judge import Judgement, judge
 from services.registry.health.observed import Observed
-from services.registry.liveness.witnesses import SILENCE, Heard, Hearsay
+from services.registry.liveness.witnesses import SILENCE, ClusterReports, ReportCounts
 from services.registry.model.health import (
     Health,
     HealthVerdict,
@@ -213,10 +213,10 @@ def test_acknowledged_hosts_show_that_not_everything_hangs(held: tuple[int, ...]
         observed.see_canary(Survey(1, [1, 2, 3], {CANARY: canary}), now)
         observed.see_topics([logs.name], Survey(1, [1, 2, 3], {logs.name: logs}), now)
         observed.gaps.see_silent([2])
-        reached = Hearsay(hosts=1, reaching=1, reached_at=now + 0.2)
+        reached = ReportCounts(hosts=1, reaching=1, reached_at=now + 0.2)
         failed = Look(now, now + 0.25, LookPart.APPEND, "no answer")
         judged = observed.see_look(
-            cluster("east"), failed, TopicPartition(CANARY, 1), Heard(reached, reached), step * 250
+            cluster("east"), failed, TopicPartition(CANARY, 1), ClusterReports(reached, reached), step * 250
         )
     assert judged.health is health
     assert bool(observed.channels_hanging(cluster("east"), 3.0, {CANARY: None})) == (health is Health.HALF_DEAD)
@@ -226,7 +226,7 @@ def test_one_leader_that_refuses_to_connect_is_not_every_broker() -> None:
     """Two of three died and producers complain: the third still answers for metadata, so the cluster is not DOWN."""
     observed = Observed(cluster("east"), Thresholds())
     canary = TopicDescription(CANARY, b"", [1, 2, 3], replicas=((1, 2, 3),) * 3)
-    failing = Hearsay(hosts=1, failing=1, failing_since=0.0, complaining_since=0.0)
+    failing = ReportCounts(hosts=1, failing=1, failing_since=0.0, complaining_since=0.0)
     found = set[Health]()
     for step in range(12):
         now = step * 0.25
@@ -234,7 +234,7 @@ def test_one_leader_that_refuses_to_connect_is_not_every_broker() -> None:
         observed.gaps.see_silent([2, 3])
         refused = Look(now, now + 0.01, LookPart.APPEND, "broker h:2 does not answer: refused", refused=True)
         judged = observed.see_look(
-            cluster("east"), refused, TopicPartition(CANARY, 1), Heard(failing, failing), step * 250
+            cluster("east"), refused, TopicPartition(CANARY, 1), ClusterReports(failing, failing), step * 250
         )
         found.add(judged.health)
     assert found == {Health.SUSPECT, Health.HALF_DEAD}
