@@ -119,8 +119,8 @@ up: ## start the mesh with docker compose (INSECURE=1: without certificates)
 	@docker compose -f compose.yaml $(if $(INSECURE),-f compose.insecure.yaml) up --build --detach --wait
 	@$(if $(INSECURE),$(SAY_PLAIN),$(TAKE_CERTIFICATE))
 
-SAY_PLAIN := echo "make up: the endpoint is 127.0.0.1:7401; whoever reaches it may do everything"
-# What is copied out of a container belongs to who copies it, and keeps its mode.
+SAY_PLAIN := echo "make up: the endpoint is 127.0.0.1:7401; every program that reaches it may do everything"
+# A file that is copied out of a container belongs to the user who copies it, and keeps its mode.
 define TAKE_CERTIFICATE
 mkdir -p -m 700 .braid && docker compose cp certs:/etc/braid/tls/me/. .braid/compose \
 && echo "make up: the endpoint is 127.0.0.1:7401. To use it:" \

@@ -68,7 +68,7 @@ def main(arguments: Sequence[str]) -> int:
     except BraidError as error:
         print(error, file=sys.stderr)
         return 2 if isinstance(error, Invalid) else 1
-    print(f"the registry knows {', '.join(clusters)} ({', '.join(told) or 'none'} told now)")
+    print(f"the registry knows {', '.join(clusters)} ({', '.join(told) or 'none'} registered now)")
     return 0
 
 

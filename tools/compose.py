@@ -33,7 +33,7 @@ _HEAD: Final = """\
 # An application in a container joins with `network_mode: container:braid-net-1`.
 #
 # What is not published (the store, the controllers) listens on 127.0.0.1 of the namespace and cannot be reached from
-# outside. Services, the store and whoever calls them show certificates, which `certs` makes before anything else
+# outside. Services, the store and all callers show certificates, which `certs` makes before anything else
 # starts; `make up` copies yours to .braid/compose. Rights are enforced, and yours is an admin's: who else comes needs
 # a grant. Kafka's brokers speak plain text. There are no secrets in this file.
 # Keys lie in the volume `tls`, which all containers of this mesh can read: it is for one machine. A mesh without
@@ -44,7 +44,7 @@ _HEAD: Final = """\
 """
 _INSECURE_HEAD: Final = """\
 # A mesh without certificates, for scripts: `docker compose -f compose.yaml -f compose.insecure.yaml up --wait`, or
-# `make up INSECURE=1`. Whoever reaches a port may do everything. Written by `python -m tools.compose write`.
+# `make up INSECURE=1`. Every program that reaches a port may do everything. Written by `python -m tools.compose write`.
 """
 _COMMENTS: Final[Mapping[str, str]] = {
     "net": "Owns the network and the published ports, and does nothing else: it has no reason to end.",

@@ -167,7 +167,7 @@ def damaged(name: SegmentName, first: int, last: int, found: str) -> ArchiveDama
     which = f"event {first}" if first == last else f"events {first} to {last}"
     return ArchiveDamaged(
         f"the archive of {name.history} is damaged at {which}: {found}",
-        remedy="put the object back from another replica's archive or a backup, or remove it to have the hole told",
+        remedy="put the object back from another replica's archive or a backup, or remove it to have the hole reported",
         metadata={"history": str(name.history), "first": str(first), "last": str(last), "object": str(name)},
     )
 

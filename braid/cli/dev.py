@@ -35,7 +35,7 @@ _HELP: Final = """Run a whole mesh on this machine: Kafka clusters, store, servi
   braid dev status                               what runs, where, how much memory
   braid dev down                                 end everything
 
-The endpoint is 127.0.0.1:7401, or, where that port is taken, one that is free and is told at the start.
+The endpoint is 127.0.0.1:7401, or, where that port is taken, a free one, which is printed at the start.
 Services and clients speak mutual TLS by a CA below --dir. Rights are enforced;
 you are the mesh's admin.
 Commands, braid.connect() and Spark find the certificate where they find the endpoint.
@@ -44,8 +44,8 @@ A service that crashes is started again; what you kill or stop stays down until 
 that ends by itself. A cluster of three brokers or more keeps three copies of every partition, two of which acknowledge.
 """
 _SECURE: Final = (
-    "Mutual TLS, and rights enforced. With --insecure, for this start alone, plain text: anybody who reaches a port "
-    "may call everything, and `braid doctor` warns of it."
+    "Mutual TLS, and rights enforced. With --insecure, for this start alone, plain text: every program that reaches a "
+    "port may call everything, and `braid doctor` warns of it."
 )
 _VERBS: Final = {
     "kill": "End a cluster, broker or service at once (SIGKILL).",

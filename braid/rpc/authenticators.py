@@ -54,7 +54,7 @@ class CertificateOrToken:
     async def _of_token(self, shown: Shown) -> Identity | None:
         if not shown.encrypted:
             raise Unauthenticated(
-                "the call sends a token in plaintext, where whoever listens has it now",
+                "the call sends a token in plaintext, where a listener on the network has it now",
                 remedy="send tokens over TLS only, and let the issuer withdraw this one",
                 metadata={"problem": "token_in_plaintext"},
             )

@@ -127,7 +127,7 @@ def test_certificates_are_made_once_and_stay(played: Played) -> None:
 
 def test_the_step_that_runs_once_may_run_again(played: Played) -> None:
     assert played.run("init", HANG_SECONDS) == 0
-    assert played.log("init").endswith("(none told now)")
+    assert played.log("init").endswith("(none registered now)")
 
 
 async def test_records_flow_also_while_a_member_of_the_store_dies(played: Played) -> None:

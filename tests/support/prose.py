@@ -57,7 +57,7 @@ def docstrings_have_short_sentences(path: str, text: str) -> Iterator[str]:
     for node, docstring in _docstrings(text):
         for paragraph in _BLOCK.sub("", docstring).split("\n\n"):
             if not _NO_PROSE.match(paragraph):
-                for sentence in _long_sentences(paragraph):
+                for sentence in long_sentences(paragraph):
                     yield f"{path}:{getattr(node, 'lineno', 1)} has a sentence of {sentence}"
 
 
@@ -78,7 +78,7 @@ def names_of_tests_are_short(path: str, text: str) -> Iterator[str]:
 
 def pages_have_short_sentences(path: str, text: str) -> Iterator[str]:
     """A sentence of a page ends before its beginning is forgotten. Tables and blocks are not judged."""
-    for sentence in _long_sentences(_prose_of_page(path, text)):
+    for sentence in long_sentences(_prose_of_page(path, text)):
         yield f"{path} has a sentence of {sentence}"
 
 
@@ -130,7 +130,8 @@ def _docstrings(text: str) -> Sequence[tuple[ast.AST, str]]:
     return [(node, docstring) for node in nodes if (docstring := ast.get_docstring(node))]
 
 
-def _long_sentences(prose: str) -> Iterator[str]:
+def long_sentences(prose: str) -> Iterator[str]:
+    """Sentences of more than `SENTENCE_WORDS_MAX` words: their number of words, and how they begin."""
     for part in _LIST_ITEM.split(prose):
         for sentence in _sentences(part):
             if (words := len(sentence.split())) > SENTENCE_WORDS_MAX:

@@ -12,6 +12,11 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Final
 
+from tests.support.messages import (
+    commented_files_hold_no_riddles,
+    messages_have_short_sentences,
+    messages_hold_no_riddles,
+)
 from tests.support.prose import (
     docstrings_have_short_sentences,
     docstrings_name_files_that_exist,
@@ -208,6 +213,7 @@ def _names(annotation: ast.expr) -> set[str]:
 TEXT_RULES: Final[Sequence[Rule]] = (
     *(no_machine_path, no_registry_host),
     *(pages_have_short_sentences, pages_hold_no_riddles, sections_begin_with_a_subject),
+    commented_files_hold_no_riddles,
 )
 PYTHON_RULES: Final[Sequence[Rule]] = (
     *(file_length, function_length, names_say_something, no_skipped_test, no_relative_import),
@@ -221,5 +227,7 @@ PYTHON_RULES: Final[Sequence[Rule]] = (
         docstrings_name_files_that_exist,
         first_sentences_say_what_things_are,
         names_of_tests_are_short,
+        messages_hold_no_riddles,
+        messages_have_short_sentences,
     ),
 )

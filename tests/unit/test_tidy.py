@@ -6,6 +6,11 @@ from typing import Final
 
 import pytest
 
+from tests.support.messages import (
+    commented_files_hold_no_riddles,
+    messages_have_short_sentences,
+    messages_hold_no_riddles,
+)
 from tests.support.prose import (
     SENTENCE_WORDS_MAX,
     docstrings_have_short_sentences,
@@ -101,6 +106,14 @@ MUTANTS: Final[Sequence[tuple[Rule, str, str]]] = (
     (pages_hold_no_riddles, "CHANGELOG.md", "- **Audit**: it answers whoever asks."),
     (pages_hold_no_riddles, "docs/robustness.md", "The commit is believed as it stands."),
     (sections_begin_with_a_subject, "CHANGELOG.md", "- **Who comes back** shows a secret."),
+    (messages_hold_no_riddles, "braid/a.py", 'raise Invalid("it answers whoever asks", remedy="wait")'),
+    (messages_hold_no_riddles, "services/a.py", '_REMEDY: Final = f"somebody else holds {lease}"'),
+    (messages_hold_no_riddles, "braid/cli/a.py", 'app.command("approve", help="Approve what somebody asked.")(_do)'),
+    (messages_hold_no_riddles, "braid/cli/doctor/a.py", 'Finding(name, "health", f"{health}: no reason told")'),
+    (messages_hold_no_riddles, "devmesh/a.py", 'raise Refused("a replica " f"of {service} " "serves those who ask")'),
+    (messages_have_short_sentences, "braid/cli/a.py", f'_HELP = """It {"says more " * SENTENCE_WORDS_MAX}."""'),
+    (commented_files_hold_no_riddles, "Makefile", "\t@echo 'whoever reaches it may do everything'"),
+    (commented_files_hold_no_riddles, "compose.yaml", "services:  # and whoever calls them"),
     (sections_begin_with_a_subject, "docs/adr/0001-a.md", "# A\n\n## Decision\n\nOf two clocks one is taken.\n"),
 )
 
@@ -134,6 +147,19 @@ SOUND: Final[Sequence[tuple[Rule, str, str]]] = (
     (pages_have_short_sentences, "docs/guides/a.md", f"```\n{'a ' * 99}\n```\n| {'b ' * 99}|\n"),
     (pages_have_short_sentences, "docs/guides/a.md", f"1. A step:\n\n   ```\n   {'a ' * 99}\n   ```\n"),
     (pages_hold_no_riddles, "docs/guides/a.md", "```\nwhoever\n```\n| whoever |\n"),
+    (
+        messages_hold_no_riddles,
+        "braid/a.py",
+        'def f() -> None:\n    """Whoever asks is told."""\n    f(whoever, "told")',
+    ),
+    (messages_hold_no_riddles, "braid/a.py", 'Need("Metadata", "topics are not told apart by their ids")'),
+    (messages_hold_no_riddles, "tests/a.py", 'assert told, "it answers whoever asks"'),
+    (
+        messages_have_short_sentences,
+        "braid/cli/a.py",
+        f'_HELP = """List.\n\n\\b\n  braid get x      {"says more " * SENTENCE_WORDS_MAX}\n"""',
+    ),
+    (commented_files_hold_no_riddles, "Makefile", "# Every program that reaches a port may do everything."),
     (sections_begin_with_a_subject, "CHANGELOG.md", "- **Offsets** are kept. They end."),
     (sections_begin_with_a_subject, "README.md", "# A\n\nThe demo:\n\n1. It kills a member.\n"),
 )

@@ -35,7 +35,7 @@ _REVOKE: Final = """Take a role back. Open streams that it allowed end within se
   braid revoke producer --from spiffe://braid.local/app/orders --on stream/orders
   braid revoke admin --from spiffe://braid.local/user/ann --reason 'left the team'
 """
-_APPROVE: Final = """Approve or refuse what somebody else asked for. It takes the right to do it oneself.
+_APPROVE: Final = """Approve or refuse another person's request. It takes the right that the request itself takes.
 
 \b
   braid get approvals                                     what waits, and for how long

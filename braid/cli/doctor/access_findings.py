@@ -13,7 +13,7 @@ def check_access(replicas: Sequence[ReplicaFacts]) -> list[Finding]:
     """One finding about all replicas that say how they control access; those of older releases do not."""
     open_ones = sorted(each.instance for each in replicas if each.access == ACCESS_MODE_OPEN)
     if open_ones:
-        message = f"{', '.join(open_ones)}: access is open, so whoever can connect may call nearly everything"
+        message = f"{', '.join(open_ones)}: access is open, so every caller may do nearly everything"
         remedy = (
             "grant what callers need, then set BRAID_ACCESS=enforced: docs/guides/rights.md; "
             "`braid dev` without --insecure does"

@@ -127,7 +127,7 @@ def check_topics(name: str, brokers: int, topics: Sequence[TopicFacts], away: in
             "copies",
             Level.WARN,
             thin,
-            "fewer copies than the registry had set: somebody else reassigned partitions",
+            "fewer copies than the registry had set: partitions were reassigned, and not by the registry",
             "reassign them again, or declare another replication_factor and then this one",
         ),
         *_of_topics(name, "in-sync", Level.WARN, loose, "what one copy acknowledges may be lost with it", more),

@@ -31,7 +31,7 @@ _REMEDIES: Final = {
     HEALTH_VERDICT_HALF_DEAD: "bring the missing brokers back; keyed records of what is gone wait meanwhile",
     HEALTH_VERDICT_NO_TOPICS: "look at its controllers, and at what we may do there; what it carries goes on meanwhile",
     HEALTH_VERDICT_FLAPPING: "find out why it falls; it takes traffic again when it has been well for long enough",
-    HEALTH_VERDICT_PRODUCERS_CUT_OFF: "look at the network between the cluster and those who use it",
+    HEALTH_VERDICT_PRODUCERS_CUT_OFF: "look at the network between the cluster and its applications",
     HEALTH_VERDICT_REGISTRY_CUT_OFF: "look at the network between the registries and the cluster",
 }
 
@@ -98,9 +98,7 @@ def _belonging(name: str, cluster: Cluster) -> list[Finding]:
     if status.orphans:
         first = ", ".join([*status.orphan_topics, *status.orphan_groups][:3])
         message = f"{status.orphans} topics and groups there are in no history: {first}"
-        remedy = (
-            f"see them all: braid describe cluster {cluster.name} -o yaml; delete with Kafka's tools what nobody needs"
-        )
+        remedy = f"see them all: braid describe cluster {cluster.name} -o yaml; delete unused ones with Kafka's tools"
         found.append(Finding(name, "orphans", Level.WARN, message, remedy))
     return found
 
@@ -123,7 +121,7 @@ def _health(name: str, cluster: Cluster) -> Finding:
         left = status.health in (CLUSTER_HEALTH_DOWN, CLUSTER_HEALTH_SLOW)
         remedy = _REMEDIES.get(status.verdict, "bring its brokers back; streams that may have moved elsewhere")
         level = Level.FAIL if left else Level.WARN
-        return Finding(name, "health", level, f"{health}: {status.health_reason or 'no reason told'}", remedy)
+        return Finding(name, "health", level, f"{health}: {status.health_reason or 'no reason is known'}", remedy)
     if status.HasField("decommission"):
         state = enum_text(DecommissionState.DESCRIPTOR, status.decommission.state)
         remedy = f"see what is left: braid describe cluster {cluster.name}"

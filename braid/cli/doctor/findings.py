@@ -16,7 +16,7 @@ from braid.kernel.errors import BraidError
 _SERVICES: Final = ("registry", "assigner")
 # What is lost while none of these answers. Records flow without them.
 _BESIDE: Final = {
-    "lagmon": "nobody knows how far groups are behind; records flow",
+    "lagmon": "how far groups are behind is not known; records flow",
     "dlq": "dead letters are kept, but not listed or replayed",
 }
 

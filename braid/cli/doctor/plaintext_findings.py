@@ -13,7 +13,7 @@ _CHECK = "tls"
 _CONNECTIONS: Final[Mapping[int, tuple[str, str, str]]] = {
     PLAINTEXT_STORE: (
         "store",
-        "reach etcd on other machines in plain text: whoever listens there, or reaches etcd, may decide everything",
+        "reach etcd on other machines in plain text: a program that listens or writes there may decide everything",
         "write etcd+tls:// into BRAID_STORE, and give etcd a CA of its own: docs/guides/securing-etcd.md",
     ),
     PLAINTEXT_METRICS: (
@@ -40,13 +40,15 @@ def check_plaintext(replicas: Sequence[KnownEndpoint]) -> list[Finding]:
         return [Finding(_NAME, _CHECK, Level.OK, "mutual TLS alone")]
     both = [each.instance for each in plain if each.tls_address]
     if len(both) == len(plain):
-        message = f"{_listed(plain)} serve plain text beside mutual TLS: whoever reaches them may call everything"
+        message = (
+            f"{_listed(plain)} serve plain text beside mutual TLS: every program that reaches them may call everything"
+        )
         remedy = "once all clients have certificates, set BRAID_TLS_MODE=required"
         return [Finding(_NAME, _CHECK, Level.WARN, message, remedy)]
     if all(_is_loopback(each.address) for each in plain):
         message = f"{_listed(plain)} serve plain text: every user and program of this machine may call everything"
         return [Finding(_NAME, _CHECK, Level.WARN, message, _LOCAL_REMEDY)]
-    message = f"{_listed(plain)} serve plain text: whoever reaches them may call everything, in any name"
+    message = f"{_listed(plain)} serve plain text: every program that reaches them may call everything, in any name"
     remedy = "give services certificates: docs/guides/certificates.md; until then keep them on a private network"
     return [Finding(_NAME, _CHECK, Level.WARN, message, remedy)]
 

@@ -22,7 +22,7 @@ _RESUME: Final = """Let members go on with a lane they have stopped with, for to
   braid resume group indexer --lane live --member web-1
 
 Mend the handler first: a member that would dead-letter as many again stops again, and loses nothing. One whose lane
-failed through no fault of its records tries it by itself now and then, and need not be told.
+failed through no fault of its records tries it by itself now and then, and needs no command.
 """
 
 

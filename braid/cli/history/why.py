@@ -84,5 +84,5 @@ def _story(session: "Session", found: "ExplainLeaseResponse") -> str:
     if not found.reasons:
         lines.append("Nothing is recorded of it yet.")
     if found.kept_from_sequence > 1:
-        lines += ["", f"Steps before event {found.kept_from_sequence} of group {lease.group} are not told here."]
+        lines += ["", f"Steps before event {found.kept_from_sequence} of group {lease.group} are not kept."]
     return "\n".join(lines)

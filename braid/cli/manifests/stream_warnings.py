@@ -13,6 +13,6 @@ def stream_warnings(name: str, spec: StreamSpec) -> list[str]:
         return []
     return [
         f"warning: stream {name}: spec.topic_config.{UNCLEAN}=true lets a replica that lags become leader: records "
-        "that were acknowledged are lost then, and the loss is told afterwards; leave it out to wait for a replica "
+        "that were acknowledged are lost then, and the loss is reported afterwards; leave it out to wait for a replica "
         "that has them all"
     ]

@@ -174,7 +174,7 @@ def _text(value: Value) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, dict) and value.keys() == _RANGE_FIELDS:
-        last = "an end that nobody knows" if value["last"] == -1 else f"{value['last']}"
+        last = "an unknown end" if value["last"] == -1 else f"{value['last']}"
         return f"partition {value['partition']}: {value['first']} to {last}"
     if isinstance(value, dict) and value:
         return " ".join(f"{name.replace('_', ' ')} {_text(inner)}" for name, inner in value.items())

@@ -69,7 +69,7 @@ class _Shape(NamedTuple):
 
 def header_maps(columns: RecordColumns) -> pa.Array:
     """Returns the headers of records that were decoded as columns, as `HEADERS`; repeated names stay."""
-    assert columns.tails is not None, "records that were objects are told of by those"
+    assert columns.tails is not None, "records that were objects keep their own headers"
     sizes = columns.tails.sizes
     edges = [0, *(np.flatnonzero(sizes[1:] != sizes[:-1]) + 1).tolist(), len(sizes)]
     if len(edges) > HEADER_SECTIONS_MAX + 1:

@@ -229,8 +229,8 @@ def _warnings(keys: ProfileKeys, *, unbounded: bool) -> tuple[str, ...]:
     found = []
     if unbounded:
         found.append(
-            f"security profile {keys.name!r} carries a secret and names no {HOSTS_KEY}: whoever may register clusters "
-            f"can have it sent anywhere; write {HOSTS_EXAMPLE} into it"
+            f"security profile {keys.name!r} carries a secret and names no {HOSTS_KEY}: a caller that may register "
+            f"clusters can have it sent anywhere; write {HOSTS_EXAMPLE} into it"
         )
     if keys.protocol == "SASL_PLAINTEXT" and keys.mechanism in ("PLAIN", OAUTHBEARER):
         secret = "password" if keys.mechanism == "PLAIN" else "token"

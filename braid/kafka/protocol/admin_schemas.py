@@ -67,7 +67,7 @@ def _dir(data: BytesIO) -> ToldDir:
             raise ValueError("sizes of copies are cut off")
         for number, size, _, future, tags in _COPY.iter_unpack(copies):
             if tags:
-                raise ValueError("sizes of copies carry fields that nobody knows")
+                raise ValueError("sizes of copies carry unknown fields")
             if not future:
                 sizes[TopicPartition(topic, number)] = size
         TaggedFields.decode(data)

@@ -44,7 +44,7 @@ def decide(rights: Rights, principal: str, action: Action, resource: Resource, n
         now_ms: Wall clock, milliseconds since the epoch: grants end by it.
     """
     if action is Action.CONNECT:
-        return Decision(True, "everybody who is authenticated may connect")
+        return Decision(True, "every authenticated caller may connect")
     if rights.services.includes(principal) and role_allows(Role.SERVICE, action, resource.kind):
         return Decision(True, f"{principal} is a service of the mesh")
     if principal in rights.admins and role_allows(Role.ADMIN, action, resource.kind):

@@ -104,7 +104,7 @@ def check_tenant(tenant: Tenant, others: Mapping[str, Tenant]) -> Tenant:
     """
     check_name(tenant.name, "name")
     if tenant.name == DEFAULT_TENANT and tenant.principals:
-        message = "tenant default is everybody whom no other tenant names"
+        message = "tenant default has the principals that no other tenant names"
         raise Invalid(message, field="spec.principals", remedy="leave them out, or choose another name")
     if len(tenant.principals) > TENANT_PRINCIPALS_MAX:
         message = f"{len(tenant.principals)} principals are more than {TENANT_PRINCIPALS_MAX}"

@@ -264,7 +264,7 @@ def _decided(state: ApprovalsState, command: Decide, actor: str) -> Sequence[Eve
     approval, reason = state.find(command.id), _checked(command.reason)
     if actor == approval.request.asked_by and not command.refused:
         message = f"{actor} asked for it, and cannot approve it"
-        raise AccessDenied(message, remedy="somebody else who may do it approves", metadata={"principal": actor})
+        raise AccessDenied(message, remedy="ask another principal with the same right", metadata={"principal": actor})
     again = "repeat the request, which asks anew"
     if approval.used:
         raise Refused(f"{approval.id} is used up", field="id", remedy="nothing is left to decide")

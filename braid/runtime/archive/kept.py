@@ -196,7 +196,7 @@ def hole(gap: Gap) -> HistoryHole:
     """The error for a moment whose events are not kept."""
     facts = {"history": str(gap.history), "first": str(gap.first), "last": str(gap.last)}
     return HistoryHole(
-        f"events {gap.first} to {gap.last} of {gap.history} are not kept, so what was true then cannot be told: "
+        f"events {gap.first} to {gap.last} of {gap.history} are not kept, so the state of then is not known: "
         f"{gap.reason}",
         field="at_ms",
         remedy="ask for a later moment",

@@ -77,7 +77,7 @@ def check_url(url: str) -> None:
     if parts.scheme == "https" and host:
         return
     if parts.scheme != "http" or not _is_loopback(host):
-        remedy = "use https: whoever changes the keys on their way is whoever they like"
+        remedy = "use https: a network that can change the keys can sign any token"
         raise Invalid(f"{url!r} is not https", field="token_keys", remedy=remedy)
 
 

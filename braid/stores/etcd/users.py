@@ -71,7 +71,7 @@ class EtcdUser:
             except grpc.aio.AioRpcError as error:
                 said = error.details() or ""
                 if _SWITCHED_OFF in said:
-                    _log.warning("etcd's authentication is not enabled: whoever reaches etcd may write there")
+                    _log.warning("etcd's authentication is not enabled: every program that reaches it may write")
                     return ""
                 if _WRONG_PASSWORD not in said:
                     raise denied(f"etcd does not let in user {self._name}: {said}", "user", "see etcd's log") from error

@@ -162,17 +162,17 @@ class GroupKeeper:
     def stopped(self, member: str, lanes: Mapping[str, str]) -> None:
         """Takes a member's report of all its stopped lanes."""
         if lanes or stopped_lanes.of_member(self._state(), member):
-            self._ask(ReportStops(member, tuple(sorted(lanes.items()))), f"told by {member}")
+            self._ask(ReportStops(member, tuple(sorted(lanes.items()))), f"reported by {member}")
 
     def divided(self, member: str, told: Sequence[ToldSplit]) -> None:
         """Takes a member's report of all its split leases."""
         if told or backlog_splits.of_member(self._state(), member):
-            self._ask(ReportSplits(member, tuple(told)), f"told by {member}")
+            self._ask(ReportSplits(member, tuple(told)), f"reported by {member}")
 
     def found(self, member: str, told: Sequence[ProgressDoubted]) -> None:
         """Takes a member's findings about committed progress."""
         if told:
-            self._ask(ReportDoubts(member, tuple(told)), f"told by {member}")
+            self._ask(ReportDoubts(member, tuple(told)), f"reported by {member}")
 
     def look_at_idle(self, look: LookAtIdle) -> None:
         """Checks whether the group was waited for too long."""

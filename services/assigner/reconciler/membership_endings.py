@@ -117,4 +117,4 @@ class MembershipEnder:
             self._replica.require_leader()
             await offsets.commit(group, dict(listed[at : at + COMMITS_COPIED_AT_ONCE]), None)
         if await offsets.committed(group, None) != progress:
-            raise Unavailable(f"{group} was committed meanwhile by somebody else", remedy="try again")
+            raise Unavailable(f"{group} was committed meanwhile by another program", remedy="try again")

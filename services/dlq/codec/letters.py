@@ -65,7 +65,7 @@ def content_message(letter: pb.DeadLetter, record: KafkaRecord) -> pb.DeadLetter
 
 def replay_message(state: Replay, etag: str, waits_for: str = "") -> replay_pb2.Replay:
     """A job's message; `waits_for` says why a running job makes no progress."""
-    assert state.spec is not None, "only created jobs are told of"
+    assert state.spec is not None, "only created jobs are shown"
     return replay_pb2.Replay(
         id=state.id,
         spec=spec_message(state.spec),

@@ -78,7 +78,7 @@ class ApprovalRequests:
         return api.ListApprovalsResponse(approvals=messages, next_page_token=token)
 
     async def decide(self, request: api.DecideApprovalRequest, caller: Caller) -> api.Approval:
-        """Approves or refuses what somebody else asked for. Who asked may only take it back.
+        """Approves or refuses another principal's request. The principal that asked may only take it back.
 
         Raises:
             NotFound: nothing waits under this id.

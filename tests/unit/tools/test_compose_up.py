@@ -74,7 +74,7 @@ def test_an_insecure_up_says_so_and_copies_no_certificate(tmp_path: Path) -> Non
     notes = docker(tmp_path / "bin")
     ended = make("up", tmp_path / "bin", "INSECURE=1")
     said = notes.read_text()
-    assert (ended.returncode, "whoever reaches it may do everything" in ended.stdout) == (0, True)
+    assert (ended.returncode, "every program that reaches it may do everything" in ended.stdout) == (0, True)
     assert "-f compose.insecure.yaml" in said
     assert "compose cp" not in said
 

@@ -115,7 +115,7 @@ async def find_rejected(session: Session, group: str, stream: str) -> list[Rejec
         try:
             found += await _on_cluster(kafka, wanted, topics)
         except ClusterUnavailable:
-            session.terminal.note(f"cluster {cluster} does not answer: what was rejected there is not told")
+            session.terminal.note(f"cluster {cluster} does not answer: records rejected there are not listed")
     times = await _commit_times(session, group, stream) if found else {}
     timed = [each._replace(commit_time_ms=times.get((each.group, each.cluster, each.at), 0)) for each in found]
     return sorted(timed, key=lambda each: (each.group, each.lease, each.first))

@@ -20,8 +20,8 @@ def replica(address: str, tls_address: str = "", instance: str = "registry-0") -
         ([replica("localhost:7401")], Level.WARN, "every user and program of this machine", "braid dev --detach"),
         ([replica("[::1]:7401")], Level.WARN, "every user and program of this machine", "braid dev --detach"),
         ([replica("127.0.0.1:7401", "127.0.0.1:7501")], Level.WARN, "beside mutual TLS", "BRAID_TLS_MODE=required"),
-        ([replica("10.0.0.1:7401")], Level.WARN, "registry-0 serve plain text: whoever", "certificates.md"),
-        ([replica("registry:7401")], Level.WARN, "registry-0 serve plain text: whoever", "certificates.md"),
+        ([replica("10.0.0.1:7401")], Level.WARN, "registry-0 serve plain text: every program that", "certificates.md"),
+        ([replica("registry:7401")], Level.WARN, "registry-0 serve plain text: every program that", "certificates.md"),
         ([replica("10.0.0.1:7401", "10.0.0.1:7501")], Level.WARN, "beside mutual TLS", "BRAID_TLS_MODE=required"),
         (
             [replica("10.0.0.1:7401", "10.0.0.1:7401"), replica("10.0.0.2:7401", instance="registry-1")],

@@ -16,7 +16,7 @@ from tests.unit.cli.mesh import Shell, virtual
 def test_lost_ranges_are_told_in_words() -> None:
     lost: list[Value] = [{"partition": 0, "first": 1200, "last": 1999}, {"partition": 3, "first": 7, "last": -1}]
     [line] = field_lines({"lost": lost})
-    assert line.split(maxsplit=1)[1] == "partition 0: 1200 to 1999, partition 3: 7 to an end that nobody knows"
+    assert line.split(maxsplit=1)[1] == "partition 0: 1200 to 1999, partition 3: 7 to an unknown end"
     assert field_lines({"blocked": [{"stream": "logs", "why": ""}]})[0].endswith("stream logs why -")
 
 
