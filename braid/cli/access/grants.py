@@ -8,7 +8,7 @@ from braid.cli.errors import EXIT_DIFFERENT
 from braid.cli.resources.access.grants import end_text, role_number, role_text
 from braid.kernel.access.decisions import grant_command
 from braid.kernel.access.grants import Grant
-from braid.kernel.access.roles import Resource, ResourceKind, Role
+from braid.kernel.access.roles import Action, Resource, ResourceKind, Role
 
 
 async def give(session: Session, grant: Grant, expire_ms: int, lasting_ms: int, dry_run: bool) -> int:
@@ -48,7 +48,7 @@ async def explain(session: Session, verb: str, kind: str, name: str, principal: 
     if format is not Format.TABLE:
         session.terminal.print(render_document(format, to_document(answer)))
     else:
-        session.terminal.print("\n".join(_story(session, answer)))
+        session.terminal.print("\n".join([*_story(session, answer), *_beside(verb, kind, answer)]))
     return 0 if answer.allowed else EXIT_DIFFERENT
 
 
@@ -67,6 +67,16 @@ def _story(session: Session, answer: api.CheckAccessResponse) -> list[str]:
     if not answer.enforced:
         session.terminal.note("access is open: nothing is refused before BRAID_ACCESS is enforced")
     return lines
+
+
+def _beside(verb: str, kind: str, answer: api.CheckAccessResponse) -> list[str]:
+    """The way to a stream's records that no right of Braid's is about."""
+    if answer.allowed or (verb.lower(), kind.lower()) != (Action.CONSUME.value, ResourceKind.STREAM.value):
+        return []
+    return [
+        "  this is about groups: reading without one (braid consume STREAM) takes the right to view the stream;",
+        "  who gets its records then is up to Kafka's own ACLs: braid acls --help",
+    ]
 
 
 def _read(spec: api.GrantSpec) -> Grant:

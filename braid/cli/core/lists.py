@@ -43,12 +43,12 @@ async def all_clusters(session: Session) -> list[cluster_pb2.Cluster]:
     )
 
 
-async def all_groups(session: Session) -> list[group_pb2.Group]:
-    """Every group in the mesh."""
+async def all_groups(session: Session, stream: str = "") -> list[group_pb2.Group]:
+    """Every group in the mesh; those of one stream, for which a right on that stream is enough."""
     return await session.pages(
         "assigner",
         "ListGroups",
-        lambda token: assigner_api.ListGroupsRequest(page_size=PAGE_SIZE_MAX, page_token=token),
+        lambda token: assigner_api.ListGroupsRequest(stream=stream, page_size=PAGE_SIZE_MAX, page_token=token),
         assigner_api.ListGroupsResponse,
         lambda page: page.groups,
     )

@@ -2,7 +2,7 @@
 
 import contextlib
 import getpass
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Protocol, TypeVar
 
@@ -13,7 +13,15 @@ from braid.cli.core.times import from_ms
 from braid.cli.errors import EXIT_INTERRUPTED, nearest
 from braid.client.mesh import Mesh, Ports, system_ports
 from braid.host.endpoints import Endpoint
-from braid.kernel.errors import BraidError, ClusterUnavailable, DeadlineExceeded, Exhausted, NotFound, Unavailable
+from braid.kernel.errors import (
+    AccessDenied,
+    BraidError,
+    ClusterUnavailable,
+    DeadlineExceeded,
+    Exhausted,
+    NotFound,
+    Unavailable,
+)
 from braid.kernel.limits.rpc import CLI_CHANGE_SECONDS
 from braid.rpc.directory import KnownEndpoint
 from braid.rpc.mesh_client import ServiceClient
@@ -28,6 +36,15 @@ class Page(Protocol):
     @property
     def next_page_token(self) -> str:
         """The token of the next page; '' on the last."""
+        ...
+
+
+class Named(Protocol):
+    """An object with a name."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
         ...
 
 
@@ -135,6 +152,14 @@ class Session:
         async with self.terminal.waiting(doing):
             client = self.service(service)
             return await client.unary(method, request, response_type, timeout_seconds=CLI_CHANGE_SECONDS)
+
+
+async def missing_among(error: NotFound, name: str, listing: Awaitable[Iterable[Named]]) -> NotFound:
+    """The error for an unknown name, with the nearest one of a listing; without, if the caller may not list them."""
+    try:
+        return missing(error, name, [each.name for each in await listing])
+    except AccessDenied:
+        return error
 
 
 def missing(error: NotFound, name: str, known: Iterable[str]) -> NotFound:

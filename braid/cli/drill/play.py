@@ -9,7 +9,7 @@ from typing import Final
 from braid.cli.core.asking import ask
 from braid.cli.core.lists import all_streams
 from braid.cli.core.output import API_VERSION, Format, render_document
-from braid.cli.core.session import Session, missing
+from braid.cli.core.session import Session, missing_among
 from braid.drill.control import Control
 from braid.drill.plan import DrillKind, Order, Plan, make_plan
 from braid.drill.rehearsal import Rehearsal
@@ -33,7 +33,7 @@ async def rehearse(session: Session, order: Order, addresses: str, yes: bool, fo
     try:
         stream = await control.stream(order.stream)
     except NotFound as error:
-        raise missing(error, order.stream, [each.name for each in await all_streams(session)]) from error
+        raise await missing_among(error, order.stream, all_streams(session)) from error
     id = session.ports.host.ids.ulid()[-_ID_CHARACTERS:].lower()
     plan = make_plan(order, id, stream, await control.clusters())
     for line in told(plan):

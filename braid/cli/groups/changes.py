@@ -16,7 +16,7 @@ async def change(session: "Session", method: str, request: "Message", doing: str
     from braid.api.assigner.v1.group_pb2 import Group
     from braid.cli.core.kinds import Scope
     from braid.cli.core.lists import all_groups
-    from braid.cli.core.session import missing
+    from braid.cli.core.session import missing, missing_among
     from braid.cli.resources.listing import list_items
     from braid.kernel.errors import NotFound
 
@@ -29,7 +29,7 @@ async def change(session: "Session", method: str, request: "Message", doing: str
             raise missing(error, member, known) from error
         if error.field == "group":
             asked = str(getattr(request, "group", ""))
-            raise missing(error, asked, [each.name for each in await all_groups(session)]) from error
+            raise await missing_among(error, asked, all_groups(session)) from error
         raise
 
 

@@ -24,7 +24,7 @@ async def set_fencing(session: "Session", name: str, fencing: str) -> int:
     from braid.api.assigner.v1 import assigner_service_pb2 as api
     from braid.api.assigner.v1 import group_pb2
     from braid.cli.core.lists import all_groups
-    from braid.cli.core.session import missing
+    from braid.cli.core.session import missing_among
 
     if fencing not in FENCINGS:
         raise Invalid(f"{fencing!r} is not one of the choices", field="FENCING", remedy=f"use {' or '.join(FENCINGS)}")
@@ -33,7 +33,7 @@ async def set_fencing(session: "Session", name: str, fencing: str) -> int:
     try:
         group = await session.change("assigner", "UpdateGroup", request, group_pb2.Group, f"changing {name}")
     except NotFound as error:
-        raise missing(error, name, [each.name for each in await all_groups(session)]) from error
+        raise await missing_among(error, name, all_groups(session)) from error
     left = await _ended(session, group)
     session.terminal.print(f"group/{name} fencing: {fencing}")
     if left:

@@ -98,7 +98,7 @@ async def _run(session: "Session", request: "ResetProgressRequest", format: Form
     from braid.api.assigner.v1.assigner_service_pb2 import ResetProgressResponse
     from braid.cli.core.documents import to_document
     from braid.cli.core.lists import all_groups
-    from braid.cli.core.session import missing
+    from braid.cli.core.session import missing_among
     from braid.kernel.errors import NotFound
 
     group = request.group
@@ -108,7 +108,7 @@ async def _run(session: "Session", request: "ResetProgressRequest", format: Form
         )
     except NotFound as error:
         if error.field == "group":
-            raise missing(error, group, [each.name for each in await all_groups(session)]) from error
+            raise await missing_among(error, group, all_groups(session)) from error
         raise
     if format is not Format.TABLE:
         session.terminal.print(render_document(format, to_document(found)))

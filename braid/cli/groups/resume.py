@@ -47,7 +47,7 @@ async def _run(session: "Session", name: str, lane: str, member: str) -> int:
     from braid.api.assigner.v1.assigner_service_pb2 import ResumeLaneRequest
     from braid.api.assigner.v1.group_pb2 import Group
     from braid.cli.core.lists import all_groups
-    from braid.cli.core.session import missing
+    from braid.cli.core.session import missing_among
 
     request = ResumeLaneRequest(group=name, lane=lane, member=member)
     try:
@@ -55,7 +55,7 @@ async def _run(session: "Session", name: str, lane: str, member: str) -> int:
     except NotFound as error:
         if error.field == "lane":
             raise
-        raise missing(error, name, [each.name for each in await all_groups(session)]) from error
+        raise await missing_among(error, name, all_groups(session)) from error
     group = await _gone_on(session, group, lane, member)
     left = _still(group, lane, member)
     session.terminal.print(f"group/{name} lane {lane} {'asked to go on' if left else 'goes on'}")

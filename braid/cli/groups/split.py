@@ -56,7 +56,7 @@ async def _run(session: "Session", request: object) -> int:
     from braid.api.assigner.v1.assigner_service_pb2 import SplitBacklogRequest
     from braid.api.assigner.v1.group_pb2 import Group
     from braid.cli.core.lists import all_groups
-    from braid.cli.core.session import missing
+    from braid.cli.core.session import missing_among
 
     assert isinstance(request, SplitBacklogRequest), "made above"
     try:
@@ -64,7 +64,7 @@ async def _run(session: "Session", request: object) -> int:
     except NotFound as error:
         if error.field == "stream":
             raise
-        raise missing(error, request.group, [each.name for each in await all_groups(session)]) from error
+        raise await missing_among(error, request.group, all_groups(session)) from error
     meant = {each.lease for each in group.status.splits if each.asked}
     known = {each.lease: each for each in await _answered(session, group, meant)}
     for lease in sorted(meant):

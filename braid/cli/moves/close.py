@@ -117,12 +117,12 @@ async def _close_channel(session: "Session", request: "CloseChannelRequest", for
 async def _changed(session: "Session", method: str, request: "Message", answer: type[M], doing: str, channel: str) -> M:
     """The registry's answer; the error for an unknown channel names the existing ones."""
     from braid.cli.core.lists import all_channels
-    from braid.cli.core.session import missing
+    from braid.cli.core.session import missing_among
 
     try:
         return await session.change("registry", method, request, answer, doing)
     except NotFound as error:
-        raise missing(error, channel, [each.name for each in await all_channels(session)]) from error
+        raise await missing_among(error, channel, all_channels(session)) from error
 
 
 def _print(session: "Session", answer: "Message", format: Format, told: str) -> None:

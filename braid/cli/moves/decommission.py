@@ -9,7 +9,7 @@ from braid.cli.core.documents import to_document
 from braid.cli.core.limits import CLI_WATCH_SECONDS
 from braid.cli.core.lists import all_clusters
 from braid.cli.core.output import Format, render_document
-from braid.cli.core.session import Session, missing
+from braid.cli.core.session import Session, missing_among
 from braid.cli.resources.decommission_progress import EMPTY, progress_text
 from braid.kernel.errors import ClusterUnavailable, DeadlineExceeded, NotFound, Refused, Unavailable
 
@@ -29,7 +29,7 @@ async def decommission(session: Session, request: api.DecommissionClusterRequest
             "registry", "DecommissionCluster", request, api.DecommissionClusterResponse, doing
         )
     except NotFound as error:
-        raise missing(error, name, [each.name for each in await all_clusters(session)]) from error
+        raise await missing_among(error, name, all_clusters(session)) from error
     if format is not Format.TABLE:
         session.terminal.print(render_document(format, to_document(answer)))
     elif request.cancelled:

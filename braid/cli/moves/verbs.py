@@ -203,7 +203,7 @@ async def _move_stream(
     from braid.api.registry.v1.registry_service_pb2 import MoveStreamResponse
     from braid.cli.core.documents import to_document
     from braid.cli.core.lists import all_clusters, all_streams
-    from braid.cli.core.session import missing
+    from braid.cli.core.session import missing_among
 
     name, to = request.stream, request.to_cluster or ", ".join(each.cluster for each in request.spread)
     doing = f"moving stream {name} {f'to {to}' if to else f'off {request.away_from_cluster}'}"
@@ -211,12 +211,10 @@ async def _move_stream(
         moved = await session.change("registry", "MoveStream", request, MoveStreamResponse, doing)
     except NotFound as error:
         if error.field in ("to_cluster", "away_from_cluster"):
-            raise missing(
-                error, to or request.away_from_cluster, [each.name for each in await all_clusters(session)]
-            ) from error
+            raise await missing_among(error, to or request.away_from_cluster, all_clusters(session)) from error
         if error.field.startswith("spread"):
             raise
-        raise missing(error, name, [each.name for each in await all_streams(session)]) from error
+        raise await missing_among(error, name, all_streams(session)) from error
     if format is Format.TABLE:
         session.terminal.print(_told(moved, request))
     else:
@@ -271,14 +269,14 @@ async def _set_cordon(session: "Session", name: str, cordoned: bool) -> int:
     from braid.api.registry.v1.cluster_pb2 import Cluster
     from braid.api.registry.v1.registry_service_pb2 import CordonClusterRequest
     from braid.cli.core.lists import all_clusters
-    from braid.cli.core.session import missing
+    from braid.cli.core.session import missing_among
 
     request = CordonClusterRequest(name=name, cordoned=cordoned)
     verb = "cordoned" if cordoned else "uncordoned"
     try:
         cluster = await session.change("registry", "CordonCluster", request, Cluster, f"{verb[:-2]}ing {name}")
     except NotFound as error:
-        raise missing(error, name, [each.name for each in await all_clusters(session)]) from error
+        raise await missing_among(error, name, all_clusters(session)) from error
     carried = cluster.status.active_channels
     rest = f"; it still carries {carried} channels: braid describe cluster {name}" if cordoned and carried else ""
     session.terminal.print(f"cluster/{name} {verb}{rest}")

@@ -104,12 +104,12 @@ async def _change(session: "Session", name: str, numbers: Sequence[str]) -> int:
     from braid.api.registry.v1 import registry_service_pb2 as api
     from braid.api.registry.v1.cluster_pb2 import Cluster
     from braid.cli.core.lists import all_clusters
-    from braid.cli.core.session import missing
+    from braid.cli.core.session import missing_among
 
     try:
         cluster = await with_evidence(session, name)
     except NotFound as error:
-        raise missing(error, name, [each.name for each in await all_clusters(session)]) from error
+        raise await missing_among(error, name, all_clusters(session)) from error
     change_thresholds(cluster.spec.health, numbers, "THRESHOLD")
     if not cluster.spec.health.ListFields():
         cluster.spec.ClearField("health")

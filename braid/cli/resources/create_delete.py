@@ -11,7 +11,7 @@ from braid.cli.core.documents import Value, from_document
 from braid.cli.core.kinds import APPROVAL_POLICY, CLUSTER, GROUP, STREAM, TENANT, Kind, Scope
 from braid.cli.core.lists import all_streams
 from braid.cli.core.output import Format, Item, render_document
-from braid.cli.core.session import Session, missing
+from braid.cli.core.session import Session, missing_among
 from braid.cli.manifests.cluster_warnings import cluster_warnings
 from braid.cli.manifests.stream_warnings import stream_warnings
 from braid.cli.resources.listing import cluster_item, list_items, stream_item
@@ -77,7 +77,7 @@ async def find_losses(session: Session, name: str, told: list[str]) -> int:
     try:
         told[0] = (await stream_losses(session, name)).text
     except NotFound as error:
-        raise missing(error, name, [each.name for each in await all_streams(session)]) from error
+        raise await missing_among(error, name, all_streams(session)) from error
     return 0
 
 
@@ -94,8 +94,7 @@ async def delete_item(session: Session, kind: Kind, name: str, *, warn: bool = F
             await _warn(session, name)
         await _DELETERS[kind](session, name)
     except NotFound as error:
-        known = [item.name for item in await list_items(session, kind, Scope())]
-        raise missing(error, name, known) from error
+        raise await missing_among(error, name, list_items(session, kind, Scope())) from error
     session.terminal.print(f"{kind.singular}/{name} deleted")
     return 0
 

@@ -7,7 +7,7 @@ from braid.api.assigner.v1.group_pb2 import Group
 from braid.api.registry.v1.stream_pb2 import Channel
 from braid.cli.core.lists import all_channels, all_groups
 from braid.cli.core.session import Session
-from braid.kernel.errors import DeadlineExceeded, Unavailable
+from braid.kernel.errors import AccessDenied, DeadlineExceeded, NotLeader, Unavailable
 
 
 class Losses(NamedTuple):
@@ -18,29 +18,34 @@ class Losses(NamedTuple):
 
 
 async def stream_losses(session: Session, name: str) -> Losses:
-    """The losses if a stream is deleted.
+    """The losses if a stream is deleted, as far as the caller may see them.
 
     Raises:
         NotFound: the stream does not exist.
     """
-    channels = await all_channels(session, stream=name)
     try:
-        groups = [each for each in await all_groups(session) if name in each.spec.streams]
-    except (Unavailable, DeadlineExceeded):
+        channels = await all_channels(session, stream=name)
+    except AccessDenied:
+        return Losses(losses_text(name, [], None, "you may not see them"), consumed=False)
+    try:
+        groups = await all_groups(session, name)
+    except (Unavailable, DeadlineExceeded, NotLeader):
         return Losses(losses_text(name, channels, None), consumed=True)
     return Losses(losses_text(name, channels, groups), consumed=bool(groups))
 
 
-def losses_text(name: str, channels: Sequence[Channel], groups: Sequence[Group] | None) -> str:
-    """The sentence for these channels and groups; None for groups that could not be listed."""
+def losses_text(
+    name: str, channels: Sequence[Channel], groups: Sequence[Group] | None, why: str = "no assigner answers"
+) -> str:
+    """The sentence for these channels and groups; None for groups that could not be listed, and why."""
     where = ", ".join(sorted({each.cluster for each in channels}))
     lost = f"every record in its {_counted(len(channels), 'channel')} on {where}" if channels else "every record"
-    return f"This deletes stream {name} for good: {lost}{_groups_text(name, groups)}."
+    return f"This deletes stream {name} for good: {lost}{_groups_text(groups, why)}."
 
 
-def _groups_text(name: str, groups: Sequence[Group] | None) -> str:
+def _groups_text(groups: Sequence[Group] | None, why: str) -> str:
     if groups is None:
-        return "; which groups consume it is not known, for no assigner answers"
+        return f"; which groups consume it is not known, for {why}"
     parts: list[str] = []
     for title, others in (("ends", False), ("goes on without it", True)):
         found = [each for each in groups if (len(set(each.spec.streams)) > 1) is others]

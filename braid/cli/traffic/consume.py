@@ -9,7 +9,7 @@ from braid.cli.core.documents import Document
 from braid.cli.core.lists import all_streams
 from braid.cli.core.output import Format, render_line
 from braid.cli.core.record_documents import RecordPlace, record_document
-from braid.cli.core.session import Session, missing
+from braid.cli.core.session import Session, missing_among
 from braid.client.reading.stream_reader import Reader
 from braid.kernel.errors import NotFound
 
@@ -146,4 +146,4 @@ async def _suggesting(session: Session, wanted: Wanted) -> AsyncIterator[None]:
     except NotFound as error:
         if error.field.startswith(("lane", "partition", "spec.lanes")):
             raise
-        raise missing(error, wanted.stream, [each.name for each in await all_streams(session)]) from error
+        raise await missing_among(error, wanted.stream, all_streams(session)) from error

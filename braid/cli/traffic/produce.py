@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from braid.cli.core.limits import CLI_BATCH_RECORDS, CLI_READ_BYTES
 from braid.cli.core.lists import all_streams
-from braid.cli.core.session import Session, missing
+from braid.cli.core.session import Session, missing_among
 from braid.client.producing.producer import Producer
 from braid.client.records.outgoing import Receipt
 from braid.kernel.errors import BraidError, Invalid, NotFound
@@ -132,7 +132,7 @@ async def _opened(session: Session, stream: str, timeout_seconds: float) -> Asyn
         try:
             await stack.enter_async_context(producer)
         except NotFound as error:
-            raise missing(error, stream, [each.name for each in await all_streams(session)]) from error
+            raise await missing_among(error, stream, all_streams(session)) from error
         yield producer
 
 

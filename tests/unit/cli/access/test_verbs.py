@@ -83,6 +83,50 @@ async def test_can_i_says_what_allows_or_which_grant_is_missing() -> None:
 
 
 @virtual
+async def test_can_i_says_who_decides_on_reading_without_a_group() -> None:
+    """A producer may view its stream, and so `braid consume` without a group reads it wherever Kafka lets it."""
+    shell = await mesh()
+    await shell.braid("grant", "producer", "--to", ORDERS, "--on", "stream/logs")
+    no = await shell.braid("can-i", "consume", "stream", "logs", "--as", ORDERS)
+    assert no.code == 1 and "who gets its records then is up to Kafka's own ACLs" in no.out
+    shell.principals["cli"] = ORDERS
+    assert (await shell.braid("consume", "logs", "--timeout", "2")).code == 0
+    joined = await shell.braid("consume", "logs", "--group", "g", "--timeout", "2")
+    assert joined.code == 4 and "may not consume" in joined.err
+    shell.principals["cli"] = ANN
+    await shell.braid("grant", "consumer", "--to", ORDERS, "--on", "stream/logs")
+    yes = await shell.braid("can-i", "consume", "stream", "logs", "--as", ORDERS)
+    assert yes.code == 0 and "ACL" not in yes.out
+
+
+@virtual
+async def test_a_refused_deletion_names_the_right_that_it_needs() -> None:
+    shell = await mesh()
+    shell.principals["cli"] = BOB
+    for role in ("", "viewer"):
+        if role:
+            shell.principals["cli"] = ANN
+            await shell.braid("grant", role, "--to", BOB, "--on", "stream/logs")
+            shell.principals["cli"] = BOB
+        refused = await shell.braid("delete", "stream", "logs", "--yes")
+        assert refused.code == 4 and f"{BOB} may not change stream/logs" in refused.err
+        assert f"try: an admin can allow it: braid grant stream-owner --to {BOB} --on stream/logs" in refused.err
+
+
+@virtual
+async def test_an_owner_of_one_stream_sees_what_it_deletes() -> None:
+    shell = await mesh()
+    assert (await shell.braid("consume", "logs", "--group", "g", "--timeout", "2")).code == 0
+    await shell.braid("grant", "stream-owner", "--to", BOB, "--on", "stream/l*")
+    shell.principals["cli"] = BOB
+    mistyped = await shell.braid("delete", "stream", "lgos", "--yes")
+    assert mistyped.code == 4 and "lgos" in mistyped.err and "may not" not in mistyped.err
+    assert "may not" not in (await shell.braid("move", "stream", "logs", "--to", "wset")).err
+    deleted = await shell.braid("delete", "stream", "logs", "--yes")
+    assert deleted.code == 0 and "work of group g (0 members) ends" in deleted.err
+
+
+@virtual
 async def test_a_temporary_right_ends() -> None:
     shell = await mesh()
     await shell.braid("grant", "viewer", "--to", BOB, "--for", "2m")
