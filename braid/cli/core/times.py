@@ -68,6 +68,13 @@ def clock_text(time_ms: int, now: datetime) -> str:
     return written if moment.date() == now.date() else f"{moment:%Y-%m-%d} {written}"
 
 
+def duration_text(ms: int) -> str:
+    """How long something lasts, as ages are written: `500ms`, `3s`, `5m`, `6d`; `-` for 0."""
+    if 0 < ms < 1_000:
+        return f"{ms}ms"
+    return age_text(1, 1 + ms) if ms > 0 else "-"
+
+
 def age_text(since_ms: int, now_ms: int) -> str:
     """The time since something, in one unit or two: `42s`, `5m10s`, `3h`, `12d`; `-` if it never happened."""
     if since_ms <= 0:

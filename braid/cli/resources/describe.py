@@ -9,21 +9,41 @@ from braid.cli.core.kinds import CHANNEL, CLUSTER, GROUP, LEASE, MEMBER, STREAM,
 from braid.cli.core.lists import all_channels
 from braid.cli.core.output import TABLE_COLUMNS_MAX, Format, Item, render_document, render_table, shortened
 from braid.cli.core.session import Session
-from braid.cli.core.times import age_text, clock_text
+from braid.cli.core.times import age_text, clock_text, duration_text
 from braid.cli.history import feed
 from braid.cli.resources.cluster_health import evidence_lines, with_evidence
 from braid.cli.resources.cluster_loads import load_lines
+from braid.cli.resources.columns import COLUMNS
 from braid.cli.resources.decommission_progress import progress_lines
 from braid.cli.resources.get import not_found
 from braid.cli.resources.group_rules import rule_lines
 from braid.cli.resources.group_streams import DELETED_STREAMS, deleted_lines
-from braid.cli.resources.listing import COLUMNS, channel_item, cluster_item, list_items
+from braid.cli.resources.listing import channel_item, cluster_item, list_items
 from braid.cli.resources.past_items import read_past
+from braid.kernel.ids import epoch_text
 
 _EVENTS_SHOWN: Final = 10
 _LABEL_COLUMNS: Final = 26
 _RANGE_FIELDS: Final = {"partition", "first", "last"}
-_NOT_FIELDS: Final = ("apiVersion", "kind", "metadata", "name", DELETED_STREAMS)
+_NOT_FIELDS: Final = ("apiVersion", "kind", "metadata", "name", "etag", "create_time_ms", "id", DELETED_STREAMS)
+# Fields whose names say less than a person needs.
+_LABELS: Final = {
+    "lease_ms": "lease time",
+    "idle_left_ms": "drains wait for it",
+    "idle_alerted": "warned of their end",
+    "idle_held": "idle groups kept by",
+    "ending_clusters": "membership ends on",
+    "resetting_channels": "being reset",
+    "reading_channels": "drained, but to read",
+    "unread": "gone unread",
+}
+# Values that mean what they do not say.
+_WORDS: Final[Mapping[tuple[str, Value], str]] = {
+    ("replication_factor", 0): "default",
+    ("capacity", 0): "any",
+    ("drain", "unspecified"): "-",
+}
+_WALL_CLOCK_MS: Final = 1_000_000_000_000  # a later number is a time of day, an earlier one a duration
 _SHOWN_APART: Final = ("channels", "topic_id", "decommission", "evidence", "load")
 
 
@@ -111,15 +131,25 @@ def _fields(session: Session, item: Item) -> str:
             shown |= {each: inner for each, inner in value.items() if each not in _SHOWN_APART}
         else:
             shown[name] = value
-    for name, value in shown.items():
-        if name.endswith("_ms") and isinstance(value, int) and value > 1_000_000_000_000:
-            shown[name] = f"{clock_text(value, session.now)} ({age_text(value, session.now_ms)} ago)"
-    if shown.get("replication_factor") == 0:
-        shown["replication_factor"] = "default"
-    lines = field_lines({name.removesuffix("_ms"): value for name, value in shown.items()})
+    lines = field_lines({_label(name): _value(session, name, value) for name, value in shown.items()})
     if item.since_ms:
         lines.insert(1, f"{'age:':{_LABEL_COLUMNS}}{age_text(item.since_ms, session.now_ms)}")
     return "\n".join(lines)
+
+
+def _label(name: str) -> str:
+    return _LABELS.get(name, name.removesuffix("_ms"))
+
+
+def _value(session: Session, name: str, value: Value) -> Value:
+    """A field's value for people: times, durations and epochs as other commands write them."""
+    if name.endswith("_ms") and isinstance(value, int):
+        if value > _WALL_CLOCK_MS:
+            return f"{clock_text(value, session.now)} ({age_text(value, session.now_ms)} ago)"
+        return duration_text(value)
+    if name == "epoch" and isinstance(value, int):
+        return epoch_text(value)
+    return value if isinstance(value, dict | list | float) else _WORDS.get((name, value), value)
 
 
 def _decommission(session: Session, item: Item) -> str:

@@ -9,7 +9,8 @@ from braid.cli.core.limits import CLI_WATCH_SECONDS
 from braid.cli.core.output import Format, Item, render, render_line
 from braid.cli.core.session import Session
 from braid.cli.errors import nearest
-from braid.cli.resources.listing import COLUMNS, declaration, list_items
+from braid.cli.resources.columns import COLUMNS
+from braid.cli.resources.listing import declaration, list_items
 from braid.kernel.errors import NotFound, Unavailable
 
 _DOCUMENTS: Final = (Format.JSON, Format.YAML)

@@ -27,7 +27,7 @@ from braid.cli.core.kinds import (
     Scope,
 )
 from braid.cli.core.lists import all_channels, all_clusters, all_groups, all_streams
-from braid.cli.core.output import API_VERSION, Column, Columns, Item
+from braid.cli.core.output import API_VERSION, Item
 from braid.cli.core.session import Session
 from braid.cli.core.text import offsets_text
 from braid.cli.resources.access import approvals, grants, revocations, tenants
@@ -38,90 +38,6 @@ from braid.kernel.ids import epoch_text
 from braid.kernel.limits.names import PAGE_SIZE_MAX
 
 _ACTIVE: Final = stream_pb2.CHANNEL_STATE_ACTIVE
-
-
-COLUMNS: Final[Mapping[Kind, Columns]] = {
-    STREAM: Columns(
-        (
-            Column("LANES", shrinks=True),
-            Column("ON", shrinks=True),
-            Column("STATE"),
-            Column("CLUSTERS", wide=True),
-            Column("FAILOVER", wide=True),
-            Column("COPIES", wide=True),
-            Column("RETENTION", wide=True),
-            Column("REASON", wide=True),
-        )
-    ),
-    CHANNEL: Columns(
-        (
-            Column("CLUSTER"),
-            Column("STATE"),
-            Column("PARTITIONS"),
-            Column("WAITS FOR", shrinks=True),
-            Column("WEIGHT", wide=True),
-            Column("TOPIC", wide=True),
-        ),
-    ),
-    CLUSTER: Columns(
-        (
-            Column("ZONE"),
-            Column("HEALTH"),
-            Column("BOOTSTRAP", shrinks=True),
-            Column("ACTIVE"),
-            Column("DRAINING"),
-            Column("CAPACITY", wide=True),
-            Column("DISK FREE", wide=True),
-            Column("TAKES", wide=True),
-            Column("KAFKA-ID", wide=True),
-            Column("PROFILE", wide=True),
-            Column("REASON", wide=True),
-        )
-    ),
-    GROUP: Columns(
-        (
-            Column("STREAMS", shrinks=True),
-            Column("MEMBERS"),
-            Column("LEASES"),
-            Column("FREE"),
-            Column("STATE"),
-            Column("LANES", wide=True),
-            Column("OWNERSHIP", wide=True),
-            Column("LEASE", wide=True),
-        )
-    ),
-    MEMBER: Columns(
-        (
-            Column("GROUP", shrinks=True),
-            Column("CLIENT", shrinks=True),
-            Column("ZONE"),
-            Column("STATE"),
-            Column("LEASES"),
-            Column("PEER", wide=True),
-            Column("CAPACITY", wide=True),
-            Column("STOPPED", wide=True),
-        )
-    ),
-    LEASE: Columns(
-        (
-            Column("GROUP", shrinks=True),
-            Column("CLUSTER"),
-            Column("CLIENT", shrinks=True),
-            Column("STATE"),
-            Column("EPOCH"),
-            Column("MEMBER", wide=True),
-            Column("TOPIC", wide=True),
-            Column("RULE", wide=True),
-        )
-    ),
-    DEADLETTER: dead_letters.COLUMNS,
-    REPLAY: replays.COLUMNS,
-    GRANT: grants.COLUMNS,
-    REVOCATION: revocations.COLUMNS,
-    TENANT: tenants.COLUMNS,
-    APPROVAL: approvals.COLUMNS,
-    APPROVAL_POLICY: approvals.POLICY_COLUMNS,
-}
 
 
 async def list_items(session: Session, kind: Kind, scope: Scope) -> list[Item]:

@@ -46,6 +46,22 @@ def test_create_apply_and_diff_warn_and_describe_says_default(tmp_path: Path) ->
     scenario()
 
 
+def test_times_epochs_and_numbers_are_described_in_words() -> None:
+    @virtual
+    async def scenario() -> None:
+        shell = await Shell().start("east")
+        assert (await shell.braid("create", "stream", "logs", "--lane", "live=1")).code == 0
+        assert (await shell.braid("consume", "logs", "--group", "g", "--timeout", "2")).code == 0
+        group = (await shell.braid("describe", "group", "g")).out.partition("Rules:")[0]
+        assert "lease time:               3s\n" in group
+        assert "drains wait for it:       7d\n" in group
+        assert "etag" not in group and "_ms" not in group and "604" not in group
+        assert "epoch:                    1.1\n" in (await shell.braid("describe", "lease", "logs/live/1/0")).out
+        assert "capacity:                 any\n" in (await shell.braid("describe", "cluster", "east")).out
+
+    scenario()
+
+
 def test_a_channel_tells_how_far_its_copies_are() -> None:
     channel = Channel(replication_factor=1)
     assert waits_for(channel) == ""
