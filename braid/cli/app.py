@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, cast
 
+from braid.cli.core.typed import typed_apart
 from braid.cli.errors import EXIT_USAGE, error_text, exit_code, nearest
 from braid.kernel.errors import BraidError, Invalid
 
@@ -99,8 +100,7 @@ def run(arguments: Sequence[str]) -> int:
 
     Returns:
         0 done; 1 `diff` found differences, a drill failed or `can-i` says no; 2 wrong usage; 3 not reachable; 4 refused
-            by
-        the mesh.
+        by the mesh.
     """
     if not arguments or arguments[0] in ("--help", "-h", "help"):
         print(overview())
@@ -109,8 +109,10 @@ def run(arguments: Sequence[str]) -> int:
         print(f"braid {importlib.metadata.version('braid-streams')}")
         return 0
     moved = verb_first(arguments)
-    if not moved or moved[0] not in VERBS:
-        return _fail(_unknown(moved[0] if moved else arguments[0]))
+    if not moved:
+        return _fail(Invalid("no command follows", remedy="`braid --help` lists them"))
+    if moved[0] not in VERBS:
+        return _fail(_unknown(moved[0]))
     return _run_verb(moved)
 
 
@@ -157,9 +159,15 @@ def verb_first(arguments: Sequence[str]) -> list[str]:
 
 def _run_verb(arguments: Sequence[str]) -> int:
     try:
-        _command(arguments[0])(args=list(arguments), prog_name="braid")
+        typed = typed_apart(arguments)
+        _command(typed[0])(args=typed, prog_name="braid")
     except BraidError as error:
         return _fail(error)
+    except OSError as error:
+        if error.filename is None:  # of no file that was named
+            raise
+        remedy = "check the path, who owns it, and its disk"
+        return _fail(Invalid(f"{error.filename}: {error.strerror}", remedy=remedy))
     except SystemExit as ended:
         return ended.code if isinstance(ended.code, int) else int(ended.code is not None)
     return 0

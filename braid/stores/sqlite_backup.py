@@ -166,7 +166,10 @@ def _set_aside(path: Path, incarnation: int) -> Path:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[sqlite3.Connection]:
-    connection = connect_file(path)
+    try:
+        connection = connect_file(path)
+    except sqlite3.Error as error:
+        raise explained(error, path) from error
     try:
         connection.execute(f"PRAGMA busy_timeout = {STORE_CALL_SECONDS * 1000:.0f}")
         yield connection

@@ -83,6 +83,7 @@ _REVOKE: Final = """Refuse a principal or a certificate at every service, and en
 A certificate stays on the list until it has ended; a principal, and a certificate whose end nobody said, until it is
 lifted. An application whose certificate was revoked needs another one: braid certs issue app/NAME --new-key.
 """
+_HOLDERS: Final = ("service", "user", "app")
 _Dir = Annotated[Path, typer.Option("--dir", metavar="DIR", help="Directory that `braid certs init` made.")]
 _Within = Annotated[
     float | None,
@@ -99,7 +100,7 @@ def register(app: typer.Typer) -> None:
     """Adds `certs` to the application."""
     certs = typer.Typer(help=_HELP, no_args_is_help=True, rich_markup_mode=None)
     certs.command("init", help=_INIT)(_init)
-    certs.command("issue", help=_ISSUE)(_issue)
+    certs.command("issue", help=_ISSUE, context_settings={"allow_extra_args": True})(_issue)
     certs.command("rotate", help=_ROTATE)(_rotate)
     certs.command("show", help=_SHOW)(_show)
     certs.command("revoke", help=_REVOKE)(_revoke)
@@ -120,6 +121,7 @@ def _init(
 
 
 def _issue(
+    typed: typer.Context,
     name: Annotated[str, typer.Argument(metavar="NAME", help="service/INSTANCE, user/NAME or app/NAME.")],
     dns: Annotated[
         list[str] | None, typer.Option(metavar="HOST", help="Name at which clients reach the service; repeatable.")
@@ -133,6 +135,10 @@ def _issue(
     new_key: Annotated[bool, typer.Option("--new-key", help="Make a new key, too.")] = False,
     directory: _Dir = DEFAULT_DIRECTORY,
 ) -> None:
+    if typed.args:
+        meant = f"{name}/{typed.args[0]}" if name in _HOLDERS else name
+        remedy = f"did you mean braid certs issue {meant}?"
+        raise Invalid(f"it takes one name, not also {' '.join(typed.args)}", field="NAME", remedy=remedy)
     authority = _open(directory)
     from braid.certs.contents import Reached
     from braid.certs.identity import Identity

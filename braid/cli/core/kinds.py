@@ -63,6 +63,11 @@ KINDS: Final = (
 _BY_NAME: Final = {name: kind for kind in KINDS for name in (kind.singular, kind.plural)}
 
 
+def is_kind(text: str) -> bool:
+    """Whether a word is a resource type, in singular or plural."""
+    return text.lower() in _BY_NAME
+
+
 def parse_kind(text: str, verb: str, allowed: tuple[Kind, ...]) -> Kind:
     """Parses a resource type.
 

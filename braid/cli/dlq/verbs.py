@@ -50,7 +50,7 @@ _CHANGES: Final = {
 
 def register(app: typer.Typer) -> None:
     """Adds `dlq` and its sub-commands to the application."""
-    dlq = typer.Typer(rich_markup_mode=None)
+    dlq = typer.Typer(rich_markup_mode=None, no_args_is_help=True)
     dlq.callback(help=_DLQ)(_dlq)
     dlq.command("replay", help=_REPLAY)(_replay)
     dlq.command("promote", help=_PROMOTE)(_promote)

@@ -65,7 +65,7 @@ _SECONDS: Final = {"s": 1, "m": 60, "h": 3_600}
 
 def register(app: typer.Typer) -> None:
     """Adds `drill` and its kinds to the application."""
-    drill = typer.Typer(rich_markup_mode=None)
+    drill = typer.Typer(rich_markup_mode=None, no_args_is_help=True)
     drill.callback(help=_DRILL)(_drill)
     for kind, text in _KINDS.items():
         drill.command(kind, help=text)(_broker_loss if kind == "broker-loss" else _rehearse(kind))

@@ -125,7 +125,7 @@ def register(app: typer.Typer) -> None:
     app.command("unban", help=_UNBAN)(_unban)
     app.command("freeze", help=_FREEZE)(_freeze)
     app.command("unfreeze", help=_UNFREEZE)(_unfreeze)
-    settings = typer.Typer(rich_markup_mode=None)
+    settings = typer.Typer(rich_markup_mode=None, no_args_is_help=True)
     settings.callback(help=_SET)(_set)
     settings.command("capacity", help=_SET_CAPACITY)(_set_capacity)
     settings.command("zones", help=_SET_ZONES)(_set_zones)

@@ -160,7 +160,7 @@ def register(app: typer.Typer) -> None:
     app.command("get", help=_GET)(_get)
     app.command("describe", help=_DESCRIBE)(_describe)
     app.command("delete", help=_DELETE)(_delete)
-    create = typer.Typer(rich_markup_mode=None)
+    create = typer.Typer(rich_markup_mode=None, no_args_is_help=True)
     create.callback(help=_CREATE)(_create)
     for name in ("stream", "streams"):
         create.command(name, help=_CREATE_STREAM, hidden=name.endswith("s"))(_create_stream)

@@ -62,6 +62,8 @@ def _backup(
     file: Annotated[Path, typer.Argument(metavar="FILE", show_default=False)], store: _StoreOption = ""
 ) -> None:
     scheme, rest = _parsed(store)
+    if not file.absolute().parent.is_dir():
+        raise Invalid(f"there is no directory {file.parent}", field="FILE", remedy=f"make it: mkdir -p {file.parent}")
     if scheme == "sqlite":
         from braid.stores.sqlite_backup import back_up
 

@@ -153,7 +153,8 @@ class GroupDecider:
 def registered_spec(state: Group) -> GroupSpec:
     """The group's spec. Raises `NotFound` when it is not registered."""
     if state.spec is None:
-        raise NotFound(f"there is no group {state.name!r}", field="name", remedy="a group is made by its first member")
+        remedy = "list them: braid get groups; a group is made by its first member"
+        raise NotFound(f"there is no group {state.name!r}", field="name", remedy=remedy)
     return state.spec
 
 

@@ -4,6 +4,7 @@ import importlib
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -33,6 +34,25 @@ def test_nothing_typed_is_wrong_usage() -> None:
 def test_an_unknown_verb_gets_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
     assert app.run(["dve"]) == 2
     assert "did you mean `braid dev`?" in capsys.readouterr().err
+
+
+def test_a_flag_without_a_command_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    assert app.run(["--endpoint", "127.0.0.1:7401"]) == 2
+    assert "no command follows" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("verb", ["create", "set", "dlq", "drill", "certs", "store", "acls", "archive"])
+def test_a_family_alone_prints_its_help(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert app.run([verb]) == 2
+    said = capsys.readouterr()
+    assert "Commands:" in said.out + said.err and "Error: " not in said.err
+
+
+def test_a_path_that_cannot_be_written_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "file").write_text("")
+    assert app.run(["certs", "init", f"{tmp_path}/file/certs"]) == 2
+    said = capsys.readouterr().err
+    assert f"braid: {tmp_path}/file/certs: Not a directory\n  try: check the path" in said
 
 
 def test_an_unknown_flag_is_wrong_usage() -> None:

@@ -24,6 +24,19 @@ def test_a_service_gets_three_files(certs: Path, capsys: pytest.CaptureFixture[s
     assert names == {"certificate.pem", "key.pem", "ca.pem"}
 
 
+@pytest.mark.parametrize(
+    ("typed", "meant"), [(["user", "bob"], "user/bob"), (["user/bob", "carol"], "user/bob"), (["me", "bob"], "me")]
+)
+def test_two_words_for_a_name_are_refused_with_the_one(
+    certs: Path, capsys: pytest.CaptureFixture[str], typed: list[str], meant: str
+) -> None:
+    assert app.run(["certs", "issue", *typed]) == 2
+    said = capsys.readouterr().err
+    assert f"NAME: it takes one name, not also {typed[1]}" in said
+    assert f"try: did you mean braid certs issue {meant}?" in said
+    assert not (certs / "user").exists()
+
+
 def test_show_lists_names_and_days_left(certs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     app.run(["certs", "issue", "user/anna", "--days", "40"])
     capsys.readouterr()
