@@ -119,6 +119,7 @@ def _approve(
     endpoint: EndpointOption = "",
     context: ContextOption = "",
 ) -> None:
+    id = id.removeprefix("approval/")  # as `braid get approvals -o name` prints it
     if not yes and not dry_run:
         require_terminal(yes, f"decide on {id}")
     from braid.cli.access.approving import decide

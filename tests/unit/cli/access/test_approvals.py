@@ -53,7 +53,7 @@ def test_a_stream_is_deleted_by_two(tmp_path: Path) -> None:
         assert f"braid approve {id}; then repeat the same command within 120 min" in first.err
         refused(await shell.braid("approve", id, "--yes"), f"{BOB} asked for it, and cannot approve it")
         shell.principals["cli"] = ANN
-        shown = await shell.braid("approve", id, "--dry-run")
+        shown = await shell.braid("approve", f"approval/{id}", "--dry-run")
         assert shown.out.splitlines()[0] == f"{BOB} asks for: braid delete stream logs"
         approved = await shell.braid("approve", id, "--yes", "--reason", "ticket 17")
         assert approved.out.splitlines()[1] == f"{id} approved: {BOB} repeats the command within 120 min"
