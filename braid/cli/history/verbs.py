@@ -121,6 +121,9 @@ async def _show(session: "Session", query: Query, subject: "Subject", times_ms: 
         raise NotFound(f"nothing is recorded of {subject.history}", remedy="check the name: braid get streams")
     items = [event_or_call_item(each) for each in records[-query.most if query.most else 0 :]]
     if not query.watch:
+        if not items and format in (Format.TABLE, Format.WIDE):
+            session.terminal.note("no events match")
+            return 0
         text = render(format, COLUMNS, items, session.now_ms, narrow=session.terminal.narrow)
         session.terminal.print_table(format, text)
         return 0

@@ -73,6 +73,7 @@ async def test_calls_are_found_by_method_resource_and_time() -> None:
     assert (await shell.braid("delete", "stream", "logs", "--yes")).code == 0
     await asyncio.sleep(2.0)
     assert await found("--calls", "--since", since, "--actor", ANN) == ["DeleteStream"]
+    assert await shell.braid("events", "--rpc", "NoSuchMethod") == (0, "", "braid: no events match\n")
 
 
 @virtual
