@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from tests.support.prose import RIDDLES, SENTENCE_WORDS_MAX, long_sentences, parsed
+from tests.support.prose import RIDDLES, SENTENCE_WORDS_MAX, long_sentences, nodes
 
 MESSAGE_WORDS_MIN: Final = 3  # a shorter string is a label, a key, or a part of something
 # Besides the riddles of all prose: persons without a name, and `told` of what is said, written or known.
@@ -53,7 +53,7 @@ def _messages(text: str) -> Sequence[tuple[int, str]]:
     """Every string that is prose and no docstring, with its line; `…` stands for what is put into it."""
     found: list[tuple[int, str]] = []
     apart: set[int] = set()  # docstrings, and parts of strings that are judged as a whole
-    for node in ast.walk(parsed(text)):
+    for node in nodes(text):
         if id(node) in apart:
             continue
         if isinstance(node, ast.Expr):

@@ -123,11 +123,17 @@ def parsed(text: str) -> ast.Module:
 
 
 @functools.lru_cache(maxsize=2)
+def nodes(text: str) -> Sequence[ast.AST]:
+    """Every node of the syntax tree, outer ones first; walked once for all rules, which is most of what they cost."""
+    return tuple(ast.walk(parsed(text)))
+
+
+@functools.lru_cache(maxsize=2)
 def _docstrings(text: str) -> Sequence[tuple[ast.AST, str]]:
     """Every docstring with its owner."""
     owners = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-    nodes = [node for node in ast.walk(parsed(text)) if isinstance(node, owners)]
-    return [(node, docstring) for node in nodes if (docstring := ast.get_docstring(node))]
+    found = [node for node in nodes(text) if isinstance(node, owners)]
+    return [(node, docstring) for node in found if (docstring := ast.get_docstring(node))]
 
 
 def long_sentences(prose: str) -> Iterator[str]:

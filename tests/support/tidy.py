@@ -22,6 +22,7 @@ from tests.support.prose import (
     docstrings_name_files_that_exist,
     first_sentences_say_what_things_are,
     names_of_tests_are_short,
+    nodes,
     pages_have_short_sentences,
     pages_hold_no_riddles,
     parsed,
@@ -92,7 +93,7 @@ def file_length(path: str, text: str) -> Iterator[str]:
 
 def function_length(path: str, text: str) -> Iterator[str]:
     """A function fits a screen."""
-    for node in _functions(parsed(text)):
+    for node in _functions(text):
         lines = (node.end_lineno or node.lineno) - node.lineno + 1
         most = COMMAND_LINES_MAX if (path, node.name) in _COMMANDS else FUNCTION_LINES_MAX
         if lines > most:
@@ -104,7 +105,7 @@ def names_say_something(path: str, text: str) -> Iterator[str]:
     for part in PurePosixPath(path).with_suffix("").parts:
         if _words(part) & FORBIDDEN_WORDS:
             yield f"{path} is named {part!r}, which says nothing"
-    for node in ast.walk(parsed(text)):
+    for node in nodes(text):
         if not isinstance(node, ast.ClassDef | Function) or node.name.startswith("test_"):
             continue
         if _words(node.name) & FORBIDDEN_WORDS:
@@ -115,7 +116,7 @@ def no_skipped_test(path: str, text: str) -> Iterator[str]:
     """No test is skipped or expected to fail: a tool that is missing is obtained, a bug is mended."""
     if not path.startswith("tests/"):
         return
-    for node in ast.walk(parsed(text)):
+    for node in nodes(text):
         if (
             isinstance(node, ast.Attribute)
             and node.attr in _SKIPS
@@ -129,7 +130,7 @@ def no_skipped_test(path: str, text: str) -> Iterator[str]:
 
 def no_relative_import(path: str, text: str) -> Iterator[str]:
     """Every import names what it imports in full."""
-    for node in ast.walk(parsed(text)):
+    for node in nodes(text):
         if isinstance(node, ast.ImportFrom) and node.level:
             yield f"{path}:{node.lineno} imports relatively"
 
@@ -138,7 +139,7 @@ def no_clock_where_a_port_is(path: str, text: str) -> Iterator[str]:
     """Pure and simulated code does not ask `datetime` for the time."""
     if not path.startswith(_WITHOUT_CLOCK):
         return
-    for node in ast.walk(parsed(text)):
+    for node in nodes(text):
         if isinstance(node, ast.Attribute) and node.attr in _NOW and _root_name(node) in {"datetime", "date"}:
             yield f"{path}:{node.lineno} reads the clock ({ast.unparse(node)})"
 
@@ -147,7 +148,7 @@ def no_any_in_public_signature(path: str, text: str) -> Iterator[str]:
     """A public function of what ships says its types."""
     if path.startswith(("tests/", "bench/", "tools/")):
         return
-    for node in _functions(parsed(text)):
+    for node in _functions(text):
         if node.name.startswith("_"):
             continue
         arguments = (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs, node.args.vararg, node.args.kwarg)
@@ -172,7 +173,7 @@ def has_docstring(path: str, text: str) -> Iterator[str]:
 
 def starts_modules_that_exist(path: str, text: str) -> Iterator[str]:
     """Checks that modules started by `-m` exist, and that no movable name is assembled: a search must find it."""
-    for node in ast.walk(parsed(text)):
+    for node in nodes(text):
         command = node.elts if isinstance(node, ast.List | ast.Tuple) else getattr(node, "args", ())
         for flag, module in itertools.pairwise(command if isinstance(command, list) else ()):
             if not (isinstance(flag, ast.Constant) and flag.value == "-m"):
@@ -189,8 +190,8 @@ def _is_module(name: str) -> bool:
     return not (_ROOT / name.split(".")[0]).is_dir() or place.with_suffix(".py").is_file() or place.is_dir()
 
 
-def _functions(tree: ast.AST) -> Iterator[Function]:
-    return (node for node in ast.walk(tree) if isinstance(node, Function))
+def _functions(text: str) -> Iterator[Function]:
+    return (node for node in nodes(text) if isinstance(node, Function))
 
 
 def _words(name: str) -> set[str]:
@@ -204,9 +205,9 @@ def _root_name(node: ast.expr) -> str:
 
 
 def _names(annotation: ast.expr) -> set[str]:
-    nodes = list(ast.walk(annotation))
-    return {node.id for node in nodes if isinstance(node, ast.Name)} | {
-        node.attr for node in nodes if isinstance(node, ast.Attribute)
+    parts = list(ast.walk(annotation))
+    return {part.id for part in parts if isinstance(part, ast.Name)} | {
+        part.attr for part in parts if isinstance(part, ast.Attribute)
     }
 
 
