@@ -37,7 +37,7 @@ VERBS: Final[Mapping[str, Verb]] = {
     "dev": Verb("braid.cli.dev", "Run a whole mesh on this machine, and break parts of it"),
     "get": Verb("braid.cli.resources.verbs", "List streams, clusters, groups, leases, lag, dead letters, replays, …"),
     "describe": Verb("braid.cli.resources.verbs", "Show one thing in full, with what belongs to it"),
-    "create": Verb("braid.cli.resources.verbs", "Create a stream, or register a cluster"),
+    "create": Verb("braid.cli.resources.creating", "Create a stream, or register a cluster"),
     "delete": Verb("braid.cli.resources.verbs", "Delete a stream, a cluster or a group"),
     "apply": Verb("braid.cli.manifests.verbs", "Create or change what manifests declare"),
     "diff": Verb("braid.cli.manifests.verbs", "Show what `apply` would change"),
