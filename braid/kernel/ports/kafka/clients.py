@@ -246,3 +246,14 @@ class Kafka(Protocol):
             Invalid: there is no such profile (field `security_profile`), or it names other hosts (`bootstrap`).
         """
         ...
+
+    def user(self, security_profile: str) -> str:
+        """Returns the Kafka user that a profile logs in as, as far as the profile says; '' where it does not.
+
+        That is the name for passwords, and the subject of a client certificate. Brokers may map a subject to another
+        name. Without credentials it is `ANONYMOUS`, as Kafka calls it.
+
+        Raises:
+            Invalid: there is no such profile.
+        """
+        ...
