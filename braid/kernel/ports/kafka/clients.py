@@ -100,6 +100,13 @@ class KafkaProducer(Protocol):
         """
         ...
 
+    def throttled_seconds(self) -> float:
+        """Returns for how long brokers still hold this client back, because its user is at a quota (KIP-219).
+
+        Negative: that ended so long ago; -inf: it never was. What is held back was not refused, and is sent later.
+        """
+        ...
+
     def withdraw(self, partition: TopicPartition) -> None:
         """Takes back a partition's records without a key that were in no request yet: `Withdrawn` settles them.
 
