@@ -19,12 +19,13 @@ from braid.cli.resources.group_rules import rule_lines
 from braid.cli.resources.group_streams import DELETED_STREAMS, deleted_lines
 from braid.cli.resources.listing import COLUMNS, channel_item, cluster_item, list_items
 from braid.cli.resources.past_items import read_past
+from braid.cli.resources.tenants import KAFKA_QUOTAS, quota_lines
 
 _EVENTS_SHOWN: Final = 10
 _LABEL_COLUMNS: Final = 26
 _RANGE_FIELDS: Final = {"partition", "first", "last"}
 _NOT_FIELDS: Final = ("apiVersion", "kind", "metadata", "name", DELETED_STREAMS)
-_SHOWN_APART: Final = ("channels", "topic_id", "decommission", "evidence", "load")
+_SHOWN_APART: Final = ("channels", "topic_id", "decommission", "evidence", "load", KAFKA_QUOTAS)
 
 
 async def describe_item(session: Session, kind: Kind, name: str, format: Format, at_ms: int = 0) -> int:
@@ -57,6 +58,8 @@ async def describe_item(session: Session, kind: Kind, name: str, format: Format,
         parts.insert(1, told)
     if told := _evidence(item):
         parts.insert(1, told)
+    if told := "\n".join(quota_lines(item)):
+        parts.append(told)
     if kind in (STREAM, CLUSTER, GROUP):
         parts.append(_event_lines(session, events))
     if kind is LEASE:
