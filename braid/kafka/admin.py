@@ -4,15 +4,15 @@ import asyncio
 import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from aiokafka.protocol.admin import CreateTopicsRequest, DeleteTopicsRequest, DescribeConfigsRequest
 from aiokafka.protocol.fetch import FetchRequest
 from aiokafka.protocol.offset import OffsetRequest
 from aiokafka.protocol.produce import ProduceRequest
-from aiokafka.record.default_records import DefaultRecordBatchBuilder
 
-from braid.kafka.batches.batch import HEAD, MAGIC
+from braid.kafka.batches.batch import HEAD
+from braid.kafka.batches.single import batch_of_one, head_of
 from braid.kafka.errors import (
     ACCESS_DENIED,
     CLUSTER_AUTHORIZATION_FAILED,
@@ -32,6 +32,7 @@ from braid.kafka.protocol.admin_schemas import (
     finalized_features,
     supported_features,
 )
+from braid.kafka.protocol.client_quotas import change_quotas, read_quotas
 from braid.kafka.protocol.epochs import EpochEndsRequest, by_topic
 from braid.kafka.protocol.reassignments import (
     reassign_request,
@@ -52,6 +53,7 @@ from braid.kernel.ports import (
     Fingerprint,
     LogDir,
     OffsetAt,
+    QuotaEntity,
     Reassignment,
     Survey,
     TopicDescription,
@@ -217,6 +219,14 @@ class AioAdmin:
                         raise Refused("the cluster keeps no ACLs: it has no authorizer", remedy=_AUTHORIZER)
                     check(code, f"an ACL of {principal}", message, need=Need("Alter"))
 
+    async def client_quotas(self, users: Sequence[str]) -> Mapping[QuotaEntity, Mapping[str, float]]:
+        """See `KafkaAdmin.client_quotas`."""
+        return await read_quotas(self._wire, users)
+
+    async def alter_client_quotas(self, entity: QuotaEntity, changes: Mapping[str, float | None]) -> None:
+        """See `KafkaAdmin.alter_client_quotas`."""
+        await change_quotas(self._wire, entity, changes)
+
     async def offsets_at(self, at: Mapping[TopicPartition, OffsetAt | int]) -> Mapping[TopicPartition, int]:
         """See `KafkaAdmin.offsets_at`."""
         asked = {partition: when.value if isinstance(when, OffsetAt) else when for partition, when in at.items()}
@@ -234,7 +244,7 @@ class AioAdmin:
             RecordTooLarge: the value, not the topic, is at fault.
         """
         now_ms = time.time_ns() // 1_000_000
-        batch = _batch(value, now_ms)
+        batch = batch_of_one(value, now_ms)
         topics = [(partition.topic, [(partition.partition, batch)])]
         request = ProduceRequest(None, _ACKS_ALL, int(timeout_seconds * 1_000), topics)
         subject = f"{partition.topic} partition {partition.partition}"
@@ -256,14 +266,14 @@ class AioAdmin:
         if offset <= 0:
             return None
         data, found = await self._read(partition, offset - 1)
-        if (head := _head_of(data, offset - 1)) is None:
+        if (head := head_of(data, offset - 1)) is None:
             return None
         return Fingerprint(found.topics[partition.topic].topic_id, head.leader_epoch, HEAD.unpack_from(data)[4])
 
     async def batch_head(self, partition: TopicPartition, offset: int) -> BatchHead | None:
         """See `KafkaAdmin.batch_head`."""
         data, _ = await self._read(partition, offset)
-        return _head_of(data, offset)
+        return head_of(data, offset)
 
     async def _read(self, partition: TopicPartition, offset: int) -> tuple[bytes, ClusterMetadata]:
         """Returns the batch at an offset or the one after it, and its metadata; nothing outside the log."""
@@ -379,22 +389,3 @@ def _by_leader(found: ClusterMetadata, at: Mapping[TopicPartition, int]) -> Mapp
         if (leader := leader_of(found, partition)) >= 0:
             grouped[leader][partition] = asked
     return grouped
-
-
-def _batch(value: bytes, timestamp_ms: int) -> bytes:
-    """Builds a batch of one record, uncompressed, of no producer."""
-    builder: Any = DefaultRecordBatchBuilder(
-        MAGIC, 0, is_transactional=0, producer_id=-1, producer_epoch=-1, base_sequence=-1, batch_size=len(value) + 1024
-    )
-    builder.append(0, timestamp_ms, None, value, [])
-    return bytes(builder.build())
-
-
-def _head_of(data: bytes, offset: int) -> BatchHead | None:
-    """Returns the head of a batch, unless the batch does not hold an offset."""
-    if len(data) < HEAD.size:
-        return None
-    base, _, epoch, magic, _, _, last_delta, _, _, producer, _, sequence, _ = HEAD.unpack_from(data)
-    if magic != MAGIC or not base <= offset <= base + last_delta:
-        return None
-    return BatchHead(base, base + last_delta, epoch, producer, sequence)

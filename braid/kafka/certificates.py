@@ -1,4 +1,4 @@
-"""How long a certificate is valid: read from its file, to say why a broker refuses it. Nothing is trusted here."""
+"""How long a certificate is valid and whose it is, read from its file. Nothing is trusted here."""
 
 from datetime import datetime
 from pathlib import Path
@@ -12,3 +12,11 @@ def expiry_of(path: Path) -> datetime | None:
         return x509.load_pem_x509_certificates(path.read_bytes())[0].not_valid_after_utc
     except (OSError, ValueError):
         return None
+
+
+def subject_of(path: Path) -> str:
+    """The subject of the first certificate of a PEM file, as Kafka names its user; '' if it cannot be read."""
+    try:
+        return x509.load_pem_x509_certificates(path.read_bytes())[0].subject.rfc4514_string()
+    except (OSError, ValueError):
+        return ""

@@ -52,6 +52,10 @@ class AioKafka:
         security.check_addresses(parse_bootstrap(bootstrap))
         return security.warnings
 
+    def user(self, security_profile: str) -> str:
+        """See `Kafka.user`."""
+        return self._profiles(security_profile).user
+
 
 class AioCluster:
     """`KafkaCluster`: makes clients, keeps none."""

@@ -13,9 +13,10 @@ from typing import Final
 from aiokafka.abc import AbstractTokenProvider
 
 from braid.kafka.allowed_hosts import AllowedHost
-from braid.kafka.certificates import expiry_of
+from braid.kafka.certificates import expiry_of, subject_of
 from braid.kernel.errors import ClusterAccessDenied, Invalid
 
+ANONYMOUS: Final = "ANONYMOUS"  # how Kafka calls whoever shows no credentials
 OAUTHBEARER: Final = "OAUTHBEARER"
 HOSTS_KEY: Final = "hosts"
 
@@ -75,6 +76,15 @@ class Security:
         """
         if self.tokens is not None:
             await self.tokens.token()
+
+    @property
+    def user(self) -> str:
+        """The Kafka user that it logs in as, as far as it says; see `Kafka.user`."""
+        if self.protocol.startswith("SASL_"):
+            return "" if self.mechanism == OAUTHBEARER else self.username or ""
+        if self.certificate_file is not None:
+            return subject_of(self.certificate_file)
+        return ANONYMOUS
 
     def client_settings(self) -> dict[str, object]:
         """Keyword arguments of aiokafka's clients and connections."""

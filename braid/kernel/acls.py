@@ -34,6 +34,7 @@ class AclScope:
         groups: For consumers, at least one; for services, all groups of the mesh, or empty for any.
         topic_prefix: The cluster's.
         change_copies: Services may move copies of partitions between brokers, too.
+        set_quotas: Services may set quotas of tenants' Kafka users, too.
     """
 
     streams: Sequence[str] = ()
@@ -41,6 +42,7 @@ class AclScope:
     groups: Sequence[str] = ()
     topic_prefix: str = TOPIC_PREFIX
     change_copies: bool = field(default=False)
+    set_quotas: bool = field(default=False)
 
 
 def acls_of(role: str, scope: AclScope) -> Sequence[Acl]:
@@ -108,18 +110,25 @@ def _service(scope: AclScope) -> list[Acl]:
 
 
 def _service_cluster(scope: AclScope) -> Iterable[Acl]:
-    """Moving copies needs Alter on the cluster, which also allows changing ACLs: only who asks for it gets it."""
+    """Permissions on the cluster as a whole.
+
+    Moving copies needs Alter, which also allows changing ACLs. Setting quotas needs AlterConfigs, which also allows
+    changing brokers' settings. Only who asks for them gets them.
+    """
+    changes = {
+        "bound the bandwidth of moves": scope.change_copies,
+        "set quotas of tenants' users": scope.set_quotas,
+    }
+    reasons = [reason for reason, wanted in changes.items() if wanted]
     if scope.change_copies:
-        permissions = (
-            ("Alter", "move copies between brokers, read the room on their disks, list groups"),
-            ("AlterConfigs", "bound the bandwidth of moves, read brokers' settings"),
-        )
+        yield _on_cluster("Alter", "move copies between brokers, read the room on their disks, list groups")
     else:
-        permissions = (
-            ("Describe", "read the room on brokers' disks, list groups and reassignments"),
-            ("DescribeConfigs", "read brokers' settings"),
-        )
-    return (Acl("Cluster", CLUSTER_NAME, "Literal", operation, why) for operation, why in permissions)
+        yield _on_cluster("Describe", "read the room on brokers' disks, list groups and reassignments")
+    yield _on_cluster("AlterConfigs" if reasons else "DescribeConfigs", ", ".join([*reasons, "read brokers' settings"]))
+
+
+def _on_cluster(operation: str, reason: str) -> Acl:
+    return Acl("Cluster", CLUSTER_NAME, "Literal", operation, reason)
 
 
 def _progress() -> Iterable[Acl]:
@@ -161,6 +170,7 @@ def _check(role: str, scope: AclScope) -> None:
         "--lane": scope.lanes and not scope.streams,
         "--group": role == "producer" and scope.groups,
         "--change-copies": role != "service" and scope.change_copies,
+        "--set-quotas": role != "service" and scope.set_quotas,
     }
     for option, found in unwanted.items():
         if found:

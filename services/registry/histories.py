@@ -30,6 +30,11 @@ def read_world(aggregates: Aggregates, now_ms: int, waits: Waits | None = None) 
     return world if waits is None else replace(world, waited=waits.waited(), unsure=waits.stopped)
 
 
+def read_cluster(aggregates: Aggregates, name: str) -> Cluster:
+    """One cluster as this replica knows it, in the store's present incarnation."""
+    return _as_of(aggregates.state(CLUSTERS, name), aggregates.incarnation)
+
+
 def _as_of(cluster: Cluster, incarnation: int) -> Cluster:
     belonging = cluster.belonging.as_of(incarnation) if cluster.exists else cluster.belonging
     return cluster if belonging is cluster.belonging else replace(cluster, belonging=belonging)

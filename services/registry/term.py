@@ -21,6 +21,7 @@ from services.registry.ownership.mark_keeper import MarkKeeper
 from services.registry.ownership.mark_log import MarkLogs
 from services.registry.ownership.restoration import Restoration
 from services.registry.peers import Peers
+from services.registry.reconciler.client_quotas import QuotaKeeper
 from services.registry.reconciler.copies import CopiesKeeper
 from services.registry.reconciler.drills import DrillJudge
 from services.registry.reconciler.gauges import Gauges
@@ -68,6 +69,7 @@ class Term:
         self.keeper = MarkKeeper(replica, self.access, self.marks)
         self.restoration = Restoration(replica, self.access, self.marks, peers)
         self.copies = CopiesKeeper(replica, self.access)
+        self.quotas = QuotaKeeper(replica, self.access)
         self.measurer = Measurer(replica, self.access, gauges)
         self.ends = EndsReader(replica, self.access, self.sessions.ends)
         self.reconciler = Reconciler(
@@ -114,6 +116,7 @@ class Term:
         comparing = tasks.spawn(self.restoration.run(), f"{instance} restoration")
         copying = tasks.spawn(self.copies.run(), f"{instance} copies")
         rehearsing = tasks.spawn(self.drills.run(), f"{instance} drills")
+        bounding = tasks.spawn(self.quotas.run(), f"{instance} quotas")
         try:
             await self.restoration.first()
             await self.reconciler.run()
@@ -122,7 +125,7 @@ class Term:
             self._gauges.show_blocked(())
             self.changed.fire()
             self.readers.close()
-            for task in (probing, measuring, looking, marking, comparing, copying, rehearsing):
+            for task in (probing, measuring, looking, marking, comparing, copying, rehearsing, bounding):
                 task.cancel()
                 await task.ended()
             await self.access.close()

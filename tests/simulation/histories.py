@@ -8,7 +8,9 @@ from braid.kernel.decider import Context
 from braid.kernel.ids import ChannelId
 from braid.kernel.ports import HistoryId
 from braid.runtime.access import approval_history as approvals
+from braid.runtime.access import tenant_history
 from braid.runtime.access.approval_codec import APPROVALS
+from braid.runtime.access.tenant_codec import TENANTS
 from braid.runtime.clocks.led_time import HISTORIES
 from braid.runtime.clocks.led_time_codec import CLOCK
 from braid.runtime.histories.kinds import AnyKind
@@ -32,6 +34,7 @@ KINDS: Mapping[tuple[str, str], AnyKind] = {
     ("dlq", REPLAYS.name): REPLAYS,
     (HISTORIES, CLOCK.name): CLOCK,
     (approvals.HISTORIES, APPROVALS.name): APPROVALS,
+    (tenant_history.HISTORIES, TENANTS.name): TENANTS,
 }
 
 

@@ -26,12 +26,14 @@ from testbed.checkers.leases import Restful
 from testbed.checkers.letters import LettersFirst, WholeReplays
 from testbed.checkers.losses import ExactLosses
 from testbed.checkers.past import KeptAnswers
+from testbed.checkers.quotas import OwnQuotas
 from testbed.checkers.resets import KeptResets
 from testbed.checkers.retention import KeptTopics
 from testbed.checkers.stores import GapFreeWatches, HonestAppends
 from tests.simulation.ailments import HonestHealth
 from tests.simulation.applications import GROUP
 from tests.simulation.approving import Colleagues
+from tests.simulation.bounding import Bounding, own_quotas
 from tests.simulation.emptying import HonestlyEmpty
 from tests.simulation.faults.clusters import APART_SECONDS
 from tests.simulation.faults.every import every_fault
@@ -93,14 +95,16 @@ def run(plan: Plan, lines: int = 0) -> Result:
     loss, replays = ZeroLoss([GROUP, *plan.latecomers]), WholeReplays(GROUP)
     losses = ExactLosses(producers_die="kill-producer" in plan.faults)
     kept = KeptAnswers(KINDS) if plan.remembers else None
-    checkers = [*_checkers(plan, loop.time), losses, *([replays] if plan.replays else []), *([kept] if kept else [])]
+    quotas = own_quotas() if plan.quotas else None
+    besides = [each for each in (replays if plan.replays else None, kept, quotas) if each is not None]
+    checkers = [*_checkers(plan, loop.time), losses, *besides]
     journal = Journal(loop, [loss, *checkers])
     world = World(loop, plan, journal)
     logging.disable(logging.CRITICAL)
     invariant, message = "", ""
     try:
         with early(), short_histories() if plan.remembers else nullcontext():
-            loop.run_until_complete(_play(world, journal, loss, losses, replays, kept))
+            loop.run_until_complete(_play(world, journal, loss, losses, replays, kept, quotas))
     except (InvariantViolated, VirtualFailure, VirtualDeadlock) as failure:
         invariant, message = _reason(journal, failure)
     finally:
@@ -148,11 +152,13 @@ async def _play(
     losses: ExactLosses,
     replays: WholeReplays,
     kept: KeptAnswers | None,
+    quotas: OwnQuotas | None,
 ) -> None:
     """Faults, healing, and then everything must come right."""
     await world.start()
     deleting = await _deleting(world, journal) if world.plan.approvals else None
     replaying = _replaying(world, journal, replays) if world.plan.replays else None
+    bounding = Bounding(world, quotas) if quotas else None
     historian = Historian(world, kept, random.Random(f"past/{world.plan.seed}")) if kept else None
     for beside in (
         world.flood if world.plan.flood else None,
@@ -185,6 +191,14 @@ async def _play(
         await _expect(world, "I12 replays", replaying.left, settle)
     await _expect(world, "I11 losses", lambda: list(losses.untold()), settle)
     await _expect(world, "I13 liveness: drains", lambda: world.histories.in_state("draining"), settle)
+    if bounding is not None:
+        await bounding.ended()
+        await _expect(world, "I20 quotas at Kafka", bounding.left, settle)
+    await _finish(world, journal, historian)
+
+
+async def _finish(world: World, journal: Journal, historian: Historian | None) -> None:
+    """Asks for what only the end of a run can show."""
     if historian is not None:
         await historian.judge()
     journal.finish()

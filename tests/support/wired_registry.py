@@ -115,7 +115,7 @@ async def wired_registry(brokers: Mapping[str, KafkaBroker], readers: int = 0) -
         try:
             async with contextlib.AsyncExitStack() as stack:
                 for name, service in services.items():
-                    await stack.enter_async_context(_served(host, server, network, name, service))
+                    await stack.enter_async_context(serving_replica(host, server, network, name, service))
                 meshes = [_mesh(host, network, "app")]
                 meshes += [_mesh(replace(host, name=f"reader-{at}"), network, "reader") for at in range(readers)]
                 for mesh in meshes:
@@ -128,7 +128,7 @@ async def wired_registry(brokers: Mapping[str, KafkaBroker], readers: int = 0) -
 
 
 @contextlib.asynccontextmanager
-async def _served(
+async def serving_replica(
     host: Host, server: MemoryStoreServer, network: MemoryNetwork, name: str, service: Service
 ) -> AsyncIterator[None]:
     """The one replica of a service, once it is ready."""

@@ -27,6 +27,7 @@ _GENERATE: Final = """Print the Kafka ACLs that a producer, a consumer or the se
   braid acls generate --principal User:shop --role producer --stream orders
   braid acls generate --principal User:billing --role consumer --stream orders --group billing
   braid acls generate --principal User:braid --role service
+  braid acls generate --principal User:braid --role service --set-quotas
   braid acls generate --principal User:braid --role service --group billing --group audit -o yaml
   braid acls generate --principal User:shop --role producer --stream orders \\
       --apply --bootstrap east:9093 --security-profile east-admin
@@ -66,6 +67,9 @@ def _generate(
     change_copies: Annotated[
         bool, typer.Option("--change-copies", help="Services may move copies of partitions; that needs Alter.")
     ] = False,
+    set_quotas: Annotated[
+        bool, typer.Option("--set-quotas", help="Services may set tenants' quotas of bytes; that needs AlterConfigs.")
+    ] = False,
     apply: Annotated[bool, typer.Option("--apply", help="Create the ACLs on the cluster at --bootstrap.")] = False,
     bootstrap: Annotated[str, typer.Option("--bootstrap", metavar="HOST:PORT", help="The cluster's brokers.")] = "",
     security_profile: Annotated[
@@ -81,7 +85,7 @@ def _generate(
     if apply and not bootstrap:
         raise Invalid("--apply needs a cluster", field="--bootstrap", remedy="name its brokers: --bootstrap HOST:PORT")
     name = check_principal(principal)
-    scope = AclScope(stream or (), lane or (), group or (), topic_prefix, change_copies)
+    scope = AclScope(stream or (), lane or (), group or (), topic_prefix, change_copies, set_quotas)
     acls = acls_of(role, scope)
     if apply:
         from braid.client.mesh import system_ports

@@ -122,12 +122,15 @@ async def _ask_groups(session: "Session", clusters: Sequence["ClusterFacts"]) ->
 
 async def _ask_tenants(session: "Session", groups: Sequence["Group"]) -> list["Finding"]:
     """Reads tenants, of which a registry of an older release knows nothing."""
+    from braid.api.registry.v1.tenant_pb2 import ListTenantsRequest, ListTenantsResponse
     from braid.cli.core.lists import all_tenants
     from braid.cli.doctor.findings import Finding, Level
-    from braid.cli.doctor.tenant_findings import check_tenants
+    from braid.cli.doctor.tenant_findings import check_kafka_quotas, check_tenants
 
     try:
-        return check_tenants(await all_tenants(session), groups)
+        tenants = await all_tenants(session)
+        first = await session.read("registry", "ListTenants", ListTenantsRequest(page_size=1), ListTenantsResponse)
+        return [*check_tenants(tenants, groups), *check_kafka_quotas(tenants, first.leftovers)]
     except Unsupported:
         return []
     except BraidError as error:

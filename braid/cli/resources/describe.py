@@ -11,6 +11,7 @@ from braid.cli.core.output import TABLE_COLUMNS_MAX, Format, Item, render_docume
 from braid.cli.core.session import Session
 from braid.cli.core.times import age_text, clock_text, duration_text
 from braid.cli.history import feed
+from braid.cli.resources.access.tenants import KAFKA_QUOTAS, quota_lines
 from braid.cli.resources.cluster_health import evidence_lines, with_evidence
 from braid.cli.resources.cluster_loads import load_lines
 from braid.cli.resources.columns import COLUMNS
@@ -44,7 +45,7 @@ _WORDS: Final[Mapping[tuple[str, Value], str]] = {
     ("drain", "unspecified"): "-",
 }
 _WALL_CLOCK_MS: Final = 1_000_000_000_000  # a later number is a time of day, an earlier one a duration
-_SHOWN_APART: Final = ("channels", "topic_id", "decommission", "evidence", "load")
+_SHOWN_APART: Final = ("channels", "topic_id", "decommission", "evidence", "load", KAFKA_QUOTAS)
 
 
 async def describe_item(session: Session, kind: Kind, name: str, format: Format, at_ms: int = 0) -> int:
@@ -77,6 +78,8 @@ async def describe_item(session: Session, kind: Kind, name: str, format: Format,
         parts.insert(1, told)
     if told := _evidence(item):
         parts.insert(1, told)
+    if told := "\n".join(quota_lines(item)):
+        parts.append(told)
     if kind in (STREAM, CLUSTER, GROUP):
         parts.append(_event_lines(session, events))
     if kind is LEASE:

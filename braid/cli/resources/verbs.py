@@ -58,6 +58,7 @@ _DESCRIBE: Final = """Show one thing in full, what belongs to it, and its latest
   braid describe stream logs --at 14:03    as it was then, by its history
   braid describe deadletter logs/1/0/5     why it was given up, and what is in it
   braid describe replay 01KA2B             how far it is
+  braid describe tenant acme               where its quotas stand at Kafka
 """
 _DELETE: Final = """Delete a stream, cluster, group, tenant or approval policy. Asks for the name, or takes --yes.
 
@@ -79,7 +80,6 @@ _DESCRIBABLE: Final = tuple(
         kinds.REJECTED,
         kinds.GRANT,
         kinds.REVOCATION,
-        kinds.TENANT,
         kinds.APPROVAL,
         kinds.APPROVAL_POLICY,
     )
@@ -203,7 +203,7 @@ def _describe(
     kind = parse_kind(type_, "describe", _DESCRIBABLE)
     format = parse_format(output, (Format.TABLE, Format.JSON, Format.YAML))
     at_ms = to_ms(parse_time(at, datetime.now().astimezone(), "--at")) if at else 0
-    if at and kind in (kinds.DEADLETTER, kinds.REPLAY):
+    if at and kind in (kinds.DEADLETTER, kinds.REPLAY, kinds.TENANT):
         raise Invalid(f"a {kind.singular} is not described as of a moment", field="--at", remedy="leave it out")
     if kind is kinds.DEADLETTER:
         from braid.cli.resources.dlq.dead_letters import describe_letter

@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from math import inf
 
 from braid.client.producing.outbox import Pending
 from braid.client.producing.receipts import Receipts
@@ -71,11 +72,6 @@ class ChannelSender:
         self._acknowledged_at: float | None = None
 
     @property
-    def acknowledged_at(self) -> float | None:
-        """When the cluster last acknowledged a record, on `Clock.elapsed`; None when it never did."""
-        return self._acknowledged_at
-
-    @property
     def receipts(self) -> Mapping[int, int]:
         """By partition, the offset after the last acknowledged record, over all senders of the channel."""
         return self._receipts.next_offsets
@@ -90,9 +86,18 @@ class ChannelSender:
         """Whether the channel was left: this sender reports nothing any more."""
         return self._left
 
+    def reached_at(self, now: float) -> float | None:
+        """When the cluster last acknowledged a record or held this client back, at `now`; None when it never did."""
+        held = now + min(0.0, self._producer.throttled_seconds())
+        return self._acknowledged_at if held == -inf else max(held, self._acknowledged_at or held)
+
     def silent_seconds(self, now: float) -> float:
-        """How long the channel has owed an acknowledgement; 0 when it owes none. `now` is `Clock.elapsed`."""
-        return now - self._quiet_since if self._count else 0.0
+        """How long the channel has owed an acknowledgement; 0 when it owes none. `now` is `Clock.elapsed`.
+
+        While brokers hold this client back for its quota, none is owed.
+        """
+        since = max(self._quiet_since, now + min(0.0, self._producer.throttled_seconds()))
+        return now - since if self._count else 0.0
 
     def leaderless(self) -> Collection[int]:
         """Returns partitions that accept nothing now, as the client heard last."""

@@ -152,8 +152,7 @@ class Dispatcher:
     def reach(self, cluster: str, now: float) -> Reach:
         """Returns whether a cluster can be reached, as far as this producer's records show."""
         senders = [sender for sender in self._senders.values() if sender.channel.cluster == cluster]
-        acknowledged = [sender.acknowledged_at for sender in senders if sender.acknowledged_at is not None]
-        newest = max(acknowledged, default=None)
+        newest = max((at for sender in senders if (at := sender.reached_at(now)) is not None), default=None)
         return Reach(None if newest is None else now - newest, sum(sender.in_flight for sender in senders))
 
     def cluster_id(self, channel: ChannelId) -> str:

@@ -322,6 +322,7 @@ class AioFetcher:
                     if state is not None and self._assigned.get(partition) is state:
                         self._settle(partition, state, code, end, aborted or (), data or b"")
                         state.replica = replica if replica >= 0 and not code else -1 if code else state.replica
+            await line.hold(broker, answer)
         except ClusterUnavailable as error:
             if isinstance(error, ClusterAccessDenied):
                 self._owing.refused(error.message)

@@ -3,7 +3,10 @@
 import asyncio
 from collections.abc import Collection, Coroutine
 
+from aiokafka.protocol.api import Response
+
 from braid.kafka.protocol.wire import Wire
+from braid.kernel.limits.kafka import KAFKA_THROTTLE_SECONDS_MAX
 
 
 class RequestLine:
@@ -39,6 +42,17 @@ class RequestLine:
     def begin(self, broker: int, request: Coroutine[None, None, None], now: float) -> None:
         """Sends a request; it calls `end` when it is over."""
         self._requests[broker] = (asyncio.create_task(request), now)
+
+    async def hold(self, broker: int, answer: Response) -> None:
+        """Waits for as long as a broker's answer says that it reads nothing more from this connection (KIP-219).
+
+        The client's user is at a quota. Until then no answer is due, and the broker is sent nothing.
+        """
+        throttle_ms = getattr(answer, "throttle_time_ms", 0)
+        if throttle_ms and broker in self._requests:
+            seconds = min(throttle_ms / 1_000, KAFKA_THROTTLE_SECONDS_MAX)
+            self._requests[broker] = self._requests[broker][0], asyncio.get_running_loop().time() + seconds
+            await asyncio.sleep(seconds)
 
     def end(self, broker: int) -> None:
         """Frees the broker's connection for the next request."""

@@ -15,6 +15,7 @@ from braid.kernel.ports import (
     Generation,
     LogDir,
     OffsetAt,
+    QuotaEntity,
     Reassignment,
     Survey,
     TopicDescription,
@@ -101,6 +102,14 @@ class MemoryAdmin:
     async def create_acls(self, principal: str, acls: Sequence[Acl]) -> None:
         """See `KafkaAdmin.create_acls`. A twin's cluster has no authorizer."""
         await self._controlled(_refuse_acls)
+
+    async def client_quotas(self, users: Sequence[str]) -> Mapping[QuotaEntity, Mapping[str, float]]:
+        """See `KafkaAdmin.client_quotas`."""
+        return await self._link.call(lambda: self._cluster.client_quotas.describe(users))
+
+    async def alter_client_quotas(self, entity: QuotaEntity, changes: Mapping[str, float | None]) -> None:
+        """See `KafkaAdmin.alter_client_quotas`."""
+        await self._controlled(lambda: self._cluster.client_quotas.alter(entity, changes))
 
     async def offsets_at(self, at: Mapping[TopicPartition, OffsetAt | int]) -> Mapping[TopicPartition, int]:
         """See `KafkaAdmin.offsets_at`."""

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from braid.kafka.memory.brokers import BROKER, Brokers
+from braid.kafka.memory.client_quotas import ClientQuotas
 from braid.kafka.memory.groups import Groups
 from braid.kafka.memory.log import Log, NewRecord
 from braid.kafka.memory.replicas import Replicas, spread
@@ -62,6 +63,7 @@ class MemoryCluster(Brokers):
         self.bootstrap = bootstrap
         self.auto_creates_topics = auto_creates_topics
         self.groups = Groups()
+        self.client_quotas = ClientQuotas()
         self.slow_seconds = 0.0
         self.disk_bytes = _DISK_BYTES
         self.filled_bytes: dict[int, int] = {}  # of a broker's disk, by whatever else lies there
@@ -111,6 +113,7 @@ class MemoryCluster(Brokers):
         self._topics = {}
         self._emptied += 1
         self.groups = Groups(f"member-{self._emptied}")
+        self.client_quotas = ClientQuotas()
         self._leader_epoch = 0
         self._grown.clear()
         if replaced:

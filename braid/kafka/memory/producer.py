@@ -4,6 +4,7 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, field
+from math import inf
 from typing import Any, NamedTuple
 
 from braid.kafka.memory.link import Link
@@ -153,6 +154,10 @@ class MemoryProducer:
             return ()
         described = self._link.cluster.describe_topics([topic])
         return [number for told in described.values() for number, leader in enumerate(told.leaders) if leader < 0]
+
+    def throttled_seconds(self) -> float:
+        """See `KafkaProducer.throttled_seconds`. Nobody is throttled in memory."""
+        return -inf
 
     def withdraw(self, partition: TopicPartition) -> None:
         """See `KafkaProducer.withdraw`."""

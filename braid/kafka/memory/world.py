@@ -73,6 +73,10 @@ class MemoryKafka:
         """See `Kafka.check_profile`."""
         return self._anybody.check_profile(bootstrap, security_profile)
 
+    def user(self, security_profile: str) -> str:
+        """See `Kafka.user`."""
+        return self._anybody.user(security_profile)
+
 
 class MemoryProcess:
     """The `Kafka` port as one process sees it."""
@@ -93,6 +97,11 @@ class MemoryProcess:
         if security_profile:
             raise Invalid(f"security profile {security_profile!r} is unknown", field="security_profile")
         return ()
+
+    def user(self, security_profile: str) -> str:
+        """See `Kafka.user`. Memory has no credentials."""
+        self.check_profile("", security_profile)
+        return "ANONYMOUS"
 
     def cut(self, name: str) -> None:
         """Cuts this process off from a cluster: nothing it sends arrives, nothing comes back."""

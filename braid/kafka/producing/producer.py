@@ -19,6 +19,7 @@ from braid.kafka.errors import TOPIC_DENIED, access_error, error_for
 from braid.kafka.permissions import Need
 from braid.kafka.producing.batch_outcomes import BatchOutcomes, record_too_large
 from braid.kafka.producing.internals import accumulator, metadata, sender
+from braid.kafka.producing.internals.throttling import Throttle
 from braid.kafka.protocol.wire import FAILURES
 from braid.kafka.security import Security
 from braid.kernel.errors import BraidError, ClusterAccessDenied, ClusterUnavailable, Invalid, NotFound, Withdrawn
@@ -88,6 +89,7 @@ class AioProducer:
         self._producer: AIOKafkaProducer | None = None
         self._ended = asyncio.Event()
         self._outcomes = BatchOutcomes(admin, self._connection, self._ended.is_set)
+        self._throttle = Throttle()
         self._denial: ClusterAccessDenied | None = None
         self._entering: asyncio.Task[None] | None = None  # tries again while the cluster refuses this client
         self._asking_why: asyncio.Task[None] | None = None
@@ -97,6 +99,7 @@ class AioProducer:
         while not self._ended.is_set():
             producer = AIOKafkaProducer(**self._settings)
             sender.prepare(producer, self._on_topics_missing, self._outcomes.settle, self._on_silence, self._security)
+            self._throttle.prepare(producer)
             try:
                 await producer.start()
             except FAILURES as error:
@@ -160,6 +163,10 @@ class AioProducer:
     def leaderless(self, topic: str) -> Collection[int]:
         """See `KafkaProducer.leaderless`."""
         return metadata.leaderless(self._producer, topic) if self._producer is not None else ()
+
+    def throttled_seconds(self) -> float:
+        """See `KafkaProducer.throttled_seconds`."""
+        return self._throttle.seconds()
 
     def withdraw(self, partition: TopicPartition) -> None:
         """See `KafkaProducer.withdraw`."""

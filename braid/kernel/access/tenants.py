@@ -5,15 +5,28 @@ from dataclasses import dataclass, fields
 from typing import Final
 
 from braid.kernel.access.grants import check_principal
+from braid.kernel.access.kafka_users import KafkaUser, check_kafka_users
 from braid.kernel.access.refusals import REFUSAL_FACT, RefusalReason
 from braid.kernel.errors import Invalid, Unauthenticated
 from braid.kernel.ids import check_name
-from braid.kernel.limits.access import QUOTA_MAX, TENANT_PRINCIPALS_MAX
-from braid.kernel.ports import Caller
+from braid.kernel.limits.access import (
+    BYTES_PER_SECOND_MAX,
+    QUOTA_MAX,
+    REQUEST_PERCENTAGE_MAX,
+    TENANT_PRINCIPALS_MAX,
+)
+from braid.kernel.ports import CONSUMER_BYTE_RATE, PRODUCER_BYTE_RATE, REQUEST_PERCENTAGE, Caller
 from braid.kernel.principals import SPIFFE
 
 DEFAULT_TENANT: Final = "default"  # of everybody who is in no other
 _ANY: Final = "*"
+# Quotas that Kafka's brokers enforce: by Kafka's key, the quota here and its largest value.
+KAFKA_QUOTAS: Final = {
+    PRODUCER_BYTE_RATE: ("producer_bytes_per_second", BYTES_PER_SECOND_MAX),
+    CONSUMER_BYTE_RATE: ("consumer_bytes_per_second", BYTES_PER_SECOND_MAX),
+    REQUEST_PERCENTAGE: ("request_percentage", REQUEST_PERCENTAGE_MAX),
+}
+_MOST: Final = dict(KAFKA_QUOTAS.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +40,9 @@ class Quotas:
         members: Members of these groups.
         open_calls: Calls and streams that it has open at one replica.
         requests_per_second: Calls that it begins in a second at one replica.
+        producer_bytes_per_second: Bytes that each of its Kafka users may write to one broker in a second.
+        consumer_bytes_per_second: Bytes that each of its Kafka users may read from one broker in a second.
+        request_percentage: Time of one broker's threads that each of its Kafka users may take; 100 is one thread.
     """
 
     streams: int = 0
@@ -35,6 +51,15 @@ class Quotas:
     members: int = 0
     open_calls: int = 0
     requests_per_second: int = 0
+    producer_bytes_per_second: int = 0
+    consumer_bytes_per_second: int = 0
+    request_percentage: int = 0
+
+    @property
+    def of_kafka(self) -> Mapping[str, int]:
+        """Quotas that Kafka's brokers enforce and that are set, by Kafka's keys."""
+        found = {key: int(getattr(self, name)) for key, (name, _) in KAFKA_QUOTAS.items()}
+        return {key: value for key, value in found.items() if value}
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +72,7 @@ class Tenant:
         quotas: How much it may have.
         changed_by: The principal that declared it last.
         changed_ms: When.
+        kafka_users: Users of Kafka's that are its own, for quotas that Kafka enforces.
     """
 
     name: str
@@ -54,6 +80,7 @@ class Tenant:
     quotas: Quotas = Quotas()
     changed_by: str = ""
     changed_ms: int = 0
+    kafka_users: tuple[KafkaUser, ...] = ()
 
 
 class TenantFinder:
@@ -100,7 +127,8 @@ def check_tenant(tenant: Tenant, others: Mapping[str, Tenant]) -> Tenant:
     """Returns a tenant that may stand beside the others.
 
     Raises:
-        Invalid: a name, a principal or a quota is out of form, or another tenant names the same principal.
+        Invalid: a name, a principal, a Kafka user or a quota is out of form, another tenant names the same principal or
+            Kafka user, or a quota is for Kafka users and there are none.
     """
     check_name(tenant.name, "name")
     if tenant.name == DEFAULT_TENANT and tenant.principals:
@@ -118,12 +146,32 @@ def check_tenant(tenant: Tenant, others: Mapping[str, Tenant]) -> Tenant:
         if text in owners:
             message = f"{text} is of tenant {owners[text]} already"
             raise Invalid(message, field=where, remedy=f"take it from there first: braid get tenant {owners[text]}")
-    for quota in fields(Quotas):
-        limit = getattr(tenant.quotas, quota.name)
-        if not 0 <= limit <= QUOTA_MAX:
-            field = f"spec.quotas.{quota.name}"
-            raise Invalid(f"{limit} is not between 0 and {QUOTA_MAX}", field=field, remedy="0 sets no limit")
+    _check_quotas(tenant.quotas)
+    rest = [(each.name, each.kafka_users) for each in others.values() if each.name != tenant.name]
+    check_kafka_users(tenant.kafka_users, rest)
+    _check_enforceable(tenant)
     return tenant
+
+
+def _check_quotas(quotas: Quotas) -> None:
+    for quota in fields(Quotas):
+        limit, most = getattr(quotas, quota.name), _MOST.get(quota.name, QUOTA_MAX)
+        if not 0 <= limit <= most:
+            field = f"spec.quotas.{quota.name}"
+            raise Invalid(f"{limit} is not between 0 and {most}", field=field, remedy="0 sets no limit")
+
+
+def _check_enforceable(tenant: Tenant) -> None:
+    """Checks that Kafka can tell whose bytes a tenant's quotas count."""
+    named = [f"quotas.{KAFKA_QUOTAS[key][0]}" for key in tenant.quotas.of_kafka]
+    if tenant.name == DEFAULT_TENANT and (tenant.kafka_users or named):
+        message = "tenant default is everybody whom no other tenant names: it has no Kafka users of its own"
+        where = "kafka_users" if tenant.kafka_users else named[0]
+        raise Invalid(message, field=f"spec.{where}", remedy="leave it out, or choose another name")
+    if tenant.quotas.of_kafka and not tenant.kafka_users:
+        name, _ = KAFKA_QUOTAS[next(iter(tenant.quotas.of_kafka))]
+        message = f"Kafka enforces {name} for its own users, and the tenant names none"
+        raise Invalid(message, field=f"spec.quotas.{name}", remedy="name them: spec.kafka_users: [{name: USER}]")
 
 
 def check_pattern(text: str, field: str) -> str:

@@ -11,6 +11,7 @@ TRY_APPEND_SECONDS: Final = 2.0  # a canary append
 ANY_BROKER_SECONDS: Final = 0.2  # a broker that took so long to answer what any could may be frozen: another is asked
 
 # --- Kafka clients
+KAFKA_THROTTLE_SECONDS_MAX: Final = 15.0  # a broker's word to wait; with Kafka's own windows it asks for 11 s at most
 KAFKA_REQUEST_MS: Final = 2_000  # one request of a producer or fetcher; longer hides a dead broker
 KAFKA_BACKOFF_MS: Final = 200  # between retries: soon enough after a restart, cheap while a cluster is away
 KAFKA_ANSWER_BACKOFF_SECONDS: Final = 0.05  # a broker answered "not yet": ask again

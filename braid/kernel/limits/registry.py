@@ -41,6 +41,14 @@ COPIES_RETRY_SECONDS: Final = 5.0  # after one that could not go on: a broker is
 REASSIGNED_AT_ONCE: Final = 20  # partitions of a cluster on their way because of us
 REASSIGN_BYTES_PER_S: Final = 32 << 20  # that each broker may send and take for new copies, unless declared otherwise
 
+# --- quotas of Kafka users
+CLIENT_QUOTAS_MAX: Final = 10_000  # of Braid's on one cluster: three for each user of all tenants, and as many to go
+CLIENT_QUOTAS_RECORDED_AT_ONCE: Final = 500  # in one event, which stays small
+CLIENT_QUOTAS_LOOK_SECONDS: Final = 30.0  # between two comparisons with the cluster: mends what others changed
+CLIENT_QUOTAS_GATHER_SECONDS: Final = 0.25  # after a tenant was declared: many declarations are one look
+CLIENT_QUOTAS_RETRY_SECONDS: Final = (1.0, 60.0)  # after one that failed: the first wait, doubled up to the last
+CLIENT_QUOTAS_ABSENT_SECONDS: Final = 20.0  # gone for so long, then forgotten: a deposed leader may be late
+
 # --- mesh marks
 RESTORE_ROUTE_GAP: Final = 1_000_000  # a route found to be older than its producers counts on beyond theirs
 MARK_LOOK_SECONDS: Final = 30.0  # between two looks at a cluster's mark; every deletion looks by itself

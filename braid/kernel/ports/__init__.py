@@ -42,6 +42,13 @@ from braid.kernel.ports.kafka.clients import (
     SendableT,
 )
 from braid.kernel.ports.kafka.groups import Committed, Generation, KafkaMembership, KafkaOffsets
+from braid.kernel.ports.kafka.quotas import (
+    CONSUMER_BYTE_RATE,
+    PRODUCER_BYTE_RATE,
+    QUOTA_KEYS,
+    REQUEST_PERCENTAGE,
+    QuotaEntity,
+)
 from braid.kernel.ports.kafka.records import (
     BatchHead,
     DamagedBatch,
@@ -84,7 +91,11 @@ from braid.kernel.ports.store import (
 )
 
 __all__ = [
+    "CONSUMER_BYTE_RATE",
     "NO_LANES",
+    "PRODUCER_BYTE_RATE",
+    "QUOTA_KEYS",
+    "REQUEST_PERCENTAGE",
     "UNKNOWN_LOGS",
     "Acl",
     "Admission",
@@ -136,6 +147,7 @@ __all__ = [
     "LogDir",
     "OffsetAt",
     "PeerCertificate",
+    "QuotaEntity",
     "Randomness",
     "Reassignment",
     "RefusalHandler",

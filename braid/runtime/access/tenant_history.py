@@ -5,10 +5,11 @@ it passes it over.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Final
 
+from braid.kernel.access.kafka_users import KafkaUser
 from braid.kernel.access.tenants import Quotas, Tenant, check_tenant
 from braid.kernel.decider import Context
 from braid.kernel.errors import Exhausted, NotFound
@@ -38,11 +39,12 @@ class TenantsState:
 
 @dataclass(frozen=True, slots=True)
 class TenantSet:
-    """A tenant is these principals from now on, with these quotas."""
+    """A tenant is these principals from now on, with these quotas; and these users at Kafka."""
 
     name: str
     principals: tuple[str, ...]
     quotas: Quotas
+    kafka_users: tuple[KafkaUser, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,7 @@ class SetTenant:
     name: str
     principals: tuple[str, ...]
     quotas: Quotas
+    kafka_users: tuple[KafkaUser, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,13 +92,13 @@ class TenantsDecider:
         """See `Decider.decide`. What is declared already, alike, leads to nothing.
 
         Raises:
-            Invalid: a name, a principal or a quota is out of form, or another tenant names the principal.
+            Invalid: as `check_tenant` says.
             NotFound: there is no such tenant to delete.
             Exhausted: the mesh has as many tenants as there may be.
         """
         match command:
-            case SetTenant(name, principals, quotas):
-                return _set(state, Tenant(name, principals, quotas))
+            case SetTenant(name, principals, quotas, users):
+                return _set(state, Tenant(name, principals, quotas, kafka_users=users))
             case DeleteTenant(name):
                 if name not in state.tenants:
                     raise NotFound(f"there is no tenant {name}", field="name", remedy="see: braid get tenants")
@@ -105,8 +108,8 @@ class TenantsDecider:
         """See `Decider.evolve`."""
         kept = dict(state.tenants)
         match event:
-            case TenantSet(name, principals, quotas):
-                kept[name] = Tenant(name, principals, quotas, context.actor, context.now_ms)
+            case TenantSet(name, principals, quotas, users):
+                kept[name] = Tenant(name, principals, quotas, context.actor, context.now_ms, users)
             case TenantDeleted(name):
                 kept.pop(name, None)
         return TenantsState(kept)
@@ -115,9 +118,9 @@ class TenantsDecider:
 def _set(state: TenantsState, tenant: Tenant) -> Sequence[Event]:
     check_tenant(tenant, state.tenants)
     known = state.tenants.get(tenant.name)
-    if known is not None and (known.principals, known.quotas) == (tenant.principals, tenant.quotas):
+    if known is not None and replace(known, changed_by="", changed_ms=0) == tenant:
         return []
     if known is None and len(state.tenants) >= TENANTS_MAX:
         message = f"the mesh has {TENANTS_MAX} tenants, which is the most"
         raise Exhausted(message, remedy="delete some: braid delete tenant NAME")
-    return [TenantSet(tenant.name, tenant.principals, tenant.quotas)]
+    return [TenantSet(tenant.name, tenant.principals, tenant.quotas, tenant.kafka_users)]

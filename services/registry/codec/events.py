@@ -22,6 +22,7 @@ from services.registry.codec.specs import (
     stream_spec_message,
 )
 from services.registry.model import belonging as b
+from services.registry.model import client_quotas as q
 from services.registry.model import cluster_events as c
 from services.registry.model import stream_events as e
 from services.registry.model.channels import ChannelRef, ChannelWeight
@@ -114,6 +115,14 @@ def read_ranges(messages: Iterable[stream_pb2.OffsetRange]) -> OffsetRanges:
     return tuple(_read_range(each) for each in messages)
 
 
+def _quota_message(quota: q.ClientQuota) -> pb.ClientQuota:
+    return pb.ClientQuota(user=quota.user, client_id=quota.client_id, key=quota.key, value=quota.value)
+
+
+def _read_quota(message: pb.ClientQuota) -> q.ClientQuota:
+    return q.ClientQuota(message.user, message.client_id, message.key, message.value)
+
+
 _EVENTS: Final = EventMessages(
     pb.RegistryEvent,
     (*get_args(ClusterEvent), *get_args(StreamEvent)),
@@ -126,6 +135,7 @@ _EVENTS: Final = EventMessages(
         "ChannelRef": conversion(_ref_message, _read_ref),
         "ChannelWeight": conversion(_weight_message, _read_weight),
         "OffsetRange": conversion(_range_message, _read_range),
+        "ClientQuota": conversion(_quota_message, _read_quota),
     },
     names={"ref": "channel", "copies": "replication_factor"},
     spread={"ref": ChannelRef},
@@ -134,6 +144,8 @@ _EVENTS: Final = EventMessages(
         b.ClusterMarked: c.ClusterUpdated,
         b.ForeignMarkSeen: c.ClusterUpdated,
         b.ClusterCompared: c.ClusterUpdated,
+        q.ClientQuotasIntended: c.ClusterUpdated,
+        q.ClientQuotasReleased: c.ClusterUpdated,
         e.ReassignmentIntended: e.StreamUpdated,
         e.CopiesSettled: e.StreamUpdated,
         e.DrillBegan: e.StreamUpdated,

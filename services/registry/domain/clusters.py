@@ -22,6 +22,14 @@ from services.registry.model.belonging import (
 )
 from services.registry.model.belonging import decide as decide_belonging
 from services.registry.model.belonging import evolve as evolve_belonging
+from services.registry.model.client_quotas import (
+    ClientQuotasIntended,
+    ClientQuotasReleased,
+    IntendClientQuotas,
+    ReleaseClientQuotas,
+)
+from services.registry.model.client_quotas import decide as decide_quotas
+from services.registry.model.client_quotas import evolve as evolve_quotas
 from services.registry.model.cluster_commands import (
     CancelDecommission,
     ClusterCommand,
@@ -90,6 +98,8 @@ class ClusterDecider:
                 return [] if known else [ClusterIdentityChanged(command.kafka_cluster_id, state.kafka_cluster_id)]
             case RecordMark() | RecordForeignMark() | RecordCompared():
                 return decide_belonging(state.belonging, command, state.spec)
+            case IntendClientQuotas() | ReleaseClientQuotas():
+                return decide_quotas(state.client_quotas, command, state.spec)
             case DeleteCluster():
                 check_etag(command.etag, state.etag, f"cluster {state.name}")
                 if state.decommissioning and not state.emptied:
@@ -169,9 +179,12 @@ def _evolved(state: Cluster, event: ClusterEvent, context: Context) -> Cluster:
         case DecommissionIntended() | DecommissionCancelled() | ClusterEmptied():
             return _decommission_evolved(state, event, now_ms)
         case ClusterIdentityChanged():
-            return replace(state, kafka_cluster_id=event.kafka_cluster_id, usual_append_seconds=0.0, usual_brokers=())
+            fresh = replace(state, kafka_cluster_id=event.kafka_cluster_id, usual_append_seconds=0.0, usual_brokers=())
+            return replace(fresh, client_quotas=())
         case ClusterMarked() | ForeignMarkSeen() | ClusterCompared():
             return replace(state, belonging=evolve_belonging(state.belonging, event))
+        case ClientQuotasIntended() | ClientQuotasReleased():
+            return replace(state, client_quotas=evolve_quotas(state.client_quotas, event))
         case ClusterDeleted():
             return Cluster(state.name, changes=state.changes)
 

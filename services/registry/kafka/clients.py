@@ -64,6 +64,13 @@ class Access:
             message = f"{spec.bootstrap} leads to other brokers: {error.message}" if told else error.message
             raise Invalid(message, field=f"spec.{error.field}", remedy=error.remedy) from error
 
+    def user(self, spec: ClusterSpec) -> str:
+        """The Kafka user that the registry logs in as there; '' where its profile does not say, or is gone."""
+        try:
+            return self._kafka.user(spec.security_profile)
+        except Invalid:
+            return ""
+
     def once(self, spec: ClusterSpec) -> KafkaAdmin:
         """An admin client for an unregistered cluster; the caller closes it. Raises `Invalid`."""
         return self._open(spec).admin()

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from services.registry.model.belonging import BelongingCommand
+from services.registry.model.client_quotas import ClientQuotasCommand
 from services.registry.model.cluster_specs import ClusterSpec
 from services.registry.model.health import Health, HealthVerdict
 
@@ -105,4 +106,5 @@ ClusterCommand = (
     | ObserveIdentity
     | DeleteCluster
     | BelongingCommand
+    | ClientQuotasCommand
 )

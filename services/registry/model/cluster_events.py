@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from services.registry.model.belonging import BelongingEvent
+from services.registry.model.client_quotas import ClientQuotasEvent
 from services.registry.model.cluster_specs import ClusterSpec
 from services.registry.model.health import Health, HealthVerdict
 
@@ -97,4 +98,5 @@ ClusterEvent = (
     | ClusterIdentityChanged
     | ClusterDeleted
     | BelongingEvent
+    | ClientQuotasEvent
 )

@@ -6,6 +6,7 @@ Commands are in `cluster_commands.py`, events in `cluster_events.py`, the rules 
 from dataclasses import dataclass
 
 from services.registry.model.belonging import Belonging
+from services.registry.model.client_quotas import ClientQuota
 from services.registry.model.cluster_specs import ClusterSpec
 from services.registry.model.health import Health, HealthVerdict
 
@@ -30,6 +31,7 @@ class Cluster:
         usual_append_seconds: Seconds below which nine of ten appends stay; 0 if unknown.
         belonging: The mesh it belongs to, and its topics and groups that no history knows.
         usual_brokers: Numbers of the brokers it usually has, including absent ones; empty if unknown.
+        client_quotas: Quotas of Kafka users that Braid set or is about to set, sorted, until they are seen to be gone.
     """
 
     name: str
@@ -52,6 +54,7 @@ class Cluster:
     usual_append_seconds: float = 0.0
     usual_brokers: tuple[int, ...] = ()
     belonging: Belonging = _NOT_LOOKED
+    client_quotas: tuple[ClientQuota, ...] = ()
 
     @property
     def etag(self) -> str:

@@ -55,7 +55,7 @@ def registry_rpc(context: RequestContext) -> RpcService:
     }
     clusters, grants = _cluster_methods(ClusterRequests(context)), _grant_methods(GrantRequests(context.replica))
     revocations = _revocation_methods(RevocationRequests(context.replica))
-    tenants = _tenant_methods(TenantRequests(context.replica, quotas))
+    tenants = _tenant_methods(TenantRequests(context, quotas))
     approvals = _approval_methods(ApprovalRequests(context.replica))
     unaries = {**clusters, **_stream_methods(streams), **channels}
     unaries |= {**grants, **revocations, **tenants, **approvals}

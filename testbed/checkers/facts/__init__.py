@@ -36,6 +36,7 @@ from testbed.checkers.facts.processes import (
     ReplayAsked,
     Troubled,
 )
+from testbed.checkers.facts.quotas import QuotaChanged
 from testbed.checkers.facts.records import (
     Acknowledged,
     Appended,
@@ -98,6 +99,7 @@ __all__ = [
     "Paused",
     "Place",
     "Processed",
+    "QuotaChanged",
     "Rejected",
     "ReplayAsked",
     "ReplayEnded",
@@ -124,6 +126,7 @@ Fact = (
     | ApprovalDecided
     | ApprovalUsed
     | GroupDeleted
+    | QuotaChanged
     | FalselyCalled
     | FalselyReported
     | Acknowledged

@@ -10,6 +10,7 @@ from tests.contract.kafka import (
     membership_bodies,
     offer_bodies,
     offsets_bodies,
+    quota_bodies,
 )
 from tests.contract.kafka.rig import Body, Rig, body_name
 
@@ -23,6 +24,7 @@ BODIES = [
     *offer_bodies.BODIES,
     *fault_bodies.BODIES,
     *epoch_bodies.BODIES,
+    *quota_bodies.BODIES,
 ]
 
 

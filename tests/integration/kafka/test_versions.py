@@ -20,14 +20,14 @@ from devmesh.processes.brokers import KafkaBroker
 from devmesh.toolchain.jars import KAFKA_VERSION, PLAYED_VERSIONS
 from testbed.brokers import running_broker
 from testbed.mesh import running_mesh
-from tests.contract.kafka import admin_bodies, epoch_bodies, membership_bodies, offsets_bodies
+from tests.contract.kafka import admin_bodies, epoch_bodies, membership_bodies, offsets_bodies, quota_bodies
 from tests.contract.kafka.rig import Body, Rig, body_name, write
 from tests.integration.kafka.release_ledger import keep_ledger
 from tests.integration.kafka.test_kafka_contract import BODIES
 
 pytestmark = [pytest.mark.real, pytest.mark.untimed, pytest.mark.timeout(600)]
 SLICED: Final = (PLAYED_VERSIONS[0], PLAYED_VERSIONS[-1])
-SLICE: Final = {*admin_bodies.BODIES, *offsets_bodies.BODIES, *membership_bodies.BODIES}
+SLICE: Final = {*admin_bodies.BODIES, *offsets_bodies.BODIES, *membership_bodies.BODIES, *quota_bodies.BODIES}
 BRAID: Final = (sys.executable, "-c", "from braid.cli import main; main()")
 CALL_SECONDS: Final = 60.0  # by the wall
 FEW: Final = 2_000  # records of a ledger

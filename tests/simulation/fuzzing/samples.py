@@ -54,6 +54,7 @@ SAMPLES: Final[Mapping[str, Mapping[str, Sequence[str]]]] = {
         "SetTenant": [
             'name: "acme" spec {principals: "spiffe://acme.example/*" quotas {streams: 9 requests_per_second: 900}}',
             'name: "acme" spec {quotas {open_calls: 90}} dry_run: true',
+            'name: "acme" spec {kafka_users {name: "shop" clusters: "east"} quotas {producer_bytes_per_second: 90000}}',
         ],
         "DeleteTenant": ['name: "acme"'],
         "ListTenants": ['name: "acme"'],

@@ -15,6 +15,7 @@ from braid.kafka.security import Security
 from braid.kernel.errors import BraidError, ClusterAccessDenied, Invalid
 from braid.kernel.ports import Isolation, KafkaCluster, TopicPartition
 from testbed.patience import until
+from tests.support.tls_files import Authority
 
 PLAIN = 'security_protocol = "SASL_PLAINTEXT"\nusername = "braid"\npassword = "hunter2"\nplaintext_password = true\n'
 
@@ -194,6 +195,18 @@ def test_an_address_outside_its_profile_is_refused(tmp_path: Path, monkeypatch: 
         assert "'prod'" in refused.value.message and bootstrap.rpartition(",")[2] in refused.value.message
         assert "hosts" in refused.value.remedy and "hunter2" not in str(refused.value)
     assert kafka.check_profile("anywhere:1", "") == ()
+
+
+def test_a_profile_says_which_user_it_logs_in_as(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    profile(tmp_path, monkeypatch, PLAIN)
+    kafka = AioKafka("test")
+    assert (kafka.user("prod"), kafka.user("")) == ("braid", "ANONYMOUS")
+    with pytest.raises(Invalid):
+        kafka.user("missing")
+    assert Security("SASL_SSL", "OAUTHBEARER", "somebody").user == "", "the token says it"
+    files = Authority(tmp_path / "tls").issue("registry")
+    assert "CN=registry" in Security("SSL", certificate_file=files.certificate).user
+    assert Security("SSL", certificate_file=tmp_path / "missing.pem").user == ""
 
 
 def test_a_secret_profile_without_hosts_is_used_with_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

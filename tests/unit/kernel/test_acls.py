@@ -52,6 +52,22 @@ def test_services_get_alter_on_the_cluster_only_to_change_copies() -> None:
     assert on_the_cluster(change_copies=True) == {"Alter", "AlterConfigs"}
 
 
+@pytest.mark.parametrize(
+    ("scope", "operations"),
+    [
+        (AclScope(set_quotas=True), {"Describe", "AlterConfigs"}),
+        (AclScope(set_quotas=True, change_copies=True), {"Alter", "AlterConfigs"}),
+    ],
+)
+def test_services_get_alter_configs_on_the_cluster_to_set_quotas(scope: AclScope, operations: set[str]) -> None:
+    found = [acl for acl in acls_of("service", scope) if acl.resource == "Cluster"]
+    assert {acl.operation for acl in found} == operations and len(found) == len(operations)
+    assert any("set quotas of tenants' users" in acl.reason for acl in found)
+    with pytest.raises(Invalid) as refused:
+        acls_of("producer", AclScope(set_quotas=True))
+    assert refused.value.field == "--set-quotas"
+
+
 @pytest.mark.parametrize("role", ["producer", "consumer", "service"])
 def test_no_acl_is_listed_twice_or_without_a_reason(role: str) -> None:
     acls = acls_of(role, AclScope(groups=["billing"] if role != "producer" else []))

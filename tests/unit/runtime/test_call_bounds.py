@@ -39,6 +39,8 @@ BOUNDS: Final[Mapping[str, str]] = {
     "WatchClusters.clusters.names": "health.CLUSTERS_READ_MAX",
     "ListEndpoints.silent": GENERAL,
     "SetTenant.spec.principals": "access.TENANT_PRINCIPALS_MAX",
+    "SetTenant.spec.kafka_users": "access.TENANT_KAFKA_USERS_MAX",
+    "SetTenant.spec.kafka_users.clusters": "names.STREAM_CLUSTERS_MAX",
     "SetApprovalPolicy.spec.verbs": GENERAL,
     "ClaimApproval.request.verbs": GENERAL,
     "ClaimApproval.request.resources": GENERAL,

@@ -62,6 +62,8 @@ class RegistryEvent(_message.Message):
     CLUSTER_MARKED_FIELD_NUMBER: _builtins.int
     FOREIGN_MARK_SEEN_FIELD_NUMBER: _builtins.int
     CLUSTER_COMPARED_FIELD_NUMBER: _builtins.int
+    CLIENT_QUOTAS_INTENDED_FIELD_NUMBER: _builtins.int
+    CLIENT_QUOTAS_RELEASED_FIELD_NUMBER: _builtins.int
     REASSIGNMENT_INTENDED_FIELD_NUMBER: _builtins.int
     COPIES_SETTLED_FIELD_NUMBER: _builtins.int
     DRILL_BEGAN_FIELD_NUMBER: _builtins.int
@@ -141,6 +143,10 @@ class RegistryEvent(_message.Message):
     @_builtins.property
     def cluster_compared(self) -> Global___ClusterCompared: ...
     @_builtins.property
+    def client_quotas_intended(self) -> Global___ClientQuotasIntended: ...
+    @_builtins.property
+    def client_quotas_released(self) -> Global___ClientQuotasReleased: ...
+    @_builtins.property
     def reassignment_intended(self) -> Global___ReassignmentIntended: ...
     @_builtins.property
     def copies_settled(self) -> Global___CopiesSettled: ...
@@ -188,18 +194,20 @@ class RegistryEvent(_message.Message):
         cluster_marked: Global___ClusterMarked | None = ...,
         foreign_mark_seen: Global___ForeignMarkSeen | None = ...,
         cluster_compared: Global___ClusterCompared | None = ...,
+        client_quotas_intended: Global___ClientQuotasIntended | None = ...,
+        client_quotas_released: Global___ClientQuotasReleased | None = ...,
         reassignment_intended: Global___ReassignmentIntended | None = ...,
         copies_settled: Global___CopiesSettled | None = ...,
         drill_began: Global___DrillBegan | None = ...,
         drill_ended: Global___DrillEnded | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["append_time_learnt", b"append_time_learnt", "channel_closed", b"channel_closed", "channel_drained", b"channel_drained", "channel_planned", b"channel_planned", "channel_provisioned", b"channel_provisioned", "channel_released", b"channel_released", "channel_retired", b"channel_retired", "channel_returned", b"channel_returned", "channel_sealed", b"channel_sealed", "channel_stranded", b"channel_stranded", "cluster_brokers_observed", b"cluster_brokers_observed", "cluster_compared", b"cluster_compared", "cluster_cordoned", b"cluster_cordoned", "cluster_deleted", b"cluster_deleted", "cluster_emptied", b"cluster_emptied", "cluster_health_changed", b"cluster_health_changed", "cluster_identity_changed", b"cluster_identity_changed", "cluster_marked", b"cluster_marked", "cluster_registered", b"cluster_registered", "cluster_updated", b"cluster_updated", "copies_settled", b"copies_settled", "decommission_cancelled", b"decommission_cancelled", "decommission_intended", b"decommission_intended", "drill_began", b"drill_began", "drill_ended", b"drill_ended", "end_offsets_read", b"end_offsets_read", "event", b"event", "failover_blocked", b"failover_blocked", "failover_unblocked", b"failover_unblocked", "foreign_mark_seen", b"foreign_mark_seen", "later", b"later", "metadata", b"metadata", "move_proposed", b"move_proposed", "producers_left", b"producers_left", "reassignment_intended", b"reassignment_intended", "records_lost", b"records_lost", "retention_lifted", b"retention_lifted", "retention_restored", b"retention_restored", "retirement_intended", b"retirement_intended", "stream_created", b"stream_created", "stream_deleted", b"stream_deleted", "stream_updated", b"stream_updated", "traffic_moved", b"traffic_moved"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["append_time_learnt", b"append_time_learnt", "channel_closed", b"channel_closed", "channel_drained", b"channel_drained", "channel_planned", b"channel_planned", "channel_provisioned", b"channel_provisioned", "channel_released", b"channel_released", "channel_retired", b"channel_retired", "channel_returned", b"channel_returned", "channel_sealed", b"channel_sealed", "channel_stranded", b"channel_stranded", "client_quotas_intended", b"client_quotas_intended", "client_quotas_released", b"client_quotas_released", "cluster_brokers_observed", b"cluster_brokers_observed", "cluster_compared", b"cluster_compared", "cluster_cordoned", b"cluster_cordoned", "cluster_deleted", b"cluster_deleted", "cluster_emptied", b"cluster_emptied", "cluster_health_changed", b"cluster_health_changed", "cluster_identity_changed", b"cluster_identity_changed", "cluster_marked", b"cluster_marked", "cluster_registered", b"cluster_registered", "cluster_updated", b"cluster_updated", "copies_settled", b"copies_settled", "decommission_cancelled", b"decommission_cancelled", "decommission_intended", b"decommission_intended", "drill_began", b"drill_began", "drill_ended", b"drill_ended", "end_offsets_read", b"end_offsets_read", "event", b"event", "failover_blocked", b"failover_blocked", "failover_unblocked", b"failover_unblocked", "foreign_mark_seen", b"foreign_mark_seen", "later", b"later", "metadata", b"metadata", "move_proposed", b"move_proposed", "producers_left", b"producers_left", "reassignment_intended", b"reassignment_intended", "records_lost", b"records_lost", "retention_lifted", b"retention_lifted", "retention_restored", b"retention_restored", "retirement_intended", b"retirement_intended", "stream_created", b"stream_created", "stream_deleted", b"stream_deleted", "stream_updated", b"stream_updated", "traffic_moved", b"traffic_moved"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["append_time_learnt", b"append_time_learnt", "channel_closed", b"channel_closed", "channel_drained", b"channel_drained", "channel_planned", b"channel_planned", "channel_provisioned", b"channel_provisioned", "channel_released", b"channel_released", "channel_retired", b"channel_retired", "channel_returned", b"channel_returned", "channel_sealed", b"channel_sealed", "channel_stranded", b"channel_stranded", "cluster_brokers_observed", b"cluster_brokers_observed", "cluster_compared", b"cluster_compared", "cluster_cordoned", b"cluster_cordoned", "cluster_deleted", b"cluster_deleted", "cluster_emptied", b"cluster_emptied", "cluster_health_changed", b"cluster_health_changed", "cluster_identity_changed", b"cluster_identity_changed", "cluster_marked", b"cluster_marked", "cluster_registered", b"cluster_registered", "cluster_updated", b"cluster_updated", "copies_settled", b"copies_settled", "decommission_cancelled", b"decommission_cancelled", "decommission_intended", b"decommission_intended", "drill_began", b"drill_began", "drill_ended", b"drill_ended", "end_offsets_read", b"end_offsets_read", "event", b"event", "failover_blocked", b"failover_blocked", "failover_unblocked", b"failover_unblocked", "foreign_mark_seen", b"foreign_mark_seen", "later", b"later", "metadata", b"metadata", "move_proposed", b"move_proposed", "producers_left", b"producers_left", "reassignment_intended", b"reassignment_intended", "records_lost", b"records_lost", "retention_lifted", b"retention_lifted", "retention_restored", b"retention_restored", "retirement_intended", b"retirement_intended", "stream_created", b"stream_created", "stream_deleted", b"stream_deleted", "stream_updated", b"stream_updated", "traffic_moved", b"traffic_moved"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["append_time_learnt", b"append_time_learnt", "channel_closed", b"channel_closed", "channel_drained", b"channel_drained", "channel_planned", b"channel_planned", "channel_provisioned", b"channel_provisioned", "channel_released", b"channel_released", "channel_retired", b"channel_retired", "channel_returned", b"channel_returned", "channel_sealed", b"channel_sealed", "channel_stranded", b"channel_stranded", "client_quotas_intended", b"client_quotas_intended", "client_quotas_released", b"client_quotas_released", "cluster_brokers_observed", b"cluster_brokers_observed", "cluster_compared", b"cluster_compared", "cluster_cordoned", b"cluster_cordoned", "cluster_deleted", b"cluster_deleted", "cluster_emptied", b"cluster_emptied", "cluster_health_changed", b"cluster_health_changed", "cluster_identity_changed", b"cluster_identity_changed", "cluster_marked", b"cluster_marked", "cluster_registered", b"cluster_registered", "cluster_updated", b"cluster_updated", "copies_settled", b"copies_settled", "decommission_cancelled", b"decommission_cancelled", "decommission_intended", b"decommission_intended", "drill_began", b"drill_began", "drill_ended", b"drill_ended", "end_offsets_read", b"end_offsets_read", "event", b"event", "failover_blocked", b"failover_blocked", "failover_unblocked", b"failover_unblocked", "foreign_mark_seen", b"foreign_mark_seen", "later", b"later", "metadata", b"metadata", "move_proposed", b"move_proposed", "producers_left", b"producers_left", "reassignment_intended", b"reassignment_intended", "records_lost", b"records_lost", "retention_lifted", b"retention_lifted", "retention_restored", b"retention_restored", "retirement_intended", b"retirement_intended", "stream_created", b"stream_created", "stream_deleted", b"stream_deleted", "stream_updated", b"stream_updated", "traffic_moved", b"traffic_moved"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["cluster_registered", "cluster_updated", "cluster_health_changed", "cluster_cordoned", "cluster_identity_changed", "cluster_deleted", "decommission_intended", "decommission_cancelled", "cluster_emptied", "append_time_learnt", "stream_created", "stream_updated", "stream_deleted", "channel_planned", "channel_provisioned", "traffic_moved", "producers_left", "channel_sealed", "end_offsets_read", "channel_drained", "retirement_intended", "channel_retired", "channel_stranded", "channel_returned", "retention_lifted", "retention_restored", "failover_blocked", "move_proposed", "failover_unblocked", "records_lost", "channel_closed", "channel_released"]  # noqa: Y015
     _WhichOneofArgType_event: _TypeAlias = _typing.Literal["event", b"event"]  # noqa: Y015
-    _WhichOneofReturnType_later: _TypeAlias = _typing.Literal["cluster_brokers_observed", "cluster_marked", "foreign_mark_seen", "cluster_compared", "reassignment_intended", "copies_settled", "drill_began", "drill_ended"]  # noqa: Y015
+    _WhichOneofReturnType_later: _TypeAlias = _typing.Literal["cluster_brokers_observed", "cluster_marked", "foreign_mark_seen", "cluster_compared", "client_quotas_intended", "client_quotas_released", "reassignment_intended", "copies_settled", "drill_began", "drill_ended"]  # noqa: Y015
     _WhichOneofArgType_later: _TypeAlias = _typing.Literal["later", b"later"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType_event) -> _WhichOneofReturnType_event | None: ...
@@ -398,6 +406,82 @@ class ClusterCompared(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ClusterCompared: _TypeAlias = ClusterCompared  # noqa: Y015
+
+@_typing.final
+class ClientQuota(_message.Message):
+    """A quota of a Kafka user that Braid keeps on the cluster."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    USER_FIELD_NUMBER: _builtins.int
+    CLIENT_ID_FIELD_NUMBER: _builtins.int
+    KEY_FIELD_NUMBER: _builtins.int
+    VALUE_FIELD_NUMBER: _builtins.int
+    user: _builtins.str
+    client_id: _builtins.str
+    """Empty for all clients of the user."""
+    key: _builtins.str
+    """As Kafka calls it: `producer_byte_rate`."""
+    value: _builtins.int
+    def __init__(
+        self,
+        *,
+        user: _builtins.str = ...,
+        client_id: _builtins.str = ...,
+        key: _builtins.str = ...,
+        value: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["client_id", b"client_id", "key", b"key", "user", b"user", "value", b"value"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ClientQuota: _TypeAlias = ClientQuota  # noqa: Y015
+
+@_typing.final
+class ClientQuotasIntended(_message.Message):
+    """Intent: these quotas are going to be set. From now on they are Braid's to change and to remove."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    QUOTAS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def quotas(self) -> _containers.RepeatedCompositeFieldContainer[Global___ClientQuota]: ...
+    def __init__(
+        self,
+        *,
+        quotas: _abc.Iterable[Global___ClientQuota] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["quotas", b"quotas"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ClientQuotasIntended: _TypeAlias = ClientQuotasIntended  # noqa: Y015
+
+@_typing.final
+class ClientQuotasReleased(_message.Message):
+    """Result: the cluster does not have these quotas any more, and they are nobody's of Braid's."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    QUOTAS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def quotas(self) -> _containers.RepeatedCompositeFieldContainer[Global___ClientQuota]: ...
+    def __init__(
+        self,
+        *,
+        quotas: _abc.Iterable[Global___ClientQuota] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["quotas", b"quotas"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ClientQuotasReleased: _TypeAlias = ClientQuotasReleased  # noqa: Y015
 
 @_typing.final
 class ClusterCordoned(_message.Message):

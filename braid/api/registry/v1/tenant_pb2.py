@@ -25,33 +25,39 @@ _sym_db = _symbol_database.Default()
 from braid.api.mesh.v1 import event_pb2 as braid_dot_api_dot_mesh_dot_v1_dot_event__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"braid/api/registry/v1/tenant.proto\x12\x15\x62raid.api.registry.v1\x1a\x1d\x62raid/api/mesh/v1/event.proto\"\xa2\x01\n\x06Tenant\x12\x0c\n\x04name\x18\x01 \x01(\t\x12/\n\x04spec\x18\x02 \x01(\x0b\x32!.braid.api.registry.v1.TenantSpec\x12-\n\x03use\x18\x03 \x01(\x0b\x32 .braid.api.registry.v1.TenantUse\x12\x12\n\nchanged_by\x18\x04 \x01(\t\x12\x16\n\x0e\x63hange_time_ms\x18\x05 \x01(\x03\"U\n\nTenantSpec\x12\x12\n\nprincipals\x18\x01 \x03(\t\x12\x33\n\x06quotas\x18\x02 \x01(\x0b\x32#.braid.api.registry.v1.TenantQuotas\"\x85\x01\n\x0cTenantQuotas\x12\x0f\n\x07streams\x18\x01 \x01(\x03\x12\x12\n\npartitions\x18\x02 \x01(\x03\x12\x0e\n\x06groups\x18\x03 \x01(\x03\x12\x0f\n\x07members\x18\x04 \x01(\x03\x12\x12\n\nopen_calls\x18\x05 \x01(\x03\x12\x1b\n\x13requests_per_second\x18\x06 \x01(\x03\"D\n\tTenantUse\x12\x0f\n\x07streams\x18\x01 \x01(\x03\x12\x12\n\npartitions\x18\x02 \x01(\x03\x12\x12\n\nopen_calls\x18\x05 \x01(\x03\"b\n\x10SetTenantRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12/\n\x04spec\x18\x02 \x01(\x0b\x32!.braid.api.registry.v1.TenantSpec\x12\x0f\n\x07\x64ry_run\x18\x03 \x01(\x08\"#\n\x13\x44\x65leteTenantRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"I\n\x12ListTenantsRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x11\n\tpage_size\x18\x02 \x01(\x05\x12\x12\n\npage_token\x18\x03 \x01(\t\"^\n\x13ListTenantsResponse\x12.\n\x07tenants\x18\x01 \x03(\x0b\x32\x1d.braid.api.registry.v1.Tenant\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\xc2\x01\n\x0bTenantEvent\x12\x32\n\x08metadata\x18\x01 \x01(\x0b\x32 .braid.api.mesh.v1.EventMetadata\x12\x36\n\ntenant_set\x18\n \x01(\x0b\x32 .braid.api.registry.v1.TenantSetH\x00\x12>\n\x0etenant_deleted\x18\x0b \x01(\x0b\x32$.braid.api.registry.v1.TenantDeletedH\x00\x42\x07\n\x05\x65vent\"J\n\tTenantSet\x12\x0c\n\x04name\x18\x01 \x01(\t\x12/\n\x04spec\x18\x02 \x01(\x0b\x32!.braid.api.registry.v1.TenantSpec\"\x1d\n\rTenantDeleted\x12\x0c\n\x04name\x18\x01 \x01(\tb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"braid/api/registry/v1/tenant.proto\x12\x15\x62raid.api.registry.v1\x1a\x1d\x62raid/api/mesh/v1/event.proto\"\xe1\x01\n\x06Tenant\x12\x0c\n\x04name\x18\x01 \x01(\t\x12/\n\x04spec\x18\x02 \x01(\x0b\x32!.braid.api.registry.v1.TenantSpec\x12-\n\x03use\x18\x03 \x01(\x0b\x32 .braid.api.registry.v1.TenantUse\x12\x12\n\nchanged_by\x18\x04 \x01(\t\x12\x16\n\x0e\x63hange_time_ms\x18\x05 \x01(\x03\x12=\n\x0ckafka_quotas\x18\x06 \x03(\x0b\x32\'.braid.api.registry.v1.KafkaQuotaStatus\"\x8c\x01\n\nTenantSpec\x12\x12\n\nprincipals\x18\x01 \x03(\t\x12\x33\n\x06quotas\x18\x02 \x01(\x0b\x32#.braid.api.registry.v1.TenantQuotas\x12\x35\n\x0bkafka_users\x18\x03 \x03(\x0b\x32 .braid.api.registry.v1.KafkaUser\"Q\n\tKafkaUser\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x11\n\tclient_id\x18\x02 \x01(\t\x12\x10\n\x08\x63lusters\x18\x03 \x03(\t\x12\x11\n\ttake_over\x18\x04 \x01(\x08\"\xe7\x01\n\x0cTenantQuotas\x12\x0f\n\x07streams\x18\x01 \x01(\x03\x12\x12\n\npartitions\x18\x02 \x01(\x03\x12\x0e\n\x06groups\x18\x03 \x01(\x03\x12\x0f\n\x07members\x18\x04 \x01(\x03\x12\x12\n\nopen_calls\x18\x05 \x01(\x03\x12\x1b\n\x13requests_per_second\x18\x06 \x01(\x03\x12!\n\x19producer_bytes_per_second\x18\x07 \x01(\x03\x12!\n\x19\x63onsumer_bytes_per_second\x18\x08 \x01(\x03\x12\x1a\n\x12request_percentage\x18\t \x01(\x03\"z\n\x10KafkaQuotaStatus\x12\x0f\n\x07\x63luster\x18\x01 \x01(\t\x12\x35\n\x05state\x18\x02 \x01(\x0e\x32&.braid.api.registry.v1.KafkaQuotaState\x12\x0e\n\x06reason\x18\x03 \x01(\t\x12\x0e\n\x06remedy\x18\x04 \x01(\t\"D\n\tTenantUse\x12\x0f\n\x07streams\x18\x01 \x01(\x03\x12\x12\n\npartitions\x18\x02 \x01(\x03\x12\x12\n\nopen_calls\x18\x05 \x01(\x03\"b\n\x10SetTenantRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12/\n\x04spec\x18\x02 \x01(\x0b\x32!.braid.api.registry.v1.TenantSpec\x12\x0f\n\x07\x64ry_run\x18\x03 \x01(\x08\"#\n\x13\x44\x65leteTenantRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"I\n\x12ListTenantsRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x11\n\tpage_size\x18\x02 \x01(\x05\x12\x12\n\npage_token\x18\x03 \x01(\t\"\x9a\x01\n\x13ListTenantsResponse\x12.\n\x07tenants\x18\x01 \x03(\x0b\x32\x1d.braid.api.registry.v1.Tenant\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\x12:\n\tleftovers\x18\x03 \x03(\x0b\x32\'.braid.api.registry.v1.KafkaQuotaStatus\"\xc2\x01\n\x0bTenantEvent\x12\x32\n\x08metadata\x18\x01 \x01(\x0b\x32 .braid.api.mesh.v1.EventMetadata\x12\x36\n\ntenant_set\x18\n \x01(\x0b\x32 .braid.api.registry.v1.TenantSetH\x00\x12>\n\x0etenant_deleted\x18\x0b \x01(\x0b\x32$.braid.api.registry.v1.TenantDeletedH\x00\x42\x07\n\x05\x65vent\"J\n\tTenantSet\x12\x0c\n\x04name\x18\x01 \x01(\t\x12/\n\x04spec\x18\x02 \x01(\x0b\x32!.braid.api.registry.v1.TenantSpec\"\x1d\n\rTenantDeleted\x12\x0c\n\x04name\x18\x01 \x01(\t*\x91\x01\n\x0fKafkaQuotaState\x12!\n\x1dKAFKA_QUOTA_STATE_UNSPECIFIED\x10\x00\x12\x1d\n\x19KAFKA_QUOTA_STATE_PENDING\x10\x01\x12\x1d\n\x19KAFKA_QUOTA_STATE_APPLIED\x10\x02\x12\x1d\n\x19KAFKA_QUOTA_STATE_REFUSED\x10\x03\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'braid.api.registry.v1.tenant_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
+  _globals['_KAFKAQUOTASTATE']._serialized_start=1648
+  _globals['_KAFKAQUOTASTATE']._serialized_end=1793
   _globals['_TENANT']._serialized_start=93
-  _globals['_TENANT']._serialized_end=255
-  _globals['_TENANTSPEC']._serialized_start=257
-  _globals['_TENANTSPEC']._serialized_end=342
-  _globals['_TENANTQUOTAS']._serialized_start=345
-  _globals['_TENANTQUOTAS']._serialized_end=478
-  _globals['_TENANTUSE']._serialized_start=480
-  _globals['_TENANTUSE']._serialized_end=548
-  _globals['_SETTENANTREQUEST']._serialized_start=550
-  _globals['_SETTENANTREQUEST']._serialized_end=648
-  _globals['_DELETETENANTREQUEST']._serialized_start=650
-  _globals['_DELETETENANTREQUEST']._serialized_end=685
-  _globals['_LISTTENANTSREQUEST']._serialized_start=687
-  _globals['_LISTTENANTSREQUEST']._serialized_end=760
-  _globals['_LISTTENANTSRESPONSE']._serialized_start=762
-  _globals['_LISTTENANTSRESPONSE']._serialized_end=856
-  _globals['_TENANTEVENT']._serialized_start=859
-  _globals['_TENANTEVENT']._serialized_end=1053
-  _globals['_TENANTSET']._serialized_start=1055
-  _globals['_TENANTSET']._serialized_end=1129
-  _globals['_TENANTDELETED']._serialized_start=1131
-  _globals['_TENANTDELETED']._serialized_end=1160
+  _globals['_TENANT']._serialized_end=318
+  _globals['_TENANTSPEC']._serialized_start=321
+  _globals['_TENANTSPEC']._serialized_end=461
+  _globals['_KAFKAUSER']._serialized_start=463
+  _globals['_KAFKAUSER']._serialized_end=544
+  _globals['_TENANTQUOTAS']._serialized_start=547
+  _globals['_TENANTQUOTAS']._serialized_end=778
+  _globals['_KAFKAQUOTASTATUS']._serialized_start=780
+  _globals['_KAFKAQUOTASTATUS']._serialized_end=902
+  _globals['_TENANTUSE']._serialized_start=904
+  _globals['_TENANTUSE']._serialized_end=972
+  _globals['_SETTENANTREQUEST']._serialized_start=974
+  _globals['_SETTENANTREQUEST']._serialized_end=1072
+  _globals['_DELETETENANTREQUEST']._serialized_start=1074
+  _globals['_DELETETENANTREQUEST']._serialized_end=1109
+  _globals['_LISTTENANTSREQUEST']._serialized_start=1111
+  _globals['_LISTTENANTSREQUEST']._serialized_end=1184
+  _globals['_LISTTENANTSRESPONSE']._serialized_start=1187
+  _globals['_LISTTENANTSRESPONSE']._serialized_end=1341
+  _globals['_TENANTEVENT']._serialized_start=1344
+  _globals['_TENANTEVENT']._serialized_end=1538
+  _globals['_TENANTSET']._serialized_start=1540
+  _globals['_TENANTSET']._serialized_end=1614
+  _globals['_TENANTDELETED']._serialized_start=1616
+  _globals['_TENANTDELETED']._serialized_end=1645
 # @@protoc_insertion_point(module_scope)

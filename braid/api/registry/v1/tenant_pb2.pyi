@@ -11,6 +11,7 @@ from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -22,6 +23,31 @@ else:
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class _KafkaQuotaState:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _KafkaQuotaStateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_KafkaQuotaState.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    KAFKA_QUOTA_STATE_UNSPECIFIED: _KafkaQuotaState.ValueType  # 0
+    KAFKA_QUOTA_STATE_PENDING: _KafkaQuotaState.ValueType  # 1
+    """It is not there yet, and is tried again."""
+    KAFKA_QUOTA_STATE_APPLIED: _KafkaQuotaState.ValueType  # 2
+    """The cluster has recorded it."""
+    KAFKA_QUOTA_STATE_REFUSED: _KafkaQuotaState.ValueType  # 3
+    """It stays out until somebody acts; `reason` says on what."""
+
+class KafkaQuotaState(_KafkaQuotaState, metaclass=_KafkaQuotaStateEnumTypeWrapper): ...
+
+KAFKA_QUOTA_STATE_UNSPECIFIED: KafkaQuotaState.ValueType  # 0
+KAFKA_QUOTA_STATE_PENDING: KafkaQuotaState.ValueType  # 1
+"""It is not there yet, and is tried again."""
+KAFKA_QUOTA_STATE_APPLIED: KafkaQuotaState.ValueType  # 2
+"""The cluster has recorded it."""
+KAFKA_QUOTA_STATE_REFUSED: KafkaQuotaState.ValueType  # 3
+"""It stays out until somebody acts; `reason` says on what."""
+Global___KafkaQuotaState: _TypeAlias = KafkaQuotaState  # noqa: Y015
+
 @_typing.final
 class Tenant(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
@@ -31,6 +57,7 @@ class Tenant(_message.Message):
     USE_FIELD_NUMBER: _builtins.int
     CHANGED_BY_FIELD_NUMBER: _builtins.int
     CHANGE_TIME_MS_FIELD_NUMBER: _builtins.int
+    KAFKA_QUOTAS_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """`default` is everybody whom no other tenant names."""
     changed_by: _builtins.str
@@ -40,6 +67,10 @@ class Tenant(_message.Message):
     def spec(self) -> Global___TenantSpec: ...
     @_builtins.property
     def use(self) -> Global___TenantUse: ...
+    @_builtins.property
+    def kafka_quotas(self) -> _containers.RepeatedCompositeFieldContainer[Global___KafkaQuotaStatus]:
+        """Where its quotas of bytes stand, by cluster; only the leading registry knows."""
+
     def __init__(
         self,
         *,
@@ -48,10 +79,11 @@ class Tenant(_message.Message):
         use: Global___TenantUse | None = ...,
         changed_by: _builtins.str = ...,
         change_time_ms: _builtins.int = ...,
+        kafka_quotas: _abc.Iterable[Global___KafkaQuotaStatus] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["spec", b"spec", "use", b"use"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["change_time_ms", b"change_time_ms", "changed_by", b"changed_by", "name", b"name", "spec", b"spec", "use", b"use"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["change_time_ms", b"change_time_ms", "changed_by", b"changed_by", "kafka_quotas", b"kafka_quotas", "name", b"name", "spec", b"spec", "use", b"use"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -63,6 +95,7 @@ class TenantSpec(_message.Message):
 
     PRINCIPALS_FIELD_NUMBER: _builtins.int
     QUOTAS_FIELD_NUMBER: _builtins.int
+    KAFKA_USERS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def principals(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Who is in it: a principal (`spiffe://…`, `dns:…`, `jwt:…`), or a beginning of principals with a `*` after it. The
@@ -71,19 +104,60 @@ class TenantSpec(_message.Message):
 
     @_builtins.property
     def quotas(self) -> Global___TenantQuotas: ...
+    @_builtins.property
+    def kafka_users(self) -> _containers.RepeatedCompositeFieldContainer[Global___KafkaUser]:
+        """Whose bytes Kafka counts for the tenant."""
+
     def __init__(
         self,
         *,
         principals: _abc.Iterable[_builtins.str] | None = ...,
         quotas: Global___TenantQuotas | None = ...,
+        kafka_users: _abc.Iterable[Global___KafkaUser] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["quotas", b"quotas"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["principals", b"principals", "quotas", b"quotas"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["kafka_users", b"kafka_users", "principals", b"principals", "quotas", b"quotas"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___TenantSpec: _TypeAlias = TenantSpec  # noqa: Y015
+
+@_typing.final
+class KafkaUser(_message.Message):
+    """A user of Kafka's that belongs to one tenant."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    CLIENT_ID_FIELD_NUMBER: _builtins.int
+    CLUSTERS_FIELD_NUMBER: _builtins.int
+    TAKE_OVER_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """As brokers know it, without `User:`: the name for passwords, the subject of a client certificate."""
+    client_id: _builtins.str
+    """Only clients of this id; empty for all of the user's."""
+    take_over: _builtins.bool
+    """Replace quotas of this user that somebody else has set."""
+    @_builtins.property
+    def clusters(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Where it is the tenant's; empty for every cluster."""
+
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        client_id: _builtins.str = ...,
+        clusters: _abc.Iterable[_builtins.str] | None = ...,
+        take_over: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["client_id", b"client_id", "clusters", b"clusters", "name", b"name", "take_over", b"take_over"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___KafkaUser: _TypeAlias = KafkaUser  # noqa: Y015
 
 @_typing.final
 class TenantQuotas(_message.Message):
@@ -97,6 +171,9 @@ class TenantQuotas(_message.Message):
     MEMBERS_FIELD_NUMBER: _builtins.int
     OPEN_CALLS_FIELD_NUMBER: _builtins.int
     REQUESTS_PER_SECOND_FIELD_NUMBER: _builtins.int
+    PRODUCER_BYTES_PER_SECOND_FIELD_NUMBER: _builtins.int
+    CONSUMER_BYTES_PER_SECOND_FIELD_NUMBER: _builtins.int
+    REQUEST_PERCENTAGE_FIELD_NUMBER: _builtins.int
     streams: _builtins.int
     """Streams that it created and that exist."""
     partitions: _builtins.int
@@ -109,6 +186,12 @@ class TenantQuotas(_message.Message):
     """Calls and streams that it has open at one replica."""
     requests_per_second: _builtins.int
     """Calls that it begins in a second at one replica."""
+    producer_bytes_per_second: _builtins.int
+    """Bytes that each of its Kafka users may write to one broker in a second; Kafka's `producer_byte_rate`."""
+    consumer_bytes_per_second: _builtins.int
+    """Bytes that each of its Kafka users may read from one broker in a second; Kafka's `consumer_byte_rate`."""
+    request_percentage: _builtins.int
+    """Time of one broker's threads that each of its Kafka users may take; 100 is one thread. Kafka's `request_percentage`."""
     def __init__(
         self,
         *,
@@ -118,14 +201,49 @@ class TenantQuotas(_message.Message):
         members: _builtins.int = ...,
         open_calls: _builtins.int = ...,
         requests_per_second: _builtins.int = ...,
+        producer_bytes_per_second: _builtins.int = ...,
+        consumer_bytes_per_second: _builtins.int = ...,
+        request_percentage: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["groups", b"groups", "members", b"members", "open_calls", b"open_calls", "partitions", b"partitions", "requests_per_second", b"requests_per_second", "streams", b"streams"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["consumer_bytes_per_second", b"consumer_bytes_per_second", "groups", b"groups", "members", b"members", "open_calls", b"open_calls", "partitions", b"partitions", "producer_bytes_per_second", b"producer_bytes_per_second", "request_percentage", b"request_percentage", "requests_per_second", b"requests_per_second", "streams", b"streams"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___TenantQuotas: _TypeAlias = TenantQuotas  # noqa: Y015
+
+@_typing.final
+class KafkaQuotaStatus(_message.Message):
+    """A tenant's quotas of bytes on one cluster."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CLUSTER_FIELD_NUMBER: _builtins.int
+    STATE_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    REMEDY_FIELD_NUMBER: _builtins.int
+    cluster: _builtins.str
+    state: Global___KafkaQuotaState.ValueType
+    reason: _builtins.str
+    """Why they are not applied, for people."""
+    remedy: _builtins.str
+    """What to do about it."""
+    def __init__(
+        self,
+        *,
+        cluster: _builtins.str = ...,
+        state: Global___KafkaQuotaState.ValueType = ...,
+        reason: _builtins.str = ...,
+        remedy: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cluster", b"cluster", "reason", b"reason", "remedy", b"remedy", "state", b"state"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___KafkaQuotaStatus: _TypeAlias = KafkaQuotaStatus  # noqa: Y015
 
 @_typing.final
 class TenantUse(_message.Message):
@@ -235,20 +353,28 @@ class ListTenantsResponse(_message.Message):
 
     TENANTS_FIELD_NUMBER: _builtins.int
     NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    LEFTOVERS_FIELD_NUMBER: _builtins.int
     next_page_token: _builtins.str
     @_builtins.property
     def tenants(self) -> _containers.RepeatedCompositeFieldContainer[Global___Tenant]:
         """Sorted by name."""
+
+    @_builtins.property
+    def leftovers(self) -> _containers.RepeatedCompositeFieldContainer[Global___KafkaQuotaStatus]:
+        """Clusters with quotas that Braid set, that no tenant wants any more, and that are not removed yet. With the first
+        page; only the leading registry knows.
+        """
 
     def __init__(
         self,
         *,
         tenants: _abc.Iterable[Global___Tenant] | None = ...,
         next_page_token: _builtins.str = ...,
+        leftovers: _abc.Iterable[Global___KafkaQuotaStatus] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["next_page_token", b"next_page_token", "tenants", b"tenants"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["leftovers", b"leftovers", "next_page_token", b"next_page_token", "tenants", b"tenants"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -286,7 +412,7 @@ Global___TenantEvent: _TypeAlias = TenantEvent  # noqa: Y015
 
 @_typing.final
 class TenantSet(_message.Message):
-    """From now on these principals are the tenant, and these are its quotas."""
+    """From now on these principals are the tenant, with these quotas and users at Kafka."""
 
     DESCRIPTOR: _descriptor.Descriptor
 

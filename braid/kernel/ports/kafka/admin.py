@@ -6,6 +6,7 @@ from enum import Enum
 from typing import Protocol
 
 from braid.kernel.ports.kafka.acls import Acl
+from braid.kernel.ports.kafka.quotas import QuotaEntity
 from braid.kernel.ports.kafka.records import BatchHead, Fingerprint, TopicPartition, Written
 
 
@@ -238,6 +239,25 @@ class KafkaAdmin(Protocol):
 
         Raises:
             Refused: the cluster has no authorizer, so it keeps no ACLs.
+        """
+        ...
+
+    async def client_quotas(self, users: Sequence[str]) -> Mapping[QuotaEntity, Mapping[str, float]]:
+        """DescribeClientQuotas: what was set for these users, and for client ids of them; values by `QUOTA_KEYS`.
+
+        Each user takes a request, which ends within the bound. What the cluster sets for users without a quota of their
+        own is left out.
+        """
+        ...
+
+    async def alter_client_quotas(self, entity: QuotaEntity, changes: Mapping[str, float | None]) -> None:
+        """AlterClientQuotas: sets some of what `client_quotas` reads, and leaves the rest. None removes a value.
+
+        Returns when the controller has recorded it. Brokers enforce it a moment later, also for open connections. A
+        user that does not exist is fine. Repeating the request changes nothing.
+
+        Raises:
+            Invalid: a key is unknown, or a value is not positive, or not whole where Kafka takes whole numbers.
         """
         ...
 

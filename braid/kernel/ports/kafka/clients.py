@@ -100,6 +100,13 @@ class KafkaProducer(Protocol):
         """
         ...
 
+    def throttled_seconds(self) -> float:
+        """Returns for how long brokers still hold this client back, because its user is at a quota (KIP-219).
+
+        Negative: that ended so long ago; -inf: it never was. What is held back was not refused, and is sent later.
+        """
+        ...
+
     def withdraw(self, partition: TopicPartition) -> None:
         """Takes back a partition's records without a key that were in no request yet: `Withdrawn` settles them.
 
@@ -244,5 +251,16 @@ class Kafka(Protocol):
 
         Raises:
             Invalid: there is no such profile (field `security_profile`), or it names other hosts (`bootstrap`).
+        """
+        ...
+
+    def user(self, security_profile: str) -> str:
+        """Returns the Kafka user that a profile logs in as, as far as the profile says; '' where it does not.
+
+        That is the name for passwords, and the subject of a client certificate. Brokers may map a subject to another
+        name. Without credentials it is `ANONYMOUS`, as Kafka calls it.
+
+        Raises:
+            Invalid: there is no such profile.
         """
         ...

@@ -1,7 +1,10 @@
 """Tenants on the command line: manifests, `get tenants`, `delete tenant`, and what one at its quota is told."""
 
+import asyncio
+import json
 from pathlib import Path
 
+from braid.kernel.ports import QuotaEntity
 from tests.unit.cli.access.test_verbs import mesh
 from tests.unit.cli.mesh import virtual
 
@@ -62,6 +65,63 @@ def test_get_tenants_shows_use_and_a_refusal_says_what_to_do(tmp_path: Path) -> 
         assert (await shell.braid("delete", "tenant", "acme", "--yes")).out == "tenant/acme deleted\n"
         again = await shell.braid("delete", "tenant", "acme", "--yes")
         assert again.code != 0 and "there is no tenant acme" in again.err
+
+    scenario()
+
+
+BYTES = """
+apiVersion: braid/v1
+kind: Tenant
+metadata: {name: acme}
+spec:
+  principals: ["spiffe://braid.local/acme/*"]
+  kafka_users: [{name: shop}, {name: "CN=web,O=Acme", client_id: batch, clusters: [east], take_over: true}]
+  quotas: {producer_bytes_per_second: 1000000, request_percentage: 50}
+"""
+
+
+def test_byte_quotas_are_applied_exported_and_described(tmp_path: Path) -> None:
+    @virtual
+    async def scenario() -> None:
+        shell = await mesh()
+        file, path = tmp_path / "tenants.yaml", str(tmp_path / "tenants.yaml")
+        file.write_text(BYTES)
+        assert (await shell.braid("apply", "-f", path)).out == "tenant/acme created\n"
+        quotas = shell.kafka.named("east").client_quotas
+        await asyncio.sleep(3)
+        assert {str(entity): values["producer_byte_rate"] for entity, values in quotas.describe(["shop"]).items()} == {
+            "user shop": 1_000_000.0
+        }
+        file.write_text((await shell.braid("get", "tenants", "-o", "yaml")).out)
+        assert (await shell.braid("apply", "-f", path)).out == "tenant/acme unchanged\n"
+        wide = (await shell.braid("get", "tenants", "-o", "wide")).out
+        assert "shop,CN=web,O=Acme" in wide and "1000000" in wide and " applied " in wide
+        described = (await shell.braid("describe", "tenant", "acme")).out
+        assert "Quotas at Kafka:\n  east  applied" in described
+        found = json.loads((await shell.braid("doctor", "-o", "json")).out)["findings"]
+        told = [each["message"] for each in found if each["check"] == "kafka quotas"]
+        assert len(told) == 1 and told[0].startswith("its quotas of bytes are on ")
+        file.write_text(BYTES.replace("name: shop", "name: 'User:shop'"))
+        wrong = await shell.braid("apply", "-f", path)
+        assert wrong.code == 2 and "spec.kafka_users[0].name" in wrong.err and "write 'shop'" in wrong.err
+
+    scenario()
+
+
+def test_a_quota_that_is_refused_is_named_everywhere(tmp_path: Path) -> None:
+    @virtual
+    async def scenario() -> None:
+        shell = await mesh()
+        shell.kafka.named("east").client_quotas.alter(QuotaEntity("shop"), {"producer_byte_rate": 7})
+        path = tmp_path / "tenants.yaml"
+        path.write_text(BYTES)
+        assert (await shell.braid("apply", "-f", str(path))).code == 0
+        await asyncio.sleep(3)
+        assert " refused" in (await shell.braid("get", "tenants")).out
+        described = (await shell.braid("describe", "tenant", "acme")).out
+        assert "refused: user shop has producer_byte_rate 7, which Braid did not set; try: write take_over" in described
+        doctor = await shell.braid("doctor")
+        assert doctor.code != 0 and "its quotas of bytes are not on cluster east: user shop has" in doctor.out
 
     scenario()
 

@@ -1,7 +1,8 @@
-"""Records that wait for one partition go on in order, and together: not one a turn of the event loop."""
+"""Records that wait for one partition go on in order and together; a cluster that holds them back is not silent."""
 
 import asyncio
 from collections.abc import Awaitable, Collection, Sequence
+from math import inf
 
 from braid.client.producing.channel_sender import ChannelSender
 from braid.client.producing.outbox import Pending
@@ -20,6 +21,7 @@ class FullAtFirst:
 
     def __init__(self) -> None:
         self.room = asyncio.Event()
+        self.throttled = -inf
         self.taken: list[bytes | None] = []
         self.all_taken = asyncio.Event()
         self.acknowledgements: list[asyncio.Future[Written]] = []
@@ -50,6 +52,10 @@ class FullAtFirst:
     def offer(self, partition: TopicPartition, record: object, settle: object) -> bool:
         """There is no room that one need not wait for."""
         return False
+
+    def throttled_seconds(self) -> float:
+        """Returns what the test has set."""
+        return self.throttled
 
     def leaderless(self, topic: str) -> Collection[int]:
         """Every partition has a leader."""
@@ -130,5 +136,24 @@ def test_leaving_fails_the_whole_line() -> None:
         failed = [task for task in done if isinstance(task.exception(), BraidError)]
         assert len(failed) >= RECORDS - 1
         assert sender.in_flight <= 1
+
+    run_virtual(scenario())
+
+
+def test_a_cluster_that_holds_records_back_owes_no_answer() -> None:
+    async def scenario() -> None:
+        producer, host = FullAtFirst(), virtual_host(running_loop(), 1)
+        producer.room.set()
+        sender = ChannelSender(host, CHANNEL, producer, settled)
+        await sender.send(record(0), 0)
+        await asyncio.sleep(5)
+        now = host.clock.elapsed()
+        assert sender.silent_seconds(now) == 5.0 and sender.reached_at(now) is None
+        producer.throttled = 3.0
+        assert sender.silent_seconds(now) == 0.0 and sender.reached_at(now) == now
+        producer.throttled = -0.5
+        assert sender.silent_seconds(now) == 0.5 and sender.reached_at(now) == now - 0.5
+        producer.throttled = -60.0
+        assert sender.silent_seconds(now) == 5.0
 
     run_virtual(scenario())

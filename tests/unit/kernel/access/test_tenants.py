@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from braid.kernel.access.kafka_users import KafkaUser
 from braid.kernel.access.tenants import DEFAULT_TENANT, Quotas, Tenant, TenantFinder, check_pattern, check_tenant
 from braid.kernel.errors import Invalid, Unauthenticated
 from braid.kernel.limits.access import QUOTA_MAX, TENANT_PRINCIPALS_MAX
@@ -74,6 +75,22 @@ def test_without_a_proof_the_claimed_tenant_counts() -> None:
         (Tenant("new", ("ann",)), "spec.principals[0]"),
         (Tenant("new", quotas=Quotas(streams=-1)), "spec.quotas.streams"),
         (Tenant("new", quotas=Quotas(requests_per_second=QUOTA_MAX + 1)), "spec.quotas.requests_per_second"),
+        (Tenant("new", quotas=Quotas(producer_bytes_per_second=1)), "spec.quotas.producer_bytes_per_second"),
+        (Tenant("new", quotas=Quotas(request_percentage=1)), "spec.quotas.request_percentage"),
+        (Tenant("default", kafka_users=(KafkaUser("shop"),)), "spec.kafka_users"),
+        (Tenant("default", quotas=Quotas(request_percentage=1)), "spec.quotas.request_percentage"),
+        (
+            Tenant("new", quotas=Quotas(consumer_bytes_per_second=-1), kafka_users=(KafkaUser("new"),)),
+            "spec.quotas.consumer_bytes_per_second",
+        ),
+        (
+            Tenant("new", quotas=Quotas(producer_bytes_per_second=(1 << 40) + 1), kafka_users=(KafkaUser("new"),)),
+            "spec.quotas.producer_bytes_per_second",
+        ),
+        (
+            Tenant("new", quotas=Quotas(request_percentage=100_001), kafka_users=(KafkaUser("new"),)),
+            "spec.quotas.request_percentage",
+        ),
     ],
 )
 def test_a_tenant_out_of_form_is_refused_by_its_field(tenant: Tenant, field: str) -> None:
@@ -96,3 +113,11 @@ def test_a_beginning_names_a_whole_trust_domain(text: str) -> None:
 @pytest.mark.parametrize("text", ["spiffe://braid.local/*", "spiffe://braid.local/acme*", "dns:*", "jwt:acme-*"])
 def test_a_beginning_in_form_is_taken(text: str) -> None:
     assert check_pattern(text, "spec.principals[0]") == text
+
+
+def test_only_quotas_that_are_set_go_to_kafka() -> None:
+    assert Quotas(streams=3, producer_bytes_per_second=1 << 40, request_percentage=150).of_kafka == {
+        "producer_byte_rate": 1 << 40,
+        "request_percentage": 150,
+    }
+    assert not Quotas(streams=3, requests_per_second=5).of_kafka

@@ -15,6 +15,7 @@ from services.registry.codec.events import CLUSTER_CODEC, STREAM_CODEC
 from services.registry.domain.clusters import ClusterDecider
 from services.registry.domain.streams import StreamDecider
 from services.registry.model import belonging as b
+from services.registry.model import client_quotas as q
 from services.registry.model import cluster_events as c
 from services.registry.model import stream_events as e
 from services.registry.model.channels import ChannelRef, ChannelWeight
@@ -40,6 +41,10 @@ STREAM: Final = StreamSpec(
     FailoverMode.PROPOSE,
     {"compression.type": "zstd"},
 )
+QUOTAS: Final = (
+    q.ClientQuota("shop", "", "producer_byte_rate", 1 << 40),
+    q.ClientQuota("web", "a", "request_percentage", 5),
+)
 CLUSTER_EVENTS: Final[dict[str, c.ClusterEvent]] = {
     "cluster_registered": c.ClusterRegistered(CLUSTER, "kafka-1"),
     "cluster_updated": c.ClusterUpdated(CLUSTER),
@@ -49,6 +54,8 @@ CLUSTER_EVENTS: Final[dict[str, c.ClusterEvent]] = {
     "cluster_marked": b.ClusterMarked("01J0000000000000000000MESH", CLUSTER),
     "foreign_mark_seen": b.ForeignMarkSeen("01J0000000000000000000THER", CLUSTER),
     "cluster_compared": b.ClusterCompared(2, ("braid.logs.live.7",), ("indexer",), 2, CLUSTER),
+    "client_quotas_intended": q.ClientQuotasIntended(QUOTAS, CLUSTER),
+    "client_quotas_released": q.ClientQuotasReleased(QUOTAS[:1], CLUSTER),
     "cluster_cordoned": c.ClusterCordoned(True),
     "cluster_identity_changed": c.ClusterIdentityChanged("kafka-2", "kafka-1"),
     "cluster_deleted": c.ClusterDeleted(),
@@ -163,7 +170,7 @@ def test_a_channel_that_was_found_is_told_so() -> None:
 
 
 def test_states_come_back_from_snapshots() -> None:
-    stream, state = created().state, cluster("east", health=Health.DOWN)
+    stream, state = created().state, cluster("east", health=Health.DOWN, client_quotas=QUOTAS)
     assert STREAM_CODEC.decode_state(STREAM_CODEC.encode_state(stream)) == stream
     assert CLUSTER_CODEC.decode_state(CLUSTER_CODEC.encode_state(state)) == state
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from braid.api.mesh.v1.event_pb2 import EventMetadata
 from braid.api.registry.v1 import tenant_pb2 as pb
+from braid.kernel.access.kafka_users import KafkaUser
 from braid.kernel.access.tenants import Quotas, Tenant
 from braid.kernel.decider import Context
 from braid.kernel.errors import CorruptHistory, Exhausted, Invalid, NotFound
@@ -59,6 +60,16 @@ def test_the_same_again_changes_nothing_and_a_new_quota_does() -> None:
     state, made = run(TenantsState(), once, once, SetTenant("acme", ACME, Quotas(streams=1)))
     assert len(made) == 2
     assert state.tenants["acme"].quotas == Quotas(streams=1)
+
+
+def test_users_at_kafka_are_kept_in_events_and_snapshots() -> None:
+    quotas = Quotas(producer_bytes_per_second=1 << 40, consumer_bytes_per_second=7, request_percentage=250)
+    users = (KafkaUser("shop"), KafkaUser("CN=web,O=Acme", "batch", ("east", "west"), take_over=True))
+    state, made = run(TenantsState(), SetTenant("acme", ACME, quotas, users), SetTenant("acme", ACME, quotas, users))
+    assert len(made) == 1
+    assert state.tenants["acme"] == Tenant("acme", ACME, quotas, CONTEXT.actor, NOW_MS, users)
+    assert CODEC.decode_state(CODEC.encode_state(state)) == state
+    assert run(state, SetTenant("acme", ACME, quotas, users[:1]))[1]
 
 
 def test_a_deleted_tenant_is_gone_and_cannot_be_deleted_again() -> None:
