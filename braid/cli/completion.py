@@ -23,7 +23,10 @@ _NAMES: Final = "@"  # names of the type typed before
 # What may stand after a verb, word by word: literal words, names of the type typed before, or names of a type.
 _WORDS: Final[Mapping[str, Sequence[Sequence[str]]]] = {
     "get": (_TYPES, (_NAMES,)),
-    "describe": (("stream", "cluster", "group", "channel", "member", "lease", "deadletter", "replay"), (_NAMES,)),
+    "describe": (
+        ("stream", "cluster", "group", "channel", "member", "lease", "deadletter", "replay", "alert"),
+        (_NAMES,),
+    ),
     "create": (("stream", "cluster"),),
     "delete": (("stream", "cluster", "group", "tenant"), (_NAMES,)),
     "produce": (("@streams",),),
@@ -44,6 +47,7 @@ _WORDS: Final[Mapping[str, Sequence[Sequence[str]]]] = {
     "unfreeze": (("group",), (_NAMES,)),
     "set": (("capacity", "zones", "hosts", "fencing", "policy", "shadow", "health"),),
     "store": (("backup", "restore"),),
+    "silence": (("@alerts",),),
     "grant": (ROLES,),
     "revoke": (ROLES,),
     "can-i": (("view", "produce", "consume", "operate", "change", "grant"), ("stream", "group", "cluster", "mesh")),
