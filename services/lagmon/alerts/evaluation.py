@@ -10,7 +10,7 @@ from services.lagmon.alerts.domain import Alerts
 from services.lagmon.alerts.events import Command, ExpireSilences
 from services.lagmon.alerts.facts import Facts, LaneKey, LaneLag, lane_lags
 from services.lagmon.alerts.model import AlertKey
-from services.lagmon.alerts.rules import Seen, conditions, is_bad
+from services.lagmon.alerts.rules import Seen, conditions, is_bad, is_on_dead_cluster
 from services.lagmon.alerts.stuck import BaseOffsets
 from services.lagmon.alerts.tracker import Pending, Tracker
 from services.lagmon.model.lag import LagRow
@@ -80,11 +80,14 @@ def open_keys(state: Alerts) -> list[AlertKey]:
 
 
 def _samples(lags: Mapping[LaneKey, LaneLag], facts: Facts) -> dict[LaneKey, bool | None]:
-    """Returns, for every lane with a target, whether it misses it now; None if that cannot be told."""
+    """Returns, for every lane with a target, whether it misses it now.
+
+    None where that is not known, and while a cluster of the stream is down: that time burns no group's budget.
+    """
     samples: dict[LaneKey, bool | None] = {}
     for key, lag in lags.items():
         stream = (facts.streams or {}).get(key.stream)
         target = target_of(stream.targets, key.lane, key.group) if stream is not None else None
         if target is not None:
-            samples[key] = is_bad(lag, target)
+            samples[key] = None if is_on_dead_cluster(key.stream, facts) else is_bad(lag, target)
     return samples

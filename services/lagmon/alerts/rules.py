@@ -72,6 +72,13 @@ def is_bad(lag: LaneLag, target: float) -> bool | None:
     return False if lag.known else None
 
 
+def is_on_dead_cluster(stream: str, facts: Facts) -> bool:
+    """Whether a cluster that holds records of a stream is down: its lag is the cluster's, not the group's."""
+    known: Mapping[str, ClusterFacts] = facts.clusters or {}
+    where = ((facts.streams or {}).get(stream) or StreamFacts()).clusters
+    return any(known[name].health is Health.DOWN for name in where if name in known)
+
+
 def _cluster_conditions(seen: Seen) -> Iterator[Condition]:
     for name, cluster in (seen.facts.clusters or {}).items():
         down, reason = cluster.health is Health.DOWN, cluster.reason
@@ -106,11 +113,14 @@ def _lag_conditions(seen: Seen) -> Iterator[Condition]:
 
 
 def _burn_conditions(seen: Seen, key: LaneKey, lag: LaneLag, stream: StreamFacts, target: float) -> Iterator[Condition]:
+    """Burn rates; a page needs a lane that misses its target now, so that nobody is paged about what is over."""
     fast, slow = (seen.burns.burns(key, each, stream.budget) for each in (FAST, SLOW))
+    burning = _either(fast, slow)
+    page = None if burning and not is_bad(lag, target) else burning
     steady = seen.burns.burns(key, STEADY, stream.budget)
     burn = f"group {key.group} is {lag.seconds:.1f} s behind in lane {key.lane}; its target is {target:g} s, and"
     used = seen.burns.rate(key, FAST.long, stream.budget)
-    yield _of_lane(LAG_PAGE, _either(fast, slow), f"{burn} its budget burns {used:.1f} times too fast", key)
+    yield _of_lane(LAG_PAGE, page, f"{burn} its budget burns {used:.1f} times too fast", key)
     days = seen.burns.rate(key, STEADY.long, stream.budget)
     yield _of_lane(LAG_TICKET, steady, f"{burn} over three days its budget burnt {days:.1f} times too fast", key)
 
@@ -158,10 +168,4 @@ def _inhibited(condition: Condition, found: Mapping[AlertKey, Condition], facts:
         return condition
     causes = [found.get(key._replace(rule=rule.name)) for rule in _CAUSES.get(key.rule, ())]
     caused = any(cause is not None and cause.holds for cause in causes)
-    return condition._replace(holds=None) if caused or _is_on_dead_cluster(key.stream, facts) else condition
-
-
-def _is_on_dead_cluster(stream: str, facts: Facts) -> bool:
-    known: Mapping[str, ClusterFacts] = facts.clusters or {}
-    where = ((facts.streams or {}).get(stream) or StreamFacts()).clusters
-    return any(known[name].health is Health.DOWN for name in where if name in known)
+    return condition._replace(holds=None) if caused or is_on_dead_cluster(key.stream, facts) else condition

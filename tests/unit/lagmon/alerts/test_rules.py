@@ -81,6 +81,10 @@ def test_a_lane_that_burns_its_budget_pages() -> None:
     assert found(BEHIND, replace(STREAM, targets={}), burns=burnt(60)) == set()
 
 
+def test_nobody_is_paged_about_what_is_over() -> None:
+    assert found(GOOD, burns=burnt(60)) == set()
+
+
 def test_a_cause_inhibits_what_it_explains() -> None:
     burns = burnt(60)
     assert found(replace(BEHIND, unattended=True, stuck=[1], largest=99), burns=burns) == {"group-unattended"}
