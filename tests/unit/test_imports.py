@@ -93,6 +93,8 @@ LAYER_MUTANTS: Final = (
     ("services.assigner.policy.costs", "import services.assigner.domain.decide"),
     ("services.dlq.model.letters", "import services.dlq.domain.replay"),
     ("services.lagmon.model.lag", "import services.lagmon.policy"),
+    ("services.lagmon.alerts.rules", "import services.lagmon.alerts.watch"),
+    ("services.lagmon.alerts.tracker", "import time"),
     ("braid.client.records.record", "import braid.client.delivery.cursor"),
     ("braid.kafka.batches.batch", "import braid.kafka.admin"),
     ("braid.cli.resources.lag", "import braid.cli.doctor.verbs"),
