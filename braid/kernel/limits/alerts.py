@@ -11,7 +11,6 @@ AVAILABILITY_PERCENT_MIN: Final = 90.0  # with a larger budget the fast burn rat
 AVAILABILITY_PERCENT_MAX: Final = 99.99  # with a smaller budget an alert fires after less than three samples
 
 # --- windows
-ALERT_SECONDS: Final = 1.0  # between two looks at the lag; a firing is late by no more than two of them
 ALERT_SAMPLE_SECONDS_MAX: Final = 5.0  # time between two samples that counts; what is longer was seen by nobody
 ALERT_STREAMS_SECONDS: Final = 2.0  # between two looks at the registry's streams
 ALERT_CLUSTERS_SECONDS: Final = 0.5  # between two looks at the registry's clusters
@@ -29,7 +28,7 @@ ALERT_STUCK_KEPT_MAX: Final = 200_000  # partitions whose base offset is remembe
 ALERT_QUIET_SECONDS: Final = 5.0  # a condition does not hold for so long until its alert is resolved
 
 # --- what is kept
-ALERTS_OPEN_MAX: Final = 2_000  # firing at once; pages come before tickets, more are counted
+ALERTS_OPEN_MAX: Final = 2_000  # firing at once; pages come before tickets, and further ones wait until one is resolved
 ALERTS_RESOLVED_MAX: Final = 1_000  # kept, newest first
 ALERTS_RESOLVED_SECONDS: Final = 30 * 86_400.0
 ALERT_TEXT_MAX: Final = 512  # characters of a summary

@@ -1,11 +1,8 @@
-"""Looks at lag and the mesh's state once a second, on every replica; on the leader, records what follows. No rules."""
+"""Takes in each look at lag, on every replica; on the leader, records what follows. No rules."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
 
 from braid.kernel.errors import BraidError
-from braid.kernel.limits.alerts import ALERT_SECONDS
-from braid.kernel.limits.lagmon import LAG_PAUSE_FACTOR
 from braid.runtime.replica import Replica
 from services.lagmon.alerts.codec import ALERTS, MESH
 from services.lagmon.alerts.domain import Alerts
@@ -16,12 +13,12 @@ from services.lagmon.alerts.tracker import Pending
 
 
 class AlertWatch:
-    """The loop of every replica, and the leader's part of it."""
+    """The alerts of one replica, and the leader's part of them."""
 
-    def __init__(self, replica: Replica, look: Callable[[], Awaitable[Look]]) -> None:
+    def __init__(self, replica: Replica) -> None:
         self._replica = replica
-        self._look = look
         self._evaluation = Evaluation()
+        self._gauges = AlertGauges(replica.metrics)
         self._peers = AlertPeers(replica.host, replica.client("registry"))
         self._looked = asyncio.Event()
 
@@ -35,19 +32,15 @@ class AlertWatch:
         return self._evaluation.pending(open_keys(self.state))
 
     async def follow(self) -> None:
-        """Looks until cancelled, leading or not."""
-        clock, gauges = self._replica.host.clock, AlertGauges(self._replica.metrics)
-        task = self._replica.host.tasks.spawn(self._peers.run(), "peers of alerts")
-        try:
-            while True:
-                look = await self._look()
-                began = clock.elapsed()
-                self._evaluation.look(look, self._peers.facts, open_keys(self.state), began, clock.now_ms())
-                self._looked.set()
-                gauges.show(self.state, self._evaluation.left_out)
-                await clock.sleep(max(ALERT_SECONDS, (clock.elapsed() - began) * LAG_PAUSE_FACTOR))
-        finally:
-            task.cancel()
+        """Asks the registry what the rules need, until cancelled, leading or not."""
+        await self._peers.run()
+
+    def take(self, look: Look) -> None:
+        """Takes in one look at the lag; the loop over the gauges makes one a second."""
+        clock = self._replica.host.clock
+        self._evaluation.look(look, self._peers.facts, open_keys(self.state), clock.elapsed(), clock.now_ms())
+        self._looked.set()
+        self._gauges.show(self.state, self._evaluation.left_out)
 
     async def lead(self) -> None:
         """Records what each look leads to, until cancelled."""

@@ -71,7 +71,7 @@ class Clusters:
             return known
 
     async def look(self) -> Look:
-        """Returns the present lag for the rules of alerts."""
+        """Returns the present lag for the rules of alerts: the same table that answers everybody."""
         table = await self.table()
         return Look(table.rows, not table.catching_up and self._peers.view.groups is not None)
 

@@ -46,7 +46,7 @@ class Lagmon:
         """Returns the table of methods; called once, before serving."""
         clusters = self._clusters = Clusters(replica, self._kafka)
         reads = Reads(replica, clusters)
-        watch = self._alerts = AlertWatch(replica, clusters.look)
+        watch = self._alerts = AlertWatch(replica)
         alerts = AlertRequests(replica, watch)
         return RpcService(
             name=service_path(self.name),
@@ -72,8 +72,8 @@ class Lagmon:
         if self._clusters is None or self._alerts is None:
             raise Unavailable("the lag monitor does not serve yet")
         tasks = [
-            replica.host.tasks.spawn(self._measure(replica, self._clusters), "gauges"),
-            replica.host.tasks.spawn(self._alerts.follow(), "alerts"),
+            replica.host.tasks.spawn(self._measure(replica, self._clusters, self._alerts), "gauges"),
+            replica.host.tasks.spawn(self._alerts.follow(), "facts of alerts"),
         ]
         try:
             await self._clusters.run()
@@ -81,12 +81,14 @@ class Lagmon:
             for task in tasks:
                 task.cancel()
 
-    async def _measure(self, replica: Replica, clusters: Clusters) -> None:
+    async def _measure(self, replica: Replica, clusters: Clusters, alerts: AlertWatch) -> None:
         gauges = Gauges(replica.metrics)
         clock = replica.host.clock
         while True:
             began = clock.elapsed()
-            gauges.show((await clusters.table()).rows, clusters.left_out())
+            look = await clusters.look()
+            gauges.show(look.rows, clusters.left_out())
+            alerts.take(look)
             gauges.show_counts(clusters.counts(), clusters.probes())
             await clock.sleep(max(LAG_METRICS_SECONDS, (clock.elapsed() - began) * LAG_PAUSE_FACTOR))
 

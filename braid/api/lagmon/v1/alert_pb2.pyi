@@ -25,7 +25,7 @@ class _AlertStateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_AlertState
     DESCRIPTOR: _descriptor.EnumDescriptor
     ALERT_STATE_UNSPECIFIED: _AlertState.ValueType  # 0
     ALERT_STATE_PENDING: _AlertState.ValueType  # 1
-    """Its condition holds, for less than the rule's time; known to the leader alone, and kept nowhere."""
+    """Its condition holds, for less than the rule's time; each replica shows those it sees, and keeps none."""
     ALERT_STATE_FIRING: _AlertState.ValueType  # 2
     ALERT_STATE_RESOLVED: _AlertState.ValueType  # 3
 
@@ -33,7 +33,7 @@ class AlertState(_AlertState, metaclass=_AlertStateEnumTypeWrapper): ...
 
 ALERT_STATE_UNSPECIFIED: AlertState.ValueType  # 0
 ALERT_STATE_PENDING: AlertState.ValueType  # 1
-"""Its condition holds, for less than the rule's time; known to the leader alone, and kept nowhere."""
+"""Its condition holds, for less than the rule's time; each replica shows those it sees, and keeps none."""
 ALERT_STATE_FIRING: AlertState.ValueType  # 2
 ALERT_STATE_RESOLVED: AlertState.ValueType  # 3
 Global___AlertState: _TypeAlias = AlertState  # noqa: Y015

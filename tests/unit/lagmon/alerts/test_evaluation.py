@@ -79,8 +79,8 @@ def test_short_breaches_within_the_budget_page_nobody() -> None:
 
 def test_a_breach_fires_within_two_seconds_of_its_threshold() -> None:
     day = Day()
-    for second in range(3_600):
-        day.look(1.0, row(0.1, offset=second))
+    for second in range(0, 21_600, 5):  # as long as the longest window of a page
+        day.look(5.0, row(0.1, offset=second))
     breached = day.now
     while not day.told:
         day.look(1.0, row(2.0, offset=int(day.now)))
@@ -95,11 +95,11 @@ def test_a_breach_fires_within_two_seconds_of_its_threshold() -> None:
     assert day.now - healed <= 300 + 10 + 10  # the short window, its oldest bucket, and ten seconds
 
 
-def test_a_paused_process_neither_fires_nor_resolves_by_its_gap() -> None:
+def test_a_paused_process_decides_nothing_by_its_gap() -> None:
     day = Day()
     for second in range(20):
         day.look(1.0, row(2.0, offset=second))
-    day.look(3_600.0, row(2.0, offset=99))
+    day.look(600.0, row(2.0, offset=99))
     assert day.told == []
 
 
