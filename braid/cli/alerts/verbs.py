@@ -1,4 +1,4 @@
-"""The verb `silence`. `braid get alerts` and `braid describe alert` show alerts."""
+"""Defines the verb `silence` for alerts. `braid get alerts` and `braid describe alert` show alerts."""
 
 from typing import Annotated, Final
 

@@ -45,7 +45,7 @@ Event = AlertFired | AlertResolved | AlertSilenced | SilenceEnded
 
 
 class Firing(NamedTuple):
-    """An alert to fire."""
+    """An alert to fire, with its reason."""
 
     key: AlertKey
     severity: Severity
@@ -62,7 +62,7 @@ class RecordChanges:
 
 @dataclass(frozen=True, slots=True)
 class CreateSilence:
-    """Silences an alert."""
+    """Silences an alert for a time."""
 
     alert: str
     lasting_ms: int

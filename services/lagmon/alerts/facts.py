@@ -9,7 +9,7 @@ from services.lagmon.model.lag import LagRow, Source
 
 
 class Health(Enum):
-    """What the registry's verdict on a cluster means for alerts."""
+    """The registry's verdict on a cluster, as far as alerts differ by it."""
 
     WELL = "well"
     DOUBTED = "doubted"

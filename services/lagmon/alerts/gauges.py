@@ -8,7 +8,7 @@ from services.lagmon.alerts.domain import Alerts
 
 
 class AlertGauges:
-    """The gauges about alerts."""
+    """The gauges about alerts of one replica."""
 
     def __init__(self, metrics: Metrics) -> None:
         registry = metrics.registry

@@ -140,7 +140,7 @@ class AlertKey(NamedTuple):
 
 
 class Condition(NamedTuple):
-    """What a rule says about one subject at one moment.
+    """A rule's finding about one subject at one moment.
 
     Attributes:
         holds: Whether the condition is known to hold, known not to hold, or (None) cannot be told.
@@ -154,7 +154,7 @@ class Condition(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """An alert that fired.
+    """An alert that fired, and fires or was resolved.
 
     Attributes:
         resolved_ms: When it was resolved; 0 while it fires.

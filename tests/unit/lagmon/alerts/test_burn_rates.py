@@ -1,5 +1,7 @@
 """Burn rates: equal to sums over a plain list of seconds, and not known where nobody looked."""
 
+from collections.abc import Sequence
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -9,7 +11,7 @@ from services.lagmon.alerts.burn_rates import FAST, SLOW, STEADY, BurnRates
 BUDGET = 0.001
 
 
-def played(seconds: list[bool | None], start: float = 1000.0) -> BurnRates[str]:
+def played(seconds: Sequence[bool | None], start: float = 1000.0) -> BurnRates[str]:
     """Windows after so many seconds: bad, good, or not seen."""
     rates: BurnRates[str] = BurnRates()
     rates.advance(start)

@@ -22,7 +22,7 @@ def _always_known(lag: LaneLag, target: float) -> bool:
         ("rules.is_on_dead_cluster", _never_dead, test_rules.test_a_dead_cluster_is_one_alert),
         ("rules.is_bad", _always_known, test_rules.test_unknown_lag_leads_to_conditions_that_are_not_known),
         ("rules.ALERT_DRAIN_SECONDS", 1.0, test_rules.test_a_blocked_failover_and_a_held_drain_are_told),
-        ("stuck.ALERT_STUCK_SECONDS", 0.0, test_rules.test_a_base_offset_that_does_not_move_is_stuck_after_its_time),
+        ("stuck.ALERT_STUCK_SECONDS", 0.0, test_rules.test_a_base_offset_that_stays_is_stuck_after_its_time),
         ("tracker.ALERT_QUIET_SECONDS", 0.5, test_tracker.test_an_alert_is_resolved_after_quiet_seconds_and_not_before),
         ("domain.ALERTS_OPEN_MAX", 10**9, test_domain.test_pages_fire_before_tickets_where_room_is_short),
         ("domain.ALERTS_RESOLVED_SECONDS", 1e9, test_domain.test_resolved_alerts_are_kept_up_to_a_number_and_an_age),

@@ -144,7 +144,7 @@ def test_a_lane_with_a_stale_or_unknown_partition_is_not_known(changed: dict[str
     assert (lag.known, lag.seconds) == (False, 2.0)
 
 
-def test_a_base_offset_that_does_not_move_is_stuck_after_its_time() -> None:
+def test_a_base_offset_that_stays_is_stuck_after_its_time() -> None:
     bases = BaseOffsets()
     assert bases.observe([row()], 0.0) == frozenset()
     assert bases.observe([row(stale=True, committed_offset=9)], ALERT_STUCK_SECONDS - 1) == frozenset()

@@ -81,7 +81,7 @@ def test_what_cannot_be_told_moves_no_clock(complete: bool) -> None:
     assert fresh.told == []
 
 
-def test_a_subject_that_is_gone_is_resolved_once_everything_was_heard() -> None:
+def test_a_gone_subject_is_resolved_once_all_was_heard() -> None:
     played = Played(fired=[KEY])
     for _ in range(100):
         played.look({}, complete=False)
@@ -91,7 +91,7 @@ def test_a_subject_that_is_gone_is_resolved_once_everything_was_heard() -> None:
     assert played.told == [GONE]
 
 
-def test_a_new_leader_takes_over_open_alerts_and_fires_none_again() -> None:
+def test_a_new_leader_takes_over_and_fires_nothing_again() -> None:
     first = Played()
     first.step(True, key=DOWN)
     assert first.told == ["fired"]

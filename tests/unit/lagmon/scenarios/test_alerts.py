@@ -1,4 +1,4 @@
-"""Alerts of whole lag monitors on virtual time: told once, in time, and by whoever leads."""
+"""Alerts of whole lag monitors on virtual time: recorded once, in time, also across leaders."""
 
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
@@ -57,7 +57,7 @@ async def until(mesh: Mesh, name: str, state: int, seconds: float, instance: str
 
 
 async def told(mesh: Mesh, instance: str = "lagmon-0") -> list[tuple[str, str]]:
-    """What the history says fired and was resolved, in order."""
+    """Reads from the history which alerts fired and were resolved, in order."""
     history = await mesh.replicas[instance].aggregates.events(
         next(iter(mesh.replicas[instance].aggregates.histories()))
     )
