@@ -185,7 +185,7 @@ def test_an_alert_fires_is_silenced_and_resolved(where: Path) -> None:
     name = "stream/watched/group-unattended/live/away"
     until(where, "get alerts --stream watched -o json", lambda rows: [each["state"] for each in rows] == ["firing"])
     told = printed(where, f"describe alert {name}")
-    assert "group away has no member and is 1 records, " in told
+    assert "group away has no member for lane live; it is 1 records, " in told
     assert "braid describe group away" in told
     printed(where, f"silence {name} --for 1h --reason starting-it")
     assert f"{name}  PAGE      SILENCED" in printed(where, "get alerts")

@@ -5,7 +5,7 @@ explains is inhibited: it counts as not known while its cause holds. So a dead c
 without members.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from braid.kernel.lag_targets import target_of
@@ -17,7 +17,7 @@ from braid.kernel.limits.alerts import (
     ALERT_TEXT_MAX,
     ALERT_UNTARGETED_SECONDS,
 )
-from services.lagmon.alerts.burn_rates import FAST, SLOW, STEADY, BurnRates
+from services.lagmon.alerts.burn_rates import FAST, SLOW, STEADY, BurnRates, Window
 from services.lagmon.alerts.facts import ClusterFacts, Facts, Health, LaneKey, LaneLag, StreamFacts
 from services.lagmon.alerts.model import (
     CLUSTER_DOUBTED,
@@ -62,7 +62,8 @@ class Seen(NamedTuple):
 def conditions(seen: Seen) -> dict[AlertKey, Condition]:
     """Returns what each rule says of each subject, after inhibition."""
     found = {each.key: each for each in (*_cluster_conditions(seen), *_stream_conditions(seen), *_lag_conditions(seen))}
-    return {key: _inhibited(each, found, seen.facts) for key, each in found.items()}
+    dead = {name for name in seen.facts.streams or () if is_on_dead_cluster(name, seen.facts)}
+    return {key: _inhibited(each, found, dead) for key, each in found.items()}
 
 
 def is_bad(lag: LaneLag, target: float) -> bool | None:
@@ -117,41 +118,48 @@ def _burn_conditions(seen: Seen, key: LaneKey, lag: LaneLag, stream: StreamFacts
     fast, slow = (seen.burns.burns(key, each, stream.budget) for each in (FAST, SLOW))
     burning = _either(fast, slow)
     page = None if burning and not is_bad(lag, target) else burning
+
+    def told(window: Window, over: str) -> str:
+        rate = seen.burns.rate(key, window, stream.budget)
+        behind = f"group {key.group} is {lag.seconds:.1f} s behind in lane {key.lane}; its target is {target:g} s"
+        return f"{behind}, and over {over} its error budget burnt {rate:.1f} times too fast"
+
+    yield _of_lane(LAG_PAGE, page, key, lambda: told(FAST.long, "an hour"))
     steady = seen.burns.burns(key, STEADY, stream.budget)
-    burn = f"group {key.group} is {lag.seconds:.1f} s behind in lane {key.lane}; its target is {target:g} s, and"
-    used = seen.burns.rate(key, FAST.long, stream.budget)
-    yield _of_lane(LAG_PAGE, page, f"{burn} its budget burns {used:.1f} times too fast", key)
-    days = seen.burns.rate(key, STEADY.long, stream.budget)
-    yield _of_lane(LAG_TICKET, steady, f"{burn} over three days its budget burnt {days:.1f} times too fast", key)
+    yield _of_lane(LAG_TICKET, steady, key, lambda: told(STEADY.long, "three days"))
 
 
 def _behind_conditions(key: LaneKey, lag: LaneLag, behind: bool | None) -> Iterator[Condition]:
-    undone = f"{lag.records:,} records, {lag.seconds:.1f} s"
-    summary = f"group {key.group} has no member and is {undone} behind in lane {key.lane}"
-    yield _of_lane(GROUP_UNATTENDED, behind if lag.unattended else False, summary, key)
-    where = ", ".join(map(str, sorted(lag.stuck)[:10]))
-    summary = f"group {key.group} does not move in partitions {where} of lane {key.lane}; it is {undone} behind"
-    yield _of_lane(PARTITION_STUCK, behind if lag.stuck else False, summary, key)
-    hot = lag.partitions >= ALERT_HOT_PARTITIONS_MIN and lag.largest > ALERT_HOT_SHARE * max(1, lag.records)
+    def told(what: str) -> str:
+        return f"group {key.group} {what} lane {key.lane}; it is {lag.records:,} records, {lag.seconds:.1f} s behind"
+
+    def stuck() -> str:
+        return f"does not move in partitions {', '.join(map(str, sorted(lag.stuck)[:10]))} of"
+
+    yield _of_lane(GROUP_UNATTENDED, behind if lag.unattended else False, key, lambda: told("has no member for"))
+    yield _of_lane(PARTITION_STUCK, behind if lag.stuck else False, key, lambda: told(stuck()))
     share = lag.largest / max(1, lag.records)
-    summary = f"one partition holds {share:.0%} of what group {key.group} has not done in lane {key.lane}, {undone}"
-    yield _of_lane(PARTITION_HOT, behind if hot else False, summary, key)
+    hot = lag.partitions >= ALERT_HOT_PARTITIONS_MIN and share > ALERT_HOT_SHARE
+    mostly = f"has {share:.0%} of its lag in one partition of"
+    yield _of_lane(PARTITION_HOT, behind if hot else False, key, lambda: told(mostly))
 
 
 def _retention_condition(key: LaneKey, lag: LaneLag, stream: StreamFacts) -> Condition:
     limit = stream.retention_seconds
     holds = is_bad(lag, ALERT_RETENTION_SHARE * limit) if limit else False
-    left = max(0.0, limit - lag.seconds)
-    percent = 100 * lag.seconds / limit if limit else 0.0
-    summary = (
-        f"the oldest record that group {key.group} has not done in lane {key.lane} has reached {percent:.0f} % of the"
-        f" retention; Kafka deletes it in {left:.0f} s"
-    )
-    return _of_lane(RETENTION_NEAR, holds, summary, key)
+
+    def told() -> str:
+        oldest = f"the oldest record that group {key.group} has not done in lane {key.lane}"
+        percent, left = 100 * lag.seconds / limit, max(0.0, limit - lag.seconds)
+        return f"{oldest} has reached {percent:.0f} % of the retention; Kafka deletes it in {left:.0f} s"
+
+    return _of_lane(RETENTION_NEAR, holds, key, told)
 
 
-def _of_lane(rule: Rule, holds: bool | None, summary: str, key: LaneKey) -> Condition:
-    return _condition(rule, holds, summary, stream=key.stream, lane=key.lane, group=key.group)
+def _of_lane(rule: Rule, holds: bool | None, key: LaneKey, tell: Callable[[], str]) -> Condition:
+    """A condition about one lane; it is put into words only if it holds, because lanes are many."""
+    alert = AlertKey(rule.name, key.stream, "", key.lane, key.group)
+    return Condition(alert, holds, tell()[:ALERT_TEXT_MAX] if holds else "")
 
 
 def _condition(rule: Rule, holds: bool | None, summary: str, **subject: str) -> Condition:
@@ -162,10 +170,12 @@ def _either(one: bool | None, other: bool | None) -> bool | None:
     return True if True in (one, other) else None if None in (one, other) else False
 
 
-def _inhibited(condition: Condition, found: Mapping[AlertKey, Condition], facts: Facts) -> Condition:
+def _inhibited(condition: Condition, found: Mapping[AlertKey, Condition], dead: Collection[str]) -> Condition:
     key = condition.key
-    if not key.group:
+    if not key.group or condition.holds is None:
         return condition
+    if key.stream in dead:
+        return condition._replace(holds=None)
     causes = [found.get(key._replace(rule=rule.name)) for rule in _CAUSES.get(key.rule, ())]
     caused = any(cause is not None and cause.holds for cause in causes)
-    return condition._replace(holds=None) if caused or is_on_dead_cluster(key.stream, facts) else condition
+    return condition._replace(holds=None) if caused else condition

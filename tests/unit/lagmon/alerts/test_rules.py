@@ -115,6 +115,12 @@ def test_a_group_has_its_own_target() -> None:
     assert found(replace(BEHIND, unattended=True), own) == set()
 
 
+def test_a_group_with_members_is_known_to_be_attended() -> None:
+    facts = Facts({"logs": STREAM}, HEALTHY)
+    told = conditions(Seen(facts, {LIVE: replace(GOOD, known=False)}, burnt(0), NOW_MS))
+    assert told[AlertKey("group-unattended", "logs", "", "live", "indexer")].holds is False
+
+
 def test_unknown_lag_leads_to_conditions_that_are_not_known() -> None:
     unknown = replace(GOOD, known=False, unattended=True)
     facts = Facts({"logs": STREAM}, HEALTHY)

@@ -154,6 +154,26 @@ def test_a_cluster_that_is_down_is_one_alert() -> None:
     play(scene)
 
 
+def test_pages_of_alerts_have_each_once() -> None:
+    async def scene(mesh: Mesh) -> None:
+        first = await settled(mesh)
+        mesh.assigner.groups = {f"g{number}": ["live"] for number in range(5)}
+        mesh.produce(5)
+        await until(mesh, "stream/logs/group-unattended/live/g4", FIRING, 30, first)
+        mesh.commit("g0", EnvelopeFields(base=5))
+        await until(mesh, "stream/logs/group-unattended/live/g0", alert_pb2.ALERT_STATE_RESOLVED, 15, first)
+        names: list[str] = []
+        token = ""
+        while not names or token:
+            request = api.ListAlertsRequest(page_size=2, page_token=token, include_resolved=True)
+            page = await call(mesh, "ListAlerts", request, api.ListAlertsResponse, first)
+            names += [each.name.rpartition("/")[2] for each in page.alerts]
+            token = page.next_page_token
+        assert names == ["g1", "g2", "g3", "g4", "g0"]
+
+    play(scene)
+
+
 def test_a_silenced_alert_still_fires_and_says_so() -> None:
     async def scene(mesh: Mesh) -> None:
         first = await settled(mesh)
@@ -177,6 +197,7 @@ def test_a_silenced_alert_still_fires_and_says_so() -> None:
         ("GetAlert", api.GetAlertRequest(name="x"), Invalid),
         ("ListAlerts", api.ListAlertsRequest(page_size=-1), Invalid),
         ("ListAlerts", api.ListAlertsRequest(page_token="x"), Invalid),
+        ("ListAlerts", api.ListAlertsRequest(page_token="[1,2]"), Invalid),
         ("CreateSilence", api.CreateSilenceRequest(alert=UNATTENDED, reason="x"), Invalid),
         ("DeleteSilence", api.DeleteSilenceRequest(alert=UNATTENDED), NotFound),
         ("DeleteSilence", api.DeleteSilenceRequest(alert="x"), Invalid),
