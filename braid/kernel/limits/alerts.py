@@ -14,6 +14,7 @@ AVAILABILITY_PERCENT_MAX: Final = 99.99  # with a smaller budget an alert fires 
 ALERT_SAMPLE_SECONDS_MAX: Final = 5.0  # time between two samples that counts; what is longer was seen by nobody
 ALERT_STREAMS_SECONDS: Final = 2.0  # between two looks at the registry's streams
 ALERT_CLUSTERS_SECONDS: Final = 0.5  # between two looks at the registry's clusters
+ALERT_FACTS_SECONDS: Final = 15.0  # what the registry said longer ago decides nothing about streams and clusters
 ALERT_TARGETS_MAX: Final = 5_000  # lanes of groups whose windows one replica keeps, 5 kB each; more are counted
 
 # --- rules

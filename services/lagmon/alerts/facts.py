@@ -54,10 +54,15 @@ class StreamFacts:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """The mesh as the registry last described it; None before it was heard."""
+    """The mesh as the registry last described it; None before it was heard.
+
+    Attributes:
+        fresh: Whether the registry said so lately.
+    """
 
     streams: Mapping[str, StreamFacts] | None = None
     clusters: Mapping[str, ClusterFacts] | None = None
+    fresh: bool = True
 
 
 class LaneKey(NamedTuple):

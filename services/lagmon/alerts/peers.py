@@ -10,6 +10,7 @@ from braid.kernel.errors import BraidError, Invalid
 from braid.kernel.lag_targets import target_seconds
 from braid.kernel.limits.alerts import (
     ALERT_CLUSTERS_SECONDS,
+    ALERT_FACTS_SECONDS,
     ALERT_STREAMS_SECONDS,
     AVAILABILITY_PERCENT_DEFAULT,
 )
@@ -31,9 +32,17 @@ class AlertPeers:
     """Streams and clusters as last heard."""
 
     def __init__(self, host: Host, client: ServiceClient) -> None:
-        self.facts = Facts()
         self._host = host
         self._client = client
+        self._facts = Facts(fresh=False)
+        self._heard: dict[str, float] = {}
+
+    @property
+    def facts(self) -> Facts:
+        """The mesh as last heard, and whether that was lately."""
+        oldest = self._host.clock.elapsed() - ALERT_FACTS_SECONDS
+        fresh = len(self._heard) == 2 and min(self._heard.values()) >= oldest
+        return replace(self._facts, fresh=fresh)
 
     async def run(self) -> None:
         """Asks until cancelled."""
@@ -58,7 +67,8 @@ class AlertPeers:
             found |= {each.name: _cluster_facts(each.status) for each in page.clusters}
             token = page.next_page_token
             if not token:
-                self.facts = replace(self.facts, clusters=found)
+                self._facts = replace(self._facts, clusters=found)
+                self._heard["clusters"] = self._host.clock.elapsed()
                 return
 
     async def _ask_streams(self) -> None:
@@ -70,7 +80,8 @@ class AlertPeers:
             found |= {each.name: stream_facts(each) for each in page.streams}
             token = page.next_page_token
             if not token:
-                self.facts = replace(self.facts, streams=found)
+                self._facts = replace(self._facts, streams=found)
+                self._heard["streams"] = self._host.clock.elapsed()
                 return
 
 

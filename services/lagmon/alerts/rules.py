@@ -63,7 +63,7 @@ def conditions(seen: Seen) -> dict[AlertKey, Condition]:
     """Returns what each rule says of each subject, after inhibition."""
     found = {each.key: each for each in (*_cluster_conditions(seen), *_stream_conditions(seen), *_lag_conditions(seen))}
     dead = {name for name in seen.facts.streams or () if is_on_dead_cluster(name, seen.facts)}
-    return {key: _inhibited(each, found, dead) for key, each in found.items()}
+    return {key: _inhibited(each, found, dead, seen.facts.fresh) for key, each in found.items()}
 
 
 def is_bad(lag: LaneLag, target: float) -> bool | None:
@@ -170,10 +170,14 @@ def _either(one: bool | None, other: bool | None) -> bool | None:
     return True if True in (one, other) else None if None in (one, other) else False
 
 
-def _inhibited(condition: Condition, found: Mapping[AlertKey, Condition], dead: Collection[str]) -> Condition:
+def _inhibited(
+    condition: Condition, found: Mapping[AlertKey, Condition], dead: Collection[str], fresh: bool
+) -> Condition:
     key = condition.key
-    if not key.group or condition.holds is None:
+    if condition.holds is None:
         return condition
+    if not key.group:  # about streams and clusters lagmon knows only what the registry says
+        return condition if fresh else condition._replace(holds=None)
     if key.stream in dead:
         return condition._replace(holds=None)
     causes = [found.get(key._replace(rule=rule.name)) for rule in _CAUSES.get(key.rule, ())]

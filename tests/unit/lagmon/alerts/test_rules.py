@@ -110,6 +110,12 @@ def test_a_blocked_failover_and_a_held_drain_are_told() -> None:
     assert found(stream=replace(STREAM, drains=(drain._replace(since_ms=NOW_MS - 3_600_001),))) == {"drain-held"}
 
 
+def test_facts_that_are_old_decide_nothing_about_clusters() -> None:
+    facts = Facts({"logs": replace(STREAM, blocked="x")}, {"east": ClusterFacts(Health.DOWN, "")}, fresh=False)
+    told = conditions(Seen(facts, {}, burnt(0), NOW_MS))
+    assert {each.holds for each in told.values()} == {None}
+
+
 def test_a_group_has_its_own_target() -> None:
     own = replace(STREAM, targets={"live": 5.0, "live/indexer": 60.0})
     assert found(replace(BEHIND, unattended=True), own) == set()

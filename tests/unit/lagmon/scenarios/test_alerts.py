@@ -139,6 +139,21 @@ def test_a_replica_that_hears_nobody_resolves_nothing() -> None:
     play(scene)
 
 
+@pytest.mark.parametrize("registry_dies", [False, True])
+def test_a_drain_is_held_only_as_far_as_the_registry_says(registry_dies: bool) -> None:
+    async def scene(mesh: Mesh) -> None:
+        first = await settled(mesh)
+        mesh.channel(partitions=1, state="DRAINING")
+        mesh.registry.channels["logs/live/1"].state_since_ms = mesh.clock.now_ms() - 3_595_000
+        await mesh.clock.sleep(3)
+        if registry_dies:
+            mesh.processes["registry-0"].kill()
+        await mesh.clock.sleep(120)
+        assert set(await alerts(mesh, first)) == (set() if registry_dies else {"stream/logs/drain-held/live"})
+
+    play(scene)
+
+
 def test_a_cluster_that_is_down_is_one_alert() -> None:
     async def scene(mesh: Mesh) -> None:
         await settled(mesh)
