@@ -24,7 +24,7 @@ _NAMES: Final = "@"  # names of the type typed before
 _WORDS: Final[Mapping[str, Sequence[Sequence[str]]]] = {
     "get": (_TYPES, (_NAMES,)),
     "describe": (
-        ("stream", "cluster", "group", "channel", "member", "lease", "deadletter", "replay", "tenant"),
+        ("stream", "cluster", "group", "channel", "member", "lease", "deadletter", "replay", "tenant", "alert"),
         (_NAMES,),
     ),
     "create": (("stream", "cluster"),),
@@ -47,6 +47,7 @@ _WORDS: Final[Mapping[str, Sequence[Sequence[str]]]] = {
     "unfreeze": (("group",), (_NAMES,)),
     "set": (("capacity", "zones", "hosts", "fencing", "policy", "shadow", "health"),),
     "store": (("backup", "restore"),),
+    "silence": (("@alerts",),),
     "grant": (ROLES,),
     "revoke": (ROLES,),
     "can-i": (("view", "produce", "consume", "operate", "change", "grant"), ("stream", "group", "cluster", "mesh")),

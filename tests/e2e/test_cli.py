@@ -174,6 +174,28 @@ def test_lag_grows_while_nobody_works(where: Path) -> None:
     assert seen == sorted(set(seen))
 
 
+def test_an_alert_fires_is_silenced_and_resolved(where: Path) -> None:
+    spec = "spec: {lanes: {live: {partitions: 1}}, lag_target: {live: 1s}}"
+    manifest = f"apiVersion: braid/v1\nkind: Stream\nmetadata: {{name: watched}}\n{spec}\n"
+    assert printed(where, "apply -f -", manifest) == "stream/watched created\n"
+    assert "live: 1s" in printed(where, "get stream watched -o yaml")
+    printed(where, "produce watched", "1\n")
+    assert printed(where, "consume watched --group away --max 1") == "1\n"
+    printed(where, "produce watched", "2\n")
+    name = "stream/watched/group-unattended/live/away"
+    until(where, "get alerts --stream watched -o json", lambda rows: [each["state"] for each in rows] == ["firing"])
+    told = printed(where, f"describe alert {name}")
+    assert "group away has no member for lane live; it is 1 records, " in told
+    assert "braid describe group away" in told
+    printed(where, f"silence {name} --for 1h --reason starting-it")
+    assert f"{name}  PAGE      SILENCED" in printed(where, "get alerts")
+    assert printed(where, "consume watched --group away --max 1") == "2\n"
+    until(where, "get alerts --stream watched -o json", lambda rows: rows == [])
+    assert "its condition does not hold any more" in printed(where, f"describe alert {name}")
+    events = printed(where, "events --for alerts/mesh -o name")
+    assert events
+
+
 def test_refusals_have_their_exit_codes(where: Path) -> None:
     codes = [
         braid(where, line).returncode
@@ -183,7 +205,7 @@ def test_refusals_have_their_exit_codes(where: Path) -> None:
             "create stream logs --lane live=1",
             "create stream x",
             "delete stream logs",
-            "get alerts",
+            "describe alert stream/logs/lag-page/live/nobody",
             "nonsense",
         )
     ]

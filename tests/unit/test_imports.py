@@ -54,6 +54,8 @@ MUTANTS: Final = (
     ("braid.drill.rehearsal", "import aiokafka"),
     ("braid.cli.dev", "import services"),
     ("braid._mesh.locate", "import devmesh"),
+    ("services.lagmon.alerts.rules", "import services.lagmon.alerts.watch"),
+    ("services.lagmon.alerts.tracker", "import time"),
     ("services.registry.domain.streams", "import braid.api"),
     ("services.registry.policy.plan", "import datetime, time"),
     ("services.registry.health.judge", "import services.registry.codec.events"),

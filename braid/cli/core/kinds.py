@@ -40,6 +40,7 @@ REVOCATION: Final = Kind("revocation", "revocations")
 TENANT: Final = Kind("tenant", "tenants")
 APPROVAL: Final = Kind("approval", "approvals")
 APPROVAL_POLICY: Final = Kind("approvalpolicy", "approvalpolicies")
+ALERT: Final = Kind("alert", "alerts")
 
 KINDS: Final = (
     STREAM,
@@ -58,7 +59,7 @@ KINDS: Final = (
     TENANT,
     APPROVAL,
     APPROVAL_POLICY,
-    Kind("alert", "alerts", built=False),
+    ALERT,
 )
 _BY_NAME: Final = {name: kind for kind in KINDS for name in (kind.singular, kind.plural)}
 

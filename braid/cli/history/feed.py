@@ -8,6 +8,7 @@ from google.protobuf.message import DecodeError, Message
 
 from braid.api.assigner.v1.events_pb2 import AssignerEvent
 from braid.api.dlq.v1.events_pb2 import DlqEvent
+from braid.api.lagmon.v1.events_pb2 import LagmonEvent
 from braid.api.mesh.v1.archive_pb2 import ArchiveEvent
 from braid.api.mesh.v1.event_pb2 import (
     EventFilter,
@@ -44,6 +45,7 @@ _MESSAGES: Final[Mapping[str, type[Message]]] = {
     "registry": RegistryEvent,
     "assigner": AssignerEvent,
     "dlq": DlqEvent,
+    "lagmon": LagmonEvent,
 }
 _BODIES: Final[Mapping[str, type[Message]]] = {
     **_MESSAGES,
@@ -59,6 +61,7 @@ _OWNERS: Final = {
     "cluster": "registry",
     "group": "assigner",
     "replay": "dlq",
+    "alerts": "lagmon",
     "grants": "registry",
     "revocations": "registry",
     "tenants": "registry",

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from braid.cli.core.kinds import (
+    ALERT,
     APPROVAL,
     APPROVAL_POLICY,
     CHANNEL,
@@ -20,6 +21,7 @@ from braid.cli.core.kinds import (
     Kind,
 )
 from braid.cli.core.output import Column, Columns
+from braid.cli.resources import alerts
 from braid.cli.resources.access import approvals, grants, revocations, tenants
 from braid.cli.resources.dlq import dead_letters, replays
 
@@ -104,4 +106,5 @@ COLUMNS: Final[Mapping[Kind, Columns]] = {
     TENANT: tenants.COLUMNS,
     APPROVAL: approvals.COLUMNS,
     APPROVAL_POLICY: approvals.POLICY_COLUMNS,
+    ALERT: alerts.COLUMNS,
 }

@@ -10,6 +10,7 @@ from braid.api.assigner.v1 import group_pb2, rules_pb2
 from braid.api.registry.v1 import cluster_pb2, stream_pb2
 from braid.cli.core.documents import Document, Value, enum_text, to_document
 from braid.cli.core.kinds import (
+    ALERT,
     APPROVAL,
     APPROVAL_POLICY,
     CHANNEL,
@@ -30,10 +31,12 @@ from braid.cli.core.lists import all_channels, all_clusters, all_groups, all_str
 from braid.cli.core.output import API_VERSION, Item
 from braid.cli.core.session import Session
 from braid.cli.core.text import offsets_text
+from braid.cli.resources import alerts
 from braid.cli.resources.access import approvals, grants, revocations, tenants
-from braid.cli.resources.cluster_loads import bytes_text, free_text, taken_text
+from braid.cli.resources.cluster_loads import free_text, taken_text
 from braid.cli.resources.dlq import dead_letters, replays
 from braid.cli.resources.group_streams import DELETED_STREAMS, deleted_streams
+from braid.cli.resources.reassignments import copies_text
 from braid.kernel.ids import epoch_text
 from braid.kernel.limits.names import PAGE_SIZE_MAX
 
@@ -109,27 +112,13 @@ def waits_for(channel: stream_pb2.Channel) -> str:
     if channel.stranded:
         return f"cluster {channel.cluster}"
     if not channel.drain_step:
-        return _order_text(channel) or _copies_text(channel)
+        return _order_text(channel) or copies_text(channel)
     step = enum_text(stream_pb2.DrainStep.DESCRIPTOR, channel.drain_step).replace("_", " ")
     return f"{step} {', '.join(channel.drain_holders)}".strip()
 
 
 def _order_text(channel: stream_pb2.Channel) -> str:
     return f"the order: {', '.join(channel.waits_for)} to be drained first" if channel.waits_for else ""
-
-
-def _copies_text(channel: stream_pb2.Channel) -> str:
-    """The progress of a reassignment."""
-    if not channel.HasField("reassignment"):
-        return ""
-    told = channel.reassignment
-    if not told.replication_factor:
-        return f"copies: {told.waits_for}"
-    before = f"{channel.replication_factor} " if channel.replication_factor else ""
-    text = f"copies {before}to {told.replication_factor}: {told.partitions_left} partitions left"
-    if told.throttle_bytes_per_s:
-        text += f", at most {bytes_text(told.throttle_bytes_per_s)}/s"
-    return f"{text}; {told.waits_for}" if told.waits_for else text
 
 
 def waits_for_a_person(channel: stream_pb2.Channel) -> bool:
@@ -314,4 +303,5 @@ _READERS: Final[Mapping[Kind, Callable[[Session, Scope], Awaitable[Sequence[Item
     TENANT: tenants.list_tenants,
     APPROVAL: approvals.list_approvals,
     APPROVAL_POLICY: approvals.list_policies,
+    ALERT: alerts.list_alerts,
 }

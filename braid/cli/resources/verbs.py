@@ -43,9 +43,10 @@ _GET: Final = """List what the mesh has.
   braid get revocations                    who is refused, whatever it may do, and why
   braid get tenants                        what each may have, and what it has
   braid get approvals                      what waits for a second person: `braid approve --help`
+  braid get alerts -w                      what a person should know of, as it fires and is resolved
 
 Types, in singular or plural: streams, channels, clusters, groups, members, leases, lag, deadletters, replays,
-rejected, events, grants, revocations, tenants, approvals, approvalpolicies.
+rejected, events, grants, revocations, tenants, approvals, approvalpolicies, alerts.
 Lag is BEHIND from a minute on; NO MEMBER says that nobody consumes.
 A lag of `~3.1` seconds is an estimate (a group that is not the mesh's), `≥3.1` the least it can be.
 """
@@ -59,6 +60,7 @@ _DESCRIBE: Final = """Show one thing in full, what belongs to it, and its latest
   braid describe deadletter logs/1/0/5     why it was given up, and what is in it
   braid describe replay 01KA2B             how far it is
   braid describe tenant acme               where its quotas stand at Kafka
+  braid describe alert stream/logs/lag-page/live/indexer      why it fires, and what would help
 """
 _DELETE: Final = """Delete a stream, cluster, group, tenant or approval policy. Asks for the name, or takes --yes.
 
@@ -96,6 +98,7 @@ _TAKERS: Final[Mapping[str, Sequence[kinds.Kind]]] = {
         kinds.DEADLETTER,
         kinds.REPLAY,
         kinds.REJECTED,
+        kinds.ALERT,
     ),
     "--where": (kinds.DEADLETTER,),
     "--detail": (kinds.LAG,),
@@ -203,17 +206,12 @@ def _describe(
     kind = parse_kind(type_, "describe", _DESCRIBABLE)
     format = parse_format(output, (Format.TABLE, Format.JSON, Format.YAML))
     at_ms = to_ms(parse_time(at, datetime.now().astimezone(), "--at")) if at else 0
-    if at and kind in (kinds.DEADLETTER, kinds.REPLAY, kinds.TENANT):
+    if at and kind in (kinds.DEADLETTER, kinds.REPLAY, kinds.TENANT, kinds.ALERT):
         raise Invalid(f"a {kind.singular} is not described as of a moment", field="--at", remedy="leave it out")
-    if kind is kinds.DEADLETTER:
-        from braid.cli.resources.dlq.dead_letters import describe_letter
+    from braid.cli.resources.described_apart import describer
 
-        execute(endpoint, context, lambda session: describe_letter(session, name, format))
-        return
-    if kind is kinds.REPLAY:
-        from braid.cli.resources.dlq.replays import describe_replay
-
-        execute(endpoint, context, lambda session: describe_replay(session, name, format))
+    if (describe := describer(kind)) is not None:
+        execute(endpoint, context, lambda session: describe(session, name, format))
         return
     from braid.cli.resources.describe import describe_item
 

@@ -79,7 +79,8 @@ def _resource(named: Named, text: str) -> Resource:
     if not named.history:
         return Resource(named.kind, before if named.part else text)
     kind = _KINDS.get(before, ResourceKind.MESH)
-    return MESH if kind is ResourceKind.MESH else Resource(kind, rest or "*")
+    name = rest.partition("/")[0] if named.part else rest
+    return MESH if kind is ResourceKind.MESH else Resource(kind, name or "*")
 
 
 def _resolved(resource: Resource, lookup: Lookup) -> Resource:

@@ -22,7 +22,8 @@ class Named(NamedTuple):
         field: Its path, dotted; a repeated one names several.
         kind: Of the resource.
         part: The name is what stands before the first `/`: of a channel, a lease, a dead letter.
-        history: The field holds `<kind>/<id>`, which says the kind as well.
+        history: The field holds `<kind>/<id>`, which says the kind as well; with `part`, the id ends before the next
+            `/`: of an alert.
         action: What the request does to this one, where that is not the row's action.
         required: A request that leaves it out is about all of the kind, whatever else it names.
     """
@@ -198,6 +199,11 @@ _LAGMON: Final[Mapping[str, Row]] = {
     "WatchLag": Row(
         Action.VIEW, (Named("filter.group", GROUP), Named("filter.stream", STREAM), Named("filter.cluster", CLUSTER))
     ),
+    "ListAlerts": Row(Action.VIEW, (_OF_STREAM, _OF_CLUSTER), otherwise=MESH),
+    # An alert's name begins with what it is about: `stream/logs/…`.
+    "GetAlert": Row(Action.VIEW, (Named("name", history=True, part=True),)),
+    "CreateSilence": Row(Action.OPERATE, (Named("alert", history=True, part=True),)),
+    "DeleteSilence": Row(Action.OPERATE, (Named("alert", history=True, part=True),)),
 }
 
 _DLQ: Final[Mapping[str, Row]] = {

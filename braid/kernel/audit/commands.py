@@ -112,6 +112,8 @@ COMMANDS: Final[Mapping[tuple[str, str], Twin]] = {
         ("group", "stream"),
         (("--lane", "lane"), ("--partition", "partition"), ("--share", "share"), ("--relaxed", "relaxed")),
     ),
+    ("lagmon", "CreateSilence"): Twin("silence", ("alert",)),
+    ("lagmon", "DeleteSilence"): Twin("silence --end", ("alert",)),
     ("dlq", "CreateReplay"): Twin(
         "dlq replay",
         (),

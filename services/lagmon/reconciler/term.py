@@ -9,6 +9,7 @@ from braid.kafka.offset_log.table import OffsetCounts
 from braid.kernel.limits.lagmon import LAG_TABLE_SECONDS
 from braid.kernel.ports import Kafka, Task
 from braid.runtime.replica import Replica
+from services.lagmon.alerts.evaluation import Look
 from services.lagmon.domain import ClusterModel
 from services.lagmon.model.lag import LagRow
 from services.lagmon.model.mesh_view import ClusterPlace
@@ -68,6 +69,11 @@ class Clusters:
             if known is None or clock.elapsed() - known.now.elapsed >= LAG_TABLE_SECONDS:
                 known = self._table = await self._compute()
             return known
+
+    async def look(self) -> Look:
+        """Returns the present lag for the rules of alerts: the same table that answers everybody."""
+        table = await self.table()
+        return Look(table.rows, not table.catching_up and self._peers.view.groups is not None)
 
     async def _compute(self) -> Table:
         clock = self._replica.host.clock

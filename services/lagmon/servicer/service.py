@@ -1,4 +1,7 @@
-"""The lag monitor as the runtime runs it, and its answers. Every replica follows every cluster and answers alone."""
+"""The lag monitor as the runtime runs it, and its answers about lag.
+
+Every replica follows every cluster and answers alone; the leader decides about alerts.
+"""
 
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from types import MappingProxyType
@@ -14,6 +17,9 @@ from braid.kernel.ports import Caller, Kafka, RpcService
 from braid.rpc.methods import method_path, server_stream, service_path, unary
 from braid.runtime.histories.kinds import AnyKind
 from braid.runtime.replica import Replica
+from services.lagmon.alerts.codec import ALERTS
+from services.lagmon.alerts.requests import AlertRequests
+from services.lagmon.alerts.watch import AlertWatch
 from services.lagmon.codec import gone_message, lag_message, page_token, read_detail, read_filter, read_page_token
 from services.lagmon.model.lag import Detail, Filter, LagRow, RowKey, after, changes, summed
 from services.lagmon.reconciler.term import Clusters, Table
@@ -21,48 +27,68 @@ from services.lagmon.servicer.metrics import Gauges
 
 
 class Lagmon:
-    """The lag monitor: a read model without histories of its own; a `runtime.service.Service`.
+    """The lag monitor: a read model of lag, and the history of the alerts that follow from it.
+
+    It is a `runtime.service.Service`.
 
     One instance serves one replica.
     """
 
     name = "lagmon"
-    kinds: Mapping[str, AnyKind] = MappingProxyType({})
+    kinds: Mapping[str, AnyKind] = MappingProxyType({ALERTS.name: ALERTS})
 
     def __init__(self, kafka: Kafka) -> None:
         self._kafka = kafka
         self._clusters: Clusters | None = None
+        self._alerts: AlertWatch | None = None
 
     def rpc(self, replica: Replica) -> RpcService:
         """Returns the table of methods; called once, before serving."""
         clusters = self._clusters = Clusters(replica, self._kafka)
         reads = Reads(replica, clusters)
+        watch = self._alerts = AlertWatch(replica)
+        alerts = AlertRequests(replica, watch)
         return RpcService(
             name=service_path(self.name),
-            unary={method_path(self.name, "ListLag"): unary(api.ListLagRequest, reads.list_lag)},
+            unary={
+                method_path(self.name, "ListLag"): unary(api.ListLagRequest, reads.list_lag),
+                method_path(self.name, "ListAlerts"): unary(api.ListAlertsRequest, alerts.list),
+                method_path(self.name, "GetAlert"): unary(api.GetAlertRequest, alerts.get),
+                method_path(self.name, "CreateSilence"): unary(api.CreateSilenceRequest, alerts.create_silence),
+                method_path(self.name, "DeleteSilence"): unary(api.DeleteSilenceRequest, alerts.delete_silence),
+            },
             server_stream={method_path(self.name, "WatchLag"): server_stream(api.WatchLagRequest, reads.watch_lag)},
             duplex={},
         )
 
     async def lead(self, replica: Replica) -> None:
-        """Does nothing: a lag monitor's leader decides nothing."""
+        """Fires and resolves alerts; the leader decides nothing else."""
+        if self._alerts is None:
+            raise Unavailable("the lag monitor does not serve yet")
+        await self._alerts.lead()
 
     async def follow(self, replica: Replica) -> None:
         """Follows every cluster, leading or not, and keeps the gauges."""
-        if self._clusters is None:
+        if self._clusters is None or self._alerts is None:
             raise Unavailable("the lag monitor does not serve yet")
-        task = replica.host.tasks.spawn(self._measure(replica, self._clusters), "gauges")
+        tasks = [
+            replica.host.tasks.spawn(self._measure(replica, self._clusters, self._alerts), "gauges"),
+            replica.host.tasks.spawn(self._alerts.follow(), "facts of alerts"),
+        ]
         try:
             await self._clusters.run()
         finally:
-            task.cancel()
+            for task in tasks:
+                task.cancel()
 
-    async def _measure(self, replica: Replica, clusters: Clusters) -> None:
+    async def _measure(self, replica: Replica, clusters: Clusters, alerts: AlertWatch) -> None:
         gauges = Gauges(replica.metrics)
         clock = replica.host.clock
         while True:
             began = clock.elapsed()
-            gauges.show((await clusters.table()).rows, clusters.left_out())
+            look = await clusters.look()
+            gauges.show(look.rows, clusters.left_out())
+            alerts.take(look)
             gauges.show_counts(clusters.counts(), clusters.probes())
             await clock.sleep(max(LAG_METRICS_SECONDS, (clock.elapsed() - began) * LAG_PAUSE_FACTOR))
 

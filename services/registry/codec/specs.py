@@ -69,6 +69,8 @@ def stream_spec_message(spec: StreamSpec) -> stream_pb2.StreamSpec:
         ordered=spec.ordered,
         ride_out_seconds=spec.ride_out_seconds,
         drill=drill_message(spec.drill) if spec.drill else None,
+        lag_target=spec.lag_target,
+        availability=spec.availability,
     )
 
 
@@ -109,4 +111,6 @@ def read_stream_spec(message: stream_pb2.StreamSpec) -> StreamSpec:
         ordered=message.ordered,
         ride_out_seconds=message.ride_out_seconds if message.HasField("ride_out_seconds") else None,
         drill=read_drill(message.drill) if message.HasField("drill") else None,
+        lag_target={name: message.lag_target[name] for name in sorted(message.lag_target)},
+        availability=message.availability if message.HasField("availability") else None,
     )

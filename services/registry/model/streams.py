@@ -8,6 +8,7 @@ from typing import Final
 from braid.kernel.access.tenants import DEFAULT_TENANT
 from braid.kernel.errors import Invalid, NotFound, Refused
 from braid.kernel.ids import check_name
+from braid.kernel.lag_targets import check_availability, check_lag_targets
 from braid.kernel.limits.client import RECORD_BYTES_MAX_DEFAULT
 from braid.kernel.limits.health import RIDE_OUT_SECONDS_MAX
 from braid.kernel.limits.names import LANES_MAX, PARTITIONS_MAX, STREAM_CLUSTERS_MAX, STREAM_PARTITIONS_MAX
@@ -46,6 +47,8 @@ class StreamSpec:
         ride_out_seconds: How long appends may hang because brokers died, before traffic leaves; None for what its
             cluster declares.
         drill: The failure it rehearses for another stream; None if it carries an application's records.
+        lag_target: How far groups may be behind, by lane or `<lane>/<group>`; see `kernel.lag_targets`.
+        availability: Percent of time in which targets hold; None for the default.
     """
 
     lanes: Mapping[str, int]
@@ -58,6 +61,8 @@ class StreamSpec:
     ordered: bool = False
     ride_out_seconds: float | None = None
     drill: Drill | None = None
+    lag_target: Mapping[str, str] = field(default_factory=dict)
+    availability: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +166,8 @@ def check_stream_spec(spec: StreamSpec) -> StreamSpec:
     if spec.ride_out_seconds is not None and not 0 <= spec.ride_out_seconds <= RIDE_OUT_SECONDS_MAX:
         remedy = f"use 0 to {RIDE_OUT_SECONDS_MAX:g}, or leave it out for what the cluster declares"
         raise Invalid(f"{spec.ride_out_seconds:g} is out of bounds", field="spec.ride_out_seconds", remedy=remedy)
+    check_lag_targets(spec.lag_target, lanes, "spec.lag_target")
+    check_availability(spec.availability, "spec.availability")
     return replace(spec, lanes=lanes, retention_hours=retention_hours, max_record_bytes=max_record_bytes)
 
 

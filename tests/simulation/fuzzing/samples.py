@@ -91,7 +91,14 @@ SAMPLES: Final[Mapping[str, Mapping[str, Sequence[str]]]] = {
         "Beat": ["sequence: 1 tickets: 1"],
         "Join": ["heartbeat {sequence: 1}", "acknowledge {delta_sequence: 1}", 'leave {reason: "x"}'],
     },
-    "lagmon": {"ListLag": ['page_size: 1'], "WatchLag": [""]},
+    "lagmon": {
+        "ListLag": ['page_size: 1'],
+        "WatchLag": [""],
+        "ListAlerts": ['stream: "logs" include_resolved: true', 'cluster: "east" page_size: 1'],
+        "GetAlert": ['name: "stream/logs/lag-page/live/indexer"'],
+        "CreateSilence": ['alert: "stream/logs/lag-page/live/indexer" lasting_ms: 60000 reason: "x"'],
+        "DeleteSilence": ['alert: "stream/logs/lag-page/live/indexer"'],
+    },
     "dlq": {
         "ListDeadLetters": ["filter: \"group = 'indexer'\""],
         "GetDeadLetter": ['name: "logs/1/0/0"'],

@@ -7,7 +7,7 @@ from typing import Final
 
 from braid.api.dlq.v1 import dead_letter_pb2, replay_pb2
 from braid.api.dlq.v1 import dlq_service_pb2 as dlq_api
-from braid.api.lagmon.v1 import lag_pb2
+from braid.api.lagmon.v1 import alert_pb2, lag_pb2
 from braid.api.lagmon.v1 import lagmon_service_pb2 as lagmon_api
 from braid.kernel.errors import BraidError, Invalid, NotFound, Refused
 from braid.kernel.ports import Caller, RpcService
@@ -32,12 +32,20 @@ class ScriptedLagmon:
         self.silent = False
         self.refusal: BraidError | None = None
         self.asked: list[lagmon_api.ListLagRequest] = []
+        self.alerts: list[alert_pb2.Alert] = []
+        self.silenced: list[lagmon_api.CreateSilenceRequest | lagmon_api.DeleteSilenceRequest] = []
 
     def rpc(self, replica: Replica) -> RpcService:
         """The table of methods."""
         return RpcService(
             name=service_path(self.name),
-            unary={method_path(self.name, "ListLag"): unary(lagmon_api.ListLagRequest, self._list)},
+            unary={
+                method_path(self.name, "ListLag"): unary(lagmon_api.ListLagRequest, self._list),
+                method_path(self.name, "ListAlerts"): unary(lagmon_api.ListAlertsRequest, self._list_alerts),
+                method_path(self.name, "GetAlert"): unary(lagmon_api.GetAlertRequest, self._get_alert),
+                method_path(self.name, "CreateSilence"): unary(lagmon_api.CreateSilenceRequest, self._silence),
+                method_path(self.name, "DeleteSilence"): unary(lagmon_api.DeleteSilenceRequest, self._end_silence),
+            },
             server_stream={method_path(self.name, "WatchLag"): server_stream(lagmon_api.WatchLagRequest, self._watch)},
             duplex={},
         )
@@ -47,6 +55,30 @@ class ScriptedLagmon:
 
     async def follow(self, replica: Replica) -> None:
         """Nothing to do."""
+
+    async def _list_alerts(
+        self, request: lagmon_api.ListAlertsRequest, caller: Caller
+    ) -> lagmon_api.ListAlertsResponse:
+        found = [each for each in self.alerts if request.stream in ("", each.stream) and not each.resolve_time_ms]
+        return lagmon_api.ListAlertsResponse(alerts=found)
+
+    async def _get_alert(self, request: lagmon_api.GetAlertRequest, caller: Caller) -> alert_pb2.Alert:
+        for each in self.alerts:
+            if each.name == request.name:
+                return each
+        raise NotFound(f"there is no alert {request.name}", field="name", remedy="list them: braid get alerts")
+
+    async def _silence(self, request: lagmon_api.CreateSilenceRequest, caller: Caller) -> alert_pb2.Silence:
+        self.silenced.append(request)
+        if not request.reason:
+            raise Invalid("a silence needs a reason", field="reason", remedy="say what is being done about the alert")
+        return alert_pb2.Silence(alert=request.alert, expire_time_ms=FIRST_MS + request.lasting_ms)
+
+    async def _end_silence(
+        self, request: lagmon_api.DeleteSilenceRequest, caller: Caller
+    ) -> lagmon_api.DeleteSilenceResponse:
+        self.silenced.append(request)
+        return lagmon_api.DeleteSilenceResponse()
 
     async def _list(self, request: lagmon_api.ListLagRequest, caller: Caller) -> lagmon_api.ListLagResponse:
         self.asked.append(request)

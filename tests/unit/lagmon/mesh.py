@@ -11,7 +11,7 @@ from braid.api.assigner.v1 import assigner_service_pb2 as assigner_api
 from braid.api.assigner.v1 import group_pb2
 from braid.api.lagmon.v1 import lag_pb2
 from braid.api.lagmon.v1 import lagmon_service_pb2 as api
-from braid.api.registry.v1 import cluster_pb2
+from braid.api.registry.v1 import cluster_pb2, stream_pb2
 from braid.api.registry.v1 import registry_service_pb2 as registry_api
 from braid.kafka.memory import MemoryKafka
 from braid.kafka.memory.log import NewRecord
@@ -37,11 +37,13 @@ OFFSET_PARTITIONS = 2
 
 
 class ToldRegistry(Registry):
-    """A registry stand-in that also knows clusters."""
+    """A registry stand-in that also knows clusters and streams."""
 
     def __init__(self, clusters: Sequence[str]) -> None:
         super().__init__()
         self.clusters = list(clusters)
+        self.health: dict[str, str] = {}  # by cluster, where it is not HEALTHY
+        self.streams: dict[str, stream_pb2.StreamSpec] = {}
 
     def rpc(self, replica: Replica) -> RpcService:
         """See `Service`."""
@@ -51,17 +53,40 @@ class ToldRegistry(Registry):
         ) -> registry_api.ListClustersResponse:
             found = [name for name in sorted(self.clusters) if name > request.page_token]
             clusters = [
-                cluster_pb2.Cluster(name=name, spec=cluster_pb2.ClusterSpec(bootstrap=f"{name}:9092"))
+                cluster_pb2.Cluster(
+                    name=name,
+                    spec=cluster_pb2.ClusterSpec(bootstrap=f"{name}:9092"),
+                    status=cluster_pb2.ClusterStatus(
+                        health=cluster_pb2.ClusterHealth.Value(f"CLUSTER_HEALTH_{self.health.get(name, 'HEALTHY')}")
+                    ),
+                )
                 for name in found[:1]  # a page each
             ]
             return registry_api.ListClustersResponse(
                 clusters=clusters, next_page_token=found[0] if len(found) > 1 else ""
             )
 
+        async def list_streams(
+            request: registry_api.ListStreamsRequest, caller: Caller
+        ) -> registry_api.ListStreamsResponse:
+            streams = [
+                stream_pb2.Stream(
+                    name=name,
+                    spec=spec,
+                    status=stream_pb2.StreamStatus(
+                        channels=[each for each in self.channels.values() if each.stream == name]
+                    ),
+                )
+                for name, spec in self.streams.items()
+            ]
+            return registry_api.ListStreamsResponse(streams=streams)
+
         told = super().rpc(replica)
-        path = method_path(self.name, "ListClusters")
-        entry = unary(registry_api.ListClustersRequest, list_clusters)
-        return RpcService(told.name, {**told.unary, path: entry}, told.server_stream, {})
+        own = {
+            method_path(self.name, "ListClusters"): unary(registry_api.ListClustersRequest, list_clusters),
+            method_path(self.name, "ListStreams"): unary(registry_api.ListStreamsRequest, list_streams),
+        }
+        return RpcService(told.name, {**told.unary, **own}, told.server_stream, {})
 
 
 class ToldAssigner:
@@ -73,6 +98,7 @@ class ToldAssigner:
     def __init__(self) -> None:
         self.groups: dict[str, Sequence[str]] = {}
         self.reading: dict[str, Sequence[str]] = {}  # by group, drained channels it has yet to read
+        self.members: dict[str, int] = {}  # by group
 
     def rpc(self, replica: Replica) -> RpcService:
         """See `Service`."""
@@ -84,7 +110,9 @@ class ToldAssigner:
                 group_pb2.Group(
                     name=name,
                     spec=group_pb2.GroupSpec(streams=["logs"], lanes=dict.fromkeys(lanes, 1)),
-                    status=group_pb2.GroupStatus(reading_channels=self.reading.get(name, ())),
+                    status=group_pb2.GroupStatus(
+                        reading_channels=self.reading.get(name, ()), members=self.members.get(name, 0)
+                    ),
                 )
                 for name, lanes in self.groups.items()
             ]

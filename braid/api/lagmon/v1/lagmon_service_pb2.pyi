@@ -3,6 +3,7 @@
 isort:skip_file
 """
 
+from braid.api.lagmon.v1 import alert_pb2 as _alert_pb2
 from braid.api.lagmon.v1 import lag_pb2 as _lag_pb2
 from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
@@ -178,3 +179,141 @@ class WatchLagResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___WatchLagResponse: _TypeAlias = WatchLagResponse  # noqa: Y015
+
+@_typing.final
+class ListAlertsRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STREAM_FIELD_NUMBER: _builtins.int
+    CLUSTER_FIELD_NUMBER: _builtins.int
+    INCLUDE_RESOLVED_FIELD_NUMBER: _builtins.int
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    stream: _builtins.str
+    """Which alerts; empty fields match everything."""
+    cluster: _builtins.str
+    include_resolved: _builtins.bool
+    """Also alerts that were resolved lately, after the others, newest first."""
+    page_size: _builtins.int
+    page_token: _builtins.str
+    def __init__(
+        self,
+        *,
+        stream: _builtins.str = ...,
+        cluster: _builtins.str = ...,
+        include_resolved: _builtins.bool = ...,
+        page_size: _builtins.int = ...,
+        page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cluster", b"cluster", "include_resolved", b"include_resolved", "page_size", b"page_size", "page_token", b"page_token", "stream", b"stream"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListAlertsRequest: _TypeAlias = ListAlertsRequest  # noqa: Y015
+
+@_typing.final
+class ListAlertsResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ALERTS_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
+    @_builtins.property
+    def alerts(self) -> _containers.RepeatedCompositeFieldContainer[_alert_pb2.Alert]: ...
+    def __init__(
+        self,
+        *,
+        alerts: _abc.Iterable[_alert_pb2.Alert] | None = ...,
+        next_page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["alerts", b"alerts", "next_page_token", b"next_page_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListAlertsResponse: _TypeAlias = ListAlertsResponse  # noqa: Y015
+
+@_typing.final
+class GetAlertRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetAlertRequest: _TypeAlias = GetAlertRequest  # noqa: Y015
+
+@_typing.final
+class CreateSilenceRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ALERT_FIELD_NUMBER: _builtins.int
+    LASTING_MS_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    alert: _builtins.str
+    """An alert's name."""
+    lasting_ms: _builtins.int
+    """Between a minute and 30 days."""
+    reason: _builtins.str
+    """For people; it must not be empty."""
+    def __init__(
+        self,
+        *,
+        alert: _builtins.str = ...,
+        lasting_ms: _builtins.int = ...,
+        reason: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["alert", b"alert", "lasting_ms", b"lasting_ms", "reason", b"reason"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CreateSilenceRequest: _TypeAlias = CreateSilenceRequest  # noqa: Y015
+
+@_typing.final
+class DeleteSilenceRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ALERT_FIELD_NUMBER: _builtins.int
+    alert: _builtins.str
+    """An alert's name."""
+    def __init__(
+        self,
+        *,
+        alert: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["alert", b"alert"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DeleteSilenceRequest: _TypeAlias = DeleteSilenceRequest  # noqa: Y015
+
+@_typing.final
+class DeleteSilenceResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DeleteSilenceResponse: _TypeAlias = DeleteSilenceResponse  # noqa: Y015

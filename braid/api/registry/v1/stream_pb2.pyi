@@ -218,6 +218,26 @@ class StreamSpec(_message.Message):
         def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
         def WhichOneof(self, oneof_group: _Never) -> None: ...
 
+    @_typing.final
+    class LagTargetEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     LANES_FIELD_NUMBER: _builtins.int
     CLUSTERS_FIELD_NUMBER: _builtins.int
     REPLICATION_FACTOR_FIELD_NUMBER: _builtins.int
@@ -228,6 +248,8 @@ class StreamSpec(_message.Message):
     ORDERED_FIELD_NUMBER: _builtins.int
     RIDE_OUT_SECONDS_FIELD_NUMBER: _builtins.int
     DRILL_FIELD_NUMBER: _builtins.int
+    LAG_TARGET_FIELD_NUMBER: _builtins.int
+    AVAILABILITY_FIELD_NUMBER: _builtins.int
     replication_factor: _builtins.int
     """Copies of each partition; 0 for three, where a cluster usually has so many brokers. Topics in use follow a change."""
     retention_hours: _builtins.int
@@ -241,6 +263,8 @@ class StreamSpec(_message.Message):
     """Seconds for which its appends may hang because brokers of its cluster died, until its traffic leaves; the cluster's
     own time where it is not set.
     """
+    availability: _builtins.float
+    """Percent of time in which the targets hold; 99.9 where it is not set."""
     @_builtins.property
     def lanes(self) -> _containers.MessageMap[_builtins.str, Global___LaneSpec]:
         """By lane name. A lane `dlq` is always there."""
@@ -259,6 +283,12 @@ class StreamSpec(_message.Message):
         clusters is judged for it alone. Set when it is created, and never changed.
         """
 
+    @_builtins.property
+    def lag_target(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
+        """How far groups may be behind, by lane (`live`), or by lane and group (`live/indexer`); as text: `500ms`, `5s`, `1h`.
+        Alerts follow from it.
+        """
+
     def __init__(
         self,
         *,
@@ -272,13 +302,20 @@ class StreamSpec(_message.Message):
         ordered: _builtins.bool = ...,
         ride_out_seconds: _builtins.float | None = ...,
         drill: Global___Drill | None = ...,
+        lag_target: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+        availability: _builtins.float | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_ride_out_seconds", b"_ride_out_seconds", "drill", b"drill", "ride_out_seconds", b"ride_out_seconds"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_availability", b"_availability", "_ride_out_seconds", b"_ride_out_seconds", "availability", b"availability", "drill", b"drill", "ride_out_seconds", b"ride_out_seconds"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_ride_out_seconds", b"_ride_out_seconds", "clusters", b"clusters", "drill", b"drill", "failover", b"failover", "lanes", b"lanes", "max_record_bytes", b"max_record_bytes", "ordered", b"ordered", "replication_factor", b"replication_factor", "retention_hours", b"retention_hours", "ride_out_seconds", b"ride_out_seconds", "topic_config", b"topic_config"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_availability", b"_availability", "_ride_out_seconds", b"_ride_out_seconds", "availability", b"availability", "clusters", b"clusters", "drill", b"drill", "failover", b"failover", "lag_target", b"lag_target", "lanes", b"lanes", "max_record_bytes", b"max_record_bytes", "ordered", b"ordered", "replication_factor", b"replication_factor", "retention_hours", b"retention_hours", "ride_out_seconds", b"ride_out_seconds", "topic_config", b"topic_config"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__availability: _TypeAlias = _typing.Literal["availability"]  # noqa: Y015
+    _WhichOneofArgType__availability: _TypeAlias = _typing.Literal["_availability", b"_availability"]  # noqa: Y015
     _WhichOneofReturnType__ride_out_seconds: _TypeAlias = _typing.Literal["ride_out_seconds"]  # noqa: Y015
     _WhichOneofArgType__ride_out_seconds: _TypeAlias = _typing.Literal["_ride_out_seconds", b"_ride_out_seconds"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__availability) -> _WhichOneofReturnType__availability | None: ...
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__ride_out_seconds) -> _WhichOneofReturnType__ride_out_seconds | None: ...
 
 Global___StreamSpec: _TypeAlias = StreamSpec  # noqa: Y015

@@ -95,7 +95,7 @@ def _text(need: Need, row: Row) -> str:
 
 def _sample(service: str, named: Named) -> str:
     if named.history:
-        return HISTORIES[service]
+        return "stream/logs/lag-page/live/indexer" if named.part else HISTORIES[service]
     return f"{SAMPLES[named.kind]}/live/1/0" if named.part else SAMPLES[named.kind]
 
 

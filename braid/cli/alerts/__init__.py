@@ -1,0 +1,1 @@
+"""`braid silence`: silences of alerts."""

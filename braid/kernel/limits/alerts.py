@@ -1,0 +1,40 @@
+"""Bounds and times of lag targets and alerts, each with its reason. Seconds unless a name says otherwise."""
+
+from typing import Final
+
+# --- targets
+LAG_TARGETS_MAX: Final = 256  # of one stream; a request lists no more
+LAG_TARGET_SECONDS_MIN: Final = 0.1  # lag is known to a commit interval, half a second; a smaller target always fails
+LAG_TARGET_SECONDS_MAX: Final = 30 * 86_400.0  # a longer one outlives every usual retention
+AVAILABILITY_PERCENT_DEFAULT: Final = 99.9
+AVAILABILITY_PERCENT_MIN: Final = 90.0  # with a larger budget the fast burn rates cannot be reached at all
+AVAILABILITY_PERCENT_MAX: Final = 99.99  # with a smaller budget an alert fires after less than three samples
+
+# --- windows
+ALERT_SAMPLE_SECONDS_MAX: Final = 5.0  # time between two samples that counts; what is longer was seen by nobody
+ALERT_STREAMS_SECONDS: Final = 2.0  # between two looks at the registry's streams
+ALERT_CLUSTERS_SECONDS: Final = 0.5  # between two looks at the registry's clusters
+ALERT_FACTS_SECONDS: Final = 15.0  # what the registry said longer ago decides nothing about streams and clusters
+ALERT_TARGETS_MAX: Final = 5_000  # lanes of groups whose windows one replica keeps, 5 kB each; more are counted
+
+# --- rules
+ALERT_UNTARGETED_SECONDS: Final = 300.0  # behind so far counts as behind where no target is declared
+ALERT_STUCK_SECONDS: Final = 60.0  # a base offset that does not move for so long, with members there
+ALERT_HOT_SHARE: Final = 0.8  # of a lane's lag in one partition of four or more
+ALERT_HOT_PARTITIONS_MIN: Final = 4
+ALERT_RETENTION_SHARE: Final = 0.8  # of the retention; the oldest undone record is as old as that
+ALERT_DRAIN_SECONDS: Final = 3_600.0  # a drain takes no longer unless something holds it
+ALERT_STUCK_KEPT_MAX: Final = 200_000  # partitions whose base offset is remembered
+
+ALERT_QUIET_SECONDS: Final = 5.0  # a condition does not hold for so long until its alert is resolved
+
+# --- what is kept
+ALERTS_OPEN_MAX: Final = 2_000  # firing at once; pages come before tickets, and further ones wait until one is resolved
+ALERTS_RESOLVED_MAX: Final = 1_000  # kept, newest first
+ALERTS_RESOLVED_SECONDS: Final = 30 * 86_400.0
+ALERT_TEXT_MAX: Final = 512  # characters of a summary
+ALERT_NAME_SHOWN: Final = 100  # characters of a wrong name in an error
+SILENCES_MAX: Final = 1_000
+SILENCE_SECONDS_MIN: Final = 60.0
+SILENCE_SECONDS_MAX: Final = 30 * 86_400.0  # what is to be silent for longer is no alert
+SILENCE_REASON_MAX: Final = 256  # characters

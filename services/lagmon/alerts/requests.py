@@ -1,0 +1,103 @@
+"""Handlers of the RPCs about alerts. The domain decides; the history answers."""
+
+import json
+from collections.abc import Sequence
+from typing import Final
+
+from braid.api.lagmon.v1 import alert_pb2
+from braid.api.lagmon.v1 import lagmon_service_pb2 as api
+from braid.kernel.errors import Invalid, NotFound
+from braid.kernel.limits.names import PAGE_SIZE_MAX
+from braid.kernel.limits.runtime import PAGE_SIZE_DEFAULT
+from braid.kernel.ports import Caller
+from braid.runtime.replica import Replica
+from services.lagmon.alerts.codec import ALERTS, MESH
+from services.lagmon.alerts.domain import Alerts
+from services.lagmon.alerts.events import Command, CreateSilence, DeleteSilence
+from services.lagmon.alerts.messages import alert_message, pending_message, silence_message
+from services.lagmon.alerts.model import check_alert_name
+from services.lagmon.alerts.watch import AlertWatch
+
+_CURRENT: Final = -(1 << 62)  # before every resolved alert
+
+
+class AlertRequests:
+    """Handlers of the RPCs about alerts in one replica."""
+
+    def __init__(self, replica: Replica, watch: AlertWatch) -> None:
+        self._replica = replica
+        self._watch = watch
+
+    async def list(self, request: api.ListAlertsRequest, caller: Caller) -> api.ListAlertsResponse:
+        """Returns one page: alerts that fire or are pending by name, then those resolved. Raises `Invalid`."""
+        if request.page_size < 0:
+            message = f"a page cannot have {request.page_size} alerts"
+            raise Invalid(message, field="page_size", remedy="use 0 for the default")
+        last = _read_token(request.page_token)
+        size = min(request.page_size or PAGE_SIZE_DEFAULT, PAGE_SIZE_MAX)
+        found = [each for each in self._all(request.include_resolved) if _wanted(each, request) and _place(each) > last]
+        token = json.dumps(_place(found[size - 1]), separators=(",", ":")) if len(found) > size else ""
+        return api.ListAlertsResponse(alerts=found[:size], next_page_token=token)
+
+    async def get(self, request: api.GetAlertRequest, caller: Caller) -> alert_pb2.Alert:
+        """Returns an alert that fires or is pending, else the latest that was resolved. Raises `NotFound`."""
+        name = check_alert_name(request.name, "name")
+        for each in self._all(resolved=True):
+            if each.name == name:
+                return each
+        raise NotFound(f"there is no alert {name}", field="name", remedy="list them: braid get alerts")
+
+    async def create_silence(self, request: api.CreateSilenceRequest, caller: Caller) -> alert_pb2.Silence:
+        """Silences an alert. Raises `Invalid`; `Exhausted` if there are too many silences."""
+        state = await self._execute(CreateSilence(request.alert, request.lasting_ms, request.reason), caller)
+        silence = state.silences.get(request.alert)
+        if silence is None:  # a repeated request whose silence is over
+            raise NotFound(f"the silence of {request.alert} is over", field="alert", remedy="silence it again")
+        return silence_message(request.alert, silence)
+
+    async def delete_silence(self, request: api.DeleteSilenceRequest, caller: Caller) -> api.DeleteSilenceResponse:
+        """Ends a silence. Raises `NotFound`."""
+        check_alert_name(request.alert, "alert")
+        await self._execute(DeleteSilence(request.alert), caller)
+        return api.DeleteSilenceResponse()
+
+    def _all(self, resolved: bool) -> Sequence[alert_pb2.Alert]:
+        state, now_ms = self._watch.state, self._replica.host.clock.now_ms()
+        silences = {name: each for name, each in state.silences.items() if each.expire_ms > now_ms}
+        current = [alert_message(each, silences.get(name)) for name, each in state.open.items()]
+        current += [pending_message(each, silences.get(each.key.name)) for each in self._watch.pending()]
+        past = [alert_message(each, None) for each in state.resolved] if resolved else []
+        return sorted([*current, *past], key=_place)
+
+    async def _execute(self, command: Command, caller: Caller) -> Alerts:
+        outcome = await self._replica.aggregates.execute(
+            ALERTS,
+            MESH,
+            command,
+            actor=caller.principal or caller.peer,
+            tenant=caller.tenant,
+            request_id=caller.request_id,
+        )
+        return outcome.state
+
+
+def _wanted(alert: alert_pb2.Alert, request: api.ListAlertsRequest) -> bool:
+    return request.stream in ("", alert.stream) and request.cluster in ("", alert.cluster)
+
+
+def _place(alert: alert_pb2.Alert) -> tuple[int, str]:
+    """An alert's place in the order of a list: current ones by name, then resolved ones, newest first."""
+    return -alert.resolve_time_ms if alert.resolve_time_ms else _CURRENT, alert.name
+
+
+def _read_token(token: str) -> tuple[int, str]:
+    """Reads the place of the last alert of the page before. Raises `Invalid`."""
+    if not token:
+        return _CURRENT, ""
+    try:
+        parts = json.loads(token)
+    except (ValueError, RecursionError):  # no JSON, or nested without end
+        parts = None
+    if isinstance(parts, list) and [type(part) for part in parts] == [int, str]:
+        return parts[0], parts[1]
+    raise Invalid("not a token of this method", field="page_token", remedy="pass next_page_token of the last page")

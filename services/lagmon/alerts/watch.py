@@ -1,0 +1,55 @@
+"""Takes in each look at lag, on every replica; on the leader, records what follows. No rules."""
+
+import asyncio
+
+from braid.kernel.errors import BraidError
+from braid.runtime.replica import Replica
+from services.lagmon.alerts.codec import ALERTS, MESH
+from services.lagmon.alerts.domain import Alerts
+from services.lagmon.alerts.evaluation import Evaluation, Look, open_keys
+from services.lagmon.alerts.gauges import AlertGauges
+from services.lagmon.alerts.peers import AlertPeers
+from services.lagmon.alerts.tracker import Pending
+
+
+class AlertWatch:
+    """The alerts of one replica, and the leader's part of them."""
+
+    def __init__(self, replica: Replica) -> None:
+        self._replica = replica
+        self._evaluation = Evaluation()
+        self._gauges = AlertGauges(replica.metrics)
+        self._peers = AlertPeers(replica.host, replica.client("registry"))
+        self._looked = asyncio.Event()
+
+    @property
+    def state(self) -> Alerts:
+        """All alerts, as this replica follows them."""
+        return self._replica.aggregates.state(ALERTS, MESH)
+
+    def pending(self) -> list[Pending]:
+        """Returns conditions that hold and did not fire yet, as this replica sees them."""
+        return self._evaluation.pending(open_keys(self.state))
+
+    async def follow(self) -> None:
+        """Asks the registry what the rules need, until cancelled, leading or not."""
+        await self._peers.run()
+
+    def take(self, look: Look) -> None:
+        """Takes in one look at the lag; the loop over the gauges makes one a second."""
+        clock = self._replica.host.clock
+        self._evaluation.look(look, self._peers.facts, open_keys(self.state), clock.elapsed(), clock.now_ms())
+        self._looked.set()
+        self._gauges.show(self.state, self._evaluation.left_out)
+
+    async def lead(self) -> None:
+        """Records what each look leads to, until cancelled."""
+        replica = self._replica
+        while True:
+            await self._looked.wait()
+            self._looked.clear()
+            for command in self._evaluation.commands(self.state, replica.host.clock.now_ms()):
+                try:
+                    await replica.aggregates.execute(ALERTS, MESH, command, actor=replica.instance)
+                except BraidError as error:  # the next look decides anew, from the history as it is then
+                    replica.log.warning("alerts were not recorded", error=str(error))
