@@ -81,6 +81,7 @@ class Plan:
         letters: So many dead letters there are before somebody mends the handler.
         hostile: Whether somebody calls in others' names, and some prove by tokens who they are.
         approvals: Whether two people delete a group again and again, for which a policy asks for both.
+        tenants: Whether callers of a tenant want more groups than its quota, and give up on calls.
     """
 
     seed: int
@@ -119,6 +120,7 @@ class Plan:
     remembers: bool = False
     hostile: bool = False
     approvals: bool = False
+    tenants: bool = False
 
 
 def plan_of(seed: int, fault_seconds: float = 60.0) -> Plan:

@@ -29,9 +29,11 @@ from testbed.checkers.past import KeptAnswers
 from testbed.checkers.resets import KeptResets
 from testbed.checkers.retention import KeptTopics
 from testbed.checkers.stores import GapFreeWatches, HonestAppends
+from testbed.checkers.tenants import WithinQuota
 from tests.simulation.ailments import HonestHealth
 from tests.simulation.applications import GROUP
 from tests.simulation.approving import Colleagues
+from tests.simulation.crowding import GROUPS_MAX, TENANT, Crowd
 from tests.simulation.emptying import HonestlyEmpty
 from tests.simulation.faults.clusters import APART_SECONDS
 from tests.simulation.faults.every import every_fault
@@ -138,6 +140,7 @@ def _checkers(plan: Plan, now: Callable[[], float]) -> list[Checker]:
     checkers += [PoisonStandsAside(now)] if plan.roomy else []
     checkers += [ProvedCallers(), RefusedReports()] if plan.hostile else []
     checkers += [TwoPersons()] if plan.approvals else []
+    checkers += [WithinQuota(TENANT, GROUPS_MAX)] if plan.tenants else []
     return [*checkers, ExclusiveHolders(GROUP)] if plan.exclusive else checkers
 
 
@@ -152,6 +155,7 @@ async def _play(
     """Faults, healing, and then everything must come right."""
     await world.start()
     deleting = await _deleting(world, journal) if world.plan.approvals else None
+    crowd = await _crowding(world, journal) if world.plan.tenants else None
     replaying = _replaying(world, journal, replays) if world.plan.replays else None
     historian = Historian(world, kept, random.Random(f"past/{world.plan.seed}")) if kept else None
     for beside in (
@@ -185,6 +189,8 @@ async def _play(
         await _expect(world, "I12 replays", replaying.left, settle)
     await _expect(world, "I11 losses", lambda: list(losses.untold()), settle)
     await _expect(world, "I13 liveness: drains", lambda: world.histories.in_state("draining"), settle)
+    if crowd is not None:
+        await _expect(world, "I19 tenants", crowd.refused, settle)
     if historian is not None:
         await historian.judge()
     journal.finish()
@@ -198,6 +204,14 @@ async def _deleting(world: World, journal: Journal) -> Task:
     people = Colleagues(world.host, world.network, journal, ENDPOINTS)
     await people.prepare(tuple(world.plan.clusters))
     return world.host.tasks.spawn(people.run(world.plan.fault_seconds), "colleagues")
+
+
+async def _crowding(world: World, journal: Journal) -> Crowd:
+    """Callers of a tenant, at work during faults; they go on until they are let in again."""
+    crowd = Crowd(world.host, world.network, journal, ENDPOINTS)
+    await crowd.prepare(tuple(world.plan.clusters))
+    world.host.tasks.spawn(crowd.run(world.plan.fault_seconds), "crowd")
+    return crowd
 
 
 def _replaying(world: World, journal: Journal, replays: WholeReplays) -> Replaying:

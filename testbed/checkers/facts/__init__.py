@@ -57,6 +57,7 @@ from testbed.checkers.facts.stores import (
     StoreBackedUp,
     StoreRestored,
 )
+from testbed.checkers.facts.tenants import GroupMade
 from testbed.checkers.places import LogId, Place
 
 __all__ = [
@@ -121,6 +122,7 @@ __all__ = [
 Fact = (
     Sent
     | ApprovalAsked
+    | GroupMade
     | ApprovalDecided
     | ApprovalUsed
     | GroupDeleted
