@@ -59,7 +59,8 @@ def test_a_watch_too_many_is_refused_and_another_callers_is_not() -> None:
         ann, bob = (mesh.client("registry", each).channel for each in (ANN, BOB))
         open_ = await begin(ann, OPEN_WATCHES_PER_CALLER_MAX)
         with pytest.raises(Exhausted, match=f"WatchEvents: {ANN} has 200 WatchEvents streams open here") as refused:
-            await watching(ann)
+            async with asyncio.timeout(5.0):
+                await watching(ann)
         assert "end some" in refused.value.remedy
         assert refused.value.metadata == {"problem": "too_many_open", "limit": "200"}
         open_.extend(await begin(bob, 1))
