@@ -175,8 +175,7 @@ async def _play(
     for name in world.plan.latecomers:
         world.start_process(name)
     settle = world.plan.settle_seconds
-    if deleting is not None:
-        await deleting.ended()
+    await _callers_end(world, deleting, crowd)
     slow = {"lose-cluster", "shorten-logs", "restore-store"} & {*world.plan.faults}
     owned = settle if slow else OWNED_SECONDS  # losses show for a while until believed; clusters are compared first
     await _expect(world, "I13 liveness: leases", world.unowned, owned)
@@ -189,8 +188,6 @@ async def _play(
         await _expect(world, "I12 replays", replaying.left, settle)
     await _expect(world, "I11 losses", lambda: list(losses.untold()), settle)
     await _expect(world, "I13 liveness: drains", lambda: world.histories.in_state("draining"), settle)
-    if crowd is not None:
-        await _expect(world, "I19 tenants", crowd.refused, settle)
     if historian is not None:
         await historian.judge()
     journal.finish()
@@ -212,6 +209,14 @@ async def _crowding(world: World, journal: Journal) -> Crowd:
     await crowd.prepare(tuple(world.plan.clusters))
     world.host.tasks.spawn(crowd.run(world.plan.fault_seconds), "crowd")
     return crowd
+
+
+async def _callers_end(world: World, deleting: Task | None, crowd: Crowd | None) -> None:
+    """The two people come to an end, and the tenant of the crowd is let in again."""
+    if deleting is not None:
+        await deleting.ended()
+    if crowd is not None:
+        await _expect(world, "I19 tenants", crowd.refused, world.plan.settle_seconds)
 
 
 def _replaying(world: World, journal: Journal, replays: WholeReplays) -> Replaying:

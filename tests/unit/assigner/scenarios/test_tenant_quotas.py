@@ -130,7 +130,7 @@ def test_a_new_leader_knows_the_tenant_of_a_group() -> None:
     run(scenario())
 
 
-def test_a_count_of_groups_outlives_its_leader_and_ends_with_them() -> None:
+def test_a_count_of_groups_outlives_its_leader() -> None:
     async def scenario() -> None:
         mesh = await Mesh().start(2)
         await declare(mesh, Quotas(groups=2))
