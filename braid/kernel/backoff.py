@@ -16,7 +16,7 @@ class Backoff:
         """An attempt succeeded: begin with the shortest wait again."""
         self._next = self._bounds[0]
 
-    async def wait(self) -> None:
-        """Waits before the next attempt."""
+    async def wait(self, told_seconds: float = 0.0) -> None:
+        """Waits before the next attempt, after the time that a refusal told."""
         wait, self._next = self._next, min(self._next * 2, self._bounds[1])
-        await self._host.clock.sleep(self._host.randomness.uniform(wait / 2, wait))
+        await self._host.clock.sleep(told_seconds + self._host.randomness.uniform(wait / 2, wait))

@@ -1,6 +1,7 @@
 """One process of a service: its loop, signals, logs, metrics endpoint, ready file, and exit."""
 
 import asyncio
+import gc
 import json
 import os
 import signal
@@ -132,7 +133,8 @@ class _Process:
 
     async def _announce(self, replica: Replica, metrics_url: str) -> None:
         await replica.ready()
-        replica.log.info("serving", address=replica.address, metrics=metrics_url)
+        frozen = freeze_loaded()
+        replica.log.info("serving", address=replica.address, metrics=metrics_url, frozen=frozen)
         if serves_plaintext_beyond_this_machine(self._settings):
             replica.log.warning("plaintext is served: callers are who they say they are", listen=self._settings.listen)
         if serves_plain_metrics_beyond_this_machine(self._settings):
@@ -157,6 +159,17 @@ class _Process:
             replica.log.warning("the parent process is gone", parent=parent)
             replica.stop()
             self._ending.set()
+
+
+def freeze_loaded() -> int:
+    """Takes all that is loaded by now out of the garbage collector's sight; returns how many objects that are.
+
+    A process keeps its modules to its end. To look through them again and again would stop all its calls for 30 ms and
+    more each time.
+    """
+    gc.collect()
+    gc.freeze()
+    return gc.get_freeze_count()
 
 
 def serves_plaintext_beyond_this_machine(settings: Settings) -> bool:

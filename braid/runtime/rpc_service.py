@@ -30,11 +30,9 @@ from braid.kernel.limits.names import PAGE_SIZE_MAX
 from braid.kernel.limits.rpc import LEADER_WAIT_LOOK_SECONDS, LEADER_WAIT_SECONDS
 from braid.kernel.limits.runtime import EVENTS_PAGE_BYTES_MAX, EVENTS_SCAN_MAX, PAGE_SIZE_DEFAULT
 from braid.kernel.ports import (
-    Admitted,
     Caller,
     DuplexHandler,
     DuplexServing,
-    RefusalHandler,
     RpcService,
     StreamHandler,
     UnaryHandler,
@@ -42,9 +40,8 @@ from braid.kernel.ports import (
 from braid.rpc.directory import KnownEndpoint
 from braid.rpc.grpc.reflection import reflection_method
 from braid.rpc.methods import method_path, server_stream, service_path, unary
+from braid.runtime.access.admissions import Admissions
 from braid.runtime.access.authorized import authorized
-from braid.runtime.access.open_calls import OpenCalls
-from braid.runtime.access.refusals import Refusals
 from braid.runtime.archive.log import SERVICE, type_name
 from braid.runtime.archive.serving import gap_message
 from braid.runtime.audit.serving import EventSource, matches
@@ -82,22 +79,10 @@ def build_rpc_service(service: Service, replica: "Replica") -> RpcService:
     duplexes = {**own.duplex, **reflection_method(service_path(service.name))}
     served = bounded(replace(own, unary=unaries, server_stream=streams, duplex=duplexes))
     # An identity that was revoked is told so, whatever it may do.
-    open_calls = OpenCalls(
-        (*served.server_stream, *served.duplex), Refusals(replica.host.clock, replica.metrics, replica.log)
-    )
-    allowed = authorized(served, (replica.identities, replica.access), (open_calls,))
-    audited = replica.audit.recorded(allowed)
+    audited = replica.audit.recorded(authorized(served, (replica.identities, replica.access)))
     measured = audited.wrapped(partial(_unary, replica), partial(_stream, replica), partial(_duplex, replica))
-    return replace(measured, admit=partial(_admit, replica, audited.refused))
-
-
-async def _admit(replica: "Replica", refused: RefusalHandler, path: str, caller: Caller) -> Admitted:
-    """Asks the caller's tenant whether a call may begin; a refusal is recorded, as the handlers' are."""
-    try:
-        return await replica.tenants.admit(path, caller)
-    except BraidError as error:
-        refused(path, replace(caller, tenant=error.metadata.get("tenant", caller.tenant)), error)
-        raise
+    admissions = Admissions(replica, (*served.server_stream, *served.duplex), audited.refused)
+    return replace(measured, admit=admissions.admit)
 
 
 def event_record(record: RecordedEvent) -> EventRecord:

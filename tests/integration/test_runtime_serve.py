@@ -200,6 +200,8 @@ async def test_graceful_end_hands_over_at_once(machine: Machine) -> None:
     print(f"handed over in {time.monotonic() - begun:.2f} s")
     records = [json.loads(line) for line in log.splitlines() if line.startswith("{")]
     assert {"leading", "no longer leading", "serving"} <= {record["event"] for record in records}
+    frozen = next(record["frozen"] for record in records if record["event"] == "serving")
+    assert frozen > 10_000, "the garbage collector looks at all that was loaded"
     assert {record["instance"] for record in records if record["logger"] == "braid.registry" and "instance" in record}
     await directory.close()
 

@@ -8,7 +8,7 @@ from braid.kernel.decider import Context
 from braid.kernel.ids import ChannelId
 from braid.kernel.ports import HistoryId
 from braid.runtime.access import approval_history as approvals
-from braid.runtime.access import tenant_history
+from braid.runtime.access import tenant_history as tenants
 from braid.runtime.access.approval_codec import APPROVALS
 from braid.runtime.access.tenant_codec import TENANTS
 from braid.runtime.clocks.led_time import HISTORIES
@@ -25,6 +25,7 @@ from services.registry.model import stream_events as registry
 from services.registry.model.channels import ChannelRef
 from testbed.checkers import facts
 from testbed.checkers.facts import approvals as approval_facts
+from testbed.checkers.facts.tenants import GroupMade
 from tests.simulation.journal import Journal
 
 KINDS: Mapping[tuple[str, str], AnyKind] = {
@@ -34,7 +35,7 @@ KINDS: Mapping[tuple[str, str], AnyKind] = {
     ("dlq", REPLAYS.name): REPLAYS,
     (HISTORIES, CLOCK.name): CLOCK,
     (approvals.HISTORIES, APPROVALS.name): APPROVALS,
-    (tenant_history.HISTORIES, TENANTS.name): TENANTS,
+    (tenants.HISTORIES, TENANTS.name): TENANTS,
 }
 
 
@@ -75,7 +76,9 @@ class Histories:
             deciding = history.id if history.service == HISTORIES else history.service
             self.journal.note(facts.EventDecided(deciding, context.leader_epoch, leading))
             self._read(history, event, context.now_ms)
-            if isinstance(event, GroupDeleted):
+            if isinstance(event, GroupRegistered):
+                self.journal.note(GroupMade(history.id, context.tenant))
+            elif isinstance(event, GroupDeleted):
                 self.journal.note(approval_facts.GroupDeleted(history.id, context.request_id))
             elif history.kind == APPROVALS.name:
                 self._read_approval(event, context)

@@ -82,6 +82,7 @@ class Plan:
         hostile: Whether somebody calls in others' names, and some prove by tokens who they are.
         approvals: Whether two people delete a group again and again, for which a policy asks for both.
         quotas: Whether an admin declares byte quotas again and again, and leaders die between their steps.
+        tenants: Whether callers of a tenant want more groups than its quota, and give up on calls.
     """
 
     seed: int
@@ -121,6 +122,7 @@ class Plan:
     hostile: bool = False
     approvals: bool = False
     quotas: bool = False
+    tenants: bool = False
 
 
 def plan_of(seed: int, fault_seconds: float = 60.0) -> Plan:

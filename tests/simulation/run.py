@@ -30,10 +30,12 @@ from testbed.checkers.quotas import OwnQuotas
 from testbed.checkers.resets import KeptResets
 from testbed.checkers.retention import KeptTopics
 from testbed.checkers.stores import GapFreeWatches, HonestAppends
+from testbed.checkers.tenants import WithinQuota
 from tests.simulation.ailments import HonestHealth
 from tests.simulation.applications import GROUP
 from tests.simulation.approving import Colleagues
 from tests.simulation.bounding import Bounding, own_quotas
+from tests.simulation.crowding import GROUPS_MAX, TENANT, Crowd
 from tests.simulation.emptying import HonestlyEmpty
 from tests.simulation.faults.clusters import APART_SECONDS
 from tests.simulation.faults.every import every_fault
@@ -142,6 +144,7 @@ def _checkers(plan: Plan, now: Callable[[], float]) -> list[Checker]:
     checkers += [PoisonStandsAside(now)] if plan.roomy else []
     checkers += [ProvedCallers(), RefusedReports()] if plan.hostile else []
     checkers += [TwoPersons()] if plan.approvals else []
+    checkers += [WithinQuota(TENANT, GROUPS_MAX)] if plan.tenants else []
     return [*checkers, ExclusiveHolders(GROUP)] if plan.exclusive else checkers
 
 
@@ -157,6 +160,7 @@ async def _play(
     """Faults, healing, and then everything must come right."""
     await world.start()
     deleting = await _deleting(world, journal) if world.plan.approvals else None
+    crowd = await _crowding(world, journal) if world.plan.tenants else None
     replaying = _replaying(world, journal, replays) if world.plan.replays else None
     bounding = Bounding(world, quotas) if quotas else None
     historian = Historian(world, kept, random.Random(f"past/{world.plan.seed}")) if kept else None
@@ -177,8 +181,7 @@ async def _play(
     for name in world.plan.latecomers:
         world.start_process(name)
     settle = world.plan.settle_seconds
-    if deleting is not None:
-        await deleting.ended()
+    await _callers_end(world, deleting, crowd)
     slow = {"lose-cluster", "shorten-logs", "restore-store"} & {*world.plan.faults}
     owned = settle if slow else OWNED_SECONDS  # losses show for a while until believed; clusters are compared first
     await _expect(world, "I13 liveness: leases", world.unowned, owned)
@@ -212,6 +215,22 @@ async def _deleting(world: World, journal: Journal) -> Task:
     people = Colleagues(world.host, world.network, journal, ENDPOINTS)
     await people.prepare(tuple(world.plan.clusters))
     return world.host.tasks.spawn(people.run(world.plan.fault_seconds), "colleagues")
+
+
+async def _crowding(world: World, journal: Journal) -> Crowd:
+    """Callers of a tenant, at work during faults; they go on until they are let in again."""
+    crowd = Crowd(world.host, world.network, journal, ENDPOINTS)
+    await crowd.prepare(tuple(world.plan.clusters))
+    world.host.tasks.spawn(crowd.run(world.plan.fault_seconds), "crowd")
+    return crowd
+
+
+async def _callers_end(world: World, deleting: Task | None, crowd: Crowd | None) -> None:
+    """The two people come to an end, and the tenant of the crowd is let in again."""
+    if deleting is not None:
+        await deleting.ended()
+    if crowd is not None:
+        await _expect(world, "I19 tenants", crowd.refused, world.plan.settle_seconds)
 
 
 def _replaying(world: World, journal: Journal, replays: WholeReplays) -> Replaying:

@@ -10,6 +10,7 @@ from tests.simulation.mutants_identities import IDENTITY_MUTANTS
 from tests.simulation.mutants_lanes import LANE_MUTANTS
 from tests.simulation.mutants_letters import LETTER_MUTANTS
 from tests.simulation.mutants_quotas import QUOTA_MUTANTS
+from tests.simulation.mutants_tenants import TENANT_MUTANTS
 from tests.simulation.mutants_waits import WAIT_MUTANTS
 from tests.simulation.run import run
 
@@ -23,6 +24,7 @@ ALL = (
     *LANE_MUTANTS,
     *QUOTA_MUTANTS,
     *WAIT_MUTANTS,
+    *TENANT_MUTANTS,
 )
 QUICK = ("a ban is not heard", "claims are believed")  # of rules and of producers: in seconds, that checkers see
 

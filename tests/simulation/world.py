@@ -36,6 +36,7 @@ from services.registry.term import Tuning
 from testbed.checkers import facts
 from tests.simulation.applications import STREAM, Member, ProducerApplication
 from tests.simulation.approving import AUTHOR
+from tests.simulation.crowding import ADMIN
 from tests.simulation.false_reports import FOREIGN
 from tests.simulation.flooding import LANE, Flood
 from tests.simulation.histories import KINDS, Histories
@@ -203,7 +204,7 @@ class World:
         service = self._service(name, running)
         transport = self._transport(name)
         archive = Archive(self.archives.setdefault(name, MemoryArchive()), name) if self.plan.remembers else None
-        access = AccessSettings(admins=(AUTHOR,)) if self.plan.approvals else None
+        access = AccessSettings(admins=(AUTHOR, ADMIN)) if self.plan.approvals or self.plan.tenants else None
         replica = Replica(
             service, host, running.store, transport, address=f"{name}:1", instance=name, archive=archive, access=access
         )

@@ -3,6 +3,7 @@
 Clients of it are real `Mesh` objects, each in a virtual process of its own that can be killed.
 """
 
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -16,7 +17,7 @@ from braid.kafka.memory import MemoryKafka, MemoryProcess
 from braid.kafka.memory.log import MemoryRecord
 from braid.kernel.errors import BraidError, Unavailable, Unsupported
 from braid.kernel.ids import ChannelId, LeaseId, make_epoch
-from braid.kernel.ports import Caller, DuplexServing, Generation, RpcService, TopicPartition
+from braid.kernel.ports import Admitted, Caller, DuplexServing, Generation, RpcService, TopicPartition
 from braid.rpc.memory.network import MemoryNetwork
 from braid.rpc.memory.transport import MemoryTransport
 from braid.rpc.methods import duplex, method_path, unary
@@ -70,6 +71,8 @@ class Control:
     reports: list[route_pb2.SendErrors] = field(default_factory=list)
     hangs_up: bool = False  # on producers, without a word
     refusal: BraidError | None = None  # of every producer and member that says hello
+    full: BraidError | None = None  # of every call but lists of endpoints, before it says anything
+    turned_away: Counter[str] = field(default_factory=Counter)
     producers: list[route_pb2.ProducerHello] = field(default_factory=list)
     channels_left: list[route_pb2.ChannelLeft] = field(default_factory=list)
     released: list[join_pb2.ReleasedLease] = field(default_factory=list)
@@ -115,6 +118,7 @@ class Control:
                 ),
                 method_path("assigner", "Join"): duplex(join_pb2.JoinRequest, self._join),
             },
+            admit=self._admit,
         )
         server = await MemoryTransport(self.network, "control").serve(ADDRESS, service)
         server.set_serving(True)
@@ -193,6 +197,13 @@ class Control:
     def address(self, cluster: str) -> ClusterAddress:
         """How a cluster is reached."""
         return ClusterAddress(name=cluster, bootstrap=self.clusters[cluster].bootstrap, zone=ZONES[cluster])
+
+    async def _admit(self, path: str, caller: Caller) -> Admitted:
+        method = path.rpartition("/")[2]
+        if self.full is not None and method != "ListEndpoints":
+            self.turned_away[method] += 1
+            raise self.full
+        return Admitted(caller)
 
     async def _watch_routes(self, call: DuplexServing) -> None:
         first = await call.receive()

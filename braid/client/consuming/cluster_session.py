@@ -18,6 +18,7 @@ from braid.api.registry.v1 import route_pb2
 from braid.api.registry.v1 import witness_pb2 as wire
 from braid.client.session_errors import is_final, is_strange
 from braid.client.tasks import hanging_up, race
+from braid.kernel.access.quotas import retry_seconds
 from braid.kernel.backoff import Backoff
 from braid.kernel.capabilities import KNOWS_DENIALS
 from braid.kernel.errors import BraidError, Unavailable
@@ -112,10 +113,11 @@ class ClusterSession:
         """Keeps a stream open until cancelled, or until the registry is known to have none."""
         backoff, unknown = Backoff(self._host, RECONNECT_SECONDS), 0
         while True:
-            self._welcomed = False
+            self._welcomed, told_seconds = False, 0.0
             try:
                 await self._session()
             except BraidError as error:
+                told_seconds = retry_seconds(error)
                 unknown = unknown + 1 if is_strange(error) else 0
                 if is_final(error) or unknown >= UNKNOWN_CALL_TRIES:
                     self._unheard = True
@@ -124,7 +126,7 @@ class ClusterSession:
                     self._registry.forget_leader()
             if self._welcomed:
                 backoff.reset()
-            await backoff.wait()
+            await backoff.wait(told_seconds)
 
     async def _session(self) -> None:
         call = await self._registry.duplex("WatchClusters", wire.WatchClustersResponse)

@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from braid.api.assigner.v1 import beat_pb2, join_pb2
 from braid.client.tasks import happens, race
+from braid.kernel.access.quotas import retry_seconds
 from braid.kernel.backoff import Backoff
 from braid.kernel.errors import BraidError, Unavailable
 from braid.kernel.limits.client import RECONNECT_SECONDS
@@ -58,6 +59,7 @@ class Heartbeats:
         self._stuck = asyncio.Event()
         self._opened = asyncio.Event()
         self._running: Task | None = None
+        self._told_seconds = 0.0  # when the refusal of the last stream said to come again
 
     def seat(
         self,
@@ -125,16 +127,17 @@ class Heartbeats:
         backoff = Backoff(self._host, RECONNECT_SECONDS)
         try:
             while len(self._seats) > 1:
+                self._told_seconds = 0.0
                 if await self._stream():
                     backoff.reset()
-                await backoff.wait()
+                await backoff.wait(self._told_seconds)
         finally:
             self._running = None
 
     async def _stream(self) -> bool:
         """Serves one stream until it ends; returns whether it was answered."""
         answered = False
-        with contextlib.suppress(BraidError, TimeoutError):  # members hear on their Join streams what matters
+        with contextlib.suppress(TimeoutError), self._heeding():
             call = await self._assigner.duplex("Beat", beat_pb2.BeatResponse)
             try:
                 await call.send(beat_pb2.BeatRequest(sequence=1))
@@ -149,6 +152,14 @@ class Heartbeats:
                 self._close()
                 await call.close()
         return answered
+
+    @contextlib.contextmanager
+    def _heeding(self) -> Iterator[None]:
+        """Passes errors over: members hear on their Join streams what matters. Keeps when to come again."""
+        try:
+            yield
+        except BraidError as error:
+            self._told_seconds = retry_seconds(error)
 
     def _close(self) -> None:
         """Sends all members back to their Join streams."""

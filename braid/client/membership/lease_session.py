@@ -13,6 +13,7 @@ from braid.client.membership.namesakes import NamesakeWarnings
 from braid.client.records.delivery import OwnedLease
 from braid.client.session_errors import is_final, is_strange
 from braid.client.tasks import hanging_up
+from braid.kernel.access.quotas import retry_seconds
 from braid.kernel.errors import BraidError, Unavailable
 from braid.kernel.ids import LeaseId
 from braid.kernel.limits.client import (
@@ -99,6 +100,7 @@ class LeaseSession:
         first_seconds, longest_seconds = RECONNECT_SECONDS
         backoff_seconds = first_seconds
         while not self._left:
+            told_seconds = 0.0
             try:
                 if await self._session():
                     backoff_seconds = first_seconds
@@ -113,10 +115,11 @@ class LeaseSession:
                     return
                 if is_strange(error):
                     self._assigner.forget_leader()
+                told_seconds = retry_seconds(error)
             self._call = None
             least = 0.5 if backoff_seconds <= longest_seconds else 0.0
             pause_seconds = backoff_seconds * self._host.randomness.uniform(least, 1.0)
-            await self._host.clock.sleep(max(pause_seconds - self._sought_seconds, first_seconds / 2))
+            await self._host.clock.sleep(told_seconds + max(pause_seconds - self._sought_seconds, first_seconds / 2))
             backoff_seconds = min(backoff_seconds * 2, longest_seconds)
 
     async def guard(self) -> None:

@@ -12,6 +12,7 @@ from braid.api.registry.v1 import route_pb2 as wire
 from braid.client.producing.routes import ActiveChannel, RouteTable
 from braid.client.session_errors import is_final, is_strange
 from braid.client.tasks import hanging_up, race
+from braid.kernel.access.quotas import retry_seconds
 from braid.kernel.backoff import Backoff
 from braid.kernel.errors import BraidError, Unavailable
 from braid.kernel.limits.client import RECEIPTS_CHANNELS_MAX, RECONNECT_SECONDS
@@ -93,6 +94,7 @@ class RouteSession:
         """Keeps the session until cancelled."""
         backoff = Backoff(self._host, RECONNECT_SECONDS)
         while True:
+            told_seconds = 0.0
             try:
                 await self._session()
                 backoff.reset()
@@ -104,7 +106,8 @@ class RouteSession:
                     return
                 if is_strange(error):
                     self._registry.forget_leader()
-            await backoff.wait()
+                told_seconds = retry_seconds(error)
+            await backoff.wait(told_seconds)
 
     def asks(self, reach: Callable[[str], Reach]) -> None:
         """See `RouteSource.asks`."""

@@ -92,9 +92,13 @@ class TenantDoor:
 
 
 def retry_seconds(error: BraidError) -> float:
-    """When the same request may succeed, as its error says; 0 where waiting does not help."""
+    """When the same request may succeed, as its error says; 0 where waiting does not help.
+
+    It is at most what a door tells: whoever says more, by mistake or on purpose, silences no stream for days.
+    """
     text = error.metadata.get(_RETRY_MS, "") if isinstance(error, QuotaExceeded) else ""
-    return int(text) / 1_000 if text.isdecimal() and len(text) <= _RETRY_DIGITS_MAX else 0.0
+    told_seconds = int(text) / 1_000 if text.isdecimal() and len(text) <= _RETRY_DIGITS_MAX else 0.0
+    return min(told_seconds, DOOR_RETRY_SECONDS_MAX)
 
 
 def _facts(tenant: str, quota: str, used: int, limit: int) -> dict[str, str]:

@@ -165,7 +165,7 @@ def _check_enforceable(tenant: Tenant) -> None:
     """Checks that Kafka can tell whose bytes a tenant's quotas count."""
     named = [f"quotas.{KAFKA_QUOTAS[key][0]}" for key in tenant.quotas.of_kafka]
     if tenant.name == DEFAULT_TENANT and (tenant.kafka_users or named):
-        message = "tenant default is everybody whom no other tenant names: it has no Kafka users of its own"
+        message = "tenant default holds all principals that no other tenant names, so it has no Kafka users of its own"
         where = "kafka_users" if tenant.kafka_users else named[0]
         raise Invalid(message, field=f"spec.{where}", remedy="leave it out, or choose another name")
     if tenant.quotas.of_kafka and not tenant.kafka_users:

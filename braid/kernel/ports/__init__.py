@@ -5,7 +5,7 @@ Adapters live in `host` (clock, randomness, ids, tasks), `stores` (event store),
 Simulation runs the services and the SDK unchanged over the twins.
 """
 
-from braid.kernel.ports.access import Admission, Authorizer
+from braid.kernel.ports.access import Authorizer
 from braid.kernel.ports.archive import ArchivedObject, ArchiveStore
 from braid.kernel.ports.contact import Contact
 from braid.kernel.ports.host import (
@@ -98,7 +98,6 @@ __all__ = [
     "REQUEST_PERCENTAGE",
     "UNKNOWN_LOGS",
     "Acl",
-    "Admission",
     "AdmitHandler",
     "Admitted",
     "Appended",

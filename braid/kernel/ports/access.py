@@ -7,21 +7,6 @@ from braid.kernel.errors import BraidError
 from braid.kernel.ports.rpc import Caller
 
 
-class Admission(Protocol):
-    """Lets calls in while there is room for them, whatever they ask for. Methods are full names, as below."""
-
-    def admit(self, method: str, caller: Caller) -> Callable[[], None]:
-        """Lets a call in, before its first message says what it is about.
-
-        Returns:
-            What is called, once, when the call has ended.
-
-        Raises:
-            Exhausted: the caller has too much open; says what, and the limit.
-        """
-        ...
-
-
 class Authorizer(Protocol):
     """Decides who may call what. Methods are full names: `/braid.api.registry.v1.RegistryService/MoveStream`."""
 

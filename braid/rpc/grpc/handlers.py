@@ -2,8 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, aclosing
 from functools import partial
 from typing import Final, TypeAlias, cast
 
@@ -136,11 +136,16 @@ def handlers_of(service: RpcService, streams: Streams, authenticator: Authentica
 
 
 async def _abort(context: Context, error: BraidError) -> None:
-    """Ends a call with an error. Does nothing if the caller is gone: the call has ended then."""
+    """Ends a call with an error. Does nothing if the caller is gone: the call has ended then.
+
+    The caller of this returns, and grpc raises its `AbortError` again. It keeps that error with the call. So an error
+    that remembered the frames it went through, which know the call, would make a cycle of each refused call. A flood of
+    them, freed together by the garbage collector, held up everybody for a tenth of a second.
+    """
     try:
         await context.abort(*trailers_of(error))
-    except grpc.aio.AbortError:
-        raise
+    except grpc.aio.AbortError as aborted:
+        aborted.__traceback__ = aborted.__context__ = None
     except grpc.aio.BaseError as gone:  # ExecuteBatchError, which grpc would log as a failure of ours
         raise asyncio.CancelledError from gone
 
@@ -165,24 +170,34 @@ def admitting(authenticator: Authenticator, service: RpcService, path: str) -> A
     It raises before a request is parsed: `Unauthenticated` where nothing proves who calls, or another is claimed, and
     what `service.admit` raises. `service.refused` hears of those who are not known.
     """
+    return lambda context: _Admission(authenticator, service, path, context)
 
-    @asynccontextmanager
-    async def admit(context: Context) -> AsyncIterator[Caller]:
-        metadata, peer = context.invocation_metadata(), context.peer()
-        authentication, identity = context.auth_context(), None
+
+class _Admission(AbstractAsyncContextManager[Caller]):
+    """One call from its beginning to its end. It is a class because a generator costs each refused call twice this."""
+
+    __slots__ = ("_authenticator", "_context", "_done", "_path", "_service")
+
+    def __init__(self, authenticator: Authenticator, service: RpcService, path: str, context: Context) -> None:
+        self._authenticator = authenticator
+        self._service = service
+        self._path = path
+        self._context = context
+
+    async def __aenter__(self) -> Caller:
+        metadata, peer = self._context.invocation_metadata(), self._context.peer()
+        authentication, identity = self._context.auth_context(), None
         try:
-            identity = await authenticator.identify(shown(authentication, bearer_of(metadata)))
+            identity = await self._authenticator.identify(shown(authentication, bearer_of(metadata)))
             caller = caller_of(metadata, peer, identity, certificate_of(authentication))
         except BraidError as error:
-            service.refused(path, refused_caller(metadata, peer, identity), error)
+            self._service.refused(self._path, refused_caller(metadata, peer, identity), error)
             raise
-        admission = await service.admit(path, caller)
-        try:
-            yield admission.caller
-        finally:
-            admission.done()
+        admitted, self._done = await self._service.admit(self._path, caller)
+        return admitted
 
-    return admit
+    async def __aexit__(self, *_: object) -> None:
+        self._done()
 
 
 async def _request(context: Context) -> bytes:

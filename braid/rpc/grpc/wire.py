@@ -39,6 +39,7 @@ _log = logging.getLogger("braid.rpc")
 _CAUSE: Final = re.compile(r"remote host: (?:connect: )?([A-Za-z ]+[a-z])")
 
 _UNCOMPRESSED: Final = 1 << grpc.Compression.NoCompression.value
+_CODES: Final = {code.value[0]: code for code in grpc.StatusCode}
 _KEEPALIVE_MS: Final = int(KEEPALIVE_INTERVAL_SECONDS * 1000)
 _COMMON_OPTIONS: Final = (
     ("grpc.max_receive_message_length", MESSAGE_BYTES_MAX),
@@ -103,8 +104,7 @@ def marks_its_end(metadata: Iterable[tuple[str, str | bytes]] | None) -> bool:
 def trailers_of(error: BraidError) -> tuple[grpc.StatusCode, str, Sequence[tuple[str, bytes]]]:
     """Code, message and trailing metadata that carry an error."""
     status = to_status(error)
-    code = next(code for code in grpc.StatusCode if code.value[0] == status.code)
-    return code, status.message, ((DETAILS_KEY, status.SerializeToString()),)
+    return _CODES[status.code], status.message, ((DETAILS_KEY, status.SerializeToString()),)
 
 
 def error_of(error: grpc.aio.AioRpcError, address: str) -> BraidError:

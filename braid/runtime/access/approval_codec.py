@@ -3,13 +3,10 @@
 from collections.abc import Mapping
 from typing import Final
 
-from google.protobuf.message import DecodeError
-
 from braid.api.registry.v1 import approval_pb2 as pb
 from braid.kernel.access.approvals import Approval, ApprovalPolicy, GuardedRequest, GuardedVerb
 from braid.kernel.access.requests import Need
 from braid.kernel.access.roles import MESH, Action, Resource, ResourceKind
-from braid.kernel.decider import Context
 from braid.kernel.errors import CorruptHistory, Invalid
 from braid.kernel.limits.access import APPROVAL_SECONDS_DEFAULT
 from braid.runtime.access.approval_history import (
@@ -24,8 +21,8 @@ from braid.runtime.access.approval_history import (
     PolicySet,
 )
 from braid.runtime.access.grant_codec import resource_text
-from braid.runtime.histories.event_metadata import metadata_message, read_context
 from braid.runtime.histories.kinds import Kind
+from braid.runtime.histories.message_codec import MessageCodec
 
 _VERBS: Final[Mapping[GuardedVerb, "pb.GuardedVerb.ValueType"]] = {
     GuardedVerb.DELETE_STREAM: pb.GUARDED_VERB_DELETE_STREAM,
@@ -38,45 +35,6 @@ _VERBS: Final[Mapping[GuardedVerb, "pb.GuardedVerb.ValueType"]] = {
     GuardedVerb.CHANGE_POLICY: pb.GUARDED_VERB_CHANGE_POLICY,
 }
 _BY_NUMBER: Final = {number: verb for verb, number in _VERBS.items()}
-
-
-class ApprovalsCodec:
-    """The `kernel.decider.EventCodec` of the kind `approvals`."""
-
-    def encode(self, event: Event, context: Context) -> bytes:
-        """An event with its metadata, as an `ApprovalEvent`; equal inputs give equal bytes."""
-        message = _message(event)
-        message.metadata.CopyFrom(metadata_message(context))
-        return message.SerializeToString(deterministic=True)
-
-    def decode(self, data: bytes) -> tuple[Event, Context]:
-        """Reads `encode`'s bytes. Raises `CorruptHistory` for other bytes, or an event of a newer release."""
-        try:
-            message = pb.ApprovalEvent.FromString(data)
-            return _event(message), read_context(message.metadata)
-        except DecodeError as error:
-            raise CorruptHistory("the bytes are no ApprovalEvent") from error
-        except Invalid as error:
-            raise CorruptHistory(f"an event on approvals: {error.message}", remedy="run a newer release") from error
-
-    def encode_state(self, state: ApprovalsState) -> bytes:
-        """A state as bytes; equal states give equal bytes."""
-        snapshot = pb.ApprovalsSnapshot(
-            policies=[policy_message(state.policies[name]) for name in sorted(state.policies)],
-            approvals=map(approval_message, state.approvals.values()),
-            led_ms=state.led_ms,
-        )
-        return snapshot.SerializeToString(deterministic=True)
-
-    def decode_state(self, data: bytes) -> ApprovalsState:
-        """Reads `encode_state`'s bytes. Raises `CorruptHistory`."""
-        try:
-            snapshot = pb.ApprovalsSnapshot.FromString(data)
-            policies = {each.name: read_policy(each) for each in snapshot.policies}
-            approvals = {each.id: _read_approval(each) for each in snapshot.approvals}
-        except (DecodeError, Invalid) as error:
-            raise CorruptHistory(f"no state of approvals: {error}") from error
-        return ApprovalsState(policies, approvals, snapshot.led_ms)
 
 
 def policy_message(policy: ApprovalPolicy) -> pb.ApprovalPolicy:
@@ -123,7 +81,7 @@ def approval_message(approval: Approval, led_ms: int | None = None) -> pb.Approv
         state=pb.APPROVAL_STATE_REFUSED if approval.refused else pb.APPROVAL_STATE_UNSPECIFIED,
     )
     if led_ms is not None:
-        message.state = _state(approval, led_ms)
+        message.state = _state_number(approval, led_ms)
         message.left_ms = approval.left_ms(led_ms) if approval.open(led_ms) else 0
     return message
 
@@ -158,7 +116,7 @@ def read_request(message: pb.GuardedRequest) -> GuardedRequest:
     )
 
 
-def _state(approval: Approval, led_ms: int) -> "pb.ApprovalState.ValueType":
+def _state_number(approval: Approval, led_ms: int) -> "pb.ApprovalState.ValueType":
     if approval.used:
         return pb.APPROVAL_STATE_USED
     if approval.refused:
@@ -237,4 +195,22 @@ def _event(message: pb.ApprovalEvent) -> Event:
             raise CorruptHistory("the event is of an unknown type", remedy="run a newer release")
 
 
-APPROVALS: Final[Kind[ApprovalsState, Command, Event]] = Kind("approvals", ApprovalsDecider(), ApprovalsCodec())
+def _state_message(state: ApprovalsState) -> pb.ApprovalsSnapshot:
+    return pb.ApprovalsSnapshot(
+        policies=[policy_message(state.policies[name]) for name in sorted(state.policies)],
+        approvals=map(approval_message, state.approvals.values()),
+        led_ms=state.led_ms,
+    )
+
+
+def _state(message: pb.ApprovalsSnapshot) -> ApprovalsState:
+    policies = {each.name: read_policy(each) for each in message.policies}
+    approvals = {each.id: _read_approval(each) for each in message.approvals}
+    return ApprovalsState(policies, approvals, message.led_ms)
+
+
+APPROVALS: Final[Kind[ApprovalsState, Command, Event]] = Kind(
+    "approvals",
+    ApprovalsDecider(),
+    MessageCodec(pb.ApprovalEvent, _message, _event, pb.ApprovalsSnapshot, _state_message, _state),
+)

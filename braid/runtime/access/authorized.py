@@ -1,6 +1,6 @@
-"""Handlers behind authorizers and admissions: one wrapper for all methods of a replica. It knows no roles.
+"""Handlers behind authorizers: one wrapper for all methods of a replica. It knows no roles.
 
-All authorizers agree to a call, in their order, and all admissions let it in, before its handler runs.
+All authorizers agree to a call, in their order, before its handler runs.
 """
 
 import asyncio
@@ -11,7 +11,6 @@ from typing import cast
 from braid.kernel.errors import BraidError, DeadlineExceeded
 from braid.kernel.limits.rpc import HELLO_SECONDS
 from braid.kernel.ports import (
-    Admission,
     Authorizer,
     Caller,
     DuplexHandler,
@@ -22,16 +21,14 @@ from braid.kernel.ports import (
 )
 
 
-def authorized(
-    service: RpcService, authorizers: Sequence[Authorizer], admissions: Sequence[Admission] = ()
-) -> RpcService:
+def authorized(service: RpcService, authorizers: Sequence[Authorizer]) -> RpcService:
     """The same service, where no handler runs before all authorizers that guard its method have agreed.
 
     A stream that says nothing for long is ended, whether its method is guarded or not.
     """
 
     def door(path: str) -> _Door:
-        return _Door(path, authorizers, admissions)
+        return _Door(path, authorizers)
 
     return service.wrapped(
         lambda path, handler: _unary(door(path), handler),
@@ -41,11 +38,10 @@ def authorized(
 
 
 class _Door:
-    """The authorizers and admissions before the handler of one method."""
+    """The authorizers before the handler of one method."""
 
-    def __init__(self, path: str, authorizers: Sequence[Authorizer], admissions: Sequence[Admission]) -> None:
+    def __init__(self, path: str, authorizers: Sequence[Authorizer]) -> None:
         self._path = path
-        self._admissions = admissions
         self._guards = tuple(each for each in authorizers if each.guards(path))
         self._by_caller = tuple(each for each in self._guards if not each.waits_for_hello(path))
         self._by_hello = tuple(each for each in self._guards if each.waits_for_hello(path))
@@ -72,11 +68,6 @@ class _Door:
         for each in self._by_hello:
             each.check_later(self._path, hello, message, caller)
 
-    def admit(self, caller: Caller, call: ExitStack) -> None:
-        """Lets a call in, until `call` is closed."""
-        for each in self._admissions:
-            call.callback(each.admit(self._path, caller))
-
     def opened(self, request: object, caller: Caller, work: "_Work", call: ExitStack) -> None:
         """Has all authorizers look after an open stream, until `call` is closed."""
         for each in self._guards:
@@ -96,9 +87,7 @@ class _Door:
 def _unary(door: _Door, handler: UnaryHandler) -> UnaryHandler:
     async def handle(request: object, caller: Caller) -> object:
         door.authorize(request, caller)
-        with ExitStack() as call:
-            door.admit(caller, call)
-            return await handler(request, caller)
+        return await handler(request, caller)
 
     return handle
 
@@ -108,7 +97,6 @@ def _stream(door: _Door, handler: StreamHandler) -> StreamHandler:
         door.authorize(request, caller)
         work = _Work()
         with ExitStack() as call:
-            door.admit(caller, call)
             door.opened(request, caller, work, call)
             async with aclosing(cast("AsyncGenerator[object]", handler(request, caller))) as responses:
                 while True:
@@ -127,7 +115,6 @@ def _duplex(door: _Door, handler: DuplexHandler) -> DuplexHandler:
         caller, work = stream.caller, _Work()
         door.authorize_caller(caller)
         with ExitStack() as call:
-            door.admit(caller, call)
             door.opened_by_caller(caller, work, call)
             with work.going_on():
                 hello = await _first_message(stream)

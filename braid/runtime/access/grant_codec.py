@@ -3,16 +3,13 @@
 from collections.abc import Mapping
 from typing import Final
 
-from google.protobuf.message import DecodeError
-
 from braid.api.registry.v1 import grant_pb2 as pb
 from braid.kernel.access.grants import Grant, by_principal
 from braid.kernel.access.roles import Resource, ResourceKind, Role
-from braid.kernel.decider import Context
 from braid.kernel.errors import CorruptHistory, Invalid
 from braid.runtime.access.grant_history import AccessGranted, AccessRevoked, Command, Event, GrantsDecider, GrantsState
-from braid.runtime.histories.event_metadata import metadata_message, read_context
 from braid.runtime.histories.kinds import Kind
+from braid.runtime.histories.message_codec import MessageCodec
 
 _ROLES: Final[Mapping[Role, "pb.AccessRole.ValueType"]] = {
     Role.VIEWER: pb.ACCESS_ROLE_VIEWER,
@@ -23,39 +20,6 @@ _ROLES: Final[Mapping[Role, "pb.AccessRole.ValueType"]] = {
     Role.ADMIN: pb.ACCESS_ROLE_ADMIN,
 }
 _BY_NUMBER: Final = {number: role for role, number in _ROLES.items()}
-
-
-class GrantsCodec:
-    """The `kernel.decider.EventCodec` of the kind `grants`."""
-
-    def encode(self, event: Event, context: Context) -> bytes:
-        """An event with its metadata, as an `AccessEvent`; equal inputs give equal bytes."""
-        message = _message(event)
-        message.metadata.CopyFrom(metadata_message(context))
-        return message.SerializeToString(deterministic=True)
-
-    def decode(self, data: bytes) -> tuple[Event, Context]:
-        """Reads `encode`'s bytes. Raises `CorruptHistory` for other bytes, or an event of a newer release."""
-        try:
-            message = pb.AccessEvent.FromString(data)
-            return _event(message), read_context(message.metadata)
-        except DecodeError as error:
-            raise CorruptHistory("the bytes are no AccessEvent") from error
-        except Invalid as error:
-            raise CorruptHistory(f"an event on access: {error.message}", remedy="run a newer release") from error
-
-    def encode_state(self, state: GrantsState) -> bytes:
-        """A state as bytes; equal states give equal bytes."""
-        grants = [grant_message(each) for each in state.all()]
-        return pb.ListGrantsResponse(grants=grants).SerializeToString(deterministic=True)
-
-    def decode_state(self, data: bytes) -> GrantsState:
-        """Reads `encode_state`'s bytes. Raises `CorruptHistory`."""
-        try:
-            grants = [read_grant(each) for each in pb.ListGrantsResponse.FromString(data).grants]
-        except (DecodeError, Invalid) as error:
-            raise CorruptHistory(f"no state of grants: {error}") from error
-        return GrantsState({name: tuple(held) for name, held in by_principal(grants).items()}, len(grants))
 
 
 def grant_message(grant: Grant, now_ms: int = 0) -> pb.Grant:
@@ -126,4 +90,17 @@ def _event(message: pb.AccessEvent) -> Event:
             raise CorruptHistory("the event is of an unknown type", remedy="run a newer release")
 
 
-GRANTS: Final[Kind[GrantsState, Command, Event]] = Kind("grants", GrantsDecider(), GrantsCodec())
+def _state_message(state: GrantsState) -> pb.ListGrantsResponse:
+    return pb.ListGrantsResponse(grants=map(grant_message, state.all()))
+
+
+def _state(message: pb.ListGrantsResponse) -> GrantsState:
+    grants = [read_grant(each) for each in message.grants]
+    return GrantsState({name: tuple(held) for name, held in by_principal(grants).items()}, len(grants))
+
+
+GRANTS: Final[Kind[GrantsState, Command, Event]] = Kind(
+    "grants",
+    GrantsDecider(),
+    MessageCodec(pb.AccessEvent, _message, _event, pb.ListGrantsResponse, _state_message, _state),
+)

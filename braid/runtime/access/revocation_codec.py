@@ -2,11 +2,8 @@
 
 from typing import Final
 
-from google.protobuf.message import DecodeError
-
 from braid.api.registry.v1 import revocation_pb2 as pb
 from braid.kernel.access.revocations import Revocation
-from braid.kernel.decider import Context
 from braid.kernel.errors import CorruptHistory
 from braid.runtime.access.revocation_history import (
     Command,
@@ -16,39 +13,8 @@ from braid.runtime.access.revocation_history import (
     RevocationsDecider,
     RevocationsState,
 )
-from braid.runtime.histories.event_metadata import metadata_message, read_context
 from braid.runtime.histories.kinds import Kind
-
-
-class RevocationsCodec:
-    """The `EventCodec` (`kernel.decider`) of kind `revocations`."""
-
-    def encode(self, event: Event, context: Context) -> bytes:
-        """An event with its metadata, as a `RevocationEvent`; equal inputs give equal bytes."""
-        message = _message(event)
-        message.metadata.CopyFrom(metadata_message(context))
-        return message.SerializeToString(deterministic=True)
-
-    def decode(self, data: bytes) -> tuple[Event, Context]:
-        """Reads `encode`'s bytes. Raises `CorruptHistory` for other bytes, or an event of a newer release."""
-        try:
-            message = pb.RevocationEvent.FromString(data)
-        except DecodeError as error:
-            raise CorruptHistory("the bytes are no RevocationEvent") from error
-        return _event(message), read_context(message.metadata)
-
-    def encode_state(self, state: RevocationsState) -> bytes:
-        """A state as bytes; equal states give equal bytes."""
-        found = [revocation_message(each) for each in state.all()]
-        return pb.ListRevocationsResponse(revocations=found).SerializeToString(deterministic=True)
-
-    def decode_state(self, data: bytes) -> RevocationsState:
-        """Reads `encode_state`'s bytes. Raises `CorruptHistory`."""
-        try:
-            found = pb.ListRevocationsResponse.FromString(data).revocations
-        except DecodeError as error:
-            raise CorruptHistory(f"no state of revocations: {error}") from error
-        return RevocationsState({each.identity: _read(each) for each in found})
+from braid.runtime.histories.message_codec import MessageCodec
 
 
 def revocation_message(revocation: Revocation, now_ms: int = 0) -> pb.Revocation:
@@ -97,6 +63,16 @@ def _event(message: pb.RevocationEvent) -> Event:
             raise CorruptHistory("the event is of an unknown type", remedy="run a newer release")
 
 
+def _state_message(state: RevocationsState) -> pb.ListRevocationsResponse:
+    return pb.ListRevocationsResponse(revocations=map(revocation_message, state.all()))
+
+
+def _state(message: pb.ListRevocationsResponse) -> RevocationsState:
+    return RevocationsState({each.identity: _read(each) for each in message.revocations})
+
+
 REVOCATIONS: Final[Kind[RevocationsState, Command, Event]] = Kind(
-    "revocations", RevocationsDecider(), RevocationsCodec()
+    "revocations",
+    RevocationsDecider(),
+    MessageCodec(pb.RevocationEvent, _message, _event, pb.ListRevocationsResponse, _state_message, _state),
 )

@@ -4,12 +4,9 @@ from collections.abc import Iterable
 from dataclasses import fields
 from typing import Final
 
-from google.protobuf.message import DecodeError
-
 from braid.api.registry.v1 import tenant_pb2 as pb
 from braid.kernel.access.kafka_users import KafkaUser
 from braid.kernel.access.tenants import Quotas, Tenant
-from braid.kernel.decider import Context
 from braid.kernel.errors import CorruptHistory
 from braid.runtime.access.tenant_history import (
     Command,
@@ -19,41 +16,10 @@ from braid.runtime.access.tenant_history import (
     TenantSet,
     TenantsState,
 )
-from braid.runtime.histories.event_metadata import metadata_message, read_context
 from braid.runtime.histories.kinds import Kind
+from braid.runtime.histories.message_codec import MessageCodec
 
 _QUOTAS: Final = tuple(each.name for each in fields(Quotas))
-
-
-class TenantsCodec:
-    """The `EventCodec` (`kernel.decider`) of kind `tenants`."""
-
-    def encode(self, event: Event, context: Context) -> bytes:
-        """An event with its metadata, as a `TenantEvent`; equal inputs give equal bytes."""
-        message = _message(event)
-        message.metadata.CopyFrom(metadata_message(context))
-        return message.SerializeToString(deterministic=True)
-
-    def decode(self, data: bytes) -> tuple[Event, Context]:
-        """Reads `encode`'s bytes. Raises `CorruptHistory` for other bytes, or an event of a newer release."""
-        try:
-            message = pb.TenantEvent.FromString(data)
-        except DecodeError as error:
-            raise CorruptHistory("the bytes are no TenantEvent") from error
-        return _event(message), read_context(message.metadata)
-
-    def encode_state(self, state: TenantsState) -> bytes:
-        """A state as bytes; equal states give equal bytes."""
-        found = [tenant_message(each) for each in state.all()]
-        return pb.ListTenantsResponse(tenants=found).SerializeToString(deterministic=True)
-
-    def decode_state(self, data: bytes) -> TenantsState:
-        """Reads `encode_state`'s bytes. Raises `CorruptHistory`."""
-        try:
-            found = pb.ListTenantsResponse.FromString(data).tenants
-        except DecodeError as error:
-            raise CorruptHistory(f"no state of tenants: {error}") from error
-        return TenantsState({each.name: _read(each) for each in found})
 
 
 def tenant_message(tenant: Tenant, use: pb.TenantUse | None = None) -> pb.Tenant:
@@ -118,4 +84,16 @@ def _event(message: pb.TenantEvent) -> Event:
             raise CorruptHistory("the event is of an unknown type", remedy="run a newer release")
 
 
-TENANTS: Final[Kind[TenantsState, Command, Event]] = Kind("tenants", TenantsDecider(), TenantsCodec())
+def _state_message(state: TenantsState) -> pb.ListTenantsResponse:
+    return pb.ListTenantsResponse(tenants=map(tenant_message, state.all()))
+
+
+def _state(message: pb.ListTenantsResponse) -> TenantsState:
+    return TenantsState({each.name: _read(each) for each in message.tenants})
+
+
+TENANTS: Final[Kind[TenantsState, Command, Event]] = Kind(
+    "tenants",
+    TenantsDecider(),
+    MessageCodec(pb.TenantEvent, _message, _event, pb.ListTenantsResponse, _state_message, _state),
+)

@@ -15,8 +15,7 @@ from braid.kernel.access.revocations import find_revocation
 from braid.kernel.access.roles import MESH, Action
 from braid.kernel.access.tenants import DEFAULT_TENANT, Tenant, TenantFinder
 from braid.kernel.errors import QuotaExceeded
-from braid.kernel.limits.access import DOOR_HELD_MAX, DOOR_HOLD_MAX_SECONDS, DOOR_HOLD_SECONDS
-from braid.kernel.ports import Admitted, Caller
+from braid.kernel.ports import Caller
 from braid.runtime.access.side_history import SideHistory
 from braid.runtime.access.tenant_codec import TENANTS
 from braid.runtime.access.tenant_history import HISTORIES, HISTORY, Command, TenantsState
@@ -94,59 +93,37 @@ class Tenants:
         for tenant in found.all():
             door = self._doors.get(tenant.name)
             if door is None:
-                self._doors[tenant.name] = TenantDoor(tenant.name, tenant.quotas)
+                door = self._doors[tenant.name] = TenantDoor(tenant.name, tenant.quotas)
+                self._metrics.open_calls.labels(tenant.name).set_function(partial(getattr, door, "open_calls"))
             elif door.quotas != tenant.quotas:
                 door.change(tenant.quotas)
 
     # --- the door
 
-    async def admit(self, method: str, caller: Caller) -> Admitted:
-        """Lets a call begin, before its request is parsed; see `RpcService.admit`.
+    def door(self, caller: Caller) -> tuple[Caller, TenantDoor | None]:
+        """The caller in the tenant that it is found to be in, and the door that it passes; None for no door.
 
         Raises:
             Unauthenticated: the caller says that it is of another tenant than its principal.
-            QuotaExceeded: its tenant has as many calls open as it may have, or begins too many.
             Unavailable: the tenants were not read yet.
         """
         tenant = self._tenant_of(caller)
         if tenant != caller.tenant:
             caller = replace(caller, tenant=tenant)
         door = self._doors.get(tenant)
-        if door is None or self._passes(caller):
-            return Admitted(caller)
-        try:
-            door.enter(self._replica.host.clock.elapsed())
-        except QuotaExceeded as error:
-            self._metrics.refusals.labels(tenant, error.metadata["quota"]).inc()
-            await self._hold(door)
-            raise
-        self._metrics.open_calls.labels(tenant).set(door.open_calls)
-        return Admitted(caller, partial(self._leave, tenant, door))
+        return caller, None if door is None or self._passes(caller) else door
 
-    async def _hold(self, door: TenantDoor) -> None:
-        """Lets a refused call wait a little: a caller that asks again at once costs as much as one that is answered.
-
-        Each waits for a time of its own. Else calls that were refused together would all come back together.
-        """
-        if door.held >= DOOR_HELD_MAX:
-            return
-        door.held += 1
-        try:
-            seconds = self._replica.host.randomness.uniform(DOOR_HOLD_SECONDS, DOOR_HOLD_MAX_SECONDS)
-            await self._replica.host.clock.sleep(seconds)
-        finally:
-            door.held -= 1
+    def refused(self, error: QuotaExceeded) -> TenantDoor | None:
+        """Counts a call that a door has refused. Returns that door, if it stands still."""
+        tenant = error.metadata["tenant"]
+        self._metrics.refusals.labels(tenant, error.metadata["quota"]).inc()
+        return self._doors.get(tenant)
 
     def _tenant_of(self, caller: Caller) -> str:
         if caller.authenticated and not self._history.known.is_set() and not self._passes(caller):
             self._replica.identities.require_known()
             self.require_known()
         return self._finder.tenant_of(caller)
-
-    def _leave(self, tenant: str, door: TenantDoor) -> None:
-        door.leave()
-        if self._doors.get(tenant) is door:
-            self._metrics.open_calls.labels(tenant).set(door.open_calls)
 
     def _passes(self, caller: Caller) -> bool:
         """Whether a caller is not counted: a service, an admin, or one whom its handler refuses anyway."""

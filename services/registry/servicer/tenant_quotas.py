@@ -1,13 +1,10 @@
-"""Quotas of streams and partitions, checked where a request would create some. Failovers are never refused.
-
-A quota is about all streams of a tenant, a history about one. So a request that was let through is counted as if it
-were recorded, until it is or has failed.
-"""
+"""Quotas of streams and partitions, checked where a request would create some. Failovers are never refused."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final, NamedTuple
 
+from braid.kernel.access.promises import Promises
 from braid.kernel.access.quotas import check_quota
 from services.registry.histories import STREAMS
 from services.registry.model.streams import Stream
@@ -28,7 +25,6 @@ class _Promise(NamedTuple):
     """The size that a stream will have by a request under way."""
 
     stream: str
-    tenant: str
     partitions: int
 
 
@@ -37,7 +33,7 @@ class TenantQuotas:
 
     def __init__(self, context: RequestContext) -> None:
         self._context = context
-        self._promises: list[_Promise] = []
+        self._promises = Promises[_Promise]()
 
     def used(self) -> Mapping[str, Used]:
         """How much each tenant has, or is being given by this replica; tenants with nothing are left out."""
@@ -54,12 +50,8 @@ class TenantQuotas:
         check_quota(tenant, "streams", len(found), int(name not in found), quotas.streams, free=_FREE)
         more = partitions - found.get(name, 0)
         check_quota(tenant, "partitions", sum(found.values()), more, quotas.partitions, free=_FREE)
-        promise = _Promise(name, tenant, partitions)
-        self._promises.append(promise)
-        try:
+        with self._promises.made(tenant, _Promise(name, partitions)):
             yield
-        finally:
-            self._promises.remove(promise)
 
     def _streams(self) -> dict[str, dict[str, int]]:
         """The partitions of each stream, by tenant."""
@@ -68,9 +60,10 @@ class TenantQuotas:
             stream = aggregates.state(STREAMS, history.id)
             if stream.exists:
                 found.setdefault(stream.tenant, {})[stream.name] = stream.partitions
-        for name, tenant, partitions in self._promises:
+        for tenant in self._promises.tenants():
             mine = found.setdefault(tenant, {})
-            mine[name] = max(partitions, mine.get(name, 0))
+            for name, partitions in self._promises.of(tenant):
+                mine[name] = max(partitions, mine.get(name, 0))
         return found
 
 

@@ -58,6 +58,7 @@ from testbed.checkers.facts.stores import (
     StoreBackedUp,
     StoreRestored,
 )
+from testbed.checkers.facts.tenants import GroupMade
 from testbed.checkers.places import LogId, Place
 
 __all__ = [
@@ -123,6 +124,7 @@ __all__ = [
 Fact = (
     Sent
     | ApprovalAsked
+    | GroupMade
     | ApprovalDecided
     | ApprovalUsed
     | GroupDeleted

@@ -7,6 +7,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -129,6 +130,21 @@ def test_a_scrape_takes_the_place_of_the_oldest_stalled_client(
     finally:
         for each in stalled:
             each.close()
+
+
+def test_the_oldest_connection_gives_its_place_and_no_other(servers: list[MetricsServer]) -> None:
+    server = served(servers)
+    with ExitStack() as opened:
+        stalled = [
+            opened.enter_context(socket.create_connection(("127.0.0.1", server.server_port), timeout=10))
+            for _ in range(METRICS_CONNECTIONS_MAX)
+        ]
+        assert "braid_test 7.0" in scraped(server)
+        stalled[0].settimeout(1.0)  # much less than its own limit
+        assert stalled[0].recv(1) == b"", "the oldest is closed"
+        stalled[-1].settimeout(0.05)
+        with pytest.raises(TimeoutError):
+            stalled[-1].recv(1)
 
 
 @pytest.mark.parametrize("secure", [False, True])

@@ -59,7 +59,7 @@ class Tenant(_message.Message):
     CHANGE_TIME_MS_FIELD_NUMBER: _builtins.int
     KAFKA_QUOTAS_FIELD_NUMBER: _builtins.int
     name: _builtins.str
-    """`default` is everybody whom no other tenant names."""
+    """`default` holds all principals that no other tenant names."""
     changed_by: _builtins.str
     """The principal that declared it last, and when."""
     change_time_ms: _builtins.int

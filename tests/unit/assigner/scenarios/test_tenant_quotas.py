@@ -128,3 +128,20 @@ def test_a_new_leader_knows_the_tenant_of_a_group() -> None:
         assert (await refused(create(mesh, "second"))).metadata["used"] == "1"
 
     run(scenario())
+
+
+def test_a_count_of_groups_outlives_its_leader() -> None:
+    async def scenario() -> None:
+        mesh = await Mesh().start(2)
+        await declare(mesh, Quotas(groups=2))
+        await create(mesh, "first")
+        await create(mesh, "second")
+        mesh.processes[(await mesh.leader()).instance].kill()
+        await mesh.leader()
+        assert (await refused(create(mesh, "third"))).metadata["used"] == "2"
+        deletion = api.DeleteGroupRequest(name="first")
+        await mesh.client("creator", identity=WEB).unary("DeleteGroup", deletion, group_pb2.Group)
+        await create(mesh, "third")
+        assert (await refused(create(mesh, "fourth"))).metadata["used"] == "2"
+
+    run(scenario())

@@ -89,5 +89,6 @@ def test_no_window_has_more_calls_than_its_rate_and_one_burst(rate: int, gaps: l
 def test_only_a_quota_says_when_to_come_again() -> None:
     assert retry_seconds(Exhausted("a message is too large", metadata={"retry_ms": "5"})) == 0
     assert retry_seconds(QuotaExceeded("x", metadata={"retry_ms": "1500"})) == 1.5
+    assert retry_seconds(QuotaExceeded("x", metadata={"retry_ms": "999999999"})) == DOOR_RETRY_SECONDS_MAX
     for strange in ("-1", "1e9", "9" * 40, ""):
         assert retry_seconds(QuotaExceeded("x", metadata={"retry_ms": strange})) == 0

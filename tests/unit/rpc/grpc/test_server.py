@@ -1,6 +1,7 @@
 """How the serving end ends a call with an error, where its caller is there to hear it and where it is not."""
 
 import asyncio
+import gc
 from collections.abc import AsyncIterator
 from typing import cast
 
@@ -9,10 +10,12 @@ import pytest
 from google.protobuf.wrappers_pb2 import StringValue
 
 from braid.kernel.errors import Exhausted, Unavailable
-from braid.kernel.ports import RpcService
+from braid.kernel.ports import Admitted, Caller, CallOptions, RpcService
 from braid.rpc.authenticators import CertificateOrToken
 from braid.rpc.grpc.handlers import Context, Streams, _abort, _awaited, _serve_stream, admitting
+from braid.rpc.grpc.transport import GrpcTransport
 from braid.rpc.grpc.wire import error_of
+from braid.rpc.methods import unary
 
 
 class BatchFailedError(grpc.aio.BaseError):
@@ -40,8 +43,34 @@ def abort(ends: BaseException) -> Aborting:
 
 
 def test_an_error_reaches_a_caller_that_is_there() -> None:
-    with pytest.raises(grpc.aio.AbortError):
-        abort(grpc.aio.AbortError("as grpc's own"))
+    assert abort(grpc.aio.AbortError("as grpc's own")).code is grpc.StatusCode.RESOURCE_EXHAUSTED
+
+
+def test_a_refused_call_is_freed_without_the_collector() -> None:
+    """A flood's calls, freed together by the garbage collector, stop everything in the process meanwhile."""
+
+    async def refuse(path: str, caller: Caller) -> Admitted:
+        raise Exhausted("too much")
+
+    async def aborted_calls() -> int:
+        service = RpcService("any", {"/any/Get": unary(StringValue, echo)}, {}, {}, admit=refuse)
+        transport = GrpcTransport()
+        server = await transport.serve("127.0.0.1:0", service)
+        channel = transport.channel(server.address)
+        gc.collect()
+        gc.disable()
+        try:
+            for _ in range(20):
+                with pytest.raises(Exhausted):
+                    await channel.unary("/any/Get", StringValue(), StringValue, CallOptions(10.0))
+            left = sum(isinstance(each, grpc.aio.AbortError) for each in gc.get_objects())
+        finally:
+            gc.enable()
+        await channel.close()
+        await server.stop(0)
+        return left
+
+    assert asyncio.run(aborted_calls()) < 10, "only the last calls may be ending still"
 
 
 def test_a_caller_that_is_gone_is_no_failure_of_the_handler() -> None:
@@ -78,6 +107,11 @@ async def endless(_: object, caller: object) -> AsyncIterator[StringValue]:
     """A handler of a server stream."""
     while True:
         yield StringValue(value=str(caller))
+
+
+async def echo(request: StringValue, caller: Caller) -> StringValue:
+    """A handler that no call reaches."""
+    return request
 
 
 def test_a_server_stream_ends_quietly_if_its_caller_left_early() -> None:

@@ -23,7 +23,7 @@ from braid.kernel.limits.access import (
     APPROVALS_PER_PRINCIPAL_MAX,
     GRANT_REASON_CHARS_MAX,
 )
-from braid.runtime.access.approval_codec import ApprovalsCodec
+from braid.runtime.access.approval_codec import APPROVALS
 from braid.runtime.access.approval_history import (
     ApprovalAsked,
     ApprovalDecided,
@@ -41,7 +41,7 @@ from braid.runtime.access.approval_history import (
 )
 
 GOLDEN = Path("tests/golden/events/approvals")
-DECIDER, CODEC = ApprovalsDecider(), ApprovalsCodec()
+DECIDER, CODEC = ApprovalsDecider(), APPROVALS.codec
 NOW_MS = 1_770_000_000_123
 LED_MS = 5_000_000
 HOUR_MS = 3_600_000

@@ -14,7 +14,7 @@ from braid.kernel.access.roles import MESH, Resource, ResourceKind, Role
 from braid.kernel.decider import Context
 from braid.kernel.errors import CorruptHistory, Exhausted, Invalid, NotFound
 from braid.kernel.limits.access import GRANT_REASON_CHARS_MAX, GRANTS_MAX, GRANTS_PER_PRINCIPAL_MAX
-from braid.runtime.access.grant_codec import GrantsCodec
+from braid.runtime.access.grant_codec import GRANTS
 from braid.runtime.access.grant_history import (
     AccessGranted,
     AccessRevoked,
@@ -27,7 +27,7 @@ from braid.runtime.access.grant_history import (
 )
 
 GOLDEN = Path("tests/golden/events/access")
-DECIDER, CODEC = GrantsDecider(), GrantsCodec()
+DECIDER, CODEC = GrantsDecider(), GRANTS.codec
 NOW_MS = 1_770_000_000_123
 CONTEXT = Context(NOW_MS, "spiffe://braid.local/user/ann", "default", "r-1", "", 7)
 ORDERS = "spiffe://braid.local/app/orders"

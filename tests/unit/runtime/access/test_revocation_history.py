@@ -15,7 +15,7 @@ from braid.kernel.access.revocations import Revocation
 from braid.kernel.decider import Context
 from braid.kernel.errors import CorruptHistory, Exhausted, Invalid, NotFound
 from braid.kernel.limits.access import GRANT_REASON_CHARS_MAX, REVOCATION_KEPT_SECONDS, REVOCATIONS_MAX
-from braid.runtime.access.revocation_codec import RevocationsCodec
+from braid.runtime.access.revocation_codec import REVOCATIONS
 from braid.runtime.access.revocation_history import (
     Command,
     Event,
@@ -28,7 +28,7 @@ from braid.runtime.access.revocation_history import (
 )
 
 GOLDEN = Path("tests/golden/events/identities")
-DECIDER, CODEC = RevocationsDecider(), RevocationsCodec()
+DECIDER, CODEC = RevocationsDecider(), REVOCATIONS.codec
 NOW_MS = 1_770_000_000_123
 DAY_MS = int(REVOCATION_KEPT_SECONDS * 1_000)
 CONTEXT = Context(NOW_MS, "spiffe://braid.local/user/ann", "default", "r-1", "", 7)

@@ -16,7 +16,7 @@ from braid.kernel.access.tenants import Quotas, Tenant
 from braid.kernel.decider import Context
 from braid.kernel.errors import CorruptHistory, Exhausted, Invalid, NotFound
 from braid.kernel.limits.access import TENANTS_MAX
-from braid.runtime.access.tenant_codec import TenantsCodec
+from braid.runtime.access.tenant_codec import TENANTS
 from braid.runtime.access.tenant_history import (
     Command,
     DeleteTenant,
@@ -29,7 +29,7 @@ from braid.runtime.access.tenant_history import (
 )
 
 GOLDEN = Path("tests/golden/events/tenants")
-DECIDER, CODEC = TenantsDecider(), TenantsCodec()
+DECIDER, CODEC = TenantsDecider(), TENANTS.codec
 NOW_MS = 1_770_000_000_123
 CONTEXT = Context(NOW_MS, "spiffe://braid.local/user/ann", "default", "r-1", "", 7)
 ACME = ("spiffe://braid.local/acme/*",)

@@ -7,21 +7,20 @@ import pytest
 from braid.api.mesh.v1.event_pb2 import EventRecord, WatchEventsRequest
 from braid.api.registry.v1.route_pb2 import WatchRoutesRequest
 from braid.kernel.access.open_calls import counted_as, counted_for
+from braid.kernel.access.tenants import Quotas
 from braid.kernel.audit.calls import Outcome
 from braid.kernel.audit.forms import Reads
-from braid.kernel.errors import Exhausted
+from braid.kernel.errors import BraidError, Exhausted, QuotaExceeded
 from braid.kernel.limits.leases import GROUP_MEMBERS_MAX
 from braid.kernel.limits.rpc import HELLO_SECONDS, OPEN_WATCHES_PER_CALLER_MAX
 from braid.kernel.ports import Caller, CallOptions, RpcChannel
 from braid.rpc.methods import method_path
-from braid.runtime.access import open_calls
-from braid.runtime.access.open_calls import OpenCalls
-from braid.runtime.access.refusals import Refusals
+from braid.runtime.access import admissions
+from braid.runtime.access.admissions import Admissions
 from braid.runtime.access.settings import AccessMode, AccessSettings
+from braid.runtime.access.tenant_history import SetTenant
 from braid.runtime.audit.settings import AuditSettings
-from braid.runtime.plain_structlog import structlog
-from braid.runtime.telemetry import make_metrics
-from tests.support.virtual_time import VirtualProcess, run_virtual, running_loop
+from tests.support.virtual_time import run_virtual
 from tests.unit.runtime.access.mesh import Mesh
 from tests.unit.runtime.audit.records import records
 
@@ -60,7 +59,8 @@ def test_a_watch_too_many_is_refused_and_another_callers_is_not() -> None:
         ann, bob = (mesh.client("registry", each).channel for each in (ANN, BOB))
         open_ = await begin(ann, OPEN_WATCHES_PER_CALLER_MAX)
         with pytest.raises(Exhausted, match=f"WatchEvents: {ANN} has 200 WatchEvents streams open here") as refused:
-            await watching(ann)
+            async with asyncio.timeout(5.0):
+                await watching(ann)
         assert "end some" in refused.value.remedy
         assert refused.value.metadata == {"problem": "too_many_open", "limit": "200"}
         open_.extend(await begin(bob, 1))
@@ -91,7 +91,7 @@ def test_a_watch_that_ended_makes_room_for_another() -> None:
 
 
 def test_streams_count_before_they_say_what_they_are_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(open_calls, "counted_as", lambda method, *, stream: (method, 3))
+    monkeypatch.setattr(admissions, "counted_as", lambda method, *, stream: (method, 3))
 
     async def scenario() -> None:
         mesh = await Mesh(access=OPEN).start()
@@ -127,14 +127,54 @@ def test_invented_names_share_the_room_of_their_host() -> None:
     assert counted_for(Caller(ANN, "default", "", "ipv4:10.0.0.7:1", authenticated=True)) == ANN
 
 
+def test_one_release_gives_back_to_the_caller_and_its_tenant() -> None:
+    async def scenario() -> None:
+        replica = (await Mesh(access=OPEN).start()).replicas["registry"]
+        declared = SetTenant("acme", (ANN,), Quotas(open_calls=3))
+        await replica.tenants.execute(declared, Caller("root", "", "", "", authenticated=True))
+        await asyncio.sleep(1.0)
+        refused: list[BraidError] = []
+        door = Admissions(replica, (WATCH,), lambda path, caller, error: refused.append(error))
+        ann = Caller(ANN, "", "", "", authenticated=True)
+        admitted = [await door.admit(each, ann) for each in ("/s/Get", WATCH, "/s/Get")]
+        assert (len(door), replica.tenants.open_calls("acme")) == (3, 3)
+        with pytest.raises(QuotaExceeded):
+            await door.admit("/s/Get", ann)
+        assert (len(door), replica.tenants.open_calls("acme"), len(refused)) == (3, 3, 1)
+        for each in admitted:
+            each.done()
+        assert (len(door), replica.tenants.open_calls("acme")) == (0, 0)
+
+    run_virtual(scenario())
+
+
+def test_a_caller_with_too_much_open_takes_nothing_of_its_tenant(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(admissions, "counted_as", lambda method, *, stream: (method, 1))
+
+    async def scenario() -> None:
+        replica = (await Mesh(access=OPEN).start()).replicas["registry"]
+        declared = SetTenant("acme", (ANN,), Quotas(open_calls=2))
+        await replica.tenants.execute(declared, Caller("root", "", "", "", authenticated=True))
+        await asyncio.sleep(1.0)
+        door, ann = Admissions(replica, (), lambda *_: None), Caller(ANN, "", "", "", authenticated=True)
+        await door.admit("/s/Get", ann)
+        for _ in range(5):
+            with pytest.raises(Exhausted, match="no more may be"):
+                await door.admit("/s/Get", ann)
+        assert replica.tenants.open_calls("acme") == 1
+
+    run_virtual(scenario())
+
+
 def test_nothing_is_remembered_of_calls_that_ended() -> None:
     async def scenario() -> None:
-        process = VirtualProcess(running_loop(), "replica", 1)
-        calls = OpenCalls((), Refusals(process.host.clock, make_metrics("registry", "r"), structlog.get_logger()))
-        ends = [calls.admit("/s/Get", Caller(f"p{each}", "", "", "", authenticated=True)) for each in range(10)]
-        assert len(calls) == 10
-        for end in ends:
-            end()
-        assert len(calls) == 0
+        replica = (await Mesh(access=OPEN).start()).replicas["registry"]
+        door = Admissions(replica, (), lambda *_: None)
+        callers = [Caller(f"p{each}", "", "", "", authenticated=True) for each in range(10)]
+        admitted = [await door.admit("/s/Get", each) for each in callers]
+        assert len(door) == 10
+        for each in admitted:
+            each.done()
+        assert len(door) == 0
 
     run_virtual(scenario())
