@@ -21,8 +21,9 @@ from xdist.workermanage import WorkerController
 from tests.support.grounds import GROUNDS
 
 LONGEST: Final = (  # grounds, or files of their own; what takes longest comes first
-    "two_clusters",
     "tests/e2e/test_docs.py",
+    "tests/integration/pipelines/test_event_store.py",
+    "two_clusters",
     "tests/e2e/test_demo.py",
     "tests/e2e/test_secure_mesh.py",
     "tests/e2e/test_dev.py",

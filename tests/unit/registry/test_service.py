@@ -1,9 +1,9 @@
 """The registry as a whole on virtual time: create, fail over, move, drain; leaders and clusters die in between."""
 
 import asyncio
-from dataclasses import replace
 import contextlib
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from typing import Any
 
 import pytest
