@@ -3,9 +3,8 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from braid.client.records.where import Where
 from braid.host.tracebacks import TRACEBACKS, check_tracebacks
 from braid.kernel.errors import Invalid
 from braid.kernel.ids import check_name
@@ -26,6 +25,9 @@ from braid.kernel.limits.client import (
     RETRY_BUDGET_SHARE,
 )
 from braid.kernel.limits.leases import LEASE_MS_DEFAULT, LEASE_MS_MAX, LEASE_MS_MIN
+
+if TYPE_CHECKING:
+    from braid.client.records.where import Where
 
 ORDERINGS: Final = ("none", "key", "partition")
 OWNERSHIPS: Final = ("at_least_once", "exclusive")
@@ -242,7 +244,7 @@ class ConsumerSettings:
     detached_seconds_max: float = DETACHED_SECONDS_MAX
     on_assigned: Callable[[list[str]], None] | None = None
     on_revoked: Callable[[list[str]], None] | None = None
-    where: Where | None = None
+    where: "Where | None" = None
     handler_timeout_seconds: float | None = None
     cancel_at_loss: bool = False
     backlog: Backlog | None = None

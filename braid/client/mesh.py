@@ -1,29 +1,20 @@
 """`connect`: the door to a mesh. A `Mesh` opens producers and consumers that share its connections."""
 
+import importlib
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from braid.api.assigner.v1 import group_pb2, join_pb2
 from braid.api.registry.v1.route_pb2 import ProducerHello
 from braid.client.consumer_settings import Backlog, ConsumerSettings, Retry, Start
 from braid.client.consuming.cluster_session import ClusterSession
-from braid.client.consuming.consumer import Consumer
-from braid.client.membership import lease_session
 from braid.client.membership.heartbeats import Heartbeats
-from braid.client.membership.lease_protocol import LeaseKeeper, LeaseListener
-from braid.client.membership.lease_session import LeaseSession
-from braid.client.producing import route_session
-from braid.client.producing.lane_rules import LaneRule
-from braid.client.producing.producer import Producer
-from braid.client.producing.route_session import RouteSession, RouteSource
-from braid.client.producing.routes import RouteTable
 from braid.client.producing.settings import ProducerSettings
-from braid.client.records.where import Where
 from braid.host.endpoints import Endpoint, resolve_here, unreachable
 from braid.host.system import system_host
 from braid.host.tls import Tls
@@ -31,7 +22,7 @@ from braid.host.tls_files import TlsFiles
 from braid.host.token_files import TokenFiles
 from braid.host.tokens import Token
 from braid.host.tracebacks import tracebacks_here
-from braid.kafka.cluster import AioKafka
+from braid.kafka.late import LateKafka
 from braid.kernel.capabilities import KNOWS_DENIALS
 from braid.kernel.errors import BraidError, Invalid, Unavailable
 from braid.kernel.ids import DLQ_LANE, check_name
@@ -49,7 +40,23 @@ from braid.rpc.directory import Directory
 from braid.rpc.grpc.transport import GrpcTransport
 from braid.rpc.mesh_client import ServiceClient
 
+if TYPE_CHECKING:  # a second of work to import: commands that only ask services are spared it
+    from braid.client.consuming.consumer import Consumer
+    from braid.client.membership.lease_protocol import LeaseKeeper, LeaseListener
+    from braid.client.producing.lane_rules import LaneRule
+    from braid.client.producing.producer import Producer
+    from braid.client.producing.route_session import RouteSource
+    from braid.client.producing.routes import RouteTable
+    from braid.client.records.where import Where
+
 _log: Final = logging.getLogger("braid.client")
+_CLIENTS: Final = (
+    "braid.client.consuming.consumer",
+    "braid.client.membership.lease_session",
+    "braid.client.producing.producer",
+    "braid.client.producing.route_session",
+    "braid.kafka.cluster",
+)
 
 
 class MeshOfStreams:
@@ -77,8 +84,8 @@ class MeshOfStreams:
         delivery_timeout_seconds: float = DELIVERY_TIMEOUT_SECONDS,
         compression: str | None = None,
         linger_ms: int = 5,
-        lane_rule: LaneRule | None = None,
-    ) -> Producer:
+        lane_rule: "LaneRule | None" = None,
+    ) -> "Producer":
         """A producer for one stream; settings as `ProducerSettings` explains them. Raises `Invalid` naming a field."""
         check_name(stream, "stream")
         settings = ProducerSettings(max_buffer_bytes, delivery_timeout_seconds, compression, linger_ms, lane_rule)
@@ -104,11 +111,11 @@ class MeshOfStreams:
         detached_seconds_max: float = DETACHED_SECONDS_MAX,
         on_assigned: Callable[[list[str]], None] | None = None,
         on_revoked: Callable[[list[str]], None] | None = None,
-        where: Where | None = None,
+        where: "Where | None" = None,
         handler_timeout_seconds: float | None = None,
         cancel_at_loss: bool = False,
         backlog: Backlog | None = None,
-    ) -> Consumer:
+    ) -> "Consumer":
         """A member of a group; settings as `ConsumerSettings` explains them. Raises `Invalid` naming a field."""
         settings = ConsumerSettings(
             streams=_names(streams),
@@ -135,7 +142,9 @@ class MeshOfStreams:
         )
         return self._make_consumer(settings)
 
-    def _make_producer(self, stream: str, settings: ProducerSettings) -> Producer:
+    def _make_producer(self, stream: str, settings: ProducerSettings) -> "Producer":
+        from braid.client.producing.producer import Producer
+
         return Producer(
             self._host,
             self._kafka,
@@ -145,7 +154,9 @@ class MeshOfStreams:
             settings=settings,
         )
 
-    def _make_consumer(self, settings: ConsumerSettings) -> Consumer:
+    def _make_consumer(self, settings: ConsumerSettings) -> "Consumer":
+        from braid.client.consuming.consumer import Consumer
+
         return Consumer(
             self._host,
             self._kafka,
@@ -161,15 +172,15 @@ class MeshOfStreams:
         stream: str,
         lanes: Sequence[str],
         producer_id: str,
-        on_route: Callable[[RouteTable], None],
+        on_route: "Callable[[RouteTable], None]",
         on_refused: Callable[[BraidError], None],
-    ) -> RouteSource:
+    ) -> "RouteSource":
         """Opens the routes of a new producer that writes to some lanes only; to all when it names none."""
         raise NotImplementedError
 
     def _leases(
-        self, settings: ConsumerSettings, listener: LeaseListener, loads: Callable[[], join_pb2.Heartbeat]
-    ) -> LeaseKeeper:
+        self, settings: ConsumerSettings, listener: "LeaseListener", loads: Callable[[], join_pb2.Heartbeat]
+    ) -> "LeaseKeeper":
         """Opens the leases of a new consumer."""
         raise NotImplementedError
 
@@ -230,9 +241,11 @@ class Mesh(MeshOfStreams):
         stream: str,
         lanes: Sequence[str],
         producer_id: str,
-        on_route: Callable[[RouteTable], None],
+        on_route: "Callable[[RouteTable], None]",
         on_refused: Callable[[BraidError], None],
-    ) -> RouteSource:
+    ) -> "RouteSource":
+        from braid.client.producing import route_session
+
         hello = ProducerHello(
             protocol_version=route_session.PROTOCOL_VERSION,
             capabilities=[KNOWS_DENIALS],
@@ -243,11 +256,13 @@ class Mesh(MeshOfStreams):
             host=self._host.name,
             lanes=lanes,
         )
-        return RouteSession(self._host, self.service("registry"), hello, on_route, on_refused)
+        return route_session.RouteSession(self._host, self.service("registry"), hello, on_route, on_refused)
 
     def _leases(
-        self, settings: ConsumerSettings, listener: LeaseListener, loads: Callable[[], join_pb2.Heartbeat]
-    ) -> LeaseKeeper:
+        self, settings: ConsumerSettings, listener: "LeaseListener", loads: Callable[[], join_pb2.Heartbeat]
+    ) -> "LeaseKeeper":
+        from braid.client.membership import lease_session
+
         self._members += 1
         own = self._named or self._members == 1
         hello = join_pb2.MemberHello(
@@ -258,7 +273,7 @@ class Mesh(MeshOfStreams):
             client_id=self._client_id if own else f"{self._client_id}-{self._members}",
             zone=self._zone,
         )
-        return LeaseSession(
+        return lease_session.LeaseSession(
             self._host,
             self.service("assigner"),
             hello,
@@ -302,9 +317,16 @@ def connect(
     found = resolve_here(endpoint, tls, token_of(token, token_file))
     if found.note:
         _log.info("%s", found.note)
-    kafka = AioKafka(client_id or "braid")
+    kafka = LateKafka(client_id or "braid")
+    load_clients()
     transport = transport_to(found)
     return Mesh(system_host(), kafka, transport, found.addresses, client_id, zone, found=found)
+
+
+def load_clients() -> None:
+    """Imports what producers and consumers are made of: in an application, no import may hold up a running loop."""
+    for name in _CLIENTS:
+        importlib.import_module(name)
 
 
 def token_of(token: str | Token | None, token_file: str | Path | None) -> Token | None:
@@ -373,4 +395,4 @@ def system_ports(client_id: str, found: Endpoint | None = None) -> Ports:
     """
     found = found or Endpoint((), "")
     token = TokenFiles(found.token) if found.token is not None else None
-    return Ports(system_host(), AioKafka(client_id), transport_to(found), found.tls, token)
+    return Ports(system_host(), LateKafka(client_id), transport_to(found), found.tls, token)

@@ -20,7 +20,12 @@ from prometheus_client import CollectorRegistry, make_wsgi_app
 
 from braid.host.tls_files import TlsFiles, TlsMaterial
 from braid.kernel.errors import Unavailable
-from braid.kernel.limits.runtime import METRICS_CONNECTIONS_MAX, METRICS_ROOM_SECONDS, METRICS_SECONDS
+from braid.kernel.limits.runtime import (
+    METRICS_BACKLOG,
+    METRICS_CONNECTIONS_MAX,
+    METRICS_ROOM_SECONDS,
+    METRICS_SECONDS,
+)
 
 _log: Final = logging.getLogger("braid.metrics")
 
@@ -29,7 +34,7 @@ class MetricsServer(socketserver.ThreadingMixIn, WSGIServer):
     """Serves `/metrics` of one registry in threads of its own until `close`."""
 
     daemon_threads = True
-    request_queue_size = 16
+    request_queue_size = METRICS_BACKLOG
 
     def __init__(
         self,

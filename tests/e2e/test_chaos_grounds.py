@@ -17,7 +17,7 @@ from tests.e2e.chaos import full_disks
 from tests.e2e.chaos.full_disks import small_disks
 from tests.e2e.chaos.namespaces import Namespace, namespace
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.untimed]
 SILENT_SECONDS: Final = 0.5
 # Says a word to 127.0.0.1 whenever it is told to, and prints what comes back.
 TALKER: Final = """

@@ -144,6 +144,7 @@ async def at_once(function: Callable[[], T]) -> T:
     return function()
 
 
+@pytest.mark.untimed
 async def test_what_else_a_broker_takes_is_told_and_passed(broker: KafkaBroker) -> None:
     """A broker looks into batches and refuses most nonsense; this it stores."""
     flood = record_bytes(0, bytes(1 << 20), [(b"", b"")] * 400_000)
@@ -161,6 +162,7 @@ async def test_what_else_a_broker_takes_is_told_and_passed(broker: KafkaBroker) 
     assert [(each.first_offset, each.last_offset) for each in cost.damaged] == [(0, 1), (3, 3), (5, 5), (7, 7)]
 
 
+@pytest.mark.untimed
 @pytest.mark.parametrize(
     ("what", "data"),
     [
@@ -175,6 +177,7 @@ async def test_what_a_broker_refuses_by_itself(broker: KafkaBroker, what: str, d
     assert await write_raw(broker.bootstrap, topic, [data]) != [0]
 
 
+@pytest.mark.untimed
 async def test_a_bomb_becomes_a_dead_letter_beside_handled_records(two_clusters: DevMesh) -> None:
     handled: list[int] = []
 

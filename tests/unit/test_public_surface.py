@@ -43,8 +43,9 @@ def described(path: str, value: object) -> list[str]:
 
 
 def signature(value: Callable[..., object]) -> str:
-    """Parameters and types without the modules these live in, which are nobody's business."""
-    return re.sub(r"\b(?:[a-z_]+\.)+(?=[A-Za-z])", "", str(inspect.signature(value)))
+    """Parameters and types without the modules these live in, and without the quotes of types imported late."""
+    unquoted = re.sub(r"(: |-> )'([^']*)'", r"\1\2", str(inspect.signature(value)))
+    return re.sub(r"\b(?:[a-z_]+\.)+(?=[A-Za-z])", "", unquoted)
 
 
 def fields(value: type) -> str:

@@ -4,7 +4,6 @@ import base64
 from typing import NamedTuple
 
 from braid.cli.core.documents import Document, Value
-from braid.client.records.braid_headers import ID_HEADER, ingestion_time
 from braid.kernel.ports import KafkaRecord
 
 
@@ -20,6 +19,8 @@ class RecordPlace(NamedTuple):
 
 def record_document(place: RecordPlace, record: KafkaRecord) -> Document:
     """A record as `-o json` prints it. Of headers with the same name only the last is shown."""
+    from braid.client.records.braid_headers import ID_HEADER, ingestion_time  # imports numpy, which few commands need
+
     headers = dict(record.headers)
     identity = headers.get(ID_HEADER)
     return {

@@ -17,6 +17,7 @@ OPEN_FILES_MAX: Final = 65_536  # a process raises its limit so far, where the s
 OPEN_FILES_KEPT_MAX: Final = 4_096  # of those for everything but callers; of few files, a quarter
 SHUTDOWN_SECONDS: Final = 3.0  # beyond draining; then the process ends by force
 METRICS_CONNECTIONS_MAX: Final = 32  # clients of one replica's metrics at once; one more ends the oldest
+METRICS_BACKLOG: Final = 512  # connections not taken yet; a client of one more tries again after a second
 METRICS_ROOM_SECONDS: Final = 1.0  # for the oldest to end; else the new one is closed
 METRICS_SECONDS: Final = 10.0  # a client that stalls so long, in a handshake or after it, is closed
 PAGE_SIZE_DEFAULT: Final = 100  # items in a List answer when none is asked for

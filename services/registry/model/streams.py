@@ -115,7 +115,7 @@ class Stream:
 
     def active(self, lane: str) -> Sequence[Channel]:
         """The lane's active channels."""
-        return [each for each in self.channels if each.ref.lane == lane and each.state is ChannelState.ACTIVE]
+        return [each for each in self.channels if each.state is ChannelState.ACTIVE and each.ref.lane == lane]
 
     def waits_for(self, channel: Channel) -> Sequence[Channel]:
         """Channels that must be drained before this one is consumed, if the stream is ordered.

@@ -197,7 +197,7 @@ def _misplaced(stream: Stream, spare: Channel) -> str:
     """Why a spare is useless if no move is under way; ''."""
     if spare.partitions != stream.spec.lanes[spare.ref.lane]:
         return "the lane has another number of partitions"
-    beside = spare.cluster in {channel.cluster for channel in stream.active(spare.ref.lane)}
+    beside = any(each.cluster == spare.cluster for each in stream.active(spare.ref.lane))
     return "its cluster carries the lane already" if beside else ""
 
 

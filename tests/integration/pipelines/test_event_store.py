@@ -11,7 +11,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -178,26 +179,69 @@ def source(local: DevMesh, directory: Path) -> list[str]:
     return [part for name, value in given.items() for part in (f"--{name}", value)]
 
 
-async def test_the_table_equals_the_ledger_after_kills_of_everything(local: DevMesh, job: Job, tmp_path: Path) -> None:
-    table, ledger, stop = tmp_path / "table", set[str](), asyncio.Event()
-    sending = asyncio.create_task(ship(local.ready.endpoint, ledger, stop))
-    await grows(table, ledger)
-    for kill in (job.kill_worker, job.kill_planner):
-        await asyncio.to_thread(kill)
-        await grows(table, ledger)
-    await asyncio.to_thread(job.kill_driver)
-    job.start()
-    await grows(table, ledger)
-    await local.kill("east")
+@dataclass
+class Scene:
+    """A stream that is written to, and the event store that follows it."""
+
+    local: DevMesh
+    job: Job
+    table: Path
+    ledger: set[str]
+
+
+Act = Callable[[Scene], Awaitable[None]]
+
+
+async def worker_dies(scene: Scene) -> None:
+    """Spark starts another one for the tasks that it had."""
+    await asyncio.to_thread(scene.job.kill_worker)
+
+
+async def planner_dies(scene: Scene) -> None:
+    """The query fails, and the application starts it again."""
+    await asyncio.to_thread(scene.job.kill_planner)
+
+
+async def driver_dies(scene: Scene) -> None:
+    """The application's process dies, and is started again."""
+    await asyncio.to_thread(scene.job.kill_driver)
+    scene.job.start()
+
+
+async def cluster_and_spark_die(scene: Scene) -> None:
+    """A cluster dies, and Spark's JVM before the cluster is back."""
+    await scene.local.kill("east")
     try:
-        await grows(table, ledger)
-        assert await asyncio.to_thread(job.kill_spark) == 3
-        job.start()
+        await grows(scene.table, scene.ledger)
+        assert await asyncio.to_thread(scene.job.kill_spark) == 3
+        scene.job.start()
     finally:
-        await local.start("east")
-    await grows(table, ledger)
-    stop.set()
-    await sending
+        await scene.local.start("east")
+
+
+@pytest.mark.parametrize(
+    "acts",
+    [
+        pytest.param((planner_dies, cluster_and_spark_die), id="few"),
+        pytest.param(
+            (worker_dies, planner_dies, driver_dies, cluster_and_spark_die), id="all", marks=pytest.mark.extended
+        ),
+    ],
+)
+async def test_the_table_equals_the_ledger_after_kills(
+    acts: Sequence[Act], local: DevMesh, job: Job, tmp_path: Path
+) -> None:
+    scene, stop = Scene(local, job, tmp_path / "table", set()), asyncio.Event()
+    sending = asyncio.create_task(ship(local.ready.endpoint, scene.ledger, stop))
+    try:
+        await grows(scene.table, scene.ledger)
+        for act in acts:
+            await act(scene)
+            await grows(scene.table, scene.ledger)
+    finally:
+        stop.set()
+        await sending
+    table, ledger = scene.table, scene.ledger
     await until(lambda: rows_of(table) >= len(ledger), "every acknowledged record is a row", SECONDS)
     assert await asyncio.to_thread(job.terminate) == 0
     compare(table, ledger)

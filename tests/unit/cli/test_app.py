@@ -27,6 +27,20 @@ def test_help_loads_nothing_slow() -> None:
     subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)
 
 
+def test_a_command_that_asks_services_loads_no_kafka_client() -> None:
+    code = (
+        "import sys, braid.cli.core.session, braid.cli.resources.verbs\n"
+        "import braid.cli.resources.dead_letters, braid.cli.resources.describe, braid.cli.resources.get\n"
+        "from braid.client.mesh import system_ports\n"
+        "import asyncio\n"
+        "async def ports(): system_ports('test')\n"
+        "asyncio.run(ports())\n"
+        "print({'numpy', 'aiokafka', 'pyarrow', 'braid.client.producing.producer'} & sys.modules.keys())\n"
+    )
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert answer.stdout == "set()\n"
+
+
 def test_nothing_typed_is_wrong_usage() -> None:
     assert app.run([]) == 2
 

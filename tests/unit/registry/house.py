@@ -68,13 +68,13 @@ class House:
         self.moves.append([each.stream for each in decisions if isinstance(each.command, MoveTraffic)])
         for each in decisions:
             self.streams[each.stream].run(each.command)
-        worked = False
+        worked, world = False, self.world
         for name, history in self.streams.items():
             for channel in history.state.channels:
-                work = next_work(self.world, channel)
+                work = next_work(world, channel)
                 if work is not None and work not in self.held:
-                    history.run(done(self.world, self.streams[name].state, channel.ref, work))
-                    worked = True
+                    history.run(done(world, self.streams[name].state, channel.ref, work))
+                    worked, world = True, self.world
         return bool(decisions) or worked
 
     def settle(self, looks: int = 60) -> "House":

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from braid.api.registry.v1 import stream_pb2
 from braid.kernel.errors import BraidError, TopicSealed
 from braid.runtime.histories.kinds import Change, Reloaded
 from services.registry.model.topics import HOUR_MS
+from services.registry.reconciler import loop
 from tests.support.virtual_time import run_virtual
 from tests.unit.registry.mesh import ACTIVE, DRAINED, DRAINING, STANDBY, Mesh, open_producer, two_clusters
 
@@ -267,8 +269,11 @@ def test_a_replaced_cluster_is_recognised_and_left() -> None:
     play(scene)
 
 
-def test_a_retired_channels_topic_goes_and_its_name_stays_unused() -> None:
+def test_a_retired_channels_topic_goes_and_its_name_stays_unused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loop, "RECONCILE_SECONDS", 5.0)  # an hour is played
+
     async def scene(mesh: Mesh) -> None:
+        mesh.tuning = replace(mesh.tuning, probe_interval_seconds=5.0, probe_timeout_seconds=5.0)
         await two_clusters(mesh, retention_hours=1)
         await mesh.move(to_cluster="west")
         await mesh.until_channel("logs/live/1", lambda channel: channel.state == DRAINED, 5)

@@ -6,8 +6,10 @@ from typing import Final
 import pytest
 
 from tests.support.grounds import GROUNDS
-from tests.support.parallel import LONGEST, first_of, scope_of
+from tests.support.parallel import APART, LONGEST, SECOND_PART, first_of, part_of, scope_of
 
+DOCS: Final = "tests/e2e/test_docs.py"
+GUIDES: Final = Path(__file__).parents[3] / "docs" / "guides"
 FIXTURE: Final = "import pytest\n@pytest.fixture(scope='module')\n"
 
 
@@ -40,8 +42,23 @@ def test_the_scope_of_a_file_is_its_ground(tmp_path: Path, beside: str, own: str
 
 def test_files_of_one_real_ground_have_one_scope() -> None:
     root = Path(__file__).parents[3]
-    files = ("spark/test_spark.py", "pipelines/test_event_store.py", "test_ordered.py", "test_sdk_mesh.py")
+    files = ("spark/test_spark.py", "test_ordered.py", "test_sdk_mesh.py")
     assert {scope_of(root, f"tests/integration/{file}") for file in files} == {"two_clusters"}
+
+
+@pytest.mark.parametrize("file", APART)
+def test_a_file_apart_shares_no_worker_with_its_ground(file: str) -> None:
+    root = Path(__file__).parents[3]
+    assert (root / file).is_file()
+    assert scope_of(root, file) == file
+
+
+def test_a_second_part_names_pages_that_there_are() -> None:
+    second = SECOND_PART[DOCS]
+    guides = {f"test_a_guide[{page.stem}]" for page in GUIDES.glob("*.md")}
+    assert set(second) < guides
+    assert {part_of(DOCS, test) for test in second} == {f"{DOCS}#2"}
+    assert {part_of(DOCS, test) for test in guides - {*second}} == {DOCS}
 
 
 @pytest.mark.parametrize("scope", LONGEST)
@@ -53,3 +70,4 @@ def test_each_of_the_longest_is_a_ground_or_a_file_of_its_own(scope: str) -> Non
 def test_the_longest_begins_and_then_what_was_first() -> None:
     assert first_of(["tests/unit/test_a.py", LONGEST[1], LONGEST[0], "tests/unit/test_b.py"]) == LONGEST[0]
     assert first_of(["tests/unit/test_a.py", "tests/unit/test_b.py"]) == "tests/unit/test_a.py"
+    assert first_of(["tests/unit/test_a.py", f"{LONGEST[1]}#1"]) == f"{LONGEST[1]}#1"
