@@ -9,9 +9,16 @@ from braid.api.assigner.v1.group_pb2 import Group
 from braid.api.lagmon.v1 import lag_pb2
 from braid.api.lagmon.v1 import lagmon_service_pb2 as lagmon_api
 from braid.cli.core.documents import Document, enum_text, to_document
-from braid.cli.core.limits import CLI_BEHIND_SECONDS, CLI_LAG_AGAIN_SECONDS, CLI_LAG_SECONDS, CLI_WATCH_SECONDS
+from braid.cli.core.limits import (
+    CLI_BEHIND_SECONDS,
+    CLI_LAG_AGAIN_SECONDS,
+    CLI_LAG_SECONDS,
+    CLI_TO_ZERO_SECONDS_MAX,
+    CLI_WATCH_SECONDS,
+)
 from braid.cli.core.output import API_VERSION, Column, Columns, Format, Item, render, render_line
 from braid.cli.core.session import Session
+from braid.cli.core.times import age_text
 from braid.cli.errors import nearest
 from braid.kernel.errors import Invalid, NotFound, NotLeader, Unavailable
 from braid.kernel.limits.names import PAGE_SIZE_MAX
@@ -29,6 +36,8 @@ COLUMNS: Final = Columns(
         Column("RECORDS"),
         Column("SECONDS"),
         Column("STATE"),
+        Column("TREND", wide=True),
+        Column("TO ZERO", wide=True),
         Column("SOURCE", wide=True),
         Column("PARTITIONS", wide=True),
         Column("COMMITTED", wide=True),
@@ -144,6 +153,10 @@ def lag_item(lag: lag_pb2.Lag) -> Item:
         f"{lag.lag_records:,}",
         f"{_DONE_BY_SECONDS.get(lag.source, '')}{lag.lag_seconds:.1f}",
         state_text(lag),
+        f"{lag.trend_per_s:+,.1f}/s" if lag.HasField("trend_per_s") else "",
+        age_text(1, 1 + round(min(lag.seconds_to_zero, CLI_TO_ZERO_SECONDS_MAX) * 1000))
+        if lag.HasField("seconds_to_zero")
+        else "",
         enum_text(lag_pb2.LagSource.DESCRIPTOR, lag.source),
         str(lag.partitions),
         str(lag.committed_offset) if single else "",

@@ -198,6 +198,7 @@ _LAGMON: Final[Mapping[str, Row]] = {
     "WatchLag": Row(
         Action.VIEW, (Named("filter.group", GROUP), Named("filter.stream", STREAM), Named("filter.cluster", CLUSTER))
     ),
+    "ListLagHistory": Row(Action.VIEW, (Named("filter.group", GROUP), Named("filter.stream", STREAM))),
 }
 
 _DLQ: Final[Mapping[str, Row]] = {

@@ -1,7 +1,7 @@
 """Sums rows up to longer steps, column by column. Pure.
 
-The largest age is the largest; the last age and the undone records are the last known; counts and times add up, so rates
-are means over the time in which they were known. What was absent stays absent, and a gap is no row.
+The largest age is the largest; the last age and the undone records are the last known. Counts and times add up, so
+rates are means over the time in which they were known. What was absent stays absent, and a gap is no row.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,7 @@
 """Files of kept lag in one directory of one replica, and their twin in memory. Every method blocks.
 
-A chunk is written to a temporary file, synced and renamed: a crash leaves all of it or nothing. A journal is appended to
-and synced; what a crash or a full disk left at its end is cut when it is next used.
+A chunk is written to a temporary file, synced and renamed: a crash leaves all of it or nothing. A journal is appended
+to and synced; what a crash or a full disk left at its end is cut when it is next used.
 """
 
 import os

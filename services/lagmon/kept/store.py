@@ -15,6 +15,7 @@ from braid.kernel.limits.kept_lag import (
     KEPT_LAG_CHUNK_BYTES_MAX,
     KEPT_LAG_COARSE_STEP_MS,
     KEPT_LAG_MEMORY_BYTES,
+    KEPT_LAG_ROWS_MAX,
     KEPT_LAG_STEP_MS,
     KEPT_LAG_STEPS,
     KEPT_LAG_SUMMED_AT_START_MAX,
@@ -101,6 +102,14 @@ class KeptStore:
     def since_ms(self) -> Mapping[str, int | None]:
         """Returns the start of the oldest step of each resolution."""
         return {name: ring.since_ms for name, ring in self._rings.items()}
+
+    def shortest_step(self, since_ms: int, until_ms: int) -> int:
+        """Returns the shortest row that is kept since a time, and of which the range has not too many."""
+        fine, coarse = self._rings[FINE].since_ms, self._rings[COARSE].since_ms
+        if (until_ms - since_ms) // KEPT_LAG_STEP_MS >= KEPT_LAG_ROWS_MAX:
+            return KEPT_LAG_COARSE_STEP_MS
+        older = fine is not None and coarse is not None and coarse + KEPT_LAG_COARSE_STEP_MS <= fine
+        return KEPT_LAG_COARSE_STEP_MS if older and fine is not None and since_ms < fine else KEPT_LAG_STEP_MS
 
     def snapshot(self, step_ms: int, since_ms: int) -> Snapshot:
         """Returns the resolution that answers rows of a length from a time on.

@@ -90,7 +90,11 @@ SAMPLES: Final[Mapping[str, Mapping[str, Sequence[str]]]] = {
         "Beat": ["sequence: 1 tickets: 1"],
         "Join": ["heartbeat {sequence: 1}", "acknowledge {delta_sequence: 1}", 'leave {reason: "x"}'],
     },
-    "lagmon": {"ListLag": ['page_size: 1'], "WatchLag": [""]},
+    "lagmon": {
+        "ListLag": ["page_size: 1"],
+        "WatchLag": [""],
+        "ListLagHistory": ["since_ms: 1 until_ms: 90000", 'since_ms: 1 until_ms: 9 filter { group: "indexer" }'],
+    },
     "dlq": {
         "ListDeadLetters": ["filter: \"group = 'indexer'\""],
         "GetDeadLetter": ['name: "logs/1/0/0"'],

@@ -32,12 +32,17 @@ class ScriptedLagmon:
         self.silent = False
         self.refusal: BraidError | None = None
         self.asked: list[lagmon_api.ListLagRequest] = []
+        self.history = lagmon_api.ListLagHistoryResponse()
+        self.history_asked: list[lagmon_api.ListLagHistoryRequest] = []
 
     def rpc(self, replica: Replica) -> RpcService:
         """The table of methods."""
         return RpcService(
             name=service_path(self.name),
-            unary={method_path(self.name, "ListLag"): unary(lagmon_api.ListLagRequest, self._list)},
+            unary={
+                method_path(self.name, "ListLag"): unary(lagmon_api.ListLagRequest, self._list),
+                method_path(self.name, "ListLagHistory"): unary(lagmon_api.ListLagHistoryRequest, self._list_history),
+            },
             server_stream={method_path(self.name, "WatchLag"): server_stream(lagmon_api.WatchLagRequest, self._watch)},
             duplex={},
         )
@@ -58,6 +63,12 @@ class ScriptedLagmon:
         return lagmon_api.ListLagResponse(
             lags=rows[start:end], next_page_token=str(end) if end < len(rows) else "", catching_up=self.catching_up
         )
+
+    async def _list_history(
+        self, request: lagmon_api.ListLagHistoryRequest, caller: Caller
+    ) -> lagmon_api.ListLagHistoryResponse:
+        self.history_asked.append(request)
+        return self.history
 
     async def _watch(
         self, request: lagmon_api.WatchLagRequest, caller: Caller

@@ -23,28 +23,35 @@ _sym_db = _symbol_database.Default()
 
 
 from braid.api.lagmon.v1 import lag_pb2 as braid_dot_api_dot_lagmon_dot_v1_dot_lag__pb2
+from braid.api.lagmon.v1 import lag_history_pb2 as braid_dot_api_dot_lagmon_dot_v1_dot_lag__history__pb2
 from braid.api.mesh.v1 import archive_pb2 as braid_dot_api_dot_mesh_dot_v1_dot_archive__pb2
 from braid.api.mesh.v1 import endpoint_pb2 as braid_dot_api_dot_mesh_dot_v1_dot_endpoint__pb2
 from braid.api.mesh.v1 import event_pb2 as braid_dot_api_dot_mesh_dot_v1_dot_event__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n(braid/api/lagmon/v1/lagmon_service.proto\x12\x13\x62raid.api.lagmon.v1\x1a\x1d\x62raid/api/lagmon/v1/lag.proto\x1a\x1f\x62raid/api/mesh/v1/archive.proto\x1a braid/api/mesh/v1/endpoint.proto\x1a\x1d\x62raid/api/mesh/v1/event.proto\"b\n\tLagFilter\x12\r\n\x05group\x18\x01 \x01(\t\x12\x0e\n\x06stream\x18\x02 \x01(\t\x12\x0c\n\x04lane\x18\x03 \x01(\t\x12\x0f\n\x07\x63luster\x18\x04 \x01(\t\x12\x17\n\x0f\x65xclude_foreign\x18\x05 \x01(\x08\"\x97\x01\n\x0eListLagRequest\x12.\n\x06\x66ilter\x18\x01 \x01(\x0b\x32\x1e.braid.api.lagmon.v1.LagFilter\x12.\n\x06\x64\x65tail\x18\x02 \x01(\x0e\x32\x1e.braid.api.lagmon.v1.LagDetail\x12\x11\n\tpage_size\x18\x03 \x01(\x05\x12\x12\n\npage_token\x18\x04 \x01(\t\"x\n\x0fListLagResponse\x12&\n\x04lags\x18\x01 \x03(\x0b\x32\x18.braid.api.lagmon.v1.Lag\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\x12\x0f\n\x07time_ms\x18\x03 \x01(\x03\x12\x13\n\x0b\x63\x61tching_up\x18\x04 \x03(\t\"\x86\x01\n\x0fWatchLagRequest\x12.\n\x06\x66ilter\x18\x01 \x01(\x0b\x32\x1e.braid.api.lagmon.v1.LagFilter\x12.\n\x06\x64\x65tail\x18\x02 \x01(\x0e\x32\x1e.braid.api.lagmon.v1.LagDetail\x12\x13\n\x0binterval_ms\x18\x03 \x01(\x05\"\x88\x01\n\x10WatchLagResponse\x12&\n\x04lags\x18\x01 \x03(\x0b\x32\x18.braid.api.lagmon.v1.Lag\x12&\n\x04gone\x18\x02 \x03(\x0b\x32\x18.braid.api.lagmon.v1.Lag\x12\x0f\n\x07time_ms\x18\x03 \x01(\x03\x12\x13\n\x0b\x63\x61tching_up\x18\x04 \x03(\t2\xcd\x06\n\rLagmonService\x12T\n\x07ListLag\x12#.braid.api.lagmon.v1.ListLagRequest\x1a$.braid.api.lagmon.v1.ListLagResponse\x12Y\n\x08WatchLag\x12$.braid.api.lagmon.v1.WatchLagRequest\x1a%.braid.api.lagmon.v1.WatchLagResponse0\x01\x12\x62\n\rListEndpoints\x12\'.braid.api.mesh.v1.ListEndpointsRequest\x1a(.braid.api.mesh.v1.ListEndpointsResponse\x12Y\n\nListEvents\x12$.braid.api.mesh.v1.ListEventsRequest\x1a%.braid.api.mesh.v1.ListEventsResponse\x12V\n\x0bWatchEvents\x12%.braid.api.mesh.v1.WatchEventsRequest\x1a\x1e.braid.api.mesh.v1.EventRecord0\x01\x12T\n\nGetArchive\x12$.braid.api.mesh.v1.GetArchiveRequest\x1a .braid.api.mesh.v1.ArchiveStatus\x12\x62\n\rVerifyArchive\x12\'.braid.api.mesh.v1.VerifyArchiveRequest\x1a(.braid.api.mesh.v1.VerifyArchiveResponse\x12\\\n\x0bListArchive\x12%.braid.api.mesh.v1.ListArchiveRequest\x1a&.braid.api.mesh.v1.ListArchiveResponse\x12\\\n\x0bReadArchive\x12%.braid.api.mesh.v1.ReadArchiveRequest\x1a&.braid.api.mesh.v1.ReadArchiveResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n(braid/api/lagmon/v1/lagmon_service.proto\x12\x13\x62raid.api.lagmon.v1\x1a\x1d\x62raid/api/lagmon/v1/lag.proto\x1a%braid/api/lagmon/v1/lag_history.proto\x1a\x1f\x62raid/api/mesh/v1/archive.proto\x1a braid/api/mesh/v1/endpoint.proto\x1a\x1d\x62raid/api/mesh/v1/event.proto\"b\n\tLagFilter\x12\r\n\x05group\x18\x01 \x01(\t\x12\x0e\n\x06stream\x18\x02 \x01(\t\x12\x0c\n\x04lane\x18\x03 \x01(\t\x12\x0f\n\x07\x63luster\x18\x04 \x01(\t\x12\x17\n\x0f\x65xclude_foreign\x18\x05 \x01(\x08\"\x97\x01\n\x0eListLagRequest\x12.\n\x06\x66ilter\x18\x01 \x01(\x0b\x32\x1e.braid.api.lagmon.v1.LagFilter\x12.\n\x06\x64\x65tail\x18\x02 \x01(\x0e\x32\x1e.braid.api.lagmon.v1.LagDetail\x12\x11\n\tpage_size\x18\x03 \x01(\x05\x12\x12\n\npage_token\x18\x04 \x01(\t\"x\n\x0fListLagResponse\x12&\n\x04lags\x18\x01 \x03(\x0b\x32\x18.braid.api.lagmon.v1.Lag\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\x12\x0f\n\x07time_ms\x18\x03 \x01(\x03\x12\x13\n\x0b\x63\x61tching_up\x18\x04 \x03(\t\"?\n\x10LagHistoryFilter\x12\r\n\x05group\x18\x01 \x01(\t\x12\x0e\n\x06stream\x18\x02 \x01(\t\x12\x0c\n\x04lane\x18\x03 \x01(\t\"\xaa\x01\n\x15ListLagHistoryRequest\x12\x35\n\x06\x66ilter\x18\x01 \x01(\x0b\x32%.braid.api.lagmon.v1.LagHistoryFilter\x12\x10\n\x08since_ms\x18\x02 \x01(\x03\x12\x10\n\x08until_ms\x18\x03 \x01(\x03\x12\x0f\n\x07step_ms\x18\x04 \x01(\x03\x12\x11\n\tpage_size\x18\x05 \x01(\x05\x12\x12\n\npage_token\x18\x06 \x01(\t\"\xc0\x01\n\x16ListLagHistoryResponse\x12\x32\n\thistories\x18\x01 \x03(\x0b\x32\x1f.braid.api.lagmon.v1.LagHistory\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\x12\x0f\n\x07time_ms\x18\x03 \x01(\x03\x12\x0f\n\x07step_ms\x18\x04 \x01(\x03\x12\x15\n\rkept_since_ms\x18\x05 \x01(\x03\x12\x0f\n\x07\x64\x61maged\x18\x06 \x01(\x05\x12\x0f\n\x07trouble\x18\x07 \x01(\t\"\x86\x01\n\x0fWatchLagRequest\x12.\n\x06\x66ilter\x18\x01 \x01(\x0b\x32\x1e.braid.api.lagmon.v1.LagFilter\x12.\n\x06\x64\x65tail\x18\x02 \x01(\x0e\x32\x1e.braid.api.lagmon.v1.LagDetail\x12\x13\n\x0binterval_ms\x18\x03 \x01(\x05\"\x88\x01\n\x10WatchLagResponse\x12&\n\x04lags\x18\x01 \x03(\x0b\x32\x18.braid.api.lagmon.v1.Lag\x12&\n\x04gone\x18\x02 \x03(\x0b\x32\x18.braid.api.lagmon.v1.Lag\x12\x0f\n\x07time_ms\x18\x03 \x01(\x03\x12\x13\n\x0b\x63\x61tching_up\x18\x04 \x03(\t2\xb8\x07\n\rLagmonService\x12T\n\x07ListLag\x12#.braid.api.lagmon.v1.ListLagRequest\x1a$.braid.api.lagmon.v1.ListLagResponse\x12Y\n\x08WatchLag\x12$.braid.api.lagmon.v1.WatchLagRequest\x1a%.braid.api.lagmon.v1.WatchLagResponse0\x01\x12i\n\x0eListLagHistory\x12*.braid.api.lagmon.v1.ListLagHistoryRequest\x1a+.braid.api.lagmon.v1.ListLagHistoryResponse\x12\x62\n\rListEndpoints\x12\'.braid.api.mesh.v1.ListEndpointsRequest\x1a(.braid.api.mesh.v1.ListEndpointsResponse\x12Y\n\nListEvents\x12$.braid.api.mesh.v1.ListEventsRequest\x1a%.braid.api.mesh.v1.ListEventsResponse\x12V\n\x0bWatchEvents\x12%.braid.api.mesh.v1.WatchEventsRequest\x1a\x1e.braid.api.mesh.v1.EventRecord0\x01\x12T\n\nGetArchive\x12$.braid.api.mesh.v1.GetArchiveRequest\x1a .braid.api.mesh.v1.ArchiveStatus\x12\x62\n\rVerifyArchive\x12\'.braid.api.mesh.v1.VerifyArchiveRequest\x1a(.braid.api.mesh.v1.VerifyArchiveResponse\x12\\\n\x0bListArchive\x12%.braid.api.mesh.v1.ListArchiveRequest\x1a&.braid.api.mesh.v1.ListArchiveResponse\x12\\\n\x0bReadArchive\x12%.braid.api.mesh.v1.ReadArchiveRequest\x1a&.braid.api.mesh.v1.ReadArchiveResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'braid.api.lagmon.v1.lagmon_service_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_LAGFILTER']._serialized_start=194
-  _globals['_LAGFILTER']._serialized_end=292
-  _globals['_LISTLAGREQUEST']._serialized_start=295
-  _globals['_LISTLAGREQUEST']._serialized_end=446
-  _globals['_LISTLAGRESPONSE']._serialized_start=448
-  _globals['_LISTLAGRESPONSE']._serialized_end=568
-  _globals['_WATCHLAGREQUEST']._serialized_start=571
-  _globals['_WATCHLAGREQUEST']._serialized_end=705
-  _globals['_WATCHLAGRESPONSE']._serialized_start=708
-  _globals['_WATCHLAGRESPONSE']._serialized_end=844
-  _globals['_LAGMONSERVICE']._serialized_start=847
-  _globals['_LAGMONSERVICE']._serialized_end=1692
+  _globals['_LAGFILTER']._serialized_start=233
+  _globals['_LAGFILTER']._serialized_end=331
+  _globals['_LISTLAGREQUEST']._serialized_start=334
+  _globals['_LISTLAGREQUEST']._serialized_end=485
+  _globals['_LISTLAGRESPONSE']._serialized_start=487
+  _globals['_LISTLAGRESPONSE']._serialized_end=607
+  _globals['_LAGHISTORYFILTER']._serialized_start=609
+  _globals['_LAGHISTORYFILTER']._serialized_end=672
+  _globals['_LISTLAGHISTORYREQUEST']._serialized_start=675
+  _globals['_LISTLAGHISTORYREQUEST']._serialized_end=845
+  _globals['_LISTLAGHISTORYRESPONSE']._serialized_start=848
+  _globals['_LISTLAGHISTORYRESPONSE']._serialized_end=1040
+  _globals['_WATCHLAGREQUEST']._serialized_start=1043
+  _globals['_WATCHLAGREQUEST']._serialized_end=1177
+  _globals['_WATCHLAGRESPONSE']._serialized_start=1180
+  _globals['_WATCHLAGRESPONSE']._serialized_end=1316
+  _globals['_LAGMONSERVICE']._serialized_start=1319
+  _globals['_LAGMONSERVICE']._serialized_end=2271
 # @@protoc_insertion_point(module_scope)
