@@ -36,8 +36,6 @@ COLUMNS: Final = Columns(
         Column("RECORDS"),
         Column("SECONDS"),
         Column("STATE"),
-        Column("TREND", wide=True),
-        Column("TO ZERO", wide=True),
         Column("SOURCE", wide=True),
         Column("PARTITIONS", wide=True),
         Column("COMMITTED", wide=True),
@@ -46,8 +44,15 @@ COLUMNS: Final = Columns(
     ),
     age="COMMIT",
 )
-# A row over all clusters has none to name.
-LANE_COLUMNS: Final = COLUMNS._replace(middle=(Column("CLUSTER", wide=True), *COLUMNS.middle[1:]))
+# A row over all clusters has none to name, and only such rows have a trend.
+LANE_COLUMNS: Final = COLUMNS._replace(
+    middle=(
+        Column("CLUSTER", wide=True),
+        *COLUMNS.middle[1:],
+        Column("TREND", wide=True),
+        Column("TO ZERO", wide=True),
+    )
+)
 _DONE_BY_SECONDS: Final = {lag_pb2.LAG_SOURCE_ESTIMATE: "~", lag_pb2.LAG_SOURCE_UNKNOWN: "≥"}
 
 
@@ -153,15 +158,15 @@ def lag_item(lag: lag_pb2.Lag) -> Item:
         f"{lag.lag_records:,}",
         f"{_DONE_BY_SECONDS.get(lag.source, '')}{lag.lag_seconds:.1f}",
         state_text(lag),
-        f"{lag.trend_per_s:+,.1f}/s" if lag.HasField("trend_per_s") else "",
-        age_text(1, 1 + round(min(lag.seconds_to_zero, CLI_TO_ZERO_SECONDS_MAX) * 1000))
-        if lag.HasField("seconds_to_zero")
-        else "",
         enum_text(lag_pb2.LagSource.DESCRIPTOR, lag.source),
         str(lag.partitions),
         str(lag.committed_offset) if single else "",
         str(lag.end_offset) if single else "",
         str(lag.epoch) if single and lag.epoch else "",
+        f"{lag.trend_per_s:+,.1f}/s" if lag.HasField("trend_per_s") else "",
+        age_text(1, 1 + round(min(lag.seconds_to_zero, CLI_TO_ZERO_SECONDS_MAX) * 1000))
+        if lag.HasField("seconds_to_zero")
+        else "",
     )
     document: Document = {"apiVersion": API_VERSION, "kind": "Lag", "name": name, **to_document(lag)}
     return Item(name, f"lag/{name}", cells, lag.commit_time_ms, document)

@@ -107,10 +107,10 @@ class Keeper:
         """Reads one page of series. One page is read at a time, so that memory stays bounded."""
         await self._restored.wait()
         async with self._reading:
-            snapshot = self.store.snapshot(query.step_ms, query.since_ms)
-            sources = self.store.sources(snapshot, query)
+            kept = self.store.resolution(query.step_ms, query.since_ms)
+            sources = self.store.sources(kept, query)
             work = partial(read_page, sources, query, after, series_max)
-            return KeptPage(await self._host.tasks.run_blocking(work), snapshot.since_ms)
+            return KeptPage(await self._host.tasks.run_blocking(work), kept.since_ms)
 
     async def read(self, wanted: Filter, since_ms: int, until_ms: int, step_ms: int) -> Sequence[Series]:
         """Reads all series that match. `since_ms` and `until_ms` are starts of steps, the second left out."""
@@ -127,7 +127,7 @@ class Keeper:
 
     def kept_since_ms(self, step_ms: int) -> int | None:
         """Returns the start of the oldest step of the resolution that answers rows of a length; None for none."""
-        return self.store.snapshot(step_ms, 0).since_ms
+        return self.store.resolution(step_ms, 0).since_ms
 
     def trend(self, key: SeriesKey) -> Trend | None:
         """Returns how a lane's undone records changed over the last minute; None if that is not known."""

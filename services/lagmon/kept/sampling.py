@@ -6,7 +6,7 @@ shrank, or that was stale has no rate for that step.
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -20,7 +20,15 @@ from services.lagmon.kept.rows import COLUMNS, Flag, KeyTable, SeriesKey, Step
 from services.lagmon.model.lag import LagRow, Source
 from services.lagmon.policy import Now
 
-_HASH_BITS = (1 << 61) - 1
+_HASH_BITS: Final = (1 << 61) - 1
+# As plain numbers: operators of an enumeration would take most of the time of a sample.
+_PRESENT: Final = int(Flag.PRESENT)
+_SECONDS: Final = int(Flag.SECONDS)
+_RECORDS: Final = int(Flag.RECORDS)
+_STALE: Final = int(Flag.STALE)
+_UNKNOWN: Final = int(Flag.UNKNOWN)
+_ESTIMATED: Final = int(Flag.ESTIMATED)
+_UNATTENDED: Final = int(Flag.UNATTENDED)
 
 
 @dataclass(slots=True)
@@ -31,14 +39,14 @@ class LaneSample:
         seconds: The largest lag.
         records, ends: Sums of undone records and of the logs' ends.
         partitions: The same for the same partitions: a sum of hashes.
-        flags: What was seen.
+        flags: What was seen, as the number of a `Flag`.
     """
 
     seconds: float = 0.0
     records: int = 0
     ends: int = 0
     partitions: int = 0
-    flags: Flag = Flag.PRESENT
+    flags: int = _PRESENT
 
 
 @dataclass(slots=True)
@@ -78,16 +86,16 @@ class Sample:
             lane.flags |= _flags(row, row.key.cluster in self.catching_up)
 
 
-def _flags(row: LagRow, catching_up: bool) -> Flag:
-    flags = Flag.PRESENT
+def _flags(row: LagRow, catching_up: bool) -> int:
+    flags = _PRESENT
     if row.stale or catching_up:
-        flags |= Flag.STALE
+        flags |= _STALE
     if row.source is Source.UNKNOWN:
-        flags |= Flag.UNKNOWN
+        flags |= _UNKNOWN
     elif row.source is Source.ESTIMATE:
-        flags |= Flag.ESTIMATED
+        flags |= _ESTIMATED
     if row.unattended:
-        flags |= Flag.UNATTENDED
+        flags |= _UNATTENDED
     return flags
 
 
@@ -104,7 +112,7 @@ class _OpenRow:
     last_ms: int = 0
     records: int = 0
     known_ms: int = 0
-    flags: Flag = Flag.PRESENT
+    flags: int = _PRESENT
     position: _Position | None = None
 
 
@@ -143,14 +151,14 @@ class Sampler:
             flags = lane.flags
             row.flags |= flags
             row.position = None
-            if flags & Flag.STALE:
+            if flags & _STALE:
                 continue
-            row.flags |= Flag.RECORDS
+            row.flags |= _RECORDS
             row.records = lane.records
             row.position = _Position(sample.now.elapsed, lane.ends, lane.records, lane.partitions)
-            if flags & Flag.UNKNOWN:
+            if flags & _UNKNOWN:
                 continue
-            row.flags |= Flag.SECONDS
+            row.flags |= _SECONDS
             row.last_ms = round(lane.seconds * 1000)
             row.max_ms = max(row.max_ms, row.last_ms)
             row.known_ms += since_ms
@@ -161,23 +169,15 @@ class Sampler:
         if keys == self._keys:
             keys = self._keys
         self._keys = keys
-        columns = np.zeros((COLUMNS, len(keys)), np.int64)
         positions: dict[SeriesKey, _Position] = {}
-        for at, key in enumerate(keys):
+        rows: list[tuple[int, ...]] = []
+        for key in keys:
             row = self._open[key]
-            produced, done, rated_ms = _rates(self._positions.get(key), row.position)
-            columns[:, at] = (
-                row.max_ms,
-                row.last_ms,
-                row.records,
-                produced,
-                done,
-                rated_ms,
-                row.known_ms,
-                int(row.flags),
-            )
+            rates = _rates(self._positions.get(key), row.position)
+            rows.append((row.max_ms, row.last_ms, row.records, *rates, row.known_ms, row.flags))
             if row.position is not None:
                 positions[key] = row.position
+        columns = np.ascontiguousarray(np.array(rows, np.int64).reshape(-1, COLUMNS).T)
         assert self._time_ms is not None
         step = Step(self._time_ms, keys, columns, self._stepped)
         self._open, self._positions = {}, positions

@@ -57,7 +57,7 @@ class Health:
     damaged: int = 0
 
 
-class Snapshot(NamedTuple):
+class Resolution(NamedTuple):
     """One resolution at one instant, to be read from a thread.
 
     Attributes:
@@ -111,25 +111,25 @@ class KeptStore:
         older = fine is not None and coarse is not None and coarse + KEPT_LAG_COARSE_STEP_MS <= fine
         return KEPT_LAG_COARSE_STEP_MS if older and fine is not None and since_ms < fine else KEPT_LAG_STEP_MS
 
-    def snapshot(self, step_ms: int, since_ms: int) -> Snapshot:
+    def resolution(self, step_ms: int, since_ms: int) -> Resolution:
         """Returns the resolution that answers rows of a length from a time on.
 
         Rows below five minutes come from the fine resolution, and so does everything that it still has.
         """
         fine, coarse = self._rings[FINE], self._rings[COARSE]
         if step_ms < KEPT_LAG_COARSE_STEP_MS or (fine.since_ms is not None and since_ms >= fine.since_ms):
-            return Snapshot(fine.since_ms, fine.step_ms, tuple(fine.chunks), (tuple(fine.head),))
+            return Resolution(fine.since_ms, fine.step_ms, tuple(fine.chunks), (tuple(fine.head),))
         since = coarse.since_ms if coarse.since_ms is not None else fine.since_ms
-        return Snapshot(since, coarse.step_ms, tuple(coarse.chunks), (tuple(coarse.head), tuple(fine.head)))
+        return Resolution(since, coarse.step_ms, tuple(coarse.chunks), (tuple(coarse.head), tuple(fine.head)))
 
-    def sources(self, snapshot: Snapshot, query: Query) -> Sequence[Callable[[], Source]]:
+    def sources(self, kept: Resolution, query: Query) -> Sequence[Callable[[], Source]]:
         """Returns what opens the chunks that overlap a range, in order."""
         chunks = [
             partial(self._open, name)
-            for name in snapshot.chunks
-            if name.last_ms + snapshot.step_ms > query.since_ms and name.first_ms < query.until_ms
+            for name in kept.chunks
+            if name.last_ms + kept.step_ms > query.since_ms and name.first_ms < query.until_ms
         ]
-        return [*chunks, *(partial(OpenSteps, steps) for steps in snapshot.heads if steps)]
+        return [*chunks, *(partial(OpenSteps, steps) for steps in kept.heads if steps)]
 
     # --- what is kept
 

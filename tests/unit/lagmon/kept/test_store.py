@@ -82,7 +82,7 @@ def keep(store: KeptStore, steps: Sequence[Step]) -> None:
 def rows(store: KeptStore, key: SeriesKey, step_ms: int = FINE_MS, since_ms: int = 0) -> Sequence[KeptRow]:
     """Reads all rows of a series."""
     query = Query(*key, since_ms, FOREVER_MS, step_ms)
-    page = read_page(store.sources(store.snapshot(step_ms, since_ms), query), query, None, 10)
+    page = read_page(store.sources(store.resolution(step_ms, since_ms), query), query, None, 10)
     assert not page.damaged
     return page.series[0].rows if page.series else ()
 
@@ -231,7 +231,7 @@ def test_damaged_chunks_are_gaps_and_are_counted() -> None:
     first = min(name for name in files.names() if name.startswith("fine") and name.endswith(".lag"))
     files.write(first, b"no chunk")
     query = Query(*KEYS[0], 0, FOREVER_MS, FINE_MS)
-    page = read_page(store.sources(store.snapshot(FINE_MS, 0), query), query, None, 10)
+    page = read_page(store.sources(store.resolution(FINE_MS, 0), query), query, None, 10)
     assert page.damaged == 1
     assert len(page.series[0].rows) == 40
     assert len(rows(restarted(files), KEYS[0], COARSE_MS)) == 3
@@ -253,7 +253,7 @@ def test_a_page_holds_the_first_series_after_one() -> None:
     found: list[SeriesKey] = []
     more = True
     while more:
-        sources = store.sources(store.snapshot(FINE_MS, 0), query)
+        sources = store.sources(store.resolution(FINE_MS, 0), query)
         page = read_page(sources, query, found[-1] if found else None, 250)
         assert all(len(series.rows) == 31 for series in page.series)
         found += [series.key for series in page.series]

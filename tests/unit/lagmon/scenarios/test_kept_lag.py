@@ -1,6 +1,7 @@
 """Lag over time as callers see it: kept through a kill, never invented, and in every row its trend."""
 
 from collections.abc import Callable, Coroutine
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -88,7 +89,7 @@ def test_rows_outlive_a_kill_and_the_gap_is_a_gap() -> None:
         after = await steps(mesh, "lagmon-1")
         assert after[: len(before)] == before
         times = [step.time_ms for step in after]
-        gaps = [later - time for time, later in zip(times, times[1:], strict=False)]
+        gaps = [later - time for time, later in pairwise(times)]
         assert [gap for gap in gaps if gap != STEP_MS] == [pytest.approx(100_000, abs=20_000)]
         assert not after[len(before)].HasField("produced_per_s")
         assert (await mesh.history("lagmon-1", since_ms=1 + times[0])).kept_since_ms == times[0]
