@@ -29,7 +29,7 @@ _STEPS_MS: Final = tuple(1000 * seconds for seconds in (10, 30, 60, 120, 300, 60
 
 
 class Asked(NamedTuple):
-    """What is asked of the past: `--since` and `--step` as typed."""
+    """The range of the past that is asked for: `--since` and `--step` as typed."""
 
     since: str
     step: str

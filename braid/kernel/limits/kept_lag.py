@@ -3,6 +3,7 @@
 from typing import Final
 
 KEPT_LAG_SAMPLE_SECONDS: Final = 1.0  # between two samples of a step; the largest age of a step is wrong by no more
+KEPT_LAG_TABLE_SECONDS: Final = 1.5  # age of the table that a sample takes; the gauges compute one a second
 KEPT_LAG_STEP_MS: Final = 10_000  # one row of the fine resolution
 KEPT_LAG_COARSE_STEP_MS: Final = 300_000  # one row of the coarse resolution
 KEPT_LAG_STEPS: Final = 8_640  # kept of each resolution: 24 hours of 10 s, 30 days of 5 minutes

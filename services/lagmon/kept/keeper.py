@@ -13,6 +13,7 @@ from braid.kernel.limits.kept_lag import (
     KEPT_LAG_MEMORY_BYTES,
     KEPT_LAG_PAGE_ROWS,
     KEPT_LAG_SAMPLE_SECONDS,
+    KEPT_LAG_TABLE_SECONDS,
     KEPT_LAG_TREND_SECONDS,
     KEPT_LAG_TREND_STEPS,
 )
@@ -50,7 +51,7 @@ class KeptPage(NamedTuple):
 
 
 class Counts(NamedTuple):
-    """What keeping counted: series of the last step, rows without room, and steps of the wall clock."""
+    """Counts of keeping: series of the last sample, rows without room, and steps of the wall clock."""
 
     series: int
     left_out: int
@@ -63,12 +64,15 @@ class Keeper:
     def __init__(
         self,
         host: Host,
-        table: Callable[[], Awaitable[LagTable]],
+        table: Callable[[float], Awaitable[LagTable]],
         log: BoundLogger,
         files: Files | None = None,
         bytes_max: int = KEPT_LAG_BYTES,
     ) -> None:
-        """Prepares keeping; without `files` in memory alone, which is bounded tighter."""
+        """Prepares keeping; without `files` in memory alone, which is bounded tighter.
+
+        `table` returns the lag of all groups, at most so many seconds old.
+        """
         self._host = host
         self._table = table
         self._log = log
@@ -81,6 +85,7 @@ class Keeper:
         self._listeners: list[Hear] = []
         self._restored = asyncio.Event()
         self._reading = asyncio.Lock()
+        self._sampled: Now | None = None
         self._told = ""
 
     def listen(self, hear: Hear) -> None:
@@ -137,7 +142,10 @@ class Keeper:
     # --- how
 
     async def _sample(self) -> Step | None:
-        table = await self._table()
+        table = await self._table(KEPT_LAG_TABLE_SECONDS)
+        if table.now == self._sampled:
+            return None
+        self._sampled = table.now
         sample = Sample(table.now, table.catching_up)
         for at in range(0, len(table.rows), LAG_SLICE_ROWS):
             sample.add(table.rows[at : at + LAG_SLICE_ROWS])

@@ -28,7 +28,7 @@ Read = Callable[[int, int], bytes]
 
 
 class Query(NamedTuple):
-    """Which rows are wanted.
+    """The rows that a reader wants.
 
     Attributes:
         group, stream, lane: Names; empty ones match everything.
@@ -158,7 +158,7 @@ def _may_hold(shard: Shard, group: str) -> bool:
 
 
 class Page(NamedTuple):
-    """Series with their rows.
+    """One page of series with their rows.
 
     Attributes:
         more: Whether series follow the last one.

@@ -33,7 +33,7 @@ class KeyTable(tuple[SeriesKey, ...]):
 
 
 class Column(IntEnum):
-    """Columns of a step. Times are milliseconds; produced and done records are counted over `RATED_MS`."""
+    """The columns that each step has. Times are milliseconds; produced and done records are counted over `RATED_MS`."""
 
     MAX_MS = 0
     LAST_MS = 1
@@ -46,7 +46,7 @@ class Column(IntEnum):
 
 
 class Flag(IntFlag):
-    """What is known of a row, and what was seen in any sample of it."""
+    """Marks of a row: which values are known, and what was seen in any sample of it."""
 
     PRESENT = 1
     SECONDS = 2  # the age is known

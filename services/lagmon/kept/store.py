@@ -42,7 +42,7 @@ class _Journal:
 
 @dataclass(slots=True)
 class Health:
-    """How keeping goes.
+    """The state of keeping, for people and metrics.
 
     Attributes:
         trouble: Why the disk takes no rows at present; '' if it does.

@@ -24,7 +24,7 @@ _TIME_MS_MAX = 1 << 53
 
 
 class HistoryReads:
-    """The handler of `ListLagHistory`."""
+    """Handles `ListLagHistory` over one keeper."""
 
     def __init__(self, clock: Clock, keeper: Keeper) -> None:
         self._clock = clock

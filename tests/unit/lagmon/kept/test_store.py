@@ -19,7 +19,7 @@ FOREVER_MS = 1 << 45
 
 
 class Killed(Exception):
-    """The process ends here."""
+    """Raised where the process is killed."""
 
 
 class Faulty:
@@ -218,9 +218,9 @@ def test_a_clock_a_year_ahead_for_a_moment_drops_nothing() -> None:
 
 def test_a_clock_set_back_across_a_restart_is_said() -> None:
     store = KeptStore(MemoryFiles(), 1 << 30)
-    keep(store, steps_of(5))
+    keep(store, steps_of(5, start_ms=START_MS + 60_000))
     again = restarted(store.files)
-    keep(again, steps_of(3, start_ms=START_MS - 20_000))
+    keep(again, steps_of(3, start_ms=START_MS + 20_000))
     assert [row.stepped for row in rows(again, KEYS[0])] == [False] * 5 + [True] + [False] * 2
 
 
