@@ -95,7 +95,7 @@ class Keeper:
     async def run(self) -> None:
         """Keeps until cancelled."""
         clock = self._host.clock
-        await self._host.tasks.run_blocking(self.store.restore)
+        await self._host.tasks.run_blocking(partial(self.store.restore, clock.now_ms()))
         self._tell_trouble()
         self._restored.set()
         while True:

@@ -128,19 +128,24 @@ class Ring:
     def restore(
         self, chunks: Iterable[tuple[ChunkName, int]], journals: Iterable[tuple[int, Sequence[Step]]]
     ) -> Sequence[Closed]:
-        """Begins with the chunks found. The newest journal is the open chunk; older ones are closed and returned.
+        """Begins with the chunks found. A journal behind all of them is the open chunk; others are closed and returned.
 
         Args:
             chunks: With their bytes.
             journals: Numbers, ascending, and steps of chunks that were not saved.
         """
         self.chunks = dict(sorted(chunks, key=lambda each: each[0].number))
-        self.head, self.number = [], max((name.number for name in self.chunks), default=0) + 1
+        newest = max((name.number for name in self.chunks), default=0)
+        self.head, self.number = [], newest + 1
         closed: list[Closed] = []
         for number, steps in journals:
             if self.head:
                 closed.append(self.close())
             self.head, self.number = list(steps), number
+        if self.head and self.number < newest:
+            closed.append(self.close())
+        self.number = max(self.number, newest + (not self.head))
+        self.chunks = dict(sorted(self.chunks.items(), key=lambda each: each[0].number))
         return closed
 
     def over(self, bytes_max: int) -> Sequence[ChunkName]:

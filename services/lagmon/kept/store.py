@@ -191,8 +191,11 @@ class KeptStore:
         except OSError as error:
             self._failed(error)
 
-    def restore(self) -> None:
-        """Begins with what the files hold: reads their names, the journals, and chunks that were not summed up."""
+    def restore(self, now_ms: int) -> None:
+        """Begins with what the files hold: reads their names, the journals, and chunks that were not summed up.
+
+        Where they cannot be read, chunks are numbered from the time in seconds: behind all that the files may hold.
+        """
         try:
             names = self.files.names()
             closed = {name: self._restore(ring, names) for name, ring in self._rings.items()}
@@ -203,19 +206,21 @@ class KeptStore:
                 self.add_sum(sum_of(each.name, chunk_of(each.steps)))
         except OSError as error:
             self._failed(error)
+            for ring in self._rings.values():
+                ring.number = max(ring.number, now_ms // 1000)
 
     # --- how
 
     def _restore(self, ring: Ring, names: Mapping[str, int]) -> Sequence[Closed]:
         chunks = [(name, size) for text, size in names.items() if (name := parse_chunk_name(text)) is not None]
         own = [each for each in chunks if each[0].ring == ring.name]
-        newest = max((name.number for name, _ in own), default=0)
+        saved = {name.number for name, _ in own}
         journals: list[tuple[int, Sequence[Step]]] = []
         for text, size in sorted(names.items()):
             parsed = parse_journal_name(text)
             if parsed is None or parsed[0] != ring.name:
                 continue
-            if parsed[1] <= newest:  # its chunk was saved, and the process was killed before it removed this
+            if parsed[1] in saved:  # its chunk was saved, and the process was killed before it removed this
                 self.files.remove(text)
                 continue
             steps, whole = read_journal(self.files.read(text, 0, min(size, KEPT_LAG_CHUNK_BYTES_MAX)))

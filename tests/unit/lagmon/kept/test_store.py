@@ -31,11 +31,14 @@ class Faulty:
         self.inner = MemoryFiles()
         self.changes = 0
         self.full = False
+        self.unreadable = False
         self._kill_at = kill_at
         self._half = half
 
     def names(self) -> dict[str, int]:
         """See `Files`."""
+        if self.unreadable:
+            raise OSError(errno.EIO, "Input/output error")
         return self.inner.names()
 
     def read(self, name: str, offset: int, size: int) -> bytes:
@@ -90,7 +93,7 @@ def rows(store: KeptStore, key: SeriesKey, step_ms: int = FINE_MS, since_ms: int
 def restarted(files: Files) -> KeptStore:
     """A replica that begins with what files hold."""
     store = KeptStore(files, 1 << 30)
-    store.restore()
+    store.restore(START_MS)
     return store
 
 
@@ -171,6 +174,18 @@ def test_a_full_disk_keeps_rows_in_memory_and_says_so(half: bool) -> None:
     keep(store, steps[80:])
     assert not store.health.trouble
     assert len(rows(restarted(files.inner), KEYS[0])) == 100
+
+
+def test_a_disk_unreadable_at_the_start_mixes_no_order() -> None:
+    files = Faulty()
+    keep(KeptStore(files, 1 << 30), steps_of(70))
+    files.unreadable = True
+    store = KeptStore(files, 1 << 30)
+    store.restore(START_MS)
+    assert "Input/output error" in store.health.trouble
+    keep(store, steps_of(101)[70:])
+    files.unreadable = False
+    assert rows(restarted(files), KEYS[0]) == rows_by_hand(steps_of(101), KEYS[0], 0, FOREVER_MS, FINE_MS)
 
 
 def test_a_journal_that_was_removed_is_written_again(tmp_path: Path) -> None:
