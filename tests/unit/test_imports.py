@@ -55,6 +55,8 @@ MUTANTS: Final = (
     ("braid.cli.dev", "import services"),
     ("braid._mesh.locate", "import devmesh"),
     ("services.registry.domain.streams", "import braid.api"),
+    ("services.lagmon.kept.ring", "import time"),
+    ("services.lagmon.kept.files", "import socket"),
     ("services.registry.policy.plan", "import datetime, time"),
     ("services.registry.health.judge", "import services.registry.codec.events"),
     ("services.registry.model.channels", "import braid.runtime"),
