@@ -217,6 +217,8 @@ def _rows(parts: Sequence[tuple[Sequence[int], Sequence[bool], Columns]], query:
     stepped = [flag for _, each, _ in parts for flag in each]
     columns = np.concatenate([each for _, _, each in parts], axis=1)
     inside = [at for at, time_ms in enumerate(times) if query.since_ms <= time_ms < query.until_ms]
+    if not inside:
+        return
     times = [times[at] for at in inside]
     starts = bucket_starts(times, query.step_ms)
     sums = summed_up(columns[:, np.newaxis, inside], starts)[:, 0, :]

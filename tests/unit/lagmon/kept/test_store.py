@@ -276,6 +276,20 @@ def test_a_page_holds_the_first_series_after_one() -> None:
     assert found == keys
 
 
+def test_a_range_between_rows_holds_none() -> None:
+    steps = [*steps_of(3), *steps_of(3, start_ms=START_MS + 100_000)]
+    store = KeptStore(MemoryFiles(), 1 << 30)
+    keep(store, steps)
+    for since_ms, until_ms in (
+        (START_MS + 30_000, START_MS + 100_000),
+        (1, START_MS),
+        (START_MS + 900_000, FOREVER_MS),
+    ):
+        query = Query(*KEYS[0], since_ms, until_ms, FINE_MS)
+        page = read_page(store.sources(store.resolution(FINE_MS, since_ms), query), query, None, 10)
+        assert [series.rows for series in page.series] == [()]
+
+
 def test_directories_and_files_are_private(tmp_path: Path) -> None:
     directory = tmp_path / "kept"
     keep(KeptStore(DirectoryFiles(directory), 1 << 30), steps_of(31))
