@@ -227,19 +227,22 @@ def service_settings(place: ServicePlace) -> dict[str, str]:
         settings |= {"BRAID_ACCESS": "enforced", "BRAID_ADMINS": ",".join(place.admins)}
     if place.admins_file:
         settings |= {"BRAID_ACCESS": "enforced", "BRAID_ADMINS_FILE": place.admins_file}
-    if keeps_files(place.instance):
+    if kind_of(place.instance) in _KEEPERS:
         settings["BRAID_ARCHIVE"] = f"file://{place.home}/archive"
     if kind_of(place.instance) == "dlq":
         settings["BRAID_INDEX"] = f"{place.home}/index"
+    if kind_of(place.instance) == "lagmon":
+        settings["BRAID_KEPT_LAG"] = f"{place.home}/kept-lag"
     return settings
 
 
 def keeps_files(instance: str) -> bool:
     """Whether a replica needs a directory of its own.
 
-    What has histories keeps its archive of them there, and dlq its index too, which may be deleted at any time.
+    What has histories keeps its archive of them there. The index of dlq and the kept lag of lagmon are there too; both
+    may be deleted at any time.
     """
-    return kind_of(instance) in _KEEPERS
+    return kind_of(instance) in (*_KEEPERS, "lagmon")
 
 
 def broker_settings(place: BrokerPlace) -> dict[str, str]:

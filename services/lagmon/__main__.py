@@ -6,13 +6,16 @@ from braid.kafka.cluster import AioKafka
 from braid.runtime.process import serve
 from braid.runtime.settings import settings_or_exit
 from services.lagmon.config import LagmonSettings
+from services.lagmon.kept.files import DirectoryFiles
 from services.lagmon.servicer.service import Lagmon
 
 
 def main() -> int:
     """Runs one replica until it is told to stop; returns the exit code."""
     settings = settings_or_exit(LagmonSettings)
-    return serve(Lagmon(AioKafka(settings.instance)), settings)
+    directory = settings.kept_lag_directory
+    files = DirectoryFiles(directory) if directory is not None else None
+    return serve(Lagmon(AioKafka(settings.instance), files, settings.kept_lag_bytes), settings)
 
 
 if __name__ == "__main__":

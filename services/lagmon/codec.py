@@ -6,14 +6,16 @@ from typing import cast
 from braid.api.lagmon.v1 import lag_pb2
 from braid.api.lagmon.v1 import lagmon_service_pb2 as api
 from braid.kernel.errors import Invalid
+from services.lagmon.kept.trends import Trend
 from services.lagmon.model.lag import Detail, Filter, LagRow, RowKey
 
 _TOKEN_TYPES = [str, str, str, str, str, int]  # of a row's key
 
 
-def lag_message(row: LagRow) -> lag_pb2.Lag:
-    """Builds the message of a row."""
+def lag_message(row: LagRow, trend: Trend | None = None) -> lag_pb2.Lag:
+    """Builds the message of a row, with its trend where one is known."""
     key = row.key
+    known = trend if not row.stale else None
     return lag_pb2.Lag(
         group=key.group,
         stream=key.stream,
@@ -36,6 +38,8 @@ def lag_message(row: LagRow) -> lag_pb2.Lag:
         split_partitions=row.split_partitions,
         live_lag_seconds=row.live_lag_seconds,
         unattended=row.unattended,
+        trend_per_s=known.per_s if known else None,
+        seconds_to_zero=known.seconds_to_zero(row.lag_records) if known else None,
     )
 
 

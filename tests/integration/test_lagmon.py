@@ -14,7 +14,7 @@ import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 
 import braid
-from braid.api.lagmon.v1 import lag_pb2
+from braid.api.lagmon.v1 import lag_history_pb2, lag_pb2
 from braid.api.lagmon.v1 import lagmon_service_pb2 as api
 from braid.api.registry.v1.registry_service_pb2 import CreateStreamRequest
 from braid.api.registry.v1.stream_pb2 import LaneSpec, Stream, StreamSpec
@@ -26,6 +26,7 @@ from braid.rpc.methods import method_path
 from devmesh.mesh import DevMesh
 from testbed.ground.clusters import decode_commit
 from testbed.patience import Deadline, until
+from tests.support.commands import printed
 from tests.support.grounds import wait_healthy
 from tests.support.judging import judge
 
@@ -70,6 +71,14 @@ class Lagmon:
         return await self.channel.unary(
             method_path("lagmon", "ListLag"), request, api.ListLagResponse, CallOptions(60.0)
         )
+
+    async def history(self, group: str) -> Sequence[lag_history_pb2.LagStep]:
+        """Rows over time of a group's only lane, as this replica kept them, of the last ten minutes."""
+        since_ms = round(time.time() * 1_000) - 600_000
+        request = api.ListLagHistoryRequest(filter=api.LagHistoryFilter(group=group), since_ms=since_ms, step_ms=10_000)
+        path = method_path("lagmon", "ListLagHistory")
+        answer = await self.channel.unary(path, request, api.ListLagHistoryResponse, CallOptions(60.0))
+        return [step for history in answer.histories for step in history.steps]
 
     async def until(self, group: str, holds: Condition, seconds: float = 20.0) -> Sequence[lag_pb2.Lag]:
         """Waits until a group's rows are as wanted."""
@@ -283,6 +292,27 @@ async def test_the_second_replica_answers_in_full_when_the_first_dies(local: Dev
         more = records_read(await asyncio.to_thread(scrape, url)) - had_read
         print(f"{had_read:.0f} records of offset logs were read before the kill, {more:.0f} since")
         assert had_read > 10 * more
+
+
+async def test_lag_over_time_outlives_a_kill_of_its_keeper(local: DevMesh) -> None:
+    """The first test left a record undone for seconds, and then all done."""
+    async with lagmon(local, "lagmon-0") as keeper:
+
+        async def recovered() -> bool:
+            steps = await keeper.history("shop")
+            late = [at for at, step in enumerate(steps) if step.max_lag_seconds > 5]
+            return bool(late) and steps[-1].lag_seconds == 0 and steps[-1].lag_records == 0
+
+        await until(recovered, "no row says that the group was behind, and recovered", 30.0)
+        before = await keeper.history("shop")
+    await local.kill("lagmon-0")
+    await local.start("lagmon-0")
+    async with lagmon(local, "lagmon-0") as keeper:
+        after = await keeper.history("shop")
+        assert list(after[: len(before)]) == list(before)
+        assert any(step.HasField("produced_per_s") for step in after)
+    out = await printed(local, "get lag shop --since 10m --step 10s -o json")
+    assert max(each.get("max_lag_seconds", 0) for each in json.loads(out)["items"]) > 5
 
 
 def records_read(metrics: str) -> float:

@@ -57,6 +57,8 @@ MUTANTS: Final = (
     ("services.lagmon.alerts.rules", "import services.lagmon.alerts.watch"),
     ("services.lagmon.alerts.tracker", "import time"),
     ("services.registry.domain.streams", "import braid.api"),
+    ("services.lagmon.kept.ring", "import time"),
+    ("services.lagmon.kept.files", "import socket"),
     ("services.registry.policy.plan", "import datetime, time"),
     ("services.registry.health.judge", "import services.registry.codec.events"),
     ("services.registry.model.channels", "import braid.runtime"),

@@ -21,5 +21,7 @@ CLI_SPINNER_SECONDS: Final = 0.1  # between two signs of life
 
 # --- the command line: lag and dead letters
 CLI_BEHIND_SECONDS: Final = 60.0  # a group whose oldest undone record is as old is behind
+CLI_HISTORY_ROWS: Final = 24  # of one lane that `get lag --since` prints at most, unless told how long a row is
+CLI_TO_ZERO_SECONDS_MAX: Final = 86_400 * 1_000  # a lag that falls slower does not come to zero for anybody's purpose
 CLI_LETTERS_SHOWN: Final = 100  # dead letters `get` lists unless told; the newest are the ones looked for
 CLI_LETTER_BYTES_SHOWN: Final = 4_096  # of a dead letter's key or value on a terminal; -o json shows what was read

@@ -9,9 +9,16 @@ from braid.api.assigner.v1.group_pb2 import Group
 from braid.api.lagmon.v1 import lag_pb2
 from braid.api.lagmon.v1 import lagmon_service_pb2 as lagmon_api
 from braid.cli.core.documents import Document, enum_text, to_document
-from braid.cli.core.limits import CLI_BEHIND_SECONDS, CLI_LAG_AGAIN_SECONDS, CLI_LAG_SECONDS, CLI_WATCH_SECONDS
+from braid.cli.core.limits import (
+    CLI_BEHIND_SECONDS,
+    CLI_LAG_AGAIN_SECONDS,
+    CLI_LAG_SECONDS,
+    CLI_TO_ZERO_SECONDS_MAX,
+    CLI_WATCH_SECONDS,
+)
 from braid.cli.core.output import API_VERSION, Column, Columns, Format, Item, render, render_line
 from braid.cli.core.session import Session
+from braid.cli.core.times import age_text
 from braid.cli.errors import nearest
 from braid.kernel.errors import Invalid, NotFound, NotLeader, Unavailable
 from braid.kernel.limits.names import PAGE_SIZE_MAX
@@ -37,8 +44,15 @@ COLUMNS: Final = Columns(
     ),
     age="COMMIT",
 )
-# A row over all clusters has none to name.
-LANE_COLUMNS: Final = COLUMNS._replace(middle=(Column("CLUSTER", wide=True), *COLUMNS.middle[1:]))
+# A row over all clusters has none to name, and only such rows have a trend.
+LANE_COLUMNS: Final = COLUMNS._replace(
+    middle=(
+        Column("CLUSTER", wide=True),
+        *COLUMNS.middle[1:],
+        Column("TREND", wide=True),
+        Column("TO ZERO", wide=True),
+    )
+)
 _DONE_BY_SECONDS: Final = {lag_pb2.LAG_SOURCE_ESTIMATE: "~", lag_pb2.LAG_SOURCE_UNKNOWN: "≥"}
 
 
@@ -149,6 +163,10 @@ def lag_item(lag: lag_pb2.Lag) -> Item:
         str(lag.committed_offset) if single else "",
         str(lag.end_offset) if single else "",
         str(lag.epoch) if single and lag.epoch else "",
+        f"{lag.trend_per_s:+,.1f}/s" if lag.HasField("trend_per_s") else "",
+        age_text(1, 1 + round(min(lag.seconds_to_zero, CLI_TO_ZERO_SECONDS_MAX) * 1000))
+        if lag.HasField("seconds_to_zero")
+        else "",
     )
     document: Document = {"apiVersion": API_VERSION, "kind": "Lag", "name": name, **to_document(lag)}
     return Item(name, f"lag/{name}", cells, lag.commit_time_ms, document)

@@ -35,6 +35,7 @@ _GET: Final = """List what the mesh has.
   braid get clusters -o wide
   braid get stream logs -o yaml            as `braid apply` takes it; --status adds its state
   braid get lag indexer -w                 how far a group is behind, as it changes
+  braid get lag indexer --since 2h         how far it was behind, and what it did; --step 5m
   braid get deadletters --stream logs --where 'error=ValueError'
   braid get rejected indexer               what a group skipped in place
   braid get rejected indexer --fetch 10    and the records themselves
@@ -102,6 +103,8 @@ _TAKERS: Final[Mapping[str, Sequence[kinds.Kind]]] = {
     ),
     "--where": (kinds.DEADLETTER,),
     "--detail": (kinds.LAG,),
+    "--since": (kinds.LAG,),
+    "--step": (kinds.LAG,),
     "--max": (kinds.DEADLETTER,),
     "--fetch": (kinds.REJECTED,),
     "--for": (kinds.EVENT,),
@@ -139,6 +142,8 @@ def _get(
         int, typer.Option("--max", min=-1, metavar="N", show_default=False, help="The newest N dead letters; 0: all.")
     ] = -1,
     fetch: _Fetch = 0,
+    since: Annotated[str, typer.Option(metavar="TIME", help="Lag over time, from then on: 2h (ago), 14:03.")] = "",
+    step: Annotated[str, typer.Option(metavar="TIME", help="With --since: the length of a row: 10s, 5m.")] = "",
     for_: Annotated[str, typer.Option("--for", metavar="TYPE/NAME", help="Events of one thing.")] = "",
     status: Annotated[bool, typer.Option("--status", help="With -o json or yaml: add what the mesh reports.")] = False,
     endpoint: EndpointOption = "",
@@ -152,11 +157,14 @@ def _get(
         show_events(Query(for_ or name, watch=watch), format, endpoint, context)
         return
     given = {"--group": group, "--stream": stream, "--where": where, "--detail": detail, "--for": for_}
+    given |= {"--since": since, "--step": step}
     _check_flags(kind, given | {"--fetch": str(fetch or ""), "--status": "yes" * status}, most)
     if status and format not in (Format.JSON, Format.YAML):
         raise Invalid("a table shows states of its own", field="--status", remedy="add -o json or -o yaml")
     if kind is kinds.LAG:
-        _get_lag(name or group, stream, detail, format, watch, endpoint, context)
+        from braid.cli.resources.lag_verb import LagOptions, show_lag
+
+        show_lag(LagOptions(name or group, stream, detail, watch, since, step), format, endpoint, context)
         return
     if kind is kinds.REJECTED:
         _get_rejected(name or group, stream, fetch, format, watch, endpoint, context)
@@ -170,14 +178,6 @@ def _get(
         return
     work = watch_items if watch else get_items
     execute(endpoint, context, lambda session: work(session, kind, scope, format, status))
-
-
-def _get_lag(name: str, stream: str, detail: str, format: Format, watch: bool, endpoint: str, context: str) -> None:
-    from braid.cli.resources.lag import get_lag, parse_detail, scope_of, watch_lag
-
-    work = watch_lag if watch else get_lag
-    scope, level = scope_of(name, stream), parse_detail(detail or "lane")
-    execute(endpoint, context, lambda session: work(session, scope, level, format))
 
 
 def _get_rejected(

@@ -61,12 +61,12 @@ class Clusters:
             for name in list(self._followed):
                 self._leave(name)
 
-    async def table(self) -> Table:
-        """Returns the present lag, at most a moment old, computed in slices so that other tasks get their turn."""
+    async def table(self, age_seconds: float = LAG_TABLE_SECONDS) -> Table:
+        """Returns the present lag, at most so old, computed in slices so that other tasks get their turn."""
         clock = self._replica.host.clock
         async with self._computing:
             known = self._table
-            if known is None or clock.elapsed() - known.now.elapsed >= LAG_TABLE_SECONDS:
+            if known is None or clock.elapsed() - known.now.elapsed >= age_seconds:
                 known = self._table = await self._compute()
             return known
 

@@ -9,6 +9,7 @@ from types import MappingProxyType
 from braid.api.lagmon.v1 import lag_pb2
 from braid.api.lagmon.v1 import lagmon_service_pb2 as api
 from braid.kernel.errors import Invalid, Unavailable
+from braid.kernel.limits.kept_lag import KEPT_LAG_BYTES
 from braid.kernel.limits.lagmon import LAG_METRICS_SECONDS, LAG_PAUSE_FACTOR, LAG_WATCH_MS, LAG_WATCH_ROWS_MAX
 from braid.kernel.limits.names import PAGE_SIZE_MAX
 from braid.kernel.limits.registry import WATCH_ALIVE_SECONDS
@@ -21,8 +22,14 @@ from services.lagmon.alerts.codec import ALERTS
 from services.lagmon.alerts.requests import AlertRequests
 from services.lagmon.alerts.watch import AlertWatch
 from services.lagmon.codec import gone_message, lag_message, page_token, read_detail, read_filter, read_page_token
+from services.lagmon.kept.files import Files
+from services.lagmon.kept.keeper import Keeper
+from services.lagmon.kept.rows import SeriesKey
+from services.lagmon.kept.trends import Trend
 from services.lagmon.model.lag import Detail, Filter, LagRow, RowKey, after, changes, summed
 from services.lagmon.reconciler.term import Clusters, Table
+from services.lagmon.servicer.history import HistoryReads
+from services.lagmon.servicer.kept_metrics import KeptGauges
 from services.lagmon.servicer.metrics import Gauges
 
 
@@ -37,21 +44,28 @@ class Lagmon:
     name = "lagmon"
     kinds: Mapping[str, AnyKind] = MappingProxyType({ALERTS.name: ALERTS})
 
-    def __init__(self, kafka: Kafka) -> None:
+    def __init__(self, kafka: Kafka, files: Files | None = None, kept_bytes: int = KEPT_LAG_BYTES) -> None:
+        """Prepares a lag monitor; without `files` it keeps lag over time in memory."""
         self._kafka = kafka
+        self._files = files
+        self._kept_bytes = kept_bytes
         self._clusters: Clusters | None = None
         self._alerts: AlertWatch | None = None
+        self._keeper: Keeper | None = None
 
     def rpc(self, replica: Replica) -> RpcService:
         """Returns the table of methods; called once, before serving."""
         clusters = self._clusters = Clusters(replica, self._kafka)
-        reads = Reads(replica, clusters)
+        keeper = self._keeper = Keeper(replica.host, clusters.table, replica.log, self._files, self._kept_bytes)
+        reads = Reads(replica, clusters, keeper)
+        histories = HistoryReads(replica.host.clock, keeper)
         watch = self._alerts = AlertWatch(replica)
         alerts = AlertRequests(replica, watch)
         return RpcService(
             name=service_path(self.name),
             unary={
                 method_path(self.name, "ListLag"): unary(api.ListLagRequest, reads.list_lag),
+                method_path(self.name, "ListLagHistory"): unary(api.ListLagHistoryRequest, histories.list_lag_history),
                 method_path(self.name, "ListAlerts"): unary(api.ListAlertsRequest, alerts.list),
                 method_path(self.name, "GetAlert"): unary(api.GetAlertRequest, alerts.get),
                 method_path(self.name, "CreateSilence"): unary(api.CreateSilenceRequest, alerts.create_silence),
@@ -68,12 +82,14 @@ class Lagmon:
         await self._alerts.lead()
 
     async def follow(self, replica: Replica) -> None:
-        """Follows every cluster, leading or not, and keeps the gauges."""
-        if self._clusters is None or self._alerts is None:
+        """Follows every cluster, leading or not, keeps lag over time, and keeps the gauges."""
+        if self._clusters is None or self._alerts is None or self._keeper is None:
             raise Unavailable("the lag monitor does not serve yet")
+        spawn = replica.host.tasks.spawn
         tasks = [
-            replica.host.tasks.spawn(self._measure(replica, self._clusters, self._alerts), "gauges"),
-            replica.host.tasks.spawn(self._alerts.follow(), "facts of alerts"),
+            spawn(self._measure(replica, self._clusters, self._alerts, self._keeper), "gauges"),
+            spawn(self._alerts.follow(), "facts of alerts"),
+            spawn(self._keeper.run(), "kept lag"),
         ]
         try:
             await self._clusters.run()
@@ -81,8 +97,8 @@ class Lagmon:
             for task in tasks:
                 task.cancel()
 
-    async def _measure(self, replica: Replica, clusters: Clusters, alerts: AlertWatch) -> None:
-        gauges = Gauges(replica.metrics)
+    async def _measure(self, replica: Replica, clusters: Clusters, alerts: AlertWatch, keeper: Keeper) -> None:
+        gauges, kept = Gauges(replica.metrics), KeptGauges(replica.metrics)
         clock = replica.host.clock
         while True:
             began = clock.elapsed()
@@ -90,15 +106,17 @@ class Lagmon:
             gauges.show(look.rows, clusters.left_out())
             alerts.take(look)
             gauges.show_counts(clusters.counts(), clusters.probes())
+            kept.show(keeper)
             await clock.sleep(max(LAG_METRICS_SECONDS, (clock.elapsed() - began) * LAG_PAUSE_FACTOR))
 
 
 class Reads:
     """Handlers of the reading methods."""
 
-    def __init__(self, replica: Replica, clusters: Clusters) -> None:
+    def __init__(self, replica: Replica, clusters: Clusters, keeper: Keeper) -> None:
         self._clock = replica.host.clock
         self._clusters = clusters
+        self._keeper = keeper
 
     async def list_lag(self, request: api.ListLagRequest, caller: Caller) -> api.ListLagResponse:
         """Returns one page of rows. Raises `Invalid`."""
@@ -111,7 +129,7 @@ class Reads:
         table = await self._clusters.table()
         page, behind = after(_wanted(table, read_filter(request.filter), detail), last, size)
         return api.ListLagResponse(
-            lags=map(lag_message, page),
+            lags=[lag_message(row, self._trend(row, detail)) for row in page],
             next_page_token=page_token(behind),
             time_ms=self._clock.now_ms(),
             catching_up=table.catching_up,
@@ -132,21 +150,26 @@ class Reads:
             told, changed, gone = changes(told, _wanted(table, wanted, detail))
             now = self._clock.elapsed()
             if changed or gone or caught != table.catching_up or now - spoke >= WATCH_ALIVE_SECONDS:
-                for answer in _answers(changed, gone):
+                for answer in _answers([lag_message(row, self._trend(row, detail)) for row in changed], gone):
                     answer.time_ms = self._clock.now_ms()
                     answer.catching_up.extend(table.catching_up)
                     yield answer
                 spoke, caught = now, table.catching_up
             await self._clock.sleep(min(seconds, WATCH_ALIVE_SECONDS) if not changed else seconds)
 
+    def _trend(self, row: LagRow, detail: Detail) -> Trend | None:
+        """Returns the trend of a lane's row; other rows have none."""
+        key = row.key
+        return self._keeper.trend(SeriesKey(key.group, key.stream, key.lane)) if detail is Detail.LANE else None
+
 
 def _wanted(table: Table, wanted: Filter, detail: Detail) -> list[LagRow]:
     return summed((row for row in table.rows if wanted.matches(row)), detail)
 
 
-def _answers(changed: Sequence[LagRow], gone: Sequence[RowKey]) -> Iterator[api.WatchLagResponse]:
+def _answers(changed: Sequence[lag_pb2.Lag], gone: Sequence[RowKey]) -> Iterator[api.WatchLagResponse]:
     """Splits rows into answers within the bound of each; yields an empty one when there is nothing to report."""
-    messages = [(lag_message(row), True) for row in changed] + [(gone_message(key), False) for key in gone]
+    messages = [(message, True) for message in changed] + [(gone_message(key), False) for key in gone]
     for at in range(0, max(len(messages), 1), LAG_WATCH_ROWS_MAX):
         part = messages[at : at + LAG_WATCH_ROWS_MAX]
         lags: list[lag_pb2.Lag] = [message for message, is_row in part if is_row]

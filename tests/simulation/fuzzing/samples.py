@@ -92,8 +92,9 @@ SAMPLES: Final[Mapping[str, Mapping[str, Sequence[str]]]] = {
         "Join": ["heartbeat {sequence: 1}", "acknowledge {delta_sequence: 1}", 'leave {reason: "x"}'],
     },
     "lagmon": {
-        "ListLag": ['page_size: 1'],
+        "ListLag": ["page_size: 1"],
         "WatchLag": [""],
+        "ListLagHistory": ["since_ms: 1 until_ms: 90000", 'since_ms: 1 until_ms: 9 filter { group: "indexer" }'],
         "ListAlerts": ['stream: "logs" include_resolved: true', 'cluster: "east" page_size: 1'],
         "GetAlert": ['name: "stream/logs/lag-page/live/indexer"'],
         "CreateSilence": ['alert: "stream/logs/lag-page/live/indexer" lasting_ms: 60000 reason: "x"'],

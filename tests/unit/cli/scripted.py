@@ -34,6 +34,8 @@ class ScriptedLagmon:
         self.asked: list[lagmon_api.ListLagRequest] = []
         self.alerts: list[alert_pb2.Alert] = []
         self.silenced: list[lagmon_api.CreateSilenceRequest | lagmon_api.DeleteSilenceRequest] = []
+        self.history = lagmon_api.ListLagHistoryResponse()
+        self.history_asked: list[lagmon_api.ListLagHistoryRequest] = []
 
     def rpc(self, replica: Replica) -> RpcService:
         """The table of methods."""
@@ -41,6 +43,7 @@ class ScriptedLagmon:
             name=service_path(self.name),
             unary={
                 method_path(self.name, "ListLag"): unary(lagmon_api.ListLagRequest, self._list),
+                method_path(self.name, "ListLagHistory"): unary(lagmon_api.ListLagHistoryRequest, self._list_history),
                 method_path(self.name, "ListAlerts"): unary(lagmon_api.ListAlertsRequest, self._list_alerts),
                 method_path(self.name, "GetAlert"): unary(lagmon_api.GetAlertRequest, self._get_alert),
                 method_path(self.name, "CreateSilence"): unary(lagmon_api.CreateSilenceRequest, self._silence),
@@ -90,6 +93,12 @@ class ScriptedLagmon:
         return lagmon_api.ListLagResponse(
             lags=rows[start:end], next_page_token=str(end) if end < len(rows) else "", catching_up=self.catching_up
         )
+
+    async def _list_history(
+        self, request: lagmon_api.ListLagHistoryRequest, caller: Caller
+    ) -> lagmon_api.ListLagHistoryResponse:
+        self.history_asked.append(request)
+        return self.history
 
     async def _watch(
         self, request: lagmon_api.WatchLagRequest, caller: Caller

@@ -31,7 +31,7 @@ PLACED: Final = {
         "BRAID_METRICS",
         "BRAID_STORE",
     ),
-    *("BRAID_ARCHIVE", "BRAID_INDEX"),
+    *("BRAID_ARCHIVE", "BRAID_INDEX", "BRAID_KEPT_LAG"),
 }
 # A composed mesh has certificates, `braid dev` here has none.
 SHOWN: Final = {

@@ -27,6 +27,7 @@ from braid.runtime.replica import Replica
 from braid.runtime.service import Service
 from braid.stores.memory import MemoryStore
 from braid.stores.memory_server import MemoryStoreServer
+from services.lagmon.kept.files import Files
 from services.lagmon.servicer.service import Lagmon
 from testbed.members.told_registry import Registry
 from tests.support.virtual_time import VirtualProcess, running_loop
@@ -145,12 +146,12 @@ class Mesh:
         for name in clusters:
             self.kafka.add_cluster(name).create_topic(OFFSETS_TOPIC, OFFSET_PARTITIONS, 1, {})
 
-    async def start(self, lagmons: int = 1) -> "Mesh":
-        """Registry, assigner and lag monitors serve."""
+    async def start(self, lagmons: int = 1, files: Files | None = None) -> "Mesh":
+        """Registry, assigner and lag monitors serve; lag is kept in `files`."""
         await self.serve("registry-0", self.registry)
         await self.serve("assigner-0", self.assigner)
         for number in range(lagmons):
-            await self.serve(f"lagmon-{number}", Lagmon(self.kafka.process()))
+            await self.serve(f"lagmon-{number}", Lagmon(self.kafka.process(), files))
         return self
 
     async def serve(self, instance: str, service: Service) -> Replica:
@@ -226,6 +227,18 @@ class Mesh:
         message = api.ListLagRequest(**request)  # type: ignore[arg-type]  # the tests' own fields
         path = method_path("lagmon", "ListLag")
         return await channel.unary(path, message, api.ListLagResponse, CallOptions(5.0))
+
+    async def history(
+        self, instance: str = "lagmon-0", *, group: str = "", **request: object
+    ) -> api.ListLagHistoryResponse:
+        """One answer of one replica about lag over time."""
+        channel = self.transport.channel(f"{instance}:1")
+        message = api.ListLagHistoryRequest(
+            filter=api.LagHistoryFilter(group=group),
+            **request,  # type: ignore[arg-type]  # the tests' own fields
+        )
+        path = method_path("lagmon", "ListLagHistory")
+        return await channel.unary(path, message, api.ListLagHistoryResponse, CallOptions(5.0))
 
     def watch(self, instance: str = "lagmon-0", **request: object) -> AsyncIterator[api.WatchLagResponse]:
         """A watch at one replica."""

@@ -10,10 +10,10 @@ import builtins as _builtins
 import sys
 import typing as _typing
 
-if sys.version_info >= (3, 11):
-    from typing import TypeAlias as _TypeAlias, Never as _Never
+if sys.version_info >= (3, 10):
+    from typing import TypeAlias as _TypeAlias
 else:
-    from typing_extensions import TypeAlias as _TypeAlias, Never as _Never
+    from typing_extensions import TypeAlias as _TypeAlias
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
@@ -104,6 +104,8 @@ class Lag(_message.Message):
     SPLIT_PARTITIONS_FIELD_NUMBER: _builtins.int
     LIVE_LAG_SECONDS_FIELD_NUMBER: _builtins.int
     UNATTENDED_FIELD_NUMBER: _builtins.int
+    TREND_PER_S_FIELD_NUMBER: _builtins.int
+    SECONDS_TO_ZERO_FIELD_NUMBER: _builtins.int
     group: _builtins.str
     stream: _builtins.str
     """Empty where the topic is no channel of the mesh."""
@@ -141,6 +143,14 @@ class Lag(_message.Message):
     """Of those: age of the oldest record not done from where their live cursor began, the largest of a sum."""
     unattended: _builtins.bool
     """The group is the mesh's and has no member: nobody consumes. False while lagmon has not heard of its members."""
+    trend_per_s: _builtins.float
+    """Of a lane's row: how undone records changed over the last minute, in records a second: produced less done. Negative
+    while the group catches up; absent while it is not known.
+    """
+    seconds_to_zero: _builtins.float
+    """Of a lane's row: when nothing is undone if that goes on. Absent while the lag grows or stays, or the trend is not
+    known.
+    """
     def __init__(
         self,
         *,
@@ -165,11 +175,20 @@ class Lag(_message.Message):
         split_partitions: _builtins.int = ...,
         live_lag_seconds: _builtins.float = ...,
         unattended: _builtins.bool = ...,
+        trend_per_s: _builtins.float | None = ...,
+        seconds_to_zero: _builtins.float | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_seconds_to_zero", b"_seconds_to_zero", "_trend_per_s", b"_trend_per_s", "seconds_to_zero", b"seconds_to_zero", "trend_per_s", b"trend_per_s"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["as_of_ms", b"as_of_ms", "cluster", b"cluster", "commit_time_ms", b"commit_time_ms", "committed_offset", b"committed_offset", "detached", b"detached", "end_offset", b"end_offset", "epoch", b"epoch", "foreign", b"foreign", "group", b"group", "lag_records", b"lag_records", "lag_seconds", b"lag_seconds", "lane", b"lane", "live_lag_seconds", b"live_lag_seconds", "partition", b"partition", "partitions", b"partitions", "source", b"source", "split_partitions", b"split_partitions", "stale", b"stale", "stream", b"stream", "topic", b"topic", "unattended", b"unattended"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_seconds_to_zero", b"_seconds_to_zero", "_trend_per_s", b"_trend_per_s", "as_of_ms", b"as_of_ms", "cluster", b"cluster", "commit_time_ms", b"commit_time_ms", "committed_offset", b"committed_offset", "detached", b"detached", "end_offset", b"end_offset", "epoch", b"epoch", "foreign", b"foreign", "group", b"group", "lag_records", b"lag_records", "lag_seconds", b"lag_seconds", "lane", b"lane", "live_lag_seconds", b"live_lag_seconds", "partition", b"partition", "partitions", b"partitions", "seconds_to_zero", b"seconds_to_zero", "source", b"source", "split_partitions", b"split_partitions", "stale", b"stale", "stream", b"stream", "topic", b"topic", "trend_per_s", b"trend_per_s", "unattended", b"unattended"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__seconds_to_zero: _TypeAlias = _typing.Literal["seconds_to_zero"]  # noqa: Y015
+    _WhichOneofArgType__seconds_to_zero: _TypeAlias = _typing.Literal["_seconds_to_zero", b"_seconds_to_zero"]  # noqa: Y015
+    _WhichOneofReturnType__trend_per_s: _TypeAlias = _typing.Literal["trend_per_s"]  # noqa: Y015
+    _WhichOneofArgType__trend_per_s: _TypeAlias = _typing.Literal["_trend_per_s", b"_trend_per_s"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__seconds_to_zero) -> _WhichOneofReturnType__seconds_to_zero | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__trend_per_s) -> _WhichOneofReturnType__trend_per_s | None: ...
 
 Global___Lag: _TypeAlias = Lag  # noqa: Y015

@@ -4,6 +4,7 @@ isort:skip_file
 """
 
 from braid.api.lagmon.v1 import alert_pb2 as _alert_pb2
+from braid.api.lagmon.v1 import lag_history_pb2 as _lag_history_pb2
 from braid.api.lagmon.v1 import lag_pb2 as _lag_pb2
 from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
@@ -117,6 +118,118 @@ class ListLagResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ListLagResponse: _TypeAlias = ListLagResponse  # noqa: Y015
+
+@_typing.final
+class LagHistoryFilter(_message.Message):
+    """Which histories; empty fields match everything."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    GROUP_FIELD_NUMBER: _builtins.int
+    STREAM_FIELD_NUMBER: _builtins.int
+    LANE_FIELD_NUMBER: _builtins.int
+    group: _builtins.str
+    stream: _builtins.str
+    lane: _builtins.str
+    def __init__(
+        self,
+        *,
+        group: _builtins.str = ...,
+        stream: _builtins.str = ...,
+        lane: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["group", b"group", "lane", b"lane", "stream", b"stream"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___LagHistoryFilter: _TypeAlias = LagHistoryFilter  # noqa: Y015
+
+@_typing.final
+class ListLagHistoryRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    FILTER_FIELD_NUMBER: _builtins.int
+    SINCE_MS_FIELD_NUMBER: _builtins.int
+    UNTIL_MS_FIELD_NUMBER: _builtins.int
+    STEP_MS_FIELD_NUMBER: _builtins.int
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    since_ms: _builtins.int
+    """The range, milliseconds since the epoch: `since_ms` is needed, `until_ms` is not part of it, and 0 is now."""
+    until_ms: _builtins.int
+    step_ms: _builtins.int
+    """The length of a row: whole multiples of 10,000, or of 300,000 beyond 5 minutes. 0 for the shortest that is kept since
+    then and fits an answer.
+    """
+    page_size: _builtins.int
+    """Histories in an answer; fewer come where they are long."""
+    page_token: _builtins.str
+    @_builtins.property
+    def filter(self) -> Global___LagHistoryFilter: ...
+    def __init__(
+        self,
+        *,
+        filter: Global___LagHistoryFilter | None = ...,
+        since_ms: _builtins.int = ...,
+        until_ms: _builtins.int = ...,
+        step_ms: _builtins.int = ...,
+        page_size: _builtins.int = ...,
+        page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["filter", b"filter"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["filter", b"filter", "page_size", b"page_size", "page_token", b"page_token", "since_ms", b"since_ms", "step_ms", b"step_ms", "until_ms", b"until_ms"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListLagHistoryRequest: _TypeAlias = ListLagHistoryRequest  # noqa: Y015
+
+@_typing.final
+class ListLagHistoryResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    HISTORIES_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    TIME_MS_FIELD_NUMBER: _builtins.int
+    STEP_MS_FIELD_NUMBER: _builtins.int
+    KEPT_SINCE_MS_FIELD_NUMBER: _builtins.int
+    DAMAGED_FIELD_NUMBER: _builtins.int
+    TROUBLE_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
+    time_ms: _builtins.int
+    """The answering replica's wall clock, milliseconds since the epoch."""
+    step_ms: _builtins.int
+    """The length of a row."""
+    kept_since_ms: _builtins.int
+    """Since when the answering replica has rows of this length; 0 for never. Replicas keep what they see, each for itself."""
+    damaged: _builtins.int
+    """Stretches of the range that the replica could not read, because a file is damaged."""
+    trouble: _builtins.str
+    """Why rows are kept in memory only, though a directory is set; empty if they are not."""
+    @_builtins.property
+    def histories(self) -> _containers.RepeatedCompositeFieldContainer[_lag_history_pb2.LagHistory]:
+        """Sorted by group, stream, lane."""
+
+    def __init__(
+        self,
+        *,
+        histories: _abc.Iterable[_lag_history_pb2.LagHistory] | None = ...,
+        next_page_token: _builtins.str = ...,
+        time_ms: _builtins.int = ...,
+        step_ms: _builtins.int = ...,
+        kept_since_ms: _builtins.int = ...,
+        damaged: _builtins.int = ...,
+        trouble: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["damaged", b"damaged", "histories", b"histories", "kept_since_ms", b"kept_since_ms", "next_page_token", b"next_page_token", "step_ms", b"step_ms", "time_ms", b"time_ms", "trouble", b"trouble"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListLagHistoryResponse: _TypeAlias = ListLagHistoryResponse  # noqa: Y015
 
 @_typing.final
 class WatchLagRequest(_message.Message):

@@ -1,0 +1,134 @@
+"""The RPC handler for lag over time: checks what is asked, and answers pages of histories."""
+
+import json
+from typing import NamedTuple
+
+from braid.api.lagmon.v1 import lag_history_pb2
+from braid.api.lagmon.v1 import lagmon_service_pb2 as api
+from braid.kernel.errors import Invalid
+from braid.kernel.limits.kept_lag import (
+    KEPT_LAG_COARSE_STEP_MS,
+    KEPT_LAG_HISTORY_MS_MAX,
+    KEPT_LAG_PAGE_ROWS,
+    KEPT_LAG_ROWS_MAX,
+    KEPT_LAG_STEP_MS,
+)
+from braid.kernel.limits.names import PAGE_SIZE_MAX
+from braid.kernel.limits.runtime import PAGE_SIZE_DEFAULT
+from braid.kernel.ports import Caller, Clock
+from services.lagmon.kept.keeper import Keeper
+from services.lagmon.kept.reading import Query
+from services.lagmon.kept.rows import Flag, KeptRow, Series, SeriesKey
+
+_TIME_MS_MAX = 1 << 53
+
+
+class HistoryReads:
+    """Handles `ListLagHistory` over one keeper."""
+
+    def __init__(self, clock: Clock, keeper: Keeper) -> None:
+        self._clock = clock
+        self._keeper = keeper
+
+    async def list_lag_history(self, request: api.ListLagHistoryRequest, caller: Caller) -> api.ListLagHistoryResponse:
+        """Returns one page of histories. Raises `Invalid`."""
+        now_ms = self._clock.now_ms()
+        after = read_history_token(request.page_token)
+        if request.page_size < 0:
+            size = request.page_size
+            raise Invalid(f"a page cannot have {size} histories", field="page_size", remedy="use 0 for the default")
+        span = read_range(request, now_ms)
+        step_ms = request.step_ms or self._keeper.store.shortest_step(*span)
+        check_step(step_ms, span)
+        wanted = request.filter
+        since_ms = span.since_ms - span.since_ms % step_ms
+        query = Query(wanted.group, wanted.stream, wanted.lane, since_ms, span.until_ms, step_ms)
+        rows = -(-(span.until_ms - since_ms) // step_ms)
+        size = min(request.page_size or PAGE_SIZE_DEFAULT, PAGE_SIZE_MAX, max(1, KEPT_LAG_PAGE_ROWS // rows))
+        kept = await self._keeper.page(query, after, size)
+        return api.ListLagHistoryResponse(
+            histories=map(history_message, kept.page.series),
+            next_page_token=history_token(kept.page.series[-1].key) if kept.page.more else "",
+            time_ms=now_ms,
+            step_ms=step_ms,
+            kept_since_ms=kept.since_ms or 0,
+            damaged=kept.page.damaged,
+            trouble=self._keeper.store.health.trouble,
+        )
+
+
+class Range(NamedTuple):
+    """A range of wall time; the end is not part of it."""
+
+    since_ms: int
+    until_ms: int
+
+
+def read_range(request: api.ListLagHistoryRequest, now_ms: int) -> Range:
+    """Reads the range of a request. Raises `Invalid`."""
+    since_ms, until_ms = request.since_ms, request.until_ms or now_ms
+    if not 0 < since_ms < _TIME_MS_MAX:
+        remedy = "give a time, milliseconds since the epoch"
+        raise Invalid(f"a range cannot begin at {since_ms}", field="since_ms", remedy=remedy)
+    if request.until_ms < 0 or until_ms <= since_ms:
+        field = "until_ms" if request.until_ms else "since_ms"
+        raise Invalid("a range must end after it begins", field=field, remedy="use 0 as the end for now")
+    if until_ms - since_ms > KEPT_LAG_HISTORY_MS_MAX:
+        days = KEPT_LAG_HISTORY_MS_MAX // 86_400_000
+        raise Invalid(f"a range cannot be longer than {days} days", field="since_ms", remedy="ask for less")
+    return Range(since_ms, until_ms)
+
+
+def check_step(step_ms: int, span: Range) -> None:
+    """Checks the length of a row. Raises `Invalid`."""
+    unit = KEPT_LAG_STEP_MS if step_ms < KEPT_LAG_COARSE_STEP_MS else KEPT_LAG_COARSE_STEP_MS
+    if step_ms <= 0 or step_ms % unit:
+        remedy = f"use multiples of {KEPT_LAG_STEP_MS}, or of {KEPT_LAG_COARSE_STEP_MS} beyond it, or 0"
+        raise Invalid(f"rows cannot be {step_ms} ms long", field="step_ms", remedy=remedy)
+    if (span.until_ms - span.since_ms) // step_ms > KEPT_LAG_ROWS_MAX:
+        remedy = "use longer rows, or 0 for those that fit"
+        raise Invalid(f"the range has more than {KEPT_LAG_ROWS_MAX} rows", field="step_ms", remedy=remedy)
+
+
+def history_message(series: Series) -> lag_history_pb2.LagHistory:
+    """Builds the message of one history."""
+    return lag_history_pb2.LagHistory(**series.key._asdict(), steps=map(_step_message, series.rows))
+
+
+def _step_message(row: KeptRow) -> lag_history_pb2.LagStep:
+    return lag_history_pb2.LagStep(
+        time_ms=row.time_ms,
+        max_lag_seconds=row.seconds_max,
+        lag_seconds=row.seconds_last,
+        lag_records=row.records,
+        produced_per_s=row.produced_per_s,
+        done_per_s=row.done_per_s,
+        known_seconds=row.known_seconds,
+        stale=Flag.STALE in row.flags,
+        unknown=Flag.UNKNOWN in row.flags,
+        estimated=Flag.ESTIMATED in row.flags,
+        unattended=Flag.UNATTENDED in row.flags,
+        clock_stepped=row.stepped,
+    )
+
+
+def history_token(key: SeriesKey) -> str:
+    """Returns the token of the page after a history."""
+    return json.dumps(key, separators=(",", ":"))
+
+
+def read_history_token(token: str) -> SeriesKey | None:
+    """Reads the history after which a page begins; None for the first page.
+
+    Raises:
+        Invalid: no token of this method.
+    """
+    if not token:
+        return None
+    try:
+        parts = json.loads(token)
+    except (ValueError, RecursionError):  # no JSON, or nested without end
+        parts = None
+    if isinstance(parts, list) and [type(part) for part in parts] == [str, str, str]:
+        return SeriesKey._make(parts)
+    raise Invalid("not a token of this method", field="page_token", remedy="pass next_page_token of the last page")
