@@ -22,7 +22,7 @@ AILMENTS: Final = (
     *("fill-cluster", "cut-members"),
     *("blink-cluster", "blink-cluster", "stall-registry", "stall-registry", "kill-member"),
 )
-EACH_AILMENT: Final = tuple(Step(4.0 * at, kind) for at, kind in enumerate(dict.fromkeys(AILMENTS)))
+EACH_AILMENT: Final = tuple(Step(4.0 * at, kind) for at, kind in enumerate(dict.fromkeys(reversed(AILMENTS))))
 NO_AILMENTS: Final = ("blink-cluster", "blink-cluster", "stall-registry")
 REFUSALS: Final = ("deny-applications", "deny-voices", "deny-registries", "stall-registry", "kill-member")
 GASPS: Final = ("gasp-cluster", "stall-registry", "cut-voices")
