@@ -12,7 +12,7 @@ from tests.simulation.__main__ import FAULTS
 from tests.simulation.plan import FAULTS_ALL, plan_of
 
 ROOT: Final = Path(__file__).parents[2]
-SEEDS: Final = 48  # they make some 350 faults of every kind there is
+SEEDS: Final = 48  # enough for every kind of fault and every setting
 SEEDS_EXTENDED: Final = 200
 FAULT_SECONDS: Final = 20.0
 FAULT_SECONDS_EXTENDED: Final = 60.0  # in `make test-all`, and in `make sim`
