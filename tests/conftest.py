@@ -36,7 +36,7 @@ if "SPARK_SUBMIT_OPTS" not in os.environ:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Adds the suite's own options."""
-    parser.addoption("--sim-seeds", type=int, default=200, help="seeds each simulation runs (default: 200)")
+    parser.addoption("--sim-seeds", type=int, default=0, help="seeds of the usual simulation (default: its own)")
     parser.addoption("--extended", action="store_true", help="also run tests marked extended (`make test-all` does)")
 
 

@@ -48,6 +48,7 @@ class ZeroLoss:
     def __init__(self, groups: Sequence[str]) -> None:
         self._acknowledged: dict[bytes, Place] = {}
         self._settled: dict[str, set[bytes]] = {group: set() for group in groups}
+        self._unsettled: dict[str, dict[bytes, Place]] = {group: {} for group in groups}
         self._given_up: dict[Topic, OffsetRanges] = {}
         self._destroyed: dict[LogId, OffsetRanges] = {}
         self._newer: set[bytes] = set()
@@ -59,7 +60,7 @@ class ZeroLoss:
         """See `Checker`."""
         match fact:
             case Acknowledged(value=value, place=place):
-                self._acknowledged.setdefault(value, place)
+                self._acknowledge(value, place)
                 if within(self._destroyed.get(place.log, ()), place):
                     self._newer.add(value)
             case Destroyed(log=log, first=first, stop=stop):
@@ -71,9 +72,9 @@ class ZeroLoss:
             case LossRecorded(topic=topic, ranges=ranges):
                 self._told[topic] = ranges
             case Processed(value=value, group=group) | Rejected(value=value, group=group):
-                self._settled[group].add(value)
+                self._settle(value, group)
             case DeadLettered(value=value, group=group):
-                self._settled[group].add(value)
+                self._settle(value, group)
             case GivenUp(topic=topic, ranges=ranges):
                 self._given_up[topic] = ranges
             case StoreBackedUp():
@@ -84,15 +85,22 @@ class ZeroLoss:
                 pass
         yield from ()
 
+    def _acknowledge(self, value: bytes, place: Place) -> None:
+        if value not in self._acknowledged:
+            self._acknowledged[value] = place
+            for group, settled in self._settled.items():
+                if value not in settled:
+                    self._unsettled[group][value] = place
+
+    def _settle(self, value: bytes, group: str) -> None:
+        self._settled[group].add(value)
+        self._unsettled[group].pop(value, None)
+
     def lost(self) -> dict[str, list[bytes]]:
         """Acknowledged records that are not settled yet, by group."""
         return {
-            group: [
-                value
-                for value, place in self._acknowledged.items()
-                if value not in settled and not self._is_excepted(value, place)
-            ]
-            for group, settled in self._settled.items()
+            group: [value for value, place in unsettled.items() if not self._is_excepted(value, place)]
+            for group, unsettled in self._unsettled.items()
         }
 
     def _is_excepted(self, value: bytes, place: Place) -> bool:

@@ -8,6 +8,7 @@ import hashlib
 import os
 import sys
 import time
+from collections import Counter
 from concurrent.futures import Executor, ProcessPoolExecutor
 from itertools import repeat
 from multiprocessing import get_context
@@ -19,6 +20,7 @@ from tests.simulation.run import Result
 TAIL_LINES = 25
 PROCESSES = 2
 SECONDS_DEFAULT = 60.0
+FAULTS = "faults: "  # begins the line that says how many of each kind were made
 
 
 def main() -> int:
@@ -65,10 +67,11 @@ def _digests(pool: Executor, seeds: range, seconds: float, plan: str) -> int:
 
 def _many(pool: Executor, seeds: range, seconds: float, plan: str) -> int:
     red = 0
-    simulated, computed, began = 0.0, 0.0, time.monotonic()
+    simulated, computed, began, faults = 0.0, 0.0, time.monotonic(), Counter[str]()
     for result in pool.map(play, seeds, repeat(seconds), repeat(plan), repeat(TAIL_LINES)):
         simulated += result.simulated_seconds
         computed += result.cpu_seconds
+        faults += Counter(result.faults)
         if not result.green:
             red += 1
             print("\n".join(result.trace[-TAIL_LINES:]))
@@ -80,6 +83,7 @@ def _many(pool: Executor, seeds: range, seconds: float, plan: str) -> int:
             print(f"repeat: make sim SEED={result.seed}{chosen}  ({command})")
             sys.stdout.flush()
     wall = time.monotonic() - began
+    print(f"{FAULTS}{', '.join(f'{kind} {count}' for kind, count in sorted(faults.items()))}")
     print(f"{len(seeds)} seeds, {red} red; {simulated:.0f} simulated seconds in {wall:.1f} s: {simulated / wall:.0f}x")
     print(f"{computed:.1f} s of CPU time, {computed / len(seeds):.2f} a seed: {simulated / computed:.0f}x on each core")
     return 1 if red else 0

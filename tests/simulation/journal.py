@@ -23,6 +23,7 @@ class Journal:
     Attributes:
         violations: What checkers found; the first one ends the run.
         counts: How often each kind of fact was seen.
+        faults: How often each kind of fault was made.
         away: Whether the sink that members write to cannot be reached: they are the same.
         mended: Whether their handler digests what was poison to it.
     """
@@ -30,6 +31,7 @@ class Journal:
     def __init__(self, loop: VirtualTimeLoop, checkers: Sequence[Checker]) -> None:
         self.violations: list[Violation] = []
         self.counts: dict[str, int] = {}
+        self.faults: dict[str, int] = {}
         self.away = False
         self.mended = False
         self._loop = loop
@@ -47,6 +49,11 @@ class Journal:
     def say(self, line: str | Callable[[], str]) -> None:
         """Adds a line to the trace. What makes one is called when somebody reads it: it must tell of values alone."""
         self._lines.append((self._loop.time(), line))
+
+    @property
+    def length(self) -> int:
+        """The number of lines so far."""
+        return len(self._lines)
 
     def trace(self, last: int = 0) -> list[str]:
         """The last lines of the trace; all of them for 0."""

@@ -65,8 +65,18 @@ from tests.simulation.placed_wrongly import (
     take_home_again,
 )
 from tests.simulation.plan import FEW_UNITS, Plan
+from tests.simulation.scripted import Step
 
 FAULT_SECONDS: Final = 30.0
+LOST_ANSWERS: Final = (  # while groups and streams are written again and again
+    *(Step(2.0, "lose-answers", name, 14.0) for name in ("assigner-0", "assigner-1", "registry-0", "registry-1")),
+    Step(2.5, "kill-member", "member-0", 1.0),
+    Step(4.0, "move-stream", "west"),
+    Step(5.0, "kill-member", "member-1", 1.0),
+    Step(7.0, "move-stream", "east"),
+    Step(8.0, "kill-member", "member-2", 1.0),
+    Step(10.0, "move-stream", "west"),
+)
 _Patches = Sequence[tuple[object, str, object]]
 
 
@@ -242,8 +252,13 @@ MUTANTS: Final = (
         "a circuit that nothing closes",
         "I1",
         [(circuit_breaker.Circuits, "ended", _hears_nothing)],
-        ("sink-away", "kill-member"),
-        {"send_interval_seconds": 0.05},
+        ("sink-away",),
+        {
+            "send_interval_seconds": 0.05,
+            "fault_seconds": 10.0,
+            "settle_seconds": 15.0,
+            "script": [Step(3.0, "sink-away", lasts_seconds=6.0)],
+        },
     ),
     Mutant("gaps claimed", "I3", [(encoder, "encode", _claim_gaps)], changes={"handling_seconds": 0.4}),
     Mutant(
@@ -301,6 +316,7 @@ MUTANTS: Final = (
         [(MemoryStoreServer, "_check_fence", any_fence)],
         ("late-append",),
         {"fault_interval_seconds": 7.0},
+        shown_by=1,
     ),
     Mutant(
         "a generation adopted without its delta",
@@ -326,6 +342,7 @@ MUTANTS: Final = (
         "I7",
         [(MemoryStore, "append", append_again)],
         ("lose-answers", "kill-member", "move-stream"),
+        {"fault_seconds": 14.0, "script": LOST_ANSWERS},
     ),
     Mutant(
         "what was not acknowledged is dropped on a re-route",
@@ -370,6 +387,6 @@ MUTANTS: Final = (
         [(homing, "homeward", take_home_again)],
         ("slow-appends", "pause-service"),
         {"exclusive": True, "lease_seconds": 1.0, "fault_interval_seconds": 1.0, "mates": 1, "mated": 1},
-        shown_by=6,
+        shown_by=5,
     ),
 )

@@ -78,13 +78,18 @@ _AILING: Final[dict[str, Any]] = {
 
 _ALL_SLOW: Final = [Step(10.0 + number, "slow-cluster", name, 30.0) for number, name in enumerate(THREE_CLUSTERS)]
 
+_LATE_WHILE_SLOW: Final = (
+    Step(2.0, "slow-cluster", "east", 14.0),
+    *(Step(3.0 + 2.2 * number, "stall-registry", lasts_seconds=1.7) for number in range(6)),
+)
+
 HEALTH_MUTANTS: Final = (
     Mutant(
         "a cluster blamed for its registry's lateness",
         "health",
         [(own_lateness.Lateness, "attentive", _heedless)],
-        ("stall-registry", "stall-registry", "slow-cluster"),
-        {**_AILING, "fault_interval_seconds": 1.0},
+        ("stall-registry", "slow-cluster"),
+        {**_AILING, "fault_seconds": 18.0, "script": _LATE_WHILE_SLOW},
     ),
     Mutant(
         "producers counted as hosts",
@@ -115,7 +120,8 @@ HEALTH_MUTANTS: Final = (
         "health",
         [(evidence, "_outweighing", _whoever_answers)],
         ("fill-cluster",),
-        {**_AILING, "brokers": 1},  # of several, that appends hang is seen whoever answers
+        # of several brokers, that appends hang is seen whoever answers
+        {**_AILING, "brokers": 1, "fault_seconds": 13.0, "script": [Step(3.0, "fill-cluster", "east", 8.0)]},
     ),
     Mutant(
         "a host that alone uses a cluster is believed like several",

@@ -27,6 +27,7 @@ REPLAYS: Final[dict[str, Any]] = {
 CUT_SHORT: Final[dict[str, Any]] = {
     **REPLAYS,
     "fault_seconds": 30.0,
+    "settle_seconds": 90.0,
     "poison_percent": 50,
     "send_interval_seconds": 0.1,
     "letters": 80,

@@ -42,6 +42,7 @@ WAIT_MUTANTS: Final = (
         [(drain, "_resets", _sees_no_resets)],
         RESET_FAULTS,
         {"fault_seconds": 60.0, "fault_interval_seconds": 10.0},
+        shown_by=2,
     ),
     Mutant(
         "a group is idle by the wall clock",

@@ -68,6 +68,7 @@ class Result:
         simulated_seconds: How long it was on the virtual clock.
         cpu_seconds: How long this process computed for it.
         counts: Kinds of facts, how many of each.
+        faults: Kinds of faults that were made, how many of each.
         checkers: What judged it, as the run left them.
     """
 
@@ -78,6 +79,7 @@ class Result:
     simulated_seconds: float
     cpu_seconds: float
     counts: dict[str, int]
+    faults: dict[str, int]
     found: Sequence[Violation]
     checkers: Sequence[Checker]
 
@@ -114,7 +116,8 @@ def run(plan: Plan, lines: int = 0) -> Result:
         _end(loop, world)
         logging.disable(logging.NOTSET)
     trace, cpu = journal.trace(lines), time.process_time() - began
-    return Result(plan.seed, invariant, message, trace, simulated, cpu, journal.counts, journal.violations, checkers)
+    seen = journal.counts, journal.faults, journal.violations
+    return Result(plan.seed, invariant, message, trace, simulated, cpu, *seen, checkers)
 
 
 def _checkers(plan: Plan, now: Callable[[], float]) -> list[Checker]:

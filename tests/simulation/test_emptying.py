@@ -28,7 +28,7 @@ EVENTS: Final = ("DecommissionIntended", "DecommissionCancelled", "ClusterEmptie
 def test_nothing_is_lost_while_clusters_empty_and_streams_share(enough: Enough) -> None:
     seen: set[str] = set()
     for seed in range(6):
-        if enough(seed, 3, seen == set(EVENTS)):
+        if enough(seed, 2, seen == set(EVENTS)):
             break
         exclusive = random.Random(f"emptying/{seed}").random() < 0.4
         result = run(Plan(seed, 45.0, exclusive=exclusive, faults=FAULTS))

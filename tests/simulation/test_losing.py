@@ -1,6 +1,7 @@
 """Clusters return without records: what they lost is told to the offset, that alone is given up, all else is there."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 import pytest
@@ -20,14 +21,17 @@ from services.registry.kafka.drain import HeldStep
 from services.registry.liveness.producer_sessions import Sessions
 from services.registry.model.channels import Channel
 from services.registry.model.own_records import OwnRecords
+from tests.simulation.caught import check_caught
 from tests.simulation.losing_plans import CUTS, REASSIGNMENTS, dying, everything, losing
+from tests.simulation.losing_scripts import CUT_AND_LEFT, CUT_TWICE, CUT_UNDER_PAUSED_MEMBERS, CUT_WITHOUT_MEMBERS, cut
 from tests.simulation.mutants import Mutant
 from tests.simulation.plan import Plan
 from tests.simulation.run import run
+from tests.simulation.scripted import Step
 from tests.simulation.seeds import Enough
 
 SEEDS: Final = 8
-SEEDS_LEAST: Final = 3  # in `make test`, which ends once it has seen all that is to be seen
+BOTH_ENDS: Final = 3  # of a loss whose end is known, and of one whose end nobody knows
 SEEDS_EXTENDED: Final = 100
 SEEDS_MAX: Final = 40
 LED_BACK: Final = (53, 61)  # by a restored store, to channels whose clusters had lost something since they were left
@@ -39,7 +43,7 @@ SEEN: Final = ("empties", "replaces", "cuts", "RecordsLost(", "CLOSED")
 def test_what_clusters_lose_is_told_and_given_up_to_the_offset(enough: Enough) -> None:
     seen: set[str] = set()
     for seed in range(SEEDS):
-        if enough(seed, SEEDS_LEAST, seen == set(SEEN)):
+        if enough(seed, 1, seen == set(SEEN)):
             break
         result = run(losing(seed))
         assert result.green, "\n".join([f"seed {seed}", *result.trace[-60:], result.message])
@@ -54,7 +58,7 @@ def test_logs_cut_under_traffic_are_reported_and_read_on(
 ) -> None:
     told = 0
     for seed in range(SEEDS):
-        if enough(seed, SEEDS_LEAST, told > seed):
+        if enough(seed, 1, told > seed):
             break
         result = run(losing(seed, CUTS))
         assert result.green, "\n".join([f"seed {seed}", *result.trace[-60:], result.message])
@@ -66,8 +70,8 @@ def test_logs_cut_under_traffic_are_reported_and_read_on(
 @pytest.mark.timeout(600)
 def test_dead_producers_losses_are_reported_whoever_knew_them(enough: Enough) -> None:
     ends: set[bool] = set()
-    for seed in range(SEEDS // 2):
-        if enough(seed, 1, len(ends) == 2):
+    for number, seed in enumerate(dict.fromkeys((BOTH_ENDS, *range(SEEDS // 2)))):
+        if enough(number, 1, len(ends) == 2):
             break
         result = run(dying(seed))
         assert result.green, "\n".join([f"seed {seed}", *result.trace[-60:], result.message])
@@ -94,14 +98,16 @@ def test_a_hundred_seeds_of_all_that_loses_records() -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_reassigned_replicas_and_elected_leaders_are_no_loss() -> None:
+def test_reassigned_replicas_and_elected_leaders_are_no_loss(enough: Enough) -> None:
     grown = 0
     for seed in range(2):
+        if enough(seed, 1, grown > 10):
+            break
         result = run(losing(seed, REASSIGNMENTS))
         assert result.green, "\n".join([f"seed {seed}", *result.trace[-60:], result.message])
         assert not any("RecordsLost(" in line for line in result.trace)
         grown += sum("leader epochs grow" in line for line in result.trace)
-    assert grown > 20
+    assert grown > 10
 
 
 async def _look_at_nothing(
@@ -197,39 +203,33 @@ def _is_caught(mutant: Mutant, seeds: tuple[int, ...], plan: Callable[[int], Pla
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(
-    ("mutant", "seeds"),
+    ("mutant", "script"),
     [
-        (Mutant("a canary hides a loss", "I11 losses", _CANARIES_BELIEVED), (14, 9, 23)),
+        (Mutant("a canary hides a loss", "I11 losses", _CANARIES_BELIEVED), CUT_AND_LEFT),
+        (Mutant("nobody looks for cuts", "I11 losses", [(log_cuts, "look", _look_at_nothing)]), CUT_TWICE),
+        (Mutant("epochs prove a cut", "I11 losses", [(log_cuts.Log, "lost", _judge_by_epochs)]), CUT_TWICE),
+        (Mutant("any record proves there was none", "I11 losses", [(OwnRecords, "wrote", _any_record)]), CUT_TWICE),
+        (Mutant("a cut begins where it is seen", "I11 losses", [(log_cuts, "look", _believe_offsets)]), CUT_TWICE),
+        (
+            Mutant("members go on behind a cut", "I3", [(MemoryFetcher, "_check_same", _any_log)]),
+            CUT_UNDER_PAUSED_MEMBERS,
+        ),
+        (
+            Mutant("a commit outlives a cut", "I1 zero loss", [(restore, "_provable", _trust)], shown_by=1),
+            CUT_WITHOUT_MEMBERS,
+        ),
     ],
     ids=lambda value: value.name if isinstance(value, Mutant) else "",
 )
-def test_a_mutant_is_caught(mutant: Mutant, seeds: tuple[int, ...]) -> None:
-    assert _is_caught(mutant, seeds, losing)
+def test_a_mutant_is_caught_by_a_script(mutant: Mutant, script: Sequence[Step]) -> None:
+    check_caught(mutant, cut(script))
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_a_registry_claiming_to_know_all_producers_is_caught() -> None:
     mutant = Mutant("a registry believes to know every producer", "I11 losses", [(Sessions, "_unheard", _heard)])
-    assert _is_caught(mutant, (2,), dying)
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(600)
-@pytest.mark.parametrize(
-    ("mutant", "seeds"),
-    [
-        (Mutant("nobody looks for cuts", "I1", [(log_cuts, "look", _look_at_nothing)]), (3,)),
-        (Mutant("epochs prove a cut", "I1", [(log_cuts.Log, "lost", _judge_by_epochs)]), (0,)),
-        (Mutant("any record proves there was none", "I11 losses", [(OwnRecords, "wrote", _any_record)]), (3,)),
-        (Mutant("a cut begins where it is seen", "I11 losses", [(log_cuts, "look", _believe_offsets)]), (3,)),
-        (Mutant("members go on behind a cut", "I3", [(MemoryFetcher, "_check_same", _any_log)]), (29, 37)),
-        (Mutant("a commit outlives a cut", "I1 zero loss", [(restore, "_provable", _trust)]), (25,)),
-    ],
-    ids=lambda value: value.name if isinstance(value, Mutant) else "",
-)
-def test_a_mutant_that_writes_on_is_caught(mutant: Mutant, seeds: tuple[int, ...]) -> None:
-    assert _is_caught(mutant, seeds, lambda seed: losing(seed, CUTS))
+    assert _is_caught(mutant, (2,), lambda seed: replace(dying(seed), settle_seconds=30.0))
 
 
 @pytest.mark.slow
@@ -239,7 +239,7 @@ def test_a_mutant_that_writes_on_is_caught(mutant: Mutant, seeds: tuple[int, ...
     [
         (
             Mutant("leases of a backup keep their epochs", "I4", [(generations, "may_be_outdated", _is_current)]),
-            (14, 15),
+            (15, 14),
         ),
         pytest.param(
             Mutant("receipts go with the route", "I11 losses", [(ReceiptsByLog, "leave", _forget)]),

@@ -3,6 +3,7 @@
 import pytest
 from _pytest.mark import ParameterSet
 
+from tests.simulation.caught import check_caught
 from tests.simulation.mutants import MUTANTS, Mutant
 from tests.simulation.mutants_approvals import APPROVAL_MUTANTS
 from tests.simulation.mutants_health import HEALTH_MUTANTS
@@ -12,9 +13,7 @@ from tests.simulation.mutants_letters import LETTER_MUTANTS
 from tests.simulation.mutants_quotas import QUOTA_MUTANTS
 from tests.simulation.mutants_tenants import TENANT_MUTANTS
 from tests.simulation.mutants_waits import WAIT_MUTANTS
-from tests.simulation.run import run
 
-SEEDS_MAX = 6
 ALL = (
     *MUTANTS,
     *APPROVAL_MUTANTS,
@@ -29,23 +28,10 @@ ALL = (
 QUICK = ("a ban is not heard", "claims are believed")  # of rules and of producers: in seconds, that checkers see
 
 
-def _red_seed(mutant: Mutant) -> tuple[int, str]:
-    for seed in dict.fromkeys((mutant.shown_by, *range(SEEDS_MAX))):
-        with mutant.at_work():
-            result = run(mutant.plan(seed), lines=1)
-        if not result.green:
-            return seed, f"{result.invariant}: {result.message}"
-    pytest.fail(f"{mutant.name} lived through {SEEDS_MAX} seeds")
-
-
 def _case(mutant: Mutant) -> ParameterSet:
     return pytest.param(mutant, id=mutant.name, marks=() if mutant.name in QUICK else pytest.mark.slow)
 
 
 @pytest.mark.parametrize("mutant", [_case(mutant) for mutant in ALL])
 def test_a_mutant_is_caught(mutant: Mutant) -> None:
-    seed, reason = _red_seed(mutant)
-    print(f"{mutant.name}: seed {seed}: {reason}")
-    assert reason.startswith(mutant.invariant)
-    sound = run(mutant.plan(seed), lines=20)
-    assert sound.green, "\n".join([*sound.trace, sound.message])
+    check_caught(mutant, mutant.plan)

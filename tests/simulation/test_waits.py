@@ -13,7 +13,7 @@ from tests.simulation.seeds import Enough
 def test_a_reset_during_a_drain_is_never_swallowed(enough: Enough) -> None:
     pending = 0
     for seed in range(4):
-        if enough(seed, 2, pending >= 4):
+        if enough(seed, 1, pending >= 4):
             break
         result = run(Plan(seed, 45.0, faults=RESET_FAULTS, fault_interval_seconds=8.0))
         assert result.green, "\n".join([f"seed {seed}", *result.trace[-40:], result.message])
@@ -26,7 +26,7 @@ def test_a_reset_during_a_drain_is_never_swallowed(enough: Enough) -> None:
 def test_steps_of_wall_clocks_end_no_wait(enough: Enough) -> None:
     steps = drains = 0
     for seed in range(4):
-        if enough(seed, 2, steps >= 20 and drains >= 4):
+        if enough(seed, 1, steps >= 20 and drains >= 4):
             break
         result = run(Plan(seed, faults=STEP_FAULTS, **STEPS))  # type: ignore[arg-type]
         assert result.green, "\n".join([f"seed {seed}", *result.trace[-40:], result.message])

@@ -57,10 +57,13 @@ class Schedule:
             self._lasts_seconds, self.dice.target = 0.0, ""
 
     def happen(self, kind: str) -> None:
-        """Makes a fault of a kind, as `plan.FAULTS_ALL` names it."""
-        name = kind.replace("-", "_")
+        """Makes a fault of a kind, as `plan.FAULTS_ALL` names it. It is counted if the journal tells of it."""
+        name, journal = kind.replace("-", "_"), self.world.journal
         (found,) = (each for each in self._kinds if hasattr(each, name))
+        before = journal.length
         getattr(found, name)()
+        if journal.length > before:
+            journal.faults[kind] = journal.faults.get(kind, 0) + 1
 
     def begin(self, text: str, seconds: float, heal: Callable[[], None]) -> None:
         """Notes a fault that was made, and heals it after so many seconds, or those of the script's step."""
