@@ -24,6 +24,10 @@ class LateKafka:
         """See the port."""
         return self._loaded().check_profile(bootstrap, security_profile)
 
+    def user(self, security_profile: str) -> str:
+        """See the port."""
+        return self._loaded().user(security_profile)
+
     def _loaded(self) -> Kafka:
         if self._kafka is None:
             from braid.kafka.cluster import AioKafka
