@@ -15,7 +15,6 @@ from braid.host.store_credentials import environment_of as store_environment_of
 from braid.host.tls import Tls, environment_of
 
 SERVICES: Final = ("registry", "assigner", "lagmon", "dlq")
-_KEEPERS: Final = ("registry", "assigner", "dlq")  # of histories
 
 # Ports a mesh wants. What listens on two takes the one above for its peers.
 ENDPOINT_PORT: Final = 7401
@@ -217,6 +216,7 @@ def service_settings(place: ServicePlace) -> dict[str, str]:
         "BRAID_LISTEN": place.listen,
         "BRAID_ADVERTISE": place.advertise,
         "BRAID_METRICS": place.metrics,
+        "BRAID_ARCHIVE": f"file://{place.home}/archive",
     }
     if place.ready_file:
         settings["BRAID_READY_FILE"] = place.ready_file
@@ -227,22 +227,11 @@ def service_settings(place: ServicePlace) -> dict[str, str]:
         settings |= {"BRAID_ACCESS": "enforced", "BRAID_ADMINS": ",".join(place.admins)}
     if place.admins_file:
         settings |= {"BRAID_ACCESS": "enforced", "BRAID_ADMINS_FILE": place.admins_file}
-    if kind_of(place.instance) in _KEEPERS:
-        settings["BRAID_ARCHIVE"] = f"file://{place.home}/archive"
     if kind_of(place.instance) == "dlq":
         settings["BRAID_INDEX"] = f"{place.home}/index"
     if kind_of(place.instance) == "lagmon":
         settings["BRAID_KEPT_LAG"] = f"{place.home}/kept-lag"
     return settings
-
-
-def keeps_files(instance: str) -> bool:
-    """Whether a replica needs a directory of its own.
-
-    What has histories keeps its archive of them there. The index of dlq and the kept lag of lagmon are there too; both
-    may be deleted at any time.
-    """
-    return kind_of(instance) in (*_KEEPERS, "lagmon")
 
 
 def broker_settings(place: BrokerPlace) -> dict[str, str]:

@@ -101,8 +101,7 @@ def stores(*, secure: bool) -> tuple[StorePlace, ...]:
 
 def volumes() -> tuple[str, ...]:
     """Names of all volumes."""
-    kept = [name for name in INSTANCES if blueprint.keeps_files(name)]
-    return (*MEMBERS, *ZONES, *kept, "event-store", *CERTIFICATES)
+    return (*MEMBERS, *ZONES, *INSTANCES, "event-store", *CERTIFICATES)
 
 
 def kafka_variable(property_name: str) -> str:
@@ -203,14 +202,13 @@ def _cluster(name: str, zone: str) -> Service:
 
 def _replica(instance: str, image: str) -> Service:
     port = PORTS[instance]
-    keeps = blueprint.keeps_files(instance)
     place = ServicePlace(
         instance=instance,
         store=blueprint.store_url(stores(secure=True)),
         listen=f"{_EVERYWHERE}:{port}",
         advertise=f"127.0.0.1:{port}",
         metrics=f"{_EVERYWHERE}:{port + blueprint.METRICS_ABOVE}",
-        home=HOME if keeps else "",
+        home=HOME,
         tls=_files(instance),
         store_tls=_files(f"{instance}/store"),
         health=f"{_EVERYWHERE}:{port + blueprint.HEALTH_ABOVE}",
@@ -229,7 +227,7 @@ def _replica(instance: str, image: str) -> Service:
             **after,
             **({} if kind_of(instance) in _DECIDERS else {"init": _done()}),
         },
-        "volumes": [*([f"{instance}:{HOME}"] if keeps else []), _SHOWN],
+        "volumes": [f"{instance}:{HOME}", _SHOWN],
         "healthcheck": _health(_service_check(f"127.0.0.1:{port + blueprint.HEALTH_ABOVE}")),
         "restart": "unless-stopped",
         "stop_grace_period": _GRACE["service"],
