@@ -30,7 +30,7 @@ def test_help_loads_nothing_slow() -> None:
 def test_a_command_that_asks_services_loads_no_kafka_client() -> None:
     code = (
         "import sys, braid.cli.core.session, braid.cli.resources.verbs\n"
-        "import braid.cli.resources.dead_letters, braid.cli.resources.describe, braid.cli.resources.get\n"
+        "import braid.cli.resources.dlq.dead_letters, braid.cli.resources.describe, braid.cli.resources.get\n"
         "from braid.client.mesh import system_ports\n"
         "import asyncio\n"
         "async def ports(): system_ports('test')\n"
