@@ -4,7 +4,6 @@
 """
 
 import contextlib
-import socket
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -14,16 +13,9 @@ from devmesh.processes.storage import copy_template, new_kafka_id, template
 from devmesh.toolchain.jars import KAFKA_VERSION, kafka_classpath
 from devmesh.toolchain.java import java_binary
 from devmesh.toolchain.jvm import KafkaJvm
+from testbed.ports import free_port
 
 READY_SECONDS = 240.0  # one that ends is noticed at once: this only ends a hang
-
-
-def free_port() -> int:
-    """A TCP port nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def new_broker(

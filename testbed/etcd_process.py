@@ -5,7 +5,6 @@ Fast, not durable: writes are not synced, so they survive the death of a process
 
 import shutil
 import signal
-import socket
 import subprocess
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -21,23 +20,13 @@ from braid.stores.etcd.client import RANGE, EtcdClient, Method
 from braid.stores.etcd_wire import etcd_pb2 as wire
 from devmesh.processes.guard import spawn_guarded
 from devmesh.toolchain.etcd_binary import etcd_binary
+from testbed.ports import free_ports
 
 COMPACT: Final = Method("/etcdserverpb.KV/Compact", wire.CompactionRequest, wire.CompactionResponse)
 STATUS: Final = Method("/etcdserverpb.Maintenance/Status", wire.StatusRequest, wire.StatusResponse)
 START_SECONDS: Final = 20.0
 # A single member elects itself; with these it does so in 0.2 s instead of 1 s. Clusters keep etcd's defaults.
 _HASTY: Final = ("--heartbeat-interval", "20", "--election-timeout", "200")
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports nobody listens on now."""
-    sockets = [socket.socket() for _ in range(count)]
-    for each in sockets:
-        each.bind(("127.0.0.1", 0))
-    ports: list[int] = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports
 
 
 class EtcdNode:

@@ -16,7 +16,7 @@ from bench.harness.tables import Table
 from devmesh.processes.brokers import KafkaBroker
 from devmesh.toolchain.jars import kafka_classpath
 from devmesh.toolchain.java import java_binary
-from testbed.brokers import free_port
+from testbed.ports import free_port
 
 READY_SECONDS: Final = 60.0
 HEAP_MB: Final = 1_024

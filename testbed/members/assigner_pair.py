@@ -31,7 +31,6 @@ from braid.runtime.opening import open_store
 from braid.runtime.rpc_service import event_record
 from devmesh.processes.guard import spawn_guarded
 from services.assigner.reconciler.group_loop import GROUPS
-from testbed.brokers import free_port
 from testbed.checkers import facts
 from testbed.feeding import fed
 from testbed.ground.clusters import cluster_facts
@@ -39,6 +38,7 @@ from testbed.ground.histories import Histories
 from testbed.members.identities import Identities
 from testbed.members.telling_member import OWNERSHIPS, MemberEvent, MemberLog, group_of
 from testbed.patience import Deadline, until
+from testbed.ports import free_port
 from testbed.wire import Wire
 
 ROOT: Final = Path(__file__).parents[2]

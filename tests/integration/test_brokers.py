@@ -21,8 +21,9 @@ from devmesh.toolchain.class_archive import archive_options
 from devmesh.toolchain.jars import kafka_classpath
 from devmesh.toolchain.java import java_binary
 from devmesh.toolchain.jvm import FORMAT_CLASS, KafkaJvm
-from testbed.brokers import READY_SECONDS, free_port, new_broker, running_broker
+from testbed.brokers import READY_SECONDS, new_broker, running_broker
 from testbed.patience import POLL_SECONDS, Deadline
+from testbed.ports import free_port
 
 pytestmark = [pytest.mark.untimed, pytest.mark.timeout(600)]
 

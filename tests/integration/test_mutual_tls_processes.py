@@ -18,8 +18,8 @@ from braid.rpc.directory import Directory
 from braid.rpc.grpc.transport import GrpcTransport
 from braid.rpc.mesh_client import ServiceClient
 from testbed.authority import SERVICE, Authority
-from testbed.brokers import free_port
 from testbed.patience import until
+from testbed.ports import free_port
 from tests.integration.test_runtime_serve import CALL_SECONDS, ROOT, Machine, Process
 
 pytestmark = [pytest.mark.real, pytest.mark.untimed, pytest.mark.timeout(300)]

@@ -62,7 +62,7 @@ def _state_the_newest(self: encoder.EncodedProgress) -> Committed:
 @pytest.mark.parametrize(
     "mutant",
     [
-        Mutant("a record outlives a cut", "I1 zero loss", [(restore, "cut", _believe_all)], shown_by=1),
+        Mutant("a record outlives a cut", "I1 zero loss", [(restore, "cut", _believe_all)], shown_by=7),
         Mutant(
             "a commit vouches for later leaders",
             "I3",

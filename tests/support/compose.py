@@ -26,8 +26,8 @@ from devmesh.toolchain.etcd_binary import etcd_binary
 from devmesh.toolchain.jars import kafka_classpath
 from devmesh.toolchain.java import SHORT_LIVED_JVM, java_binary
 from devmesh.toolchain.jvm import KafkaJvm
-from testbed.etcd_process import free_ports
 from testbed.patience import Deadline
+from testbed.ports import free_ports
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 COMPOSE: Final = ROOT / "compose.yaml"

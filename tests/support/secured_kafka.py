@@ -12,7 +12,8 @@ from braid.kafka.profiles.reading import read_profile_file
 from braid.kafka.security import Security
 from braid.kernel.ports import Acl, KafkaCluster
 from devmesh.processes.brokers import KafkaBroker
-from testbed.brokers import READY_SECONDS, free_port, new_broker
+from testbed.brokers import READY_SECONDS, new_broker
+from testbed.ports import free_port
 from tests.support.connection_counter import ConnectionCounter
 from tests.support.planted import credential
 from tests.support.tls_files import Authority, CertificateFiles

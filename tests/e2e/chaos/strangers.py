@@ -15,8 +15,8 @@ from braid.api.registry.v1.registry_service_pb2 import CreateClusterRequest, Get
 from braid.kernel.errors import BraidError
 from braid.rpc.mesh_client import ServiceClient
 from devmesh.processes.process import ServiceProcess
-from testbed.brokers import free_port
 from testbed.ground.field import Field, StuckError, now_ms
+from testbed.ports import free_port
 from tests.e2e.chaos.clock_faults import leads_anew, topics
 
 READY_SECONDS: Final = 60.0

@@ -10,7 +10,8 @@ from typing import Final
 from devmesh.blueprint import service_command
 from devmesh.processes.brokers import KafkaBroker
 from devmesh.processes.process import ServiceProcess
-from testbed.brokers import free_port, running_broker
+from testbed.brokers import running_broker
+from testbed.ports import free_port
 from tests.support.last_release import unpacked
 
 INSTANCES: Final = ("registry-0", "registry-1", "assigner-0", "assigner-1", "lagmon-0", "dlq-0")

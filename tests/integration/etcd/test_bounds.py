@@ -11,7 +11,8 @@ from braid.kernel.errors import Fenced, StoreUnavailable
 from braid.kernel.limits.store import APPEND_BYTES_MAX, ETCD_PAGE_BATCHES
 from braid.kernel.ports import HistoryId
 from braid.stores.etcd import EtcdStore, loading
-from testbed.etcd_process import etcd_cluster, free_ports
+from testbed.etcd_process import etcd_cluster
+from testbed.ports import free_ports
 from tests.contract.event_store.harness import LOGS, check_batches, lead, replica, take, within
 from tests.integration.etcd.harness import EtcdHarness
 from tests.integration.etcd.ledger import reached

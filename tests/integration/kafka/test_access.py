@@ -17,8 +17,9 @@ from braid.kafka.security import Security
 from braid.kernel.errors import ClusterAccessDenied, ClusterUnavailable
 from braid.kernel.ports import Committed, Isolation, KafkaCluster, KafkaFetcher, TopicPartition
 from devmesh.processes.brokers import KafkaBroker
-from testbed.brokers import READY_SECONDS, free_port, new_broker
+from testbed.brokers import READY_SECONDS, new_broker
 from testbed.patience import until
+from testbed.ports import free_port
 from tests.support.planted import credential
 
 pytestmark = pytest.mark.untimed

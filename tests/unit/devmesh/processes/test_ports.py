@@ -9,7 +9,7 @@ import pytest
 
 from braid.kernel.errors import Refused
 from devmesh.processes.ports import PortClaims, is_free
-from testbed.brokers import free_port
+from testbed.ports import free_port
 
 _CLAIM = "import sys; from pathlib import Path; from devmesh.processes.ports import PortClaims; "
 
