@@ -3,7 +3,6 @@
 Every replica asks for itself. The last answers stay while nobody answers.
 """
 
-import contextlib
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import TypeVar
@@ -12,12 +11,12 @@ from braid.api.assigner.v1 import assigner_service_pb2 as assigner
 from braid.api.assigner.v1 import group_pb2
 from braid.api.registry.v1 import cluster_pb2, route_pb2, stream_pb2
 from braid.api.registry.v1 import registry_service_pb2 as registry
-from braid.kernel.errors import BraidError
-from braid.kernel.limits.lagmon import LAG_CLUSTERS_SECONDS, LAG_GROUPS_SECONDS, LAG_PEER_PAGES_MAX
+from braid.kernel.limits.lagmon import LAG_CLUSTERS_SECONDS, LAG_GROUPS_SECONDS
 from braid.kernel.limits.names import PAGE_SIZE_MAX
 from braid.kernel.ports import Host
 from braid.rpc.mesh_client import ServiceClient
 from braid.runtime.channel_stream import follow_channels
+from services.lagmon.listing import ask_every, read_pages
 from services.lagmon.model.mesh_view import Channel, ClusterPlace, GroupSubscription, MeshView, Presence
 
 T = TypeVar("T")
@@ -46,8 +45,8 @@ class Peers:
         """Asks and follows the services until cancelled."""
         spawn = self._host.tasks.spawn
         tasks = [
-            spawn(self._every(LAG_CLUSTERS_SECONDS, self._ask_clusters), "clusters"),
-            spawn(self._every(LAG_GROUPS_SECONDS, self._ask_groups), "groups"),
+            spawn(ask_every(self._host, LAG_CLUSTERS_SECONDS, self._ask_clusters), "clusters"),
+            spawn(ask_every(self._host, LAG_GROUPS_SECONDS, self._ask_groups), "groups"),
         ]
         try:
             await follow_channels(self._host, self._registry, self._take_channels)
@@ -55,35 +54,23 @@ class Peers:
             for task in tasks:
                 task.cancel()
 
-    async def _every(self, seconds: float, ask: Callable[[], Awaitable[None]]) -> None:
-        while True:
-            with contextlib.suppress(BraidError):  # it does not answer now: what is known stands
-                await ask()
-            await self._host.clock.sleep(seconds)
-
     async def _ask_clusters(self) -> None:
-        found: dict[str, ClusterPlace] = {}
-        token = ""
-        for _ in range(LAG_PEER_PAGES_MAX):
+        def ask(token: str) -> Awaitable[registry.ListClustersResponse]:
             request = registry.ListClustersRequest(page_size=PAGE_SIZE_MAX, page_token=token)
-            page = await self._registry.unary("ListClusters", request, registry.ListClustersResponse)
-            found |= {cluster.name: _place(cluster) for cluster in page.clusters}
-            token = page.next_page_token
-            if not token:
-                self._tell(replace(self.view, clusters=found))
-                return
+            return self._registry.unary("ListClusters", request, registry.ListClustersResponse)
+
+        if pages := await read_pages(ask):
+            found = {each.name: _place(each) for page in pages for each in page.clusters}
+            self._tell(replace(self.view, clusters=found))
 
     async def _ask_groups(self) -> None:
-        found: dict[str, GroupSubscription] = {}
-        token = ""
-        for _ in range(LAG_PEER_PAGES_MAX):
+        def ask(token: str) -> Awaitable[assigner.ListGroupsResponse]:
             request = assigner.ListGroupsRequest(page_size=PAGE_SIZE_MAX, page_token=token)
-            page = await self._assigner.unary("ListGroups", request, assigner.ListGroupsResponse)
-            found |= {group.name: _subscription(group) for group in page.groups}
-            token = page.next_page_token
-            if not token:
-                self._tell(replace(self.view, groups=found))
-                return
+            return self._assigner.unary("ListGroups", request, assigner.ListGroupsResponse)
+
+        if pages := await read_pages(ask):
+            found = {each.name: _subscription(each) for page in pages for each in page.groups}
+            self._tell(replace(self.view, groups=found))
 
     def _take_channels(self, message: route_pb2.WatchChannelsResponse) -> None:
         known: Mapping[str, Channel] = {} if message.full else self.view.channels

@@ -1,12 +1,12 @@
 """Asks the registry for streams and clusters, as rules need them. Every replica asks; the last answers stay."""
 
 import contextlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from dataclasses import replace
 
 from braid.api.registry.v1 import cluster_pb2, stream_pb2
 from braid.api.registry.v1 import registry_service_pb2 as registry
-from braid.kernel.errors import BraidError, Invalid
+from braid.kernel.errors import Invalid
 from braid.kernel.lag_targets import target_seconds
 from braid.kernel.limits.alerts import (
     ALERT_CLUSTERS_SECONDS,
@@ -14,11 +14,11 @@ from braid.kernel.limits.alerts import (
     ALERT_STREAMS_SECONDS,
     AVAILABILITY_PERCENT_DEFAULT,
 )
-from braid.kernel.limits.lagmon import LAG_PEER_PAGES_MAX
 from braid.kernel.limits.names import PAGE_SIZE_MAX
 from braid.kernel.ports import Host
 from braid.rpc.mesh_client import ServiceClient
 from services.lagmon.alerts.facts import ClusterFacts, Facts, Health, HeldDrain, StreamFacts
+from services.lagmon.listing import ask_every, read_pages
 
 _HEALTH = {
     cluster_pb2.CLUSTER_HEALTH_UNSPECIFIED: Health.WELL,
@@ -46,43 +46,33 @@ class AlertPeers:
 
     async def run(self) -> None:
         """Asks until cancelled."""
-        task = self._host.tasks.spawn(self._every(ALERT_STREAMS_SECONDS, self._ask_streams), "streams of alerts")
+        task = self._host.tasks.spawn(
+            ask_every(self._host, ALERT_STREAMS_SECONDS, self._ask_streams), "streams of alerts"
+        )
         try:
-            await self._every(ALERT_CLUSTERS_SECONDS, self._ask_clusters)
+            await ask_every(self._host, ALERT_CLUSTERS_SECONDS, self._ask_clusters)
         finally:
             task.cancel()
 
-    async def _every(self, seconds: float, ask: Callable[[], Awaitable[None]]) -> None:
-        while True:
-            with contextlib.suppress(BraidError):  # it does not answer now: what is known stands
-                await ask()
-            await self._host.clock.sleep(seconds)
-
     async def _ask_clusters(self) -> None:
-        found: dict[str, ClusterFacts] = {}
-        token = ""
-        for _ in range(LAG_PEER_PAGES_MAX):
+        def ask(token: str) -> Awaitable[registry.ListClustersResponse]:
             request = registry.ListClustersRequest(page_size=PAGE_SIZE_MAX, page_token=token)
-            page = await self._client.unary("ListClusters", request, registry.ListClustersResponse)
-            found |= {each.name: _cluster_facts(each.status) for each in page.clusters}
-            token = page.next_page_token
-            if not token:
-                self._facts = replace(self._facts, clusters=found)
-                self._heard["clusters"] = self._host.clock.elapsed()
-                return
+            return self._client.unary("ListClusters", request, registry.ListClustersResponse)
+
+        if pages := await read_pages(ask):
+            found = {each.name: _cluster_facts(each.status) for page in pages for each in page.clusters}
+            self._facts = replace(self._facts, clusters=found)
+            self._heard["clusters"] = self._host.clock.elapsed()
 
     async def _ask_streams(self) -> None:
-        found: dict[str, StreamFacts] = {}
-        token = ""
-        for _ in range(LAG_PEER_PAGES_MAX):
+        def ask(token: str) -> Awaitable[registry.ListStreamsResponse]:
             request = registry.ListStreamsRequest(page_size=PAGE_SIZE_MAX, page_token=token)
-            page = await self._client.unary("ListStreams", request, registry.ListStreamsResponse)
-            found |= {each.name: stream_facts(each) for each in page.streams}
-            token = page.next_page_token
-            if not token:
-                self._facts = replace(self._facts, streams=found)
-                self._heard["streams"] = self._host.clock.elapsed()
-                return
+            return self._client.unary("ListStreams", request, registry.ListStreamsResponse)
+
+        if pages := await read_pages(ask):
+            found = {each.name: stream_facts(each) for page in pages for each in page.streams}
+            self._facts = replace(self._facts, streams=found)
+            self._heard["streams"] = self._host.clock.elapsed()
 
 
 def stream_facts(stream: stream_pb2.Stream) -> StreamFacts:
