@@ -1,4 +1,4 @@
-"""Real bombs in real topics: what a broker takes, what reading it costs, and what becomes of it in a mesh."""
+"""Real bombs in real topics: what a broker takes, and what reading it costs."""
 
 import asyncio
 import json
@@ -13,20 +13,12 @@ from typing import Final, TypeVar
 
 import pytest
 
-import braid
-from braid.api.registry.v1.cluster_pb2 import Cluster
-from braid.api.registry.v1.registry_service_pb2 import CreateStreamRequest, GetClusterRequest
-from braid.api.registry.v1.stream_pb2 import LaneSpec, Stream, StreamSpec
-from braid.kafka.protocol.wire import Wire
-from braid.kafka.security import Security
 from braid.kernel.limits.kafka import INFLATED_RECORD_BYTES_MAX
-from braid.kernel.ports import DamagedBatch, TopicPartition
-from devmesh.mesh import DevMesh
+from braid.kernel.ports import DamagedBatch
 from devmesh.processes.brokers import KafkaBroker
-from testbed.batches import BROKER_SECONDS, NAMES, bomb, packed, produce_raw, raw_batch, record_bytes, write_raw
+from testbed.batches import NAMES, bomb, packed, raw_batch, record_bytes, write_raw
 from testbed.members import bomb_reader
 from testbed.members.bomb_reader import Cost, read_with_a_fetcher
-from testbed.patience import until
 from tests.support import unbounded_reader
 
 ROOT: Final = Path(__file__).parents[2]
@@ -175,46 +167,3 @@ async def test_what_else_a_broker_takes_is_told_and_passed(broker: KafkaBroker) 
 async def test_what_a_broker_refuses_by_itself(broker: KafkaBroker, what: str, data: bytes) -> None:
     topic = f"refused.{what.replace(' ', '-')}"
     assert await write_raw(broker.bootstrap, topic, [data]) != [0]
-
-
-@pytest.mark.untimed
-async def test_a_bomb_becomes_a_dead_letter_beside_handled_records(two_clusters: DevMesh) -> None:
-    handled: list[int] = []
-
-    async def handle(record: braid.Record) -> None:
-        handled.append(record.offset)
-
-    async with braid.connect(two_clusters.ready.endpoint) as mesh:
-        registry = mesh.service("registry")
-        spec = StreamSpec(lanes={"live": LaneSpec(partitions=1)}, replication_factor=1)
-        await registry.unary("CreateStream", CreateStreamRequest(name="bombs", spec=spec), Stream)
-        async with mesh.producer("bombs") as producer:
-            before = await producer.send(b"before")
-            cluster = await registry.unary("GetCluster", GetClusterRequest(name=before.cluster), Cluster)
-            wire = Wire(cluster.spec.bootstrap, "bombs", Security(), BROKER_SECONDS)
-            fuse = raw_batch(0, 1, bomb(4, LARGEST), 4, time_ms=now_ms())
-            assert await produce_raw(wire, TopicPartition(before.topic, before.partition), fuse) == 0
-            await wire.close()
-            behind = await producer.send(b"behind")
-        assert behind.offset == before.offset + 2
-        async with (
-            mesh.consumer(["bombs"], group="bombs") as consumer,
-            mesh.consumer(["bombs"], group="dead-bombs", lanes={"dlq": 1}) as dead,
-        ):
-            running = asyncio.create_task(consumer.run(handle))
-            letter = await dead.take(60.0)
-            assert letter is not None
-            letter.ack()
-            await until(lambda: [each.base for each in consumer.leases()] == [behind.offset + 1], "both are done")
-        await running
-    assert handled == [before.offset, behind.offset]
-    assert (letter.key, letter.value) == (None, b"")
-    told = {name: letter.headers[f"braid-dl-{name}"].decode() for name in ("cluster", "topic", "partition", "offset")}
-    assert told == {
-        "cluster": before.cluster,
-        "topic": before.topic,
-        "partition": str(before.partition),
-        "offset": str(before.offset + 1),
-    }
-    assert letter.headers["braid-dl-last-offset"] == letter.headers["braid-dl-offset"]
-    assert letter.headers["braid-dl-quarantine"].startswith(b"bomb:")

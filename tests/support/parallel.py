@@ -78,12 +78,19 @@ def part_of(scope: str, test: str) -> str:
 @cache
 def scope_of(root: Path, file: str) -> str:
     """The ground that a file's tests stand on, by a fixture of theirs or of the conftest beside it; else the file."""
-    if file in APART:
-        return file
+    grounds = [] if file in APART else grounds_of(root, file)
+    return grounds[0] if grounds else file
+
+
+def grounds_of(root: Path, file: str) -> list[str]:
+    """All grounds that a file's tests stand on.
+
+    Tests that run several at a time need one a file. One worker may have ended the second ground before the file.
+    """
     own, beside = _fixtures(root / file), _fixtures((root / file).parent / "conftest.py")
     needed = {argument for arguments in own.values() for argument in arguments}
     needed |= {argument for name in needed for argument in beside.get(name, ())}
-    return next((ground for ground in GROUNDS if ground in needed - own.keys()), file)
+    return [ground for ground in GROUNDS if ground in needed - own.keys()]
 
 
 def _fixtures(path: Path) -> Mapping[str, Sequence[str]]:

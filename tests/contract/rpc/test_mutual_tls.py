@@ -193,7 +193,10 @@ async def test_expired_certificates_of_both_sides_are_told(authority: Authority,
     server_files = TlsFiles(authority.write(tmp_path / "server", uris=[SERVICE], ips=["127.0.0.1"], lifetime=short))
     client_files = TlsFiles(authority.write(tmp_path / "old", uris=[ALICE], lifetime=short))
     fresh = TlsFiles(authority.client(tmp_path / "client"))
-    await asyncio.sleep(max(server_files.current().expires_at, client_files.current().expires_at) - time.time())
+    # A certificate is valid to the end of the second that it names (RFC 5280, section 4.1.2.5), and the loop's clock
+    # may wake a little early.
+    ended = max(server_files.current().expires_at, client_files.current().expires_at) + 1.1
+    await asyncio.sleep(ended - time.time())
     async with serving(GrpcTransport(server_files)) as server:
         with pytest.raises(Unavailable, match="the server's certificate has expired"):
             await asked(GrpcTransport(fresh), server.address)

@@ -101,7 +101,7 @@ async def create_stream(mesh: Mesh) -> None:
 
 
 async def judged(mesh: Mesh, reasons: set[str]) -> None:
-    """Notes whatever is held against the cluster, until cancelled."""
+    """Notes every reason for which the cluster is doubted, until cancelled: a starved machine has its own."""
     request = api.GetClusterRequest(name=CLUSTER)
     while True:
         found = await mesh.service("registry").unary("GetCluster", request, cluster_pb2.Cluster)
@@ -180,7 +180,8 @@ async def test_a_tenant_at_its_byte_rate_is_held_back_others_are_not(secured: Se
         print(f"acme {acme:,.0f} B/s of its {RATE:,}, bakery {bakery:,.0f} B/s")
         assert 0 < acme * SENT_SECONDS <= RATE * (WINDOW_SECONDS + SENT_SECONDS) + AHEAD * len(VALUE)
         assert bakery >= 5 * acme
-        assert reasons == {""}, "who is held back has nothing to complain of"
+        complaints = {reason for reason in reasons if "do not reach it" in reason}
+        assert not complaints, "producers that wait as brokers ask have no failure to report"
         await mesh.service("registry").unary(
             "DeleteTenant", tenant_pb2.DeleteTenantRequest(name="acme"), tenant_pb2.Tenant
         )

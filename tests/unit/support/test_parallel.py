@@ -6,7 +6,7 @@ from typing import Final
 import pytest
 
 from tests.support.grounds import GROUNDS
-from tests.support.parallel import APART, LONGEST, SECOND_PART, first_of, part_of, scope_of
+from tests.support.parallel import APART, LONGEST, SECOND_PART, first_of, grounds_of, part_of, scope_of
 
 DOCS: Final = "tests/e2e/test_docs.py"
 GUIDES: Final = Path(__file__).parents[3] / "docs" / "guides"
@@ -44,6 +44,14 @@ def test_files_of_one_real_ground_have_one_scope() -> None:
     root = Path(__file__).parents[3]
     files = ("spark/test_spark.py", "test_ordered.py", "test_sdk_mesh.py")
     assert {scope_of(root, f"tests/integration/{file}") for file in files} == {"two_clusters"}
+
+
+def test_files_that_run_side_by_side_stand_on_one_ground() -> None:
+    root = Path(__file__).parents[3]
+    files = [path for tier in ("integration", "e2e") for path in (root / "tests" / tier).rglob("test_*.py")]
+    untimed = [str(path.relative_to(root)) for path in files if "mark.untimed" in path.read_text()]
+    assert len(untimed) > 20
+    assert {file: grounds_of(root, file) for file in untimed if len(grounds_of(root, file)) > 1} == {}
 
 
 @pytest.mark.parametrize("file", APART)
