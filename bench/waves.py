@@ -29,8 +29,8 @@ from braid.runtime.service import Service
 from braid.stores.sqlite import SqliteStore
 from services.registry.histories import CLUSTERS, STREAMS
 from services.registry.model.channels import ChannelRef, ChannelWeight
-from services.registry.model.cluster_commands import RegisterCluster
-from services.registry.model.cluster_specs import ClusterSpec
+from services.registry.model.clusters.commands import RegisterCluster
+from services.registry.model.clusters.specs import ClusterSpec
 from services.registry.model.stream_commands import CreateStream, MoveTraffic, PlanChannel, RecordProvisioned
 from services.registry.model.streams import StreamSpec
 from services.registry.model.topics import canary_topic

@@ -9,9 +9,9 @@ from braid.runtime.histories.kinds import Kind
 from services.registry.codec.events import CLUSTER_CODEC, STREAM_CODEC
 from services.registry.domain.clusters import ClusterDecider
 from services.registry.domain.streams import StreamDecider
-from services.registry.model.cluster_commands import ClusterCommand
-from services.registry.model.cluster_events import ClusterEvent
-from services.registry.model.clusters import Cluster
+from services.registry.model.clusters.cluster import Cluster
+from services.registry.model.clusters.commands import ClusterCommand
+from services.registry.model.clusters.events import ClusterEvent
 from services.registry.model.stream_commands import StreamCommand
 from services.registry.model.stream_events import StreamEvent
 from services.registry.model.streams import Stream

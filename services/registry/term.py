@@ -13,10 +13,10 @@ from services.registry.kafka.clients import Access
 from services.registry.liveness.own_lateness import Lateness
 from services.registry.liveness.producer_sessions import Sessions
 from services.registry.liveness.witnesses import Users, Witnesses, users_of
-from services.registry.model.cluster_loads import MeasuredLoad
+from services.registry.model.clusters.loads import MeasuredLoad
+from services.registry.model.clusters.thresholds import Thresholds
 from services.registry.model.stream_events import FailoverBlocked, FailoverUnblocked, StreamDeleted
 from services.registry.model.streams import Stream
-from services.registry.model.thresholds import Thresholds
 from services.registry.ownership.mark_keeper import MarkKeeper
 from services.registry.ownership.mark_log import MarkLogs
 from services.registry.ownership.restoration import Restoration

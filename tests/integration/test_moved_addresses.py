@@ -20,7 +20,7 @@ from devmesh.toolchain.jars import kafka_classpath
 from devmesh.toolchain.java import java_binary
 from devmesh.toolchain.jvm import KafkaJvm
 from services.registry.kafka.log_reading import read_records
-from services.registry.model.marks import Claim, encode, parse
+from services.registry.model.clusters.marks import Claim, encode, parse
 from services.registry.model.topics import CANARY_CONFIG, MARK_CONFIG, canary_topic, mark_topic
 from testbed.brokers import READY_SECONDS, new_broker
 

@@ -10,8 +10,8 @@ from braid.kernel.errors import ClusterUnavailable
 from services.registry.health import evidence, judge
 from services.registry.health.evidence import Evidence, Look
 from services.registry.liveness import own_lateness, witnesses
+from services.registry.model.clusters.thresholds import Thresholds
 from services.registry.model.streams import Stream
-from services.registry.model.thresholds import Thresholds
 from services.registry.policy import failover, plan
 from services.registry.policy.world import Room, World
 from services.registry.watches import routes

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from services.registry.domain import clusters
-from services.registry.model.client_quotas import ClientQuota, ClientQuotasEvent
+from services.registry.model.clusters.client_quotas import ClientQuota, ClientQuotasEvent
 from services.registry.policy import client_quotas
 from services.registry.policy.client_quotas import Wish
 from services.registry.reconciler import client_quotas as keeper

@@ -54,8 +54,8 @@ MUTANTS: Final = (
     ("braid.drill.rehearsal", "import aiokafka"),
     ("braid.cli.dev", "import services"),
     ("braid._mesh.locate", "import devmesh"),
-    ("services.lagmon.alerts.rules", "import services.lagmon.alerts.watch"),
-    ("services.lagmon.alerts.tracker", "import time"),
+    ("services.lagmon.alerts.decisions.rules", "import services.lagmon.alerts.watch"),
+    ("services.lagmon.alerts.decisions.tracker", "import time"),
     ("services.registry.domain.streams", "import braid.api"),
     ("services.lagmon.kept.ring", "import time"),
     ("services.lagmon.kept.files", "import socket"),
@@ -99,7 +99,7 @@ LAYER_MUTANTS: Final = (
     ("services.lagmon.model.lag", "import services.lagmon.policy"),
     ("braid.client.records.record", "import braid.client.delivery.cursor"),
     ("braid.kafka.batches.batch", "import braid.kafka.admin"),
-    ("braid.cli.resources.lag", "import braid.cli.doctor.verbs"),
+    ("braid.cli.resources.lag.listing", "import braid.cli.doctor.verbs"),
     ("devmesh.toolchain.jars", "import devmesh.mesh"),
 )
 

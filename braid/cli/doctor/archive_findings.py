@@ -7,7 +7,7 @@ from braid.api.mesh.v1.archive_pb2 import ArchiveStatus
 from braid.api.mesh.v1.event_pb2 import EventGap
 from braid.cli.core.times import age_text
 from braid.cli.doctor.findings import Finding, Level
-from braid.cli.resources.cluster_loads import bytes_text
+from braid.cli.resources.clusters.loads import bytes_text
 from braid.kernel.limits.archive import ARCHIVE_BACKLOG_EVENTS_MAX
 from braid.kernel.limits.store import SNAPSHOT_EVERY_EVENTS
 

@@ -21,7 +21,7 @@ from braid.cli.core.documents import enum_text
 from braid.cli.doctor.broker_findings import BrokerFacts, TopicFacts, check_brokers, check_topics
 from braid.cli.doctor.findings import Finding, Level
 from braid.cli.doctor.releases import version_text
-from braid.cli.resources.cluster_loads import bytes_text, free_text
+from braid.cli.resources.clusters.loads import bytes_text, free_text
 from braid.kernel.errors import BraidError, ClusterAccessDenied
 from braid.kernel.ports import ClusterDescription
 

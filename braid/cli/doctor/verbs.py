@@ -141,7 +141,7 @@ async def _ask_lag(session: "Session") -> list["Finding"]:
     """Reads lagmon's lags and checks that they are recent."""
     from braid.api.lagmon.v1.lagmon_service_pb2 import LagFilter
     from braid.cli.doctor.findings import Finding, Level, check_lag
-    from braid.cli.resources.lag import DETAILS, list_lag
+    from braid.cli.resources.lag.listing import DETAILS, list_lag
 
     try:
         lags, catching_up = await list_lag(session, LagFilter(), DETAILS["channel"])

@@ -9,7 +9,7 @@ from braid.cli.core.kinds import GROUP, LEASE, MEMBER, parse_kind
 from braid.cli.groups import policies
 from braid.cli.groups.changes import change, say
 from braid.cli.history.why import check_lease
-from braid.cli.resources import cluster_health
+from braid.cli.resources.clusters import health as cluster_health
 from braid.kernel.errors import Invalid
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from braid.cli.core.limits import CLI_WATCH_SECONDS
 from braid.cli.core.lists import all_clusters
 from braid.cli.core.output import Format, render_document
 from braid.cli.core.session import Session, missing_among
-from braid.cli.resources.decommission_progress import EMPTY, progress_text
+from braid.cli.resources.clusters.decommission_progress import EMPTY, progress_text
 from braid.kernel.errors import ClusterUnavailable, DeadlineExceeded, NotFound, Refused, Unavailable
 
 _SHOWN: Final = 20  # streams listed of what begins; a dry run lists all

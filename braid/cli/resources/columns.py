@@ -21,8 +21,8 @@ from braid.cli.core.kinds import (
     Kind,
 )
 from braid.cli.core.output import Column, Columns
-from braid.cli.resources import alerts
 from braid.cli.resources.access import approvals, grants, revocations, tenants
+from braid.cli.resources.alerts import listing as alerts
 from braid.cli.resources.dlq import dead_letters, replays
 
 COLUMNS: Final[Mapping[Kind, Columns]] = {

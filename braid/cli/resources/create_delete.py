@@ -14,8 +14,8 @@ from braid.cli.core.output import Format, Item, render_document
 from braid.cli.core.session import Session, missing_among
 from braid.cli.manifests.cluster_warnings import cluster_warnings
 from braid.cli.manifests.stream_warnings import stream_warnings
+from braid.cli.resources.clusters.losses import stream_losses
 from braid.cli.resources.listing import cluster_item, list_items, stream_item
-from braid.cli.resources.stream_losses import stream_losses
 from braid.kernel.errors import Invalid, NotFound
 
 _HOW_TO_WATCH: Final = {STREAM: "braid get channels {name} -w", CLUSTER: "braid get clusters {name} -w"}

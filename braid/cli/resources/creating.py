@@ -151,7 +151,7 @@ def _create_cluster(
 ) -> None:
     format = parse_format(output)
     from braid.api.registry.v1.cluster_pb2 import ClusterSpec
-    from braid.cli.resources.cluster_health import change_thresholds
+    from braid.cli.resources.clusters.health import change_thresholds
     from braid.cli.resources.create_delete import create_cluster
 
     spec = ClusterSpec(

@@ -12,10 +12,10 @@ from braid.cli.core.session import Session
 from braid.cli.core.times import age_text, clock_text, duration_text
 from braid.cli.history import feed
 from braid.cli.resources.access.tenants import KAFKA_QUOTAS, quota_lines
-from braid.cli.resources.cluster_health import evidence_lines, with_evidence
-from braid.cli.resources.cluster_loads import load_lines
+from braid.cli.resources.clusters.decommission_progress import progress_lines
+from braid.cli.resources.clusters.health import evidence_lines, with_evidence
+from braid.cli.resources.clusters.loads import load_lines
 from braid.cli.resources.columns import COLUMNS
-from braid.cli.resources.decommission_progress import progress_lines
 from braid.cli.resources.get import not_found
 from braid.cli.resources.group_rules import rule_lines
 from braid.cli.resources.group_streams import DELETED_STREAMS, deleted_lines

@@ -20,7 +20,7 @@ def describer(kind: kinds.Kind) -> Describe | None:
 
         return describe_replay
     if kind is kinds.ALERT:
-        from braid.cli.resources.alerts import describe_alert
+        from braid.cli.resources.alerts.listing import describe_alert
 
         return describe_alert
     return None

@@ -31,9 +31,9 @@ from braid.cli.core.lists import all_channels, all_clusters, all_groups, all_str
 from braid.cli.core.output import API_VERSION, Item
 from braid.cli.core.session import Session
 from braid.cli.core.text import offsets_text
-from braid.cli.resources import alerts
 from braid.cli.resources.access import approvals, grants, revocations, tenants
-from braid.cli.resources.cluster_loads import free_text, taken_text
+from braid.cli.resources.alerts import listing as alerts
+from braid.cli.resources.clusters.loads import free_text, taken_text
 from braid.cli.resources.dlq import dead_letters, replays
 from braid.cli.resources.group_streams import DELETED_STREAMS, deleted_streams
 from braid.cli.resources.reassignments import copies_text

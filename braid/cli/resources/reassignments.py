@@ -1,7 +1,7 @@
 """Changes of a channel's number of copies as text."""
 
 from braid.api.registry.v1 import stream_pb2
-from braid.cli.resources.cluster_loads import bytes_text
+from braid.cli.resources.clusters.loads import bytes_text
 
 
 def copies_text(channel: stream_pb2.Channel) -> str:

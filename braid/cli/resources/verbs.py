@@ -162,7 +162,7 @@ def _get(
     if status and format not in (Format.JSON, Format.YAML):
         raise Invalid("a table shows states of its own", field="--status", remedy="add -o json or -o yaml")
     if kind is kinds.LAG:
-        from braid.cli.resources.lag_verb import LagOptions, show_lag
+        from braid.cli.resources.lag.verb import LagOptions, show_lag
 
         show_lag(LagOptions(name or group, stream, detail, watch, since, step), format, endpoint, context)
         return

@@ -10,9 +10,9 @@ from braid.kernel.decider import Context
 from braid.kernel.errors import CorruptHistory
 from braid.runtime.histories.event_messages import EventMessages, conversion
 from braid.runtime.histories.kinds import Kind
-from services.lagmon.alerts.domain import Alerts, AlertsDecider
-from services.lagmon.alerts.events import Command, Event
-from services.lagmon.alerts.model import Alert, AlertKey, Severity, Silence
+from services.lagmon.alerts.decisions.domain import Alerts, AlertsDecider
+from services.lagmon.alerts.decisions.events import Command, Event
+from services.lagmon.alerts.decisions.model import Alert, AlertKey, Severity, Silence
 
 _FORMAT: Final = 1
 MESH: Final = "mesh"  # the id of the only history of the kind

@@ -4,7 +4,7 @@ from collections import Counter
 
 from braid.runtime.sampled import SampledMetric
 from braid.runtime.telemetry import Metrics
-from services.lagmon.alerts.domain import Alerts
+from services.lagmon.alerts.decisions.domain import Alerts
 
 
 class AlertGauges:

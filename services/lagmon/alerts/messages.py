@@ -3,8 +3,8 @@
 from typing import cast
 
 from braid.api.lagmon.v1 import alert_pb2 as pb
-from services.lagmon.alerts.model import RULES, Alert, AlertKey, Severity, Silence
-from services.lagmon.alerts.tracker import Pending
+from services.lagmon.alerts.decisions.model import RULES, Alert, AlertKey, Severity, Silence
+from services.lagmon.alerts.decisions.tracker import Pending
 
 
 def alert_message(alert: Alert, silence: Silence | None) -> pb.Alert:

@@ -17,7 +17,7 @@ from braid.kernel.limits.alerts import (
 from braid.kernel.limits.names import PAGE_SIZE_MAX
 from braid.kernel.ports import Host
 from braid.rpc.mesh_client import ServiceClient
-from services.lagmon.alerts.facts import ClusterFacts, Facts, Health, HeldDrain, StreamFacts
+from services.lagmon.alerts.decisions.facts import ClusterFacts, Facts, Health, HeldDrain, StreamFacts
 from services.lagmon.listing import ask_every, read_pages
 
 _HEALTH = {

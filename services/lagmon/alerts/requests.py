@@ -12,10 +12,10 @@ from braid.kernel.limits.runtime import PAGE_SIZE_DEFAULT
 from braid.kernel.ports import Caller
 from braid.runtime.replica import Replica
 from services.lagmon.alerts.codec import ALERTS, MESH
-from services.lagmon.alerts.domain import Alerts
-from services.lagmon.alerts.events import Command, CreateSilence, DeleteSilence
+from services.lagmon.alerts.decisions.domain import Alerts
+from services.lagmon.alerts.decisions.events import Command, CreateSilence, DeleteSilence
+from services.lagmon.alerts.decisions.model import check_alert_name
 from services.lagmon.alerts.messages import alert_message, pending_message, silence_message
-from services.lagmon.alerts.model import check_alert_name
 from services.lagmon.alerts.watch import AlertWatch
 
 _CURRENT: Final = -(1 << 62)  # before every resolved alert

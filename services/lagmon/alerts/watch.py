@@ -5,11 +5,11 @@ import asyncio
 from braid.kernel.errors import BraidError
 from braid.runtime.replica import Replica
 from services.lagmon.alerts.codec import ALERTS, MESH
-from services.lagmon.alerts.domain import Alerts
-from services.lagmon.alerts.evaluation import Evaluation, Look, open_keys
+from services.lagmon.alerts.decisions.domain import Alerts
+from services.lagmon.alerts.decisions.evaluation import Evaluation, Look, open_keys
+from services.lagmon.alerts.decisions.tracker import Pending
 from services.lagmon.alerts.gauges import AlertGauges
 from services.lagmon.alerts.peers import AlertPeers
-from services.lagmon.alerts.tracker import Pending
 
 
 class AlertWatch:

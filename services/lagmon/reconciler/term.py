@@ -9,7 +9,7 @@ from braid.kafka.offset_log.table import OffsetCounts
 from braid.kernel.limits.lagmon import LAG_TABLE_SECONDS
 from braid.kernel.ports import Kafka, Task
 from braid.runtime.replica import Replica
-from services.lagmon.alerts.evaluation import Look
+from services.lagmon.alerts.decisions.evaluation import Look
 from services.lagmon.domain import ClusterModel
 from services.lagmon.model.lag import LagRow
 from services.lagmon.model.mesh_view import ClusterPlace

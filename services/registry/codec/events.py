@@ -22,13 +22,13 @@ from services.registry.codec.specs import (
     stream_spec_message,
 )
 from services.registry.model import belonging as b
-from services.registry.model import client_quotas as q
-from services.registry.model import cluster_events as c
 from services.registry.model import stream_events as e
 from services.registry.model.channels import ChannelRef, ChannelWeight
-from services.registry.model.cluster_events import ClusterEvent
-from services.registry.model.clusters import Cluster
-from services.registry.model.health import (
+from services.registry.model.clusters import client_quotas as q
+from services.registry.model.clusters import events as c
+from services.registry.model.clusters.cluster import Cluster
+from services.registry.model.clusters.events import ClusterEvent
+from services.registry.model.clusters.health import (
     Health,
     HealthVerdict,
 )

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 
 from braid.api.registry.v1 import cluster_pb2, stream_pb2
 from braid.kernel.errors import Invalid
-from services.registry.model.cluster_specs import TOPIC_PREFIX_DEFAULT, ClusterSpec
-from services.registry.model.drills import Drill, DrillKind
+from services.registry.model.clusters.drills import Drill, DrillKind
+from services.registry.model.clusters.specs import TOPIC_PREFIX_DEFAULT, ClusterSpec
+from services.registry.model.clusters.thresholds import NAMES
 from services.registry.model.streams import FailoverMode, StreamSpec
-from services.registry.model.thresholds import NAMES
 
 _MODES = {
     stream_pb2.FAILOVER_MODE_UNSPECIFIED: FailoverMode.AUTOMATIC,

@@ -13,10 +13,10 @@ from services.registry.codec.specs import cluster_spec_message, stream_spec_mess
 from services.registry.health.observed import EvidenceSummary
 from services.registry.liveness.copy_progress import CopiesKey, CopiesProgress
 from services.registry.model.channels import Channel, ChannelRef, ChannelState, DrainStep
-from services.registry.model.cluster_loads import MeasuredLoad
-from services.registry.model.clusters import Cluster
+from services.registry.model.clusters.cluster import Cluster
+from services.registry.model.clusters.loads import MeasuredLoad
+from services.registry.model.clusters.thresholds import NAMES
 from services.registry.model.streams import Stream
-from services.registry.model.thresholds import NAMES
 from services.registry.policy.decommission import Departure, Stage, progress
 from services.registry.policy.moves import LaneMove
 from services.registry.policy.world import World

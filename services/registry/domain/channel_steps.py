@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from braid.kernel.errors import Invalid, Refused
 from services.registry.model.channels import SPARE, Channel, ChannelRef, ChannelState
-from services.registry.model.losses import late_receipts, lose
+from services.registry.model.clusters.losses import late_receipts, lose
 from services.registry.model.stream_commands import (
     CloseChannel,
     IntendRetirement,

@@ -22,15 +22,16 @@ from services.registry.model.belonging import (
 )
 from services.registry.model.belonging import decide as decide_belonging
 from services.registry.model.belonging import evolve as evolve_belonging
-from services.registry.model.client_quotas import (
+from services.registry.model.clusters.client_quotas import (
     ClientQuotasIntended,
     ClientQuotasReleased,
     IntendClientQuotas,
     ReleaseClientQuotas,
 )
-from services.registry.model.client_quotas import decide as decide_quotas
-from services.registry.model.client_quotas import evolve as evolve_quotas
-from services.registry.model.cluster_commands import (
+from services.registry.model.clusters.client_quotas import decide as decide_quotas
+from services.registry.model.clusters.client_quotas import evolve as evolve_quotas
+from services.registry.model.clusters.cluster import LEFT, Cluster
+from services.registry.model.clusters.commands import (
     CancelDecommission,
     ClusterCommand,
     Cordon,
@@ -45,7 +46,7 @@ from services.registry.model.cluster_commands import (
     SetHealth,
     UpdateCluster,
 )
-from services.registry.model.cluster_events import (
+from services.registry.model.clusters.events import (
     AppendTimeLearnt,
     ClusterBrokersObserved,
     ClusterCordoned,
@@ -59,10 +60,9 @@ from services.registry.model.cluster_events import (
     DecommissionCancelled,
     DecommissionIntended,
 )
-from services.registry.model.cluster_specs import check_cluster_spec
-from services.registry.model.clusters import LEFT, Cluster
+from services.registry.model.clusters.health import HealthVerdict
+from services.registry.model.clusters.specs import check_cluster_spec
 from services.registry.model.etags import check_etag
-from services.registry.model.health import HealthVerdict
 
 
 class ClusterDecider:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from braid.kernel.access.tenants import DEFAULT_TENANT
 from braid.kernel.errors import Invalid, Refused
-from services.registry.model.drills import check_drill, check_verdict
+from services.registry.model.clusters.drills import check_drill, check_verdict
 from services.registry.model.stream_commands import EndDrill
 from services.registry.model.stream_events import DrillBegan, DrillEnded, StreamCreated, StreamDeleted, StreamEvent
 from services.registry.model.streams import Stream, StreamSpec

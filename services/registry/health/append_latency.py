@@ -16,7 +16,7 @@ from braid.kernel.limits.health import (
     USUAL_STEP,
     USUAL_TOLD_PART,
 )
-from services.registry.model.thresholds import Thresholds
+from services.registry.model.clusters.thresholds import Thresholds
 
 
 @dataclass(frozen=True, slots=True)

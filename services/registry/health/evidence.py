@@ -24,7 +24,7 @@ from enum import Enum
 
 from braid.kernel.limits.health import ALIVE_SLACK_SECONDS, REFUSED_LOOKS_MIN
 from services.registry.liveness.witnesses import NO_REPORTS, ClusterReports, ReportCounts
-from services.registry.model.health import HealthVerdict
+from services.registry.model.clusters.health import HealthVerdict
 
 
 class LookPart(Enum):

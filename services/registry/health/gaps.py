@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from braid.kernel.limits.health import BROKER_FORGOTTEN_SECONDS, GONE_NAMED_MAX, HALF_DEAD_AFTER_SECONDS
 from braid.kernel.ports import TopicDescription, TopicPartition
-from services.registry.model.thresholds import Thresholds
+from services.registry.model.clusters.thresholds import Thresholds
 
 
 class Gaps:

@@ -26,11 +26,11 @@ from typing import Final
 
 from braid.kernel.limits.health import FLAP_HOLD_SECONDS_MAX, FLAP_WINDOW_SECONDS
 from services.registry.health.evidence import Evidence
-from services.registry.model.health import (
+from services.registry.model.clusters.health import (
     Health,
     HealthVerdict,
 )
-from services.registry.model.thresholds import Thresholds
+from services.registry.model.clusters.thresholds import Thresholds
 
 USUAL: Final = Thresholds()
 _CUT_OFF: Final = (HealthVerdict.REGISTRY_CUT_OFF, HealthVerdict.PRODUCERS_CUT_OFF)

@@ -15,12 +15,12 @@ from services.registry.health.evidence import Look, LookPart, weigh
 from services.registry.health.gaps import Gaps
 from services.registry.health.judge import Judgement, hold_seconds, judge
 from services.registry.liveness.witnesses import ClusterReports, ReportCounts
-from services.registry.model.clusters import Cluster
-from services.registry.model.health import (
+from services.registry.model.clusters.cluster import Cluster
+from services.registry.model.clusters.health import (
     Health,
     HealthVerdict,
 )
-from services.registry.model.thresholds import Thresholds, thresholds_of
+from services.registry.model.clusters.thresholds import Thresholds, thresholds_of
 from services.registry.model.topics import canary_topic
 
 

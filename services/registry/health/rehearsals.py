@@ -13,11 +13,11 @@ from services.registry.health.evidence import Evidence, Look, LookPart, weigh
 from services.registry.health.judge import Judgement, judge
 from services.registry.liveness.witnesses import Reporter, Users, Witnesses
 from services.registry.model.channels import ChannelState
-from services.registry.model.clusters import Cluster
-from services.registry.model.drills import DrillKind
-from services.registry.model.health import Health
+from services.registry.model.clusters.cluster import Cluster
+from services.registry.model.clusters.drills import DrillKind
+from services.registry.model.clusters.health import Health
+from services.registry.model.clusters.thresholds import Thresholds, thresholds_of
 from services.registry.model.streams import Stream
-from services.registry.model.thresholds import Thresholds, thresholds_of
 
 _WELL = Judgement(Health.HEALTHY)
 _LEFT = (Health.DOWN, Health.HALF_DEAD)

@@ -6,7 +6,7 @@ from braid.kernel.errors import AlreadyExists, ClusterUnavailable
 from braid.kernel.ports import KafkaAdmin, TopicPartition
 from services.registry.health.evidence import LookPart
 from services.registry.health.observed import Observed
-from services.registry.model.clusters import Cluster
+from services.registry.model.clusters.cluster import Cluster
 from services.registry.model.topics import CANARY_CONFIG, canary_topic, default_copies
 
 _CANARY = b"braid: a cluster is probed here"

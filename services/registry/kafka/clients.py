@@ -4,8 +4,8 @@ from collections.abc import Iterable, Sequence
 
 from braid.kernel.errors import ClusterUnavailable, Invalid
 from braid.kernel.ports import ClusterDescription, Kafka, KafkaAdmin, KafkaCluster, KafkaOffsets
-from services.registry.model.cluster_specs import ClusterSpec
-from services.registry.model.clusters import Cluster
+from services.registry.model.clusters.cluster import Cluster
+from services.registry.model.clusters.specs import ClusterSpec
 
 _Address = tuple[str, str]
 

@@ -23,8 +23,8 @@ from braid.kernel.resumptions import Resumption
 from services.registry.kafka import log_cuts, surveys
 from services.registry.kafka.clients import Access
 from services.registry.model.channels import Channel, ChannelState
-from services.registry.model.clusters import Cluster
-from services.registry.model.losses import below, missing, undone
+from services.registry.model.clusters.cluster import Cluster
+from services.registry.model.clusters.losses import below, missing, undone
 from services.registry.model.stream_commands import (
     RecordDrained,
     RecordEndOffsets,

@@ -10,8 +10,8 @@ from braid.kernel.ports import KafkaAdmin, OffsetAt, TopicDescription, TopicPart
 from services.registry.kafka.clients import Access
 from services.registry.kafka.reappeared import lies_there
 from services.registry.model.channels import Channel
-from services.registry.model.clusters import Cluster
-from services.registry.model.losses import missing
+from services.registry.model.clusters.cluster import Cluster
+from services.registry.model.clusters.losses import missing
 from services.registry.peers import Peers
 
 

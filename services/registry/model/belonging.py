@@ -8,7 +8,7 @@ incarnation. A topic or group that no history knows is an orphan: it is listed a
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from services.registry.model.cluster_specs import ClusterSpec
+from services.registry.model.clusters.specs import ClusterSpec
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from braid.kernel.offset_ranges import OffsetRanges
 from services.registry.model.channels import ChannelRef, ChannelWeight
-from services.registry.model.drills import Drill
+from services.registry.model.clusters.drills import Drill
 from services.registry.model.streams import StreamSpec
 
 

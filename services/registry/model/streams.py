@@ -20,7 +20,7 @@ from braid.kernel.limits.registry import (
     RETENTION_HOURS_MAX,
 )
 from services.registry.model.channels import CONSUMABLE, Channel, ChannelRef, ChannelState
-from services.registry.model.drills import Drill
+from services.registry.model.clusters.drills import Drill
 from services.registry.model.topics import check_topic_config
 
 DEAD_LETTER_LANE: Final = "dlq"

@@ -13,7 +13,7 @@ from typing import Final
 from braid.kernel.errors import BraidError, Refused
 from braid.kernel.limits.kafka import TRY_APPEND_SECONDS
 from braid.kernel.ports import KafkaAdmin, KafkaCluster
-from services.registry.model.marks import UNMARKED
+from services.registry.model.clusters.marks import UNMARKED
 from services.registry.model.topics import channel_of
 from services.registry.ownership.mark_log import MarkLogs, belongs_to
 

@@ -16,7 +16,7 @@ from services.registry.kafka.drain import HeldStep, close_log
 from services.registry.kafka.log_reading import read_records
 from services.registry.kafka.surveys import read_written_ends
 from services.registry.model.channels import SPARE, Channel, ChannelState
-from services.registry.model.clusters import Cluster
+from services.registry.model.clusters.cluster import Cluster
 from services.registry.model.stream_commands import RecordFound, RecordRetired, StreamCommand
 from services.registry.ownership.mark_log import MarkLogs
 from services.registry.peers import Peers

@@ -15,8 +15,8 @@ from braid.kernel.limits.kafka import TRY_APPEND_SECONDS
 from braid.kernel.ports import Ids, KafkaAdmin, KafkaCluster, OffsetAt, TopicPartition, Written
 from services.registry.kafka.canary_looks import prepare_canary
 from services.registry.kafka.log_reading import read_records
-from services.registry.model.clusters import Cluster
-from services.registry.model.marks import UNMARKED
+from services.registry.model.clusters.cluster import Cluster
+from services.registry.model.clusters.marks import UNMARKED
 from services.registry.model.topics import canary_topic
 from services.registry.ownership.mark_log import MarkLogs, belongs_to
 

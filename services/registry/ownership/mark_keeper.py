@@ -11,8 +11,8 @@ from services.registry.each_cluster import watch_each
 from services.registry.histories import CLUSTERS
 from services.registry.kafka.clients import Access
 from services.registry.model.belonging import RecordForeignMark, RecordMark
-from services.registry.model.clusters import Cluster
-from services.registry.model.marks import UNMARKED
+from services.registry.model.clusters.cluster import Cluster
+from services.registry.model.clusters.marks import UNMARKED
 from services.registry.ownership.mark_log import MarkLogs
 
 

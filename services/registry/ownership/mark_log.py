@@ -11,7 +11,7 @@ from braid.kernel.errors import AlreadyExists, ClusterUnavailable, Refused
 from braid.kernel.limits.kafka import TRY_APPEND_SECONDS
 from braid.kernel.ports import Clock, KafkaAdmin, KafkaCluster, OffsetAt, TopicPartition
 from services.registry.kafka.log_reading import read_records
-from services.registry.model.marks import UNMARKED, Claim, encode, owner
+from services.registry.model.clusters.marks import UNMARKED, Claim, encode, owner
 from services.registry.model.topics import MARK_CONFIG, default_copies, mark_topic, prefix_of_mark
 
 

@@ -24,8 +24,8 @@ from services.registry.histories import CLUSTERS, STREAMS, read_world
 from services.registry.kafka.clients import Access
 from services.registry.model.belonging import RecordCompared
 from services.registry.model.channels import Channel, ChannelRef
-from services.registry.model.cluster_commands import RepeatDecommission
-from services.registry.model.clusters import Cluster
+from services.registry.model.clusters.cluster import Cluster
+from services.registry.model.clusters.commands import RepeatDecommission
 from services.registry.model.stream_commands import IntendRetirement, RecordFound
 from services.registry.model.topics import SEALED, channel_of, topic_config
 from services.registry.ownership.deletion import was_written

@@ -14,7 +14,7 @@ from braid.kernel.access.kafka_users import KafkaUser, users_on
 from braid.kernel.access.tenants import Tenant
 from braid.kernel.errors import Refused
 from braid.kernel.ports import QuotaEntity
-from services.registry.model.client_quotas import ClientQuota, by_key
+from services.registry.model.clusters.client_quotas import ClientQuota, by_key
 
 FoundQuotas = Mapping[QuotaEntity, Mapping[str, float]]
 

@@ -5,7 +5,7 @@ from typing import Final
 
 from braid.kernel.ids import read_number
 from services.registry.model.channels import IN_USE, Channel
-from services.registry.model.clusters import Cluster
+from services.registry.model.clusters.cluster import Cluster
 from services.registry.model.streams import Stream, StreamSpec
 from services.registry.model.topics import MIN_IN_SYNC, default_copies, default_in_sync
 from services.registry.policy.world import World

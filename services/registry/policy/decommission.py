@@ -15,11 +15,11 @@ from enum import Enum
 from braid.kernel.errors import FailoverBlocked
 from braid.kernel.limits.traffic import DECOMMISSION_STREAMS_AT_ONCE
 from services.registry.model.channels import CONSUMABLE, SPARE, Channel, ChannelState, DrainStep
-from services.registry.model.cluster_commands import (
+from services.registry.model.clusters.cluster import Cluster
+from services.registry.model.clusters.commands import (
     ClusterCommand,
     RecordEmptied,
 )
-from services.registry.model.clusters import Cluster
 from services.registry.model.stream_commands import PlanChannel, StreamCommand
 from services.registry.model.streams import FailoverMode, Stream
 from services.registry.model.topics import HOUR_MS

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from braid.kernel.limits.traffic import MOVES_PER_ROUND_MAX, SPARE_GRACE_SECONDS
 from services.registry.model.channels import CONSUMABLE, Channel, ChannelState, ChannelWeight
-from services.registry.model.losses import below
+from services.registry.model.clusters.losses import below
 from services.registry.model.stream_commands import (
     IntendRetirement,
     MarkReturned,

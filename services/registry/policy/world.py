@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from braid.kernel.errors import Invalid
 from braid.kernel.limits.traffic import DISK_FREE_SHARE_MIN
 from services.registry.model.channels import IN_USE, Channel, ChannelState
-from services.registry.model.cluster_loads import MeasuredLoad
-from services.registry.model.clusters import Cluster
+from services.registry.model.clusters.cluster import Cluster
+from services.registry.model.clusters.loads import MeasuredLoad
 from services.registry.model.streams import Stream, StreamSpec
 
 

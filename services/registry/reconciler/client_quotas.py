@@ -25,14 +25,14 @@ from braid.runtime.replica import Replica
 from services.registry.each_cluster import watch_each
 from services.registry.histories import CLUSTERS, read_cluster
 from services.registry.kafka.clients import Access
-from services.registry.model.client_quotas import (
+from services.registry.model.clusters.client_quotas import (
     ClientQuota,
     ClientQuotasCommand,
     IntendClientQuotas,
     QuotaKey,
     ReleaseClientQuotas,
 )
-from services.registry.model.clusters import Cluster
+from services.registry.model.clusters.cluster import Cluster
 from services.registry.policy.client_quotas import Comparison, Wish, compare, wishes_on, without_own
 from services.registry.term_tasks import Signal, wait_for
 

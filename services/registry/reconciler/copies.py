@@ -24,7 +24,7 @@ from services.registry.kafka import copy_throttles
 from services.registry.kafka.clients import Access
 from services.registry.liveness.copy_progress import CopiesKey, CopiesProgress
 from services.registry.model.channels import IN_USE, Channel
-from services.registry.model.clusters import Cluster
+from services.registry.model.clusters.cluster import Cluster
 from services.registry.model.stream_commands import IntendReassignment, RecordCopies, StreamCommand
 from services.registry.model.streams import Stream
 from services.registry.policy.copy_counts import in_sync_change, is_due, throttled, unthrottled, wanted_copies

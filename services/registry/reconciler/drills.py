@@ -6,7 +6,7 @@ from braid.runtime.replica import Replica
 from services.registry.health.rehearsals import Rehearsals
 from services.registry.histories import CLUSTERS, STREAMS
 from services.registry.liveness.own_lateness import Lateness
-from services.registry.model.thresholds import Thresholds
+from services.registry.model.clusters.thresholds import Thresholds
 
 
 class DrillJudge:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from braid.runtime.sampled import SampledMetric
 from braid.runtime.telemetry import Metrics
 from services.registry.liveness.cluster_use import RefusedEvidence
-from services.registry.model.cluster_loads import MeasuredLoad
+from services.registry.model.clusters.loads import MeasuredLoad
 from services.registry.model.streams import Stream
 
 

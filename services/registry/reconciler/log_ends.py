@@ -15,7 +15,7 @@ from services.registry.kafka import surveys
 from services.registry.kafka.clients import Access
 from services.registry.liveness.seen_ends import ChannelEnds, ChannelKey
 from services.registry.model.channels import Channel, ChannelState
-from services.registry.model.clusters import Cluster
+from services.registry.model.clusters.cluster import Cluster
 
 
 class EndsReader:

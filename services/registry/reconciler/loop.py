@@ -21,8 +21,8 @@ from services.registry.kafka.clients import Access
 from services.registry.kafka.drain import HeldStep
 from services.registry.liveness.producer_sessions import Sessions
 from services.registry.model.channels import CONSUMABLE, Channel, ChannelRef, ChannelState, DrainStep
-from services.registry.model.cluster_loads import MeasuredLoad
-from services.registry.model.clusters import Cluster
+from services.registry.model.clusters.cluster import Cluster
+from services.registry.model.clusters.loads import MeasuredLoad
 from services.registry.model.stream_commands import (
     PlanChannel,
     RecordProducersLeft,

@@ -1,4 +1,4 @@
-"""Measures every cluster's load regularly while leading: one request per broker. `cluster_loads.py` has the rules."""
+"""Measures every cluster's load regularly while leading: one request per broker. `loads.py` has the rules."""
 
 import asyncio
 from collections.abc import Mapping
@@ -10,8 +10,8 @@ from braid.runtime.replica import Replica
 from services.registry.each_cluster import watch_each
 from services.registry.histories import CLUSTERS
 from services.registry.kafka.clients import Access
-from services.registry.model.cluster_loads import MeasuredLoad, Meter
-from services.registry.model.clusters import Cluster
+from services.registry.model.clusters.cluster import Cluster
+from services.registry.model.clusters.loads import MeasuredLoad, Meter
 from services.registry.reconciler.gauges import Gauges
 
 

@@ -30,16 +30,16 @@ from services.registry.kafka.clients import Access
 from services.registry.liveness.own_lateness import Lateness
 from services.registry.liveness.witnesses import SILENCE, ClusterReports, Users, Witnesses
 from services.registry.model.channels import CONSUMABLE, ChannelState
-from services.registry.model.cluster_commands import (
+from services.registry.model.clusters.cluster import Cluster
+from services.registry.model.clusters.commands import (
     ClusterCommand,
     LearnAppendTime,
     ObserveBrokers,
     ObserveIdentity,
     SetHealth,
 )
-from services.registry.model.clusters import Cluster
-from services.registry.model.health import Health
-from services.registry.model.thresholds import Thresholds
+from services.registry.model.clusters.health import Health
+from services.registry.model.clusters.thresholds import Thresholds
 from services.registry.model.topics import CANARY_CONFIG, default_copies, tried_topic
 from services.registry.term_tasks import KeyedTasks
 

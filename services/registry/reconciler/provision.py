@@ -9,7 +9,7 @@ from braid.kernel.errors import AlreadyExists, NotFound
 from braid.kernel.ports import KafkaAdmin, OffsetAt, TopicPartition
 from services.registry.kafka.clients import Access
 from services.registry.model.channels import Channel
-from services.registry.model.clusters import Cluster
+from services.registry.model.clusters.cluster import Cluster
 from services.registry.model.stream_commands import IntendRetirement, RecordProvisioned, StreamCommand
 from services.registry.model.streams import Stream, StreamSpec
 from services.registry.model.topics import (

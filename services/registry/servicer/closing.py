@@ -18,7 +18,7 @@ from services.registry.codec.views import channel_message
 from services.registry.histories import STREAMS
 from services.registry.kafka import drain
 from services.registry.model.channels import Channel, ChannelRef, ChannelState
-from services.registry.model.losses import below, check_accepted
+from services.registry.model.clusters.losses import below, check_accepted
 from services.registry.model.stream_commands import CloseChannel, ReleaseChannel
 from services.registry.servicer.request_context import RequestContext
 

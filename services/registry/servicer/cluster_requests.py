@@ -26,7 +26,8 @@ from services.registry.codec.views import cluster_message, departure_message
 from services.registry.histories import CLUSTERS
 from services.registry.kafka.canary_looks import prepare_canary
 from services.registry.model.belonging import RecordMark
-from services.registry.model.cluster_commands import (
+from services.registry.model.clusters.cluster import Cluster
+from services.registry.model.clusters.commands import (
     CancelDecommission,
     Cordon,
     Decommission,
@@ -34,11 +35,10 @@ from services.registry.model.cluster_commands import (
     RegisterCluster,
     UpdateCluster,
 )
-from services.registry.model.cluster_specs import (
+from services.registry.model.clusters.specs import (
     ClusterSpec,
     check_cluster_spec,
 )
-from services.registry.model.clusters import Cluster
 from services.registry.model.etags import check_etag
 from services.registry.ownership.adoption import adopt, give_up
 from services.registry.ownership.identity import require_mark, require_same_log

@@ -13,7 +13,7 @@ from braid.runtime.replica import Replica
 from services.registry.codec.views import NOTHING_KNOWN, channel_message, cluster_message, stream_message
 from services.registry.histories import CLUSTERS, STREAMS
 from services.registry.model.channels import Channel
-from services.registry.model.clusters import Cluster
+from services.registry.model.clusters.cluster import Cluster
 from services.registry.model.streams import Stream
 from services.registry.policy.world import World
 

@@ -13,8 +13,8 @@ from braid.kernel.ports import Caller
 from braid.runtime.histories.kinds import Kind
 from braid.runtime.replica import Replica
 from services.registry.histories import CLUSTERS, STREAMS, read_world
-from services.registry.model.cluster_loads import MeasuredLoad
-from services.registry.model.clusters import Cluster
+from services.registry.model.clusters.cluster import Cluster
+from services.registry.model.clusters.loads import MeasuredLoad
 from services.registry.model.streams import Stream
 from services.registry.policy.world import World
 from services.registry.term import Term

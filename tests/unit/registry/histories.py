@@ -7,11 +7,11 @@ from braid.kernel.decider import Context
 from services.registry.domain.clusters import ClusterDecider
 from services.registry.domain.streams import StreamDecider
 from services.registry.model.channels import Channel, ChannelRef, ChannelState, ChannelWeight
-from services.registry.model.cluster_commands import ClusterCommand
-from services.registry.model.cluster_events import ClusterEvent
-from services.registry.model.cluster_specs import ClusterSpec
-from services.registry.model.clusters import Cluster
-from services.registry.model.health import Health
+from services.registry.model.clusters.cluster import Cluster
+from services.registry.model.clusters.commands import ClusterCommand
+from services.registry.model.clusters.events import ClusterEvent
+from services.registry.model.clusters.health import Health
+from services.registry.model.clusters.specs import ClusterSpec
 from services.registry.model.stream_commands import (
     CreateStream,
     MoveTraffic,

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from services.registry.model.channels import ChannelRef, ChannelState
-from services.registry.model.cluster_loads import MeasuredLoad
-from services.registry.model.clusters import Cluster
+from services.registry.model.clusters.cluster import Cluster
+from services.registry.model.clusters.loads import MeasuredLoad
 from services.registry.model.stream_commands import (
     MoveTraffic,
     RecordDrained,

@@ -17,7 +17,7 @@ from braid.cli.core.lists import all_channels, all_clusters, all_groups
 from braid.cli.core.output import API_VERSION, Column, Columns, Format, Item, render, render_line
 from braid.cli.core.record_documents import RecordPlace, record_document
 from braid.cli.core.session import Session, missing
-from braid.cli.resources.lag import list_lag
+from braid.cli.resources.lag.listing import list_lag
 from braid.client.reading.range_reader import RangeReader
 from braid.kernel.envelope import decode
 from braid.kernel.errors import ClusterUnavailable, NotFound, OffsetOutOfRange, Unavailable

@@ -13,7 +13,7 @@ from braid.kernel.ports import CallOptions
 from braid.kernel.progress.fields import EnvelopeFields
 from braid.rpc.methods import method_path
 from services.lagmon.alerts.codec import ALERTS, MESH
-from services.lagmon.alerts.events import AlertFired, AlertResolved
+from services.lagmon.alerts.decisions.events import AlertFired, AlertResolved
 from services.lagmon.servicer.service import Lagmon
 from tests.support.virtual_time import run_virtual
 from tests.unit.lagmon.mesh import Mesh

@@ -15,16 +15,16 @@ from services.registry.codec.events import CLUSTER_CODEC, STREAM_CODEC
 from services.registry.domain.clusters import ClusterDecider
 from services.registry.domain.streams import StreamDecider
 from services.registry.model import belonging as b
-from services.registry.model import client_quotas as q
-from services.registry.model import cluster_events as c
 from services.registry.model import stream_events as e
 from services.registry.model.channels import ChannelRef, ChannelWeight
-from services.registry.model.cluster_specs import ClusterSpec
-from services.registry.model.drills import Drill, DrillKind
-from services.registry.model.health import (
+from services.registry.model.clusters import client_quotas as q
+from services.registry.model.clusters import events as c
+from services.registry.model.clusters.drills import Drill, DrillKind
+from services.registry.model.clusters.health import (
     Health,
     HealthVerdict,
 )
+from services.registry.model.clusters.specs import ClusterSpec
 from services.registry.model.streams import FailoverMode, StreamSpec
 from tests.unit.registry.histories import cluster, created
 

@@ -15,10 +15,10 @@ from braid.kernel.limits.health import DOWN_AFTER_SECONDS, SOLE_WITNESS_SECONDS
 from braid.kernel.ports import HistoryId
 from services.registry.health.rehearsals import Rehearsals
 from services.registry.liveness.witnesses import Reporter
-from services.registry.model.clusters import Cluster
-from services.registry.model.drills import Drill, DrillKind
+from services.registry.model.clusters.cluster import Cluster
+from services.registry.model.clusters.drills import Drill, DrillKind
+from services.registry.model.clusters.thresholds import Thresholds
 from services.registry.model.streams import Stream, StreamSpec
-from services.registry.model.thresholds import Thresholds
 from tests.support.virtual_time import run_virtual
 from tests.unit.registry.histories import cluster, created
 from tests.unit.registry.mesh import Mesh, Producer, open_producer, two_clusters

@@ -8,7 +8,7 @@ from braid.kernel.limits.health import (
 )
 from braid.kernel.ports import TopicDescription, TopicPartition
 from services.registry.health.gaps import Gaps
-from services.registry.model.thresholds import Thresholds
+from services.registry.model.clusters.thresholds import Thresholds
 
 CANARY = "braid.canary.registry"
 USUAL = Thresholds()

@@ -13,11 +13,11 @@ from braid.kernel.limits.health import (
 from services.registry.health.evidence import Evidence, Look, LookPart, weigh
 from services.registry.health.judge import Judgement, hold_seconds, judge
 from services.registry.liveness.witnesses import NO_REPORTS, ReportCounts
-from services.registry.model.health import (
+from services.registry.model.clusters.health import (
     Health,
     HealthVerdict,
 )
-from services.registry.model.thresholds import Thresholds
+from services.registry.model.clusters.thresholds import Thresholds
 
 WELL = Judgement(Health.HEALTHY)
 

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from services.registry.model.belonging import Belonging
-from services.registry.model.cluster_commands import (
+from services.registry.model.clusters.commands import (
     CancelDecommission,
     Decommission,
     RecordEmptied,

@@ -7,7 +7,7 @@ import pytest
 
 from braid.kernel.limits.traffic import CHANGE_OVER_SECONDS
 from services.registry.model.channels import ChannelState, DrainStep
-from services.registry.model.cluster_specs import ClusterSpec
+from services.registry.model.clusters.specs import ClusterSpec
 from services.registry.policy import arrivals
 from services.registry.policy.arrivals import Arrivals
 from services.registry.policy.channel_work import Work

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from braid.kernel.access.kafka_users import KafkaUser
 from braid.kernel.access.tenants import Quotas, Tenant
 from braid.kernel.ports import QuotaEntity
-from services.registry.model.client_quotas import ClientQuota
+from services.registry.model.clusters.client_quotas import ClientQuota
 from services.registry.policy.client_quotas import Wish, compare, wishes_on, without_own
 
 RATE = "producer_byte_rate"

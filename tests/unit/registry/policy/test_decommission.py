@@ -8,7 +8,8 @@ import pytest
 from braid.kernel.errors import BraidError, NotFound, Refused
 from braid.kernel.limits.traffic import DECOMMISSION_STREAMS_AT_ONCE
 from services.registry.model.channels import ChannelState
-from services.registry.model.cluster_commands import (
+from services.registry.model.clusters.cluster import Cluster
+from services.registry.model.clusters.commands import (
     CancelDecommission,
     ClusterCommand,
     Cordon,
@@ -16,14 +17,13 @@ from services.registry.model.cluster_commands import (
     DeleteCluster,
     RecordEmptied,
 )
-from services.registry.model.cluster_events import (
+from services.registry.model.clusters.events import (
     ClusterEmptied,
     DecommissionCancelled,
     DecommissionIntended,
 )
-from services.registry.model.cluster_specs import ClusterSpec
-from services.registry.model.clusters import Cluster
-from services.registry.model.health import Health
+from services.registry.model.clusters.health import Health
+from services.registry.model.clusters.specs import ClusterSpec
 from services.registry.model.stream_commands import DeleteStream, MoveTraffic
 from services.registry.model.streams import FailoverMode
 from services.registry.model.topics import HOUR_MS

@@ -10,10 +10,10 @@ import pytest
 from braid.kernel.limits.registry import FAILOVERS_MAX
 from braid.kernel.limits.traffic import PASSED_OVER_NAMED_MAX, SPARE_LATE_SECONDS
 from services.registry.model.channels import Channel, ChannelState
-from services.registry.model.cluster_loads import MeasuredLoad
-from services.registry.model.cluster_specs import ClusterSpec
-from services.registry.model.clusters import Cluster
-from services.registry.model.health import Health
+from services.registry.model.clusters.cluster import Cluster
+from services.registry.model.clusters.health import Health
+from services.registry.model.clusters.loads import MeasuredLoad
+from services.registry.model.clusters.specs import ClusterSpec
 from services.registry.model.stream_commands import MoveTraffic, PlanChannel, StreamCommand
 from services.registry.model.stream_events import FailoverBlocked, StreamEvent, TrafficMoved
 from services.registry.model.streams import FailoverMode, Stream, StreamSpec

@@ -6,8 +6,8 @@ import pytest
 
 from braid.kernel.errors import BraidError, FailoverBlocked, Invalid, NotFound, Refused
 from services.registry.model.channels import ChannelRef, ChannelState
-from services.registry.model.clusters import Cluster
-from services.registry.model.health import Health
+from services.registry.model.clusters.cluster import Cluster
+from services.registry.model.clusters.health import Health
 from services.registry.policy.moves import MoveOrder, as_command, plan_move
 from services.registry.policy.world import World
 from tests.unit.registry.histories import LOGS, StreamHistory, cluster, created, down, provision

@@ -6,9 +6,9 @@ import pytest
 
 from braid.kernel.limits.registry import FAILOVERS_MAX
 from services.registry.model.channels import Channel, ChannelRef, ChannelState
-from services.registry.model.cluster_specs import ClusterSpec
-from services.registry.model.clusters import Cluster
-from services.registry.model.health import Health
+from services.registry.model.clusters.cluster import Cluster
+from services.registry.model.clusters.health import Health
+from services.registry.model.clusters.specs import ClusterSpec
 from services.registry.model.stream_commands import (
     BlockFailover,
     CreateStream,

@@ -10,8 +10,8 @@ from braid.api.registry.v1 import registry_service_pb2 as api
 from braid.api.registry.v1 import stream_pb2
 from braid.kernel.errors import BraidError, FailoverBlocked, Invalid, NotFound, Refused
 from services.registry.model.channels import ChannelState
-from services.registry.model.cluster_specs import ClusterSpec
-from services.registry.model.clusters import Cluster
+from services.registry.model.clusters.cluster import Cluster
+from services.registry.model.clusters.specs import ClusterSpec
 from services.registry.model.streams import StreamSpec
 from services.registry.policy.moves import MoveOrder, as_command
 from services.registry.policy.plan import plan

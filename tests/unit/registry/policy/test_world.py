@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from services.registry.model.cluster_loads import MeasuredLoad
-from services.registry.model.cluster_specs import ClusterSpec
-from services.registry.model.clusters import Cluster
-from services.registry.model.health import Health
+from services.registry.model.clusters.cluster import Cluster
+from services.registry.model.clusters.health import Health
+from services.registry.model.clusters.loads import MeasuredLoad
+from services.registry.model.clusters.specs import ClusterSpec
 from services.registry.model.streams import Stream
 from services.registry.policy.world import Room, Wanted, World, find_target, refusals
 from tests.unit.registry.histories import LOGS, cluster, created, provision

@@ -18,7 +18,7 @@ from braid.kernel.limits.registry import (
 )
 from braid.kernel.ports import CONSUMER_BYTE_RATE, PRODUCER_BYTE_RATE, QuotaEntity
 from services.registry.histories import CLUSTERS
-from services.registry.model.client_quotas import ClientQuota
+from services.registry.model.clusters.client_quotas import ClientQuota
 from tests.unit.registry.mesh import Mesh
 from tests.unit.registry.scenarios.test_requests import play, refused
 

@@ -11,7 +11,7 @@ from braid.kernel.limits.health import SOLE_WITNESS_SECONDS
 from services.registry.health.evidence import Look, LookPart, weigh
 from services.registry.health.judge import Judgement, judge
 from services.registry.liveness.witnesses import HostReports, ReportCounts
-from services.registry.model.health import Health
+from services.registry.model.clusters.health import Health
 from tests.unit.registry.mesh import Mesh, open_producer, two_clusters
 from tests.unit.registry.scenarios.test_cluster_health import HEALTHY, PRODUCERS_CUT_OFF, complaining, play, writing
 

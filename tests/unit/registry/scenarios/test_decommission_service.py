@@ -12,7 +12,7 @@ from braid.api.registry.v1 import registry_service_pb2 as api
 from braid.kernel.errors import BraidError, FailoverBlocked, NotFound, Refused, TopicSealed
 from braid.runtime.histories.kinds import Change, Reloaded
 from braid.runtime.replica import Replica
-from services.registry.model.cluster_events import ClusterEmptied
+from services.registry.model.clusters.events import ClusterEmptied
 from services.registry.model.stream_commands import PlanChannel
 from services.registry.term import Term
 from tests.support.virtual_time import run_virtual

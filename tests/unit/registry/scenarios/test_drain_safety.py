@@ -11,7 +11,7 @@ from braid.kernel.ports import Clock, HistoryId, KafkaAdmin, TopicPartition
 from services.registry.kafka import drain, surveys
 from services.registry.kafka.clients import Access
 from services.registry.model.channels import Channel
-from services.registry.model.clusters import Cluster
+from services.registry.model.clusters.cluster import Cluster
 from services.registry.model.stream_commands import RecordSealed
 from services.registry.model.stream_events import ChannelDrained, ChannelSealed, EndOffsetsRead
 from tests.support.virtual_time import run_virtual

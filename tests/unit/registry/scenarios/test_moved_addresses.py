@@ -13,7 +13,7 @@ from braid.api.registry.v1 import registry_service_pb2 as api
 from braid.kafka.memory.cluster import MemoryCluster
 from braid.kernel.errors import Refused
 from braid.kernel.ports import KafkaCluster, TopicPartition
-from services.registry.model.marks import Claim, encode
+from services.registry.model.clusters.marks import Claim, encode
 from services.registry.model.topics import CANARY_CONFIG, MARK_CONFIG, canary_topic, mark_topic
 from tests.unit.registry.mesh import Mesh, two_clusters
 from tests.unit.registry.scenarios.test_requests import play

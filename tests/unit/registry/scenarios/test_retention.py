@@ -16,7 +16,7 @@ from braid.kernel.ports import HistoryId, TopicPartition
 from services.registry.kafka import drain
 from services.registry.kafka.clients import Access
 from services.registry.model.channels import Channel
-from services.registry.model.clusters import Cluster
+from services.registry.model.clusters.cluster import Cluster
 from services.registry.model.stream_commands import RecordRetentionLifted
 from services.registry.model.stream_events import RetentionLifted, RetentionRestored
 from services.registry.model.topics import HOUR_MS

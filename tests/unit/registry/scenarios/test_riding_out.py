@@ -14,12 +14,12 @@ from services.registry.health.gaps import Gaps
 from services.registry.health.judge import Judgement, judge
 from services.registry.health.observed import Observed
 from services.registry.liveness.witnesses import SILENCE, ClusterReports, ReportCounts
-from services.registry.model.health import (
+from services.registry.model.clusters.health import (
     Health,
     HealthVerdict,
 )
+from services.registry.model.clusters.thresholds import Thresholds
 from services.registry.model.streams import StreamSpec, check_stream_spec
-from services.registry.model.thresholds import Thresholds
 from tests.unit.registry.histories import cluster
 from tests.unit.registry.mesh import DRAINING, Mesh
 from tests.unit.registry.scenarios.test_requests import play

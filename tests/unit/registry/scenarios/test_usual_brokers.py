@@ -3,14 +3,14 @@
 import asyncio
 
 from braid.kernel.errors import Invalid
-from services.registry.model.cluster_commands import (
+from services.registry.model.clusters.cluster import Cluster
+from services.registry.model.clusters.commands import (
     ObserveBrokers,
     ObserveIdentity,
     RegisterCluster,
 )
-from services.registry.model.cluster_events import ClusterBrokersObserved
-from services.registry.model.cluster_specs import ClusterSpec
-from services.registry.model.clusters import Cluster
+from services.registry.model.clusters.events import ClusterBrokersObserved
+from services.registry.model.clusters.specs import ClusterSpec
 from services.registry.model.streams import StreamSpec
 from services.registry.reconciler.provision import copies
 from tests.unit.registry.histories import run_cluster

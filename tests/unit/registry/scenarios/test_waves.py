@@ -11,8 +11,8 @@ from braid.api.registry.v1 import cluster_pb2
 from braid.api.registry.v1 import registry_service_pb2 as api
 from braid.runtime.histories.kinds import Change, Reloaded
 from services.registry.histories import STREAMS
-from services.registry.model.cluster_events import ClusterHealthChanged
-from services.registry.model.health import Health
+from services.registry.model.clusters.events import ClusterHealthChanged
+from services.registry.model.clusters.health import Health
 from services.registry.model.stream_events import ChannelStranded, TrafficMoved
 from services.registry.policy import arrivals, plan
 from services.registry.policy.arrivals import Arrivals

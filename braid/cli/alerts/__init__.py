@@ -1,1 +1,0 @@
-"""`braid silence`: silences of alerts."""

@@ -1,0 +1,1 @@
+"""Alerts as commands show them, and `braid silence`."""

@@ -1,0 +1,1 @@
+"""Commands show the health, loads and losses of clusters."""

@@ -1,0 +1,1 @@
+"""`braid get lag`: the lag of groups, now and over time."""

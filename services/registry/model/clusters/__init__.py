@@ -1,0 +1,1 @@
+"""Clusters as the registry knows them: their state, commands, events, health, loads and losses."""
