@@ -1,7 +1,7 @@
 """Rules of drills: the events that commands about them lead to. Pure.
 
-A drill is a stream with a mark (`model/drills.py`). The mark is set when the stream is created and never changes. So an
-application's stream never becomes a drill, nor a drill an application's stream.
+A drill is a stream with a mark (`model/clusters/drills.py`). The mark is set when the stream is created and never
+changes. So an application's stream never becomes a drill, nor a drill an application's stream.
 """
 
 from collections.abc import Sequence

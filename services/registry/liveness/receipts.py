@@ -1,8 +1,8 @@
 """Rejects receipts that are impossible: offsets that no log of that age can have reached. Pure.
 
-A receipt beyond the end of a log is the evidence for a truncated log (`model/losses.py`), and nothing in the remaining
-log refutes it. A broker may continue under its old leader epoch after a truncation, and a new leader does not know the
-ends that were read before. So a receipt counts, unless it is beyond what a log can hold at all.
+A receipt beyond the end of a log is the evidence for a truncated log (`model/clusters/losses.py`), and nothing in the
+remaining log refutes it. A broker may continue under its old leader epoch after a truncation, and a new leader does not
+know the ends that were read before. So a receipt counts, unless it is beyond what a log can hold at all.
 """
 
 from collections.abc import Iterable

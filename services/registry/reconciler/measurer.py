@@ -1,4 +1,7 @@
-"""Measures every cluster's load regularly while leading: one request per broker. `loads.py` has the rules."""
+"""Measures every cluster's load regularly while leading: one request per broker.
+
+The rules are in `model/clusters/loads.py`.
+"""
 
 import asyncio
 from collections.abc import Mapping

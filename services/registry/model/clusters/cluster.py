@@ -1,6 +1,6 @@
 """The state of the kind `cluster`: one Kafka cluster as the registry knows it. Pure.
 
-Commands are in `cluster_commands.py`, events in `cluster_events.py`, the rules between them in `domain/clusters.py`.
+Commands are in `commands.py`, events in `events.py`, the rules between them in `domain/clusters.py`.
 """
 
 from dataclasses import dataclass
