@@ -15,8 +15,9 @@ from braid.kernel.limits.lagmon import LAG_CLUSTERS_SECONDS, LAG_GROUPS_SECONDS
 from braid.kernel.limits.names import PAGE_SIZE_MAX
 from braid.kernel.ports import Host
 from braid.rpc.mesh_client import ServiceClient
+from braid.rpc.pages import pages_of
 from braid.runtime.channel_stream import follow_channels
-from services.lagmon.listing import ask_every, read_pages
+from services.lagmon.listing import ask_every
 from services.lagmon.model.mesh_view import Channel, ClusterPlace, GroupSubscription, MeshView, Presence
 
 T = TypeVar("T")
@@ -59,18 +60,18 @@ class Peers:
             request = registry.ListClustersRequest(page_size=PAGE_SIZE_MAX, page_token=token)
             return self._registry.unary("ListClusters", request, registry.ListClustersResponse)
 
-        if pages := await read_pages(ask):
-            found = {each.name: _place(each) for page in pages for each in page.clusters}
-            self._tell(replace(self.view, clusters=found))
+        pages = [page async for page in pages_of(ask)]
+        found = {each.name: _place(each) for page in pages for each in page.clusters}
+        self._tell(replace(self.view, clusters=found))
 
     async def _ask_groups(self) -> None:
         def ask(token: str) -> Awaitable[assigner.ListGroupsResponse]:
             request = assigner.ListGroupsRequest(page_size=PAGE_SIZE_MAX, page_token=token)
             return self._assigner.unary("ListGroups", request, assigner.ListGroupsResponse)
 
-        if pages := await read_pages(ask):
-            found = {each.name: _subscription(each) for page in pages for each in page.groups}
-            self._tell(replace(self.view, groups=found))
+        pages = [page async for page in pages_of(ask)]
+        found = {each.name: _subscription(each) for page in pages for each in page.groups}
+        self._tell(replace(self.view, groups=found))
 
     def _take_channels(self, message: route_pb2.WatchChannelsResponse) -> None:
         known: Mapping[str, Channel] = {} if message.full else self.view.channels

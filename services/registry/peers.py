@@ -3,7 +3,7 @@
 Requests go to the assigner's leader, because the safety of drains depends on the answers.
 """
 
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Collection, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from braid.api.assigner.v1.assigner_service_pb2 import (
@@ -16,6 +16,7 @@ from braid.api.assigner.v1.group_pb2 import Group
 from braid.kernel.limits.registry import DRAIN_GROUPS_PAGE
 from braid.kernel.limits.store import STORE_CALL_SECONDS
 from braid.rpc.mesh_client import ServiceClient
+from braid.rpc.pages import pages_of
 
 
 class Subscription(NamedTuple):
@@ -74,17 +75,13 @@ class AssignerPeers:
         return {group.name async for group in self._listed("", "")}
 
     async def _listed(self, stream: str, lane: str) -> AsyncIterator[Group]:
-        token = ""
-        while True:
+        def ask(token: str) -> Awaitable[ListGroupsResponse]:
             request = ListGroupsRequest(page_size=DRAIN_GROUPS_PAGE, page_token=token, stream=stream, lane=lane)
-            answer = await self._assigner.unary(
-                "ListGroups", request, ListGroupsResponse, timeout_seconds=STORE_CALL_SECONDS
-            )
-            for group in answer.groups:
+            return self._assigner.unary("ListGroups", request, ListGroupsResponse, timeout_seconds=STORE_CALL_SECONDS)
+
+        async for page in pages_of(ask):
+            for group in page.groups:
                 yield group
-            token = answer.next_page_token
-            if not token:
-                return
 
     async def close_channel(self, channel: str, registry_revision: int) -> None:
         """See `Peers.close_channel`."""

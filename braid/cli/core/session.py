@@ -25,18 +25,10 @@ from braid.kernel.errors import (
 from braid.kernel.limits.rpc import CLI_CHANGE_SECONDS
 from braid.rpc.directory import KnownEndpoint
 from braid.rpc.mesh_client import ServiceClient
+from braid.rpc.pages import Page, pages_of
 
 T = TypeVar("T")
-R = TypeVar("R", bound="Page")
-
-
-class Page(Protocol):
-    """The response of a List method."""
-
-    @property
-    def next_page_token(self) -> str:
-        """The token of the next page; '' on the last."""
-        ...
+R = TypeVar("R", bound=Page)
 
 
 class Named(Protocol):
@@ -137,15 +129,11 @@ class Session:
             Exhausted: there are more than `most` items.
         """
         found: list[T] = []
-        token = ""
-        while True:
-            page = await self.read(service, method, request(token), response_type)
-            found.extend(items(page))
-            token = page.next_page_token
-            if not token:
-                return found
+        async for page in pages_of(lambda token: self.read(service, method, request(token), response_type)):
             if len(found) >= most:
                 raise Exhausted(f"there are more than {most} of them", remedy="name what you look for")
+            found.extend(items(page))
+        return found
 
     async def change(self, service: str, method: str, request: object, response_type: type[T], doing: str) -> T:
         """Asks the leader for a change, and shows progress meanwhile."""

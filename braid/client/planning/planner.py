@@ -8,7 +8,7 @@ is done. Everything runs on one event loop.
 import asyncio
 import contextlib
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from typing import NamedTuple
 
 from braid.api.assigner.v1 import assigner_service_pb2 as api
@@ -31,6 +31,7 @@ from braid.kernel.limits.planning import SPARK_CLOSE_SECONDS, SPARK_SETTLE_POLL_
 from braid.kernel.ports import Generation
 from braid.kernel.progress.ranges import Ranges
 from braid.kernel.progress.tracker import Progress
+from braid.rpc.pages import pages_of
 
 _log = logging.getLogger("braid.planner")
 
@@ -177,15 +178,11 @@ class PlannerSession:
         return not free and ours == held and restored and bool(leases)
 
     async def _leases(self) -> list[group_pb2.Lease]:
-        found: list[group_pb2.Lease] = []
-        token = ""
-        while True:
+        def ask(token: str) -> Awaitable[api.ListLeasesResponse]:
             request = api.ListLeasesRequest(group=self._settings.group, page_size=PAGE_SIZE_MAX, page_token=token)
-            page = await self._assigner.unary("ListLeases", request, api.ListLeasesResponse)
-            found.extend(page.leases)
-            token = page.next_page_token
-            if not token:
-                return found
+            return self._assigner.unary("ListLeases", request, api.ListLeasesResponse)
+
+        return [lease async for page in pages_of(ask) for lease in page.leases]
 
     async def close(self) -> None:
         """Commits what is done, releases every lease and leaves. A range that is out remains pending work."""

@@ -1,6 +1,6 @@
 """A stream's channels and how to reach their clusters, for readers of logs by offset, without leases."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from typing import Final, NamedTuple
 
 from braid.api.registry.v1 import registry_service_pb2 as api
@@ -16,6 +16,7 @@ from braid.kernel.errors import NotFound
 from braid.kernel.ids import DLQ_LANE
 from braid.kernel.limits.names import PAGE_SIZE_MAX
 from braid.rpc.mesh_client import ServiceClient
+from braid.rpc.pages import pages_of
 
 _READABLE: Final = (CHANNEL_STATE_ACTIVE, CHANNEL_STATE_DRAINING, CHANNEL_STATE_DRAINED)
 
@@ -63,23 +64,21 @@ async def channel_places(registry: ServiceClient, stream: str, lanes: Sequence[s
             raise NotFound(f"stream {stream} has no lane {lane}", field="lanes", remedy=f"it has {known}")
     wanted = [
         channel
-        for channel in await _channels(registry, stream)
+        for channel in await channels_of(registry, stream)
         if channel.state in _READABLE and (channel.lane in lanes if lanes else channel.lane != DLQ_LANE)
     ]
     clusters = {name: await _cluster(registry, name) for name in sorted({channel.cluster for channel in wanted})}
     return sorted(_place(channel, clusters[channel.cluster]) for channel in wanted)
 
 
-async def _channels(registry: ServiceClient, stream: str) -> list[Channel]:
-    found: list[Channel] = []
-    token = ""
-    while True:
+async def channels_of(registry: ServiceClient, stream: str) -> list[Channel]:
+    """Returns every channel of a stream. Raises `NotFound`."""
+
+    def ask(token: str) -> Awaitable[api.ListChannelsResponse]:
         request = api.ListChannelsRequest(stream=stream, page_size=PAGE_SIZE_MAX, page_token=token)
-        page = await registry.unary("ListChannels", request, api.ListChannelsResponse)
-        found.extend(page.channels)
-        token = page.next_page_token
-        if not token:
-            return found
+        return registry.unary("ListChannels", request, api.ListChannelsResponse)
+
+    return [channel async for page in pages_of(ask) for channel in page.channels]
 
 
 async def _cluster(registry: ServiceClient, name: str) -> Cluster:

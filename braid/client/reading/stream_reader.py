@@ -21,6 +21,7 @@ from braid.api.registry.v1.stream_pb2 import (
     Stream,
 )
 from braid.client.consumer_settings import Start
+from braid.client.reading.channel_addresses import channels_of
 from braid.client.tasks import watched
 from braid.kernel.errors import BraidError, ClusterUnavailable, NotFound, OffsetOutOfRange, Unavailable
 from braid.kernel.ids import DLQ_LANE, SEAL_CANARY
@@ -32,7 +33,6 @@ from braid.kernel.limits.client import (
     READER_LOOK_SECONDS,
     RESTORE_RETRY_SECONDS,
 )
-from braid.kernel.limits.names import PAGE_SIZE_MAX
 from braid.kernel.ports import (
     Host,
     Isolation,
@@ -202,19 +202,11 @@ class Reader:
         return found
 
     async def _channels(self) -> Sequence[Channel]:
-        found: list[Channel] = []
-        token = ""
-        while True:
-            request = api.ListChannelsRequest(stream=self._stream, page_size=PAGE_SIZE_MAX, page_token=token)
-            try:
-                page = await self._registry.unary("ListChannels", request, api.ListChannelsResponse)
-            except NotFound as error:
-                message = f"stream {self._stream} was deleted while it was read"
-                raise NotFound(message, field="stream", remedy="list what there is: braid get streams") from error
-            found.extend(page.channels)
-            token = page.next_page_token
-            if not token:
-                return found
+        try:
+            return await channels_of(self._registry, self._stream)
+        except NotFound as error:
+            message = f"stream {self._stream} was deleted while it was read"
+            raise NotFound(message, field="stream", remedy="list what there is: braid get streams") from error
 
     def _wants(self, lane: str) -> bool:
         return lane in self._lanes if self._lanes else lane != DLQ_LANE

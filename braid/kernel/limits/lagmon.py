@@ -25,7 +25,6 @@ LAG_QUIET_SECONDS: Final = (
 )
 LAG_GROUPS_SECONDS: Final = 1.0  # between two looks at the assigner's groups
 LAG_CLUSTERS_SECONDS: Final = 1.0  # between two looks at the registry's clusters
-LAG_PEER_PAGES_MAX: Final = 1_000  # of one list of another service
 LAG_SLICE_ROWS: Final = 2_000  # computed in a row; then the loop gets its turn
 LAG_TABLE_SECONDS: Final = 0.1  # one computed table answers everybody for so long
 LAG_METRICS_SECONDS: Final = 1.0  # between two states of the gauges

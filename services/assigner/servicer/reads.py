@@ -100,6 +100,10 @@ class Reads:
         history = [(record.sequence, cast("Event", record.event), record.context) for record in past.events]
         steps = explain(lease, history, past.before)
         group = past.state
+        channel = group.channels.get(str(lease.channel))
+        if channel is not None and lease.partition >= channel.partitions:
+            message = f"channel {lease.channel} has no partition {lease.partition}, but 0 to {channel.partitions - 1}"
+            raise NotFound(message, field="lease", remedy="list its leases: braid get leases")
         if not steps and str(lease) not in group.leases:
             raise NotFound(f"nothing is recorded of {lease} in group {group.name!r} until then", field="lease")
         reasons = [

@@ -17,8 +17,9 @@ from braid.kernel.limits.alerts import (
 from braid.kernel.limits.names import PAGE_SIZE_MAX
 from braid.kernel.ports import Host
 from braid.rpc.mesh_client import ServiceClient
+from braid.rpc.pages import pages_of
 from services.lagmon.alerts.decisions.facts import ClusterFacts, Facts, Health, HeldDrain, StreamFacts
-from services.lagmon.listing import ask_every, read_pages
+from services.lagmon.listing import ask_every
 
 _HEALTH = {
     cluster_pb2.CLUSTER_HEALTH_UNSPECIFIED: Health.WELL,
@@ -59,20 +60,20 @@ class AlertPeers:
             request = registry.ListClustersRequest(page_size=PAGE_SIZE_MAX, page_token=token)
             return self._client.unary("ListClusters", request, registry.ListClustersResponse)
 
-        if pages := await read_pages(ask):
-            found = {each.name: _cluster_facts(each.status) for page in pages for each in page.clusters}
-            self._facts = replace(self._facts, clusters=found)
-            self._heard["clusters"] = self._host.clock.elapsed()
+        pages = [page async for page in pages_of(ask)]
+        found = {each.name: _cluster_facts(each.status) for page in pages for each in page.clusters}
+        self._facts = replace(self._facts, clusters=found)
+        self._heard["clusters"] = self._host.clock.elapsed()
 
     async def _ask_streams(self) -> None:
         def ask(token: str) -> Awaitable[registry.ListStreamsResponse]:
             request = registry.ListStreamsRequest(page_size=PAGE_SIZE_MAX, page_token=token)
             return self._client.unary("ListStreams", request, registry.ListStreamsResponse)
 
-        if pages := await read_pages(ask):
-            found = {each.name: stream_facts(each) for page in pages for each in page.streams}
-            self._facts = replace(self._facts, streams=found)
-            self._heard["streams"] = self._host.clock.elapsed()
+        pages = [page async for page in pages_of(ask)]
+        found = {each.name: stream_facts(each) for page in pages for each in page.streams}
+        self._facts = replace(self._facts, streams=found)
+        self._heard["streams"] = self._host.clock.elapsed()
 
 
 def stream_facts(stream: stream_pb2.Stream) -> StreamFacts:

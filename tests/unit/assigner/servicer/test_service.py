@@ -413,7 +413,7 @@ def test_a_lease_is_explained_from_the_history() -> None:
         then = await call(mesh, "ExplainLease", past, api.ExplainLeaseResponse)
         assert then.lease.member_client_id == "web-1"
         assert len(then.reasons) == 4
-        for bad, error in (("logs/live/1", Invalid), ("logs/live/7/1", NotFound)):
+        for bad, error in (("logs/live/1", Invalid), ("logs/live/7/1", NotFound), ("logs/live/1/99", NotFound)):
             with pytest.raises(error):
                 await call(mesh, "ExplainLease", api.ExplainLeaseRequest(lease=bad), api.ExplainLeaseResponse)
 
