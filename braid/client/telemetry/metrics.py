@@ -1,7 +1,7 @@
 """The SDK's metrics by OpenTelemetry's API: the catalogue, and one set of instruments for each meter provider.
 
 Where no provider is set up, `instruments` is None and nothing is measured. Names that begin with `messaging.` are
-those of OpenTelemetry's semantic conventions for messaging (1.44).
+those of OpenTelemetry's semantic conventions for messaging (1.45).
 """
 
 from collections.abc import Mapping
@@ -10,9 +10,11 @@ from typing import Final, NamedTuple
 
 from opentelemetry import metrics
 
+from braid.telemetry.conventions import SYSTEM, messaging_attributes
+
 Attributes = Mapping[str, str]
 
-_SYSTEM: Final = ("messaging.system", "messaging.operation.name", "messaging.operation.type")
+_SYSTEM: Final = (SYSTEM, "messaging.operation.name", "messaging.operation.type")
 _PLACE: Final = ("messaging.destination.name", "messaging.consumer.group.name", "braid.cluster")
 
 
@@ -146,7 +148,7 @@ def instruments() -> Instruments | None:
 def operation(name: str, kind: str, topic: str, cluster: str, group: str = "", error: str = "") -> dict[str, str]:
     """Returns the attributes of an operation on a topic, without empty ones."""
     named = {
-        "messaging.system": "kafka",
+        SYSTEM: "kafka",
         "messaging.operation.name": name,
         "messaging.operation.type": kind,
         "messaging.destination.name": topic,
@@ -154,7 +156,7 @@ def operation(name: str, kind: str, topic: str, cluster: str, group: str = "", e
         "braid.cluster": cluster,
         "error.type": error,
     }
-    return {key: value for key, value in named.items() if value}
+    return messaging_attributes({key: value for key, value in named.items() if value})
 
 
 @lru_cache(maxsize=8)  # a process has one; tests have some

@@ -1,0 +1,149 @@
+"""Sets up OpenTelemetry's SDK from its standard environment variables, for processes that are Braid's own.
+
+Nothing is set up, and the SDK is not imported, unless a variable names where telemetry goes. An application sets up its
+own SDK; one that stands already, as under `opentelemetry-instrument`, is left as it is. Exporters send in threads of
+their own from bounded queues (`OTEL_BSP_…`, `OTEL_BLRP_…`), which drop what does not fit.
+"""
+
+import importlib
+import importlib.metadata
+import os
+import threading
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+
+from opentelemetry import trace
+
+from braid.kernel.errors import Invalid
+from braid.kernel.limits.telemetry import EXPORT_SHUTDOWN_SECONDS
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.resources import Resource
+    from opentelemetry.sdk.trace.export import SpanExporter
+
+Signal: TypeAlias = Literal["traces", "metrics", "logs"]
+OTLP: Final = "otlp"
+CONSOLE: Final = "console"
+_NOWHERE: Final = ("", "none")
+_PACKAGE: Final = "braid-streams"
+
+
+def exporter_named(signal: Signal, environ: Mapping[str, str] = os.environ) -> str:
+    """Returns where a signal goes: `otlp`, `console`, or '' for nowhere.
+
+    `OTEL_<SIGNAL>_EXPORTER` names it. Without it, traces and metrics go to the endpoint that is set, if one is; logs
+    go nowhere.
+
+    Raises:
+        Invalid: another exporter is named.
+    """
+    if environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
+        return ""
+    variable = f"OTEL_{signal.upper()}_EXPORTER"
+    named = environ.get(variable, "").strip().lower()
+    if named in (OTLP, CONSOLE):
+        return named
+    if named not in _NOWHERE:
+        raise Invalid(f"{variable} is {named!r}", field=variable, remedy="set otlp, console or none")
+    if named or signal == "logs":
+        return ""
+    return OTLP if any(environ.get(each) for each in _endpoints(signal)) else ""
+
+
+def _endpoints(signal: Signal) -> tuple[str, str]:
+    return "OTEL_EXPORTER_OTLP_ENDPOINT", f"OTEL_EXPORTER_OTLP_{signal.upper()}_ENDPOINT"
+
+
+def speaks_http(signal: Signal, environ: Mapping[str, str] = os.environ) -> bool:
+    """Returns whether OTLP is to go over HTTP: then its exporter must be installed, which Braid does not bring."""
+    protocol = environ.get(f"OTEL_EXPORTER_OTLP_{signal.upper()}_PROTOCOL") or environ.get(
+        "OTEL_EXPORTER_OTLP_PROTOCOL"
+    )
+    return (protocol or "grpc").strip().lower() == "http/protobuf"
+
+
+def resource_of(service: str, instance: str) -> "Resource":
+    """Describes this process. `OTEL_SERVICE_NAME` and `OTEL_RESOURCE_ATTRIBUTES` win over what is said here."""
+    from opentelemetry.sdk.resources import Resource
+
+    said = {
+        "service.name": service,
+        "service.namespace": "braid",
+        "service.version": importlib.metadata.version(_PACKAGE),
+        **({"service.instance.id": instance} if instance else {}),
+    }
+    theirs = Resource.create()
+    kept = {key: value for key, value in theirs.attributes.items() if not str(value).startswith("unknown_service")}
+    return Resource(said).merge(Resource(kept))
+
+
+class Telemetry:
+    """What one process exports, and how that ends."""
+
+    def __init__(self, service: str, instance: str = "", environ: Mapping[str, str] = os.environ) -> None:
+        """Names the process: `registry`, `east-0`. Nothing is exported before a `start_…`."""
+        self._service = service
+        self._instance = instance
+        self._environ = environ
+        self._endings: list[Callable[[], object]] = []
+
+    def start_traces(self) -> bool:
+        """Begins to export traces where the environment asks for it; returns whether it does.
+
+        Raises:
+            Invalid: the environment names what is not known or not installed.
+        """
+        named = exporter_named("traces", self._environ)
+        if not named or not isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):
+            return False
+        from opentelemetry.sdk.trace import TracerProvider
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
+        provider = TracerProvider(resource=resource_of(self._service, self._instance), shutdown_on_exit=False)
+        provider.add_span_processor(BatchSpanProcessor(_span_exporter(named, speaks_http("traces", self._environ))))
+        trace.set_tracer_provider(provider)
+        self.add_ending(provider.shutdown)
+        return True
+
+    def add_ending(self, end: Callable[[], object]) -> None:
+        """Registers what ends an exporter: it sends what waits, and may block."""
+        self._endings.append(end)
+
+    def close(self, seconds: float = EXPORT_SHUTDOWN_SECONDS) -> None:
+        """Sends what waits, for so long at most; the rest is dropped. A collector that hangs holds nobody up longer."""
+        endings, self._endings = self._endings, []
+        if not endings:
+            return
+        ending = threading.Thread(target=lambda: [end() for end in endings], name="telemetry's end", daemon=True)
+        ending.start()
+        ending.join(seconds)
+
+
+def _span_exporter(named: str, http: bool) -> "SpanExporter":
+    if named == CONSOLE:
+        from opentelemetry.sdk.trace.export import ConsoleSpanExporter
+
+        return ConsoleSpanExporter()
+    if http:
+        return _http_span_exporter()
+    from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
+
+    return OTLPSpanExporter()
+
+
+def _http_span_exporter() -> "SpanExporter":
+    try:
+        module = importlib.import_module("opentelemetry.exporter.otlp.proto.http.trace_exporter")
+    except ImportError as error:
+        raise http_missing() from error
+    exporter: SpanExporter = module.OTLPSpanExporter()
+    return exporter
+
+
+def http_missing() -> Invalid:
+    """Returns the error of OTLP over HTTP without its package."""
+    return Invalid(
+        "the exporter of OTLP over HTTP is not installed",
+        field="OTEL_EXPORTER_OTLP_PROTOCOL",
+        remedy="set grpc, or install opentelemetry-exporter-otlp-proto-http",
+    )
