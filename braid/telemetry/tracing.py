@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Final, TypeAlias
 
 from opentelemetry import trace
-from opentelemetry.context import Context
+from opentelemetry.context import Context, attach, detach
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from braid.kernel.errors import BraidError, Code
@@ -71,6 +71,20 @@ def parent_of(told: TraceContext) -> Context | None:
     carrier = {"traceparent": parent, "tracestate": state if len(state) <= TRACESTATE_BYTES_MAX else ""}
     found = _W3C.extract(carrier, Context())
     return found if trace.get_current_span(found).get_span_context().is_valid else None
+
+
+@contextmanager
+def continued(traceparent: str) -> Iterator[None]:
+    """Makes a trace that came with an event or a message the current one, for what follows from it."""
+    parent = parent_of(TraceContext(traceparent)) if traceparent else None
+    if parent is None:
+        yield
+        return
+    token = attach(parent)
+    try:
+        yield
+    finally:
+        detach(token)
 
 
 def cut(text: str) -> str:

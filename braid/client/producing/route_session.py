@@ -12,7 +12,6 @@ from braid.api.registry.v1 import route_pb2 as wire
 from braid.client.producing.routes import ActiveChannel, RouteTable
 from braid.client.session_errors import is_final, is_strange
 from braid.client.tasks import hanging_up, race
-from braid.client.telemetry.applied_spans import AppliedSpans
 from braid.kernel.access.quotas import retry_seconds
 from braid.kernel.backoff import Backoff
 from braid.kernel.errors import BraidError, Unavailable
@@ -23,6 +22,7 @@ from braid.kernel.limits.rpc import OUTBOX_MESSAGES_MAX
 from braid.kernel.ports import DuplexCall, Host
 from braid.kernel.resumptions import Resumption
 from braid.rpc.mesh_client import ServiceClient
+from braid.telemetry.applied_spans import AppliedSpans
 from braid.telemetry.tracing import Attribute
 
 PROTOCOL_VERSION = 1

@@ -1,7 +1,7 @@
 """Spans of decisions and of the appends that record them. Events keep the context of the span that decided them.
 
-A span is made after the fact. So a leader's own look at a history makes none unless it led to events; then it is the
-first span of a trace.
+A span is made after the fact. So a leader's own look at a history makes none unless it led to events. Then it goes on
+with the trace of what the leader looks at, or is the first span of a trace.
 """
 
 from collections.abc import Callable, Sequence
@@ -51,7 +51,7 @@ class DecisionSpans:
         refusal: BraidError | None = None,
     ) -> Context:
         parent = parent_of(TraceContext(context.trace))
-        if parent is None and not events:
+        if not events and not trace.get_current_span().is_recording():
             return context
         named = list(dict.fromkeys(type(each).__name__ for each in events))[:SPAN_EVENTS_NAMED_MAX]
         attributes = {

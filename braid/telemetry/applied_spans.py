@@ -23,7 +23,7 @@ class AppliedSpans:
     def began(self, number: int, traceparent: str, attributes: Mapping[str, Attribute]) -> None:
         """Begins the span of a push that belongs to a trace. One that was not acknowledged is superseded."""
         self._end("superseded")
-        if self._tracer is None or (parent := parent_of(TraceContext(traceparent))) is None:
+        if self._tracer is None or not traceparent or (parent := parent_of(TraceContext(traceparent))) is None:
             return
         self._open = number, self._tracer.start_span(self._name, parent, trace.SpanKind.CONSUMER, attributes)
 
