@@ -82,6 +82,7 @@ class _Process:
         service = self._service(host) if callable(self._service) else self._service
         self.telemetry = Telemetry(f"braid-{service.name}", settings.instance)
         self.telemetry.start_traces()
+        self.telemetry.start_logs()
         metrics = make_metrics(service.name, settings.instance)
         files = tls_files(settings, metrics)
         metrics_url = serve_metrics(settings, metrics, files).url

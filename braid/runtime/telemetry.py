@@ -9,6 +9,7 @@ from typing import Final, cast
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from braid.runtime.plain_structlog import structlog
+from braid.telemetry.tracing import trace_ids
 
 SECONDS_BUCKETS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
@@ -252,6 +253,12 @@ def logger(service: str, instance: str = "") -> structlog.stdlib.BoundLogger:
     return cast("structlog.stdlib.BoundLogger", bound)
 
 
+def _add_trace(logger: object, method: str, values: structlog.typing.EventDict) -> structlog.typing.EventDict:
+    """Adds the ids of the span in which a log is written, where there is one."""
+    values.update(trace_ids())
+    return values
+
+
 def configure_logs(level: str) -> None:
     """Sends this process's logs to stderr: JSON lines, or readable ones when stderr is a terminal."""
     renderer: structlog.typing.Processor = (
@@ -262,6 +269,7 @@ def configure_logs(level: str) -> None:
             structlog.stdlib.add_log_level,
             structlog.stdlib.add_logger_name,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
+            _add_trace,
             structlog.processors.format_exc_info,
             structlog.stdlib.ProcessorFormatter.remove_processors_meta,
             renderer,

@@ -7,10 +7,11 @@ their own from bounded queues (`OTEL_BSP_…`, `OTEL_BLRP_…`), which drop what
 
 import importlib
 import importlib.metadata
+import logging
 import os
 import threading
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias, cast
 
 from opentelemetry import trace
 
@@ -18,6 +19,7 @@ from braid.kernel.errors import Invalid
 from braid.kernel.limits.telemetry import EXPORT_SHUTDOWN_SECONDS
 
 if TYPE_CHECKING:
+    from opentelemetry.sdk._logs.export import LogRecordExporter
     from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.trace.export import SpanExporter
 
@@ -64,7 +66,7 @@ def speaks_http(signal: Signal, environ: Mapping[str, str] = os.environ) -> bool
 
 def resource_of(service: str, instance: str) -> "Resource":
     """Describes this process. `OTEL_SERVICE_NAME` and `OTEL_RESOURCE_ATTRIBUTES` win over what is said here."""
-    from opentelemetry.sdk.resources import Resource
+    from opentelemetry.sdk.resources import OTELResourceDetector, Resource
 
     said = {
         "service.name": service,
@@ -72,9 +74,7 @@ def resource_of(service: str, instance: str) -> "Resource":
         "service.version": importlib.metadata.version(_PACKAGE),
         **({"service.instance.id": instance} if instance else {}),
     }
-    theirs = Resource.create()
-    kept = {key: value for key, value in theirs.attributes.items() if not str(value).startswith("unknown_service")}
-    return Resource(said).merge(Resource(kept))
+    return Resource.create(said).merge(OTELResourceDetector().detect())
 
 
 class Telemetry:
@@ -105,6 +105,32 @@ class Telemetry:
         self.add_ending(provider.shutdown)
         return True
 
+    def start_logs(self) -> bool:
+        """Begins to export logs where `OTEL_LOGS_EXPORTER` asks for it; returns whether it does.
+
+        Raises:
+            Invalid: the environment names what is not known or not installed.
+        """
+        named = exporter_named("logs", self._environ)
+        if not named:
+            return False
+        from opentelemetry._logs import set_logger_provider
+        from opentelemetry.sdk._logs import LoggerProvider
+        from opentelemetry.sdk._logs.export import BatchLogRecordProcessor
+
+        from braid.telemetry.logs import LogsHandler
+
+        provider = LoggerProvider(resource_of(self._service, self._instance), shutdown_on_exit=False)
+        provider.add_log_record_processor(
+            BatchLogRecordProcessor(_log_exporter(named, speaks_http("logs", self._environ)))
+        )
+        set_logger_provider(provider)
+        handler = LogsHandler(provider)
+        logging.getLogger().addHandler(handler)
+        self.add_ending(lambda: logging.getLogger().removeHandler(handler))
+        self.add_ending(provider.shutdown)
+        return True
+
     def add_ending(self, end: Callable[[], object]) -> None:
         """Registers what ends an exporter: it sends what waits, and may block."""
         self._endings.append(end)
@@ -125,25 +151,38 @@ def _span_exporter(named: str, http: bool) -> "SpanExporter":
 
         return ConsoleSpanExporter()
     if http:
-        return _http_span_exporter()
+        return cast("SpanExporter", http_exporter("trace_exporter.OTLPSpanExporter"))
     from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
 
     return OTLPSpanExporter()
 
 
-def _http_span_exporter() -> "SpanExporter":
+def _log_exporter(named: str, http: bool) -> "LogRecordExporter":
+    if named == CONSOLE:
+        from opentelemetry.sdk._logs.export import ConsoleLogRecordExporter
+
+        return ConsoleLogRecordExporter()
+    if http:
+        return cast("LogRecordExporter", http_exporter("_log_exporter.OTLPLogExporter"))
+    from opentelemetry.exporter.otlp.proto.grpc._log_exporter import OTLPLogExporter
+
+    return OTLPLogExporter()
+
+
+def http_exporter(name: str) -> object:
+    """Makes an exporter of OTLP over HTTP, whose package Braid does not bring: `trace_exporter.OTLPSpanExporter`.
+
+    Raises:
+        Invalid: the package is not installed.
+    """
+    module, _, kind = name.rpartition(".")
     try:
-        module = importlib.import_module("opentelemetry.exporter.otlp.proto.http.trace_exporter")
+        found = importlib.import_module(f"opentelemetry.exporter.otlp.proto.http.{module}")
     except ImportError as error:
-        raise http_missing() from error
-    exporter: SpanExporter = module.OTLPSpanExporter()
+        raise Invalid(
+            "the exporter of OTLP over HTTP is not installed",
+            field="OTEL_EXPORTER_OTLP_PROTOCOL",
+            remedy="set grpc, or install opentelemetry-exporter-otlp-proto-http",
+        ) from error
+    exporter: object = getattr(found, kind)()
     return exporter
-
-
-def http_missing() -> Invalid:
-    """Returns the error of OTLP over HTTP without its package."""
-    return Invalid(
-        "the exporter of OTLP over HTTP is not installed",
-        field="OTEL_EXPORTER_OTLP_PROTOCOL",
-        remedy="set grpc, or install opentelemetry-exporter-otlp-proto-http",
-    )

@@ -6,10 +6,11 @@ Trace context comes from callers: it is bounded before it is parsed, and never l
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Final, TypeAlias
 
 from opentelemetry import trace
-from opentelemetry.context import Context, attach, detach
+from opentelemetry.context import Context
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from braid.kernel.errors import BraidError, Code
@@ -28,9 +29,17 @@ _SERVER_ERRORS: Final = frozenset(
 Attribute: TypeAlias = str | int | bool | Sequence[str]
 
 
+_provider: list[trace.TracerProvider] = []  # at most one: what an instrumentor was given
+
+
+def use_provider(provider: trace.TracerProvider | None) -> None:
+    """Makes spans by this provider from now on, or with None by the process's own."""
+    _provider[:] = [] if provider is None else [provider]
+
+
 def tracer() -> trace.Tracer | None:
     """Returns this process's tracer; None where no tracing is set up. Asked once, when a client or a replica starts."""
-    provider = trace.get_tracer_provider()
+    provider = _provider[0] if _provider else trace.get_tracer_provider()
     if isinstance(provider, trace.ProxyTracerProvider | trace.NoOpTracerProvider) or _is_disabled(os.environ):
         return None
     return provider.get_tracer(NAME, schema_url=SCHEMA_URL)
@@ -44,14 +53,46 @@ def _is_disabled(environ: Mapping[str, str]) -> bool:
 # --- context
 
 
-def current_trace() -> TraceContext:
-    """Returns the context of the span that is current here; empty without one."""
-    return trace_of(trace.get_current_span())
+class _Scope:
+    """The trace of the work that is done here, while that lasts."""
+
+    __slots__ = ("open", "traceparent")
+
+    def __init__(self, traceparent: str) -> None:
+        self.traceparent = traceparent
+        self.open = True
+
+
+# A task inherits the context of whoever started it, for life. So a loop that a request starts would belong to that
+# request's trace for ever: a scope says when it has ended.
+_SCOPE: Final[ContextVar[_Scope | None]] = ContextVar("the trace of the work here", default=None)
 
 
 def current_traceparent() -> str:
-    """Returns the current span's `traceparent`; empty without a span."""
-    return current_trace().parent
+    """Returns the `traceparent` of the call or cause that is being worked on here; empty without one."""
+    scope = _SCOPE.get()
+    return scope.traceparent if scope is not None and scope.open else ""
+
+
+@contextmanager
+def continued(traceparent: str) -> Iterator[None]:
+    """Lets a trace that came with an event or a message go on in what is decided within."""
+    if not traceparent:
+        yield
+        return
+    scope = _Scope(traceparent)
+    token = _SCOPE.set(scope)
+    try:
+        yield
+    finally:
+        scope.open = False
+        _SCOPE.reset(token)
+
+
+def is_within_span() -> bool:
+    """Returns whether a span is current here, and has not ended: tasks inherit their starter's span for life."""
+    span = trace.get_current_span()
+    return span.get_span_context().is_valid and (span.is_recording() or isinstance(span, trace.NonRecordingSpan))
 
 
 def trace_of(span: trace.Span) -> TraceContext:
@@ -73,18 +114,13 @@ def parent_of(told: TraceContext) -> Context | None:
     return found if trace.get_current_span(found).get_span_context().is_valid else None
 
 
-@contextmanager
-def continued(traceparent: str) -> Iterator[None]:
-    """Makes a trace that came with an event or a message the current one, for what follows from it."""
-    parent = parent_of(TraceContext(traceparent)) if traceparent else None
-    if parent is None:
-        yield
-        return
-    token = attach(parent)
-    try:
-        yield
-    finally:
-        detach(token)
+def trace_ids() -> dict[str, str]:
+    """Returns the ids of the current span as logs name them; none outside of spans."""
+    span = trace.get_current_span()
+    context = span.get_span_context()
+    if not context.is_valid or not (span.is_recording() or current_traceparent()):
+        return {}
+    return {"trace_id": trace.format_trace_id(context.trace_id), "span_id": trace.format_span_id(context.span_id)}
 
 
 def cut(text: str) -> str:
@@ -101,7 +137,7 @@ def client_span(tracer: trace.Tracer, path: str, address: str) -> Iterator[Trace
 
     Only a call within another span has one: what a client asks by itself, again and again, begins no traces.
     """
-    if not trace.get_current_span().get_span_context().is_valid:
+    if not is_within_span():
         yield NO_TRACE
         return
     host, _, port = address.rpartition(":")
@@ -123,7 +159,8 @@ def server_span(tracer: trace.Tracer, path: str, parent: Context | None, request
     attributes = _call_attributes(path) | {"braid.request.id": cut(request_id)}
     with started(tracer, _name_of(path), trace.SpanKind.SERVER, attributes, parent or Context()) as span:
         try:
-            yield span
+            with continued(trace_of(span).parent):
+                yield span
         except BraidError as error:
             answered(span, error.code, server=True)
             raise
