@@ -11,3 +11,5 @@ EXPORT_SHUTDOWN_SECONDS: Final = 2.0  # for what waits when a process ends; the 
 CLI_EXPORT_SECONDS: Final = 2.0  # for the spans of one command, after its output
 LOG_ATTRIBUTES_MAX: Final = 32  # values of one exported log
 LOG_TEXT_CHARS_MAX: Final = 4_096  # of its text, of each value, and of a traceback, whose end counts
+CHANNEL_TRACES_MAX: Final = 10_000  # channels whose newest trace the registry remembers
+TRACE_CONTINUED_SECONDS: Final = 600.0  # after a channel's last traced event: later steps begin traces of their own

@@ -124,10 +124,10 @@ class GroupKeeper:
         self._removals.pop(member, None)
         self._removing.pop(member, None)  # not to be tried again, should its append fail
 
-    def release(self, member: str, releases: tuple[Release, ...]) -> None:
-        """Frees leases that a member gives back."""
+    def release(self, member: str, releases: tuple[Release, ...], trace: str = "") -> None:
+        """Frees leases that a member gives back, in the trace of what asked for them."""
         self._commands.append(ReleaseLeases(member, releases))
-        self.poke(f"given back by {member}")
+        self.poke(f"given back by {member}", trace)
 
     def measured(self, member: str, samples: Iterable[Sample]) -> None:
         """Takes a heartbeat's measurements of a member's leases."""

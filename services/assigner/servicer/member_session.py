@@ -76,6 +76,7 @@ class MemberSession:
         self._lent: set[str] = set()  # clusters whose newer generation is to be lent
         self._sent = SentLeases()
         self._trace = ""  # of what is queued
+        self._revoke_traces: dict[str, str] = {}  # by lease, until it is given back
         self._unreachable: frozenset[str] | None = None  # not sent yet
 
     @property
@@ -209,6 +210,7 @@ class MemberSession:
             delta = clusters.setdefault(channel.cluster, join_pb2.ClusterDelta(cluster=address))
             delta.granted.append(grant_message(grant, channel))
             self._sent.add(grant.lease, grant.epoch, channel.cluster)
+            self._revoke_traces.pop(grant.lease, None)
             self._lent.add(channel.cluster)
             told += 1
         self._granted = waiting
@@ -245,6 +247,8 @@ class MemberSession:
             channel = state.channels.get(channel_of(grant.lease))
             name = channel.cluster if channel else ""
             delta = clusters.setdefault(name, join_pb2.ClusterDelta(cluster=ClusterAddress(name=name)))
+            if self._trace:
+                self._revoke_traces[grant.lease] = self._trace
             delta.revoked.append(
                 join_pb2.RevokedLease(
                     lease=grant.lease, epoch=grant.epoch, deadline_ms=round(seconds * 1000), reason=reason
@@ -369,8 +373,9 @@ class MemberSession:
             for each in message.released
             if self._sent.drop(each.lease, each.epoch)
         )
+        traces = [self._revoke_traces.pop(each.lease, "") for each in message.released]
         if releases:
-            self._term.keeper(self.key.group).release(self.key.member, releases)
+            self._term.keeper(self.key.group).release(self.key.member, releases, next(filter(None, traces), ""))
 
     def _refused(self, message: join_pb2.CommitRefused) -> None:
         """Lends a newer generation than the refused one; without one, the next bump's event will."""

@@ -11,7 +11,7 @@ from braid.api.registry.v1 import route_pb2
 from braid.kernel.ports import DuplexCall
 from braid.telemetry.tracing import started, tracer
 from tests.support.virtual_time import run_virtual
-from tests.unit.registry.mesh import Mesh, two_clusters
+from tests.unit.registry.mesh import DRAINED, Mesh, two_clusters
 
 Scene = Callable[[Mesh], Coroutine[Any, Any, None]]
 MOVE = "braid.api.registry.v1.RegistryService/MoveStream"
@@ -54,6 +54,10 @@ def named(spans: InMemorySpanExporter, name: str) -> ReadableSpan:
     return found
 
 
+def events_of(span: ReadableSpan) -> str:
+    return str((span.attributes or {}).get("braid.events", ""))
+
+
 def way(spans: InMemorySpanExporter, span: ReadableSpan) -> list[str]:
     """Names of the span's ancestors, from the first down to it."""
     wanted = span.parent.span_id if span.parent is not None else 0
@@ -81,6 +85,9 @@ def test_a_move_goes_on_to_the_producers_acknowledgement(spans: InMemorySpanExpo
         assert message.traceparent.split("-")[2] == trace.format_span_id(pushed.context.span_id)
         assert way(spans, pushed) == ["braid move", MOVE, MOVE, "decide stream", "push route"]
         assert (pushed.attributes or {})["braid.acknowledged"] is True
+        await mesh.until_channel("logs/live/1", lambda channel: channel.state == DRAINED, 60)
+        drained = [each for each in spans.get_finished_spans() if "ChannelDrained" in events_of(each)]
+        assert {way(spans, each)[0] for each in drained} == {"braid move"}
 
     play(scene)
 
