@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from typing import Final
 
 from opentelemetry._logs import LoggerProvider, SeverityNumber
+from opentelemetry.context import Context
 
 from braid.kernel.limits.telemetry import LOG_ATTRIBUTES_MAX, LOG_TEXT_CHARS_MAX
-from braid.telemetry.tracing import NAME, SCHEMA_URL
+from braid.telemetry.tracing import NAME, SCHEMA_URL, log_context
 
 _SEVERITIES: Final = (
     (logging.CRITICAL, SeverityNumber.FATAL),
@@ -37,6 +38,7 @@ class LogsHandler(logging.Handler):
         }
         self._logger.emit(
             timestamp=int(record.created * 1e9),
+            context=log_context() or Context(),
             severity_number=severity_of(record.levelno),
             severity_text=record.levelname,
             body=text[:LOG_TEXT_CHARS_MAX],

@@ -10,7 +10,7 @@ from contextvars import ContextVar
 from typing import Final, TypeAlias
 
 from opentelemetry import trace
-from opentelemetry.context import Context
+from opentelemetry.context import Context, get_current
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from braid.kernel.errors import BraidError, Code
@@ -114,12 +114,19 @@ def parent_of(told: TraceContext) -> Context | None:
     return found if trace.get_current_span(found).get_span_context().is_valid else None
 
 
+def log_context() -> Context | None:
+    """Returns the context that a log written here belongs to: of the current span, or of the cause that is followed."""
+    if trace.get_current_span().is_recording():
+        return get_current()
+    return parent_of(TraceContext(current_traceparent()))
+
+
 def trace_ids() -> dict[str, str]:
-    """Returns the ids of the current span as logs name them; none outside of spans."""
-    span = trace.get_current_span()
-    context = span.get_span_context()
-    if not context.is_valid or not (span.is_recording() or current_traceparent()):
+    """Returns the ids of the trace and span that a log written here belongs to; none outside of traces."""
+    found = log_context()
+    if found is None:
         return {}
+    context = trace.get_current_span(found).get_span_context()
     return {"trace_id": trace.format_trace_id(context.trace_id), "span_id": trace.format_span_id(context.span_id)}
 
 

@@ -24,6 +24,7 @@ ROOT: Final = Path(__file__).parents[2]
 BIN: Final = Path(sys.executable).parent
 PRODUCERS: Final = 2
 HANGS_SECONDS: Final = 60.0
+SETTINGS: Final = {"OTEL_LOGS_EXPORTER": "otlp", "OTEL_BSP_SCHEDULE_DELAY": "100", "OTEL_BLRP_SCHEDULE_DELAY": "100"}
 
 
 @contextmanager
@@ -56,7 +57,8 @@ def test_a_move_is_one_trace_to_the_last_producer(tmp_path: Path, monkeypatch: p
     with ExitStack() as stack:
         collector = stack.enter_context(running_collector())
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.endpoint)
-        monkeypatch.setenv("OTEL_BSP_SCHEDULE_DELAY", "100")
+        for name, value in SETTINGS.items():
+            monkeypatch.setenv(name, value)
         mesh = stack.enter_context(running_mesh(tmp_path, registries=1, assigners=1))
         endpoint = mesh.ready.endpoint
         carries = asyncio.run(create(endpoint))
@@ -66,13 +68,24 @@ def test_a_move_is_one_trace_to_the_last_producer(tmp_path: Path, monkeypatch: p
         move = [str(BIN / "braid"), "move", "stream/logs", "--to", other, "--endpoint", endpoint]
         done = subprocess.run(move, capture_output=True, text=True, timeout=HANGS_SECONDS)
         assert done.returncode == 0, done.stderr
-        try:
-            wait(lambda: len(applied(collector)) == PRODUCERS, "every producer acknowledges in the trace", 10)
-        finally:
-            print(sorted({(each.service, each.name) for each in collector.spans()}))
-    root = the_move(collector)
+        wait(lambda: len(applied(collector)) == PRODUCERS, "every producer acknowledges in the trace")
+        root = the_move(collector)
+        wait(lambda: logged(collector, root), "a service's log belongs to the trace")
+        wait(lambda: audited(collector), "the move is in the audit's logs")
     print(collector.tree(root.trace_id))
     judge(collector, root)
+
+
+def logged(collector: Collector, root: SeenSpan) -> bool:
+    """Whether the registry has logged what followed from the move, in its trace."""
+    return any(each.trace_id == root.trace_id and each.body == "stream" for each in collector.logs())
+
+
+def audited(collector: Collector) -> bool:
+    """Whether the call is recorded, with the command that would do the same."""
+    calls = [each.attributes for each in collector.logs() if each.event == "braid.audit.call"]
+    moves = [each for each in calls if str(each.get("rpc.method", "")).endswith("/MoveStream")]
+    return [(each["braid.audit.outcome"], each["braid.resource"]) for each in moves] == [("ok", "stream/logs")]
 
 
 def the_move(collector: Collector) -> SeenSpan:

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from opentelemetry._logs import Logger, SeverityNumber, get_logger_provider
+from opentelemetry.context import Context
 
 from braid.kernel.audit.calls import AuditRecord, CallsLost, Outcome
 from braid.rpc.methods import service_path
@@ -59,7 +60,13 @@ class ExportedAudit:
     ) -> None:
         own = {"braid.service": self._service, "braid.instance": self._instance}
         told = {key: value for key, value in {**attributes, **own}.items() if value != ""}
-        logger.emit(timestamp=time_ms * 1_000_000, severity_number=severity, event_name=event, attributes=told)
+        logger.emit(
+            timestamp=time_ms * 1_000_000,
+            context=Context(),
+            severity_number=severity,
+            event_name=event,
+            attributes=told,
+        )
 
 
 def _logger() -> Logger | None:

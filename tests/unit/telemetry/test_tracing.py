@@ -119,6 +119,9 @@ def test_what_follows_from_an_event_continues_its_trace() -> None:
         assert current_traceparent() == ""
     with continued(PARENT):
         assert current_traceparent() == PARENT
+        assert trace_ids() == {"trace_id": PARENT.split("-")[1], "span_id": PARENT.split("-")[2]}
+    with continued("garbage"):
+        assert trace_ids() == {}
     assert current_traceparent() == ""
 
 
