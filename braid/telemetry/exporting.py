@@ -78,7 +78,7 @@ def resource_of(service: str, instance: str) -> "Resource":
 
 
 class Telemetry:
-    """What one process exports, and how that ends."""
+    """The exporters of one process, and how they end."""
 
     def __init__(self, service: str, instance: str = "", environ: Mapping[str, str] = os.environ) -> None:
         """Names the process: `registry`, `east-0`. Nothing is exported before a `start_…`."""

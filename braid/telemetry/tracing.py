@@ -63,7 +63,7 @@ class _Scope:
         self.open = True
 
 
-# A task inherits the context of whoever started it, for life. So a loop that a request starts would belong to that
+# A task inherits the context of the task that starts it, for life. So a loop that a request starts would belong to that
 # request's trace for ever: a scope says when it has ended.
 _SCOPE: Final[ContextVar[_Scope | None]] = ContextVar("the trace of the work here", default=None)
 

@@ -34,7 +34,7 @@ class SeenSpan(NamedTuple):
 
 
 class SeenLog(NamedTuple):
-    """An exported log record."""
+    """An exported log record, and the service that exported it."""
 
     service: str
     event: str
@@ -44,7 +44,7 @@ class SeenLog(NamedTuple):
 
 
 class Collector:
-    """What arrived so far."""
+    """Keeps the spans and logs that arrived so far."""
 
     def __init__(self) -> None:
         self.endpoint = ""

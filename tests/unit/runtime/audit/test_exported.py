@@ -1,8 +1,7 @@
 """Audit records as OpenTelemetry's logs: every field under its name, refusals as warnings, losses too."""
 
 import pytest
-from opentelemetry import _logs
-from opentelemetry._logs import SeverityNumber
+from opentelemetry._logs import SeverityNumber, get_logger_provider
 from opentelemetry.sdk._logs import LoggerProvider
 from opentelemetry.sdk._logs.export import InMemoryLogRecordExporter, SimpleLogRecordProcessor
 
@@ -28,7 +27,7 @@ CALL = Call(
 
 @pytest.fixture
 def kept(monkeypatch: pytest.MonkeyPatch) -> InMemoryLogRecordExporter:
-    """What a provider exports."""
+    """The exporter of a provider that is set up."""
     exporter, provider = InMemoryLogRecordExporter(), LoggerProvider(shutdown_on_exit=False)
     provider.add_log_record_processor(SimpleLogRecordProcessor(exporter))
     monkeypatch.setattr(exported, "get_logger_provider", lambda: provider)
@@ -65,5 +64,5 @@ def test_lost_records_are_told_as_an_error(kept: InMemoryLogRecordExporter) -> N
 
 
 def test_without_a_provider_nothing_is_handed_over() -> None:
-    assert type(_logs.get_logger_provider()).__name__ == "ProxyLoggerProvider"
+    assert type(get_logger_provider()).__name__ == "ProxyLoggerProvider"
     ExportedAudit("registry", "registry-0").add([CallsLost(9, 1, 2)])
