@@ -1,6 +1,7 @@
 """The span of one command line, and the exporter that takes it."""
 
 import importlib.util
+import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
@@ -25,6 +26,9 @@ def command_span(name: str, environ: Mapping[str, str]) -> Iterator[None]:
     if not exporter_named("traces", environ) or importlib.util.find_spec("opentelemetry.sdk") is None:
         yield
         return
+    logging.getLogger("opentelemetry").setLevel(
+        logging.CRITICAL
+    )  # a collector that is down spoils no output
     telemetry = Telemetry("braid-cli", environ=environ)
     telemetry.start_traces()
     found = tracer()

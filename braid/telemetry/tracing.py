@@ -148,7 +148,7 @@ def client_span(tracer: trace.Tracer, path: str, address: str) -> Iterator[Trace
         yield NO_TRACE
         return
     host, _, port = address.rpartition(":")
-    attributes = _call_attributes(path) | {"server.address": host}
+    attributes = _call_attributes(path) | {"server.address": host.strip("[]")}
     if port.isdecimal():
         attributes["server.port"] = int(port)
     with started(tracer, _name_of(path), trace.SpanKind.CLIENT, attributes) as span:

@@ -15,7 +15,7 @@ _PREFIXES: Final = ("OTEL_EXPORTER_OTLP_", "OTEL_TRACES_EXPORTER")
 
 @contextmanager
 def traced_command(environ: Mapping[str, str]) -> Iterator[None]:
-    """Surrounds a command's work by its span, and sends it at the end, for two seconds at most.
+    """Surrounds a command's work by its span, and sends it at the end, for a second at most.
 
     Raises:
         Invalid: the environment names an exporter that is not known or not installed.

@@ -225,7 +225,7 @@ class MemberSession:
 
     def _traced(self, granted: int) -> str:
         """Begins the span of a delta, which ends with its acknowledgement; returns the context to send with it."""
-        if not self._trace:
+        if not self._trace or self._ended.is_set():
             return ""
         attributes: dict[str, Attribute] = {
             "braid.group": self.key.group,

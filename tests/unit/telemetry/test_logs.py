@@ -16,7 +16,7 @@ from braid.telemetry.tracing import started, tracer
 
 @pytest.fixture
 def exported() -> InMemoryLogRecordExporter:
-    return InMemoryLogRecordExporter()
+    return InMemoryLogRecordExporter()  # type: ignore[no-untyped-call]
 
 
 @pytest.fixture

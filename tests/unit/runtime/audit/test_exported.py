@@ -28,7 +28,7 @@ CALL = Call(
 @pytest.fixture
 def kept(monkeypatch: pytest.MonkeyPatch) -> InMemoryLogRecordExporter:
     """The exporter of a provider that is set up."""
-    exporter, provider = InMemoryLogRecordExporter(), LoggerProvider(shutdown_on_exit=False)
+    exporter, provider = InMemoryLogRecordExporter(), LoggerProvider(shutdown_on_exit=False)  # type: ignore[no-untyped-call]
     provider.add_log_record_processor(SimpleLogRecordProcessor(exporter))
     monkeypatch.setattr(exported, "get_logger_provider", lambda: provider)
     return exporter
