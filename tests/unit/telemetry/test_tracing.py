@@ -34,7 +34,7 @@ PATH = "/braid.api.registry.v1.RegistryService/MoveStream"
         "garbage",
         PARENT.replace("01", "0", 1),
         f"ff{PARENT[2:]}",
-        PARENT + "x" * TRACEPARENT_BYTES_MAX,
+        f"01{PARENT[2:]}-" + "x" * TRACEPARENT_BYTES_MAX,
         "00-" + "0" * 52,
     ],
 )
