@@ -26,9 +26,7 @@ def command_span(name: str, environ: Mapping[str, str]) -> Iterator[None]:
     if not exporter_named("traces", environ) or importlib.util.find_spec("opentelemetry.sdk") is None:
         yield
         return
-    logging.getLogger("opentelemetry").setLevel(
-        logging.CRITICAL
-    )  # a collector that is down spoils no output
+    logging.getLogger("opentelemetry").setLevel(logging.CRITICAL)  # a collector that is down spoils no output
     telemetry = Telemetry("braid-cli", environ=environ)
     telemetry.start_traces()
     found = tracer()

@@ -14,7 +14,7 @@ from opentelemetry.context import Context, get_current
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from braid.kernel.errors import BraidError, Code
-from braid.kernel.limits.telemetry import SPAN_TEXT_CHARS_MAX, TRACEPARENT_BYTES_MAX, TRACESTATE_BYTES_MAX
+from braid.kernel.limits.telemetry import SPAN_TEXT_CHARS_MAX, TRACEPARENT_BYTES_MAX
 from braid.kernel.ports import NO_TRACE, TraceContext
 
 NAME: Final = "braid"  # of the instrumentation, as OpenTelemetry's own variables name it
@@ -109,8 +109,7 @@ def parent_of(told: TraceContext) -> Context | None:
     parent, state = told
     if not parent or len(parent) > TRACEPARENT_BYTES_MAX:
         return None
-    carrier = {"traceparent": parent, "tracestate": state if len(state) <= TRACESTATE_BYTES_MAX else ""}
-    found = _W3C.extract(carrier, Context())
+    found = _W3C.extract({"traceparent": parent, "tracestate": state}, Context())
     return found if trace.get_current_span(found).get_span_context().is_valid else None
 
 
