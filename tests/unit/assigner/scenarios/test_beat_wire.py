@@ -318,7 +318,7 @@ def test_what_was_never_granted_cannot_be_given_back() -> None:
         before = await mesh.events()
         asked: list[int] = []
 
-        def note(self: GroupKeeper, member: str, releases: Sequence[object]) -> None:
+        def note(self: GroupKeeper, member: str, releases: Sequence[object], trace: str = "") -> None:
             asked.append(len(releases))
 
         foreign = [(str(held.id), held.epoch) for held in members[0].holds.values()]
