@@ -144,7 +144,8 @@ def _run(command: Sequence[str], directory: Path) -> None:
         raise Unavailable(f"`{command[0]}` took more than {error.timeout:.0f} s") from error
     if answer.returncode:
         tail = "\n".join(answer.stderr.splitlines()[-12:])
-        raise Unavailable(f"`{' '.join(command[:4])}` failed (exit code {answer.returncode}):\n{tail}")
+        verb = next(word for word in command[1:] if word[0] != "-" and "=" not in word)
+        raise Unavailable(f"`{command[0]} {verb}` failed (exit code {answer.returncode}):\n{tail}")
 
 
 def main() -> int:
