@@ -1,7 +1,7 @@
 # Braid's commands. `make help` prints them. Every target that runs anything sets the checkout up first.
 
 .DEFAULT_GOAL := help
-CHECKS := check-types check-format check-lint check-layering check-protos check-compose check-reference check-site
+CHECKS := check-types check-format check-lint check-layering check-protos check-compose check-reference check-boards check-site
 .PHONY: help demo test test-all setup check $(CHECKS) quick test-for slow-tests protos protos-release reference site docs sim fuzz chaos soak bench up down clean hooks lock sbom audit etcd prometheus
 
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 python; do \
@@ -71,6 +71,9 @@ check-compose:
 
 check-reference:
 	@$(RUN) -m tools.reference check
+
+check-boards:
+	@$(RUN) -m tools.boards check
 
 check-site:
 	@$(RUN) -m tools.site check

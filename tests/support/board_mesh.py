@@ -1,0 +1,45 @@
+"""Runs every query of every board against a real Prometheus that scrapes a real mesh."""
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from braid.kernel.errors import Invalid
+from testbed.patience import until
+from testbed.prometheus.server import Prometheus, prometheus
+from tests.support.board_queries import BoardQuery, queries
+from tests.support.sdk_exposition import served
+
+# Rates need two scrapes; the mesh is busy from the pages that ran before, or at least with its own calls.
+BUSY: Final = "sum(rate(braid_rpc_seconds_count[1m])) > 0"
+SUFFIXES: Final = ("_bucket", "_sum", "_count")
+
+
+def failures(directory: Path, urls: Sequence[str]) -> list[str]:
+    """Returns what is wrong with the boards of a mesh that serves its metrics at `urls`; nothing, if all is well."""
+    return asyncio.run(_failures(directory, urls))
+
+
+async def _failures(directory: Path, urls: Sequence[str]) -> list[str]:
+    with served() as applications:
+        async with prometheus(directory, [*urls, applications]) as server:
+            await until(lambda: server.query(BUSY), "rates of a mesh")
+            return wrong_queries(server, list(queries()))
+
+
+def wrong_queries(server: Prometheus, asked: Sequence[BoardQuery]) -> list[str]:
+    """Returns queries that Prometheus refuses, and names of metrics that no scraped process has."""
+    has = server.metadata()
+    found: list[str] = []
+    for query in asked:
+        where = f"{query.board}, {query.panel}"
+        try:
+            server.query(query.runnable())
+        except Invalid as error:
+            found.append(f"{where}: {error.message}")
+        for name in sorted(query.names()):
+            family = next((name.removesuffix(each) for each in SUFFIXES if name.endswith(each)), name)
+            if name not in has and has.get(family) != "histogram":
+                found.append(f"{where}: nobody serves {name}")
+    return found

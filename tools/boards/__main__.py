@@ -1,0 +1,55 @@
+"""Grafana's dashboards in deploy/grafana, from `tools.boards.catalogue`: `python -m tools.boards write|check`."""
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from tools.boards.catalogue import BOARDS
+from tools.boards.grafana import dashboard
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+DIRECTORY: Final = Path("deploy/grafana/dashboards")
+
+
+def texts() -> dict[Path, str]:
+    """What stands in each file, by its path."""
+    return {DIRECTORY / f"{board.uid}.json": json.dumps(dashboard(board), indent=1) + "\n" for board in BOARDS}
+
+
+def stale(root: Path) -> list[Path]:
+    """Files that differ from what the catalogue gives now, and files that no board writes."""
+    wanted = texts()
+    present = {path.relative_to(root) for path in (root / DIRECTORY).glob("*.json")}
+    differing = [path for path, text in wanted.items() if path not in present or (root / path).read_text() != text]
+    return sorted({*differing, *(present - wanted.keys())})
+
+
+def write(root: Path) -> None:
+    """Writes all files, and removes those that no board writes."""
+    wanted = texts()
+    (root / DIRECTORY).mkdir(parents=True, exist_ok=True)
+    for path in stale(root):
+        if path in wanted:
+            (root / path).write_text(wanted[path])
+        else:
+            (root / path).unlink()
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Writes or checks the files; 1 where one is stale, 2 for a wrong argument."""
+    if list(arguments) == ["write"]:
+        write(ROOT)
+        return 0
+    if list(arguments) != ["check"]:
+        print(__doc__, file=sys.stderr)
+        return 2
+    found = stale(ROOT)
+    for path in found:
+        print(f"{path} is not what tools/boards gives now; run: python -m tools.boards write", file=sys.stderr)
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
