@@ -1,4 +1,4 @@
-"""Grafana's dashboards in deploy/grafana, from `tools.boards.catalogue`: `python -m tools.boards write|check`."""
+"""Grafana's dashboards and Prometheus' recording rules in deploy/: `python -m tools.boards write|check`."""
 
 import json
 import sys
@@ -6,30 +6,36 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from tools.boards import recording
 from tools.boards.catalogue import BOARDS
 from tools.boards.grafana import dashboard
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 DIRECTORY: Final = Path("deploy/grafana/dashboards")
+RULES: Final = Path("deploy/prometheus/recording.yml")
 
 
 def texts() -> dict[Path, str]:
     """What stands in each file, by its path."""
-    return {DIRECTORY / f"{board.uid}.json": json.dumps(dashboard(board), indent=1) + "\n" for board in BOARDS}
+    drawn = {DIRECTORY / f"{board.uid}.json": json.dumps(dashboard(board), indent=1) + "\n" for board in BOARDS}
+    return {**drawn, RULES: recording.text()}
 
 
 def stale(root: Path) -> list[Path]:
     """Files that differ from what the catalogue gives now, and files that no board writes."""
     wanted = texts()
     present = {path.relative_to(root) for path in (root / DIRECTORY).glob("*.json")}
-    differing = [path for path, text in wanted.items() if path not in present or (root / path).read_text() != text]
+    differing = [
+        path for path, text in wanted.items() if not (root / path).exists() or (root / path).read_text() != text
+    ]
     return sorted({*differing, *(present - wanted.keys())})
 
 
 def write(root: Path) -> None:
     """Writes all files, and removes those that no board writes."""
     wanted = texts()
-    (root / DIRECTORY).mkdir(parents=True, exist_ok=True)
+    for directory in {path.parent for path in wanted}:
+        (root / directory).mkdir(parents=True, exist_ok=True)
     for path in stale(root):
         if path in wanted:
             (root / path).write_text(wanted[path])
