@@ -42,6 +42,12 @@ class Prometheus:
         answer = self._get("targets/metadata", {})
         return {each["metric"]: each["type"] for each in answer} if isinstance(answer, list) else {}
 
+    def rules(self) -> dict[str, str]:
+        """Returns what became of each rule at its last evaluation, by name: `ok`, `unknown` or an error."""
+        answer = self._get("rules", {})
+        groups = answer["groups"] if isinstance(answer, dict) else []
+        return {rule["name"]: rule.get("lastError") or rule["health"] for group in groups for rule in group["rules"]}
+
     def scraped(self) -> bool:
         """Whether every target was scraped without an error."""
         answer = self._get("targets", {"state": "active"})

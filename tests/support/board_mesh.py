@@ -11,6 +11,8 @@ from testbed.prometheus.server import Prometheus, prometheus
 from tests.support.board_queries import BoardQuery, queries
 from tests.support.sdk_exposition import served
 
+RULES: Final = Path(__file__).resolve().parents[2] / "deploy" / "prometheus" / "recording.yml"
+RECORDED: Final = "method:braid_rpc_seconds:p99_rate5m"
 # Rates need two scrapes; the mesh is busy from the pages that ran before, or at least with its own calls.
 BUSY: Final = "sum(rate(braid_rpc_seconds_count[1m])) > 0"
 # Of samples whose family has another name: of histograms, and of counters as OpenMetrics writes them.
@@ -24,9 +26,12 @@ def failures(directory: Path, urls: Sequence[str]) -> list[str]:
 
 async def _failures(directory: Path, urls: Sequence[str]) -> list[str]:
     with served() as applications:
-        async with prometheus(directory, [*urls, applications]) as server:
+        async with prometheus(directory, [*urls, applications], [RULES]) as server:
             await until(lambda: server.query(BUSY), "rates of a mesh")
-            return wrong_queries(server, list(queries()))
+            await until(lambda: "unknown" not in server.rules().values(), "rules evaluated")
+            rules = [f"{name}: {health}" for name, health in server.rules().items() if health != "ok"]
+            recorded = [] if server.query(RECORDED) else [f"{RECORDED} has no rows"]
+            return wrong_queries(server, list(queries())) + rules + recorded
 
 
 def wrong_queries(server: Prometheus, asked: Sequence[BoardQuery]) -> list[str]:

@@ -177,7 +177,9 @@ def test_the_override_takes_certificates_away_everywhere(document: dict[str, Any
     assert set(override["services"]) == {
         name
         for name, each in document["services"].items()
-        if name.startswith("etcd-") or any(key.startswith("BRAID_TLS") for key in each.get("environment", {}))
+        if name.startswith("etcd-")
+        or name == "prometheus"
+        or any(key.startswith("BRAID_TLS") for key in each.get("environment", {}))
     }
     for name, each in override["services"].items():
         whole = {**document["services"][name], **each}
