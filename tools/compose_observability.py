@@ -56,49 +56,57 @@ def services(shut: Service, net: Mapping[str, Value], user: str, shown: str, hea
         "restart": "unless-stopped",
         "stop_grace_period": "10s",
     }
-    grafana = {
-        "GF_SERVER_HTTP_PORT": str(GRAFANA),
-        "GF_AUTH_ANONYMOUS_ENABLED": "true",  # it is published on this machine's loopback alone
-        "GF_AUTH_ANONYMOUS_ORG_ROLE": "Viewer",
-        "GF_ANALYTICS_REPORTING_ENABLED": "false",
-        "GF_ANALYTICS_CHECK_FOR_UPDATES": "false",
-        "GF_PLUGINS_PREINSTALL_DISABLED": "true",
-    }
     return {
-        "collector": {
-            "image": COLLECTOR_IMAGE,
-            **common,
-            "command": ["--config=/etc/otelcol/braid.yml"],
-            "depends_on": dict(net),
-            "volumes": ["./deploy/collector/braid.yml:/etc/otelcol/braid.yml:ro"],
-            "healthcheck": {"disable": True},  # the image has no program that could ask
+        "collector": _collector_service(common, net),
+        "prometheus": _prometheus_service(common, net, shown, health),
+        "grafana": _grafana_service(common, net, health),
+    }
+
+
+def _collector_service(common: Service, net: Mapping[str, Value]) -> Service:
+    return {
+        "image": COLLECTOR_IMAGE,
+        **common,
+        "command": ["--config=/etc/otelcol/braid.yml"],
+        "depends_on": dict(net),
+        "volumes": ["./deploy/collector/braid.yml:/etc/otelcol/braid.yml:ro"],
+        "healthcheck": {"disable": True},  # the image has no program that could ask
+    }
+
+
+def _prometheus_service(common: Service, net: Mapping[str, Value], shown: str, health: Service) -> Service:
+    return {
+        "image": PROMETHEUS_IMAGE,
+        **common,
+        "command": prometheus_command("prometheus.yml"),
+        "depends_on": {**net, "certs": {"condition": "service_completed_successfully"}},
+        "volumes": ["prometheus:/prometheus", f"./deploy/prometheus:{CONFIG}:ro", shown],
+        "healthcheck": {
+            **health,
+            "test": ["CMD", "promtool", "check", "healthy", f"--url=http://{_LOCAL}:{PROMETHEUS}"],
         },
-        "prometheus": {
-            "image": PROMETHEUS_IMAGE,
-            **common,
-            "command": prometheus_command("prometheus.yml"),
-            "depends_on": {**net, "certs": {"condition": "service_completed_successfully"}},
-            "volumes": ["prometheus:/prometheus", f"./deploy/prometheus:{CONFIG}:ro", shown],
-            "healthcheck": {
-                **health,
-                "test": ["CMD", "promtool", "check", "healthy", f"--url=http://{_LOCAL}:{PROMETHEUS}"],
-            },
+    }
+
+
+def _grafana_service(common: Service, net: Mapping[str, Value], health: Service) -> Service:
+    return {
+        "image": GRAFANA_IMAGE,
+        **common,
+        "environment": {
+            "GF_SERVER_HTTP_PORT": str(GRAFANA),
+            "GF_AUTH_ANONYMOUS_ENABLED": "true",  # it is published on this machine's loopback alone
+            "GF_AUTH_ANONYMOUS_ORG_ROLE": "Viewer",
+            "GF_ANALYTICS_REPORTING_ENABLED": "false",
+            "GF_ANALYTICS_CHECK_FOR_UPDATES": "false",
+            "GF_PLUGINS_PREINSTALL_DISABLED": "true",
         },
-        "grafana": {
-            "image": GRAFANA_IMAGE,
-            **common,
-            "environment": dict(grafana),
-            "depends_on": {**net, "prometheus": {"condition": "service_healthy"}},
-            "volumes": [
-                "grafana:/var/lib/grafana",
-                "./deploy/grafana/provisioning:/etc/grafana/provisioning:ro",
-                "./deploy/grafana/dashboards:/etc/grafana/dashboards:ro",
-            ],
-            "healthcheck": {
-                **health,
-                "test": ["CMD", "wget", "-q", "-O", "-", f"http://{_LOCAL}:{GRAFANA}/api/health"],
-            },
-        },
+        "depends_on": {**net, "prometheus": {"condition": "service_healthy"}},
+        "volumes": [
+            "grafana:/var/lib/grafana",
+            "./deploy/grafana/provisioning:/etc/grafana/provisioning:ro",
+            "./deploy/grafana/dashboards:/etc/grafana/dashboards:ro",
+        ],
+        "healthcheck": {**health, "test": ["CMD", "wget", "-q", "-O", "-", f"http://{_LOCAL}:{GRAFANA}/api/health"]},
     }
 
 

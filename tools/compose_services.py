@@ -285,7 +285,7 @@ def _observability() -> dict[str, Service]:
 
 
 def observability_files() -> dict[Path, str]:
-    """What the containers of the profile `observability` read, by path in the repository."""
+    """Files that containers of the profile `observability` read, by path in the repository."""
     return observability.files({name: PORTS[name] for name in INSTANCES}, _files("init").ca)
 
 

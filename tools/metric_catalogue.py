@@ -25,7 +25,7 @@ MODULES: Final[tuple[ModuleType, ...]] = (
 
 def services() -> list[tuple[str, Sequence[MetricDeclaration]]]:
     """Metrics of the services by name, every service's own first (under an empty name)."""
-    parts = dict(runtime.PARTS)
+    parts: dict[str, Sequence[MetricDeclaration]] = dict(runtime.PARTS)
     parts |= {owner: [each for module in modules for each in _of(module)] for owner, modules in _MODULES.items()}
     exporters = [each for metrics in exporter_metrics.EXPORTER_METRICS.values() for each in metrics]
     parts["lagmon"] = (*parts["lagmon"], *exporters)

@@ -11,7 +11,7 @@ SECONDS_BUCKETS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 
 
 
 class MetricRegistry(CollectorRegistry):
-    """One replica's metrics. Each instrument in it was declared."""
+    """The metrics of one replica, each of which was declared."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -23,7 +23,7 @@ class MetricRegistry(CollectorRegistry):
         return self._declared
 
     def declare(self, declared: MetricDeclaration) -> MetricDeclaration:
-        """Notes a declaration; called by whoever makes its instrument.
+        """Notes the declaration of an instrument that is being made.
 
         Raises:
             ValueError: it has a label whose values nothing bounds; see `braid.kernel.metrics.LABELS`.

@@ -1,4 +1,4 @@
-"""What the boards in deploy/grafana ask, read from their files: queries, and the names of metrics in them."""
+"""Queries of the boards in deploy/grafana, read from their files, and the names of metrics in them."""
 
 import json
 import re

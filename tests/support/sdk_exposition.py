@@ -54,7 +54,7 @@ def _family(declared: MetricDeclaration, points: object) -> Iterator[str]:
 
 
 def _labels(attributes: Attributes) -> str:
-    return "{" + ",".join(f'{key.replace(".", "_")}="{value}"' for key, value in (attributes or {}).items()) + "}"
+    return "{" + ",".join(f'{key.replace(".", "_")}="{value!s}"' for key, value in (attributes or {}).items()) + "}"
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from tools.boards import recording
-from tools.boards.catalogue import BOARDS
+from tools.boards.catalogue import BOARDS as BOARDS
 from tools.boards.grafana import dashboard
 
 ROOT: Final = Path(__file__).resolve().parents[2]
@@ -16,7 +16,7 @@ RULES: Final = Path("deploy/prometheus/recording.yml")
 
 
 def texts() -> dict[Path, str]:
-    """What stands in each file, by its path."""
+    """The text of each file, by its path."""
     drawn = {DIRECTORY / f"{board.uid}.json": json.dumps(dashboard(board), indent=1) + "\n" for board in BOARDS}
     return {**drawn, RULES: recording.text()}
 

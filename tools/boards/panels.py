@@ -24,7 +24,7 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """One panel.
+    """One panel of a board, with its queries.
 
     Attributes:
         kind: Grafana's type of panel: `timeseries` or `stat`.
@@ -59,7 +59,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Board:
-    """One dashboard.
+    """One dashboard, with the choices at its top.
 
     Attributes:
         uid: The name of its file, and its address in Grafana.

@@ -8,6 +8,7 @@ import pytest
 from opentelemetry.sdk.metrics.export import (
     Gauge,
     Histogram,
+    HistogramDataPoint,
     MetricExporter,
     MetricExportResult,
     MetricsData,
@@ -46,7 +47,7 @@ def busy_registry() -> MetricRegistry:
 
 
 def scraped(registry: MetricRegistry) -> dict[Key, float]:
-    """What Prometheus reads, without the times at which counters were made."""
+    """Samples that Prometheus reads, without the times at which counters were made."""
     families = text_string_to_metric_families(generate_latest(registry).decode())
     return {
         (sample.name, tuple(sorted(sample.labels.items()))): sample.value
@@ -57,7 +58,7 @@ def scraped(registry: MetricRegistry) -> dict[Key, float]:
 
 
 def pushed(data: MetricsData) -> Iterator[tuple[Key, float]]:
-    """What a collector would serve to Prometheus of the data."""
+    """Samples that a collector would serve to Prometheus."""
     for metric in data.resource_metrics[0].scope_metrics[0].metrics:
         for point in metric.data.data_points:
             labels = {key: str(value) for key, value in (point.attributes or {}).items()}
@@ -65,7 +66,7 @@ def pushed(data: MetricsData) -> Iterator[tuple[Key, float]]:
                 suffix = "_total" if isinstance(metric.data, Sum) else ""
                 yield key(metric.name + suffix, labels), point.value
             else:
-                assert isinstance(metric.data, Histogram)
+                assert isinstance(point, HistogramDataPoint)
                 bounds = [*map(str, point.explicit_bounds), "+Inf"]
                 for index, bound in enumerate(bounds):
                     yield key(f"{metric.name}_bucket", labels | {"le": bound}), sum(point.bucket_counts[: index + 1])

@@ -34,7 +34,7 @@ def test_names_have_a_prefix_and_end_with_their_unit() -> None:
 
 
 def test_an_exported_name_is_what_translators_make() -> None:
-    """What comes by OTLP over a collector has the same name in Prometheus as what is scraped."""
+    """A metric that comes by OTLP over a collector has the same name in Prometheus as one that is scraped."""
     assert [prometheus_name(each) for each in SERVICES] == [each.series for each in SERVICES]
 
 
@@ -49,7 +49,7 @@ def test_a_label_without_a_bound_is_refused() -> None:
 
 
 def test_instruments_are_made_from_declarations_alone() -> None:
-    """Who calls a class of Prometheus' client makes an instrument, or serves the registry."""
+    """A module that calls a class of Prometheus' client makes an instrument, or serves the registry."""
     makers, declarers = set(), set()
     for path in chain((ROOT / "braid").rglob("*.py"), (ROOT / "services").rglob("*.py")):
         text = path.read_text()
