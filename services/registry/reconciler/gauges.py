@@ -24,6 +24,20 @@ CLUSTER_TAKEN_BYTES_PER_SECOND: Final = MetricDeclaration(
     ("cluster",),
     "What a cluster's logs took over the last minute, each partition counted once",
 )
+CLUSTER_OPEN_SEGMENTS: Final = MetricDeclaration(
+    "braid_cluster_open_segments",
+    "gauge",
+    "{segment}",
+    ("cluster",),
+    "Segments that brokers append to: one for each copy of a partition; Kafka tells of no others",
+)
+CLUSTER_OFFSETS_RETENTION_SECONDS: Final = MetricDeclaration(
+    "braid_cluster_offsets_retention_seconds",
+    "gauge",
+    "s",
+    ("cluster",),
+    "How long a cluster keeps the progress of a group without members, by the broker that keeps it shortest",
+)
 FAILOVER_BLOCKED: Final = MetricDeclaration(
     "braid_failover_blocked",
     "gauge",
@@ -49,6 +63,8 @@ class Gauges:
         self._total = SampledMetric(registry, CLUSTER_DISK_TOTAL_BYTES)
         self._taken = SampledMetric(registry, CLUSTER_TAKEN_BYTES_PER_SECOND)
 
+        self._segments = SampledMetric(registry, CLUSTER_OPEN_SEGMENTS)
+        self._retention = SampledMetric(registry, CLUSTER_OFFSETS_RETENTION_SECONDS)
         self._blocked = SampledMetric(registry, FAILOVER_BLOCKED)
 
         self._evidence = SampledMetric(registry, EVIDENCE_REFUSED)
@@ -63,6 +79,11 @@ class Gauges:
         """Shows how many streams are blocked, by the cluster they cannot leave; clusters without any have no row."""
         counts = Counter(cluster for stream in streams for cluster in stream.blocked)
         self._blocked.replace({(cluster,): count for cluster, count in counts.items()})
+
+    def show_logs(self, segments: Mapping[str, int], retention_seconds: Mapping[str, float]) -> None:
+        """Shows open segments and offsets retention, by cluster."""
+        self._segments.replace({(name,): count for name, count in segments.items()})
+        self._retention.replace({(name,): seconds for name, seconds in retention_seconds.items()})
 
     def show_loads(self, loads: Mapping[str, MeasuredLoad]) -> None:
         """Shows the present loads of clusters; a cluster that is not measured has no rows."""
