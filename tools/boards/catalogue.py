@@ -124,7 +124,7 @@ CLUSTER: Final = Board(
             value("Size of the fullest disk", registry.CLUSTER_DISK_TOTAL_BYTES, ("cluster",), _CLUSTER, "max"),
             value("Taken by logs", registry.CLUSTER_TAKEN_BYTES_PER_SECOND, ("cluster",), _CLUSTER, "max"),
             value("Open segments", registry.CLUSTER_OPEN_SEGMENTS, ("cluster",), _CLUSTER, "max"),
-            value("Idle groups are kept for", registry.CLUSTER_OFFSETS_RETENTION_SECONDS, ("cluster",), _CLUSTER, "min"),
+            value("Idle groups kept for", registry.CLUSTER_OFFSETS_RETENTION_SECONDS, ("cluster",), _CLUSTER, "min"),
             value("Streams that cannot leave", registry.FAILOVER_BLOCKED, ("cluster",), _CLUSTER, "max"),
             total("Records not done", lag.GROUP_LAG_RECORDS, ("cluster",), _CLUSTER),
             value("Age of the oldest record", lag.GROUP_LAG_SECONDS, ("cluster",), _CLUSTER, "max"),
