@@ -128,11 +128,11 @@ class MetricPush:
 
     def _send(self) -> None:
         """Sends the present state; what follows a failure is logged once, and so is its end."""
-        data = metrics_data(self._registry, self._resource, self._started_ns, time.time_ns())
         try:
+            data = metrics_data(self._registry, self._resource, self._started_ns, time.time_ns())
             sent = self._exporter.export(data, timeout_millis=METRICS_PUSH_TIMEOUT_SECONDS * 1000)
             trouble = "" if sent is MetricExportResult.SUCCESS else "refused, or the collector is away"
-        except Exception as error:  # noqa: BLE001  # an exporter's fault must not end the sending
+        except Exception as error:  # noqa: BLE001  # no fault of an exporter or a metric ends the sending
             trouble = f"{type(error).__name__}: {error}"
         if trouble and not self._failing:
             _log.warning("metrics are not taken by OTLP: %s", trouble)

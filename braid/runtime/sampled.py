@@ -28,13 +28,18 @@ class SampledMetric(Collector):
         """Replaces all rows; the mapping must not be changed afterwards.
 
         Returns:
-            How many rows were left out, because the metric may show no more than `rows_max`: the last ones of the
-            table.
+            How many rows were left out, because the metric may show no more than `rows_max`. Rows that it shows
+            already stay.
         """
         most = self._declared.rows_max
         left_out = max(0, len(rows) - most) if most else 0
-        self._rows = dict(islice(rows.items(), most)) if left_out else rows
+        self._rows = self._bounded(rows, most) if left_out else rows
         return left_out
+
+    def _bounded(self, rows: Mapping[Labels, float], most: int) -> Mapping[Labels, float]:
+        stay = [labels for labels in self._rows if labels in rows][:most]
+        come = (labels for labels in rows if labels not in self._rows)
+        return {labels: rows[labels] for labels in (*stay, *islice(come, most - len(stay)))}
 
     def describe(self) -> Iterator[Metric]:
         """The metric's description, without rows."""

@@ -6,13 +6,15 @@ because topics of several clusters may have one name. Values are Braid's: record
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
+from itertools import islice
+from operator import attrgetter
 from typing import Final, NamedTuple
 
 from braid.kernel.limits.lagmon import LAG_METRICS_ROWS_MAX
 from braid.kernel.metrics import MetricDeclaration
 from braid.runtime.instruments import MetricRegistry
-from braid.runtime.sampled import Labels, SampledMetric
-from services.lagmon.model.lag import LagRow
+from braid.runtime.sampled import SampledMetric
+from services.lagmon.model.lag import LagRow, RowKey
 
 
 class Exporter(StrEnum):
@@ -21,6 +23,10 @@ class Exporter(StrEnum):
     KAFKA_EXPORTER = "kafka_exporter"
     KAFKA_LAG_EXPORTER = "kafka_lag_exporter"
     KMINION = "kminion"
+
+
+Key = tuple[str | int, ...]  # of a row: what its labels are made of
+Cells = list[float | None]  # its values in each gauge
 
 
 class _Numbers(NamedTuple):
@@ -128,23 +134,68 @@ class ExporterGauges:
 
     def __init__(self, registry: MetricRegistry, exporters: Iterable[Exporter]) -> None:
         """Registers the gauges, without rows."""
-        self._numbers = [each for exporter in dict.fromkeys(exporters) for each in _NUMBERS[exporter]]
-        self._gauges = [SampledMetric(registry, each.declared) for each in self._numbers]
+        by_fields: dict[tuple[str, ...], list[_Numbers]] = {}
+        for exporter in dict.fromkeys(exporters):
+            for each in _NUMBERS[exporter]:
+                by_fields.setdefault(each.fields, []).append(each)
+        self._tables = [_Table(registry, fields, numbers) for fields, numbers in by_fields.items()]
 
     def show(self, rows: Iterable[LagRow]) -> dict[str, int]:
         """Sets the gauges to the present rows of single partitions.
 
         Returns:
-            Rows that a gauge had no room for, by the gauge's name. Those that it showed first stay.
+            Rows that a gauge had no room for, by the gauge's name. Those that it showed before stay.
         """
-        tables: list[dict[Labels, float]] = [{} for _ in self._numbers]
+        rows = list(rows)
+        left: dict[str, int] = {}
+        for table in self._tables:
+            left |= table.show(rows)
+        return left
+
+
+class _Table:
+    """Gauges whose labels are read from the same fields, so that their rows are chosen and bounded together."""
+
+    def __init__(self, registry: MetricRegistry, fields: Sequence[str], numbers: Sequence[_Numbers]) -> None:
+        self._key: Callable[[RowKey], Key] = attrgetter(*fields)
+        # Then no two rows have one key, and what finds no room need not be remembered to be counted.
+        self._single = {"group", "topic", "partition", "cluster"} <= set(fields)
+        self._numbers = numbers
+        self._gauges = [SampledMetric(registry, each.declared) for each in numbers]
+        self._shown: dict[Key, Cells] = {}
+
+    def show(self, rows: Iterable[LagRow]) -> dict[str, int]:
+        """Sets the gauges; returns the rows left out, by gauge."""
+        found, left_out = self._joined(rows)
+        if len(found) > LAG_METRICS_ROWS_MAX:
+            stay = [key for key in self._shown if key in found]
+            come = (key for key in found if key not in self._shown)
+            kept = {key: found[key] for key in (*stay, *islice(come, LAG_METRICS_ROWS_MAX - len(stay)))}
+            left_out += len(found) - len(kept)
+            found = kept
+        self._shown = found
+        labels = {key: tuple(map(str, key)) for key in found}
+        for index, gauge in enumerate(self._gauges):
+            values = ((labels[key], cells[index]) for key, cells in found.items())
+            gauge.replace({label: value for label, value in values if value is not None})
+        return {each.declared.name: left_out for each in self._numbers}
+
+    def _joined(self, rows: Iterable[LagRow]) -> tuple[dict[Key, Cells], int]:
+        """Returns the values of each key, and how many rows were passed over because there are more than enough."""
+        found: dict[Key, Cells] = {}
+        new = left_out = 0
         for row in rows:
-            for numbers, table in zip(self._numbers, tables, strict=True):
-                value = numbers.value(row)
+            key = self._key(row.key)
+            cells = found.get(key)
+            if cells is None:
+                if key not in self._shown:
+                    if self._single and new >= LAG_METRICS_ROWS_MAX:
+                        left_out += 1
+                        continue
+                    new += 1
+                cells = found[key] = [None] * len(self._numbers)
+            for index, numbers in enumerate(self._numbers):
+                value, known = numbers.value(row), cells[index]
                 if value is not None:
-                    labels = tuple([str(getattr(row.key, name)) for name in numbers.fields])
-                    table[labels] = numbers.join(table[labels], value) if labels in table else value
-        return {
-            numbers.declared.name: gauge.replace(table)
-            for numbers, gauge, table in zip(self._numbers, self._gauges, tables, strict=True)
-        }
+                    cells[index] = value if known is None else numbers.join(known, value)
+        return found, left_out

@@ -17,6 +17,7 @@ from opentelemetry.sdk.metrics.export import (
 )
 from opentelemetry.sdk.resources import Resource
 from prometheus_client import generate_latest
+from prometheus_client.core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
 from braid.kernel.metrics import MetricDeclaration
@@ -143,3 +144,26 @@ def test_the_last_state_is_sent_at_the_end() -> None:
     assert not collector.got
     push.shutdown(5_000)
     assert dict(pushed(collector.got[-1])) == scraped(registry)
+
+
+class UnreadableAtFirst(MetricRegistry):
+    """A registry that cannot be read once."""
+
+    reads = 0
+
+    def collect(self) -> Iterator[Metric]:
+        """Fails the first time; then it is empty."""
+        self.reads += 1
+        if self.reads == 1:
+            raise RuntimeError("changed while it was read")
+        yield from ()
+
+
+def test_a_registry_that_cannot_be_read_ends_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    collector = Collector()
+    push = MetricPush(UnreadableAtFirst(), collector, RESOURCE, interval_seconds=0.001)
+    assert collector.asked.wait(10)
+    push.shutdown(5_000)
+    assert [record.message for record in caplog.records][:1] == [
+        "metrics are not taken by OTLP: RuntimeError: changed while it was read"
+    ]

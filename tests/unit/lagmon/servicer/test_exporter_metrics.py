@@ -102,6 +102,19 @@ def test_rows_beyond_the_bound_are_counted() -> None:
     assert registry.get_sample_value("kafka_consumergroup_lag_sum", labels) == len(rows), "a sum has all of them"
 
 
+def test_shown_rows_stay_when_others_come_first() -> None:
+    registry = MetricRegistry()
+    gauges = ExporterGauges(registry, [Exporter.KAFKA_EXPORTER])
+    first = [row("g", each, 1, 1.0, 0, 1) for each in range(LAG_METRICS_ROWS_MAX)]
+    assert not any(gauges.show(first).values())
+    newer = [row("a", each, 1, 1.0, 0, 1) for each in range(LAG_METRICS_ROWS_MAX + 5)]
+    left = gauges.show([*newer, *first[1:]])
+    assert left["kafka_consumergroup_lag"] == len(newer) - 1 and left["kafka_consumergroup_lag_sum"] == 0
+    (family,) = (each for each in registry.collect() if each.name == "kafka_consumergroup_lag")
+    shown = {sample.labels["consumergroup"] for sample in family.samples[:-1]}
+    assert len(family.samples) == LAG_METRICS_ROWS_MAX and shown == {"g"}
+
+
 def test_the_setting_names_each_exporter() -> None:
     names = get_args(get_args(get_type_hints(LagmonSettings)["lag_exporters"])[0])
     assert set(names) == {each.value for each in Exporter}
