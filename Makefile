@@ -136,7 +136,7 @@ endef
 
 down: ## stop what `make up` started (its volumes stay)
 	@$(call need_docker,down)
-	@docker compose --profile spark down
+	@docker compose --profile spark --profile observability down
 
 hooks: setup ## check changed files and messages before each commit (pre-commit)
 	@$(BIN)/pre-commit install

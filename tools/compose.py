@@ -48,7 +48,7 @@ _INSECURE_HEAD: Final = """\
 """
 _COMMENTS: Final[Mapping[str, str]] = {
     "net": "Owns the network and the published ports, and does nothing else: it has no reason to end.",
-    "disks": "Volumes of etcd, whose image has no user of its own: made by ours, they belong to the user it runs as.",
+    "disks": "Volumes of other images, which run as our user: made by our image, they belong to it.",
     "certs": "Makes a CA for the mesh, one for its store, and everybody's certificates; lists admins. Again: renews.",
     "etcd-0": "The store. Three members: one may be lost.",
     "east": "Kafka clusters of one node each, broker and controller in one process.",

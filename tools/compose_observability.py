@@ -25,8 +25,10 @@ OTLP_HTTP: Final = 4318
 COLLECTED: Final = 9464  # where the collector serves applications' metrics to Prometheus, inside alone
 PORTS: Final = (PROMETHEUS, GRAFANA, OTLP_GRPC, OTLP_HTTP)
 VOLUMES: Final = ("prometheus", "grafana")
+HOME: Final = "/var/lib/observability"  # of the volumes in our image, whose user owns them
 CONFIG: Final = "/etc/prometheus/braid"
 RETENTION: Final = "15d"
+_ENDED: Final = {"condition": "service_completed_successfully"}
 _LOCAL: Final = "127.0.0.1"
 
 
@@ -79,7 +81,7 @@ def _prometheus_service(common: Service, net: Mapping[str, Value], shown: str, h
         "image": PROMETHEUS_IMAGE,
         **common,
         "command": prometheus_command("prometheus.yml"),
-        "depends_on": {**net, "certs": {"condition": "service_completed_successfully"}},
+        "depends_on": {**net, "certs": _ENDED, "disks": _ENDED},
         "volumes": ["prometheus:/prometheus", f"./deploy/prometheus:{CONFIG}:ro", shown],
         "healthcheck": {
             **health,
@@ -96,11 +98,13 @@ def _grafana_service(common: Service, net: Mapping[str, Value], health: Service)
             "GF_SERVER_HTTP_PORT": str(GRAFANA),
             "GF_AUTH_ANONYMOUS_ENABLED": "true",  # it is published on this machine's loopback alone
             "GF_AUTH_ANONYMOUS_ORG_ROLE": "Viewer",
+            "GF_AUTH_DISABLE_LOGIN_FORM": "true",
+            "GF_SECURITY_DISABLE_INITIAL_ADMIN_CREATION": "true",
             "GF_ANALYTICS_REPORTING_ENABLED": "false",
             "GF_ANALYTICS_CHECK_FOR_UPDATES": "false",
             "GF_PLUGINS_PREINSTALL_DISABLED": "true",
         },
-        "depends_on": {**net, "prometheus": {"condition": "service_healthy"}},
+        "depends_on": {**net, "disks": _ENDED, "prometheus": {"condition": "service_healthy"}},
         "volumes": [
             "grafana:/var/lib/grafana",
             "./deploy/grafana/provisioning:/etc/grafana/provisioning:ro",

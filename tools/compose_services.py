@@ -147,7 +147,10 @@ def _disks(image: str) -> Service:
         **_ours(image, "services"),
         "command": ["true"],
         "network_mode": "none",
-        "volumes": [f"{name}:{ETCD_HOME}/{name}" for name in MEMBERS],
+        "volumes": [
+            *(f"{name}:{ETCD_HOME}/{name}" for name in MEMBERS),
+            *(f"{name}:{observability.HOME}/{name}" for name in observability.VOLUMES),
+        ],
         "restart": "no",
         "stop_grace_period": _GRACE["step"],
     }
