@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, cast
 
+from braid.cli.core.tracing import COMMAND
 from braid.cli.core.typed import typed_apart
 from braid.cli.errors import EXIT_USAGE, error_text, exit_code, nearest
 from braid.kernel.errors import BraidError, Invalid
@@ -161,6 +162,7 @@ def verb_first(arguments: Sequence[str]) -> list[str]:
 def _run_verb(arguments: Sequence[str]) -> int:
     try:
         typed = typed_apart(arguments)
+        COMMAND.set(f"braid {typed[0]}")
         _command(typed[0])(args=typed, prog_name="braid")
     except BraidError as error:
         return _fail(error)

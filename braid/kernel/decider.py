@@ -25,6 +25,7 @@ class Context:
         request_id: Makes a mutation idempotent; empty when the caller gave none.
         cause: The event or signal that led to the command (`cluster/east DOWN`); empty for a person's request.
         leader_epoch: The deciding leader's epoch (store incarnation, counter), see `kernel.ids`.
+        trace: W3C `traceparent` of the span that decided; empty without tracing. No decision may depend on it.
     """
 
     now_ms: int
@@ -33,6 +34,7 @@ class Context:
     request_id: str = ""
     cause: str = ""
     leader_epoch: int = 0
+    trace: str = ""
 
 
 class Decider(Protocol[S, C_contra, E]):

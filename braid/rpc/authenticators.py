@@ -9,13 +9,25 @@ from typing import Final
 
 from braid.kernel.access.refusals import REFUSAL_FACT, RefusalReason
 from braid.kernel.errors import Invalid, Unauthenticated
-from braid.kernel.ports import Authenticator, Caller, CallOptions, Identity, PeerCertificate, Shown
+from braid.kernel.limits.telemetry import TRACEPARENT_BYTES_MAX, TRACESTATE_BYTES_MAX
+from braid.kernel.ports import (
+    NO_TRACE,
+    Authenticator,
+    Caller,
+    CallOptions,
+    Identity,
+    PeerCertificate,
+    Shown,
+    TraceContext,
+)
 from braid.kernel.principals import TOKEN, principal_of
 
 REQUEST_ID_KEY: Final = "braid-request-id"
 TENANT_KEY: Final = "braid-tenant"
 PRINCIPAL_KEY: Final = "braid-principal"
 AUTHORIZATION_KEY: Final = "authorization"
+TRACEPARENT_KEY: Final = "traceparent"
+TRACESTATE_KEY: Final = "tracestate"
 _BEARER: Final = "bearer "
 
 Metadata = Iterable[tuple[str, str | bytes]]
@@ -83,7 +95,8 @@ def call_metadata(options: CallOptions, *, claim: bool = True, bearer: str = "")
     for key, value in pairs:
         if not (value.isascii() and (value.isprintable() or not value)):
             raise Invalid(f"{value!r} is not printable ASCII", field=key.removeprefix("braid-").replace("-", "_"))
-    found = [(key, value) for key, value in pairs if value]
+    traced = zip((TRACEPARENT_KEY, TRACESTATE_KEY), options.trace, strict=True)
+    found = [(key, value) for key, value in (*pairs, *traced) if value]
     return [*found, (AUTHORIZATION_KEY, f"Bearer {bearer}")] if bearer else found
 
 
@@ -112,16 +125,27 @@ def caller_of(
         Unauthenticated: it claims to be somebody else.
     """
     claimed, tenant, request_id = _said(metadata)
+    trace = _trace_of(metadata)
     if identity is None:
-        return Caller(claimed, tenant, request_id, peer)
+        return Caller(claimed, tenant, request_id, peer, trace=trace)
     check_claim(claimed, identity.principal)
-    return Caller(identity.principal, tenant, request_id, peer, True, identity.expire_ms, certificate)
+    return Caller(identity.principal, tenant, request_id, peer, True, identity.expire_ms, certificate, trace)
 
 
 def _said(metadata: Metadata | None) -> tuple[str, str, str]:
     """The principal, tenant and request id that a caller says beside its request."""
     texts = {key: value for key, value in metadata or () if isinstance(value, str)}
     return texts.get(PRINCIPAL_KEY, ""), texts.get(TENANT_KEY, "default"), texts.get(REQUEST_ID_KEY, "")
+
+
+def _trace_of(metadata: Metadata | None) -> TraceContext:
+    """The trace context beside a call, within bounds; none where it is given twice, as W3C says."""
+    parents = [value for key, value in metadata or () if key == TRACEPARENT_KEY]
+    if len(parents) != 1 or not isinstance(parents[0], str) or len(parents[0]) > TRACEPARENT_BYTES_MAX:
+        return NO_TRACE
+    states = [value for key, value in metadata or () if key == TRACESTATE_KEY and isinstance(value, str)]
+    state = ",".join(states)
+    return TraceContext(parents[0], state if len(state) <= TRACESTATE_BYTES_MAX else "")
 
 
 def refused_caller(metadata: Metadata | None, peer: str, identity: Identity | None) -> Caller:

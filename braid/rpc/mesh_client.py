@@ -21,6 +21,7 @@ from braid.kernel.ports import CallOptions, DuplexCall, Host
 from braid.rpc.attempts import Attempts
 from braid.rpc.directory import Directory
 from braid.rpc.methods import method_path
+from braid.telemetry.calls import call_tracer, called
 
 T = TypeVar("T")
 
@@ -36,6 +37,7 @@ class ServiceClient:
         self._host = host
         self._principal = principal
         self._tenant = tenant
+        self._tracer = call_tracer()
 
     async def unary(
         self,
@@ -63,11 +65,12 @@ class ServiceClient:
         deadline = self._host.clock.elapsed() + timeout_seconds
         attempts = Attempts(self._host, deadline)
         while True:
-            options = CallOptions(attempts.left(), request_id, self._tenant, self._principal)
-            address = ""
+            left, address = attempts.left(), ""
             try:
                 address = await self._address(any_replica, attempts.count)
-                return await self._directory.channel(address).unary(path, request, response_type, options)
+                with called(self._tracer, path, address) as trace:
+                    options = CallOptions(left, request_id, self._tenant, self._principal, trace)
+                    return await self._directory.channel(address).unary(path, request, response_type, options)
             except ClusterUnavailable:  # the replica's own answer about a Kafka cluster
                 raise
             except DeadlineExceeded as error:  # it may be frozen: the next call asks around first

@@ -27,6 +27,7 @@ from braid.kernel.ports import Host
 from braid.rpc.authenticators import CertificateOrToken
 from braid.rpc.grpc.transport import GrpcTransport
 from braid.rpc.tls import TlsServing
+from braid.runtime.metric_export import start_metrics
 from braid.runtime.metrics_server import MetricsServer
 from braid.runtime.opening import open_archive, open_store
 from braid.runtime.replica import Replica
@@ -34,6 +35,7 @@ from braid.runtime.service import Service
 from braid.runtime.settings import Settings, split_address
 from braid.runtime.telemetry import Metrics, configure_logs, make_metrics, make_store_tls_expiry, make_tls_metrics
 from braid.runtime.tokens.opening import tokens_of
+from braid.telemetry.exporting import Telemetry
 
 
 def serve(service: Service | Callable[[Host], Service], settings: Settings) -> int:
@@ -48,7 +50,11 @@ def serve(service: Service | Callable[[Host], Service], settings: Settings) -> i
     """
     configure_logs(settings.log_level)
     try:
-        reason = uvloop.run(_Process(service, settings).run())
+        process = _Process(service, settings)
+        try:
+            reason = uvloop.run(process.run())
+        finally:
+            process.telemetry.close()
     except BraidError as error:
         reason = str(error)
     if reason:
@@ -57,20 +63,29 @@ def serve(service: Service | Callable[[Host], Service], settings: Settings) -> i
 
 
 class _Process:
-    """The parts of one serving process."""
+    """The parts of one serving process.
+
+    Attributes:
+        telemetry: What it exports; to be closed when its loop has ended.
+    """
 
     def __init__(self, service: Service | Callable[[Host], Service], settings: Settings) -> None:
         self._service = service
         self._settings = settings
         self._death = ""
         self._ending = asyncio.Event()
+        self.telemetry = Telemetry("braid", settings.instance)
 
     async def run(self) -> str:
         """Runs until the end; returns why it failed, '' after a graceful end."""
         settings = self._settings
         host = system_host(self._died, settings.clock_offset_file)
         service = self._service(host) if callable(self._service) else self._service
+        self.telemetry = Telemetry(f"braid-{service.name}", settings.instance)
+        self.telemetry.start_traces()
+        self.telemetry.start_logs()
         metrics = make_metrics(service.name, settings.instance)
+        start_metrics(self.telemetry, metrics.registry, service.name, settings.instance)
         files = tls_files(settings, metrics)
         metrics_url = serve_metrics(settings, metrics, files).url
         measure_store_certificate(settings, metrics)

@@ -49,6 +49,7 @@ from braid.runtime.histories.event_metadata import metadata_message
 from braid.runtime.histories.kinds import RecordedEvent
 from braid.runtime.request_bounds import bounded
 from braid.runtime.service import Service
+from braid.runtime.traced_calls import traced_calls
 
 if TYPE_CHECKING:
     from braid.runtime.replica import Replica
@@ -82,7 +83,7 @@ def build_rpc_service(service: Service, replica: "Replica") -> RpcService:
     audited = replica.audit.recorded(authorized(served, (replica.identities, replica.access)))
     measured = audited.wrapped(partial(_unary, replica), partial(_stream, replica), partial(_duplex, replica))
     admissions = Admissions(replica, (*served.server_stream, *served.duplex), audited.refused)
-    return replace(measured, admit=admissions.admit)
+    return replace(traced_calls(measured, service.name), admit=admissions.admit)
 
 
 def event_record(record: RecordedEvent) -> EventRecord:

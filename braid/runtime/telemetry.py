@@ -10,6 +10,7 @@ from prometheus_client import Counter, Gauge, Histogram
 from braid.runtime import metric_catalogue as catalogue
 from braid.runtime.instruments import MetricRegistry, counter, gauge, histogram
 from braid.runtime.plain_structlog import structlog
+from braid.telemetry.tracing import trace_ids
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +183,12 @@ def logger(service: str, instance: str = "") -> structlog.stdlib.BoundLogger:
     return cast("structlog.stdlib.BoundLogger", bound)
 
 
+def _add_trace(logger: object, method: str, values: structlog.typing.EventDict) -> structlog.typing.EventDict:
+    """Adds the ids of the span in which a log is written, where there is one."""
+    values.update(trace_ids())
+    return values
+
+
 def configure_logs(level: str) -> None:
     """Sends this process's logs to stderr: JSON lines, or readable ones when stderr is a terminal."""
     renderer: structlog.typing.Processor = (
@@ -192,6 +199,7 @@ def configure_logs(level: str) -> None:
             structlog.stdlib.add_log_level,
             structlog.stdlib.add_logger_name,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
+            _add_trace,
             structlog.processors.format_exc_info,
             structlog.stdlib.ProcessorFormatter.remove_processors_meta,
             renderer,

@@ -29,7 +29,11 @@ _PRESENCES = {
 
 
 class RegistryFollower:
-    """The registry's channels as last heard; an interruption keeps the last view."""
+    """The registry's channels as last heard; an interruption keeps the last view.
+
+    Attributes:
+        trace: `traceparent` of the newest change, where it was traced.
+    """
 
     def __init__(self, host: Host, client: ServiceClient) -> None:
         self._host = host
@@ -37,6 +41,7 @@ class RegistryFollower:
         self._view: RegistryView | None = None
         self._changed = asyncio.Event()
         self._subscribers: list[Callable[[], None]] = []
+        self.trace = ""
 
     @property
     def view(self) -> RegistryView | None:
@@ -110,6 +115,7 @@ class RegistryFollower:
             {cluster.name: _place(cluster) for cluster in message.clusters},
         )
         self._view = told if message.full or self._view is None else self._view.followed_by(told)
+        self.trace = message.traceparent
         self._changed.set()
         for callback in tuple(self._subscribers):
             callback()

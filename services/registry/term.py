@@ -147,7 +147,8 @@ class Term:
     def _on_change(self, change: Change | Reloaded) -> None:
         if isinstance(change, Change) and change.history.kind == STREAMS.name:
             assert isinstance(change.state, Stream)
-            self.producers.routes_changed(change.state)
+            self.producers.routes_changed(change.state, change.events)
+            self.reconciler.traces.changed(change)
         if isinstance(change, Reloaded) or any(isinstance(each.event, _OF_BLOCKS) for each in change.events):
             self._show_blocked()
         self.reconciler.wake()

@@ -43,6 +43,8 @@ MUTANTS: Final = (
     ("braid.client.records.dice", "import random"),
     ("braid.client.telemetry.spans", "from opentelemetry.sdk import trace"),
     ("braid.client.telemetry.tracing_too", "import opentelemetry.sdk.trace"),
+    ("braid.telemetry.tracing", "import opentelemetry.sdk.trace"),
+    ("braid.telemetry.exporting", "import grpc"),
     ("braid.client.producing.broker", "import aiokafka"),
     ("braid.client.producing.remote", "import grpc"),
     ("braid.client.producing.server", "import braid.runtime"),

@@ -13,6 +13,7 @@ import typer
 
 from braid.cli.core.endpoints import Choice, find_endpoint, typed
 from braid.cli.core.terminal import Terminal
+from braid.cli.core.tracing import traced_command
 from braid.cli.errors import EXIT_INTERRUPTED
 
 if TYPE_CHECKING:
@@ -64,7 +65,8 @@ def run_in_process(choice: Choice, job: Job) -> int:
                 interrupted[0] = session.interrupt_code
 
     try:
-        return asyncio.run(main())
+        with traced_command(os.environ):
+            return asyncio.run(main())
     except (KeyboardInterrupt, asyncio.CancelledError):
         return interrupted[0]
     except BrokenPipeError:  # whoever read the output has seen enough

@@ -14,6 +14,7 @@ from braid.kernel.errors import Unavailable
 from braid.kernel.limits.client import JOIN_SILENCE_SECONDS_MIN
 from braid.kernel.limits.leases import WELCOME_ALIVE_SECONDS_MAX, WELCOME_SECONDS_MAX
 from braid.kernel.ports import DuplexCall, Host
+from braid.telemetry.applied_spans import AppliedSpans
 
 
 class JoinStream:
@@ -44,6 +45,7 @@ class JoinStream:
         self._given_up_before = held.times_given_up
         self._answered_at = 0.0  # when the assigner said anything to this member, on any stream
         self._sent_at: dict[int, float] = {}
+        self._applied = AppliedSpans("apply leases")
         self._seat: Seat | None = None  # among the heartbeats of this process's members, while welcomed with a ticket
 
     @property
@@ -95,6 +97,7 @@ class JoinStream:
         try:
             await race(self._host.tasks, "join", self._receive, partial(self._beat, self._seat))
         finally:
+            self._applied.close()
             if self._seat is not None:
                 self._seat.leave()
                 self._seat = None
@@ -135,9 +138,11 @@ class JoinStream:
                 case "split":
                     self._listener.split(message.split)
                 case "delta":
+                    self._applied.began(message.delta.sequence, message.traceparent, {})
                     stray = self._held.apply(message.delta)
                     acknowledge = wire.Acknowledge(delta_sequence=message.delta.sequence, released=stray)
                     await self._call.send(wire.JoinRequest(acknowledge=acknowledge))
+                    self._applied.ended(message.delta.sequence)
 
     async def _next(self) -> object | None:
         """The next message. Raises `TimeoutError` when nothing is heard, here or for a carried heartbeat, in time.

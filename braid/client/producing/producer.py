@@ -19,7 +19,7 @@ from braid.client.producing.settings import ProducerSettings
 from braid.client.records.braid_headers import ID_HEADER, INGESTED_HEADER
 from braid.client.records.outgoing import LANE_HEADER, Copy, Headers, Outgoing, Receipt
 from braid.client.tasks import Run, watched
-from braid.client.telemetry.spans import send_span, sent, trace_headers, tracer
+from braid.client.telemetry.spans import send_span, sent, trace_headers
 from braid.kernel.errors import BraidError, Invalid, RecordTooLarge, Unavailable
 from braid.kernel.ids import DLQ_LANE
 from braid.kernel.limits.client import (
@@ -31,6 +31,7 @@ from braid.kernel.limits.client import (
     PRODUCER_TELL_SECONDS,
 )
 from braid.kernel.ports import Host, Kafka, Task
+from braid.telemetry.tracing import tracer
 
 OpenRoutes = Callable[[str, Callable[[RouteTable], None], Callable[[BraidError], None]], RouteSource]
 

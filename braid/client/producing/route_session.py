@@ -22,6 +22,8 @@ from braid.kernel.limits.rpc import OUTBOX_MESSAGES_MAX
 from braid.kernel.ports import DuplexCall, Host
 from braid.kernel.resumptions import Resumption
 from braid.rpc.mesh_client import ServiceClient
+from braid.telemetry.applied_spans import AppliedSpans
+from braid.telemetry.tracing import Attribute
 
 PROTOCOL_VERSION = 1
 
@@ -89,9 +91,16 @@ class RouteSession:
         self._told.set()
         self._sending = False
         self._resuming: wire.WatchRoutesRequest | None = None
+        self._applied = AppliedSpans("apply route")
 
     async def run(self) -> None:
         """Keeps the session until cancelled."""
+        try:
+            await self._follow()
+        finally:
+            self._applied.close()
+
+    async def _follow(self) -> None:
         backoff = Backoff(self._host, RECONNECT_SECONDS)
         while True:
             told_seconds = 0.0
@@ -165,6 +174,7 @@ class RouteSession:
     def acknowledge(self, revision: int) -> None:
         """Tells the registry that nothing is in flight any more to channels which this revision dropped."""
         self._hello.revision = revision
+        self._applied.ended(revision)
         self._send(wire.WatchRoutesRequest(acknowledged=wire.RouteAcknowledged(revision=revision)))
 
     def report(self, cluster: str, channel: str, count: int, reason: str) -> None:
@@ -228,6 +238,7 @@ class RouteSession:
                     newer = message.route.revision > self._route.revision
                     if newer or (first and message.route != self._route):
                         self._route = message.route
+                        self._began(message)
                         self._on_route(RouteTable.of(message.route))
                     if first:  # whoever answers has read the hello
                         self._sent()
@@ -236,6 +247,11 @@ class RouteSession:
                     self._answer(message.reach.cluster)
                 case "unchanged":  # a registry that never says so is an older one, and silent when all is well
                     silence_seconds = WATCH_SILENCE_SECONDS
+
+    def _began(self, message: wire.WatchRoutesResponse) -> None:
+        route = message.route
+        attributes: dict[str, Attribute] = {"braid.stream": route.stream, "braid.route.revision": route.revision}
+        self._applied.began(route.revision, message.traceparent, attributes)
 
 
 async def _next(call: DuplexCall, silence_seconds: float | None) -> object | None:

@@ -12,7 +12,7 @@ from opentelemetry import trace
 
 from braid.client.records.handled import Handled
 from braid.client.telemetry.metrics import Instruments, instruments, operation
-from braid.client.telemetry.spans import ORIGIN_HEADERS, identified, process_span, tracer
+from braid.client.telemetry.spans import ORIGIN_HEADERS, identified, process_span
 from braid.kernel.errors import BraidError
 from braid.kernel.ports import (
     Clock,
@@ -29,6 +29,8 @@ from braid.kernel.ports import (
     KafkaProducer,
     TopicPartition,
 )
+from braid.telemetry.conventions import messaging_attributes
+from braid.telemetry.tracing import tracer
 
 _MS_NS: Final = 1_000_000
 
@@ -103,7 +105,7 @@ class Observer:
         if count:
             told["messaging.batch.message_count"] = count
         span = self._tracer.start_span(
-            name, kind=trace.SpanKind.CLIENT, attributes=told, start_time=began.wall_ms * _MS_NS
+            name, kind=trace.SpanKind.CLIENT, attributes=messaging_attributes(told), start_time=began.wall_ms * _MS_NS
         )
         if "error.type" in attributes:
             span.set_status(trace.StatusCode.ERROR)

@@ -1,7 +1,7 @@
 """The SDK's metrics by OpenTelemetry's API: the catalogue, and one set of instruments for each meter provider.
 
 Where no provider is set up, `instruments` is None and nothing is measured. Names that begin with `messaging.` are
-those of OpenTelemetry's semantic conventions for messaging (1.44).
+those of OpenTelemetry's semantic conventions for messaging (1.45).
 """
 
 from collections.abc import Mapping
@@ -11,13 +11,14 @@ from typing import Final
 from opentelemetry import metrics
 
 from braid.kernel.metrics import MetricDeclaration
+from braid.telemetry.conventions import SYSTEM, messaging_attributes
 
 Attributes = Mapping[str, str]
 
 # As the semantic conventions for messaging ask for; without them a handler's 5 ms and 4 s are in one bucket.
 SECONDS_BUCKETS: Final = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0)
 
-_SYSTEM: Final = ("messaging.system", "messaging.operation.name", "messaging.operation.type")
+_SYSTEM: Final = (SYSTEM, "messaging.operation.name", "messaging.operation.type")
 _PLACE: Final = ("messaging.destination.name", "messaging.consumer.group.name", "braid.cluster")
 
 
@@ -137,7 +138,7 @@ def instruments() -> Instruments | None:
 def operation(name: str, kind: str, topic: str, cluster: str, group: str = "", error: str = "") -> dict[str, str]:
     """Returns the attributes of an operation on a topic, without empty ones."""
     named = {
-        "messaging.system": "kafka",
+        SYSTEM: "kafka",
         "messaging.operation.name": name,
         "messaging.operation.type": kind,
         "messaging.destination.name": topic,
@@ -145,7 +146,7 @@ def operation(name: str, kind: str, topic: str, cluster: str, group: str = "", e
         "braid.cluster": cluster,
         "error.type": error,
     }
-    return {key: value for key, value in named.items() if value}
+    return messaging_attributes({key: value for key, value in named.items() if value})
 
 
 @lru_cache(maxsize=8)  # a process has one; tests have some

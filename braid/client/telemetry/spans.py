@@ -12,6 +12,7 @@ from braid.client.records.record import Record
 from braid.kernel.errors import BraidError
 from braid.kernel.limits.client import SPAN_LINKS_MAX, TRACE_HEADER_BYTES_MAX
 from braid.kernel.record_columns import Cells, RecordColumns, pieces_in
+from braid.telemetry.conventions import CLUSTER_ID, OFFSET, SYSTEM, messaging_attributes
 
 if TYPE_CHECKING:
     from braid.client.records.batch import Batch
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 ORIGIN_HEADERS: Final = ("traceparent", "tracestate")  # they name the span that sent a record
 _FIELDS: Final = frozenset({*ORIGIN_HEADERS, "baggage"})
 _SENDING: Final = {
-    "messaging.system": "kafka",
+    SYSTEM: "kafka",
     "messaging.operation.name": "send",
     "messaging.operation.type": "send",
 }
@@ -28,18 +29,12 @@ Headers = Sequence[tuple[str, bytes]]
 _Told = Iterable[tuple[str, bytes | None]]  # other tools may write headers without a value
 
 
-def tracer() -> trace.Tracer | None:
-    """The tracer of this process, None where no tracing is set up. Asked once, when a producer or handler starts."""
-    provider = trace.get_tracer_provider()
-    if isinstance(provider, trace.ProxyTracerProvider | trace.NoOpTracerProvider):
-        return None
-    return provider.get_tracer("braid")
-
-
 @contextmanager
 def send_span(tracer: trace.Tracer, stream: str) -> Iterator[trace.Span]:
     """Starts a PRODUCER span; `sent` names it once the topic is known."""
-    with tracer.start_as_current_span(f"send {stream}", kind=trace.SpanKind.PRODUCER, attributes=_SENDING) as span:
+    with tracer.start_as_current_span(
+        f"send {stream}", kind=trace.SpanKind.PRODUCER, attributes=messaging_attributes(_SENDING)
+    ) as span:
         yield span
 
 
@@ -54,7 +49,11 @@ class Resending:
         """Begins it. `headers` are the record's."""
         nowhere = Context()
         self._span = tracer.start_span(
-            f"send {stream}", nowhere, trace.SpanKind.PRODUCER, attributes=_SENDING, links=_links([headers])
+            f"send {stream}",
+            nowhere,
+            trace.SpanKind.PRODUCER,
+            attributes=messaging_attributes(_SENDING),
+            links=_links([headers]),
         )
         kept = [header for header in headers if header[0] not in ORIGIN_HEADERS]
         self.headers: Headers = [*kept, *_injected(trace.set_span_in_context(self._span, nowhere))]
@@ -76,13 +75,13 @@ def sent(span: trace.Span, receipt: "Receipt", cluster_id: str, count: int = 1) 
     attributes: dict[str, str | int] = {
         "messaging.destination.name": receipt.topic,
         "messaging.destination.partition.id": str(receipt.partition),
-        "messaging.kafka.offset": receipt.offset,
+        OFFSET: receipt.offset,
         "braid.cluster": receipt.cluster,
         **identified(cluster_id),
     }
     if count > 1:
         attributes["messaging.batch.message_count"] = count
-    span.set_attributes(attributes)
+    span.set_attributes(messaging_attributes(attributes))
 
 
 @contextmanager
@@ -95,7 +94,7 @@ def process_span(
     """
     place = item.work.lease.topic_partition
     attributes: dict[str, str | int] = {
-        "messaging.system": "kafka",
+        SYSTEM: "kafka",
         "messaging.operation.name": "process",
         "messaging.operation.type": "process",
         "messaging.destination.name": place.topic,
@@ -105,7 +104,7 @@ def process_span(
         **identified(cluster_id),
     }
     if isinstance(item, Record):
-        attributes["messaging.kafka.offset"] = item.offset
+        attributes[OFFSET] = item.offset
         origins: Sequence[_Told] = [item.raw_headers]
     else:
         batch = cast("Batch", item)
@@ -115,7 +114,10 @@ def process_span(
             attributes["braid.links_dropped"] = len(origins) - SPAN_LINKS_MAX
     links = _links(origins[:SPAN_LINKS_MAX])
     with tracer.start_as_current_span(
-        f"process {place.topic}", kind=trace.SpanKind.CONSUMER, links=links, attributes=attributes
+        f"process {place.topic}",
+        kind=trace.SpanKind.CONSUMER,
+        links=links,
+        attributes=messaging_attributes(attributes),
     ) as span:
         try:
             yield
@@ -127,7 +129,7 @@ def process_span(
 
 def identified(cluster_id: str) -> dict[str, str]:
     """Returns the attribute with a Kafka cluster's own id; none if the id is not known."""
-    return {"messaging.kafka.cluster.id": cluster_id} if cluster_id else {}
+    return {CLUSTER_ID: cluster_id} if cluster_id else {}
 
 
 def origins_of(batch: "Batch", asked: Sequence[str]) -> Sequence[_Told]:

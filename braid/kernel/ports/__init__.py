@@ -61,6 +61,7 @@ from braid.kernel.ports.kafka.records import (
     Written,
 )
 from braid.kernel.ports.rpc import (
+    NO_TRACE,
     AdmitHandler,
     Admitted,
     Caller,
@@ -75,6 +76,7 @@ from braid.kernel.ports.rpc import (
     RpcService,
     RpcTransport,
     StreamHandler,
+    TraceContext,
     UnaryHandler,
 )
 from braid.kernel.ports.store import (
@@ -93,6 +95,7 @@ from braid.kernel.ports.store import (
 __all__ = [
     "CONSUMER_BYTE_RATE",
     "NO_LANES",
+    "NO_TRACE",
     "PRODUCER_BYTE_RATE",
     "QUOTA_KEYS",
     "REQUEST_PERCENTAGE",
@@ -166,6 +169,7 @@ __all__ = [
     "Threads",
     "TopicDescription",
     "TopicPartition",
+    "TraceContext",
     "UnaryHandler",
     "Written",
 ]

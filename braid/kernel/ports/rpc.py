@@ -2,11 +2,26 @@
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple, Protocol, TypeVar
+from typing import Final, NamedTuple, Protocol, TypeVar
 
 from braid.kernel.errors import BraidError
 
 T = TypeVar("T")
+
+
+class TraceContext(NamedTuple):
+    """W3C trace context beside a call: the span that it belongs to. A caller wrote it, and nobody has checked it.
+
+    Attributes:
+        parent: `traceparent`; empty without a trace.
+        state: `tracestate`.
+    """
+
+    parent: str = ""
+    state: str = ""
+
+
+NO_TRACE: Final = TraceContext()
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +32,7 @@ class CallOptions:
     request_id: str = ""
     tenant: str = "default"
     principal: str = ""
+    trace: TraceContext = NO_TRACE
 
 
 class DuplexCall(Protocol):
@@ -110,6 +126,7 @@ class Caller:
         authenticated: Whether a certificate or a token proves the principal.
         expire_ms: When that proof ends, by the wall clock, milliseconds since the epoch; 0 for one that does not.
         certificate: The certificate that the call's connection was opened with; None where there is none.
+        trace: The trace that the caller says the call belongs to, within bounds.
     """
 
     principal: str
@@ -119,6 +136,7 @@ class Caller:
     authenticated: bool = False
     expire_ms: int = 0
     certificate: PeerCertificate | None = None
+    trace: TraceContext = field(default=NO_TRACE, repr=False, compare=False)
 
 
 class DuplexServing(Protocol):

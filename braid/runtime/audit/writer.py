@@ -22,6 +22,7 @@ from braid.runtime.archive.log import ArchiveLog
 from braid.runtime.archive.shelf import Shelf
 from braid.runtime.archive.writer import SnapshotWriter
 from braid.runtime.audit.codec import CHANGES, COUNTS
+from braid.runtime.audit.exported import ExportedAudit
 from braid.runtime.audit.history import AuditHistory
 from braid.runtime.audit.json_lines import JsonLines
 from braid.runtime.audit.recorder import Recorder
@@ -55,6 +56,7 @@ class AuditWriter:
         self._days = settings.days
         self._metrics = metrics
         self._log = logger(endpoint.service, endpoint.instance)
+        self._exported = ExportedAudit(endpoint.service, endpoint.instance)
         self._lines = JsonLines(settings.log, endpoint.service, endpoint.instance, metrics, self._log)
         self._histories = [
             AuditHistory(store, kind, id, endpoint.instance, self._snapshots(shelved), settings.records)
@@ -88,6 +90,7 @@ class AuditWriter:
         """Writes what there is; what the store does not take waits on."""
         for history, records in zip(self._histories, self._recorder.take(last=last), strict=True):
             self._lines.add(records)
+            self._exported.add(records)
             self._recorder.lose(history.add(records))
         if self._lines.waiting:
             await self._host.tasks.run_blocking(self._lines.write)

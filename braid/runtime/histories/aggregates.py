@@ -21,7 +21,8 @@ from braid.kernel.ports import EventBatch, EventStore, HistoryId, Host, Loaded
 from braid.runtime.archive.log import ArchiveLog
 from braid.runtime.archive.shelf import Shelf
 from braid.runtime.archive.writer import SnapshotWriter
-from braid.runtime.histories.decisions import decide_all, encoded_batches
+from braid.runtime.histories.decision_spans import decision_spans
+from braid.runtime.histories.decisions import Decision, decide_all, encoded_batches
 from braid.runtime.histories.fold import Fold, state_hash
 from braid.runtime.histories.kinds import (
     AnyKind,
@@ -33,6 +34,7 @@ from braid.runtime.histories.kinds import (
     Outcome,
     RecordedEvent,
     Reloaded,
+    within,
 )
 from braid.runtime.histories.past import Listed, Past, PastReader, Verified
 from braid.runtime.telemetry import Metrics, logger
@@ -62,6 +64,7 @@ class Aggregates:
         self._service = service
         self._authority = authority
         self._metrics = metrics
+        self._spans = decision_spans()
         self._log = logger(service)
         self.archive_log = ArchiveLog(store, service, host.clock)
         self._past = PastReader(store, shelf, self.archive_log)
@@ -117,7 +120,7 @@ class Aggregates:
 
     def histories(self, prefix: str = "") -> Sequence[HistoryId]:
         """Known histories, sorted, under `<kind>/<id>`, `<kind>`, or '' for all."""
-        return sorted(history for history in self._folds if _within(history, prefix))
+        return sorted(history for history in self._folds if within(history, prefix))
 
     def subscribe(self, callback: Callable[[Change | Reloaded], None]) -> Callable[[], None]:
         """Registers a callback, called synchronously after every evolve, in order of revision, leading or following.
@@ -159,7 +162,7 @@ class Aggregates:
             Compacted: some of the requested events are gone: list, then watch again.
         """
         async for batch in self._store.watch(self._service, after_revision):
-            if not _within(batch.history, prefix):
+            if not within(batch.history, prefix):
                 continue
             codec = self._kind_of(batch.history).codec
             for sequence, data in enumerate(batch.events, batch.first):
@@ -228,11 +231,14 @@ class Aggregates:
             raise self._corrupt
         return self._authority.require_leader()
 
-    def _decide(self, fold: Fold, state: object, command: object, context: Context) -> Sequence[object]:
-        started = self._host.clock.elapsed()
-        events = fold.kind.decider.decide(state, command, context)
+    def _decide(self, fold: Fold, state: object, command: object, context: Context) -> Decision:
+        started, decide = self._host.clock.elapsed(), fold.kind.decider.decide
+        if self._spans is None:
+            events = decide(state, command, context)
+        else:
+            events, context = self._spans.decide(fold.history, decide, state, command, context)
         self._metrics.decide_seconds.labels(fold.kind.name).observe(self._host.clock.elapsed() - started)
-        return events
+        return events, context
 
     async def _current(self, history: HistoryId) -> Fold:
         if history in self._uncertain:
@@ -255,7 +261,10 @@ class Aggregates:
             except Fenced as error:
                 self._authority.step_down("the store refused an append by its fence")
                 raise NotLeader("another replica leads now", remedy="ask the leader") from error
-            self._metrics.append_seconds.labels(fold.kind.name).observe(self._host.clock.elapsed() - started)
+            seconds = self._host.clock.elapsed() - started
+            self._metrics.append_seconds.labels(fold.kind.name).observe(seconds)
+            if self._spans is not None:
+                self._spans.appended(fold.history, [context for _, context in events], len(chunk), seconds)
             recorded += self._apply(fold, appended.sequence - len(chunk) + 1, chunk, appended.revision)
             self._uncertain.discard(fold.history)
             self._end_interval(fold, leadership)
@@ -382,14 +391,9 @@ class Aggregates:
     def _refuse(self, error: CorruptHistory) -> None:
         self._corrupt = error
         self._loaded.set()
-        self._log.error("history cannot be read: this replica will not lead", error=error.message, **_facts(error))
+        self._log.error(
+            "history cannot be read: this replica will not lead",
+            error=error.message,
+            **{**error.metadata, "remedy": error.remedy},
+        )
         self._authority.step_down(error.message)
-
-
-def _facts(error: CorruptHistory) -> dict[str, str]:
-    return {**error.metadata, "remedy": error.remedy}
-
-
-def _within(history: HistoryId, prefix: str) -> bool:
-    kind, _, id = prefix.partition("/")
-    return (not kind or history.kind == kind) and (not id or history.id == id)

@@ -5,7 +5,7 @@ Decisions change no state yet: `aggregates.py` appends them first.
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Final, NamedTuple, TypeVar, cast
+from typing import Final, NamedTuple, TypeAlias, TypeVar, cast
 
 from braid.kernel.decider import Context
 from braid.kernel.errors import BraidError
@@ -17,6 +17,9 @@ S = TypeVar("S")
 C = TypeVar("C")
 
 _EVENT_OVERHEAD_BYTES: Final = 64  # what an adapter may write around an event
+
+
+Decision: TypeAlias = tuple[Sequence[object], Context]  # events, and the context that they are recorded with
 
 
 class Decided(NamedTuple):
@@ -38,20 +41,20 @@ def decide_all(
     asked: Sequence[Asked[C]],
     now_ms: int,
     epoch: int,
-    decide: Callable[[Fold, object, C, Context], Sequence[object]],
+    decide: Callable[[Fold, object, C, Context], Decision],
 ) -> Sequence[Decided]:
     """Decides each command on the state that the previous ones lead to."""
     state = fold.state
     decided: list[Decided] = []
     known: set[tuple[str, str]] = set()
     for number, each in enumerate(asked, 1):
-        context = Context(now_ms, each.actor, each.tenant, each.request_id, each.cause, epoch)
+        context = Context(now_ms, each.actor, each.tenant, each.request_id, each.cause, epoch, each.trace)
         request = (each.tenant, each.request_id)
         if each.request_id and (request in known or fold.knows(*request)):
             decided.append(Decided(context, repeated=True))
             continue
         try:
-            events = decide(fold, state, each.command, context)
+            events, context = decide(fold, state, each.command, context)
         except BraidError as refusal:
             decided.append(Decided(context, refusal=refusal))
             continue

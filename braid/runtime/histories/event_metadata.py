@@ -13,11 +13,18 @@ def metadata_message(context: Context) -> EventMetadata:
         request_id=context.request_id,
         cause=context.cause,
         leader_epoch=context.leader_epoch,
+        traceparent=context.trace,
     )
 
 
 def read_context(message: EventMetadata) -> Context:
     """Reads `metadata_message`'s message."""
     return Context(
-        message.time_ms, message.actor, message.tenant, message.request_id, message.cause, message.leader_epoch
+        message.time_ms,
+        message.actor,
+        message.tenant,
+        message.request_id,
+        message.cause,
+        message.leader_epoch,
+        message.traceparent,
     )

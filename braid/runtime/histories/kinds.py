@@ -1,11 +1,12 @@
 """Values around the aggregate loop: kinds of histories, outcomes of commands, notifications. No I/O."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Generic, NamedTuple, Protocol, TypeVar, cast
 
 from braid.kernel.decider import Context, Decider, EventCodec
 from braid.kernel.ports import HistoryId, Leader, Session
+from braid.telemetry.tracing import current_traceparent
 
 S = TypeVar("S")
 C = TypeVar("C")
@@ -100,13 +101,18 @@ class Reloaded:
 
 @dataclass(frozen=True, slots=True)
 class Asked(Generic[C]):
-    """A command with its caller and cause: see `kernel.decider.Context`."""
+    """A command with its caller and cause: see `kernel.decider.Context`.
+
+    Attributes:
+        trace: `traceparent` of the span in which it was asked: by default the current one.
+    """
 
     command: C
     actor: str
     tenant: str = "default"
     request_id: str = ""
     cause: str = ""
+    trace: str = field(default_factory=current_traceparent)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,3 +132,9 @@ class Outcome(Generic[S]):
     sequence: int
     events: Sequence[RecordedEvent]
     repeated: bool
+
+
+def within(history: HistoryId, prefix: str) -> bool:
+    """Returns whether a history lies under `<kind>/<id>`, `<kind>`, or '' for all."""
+    kind, _, id = prefix.partition("/")
+    return (not kind or history.kind == kind) and (not id or history.id == id)

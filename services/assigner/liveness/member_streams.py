@@ -41,6 +41,10 @@ class MemberStream(Protocol):
         """Queues the group's newer generation on a cluster."""
         ...
 
+    def traced(self, traceparent: str) -> None:
+        """Notes the trace that what is queued now belongs to."""
+        ...
+
     def resume(self, lane: str) -> None:
         """Asks the member to resume a stopped lane; pushed at once."""
         ...

@@ -13,6 +13,7 @@ from braid.kernel.limits.leases import SIGNALS_PER_DECISION_MAX, STARTS_AT_ONCE
 from braid.kernel.ports import Generation, Kafka, Task
 from braid.runtime.histories.kinds import Kind
 from braid.runtime.replica import Replica
+from braid.telemetry.tracing import continued
 from services.assigner.codec.events import GroupCodec
 from services.assigner.domain import unfencing
 from services.assigner.domain.decide import GroupDecider
@@ -82,7 +83,7 @@ class GroupKeeper:
         self._removals: dict[str, RemoveMember] = {}
         self._removing: dict[str, RemoveMember] = {}
         self._commands: list[Command] = []
-        self._causes: dict[str, None] = {}
+        self._causes: dict[str, str] = {}  # each with its trace
         self._signal = asyncio.Event()
         self._decided = asyncio.Event()
         self._starts: dict[str, Task] = {}
@@ -101,9 +102,9 @@ class GroupKeeper:
 
     # --- signals
 
-    def poke(self, cause: str) -> None:
+    def poke(self, cause: str, trace: str = "") -> None:
         """Runs the loop once more, because something changed."""
-        self._causes[cause] = None
+        self._causes[cause] = trace or self._causes.get(cause, "")
         self._signal.set()
 
     def remove(self, member: str, reason: GoneReason, cause: str) -> None:
@@ -123,10 +124,10 @@ class GroupKeeper:
         self._removals.pop(member, None)
         self._removing.pop(member, None)  # not to be tried again, should its append fail
 
-    def release(self, member: str, releases: tuple[Release, ...]) -> None:
-        """Frees leases that a member gives back."""
+    def release(self, member: str, releases: tuple[Release, ...], trace: str = "") -> None:
+        """Frees leases that a member gives back, in the trace of what asked for them."""
         self._commands.append(ReleaseLeases(member, releases))
-        self.poke(f"given back by {member}")
+        self.poke(f"given back by {member}", trace)
 
     def measured(self, member: str, samples: Iterable[Sample]) -> None:
         """Takes a heartbeat's measurements of a member's leases."""
@@ -227,7 +228,8 @@ class GroupKeeper:
         observations = [] if seen == self._seen else _observations(*seen)
         together = Together((*commands, *removing.values(), *observations, self._balance()))
         try:
-            outcome = await self._execute(together, _text(causes))
+            with continued(next(filter(None, causes.values()), "")):
+                outcome = await self._execute(together, _text(causes))
         except BaseException:
             self._removals = {**removing, **self._removals}
             self._causes = {**causes, **self._causes}
@@ -343,7 +345,7 @@ def _observations(spec: GroupSpec | None, view: RegistryView | None) -> list[Com
     return [] if spec is None or view is None else [ObserveChannels(view.of(spec.streams))]
 
 
-def _text(causes: Mapping[str, None]) -> str:
+def _text(causes: Mapping[str, str]) -> str:
     """Joins the causes of a decision for its events; at most three are named."""
     named = list(causes)[:3]
     more = [f"{len(causes) - 3} more"] if len(causes) > 3 else []

@@ -38,8 +38,15 @@ class MemberPushes:
         if self._flushing is not None:
             self._flushing.cancel()
 
-    def tell(self, group: str, event: object) -> dict[MemberKey, MemberStream]:
-        """Hands an event to the streams it concerns; returns the streams to flush."""
+    def tell(self, group: str, event: object, trace: str = "") -> dict[MemberKey, MemberStream]:
+        """Hands an event and its trace to the streams it concerns; returns the streams to flush."""
+        told = self._tell(group, event)
+        if trace:
+            for stream in told.values():
+                stream.traced(trace)
+        return told
+
+    def _tell(self, group: str, event: object) -> dict[MemberKey, MemberStream]:
         match event:
             case LeasesGranted(grants):
                 return self._share(group, grants, None, "")

@@ -17,6 +17,7 @@ from braid.kernel.limits.leases import (
 from braid.kernel.limits.placement import BALANCE_LOOK_SECONDS
 from braid.kernel.ports import Kafka, Task
 from braid.runtime.histories.kinds import Change, Reloaded
+from braid.runtime.push_spans import PushSpans
 from braid.runtime.replica import Replica
 from braid.runtime.telemetry import AssignerMetrics
 from services.assigner.liveness.member_deadlines import MemberDeadlines, RevokeKey, grace_seconds
@@ -62,6 +63,7 @@ class Term:
         self._keepers: dict[str, GroupKeeper] = {}
         self._tasks: list[Task] = []
         self._over = False
+        self.push_spans = PushSpans()
 
     # --- what streams ask
 
@@ -314,14 +316,14 @@ class Term:
             self._deadlines.follow(state, record.event, now)
             if isinstance(record.event, MemberGone):
                 self._end_stream(MemberKey(state.name, record.event.member), "the member is gone from its group")
-            touched |= self._pushes.tell(change.history.id, record.event)
+            touched |= self._pushes.tell(change.history.id, record.event, record.context.trace)
         self._pushes.flush(touched.values())
         last = change.events[-1]
         cause = f"{type(last.event).__name__} {last.sequence}"
         if all(isinstance(record.event, MemberJoined) for record in change.events):
             self._newcomers.wait(change.history.id, now, cause)
         else:
-            self.keeper(change.history.id).poke(cause)
+            self.keeper(change.history.id).poke(cause, last.context.trace)
 
     def _end_stream(self, key: MemberKey, reason: str, remedy: str = "join again") -> None:
         stream = self._streams.pop(key)
@@ -340,7 +342,7 @@ class Term:
     def _registry_spoke(self) -> None:
         self._pushes.flush(self._streams)  # what waited for a cluster's address
         for name in self._replica.aggregates.states(GROUPS):
-            self.keeper(name).poke("the registry's channels changed")
+            self.keeper(name).poke("the registry's channels changed", self._registry.trace)
 
     def _end_members(self, group: str, error: BraidError) -> None:
         for stream in list(self._streams.of(group)):

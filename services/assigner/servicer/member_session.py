@@ -21,6 +21,7 @@ from braid.kernel.limits.leases import (
 from braid.kernel.limits.rpc import OUTBOX_MESSAGES_MAX, STREAM_CLOSE_SECONDS
 from braid.kernel.ports import DuplexServing, Generation, Task
 from braid.runtime.replica import Replica
+from braid.telemetry.tracing import Attribute
 from services.assigner.codec.joins import grant_message, read_findings, read_splits, wish_message
 from services.assigner.codec.specs import spec_message
 from services.assigner.domain.admission import (
@@ -74,6 +75,8 @@ class MemberSession:
         self._revoked: list[tuple[LeaseGrant, float, str]] = []
         self._lent: set[str] = set()  # clusters whose newer generation is to be lent
         self._sent = SentLeases()
+        self._trace = ""  # of what is queued
+        self._revoke_traces: dict[str, str] = {}  # by lease, until it is given back
         self._unreachable: frozenset[str] | None = None  # not sent yet
 
     @property
@@ -92,6 +95,7 @@ class MemberSession:
             self._ended.set()
             self._writable.set()
             reading.cancel()
+            self._term.push_spans.gone(self)
         if self._error is not None:
             raise self._error
 
@@ -160,6 +164,10 @@ class MemberSession:
         """Queues the group's newer generation on a cluster."""
         self._lent.add(cluster)
 
+    def traced(self, traceparent: str) -> None:
+        """Notes the trace that what is queued now belongs to."""
+        self._trace = traceparent
+
     def resume(self, lane: str) -> None:
         """Asks the member to resume a stopped lane."""
         self._push(join_pb2.JoinResponse(resume=join_pb2.ResumeLane(lane=lane)))
@@ -202,6 +210,7 @@ class MemberSession:
             delta = clusters.setdefault(channel.cluster, join_pb2.ClusterDelta(cluster=address))
             delta.granted.append(grant_message(grant, channel))
             self._sent.add(grant.lease, grant.epoch, channel.cluster)
+            self._revoke_traces.pop(grant.lease, None)
             self._lent.add(channel.cluster)
             told += 1
         self._granted = waiting
@@ -210,8 +219,20 @@ class MemberSession:
         if clusters:
             self._deltas += 1
             delta_message = join_pb2.LeaseDelta(sequence=self._deltas, clusters=clusters.values())
-            self._push(join_pb2.JoinResponse(delta=delta_message))
+            self._push(join_pb2.JoinResponse(delta=delta_message, traceparent=self._traced(told)))
+            self._trace = self._trace if self._granted else ""  # some wait, and belong to it
         return told == DELTA_LEASES_MAX
+
+    def _traced(self, granted: int) -> str:
+        """Begins the span of a delta, which ends with its acknowledgement; returns the context to send with it."""
+        if not self._trace or self._ended.is_set():
+            return ""
+        attributes: dict[str, Attribute] = {
+            "braid.group": self.key.group,
+            "braid.member": self.key.member,
+            "braid.leases.granted": granted,
+        }
+        return self._term.push_spans.begin(self, self._deltas, "push leases", self._trace, attributes)
 
     def _add_revokes(self, state: Group, clusters: dict[str, join_pb2.ClusterDelta]) -> None:
         waiting = {(grant.lease, grant.epoch) for grant in self._granted}
@@ -226,6 +247,8 @@ class MemberSession:
             channel = state.channels.get(channel_of(grant.lease))
             name = channel.cluster if channel else ""
             delta = clusters.setdefault(name, join_pb2.ClusterDelta(cluster=ClusterAddress(name=name)))
+            if self._trace:
+                self._revoke_traces[grant.lease] = self._trace
             delta.revoked.append(
                 join_pb2.RevokedLease(
                     lease=grant.lease, epoch=grant.epoch, deadline_ms=round(seconds * 1000), reason=reason
@@ -314,6 +337,7 @@ class MemberSession:
                     reply = join_pb2.HeartbeatReply(sequence=message.heartbeat.sequence)
                     self._push(join_pb2.JoinResponse(heartbeat=reply))
             case "acknowledge":
+                self._term.push_spans.acknowledged(self, message.acknowledge.delta_sequence)
                 self._given_back(message.acknowledge)
             case "commit_refused":
                 self._refused(message.commit_refused)
@@ -349,8 +373,9 @@ class MemberSession:
             for each in message.released
             if self._sent.drop(each.lease, each.epoch)
         )
+        traces = [self._revoke_traces.pop(each.lease, "") for each in message.released]
         if releases:
-            self._term.keeper(self.key.group).release(self.key.member, releases)
+            self._term.keeper(self.key.group).release(self.key.member, releases, next(filter(None, traces), ""))
 
     def _refused(self, message: join_pb2.CommitRefused) -> None:
         """Lends a newer generation than the refused one; without one, the next bump's event will."""

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from braid.client.mesh import MeshOfStreams
 from braid.client.producing.producer import Producer
 from braid.client.records.outgoing import Copy, Receipt
-from braid.client.telemetry.spans import Resending, tracer
+from braid.client.telemetry.spans import Resending
 from braid.kernel.errors import (
     BatchTooLarge,
     BraidError,
@@ -30,6 +30,7 @@ from braid.kernel.limits.dlq import DLQ_INDEX_POLL_SECONDS, DLQ_KEY_BYTES_MAX, R
 from braid.kernel.ports import KafkaRecord, TopicPartition
 from braid.runtime.replica import Replica
 from braid.runtime.telemetry import DlqMetrics
+from braid.telemetry.tracing import tracer
 from services.dlq.codec.events import REPLAYS
 from services.dlq.domain import policy
 from services.dlq.domain.replay import Replay, State, created_spec

@@ -15,6 +15,7 @@ from braid.kernel.limits.traffic import ARRIVALS_LOOK_SECONDS, DECIDE_SECONDS, M
 from braid.kernel.offset_ranges import united
 from braid.kernel.resumptions import Resumption
 from braid.runtime.replica import Replica
+from braid.telemetry.tracing import continued
 from services.registry.histories import CLUSTERS, STREAMS, read_world
 from services.registry.kafka import drain
 from services.registry.kafka.clients import Access
@@ -40,6 +41,7 @@ from services.registry.policy.decommission import ClusterDecision, left_on, plan
 from services.registry.policy.plan import Decision, plan, plan_moves, waits
 from services.registry.policy.world import World
 from services.registry.reconciler import provision
+from services.registry.reconciler.channel_traces import ChannelTraces
 from services.registry.term_tasks import KeyedTasks, Signal, wait_for
 
 _CONFIGURED = (ChannelState.STANDBY, ChannelState.ACTIVE)
@@ -73,6 +75,7 @@ class Reconciler:
     Attributes:
         holders: Who or what holds each channel's present step.
         problems: Why each channel's last attempt failed; removed at the next success.
+        traces: The traces that steps of channels continue.
     """
 
     def __init__(
@@ -91,6 +94,7 @@ class Reconciler:
         of `World`."""
         self.holders: dict[_Key, tuple[str, ...]] = {}
         self.problems: dict[_Key, BraidError] = {}
+        self.traces = ChannelTraces(replica.host.clock)
         self._replica = replica
         self._access = access
         self._marks = marks
@@ -253,8 +257,7 @@ class Reconciler:
             result = loss
         self.holders.pop(job.key, None)
         self._not_before.pop(job.key, None)
-        cause = f"{job.channel.ref}: {job.name}"
-        if result is not None and not await self._execute(job.stream.name, result, cause):
+        if result is not None and not await self._record(job, result):
             self._later(job)
         elif isinstance(result, RecordProducersLeft):
             self._sessions.forget_receipts(job.stream.name, job.channel, result.acknowledged)
@@ -264,6 +267,11 @@ class Reconciler:
             decided = job.resumptions - self._undecided.pop(job.key, frozenset())
             self._sessions.looked_at(job.stream.name, job.channel, decided)
         self.wake()
+
+    async def _record(self, job: _Job, result: StreamCommand) -> bool:
+        """Records a step's result, in the trace of what changed the channel before."""
+        with continued(self.traces.of(job.stream.name, job.channel.ref)):
+            return await self._execute(job.stream.name, result, f"{job.channel.ref}: {job.name}")
 
     def _is_confirmed(self, job: _Job, loss: ReportLoss | None) -> bool:
         """Whether an unrecorded loss has been visible and unchanged for long enough to record it."""

@@ -8,9 +8,10 @@ from collections.abc import AsyncIterator
 from braid.api.registry.v1.route_pb2 import WatchChannelsRequest, WatchChannelsResponse
 from braid.kernel.errors import Unsupported
 from braid.kernel.limits.registry import RECONCILE_SECONDS, WATCH_ALIVE_SECONDS
+from braid.runtime.newest_trace import NewestTrace
 from braid.runtime.replica import Replica
 from services.registry.codec.views import channel_message, cluster_addresses
-from services.registry.histories import read_world
+from services.registry.histories import STREAMS, read_world
 from services.registry.term_tasks import Signal, wait_for
 
 PROTOCOL_VERSION = 1
@@ -27,6 +28,15 @@ async def watch_channels(
     if request.protocol_version != PROTOCOL_VERSION:
         remedy = f"this registry speaks version {PROTOCOL_VERSION}"
         raise Unsupported(f"protocol version {request.protocol_version} is unknown", remedy=remedy)
+    newest = NewestTrace(replica.aggregates, (STREAMS.name,))
+    try:
+        async for message in _messages(replica, changed, newest):
+            yield message
+    finally:
+        newest.close()
+
+
+async def _messages(replica: Replica, changed: Signal, newest: NewestTrace) -> AsyncIterator[WatchChannelsResponse]:
     told = WatchChannelsResponse()
     spoke = -WATCH_ALIVE_SECONDS
     while True:
@@ -40,7 +50,7 @@ async def watch_channels(
             message = WatchChannelsResponse(revision=now.revision)
         if message is not None:
             spoke = elapsed
-            yield message
+            yield _traced(message, newest.take())
         told = now
         await wait_for(event, RECONCILE_SECONDS)
 
@@ -54,6 +64,15 @@ def _everything(replica: Replica) -> WatchChannelsResponse:
         clusters=cluster_addresses(world, [channel.cluster for _, channel in pairs]),
         full=True,
     )
+
+
+def _traced(message: WatchChannelsResponse, traceparent: str) -> WatchChannelsResponse:
+    """The message with its trace. What it is compared with later must not have one, so it is a copy."""
+    if not traceparent or message.full:
+        return message
+    traced = WatchChannelsResponse(traceparent=traceparent)
+    traced.MergeFrom(message)
+    return traced
 
 
 def _changes(told: WatchChannelsResponse, now: WatchChannelsResponse) -> WatchChannelsResponse | None:

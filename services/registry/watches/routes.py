@@ -4,7 +4,7 @@ Only the newest route is sent, routes in between are skipped; while there is non
 `producer_sessions.py` explains what sessions mean for drains.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 
 from braid.api.registry.v1.route_pb2 import (
@@ -27,6 +27,7 @@ from braid.kernel.limits.names import LANES_MAX
 from braid.kernel.limits.registry import RECONCILE_SECONDS, WATCH_ALIVE_SECONDS
 from braid.kernel.ports import DuplexServing
 from braid.kernel.resumptions import Resumption, Stretch
+from braid.runtime.histories.kinds import RecordedEvent
 from braid.runtime.replica import Replica
 from services.registry.codec.views import route_message
 from services.registry.health.rehearsals import Rehearsals
@@ -39,6 +40,7 @@ from services.registry.liveness.witnesses import Reporter, Witnesses
 from services.registry.model.channels import CONSUMABLE, SPARE, Channel, ChannelState
 from services.registry.model.streams import Stream
 from services.registry.term_tasks import Signal, wait_for
+from services.registry.watches.traced_routes import TracedRoutes
 
 PROTOCOL_VERSION = 1
 
@@ -77,6 +79,7 @@ class Producers:
         self._changed = changed
         self._on_acknowledged = on_acknowledged
         self._on_refused = on_refused
+        self._traces = TracedRoutes()
 
     async def serve(self, call: DuplexServing) -> None:
         """Serves one stream until it ends.
@@ -109,11 +112,13 @@ class Producers:
         finally:
             reading.cancel()
             await reading.ended()
+            self._traces.gone(session, stream_of.number)
             if not stream_of.ended_well:
                 self._sessions.disconnected(session, stream_of.number, clock.elapsed())
 
-    def routes_changed(self, stream: Stream) -> None:
+    def routes_changed(self, stream: Stream, events: Sequence[RecordedEvent]) -> None:
         """Notes which producers owe an acknowledgement after a change. Called at once, in the order of events."""
+        self._traces.changed(stream, events)
         self._sessions.route_changed(stream.name, stream.route_revision, self._replica.host.clock.elapsed())
 
     def ask(self, cluster: str) -> AbstractSet[Reporter]:
@@ -147,11 +152,14 @@ class Producers:
             self._place(stream, connection)
             now = self._replica.host.clock.elapsed()
             if stream.route_revision > sent:
+                before = sent
                 sent, spoke = stream.route_revision, now
                 active = [each.ref for each in stream.channels if _is_active(each)]
                 self._sessions.give(connection.session, sent, active)
                 world = read_world(self._replica.aggregates, self._replica.host.clock.now_ms())
-                await call.send(WatchRoutesResponse(route=route_message(stream, world)))
+                route = route_message(stream, world)
+                traced = self._traces.pushed(connection.session, connection.number, route, before)
+                await call.send(WatchRoutesResponse(route=route, traceparent=traced))
             elif now - spoke >= WATCH_ALIVE_SECONDS:
                 spoke = now
                 await call.send(WatchRoutesResponse(unchanged=RouteUnchanged(revision=sent)))
@@ -193,6 +201,7 @@ class Producers:
             case "acknowledged":
                 current = self._replica.aggregates.state(STREAMS, session.stream).route_revision
                 self._sessions.acknowledge(session, message.acknowledged.revision, current, now)
+                self._traces.acknowledged(session, connection.number, message.acknowledged.revision)
                 self._on_acknowledged()
             case "channel_left" | "log_resumed":
                 told = message.channel_left if message.HasField("channel_left") else message.log_resumed

@@ -1,6 +1,7 @@
 """Unary calls, over every transport."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 from google.protobuf.wrappers_pb2 import StringValue
@@ -15,7 +16,8 @@ from braid.kernel.errors import (
     Unsupported,
 )
 from braid.kernel.limits.rpc import MESSAGE_BYTES_MAX
-from braid.kernel.ports import Caller, CallOptions
+from braid.kernel.limits.telemetry import TRACESTATE_BYTES_MAX
+from braid.kernel.ports import NO_TRACE, Caller, CallOptions, TraceContext
 from tests.contract.rpc.conftest import OPTIONS, Mesh, path, say
 
 
@@ -27,6 +29,24 @@ async def test_request_and_what_travels_beside_it_arrive(mesh: Mesh) -> None:
     server = await mesh.serve(unaries={"Echo": _echo})
     answer = await mesh.channel(server.address).unary(path("Echo"), say("hello"), StringValue, OPTIONS)
     assert answer.value == f"hello from {mesh.principal()} of acme as request-1"
+
+
+async def test_trace_context_arrives_beside_a_call_within_bounds(mesh: Mesh) -> None:
+    traces: list[TraceContext] = []
+
+    async def traced(request: StringValue, caller: Caller) -> StringValue:
+        traces.append(caller.trace)
+        return request
+
+    server, parent = (
+        await mesh.serve(unaries={"Trace": traced}),
+        "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+    )
+    channel = mesh.channel(server.address)
+    long = f"a={'b' * TRACESTATE_BYTES_MAX}"
+    for told in (TraceContext(parent, "a=b"), TraceContext(parent, long), TraceContext("x" * 1_000, "a=b"), NO_TRACE):
+        await channel.unary(path("Trace"), say("x"), StringValue, replace(OPTIONS, trace=told))
+    assert traces == [TraceContext(parent, "a=b"), TraceContext(parent), NO_TRACE, NO_TRACE]
 
 
 async def test_only_a_certificate_authenticates_a_caller(mesh: Mesh) -> None:

@@ -593,6 +593,9 @@ class JoinResponse(_message.Message):
     RESUME_FIELD_NUMBER: _builtins.int
     SPLIT_FIELD_NUMBER: _builtins.int
     NAMESAKE_FIELD_NUMBER: _builtins.int
+    TRACEPARENT_FIELD_NUMBER: _builtins.int
+    traceparent: _builtins.str
+    """W3C trace context of the push of a delta, where its decision was traced."""
     @_builtins.property
     def welcome(self) -> Global___MemberWelcome: ...
     @_builtins.property
@@ -619,10 +622,11 @@ class JoinResponse(_message.Message):
         resume: Global___ResumeLane | None = ...,
         split: Global___SplitBacklog | None = ...,
         namesake: Global___Namesake | None = ...,
+        traceparent: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["delta", b"delta", "heartbeat", b"heartbeat", "message", b"message", "namesake", b"namesake", "queued", b"queued", "resume", b"resume", "split", b"split", "welcome", b"welcome"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["delta", b"delta", "heartbeat", b"heartbeat", "message", b"message", "namesake", b"namesake", "queued", b"queued", "resume", b"resume", "split", b"split", "welcome", b"welcome"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["delta", b"delta", "heartbeat", b"heartbeat", "message", b"message", "namesake", b"namesake", "queued", b"queued", "resume", b"resume", "split", b"split", "traceparent", b"traceparent", "welcome", b"welcome"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType_message: _TypeAlias = _typing.Literal["welcome", "heartbeat", "delta", "queued", "resume", "split", "namesake"]  # noqa: Y015
     _WhichOneofArgType_message: _TypeAlias = _typing.Literal["message", b"message"]  # noqa: Y015

@@ -24,25 +24,25 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1d\x62raid/api/mesh/v1/event.proto\x12\x11\x62raid.api.mesh.v1\"x\n\rEventMetadata\x12\x0f\n\x07time_ms\x18\x01 \x01(\x03\x12\r\n\x05\x61\x63tor\x18\x02 \x01(\t\x12\x0e\n\x06tenant\x18\x03 \x01(\t\x12\x12\n\nrequest_id\x18\x04 \x01(\t\x12\r\n\x05\x63\x61use\x18\x05 \x01(\t\x12\x14\n\x0cleader_epoch\x18\x06 \x01(\x03\"\x92\x01\n\x0b\x45ventRecord\x12\x0f\n\x07history\x18\x01 \x01(\t\x12\x10\n\x08sequence\x18\x02 \x01(\x03\x12\x10\n\x08revision\x18\x03 \x01(\x03\x12\x32\n\x08metadata\x18\x04 \x01(\x0b\x32 .braid.api.mesh.v1.EventMetadata\x12\x0c\n\x04type\x18\x05 \x01(\t\x12\x0c\n\x04\x64\x61ta\x18\x06 \x01(\x0c\"\x9d\x01\n\x11ListEventsRequest\x12\x0f\n\x07history\x18\x01 \x01(\t\x12\x11\n\tpage_size\x18\x02 \x01(\x05\x12\x12\n\npage_token\x18\x03 \x01(\t\x12\x10\n\x08until_ms\x18\x04 \x01(\x03\x12\x0e\n\x06latest\x18\x05 \x01(\x05\x12.\n\x06\x66ilter\x18\x06 \x01(\x0b\x32\x1e.braid.api.mesh.v1.EventFilter\"L\n\x0b\x45ventFilter\x12\r\n\x05\x61\x63tor\x18\x01 \x01(\t\x12\x10\n\x08since_ms\x18\x02 \x01(\x03\x12\x0b\n\x03rpc\x18\x03 \x01(\t\x12\x0f\n\x07refused\x18\x04 \x01(\x08\"\x9a\x01\n\x12ListEventsResponse\x12.\n\x06\x65vents\x18\x01 \x03(\x0b\x32\x1e.braid.api.mesh.v1.EventRecord\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\x12)\n\x04gaps\x18\x03 \x03(\x0b\x32\x1b.braid.api.mesh.v1.EventGap\x12\x10\n\x08revision\x18\x04 \x01(\x03\"H\n\x08\x45ventGap\x12\x0f\n\x07history\x18\x01 \x01(\t\x12\r\n\x05\x66irst\x18\x02 \x01(\x03\x12\x0c\n\x04last\x18\x03 \x01(\x03\x12\x0e\n\x06reason\x18\x04 \x01(\t\"m\n\x12WatchEventsRequest\x12\x0f\n\x07history\x18\x01 \x01(\t\x12\x16\n\x0e\x61\x66ter_revision\x18\x02 \x01(\x03\x12.\n\x06\x66ilter\x18\x03 \x01(\x0b\x32\x1e.braid.api.mesh.v1.EventFilterb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1d\x62raid/api/mesh/v1/event.proto\x12\x11\x62raid.api.mesh.v1\"\x8d\x01\n\rEventMetadata\x12\x0f\n\x07time_ms\x18\x01 \x01(\x03\x12\r\n\x05\x61\x63tor\x18\x02 \x01(\t\x12\x0e\n\x06tenant\x18\x03 \x01(\t\x12\x12\n\nrequest_id\x18\x04 \x01(\t\x12\r\n\x05\x63\x61use\x18\x05 \x01(\t\x12\x14\n\x0cleader_epoch\x18\x06 \x01(\x03\x12\x13\n\x0btraceparent\x18\x07 \x01(\t\"\x92\x01\n\x0b\x45ventRecord\x12\x0f\n\x07history\x18\x01 \x01(\t\x12\x10\n\x08sequence\x18\x02 \x01(\x03\x12\x10\n\x08revision\x18\x03 \x01(\x03\x12\x32\n\x08metadata\x18\x04 \x01(\x0b\x32 .braid.api.mesh.v1.EventMetadata\x12\x0c\n\x04type\x18\x05 \x01(\t\x12\x0c\n\x04\x64\x61ta\x18\x06 \x01(\x0c\"\x9d\x01\n\x11ListEventsRequest\x12\x0f\n\x07history\x18\x01 \x01(\t\x12\x11\n\tpage_size\x18\x02 \x01(\x05\x12\x12\n\npage_token\x18\x03 \x01(\t\x12\x10\n\x08until_ms\x18\x04 \x01(\x03\x12\x0e\n\x06latest\x18\x05 \x01(\x05\x12.\n\x06\x66ilter\x18\x06 \x01(\x0b\x32\x1e.braid.api.mesh.v1.EventFilter\"L\n\x0b\x45ventFilter\x12\r\n\x05\x61\x63tor\x18\x01 \x01(\t\x12\x10\n\x08since_ms\x18\x02 \x01(\x03\x12\x0b\n\x03rpc\x18\x03 \x01(\t\x12\x0f\n\x07refused\x18\x04 \x01(\x08\"\x9a\x01\n\x12ListEventsResponse\x12.\n\x06\x65vents\x18\x01 \x03(\x0b\x32\x1e.braid.api.mesh.v1.EventRecord\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\x12)\n\x04gaps\x18\x03 \x03(\x0b\x32\x1b.braid.api.mesh.v1.EventGap\x12\x10\n\x08revision\x18\x04 \x01(\x03\"H\n\x08\x45ventGap\x12\x0f\n\x07history\x18\x01 \x01(\t\x12\r\n\x05\x66irst\x18\x02 \x01(\x03\x12\x0c\n\x04last\x18\x03 \x01(\x03\x12\x0e\n\x06reason\x18\x04 \x01(\t\"m\n\x12WatchEventsRequest\x12\x0f\n\x07history\x18\x01 \x01(\t\x12\x16\n\x0e\x61\x66ter_revision\x18\x02 \x01(\x03\x12.\n\x06\x66ilter\x18\x03 \x01(\x0b\x32\x1e.braid.api.mesh.v1.EventFilterb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'braid.api.mesh.v1.event_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_EVENTMETADATA']._serialized_start=52
-  _globals['_EVENTMETADATA']._serialized_end=172
-  _globals['_EVENTRECORD']._serialized_start=175
-  _globals['_EVENTRECORD']._serialized_end=321
-  _globals['_LISTEVENTSREQUEST']._serialized_start=324
-  _globals['_LISTEVENTSREQUEST']._serialized_end=481
-  _globals['_EVENTFILTER']._serialized_start=483
-  _globals['_EVENTFILTER']._serialized_end=559
-  _globals['_LISTEVENTSRESPONSE']._serialized_start=562
-  _globals['_LISTEVENTSRESPONSE']._serialized_end=716
-  _globals['_EVENTGAP']._serialized_start=718
-  _globals['_EVENTGAP']._serialized_end=790
-  _globals['_WATCHEVENTSREQUEST']._serialized_start=792
-  _globals['_WATCHEVENTSREQUEST']._serialized_end=901
+  _globals['_EVENTMETADATA']._serialized_start=53
+  _globals['_EVENTMETADATA']._serialized_end=194
+  _globals['_EVENTRECORD']._serialized_start=197
+  _globals['_EVENTRECORD']._serialized_end=343
+  _globals['_LISTEVENTSREQUEST']._serialized_start=346
+  _globals['_LISTEVENTSREQUEST']._serialized_end=503
+  _globals['_EVENTFILTER']._serialized_start=505
+  _globals['_EVENTFILTER']._serialized_end=581
+  _globals['_LISTEVENTSRESPONSE']._serialized_start=584
+  _globals['_LISTEVENTSRESPONSE']._serialized_end=738
+  _globals['_EVENTGAP']._serialized_start=740
+  _globals['_EVENTGAP']._serialized_end=812
+  _globals['_WATCHEVENTSREQUEST']._serialized_start=814
+  _globals['_WATCHEVENTSREQUEST']._serialized_end=923
 # @@protoc_insertion_point(module_scope)

@@ -30,6 +30,7 @@ class EventMetadata(_message.Message):
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     CAUSE_FIELD_NUMBER: _builtins.int
     LEADER_EPOCH_FIELD_NUMBER: _builtins.int
+    TRACEPARENT_FIELD_NUMBER: _builtins.int
     time_ms: _builtins.int
     """Wall clock of the deciding leader, milliseconds since the epoch."""
     actor: _builtins.str
@@ -41,6 +42,8 @@ class EventMetadata(_message.Message):
     """The event or signal that led here; empty for a person's request."""
     leader_epoch: _builtins.int
     """Epoch of the deciding leader: (store incarnation, counter) in one integer."""
+    traceparent: _builtins.str
+    """W3C trace context of the span that decided, where it was traced; empty from older releases."""
     def __init__(
         self,
         *,
@@ -50,10 +53,11 @@ class EventMetadata(_message.Message):
         request_id: _builtins.str = ...,
         cause: _builtins.str = ...,
         leader_epoch: _builtins.int = ...,
+        traceparent: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["actor", b"actor", "cause", b"cause", "leader_epoch", b"leader_epoch", "request_id", b"request_id", "tenant", b"tenant", "time_ms", b"time_ms"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["actor", b"actor", "cause", b"cause", "leader_epoch", b"leader_epoch", "request_id", b"request_id", "tenant", b"tenant", "time_ms", b"time_ms", "traceparent", b"traceparent"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -469,6 +469,9 @@ class WatchRoutesResponse(_message.Message):
     ROUTE_FIELD_NUMBER: _builtins.int
     UNCHANGED_FIELD_NUMBER: _builtins.int
     REACH_FIELD_NUMBER: _builtins.int
+    TRACEPARENT_FIELD_NUMBER: _builtins.int
+    traceparent: _builtins.str
+    """W3C trace context of the push of a route, where its change was traced. It is no part of the route."""
     @_builtins.property
     def welcome(self) -> Global___ProducerWelcome: ...
     @_builtins.property
@@ -484,10 +487,11 @@ class WatchRoutesResponse(_message.Message):
         route: Global___Route | None = ...,
         unchanged: Global___RouteUnchanged | None = ...,
         reach: Global___ReachQuestion | None = ...,
+        traceparent: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["message", b"message", "reach", b"reach", "route", b"route", "unchanged", b"unchanged", "welcome", b"welcome"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["message", b"message", "reach", b"reach", "route", b"route", "unchanged", b"unchanged", "welcome", b"welcome"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["message", b"message", "reach", b"reach", "route", b"route", "traceparent", b"traceparent", "unchanged", b"unchanged", "welcome", b"welcome"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType_message: _TypeAlias = _typing.Literal["welcome", "route", "unchanged", "reach"]  # noqa: Y015
     _WhichOneofArgType_message: _TypeAlias = _typing.Literal["message", b"message"]  # noqa: Y015
@@ -634,9 +638,12 @@ class WatchChannelsResponse(_message.Message):
     CHANNELS_FIELD_NUMBER: _builtins.int
     CLUSTERS_FIELD_NUMBER: _builtins.int
     FULL_FIELD_NUMBER: _builtins.int
+    TRACEPARENT_FIELD_NUMBER: _builtins.int
     revision: _builtins.int
     full: _builtins.bool
     """The first message of a watch."""
+    traceparent: _builtins.str
+    """W3C trace context of the newest change in it, where that was traced; empty with the first message."""
     @_builtins.property
     def channels(self) -> _containers.RepeatedCompositeFieldContainer[_stream_pb2.Channel]: ...
     @_builtins.property
@@ -650,10 +657,11 @@ class WatchChannelsResponse(_message.Message):
         channels: _abc.Iterable[_stream_pb2.Channel] | None = ...,
         clusters: _abc.Iterable[_endpoint_pb2.ClusterAddress] | None = ...,
         full: _builtins.bool = ...,
+        traceparent: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["channels", b"channels", "clusters", b"clusters", "full", b"full", "revision", b"revision"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["channels", b"channels", "clusters", b"clusters", "full", b"full", "revision", b"revision", "traceparent", b"traceparent"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -131,7 +131,7 @@ def test_a_handler_that_ran_out_of_time_is_told_as_that(
 
     run_virtual(scenario())
     assert measured(metrics, "messaging.process.duration", "error.type") == {("",): 1, ("HandlerTimeout",): 1}
-    told = {_field(span, "messaging.kafka.offset"): span for span in spans.get_finished_spans() if _is_process(span)}
+    told = {_field(span, "kafka.offset"): span for span in spans.get_finished_spans() if _is_process(span)}
     assert _field(told[0], "error.type") == "HandlerTimeout"
     assert told[0].status.status_code is StatusCode.ERROR
     assert told[1].status.status_code is StatusCode.UNSET
@@ -278,7 +278,7 @@ def test_polls_and_commits_are_spans(spans: InMemorySpanExporter) -> None:
     poll, commit = found[f"poll {TOPIC}"], found[f"commit {TOPIC}"]
     assert (poll.kind, commit.kind) == (SpanKind.CLIENT, SpanKind.CLIENT)
     assert poll.attributes is not None and commit.attributes is not None
-    assert poll.attributes["messaging.kafka.cluster.id"] == commit.attributes["messaging.kafka.cluster.id"] == "east-1"
+    assert poll.attributes["kafka.cluster.id"] == commit.attributes["kafka.cluster.id"] == "east-1"
     assert poll.attributes["messaging.operation.type"] == "receive"
     assert commit.attributes["messaging.operation.type"] == "settle"
     assert commit.attributes["messaging.consumer.group.name"] == "g"

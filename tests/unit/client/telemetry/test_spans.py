@@ -8,7 +8,7 @@ from opentelemetry.trace import SpanKind, StatusCode
 
 from braid.client.consumer_settings import Retry
 from braid.client.records.record import Record
-from braid.client.telemetry.spans import tracer
+from braid.telemetry.tracing import tracer
 from tests.support.scripted_control import until
 from tests.support.virtual_time import run_virtual
 from tests.unit.client.scripted_member import LIVE, TOPIC, bench, member
@@ -46,10 +46,10 @@ def test_a_record_is_traced_from_send_to_handler(spans: InMemorySpanExporter) ->
     assert (failed.status.status_code, handled.status.status_code) == (StatusCode.ERROR, StatusCode.UNSET)
     for span in (sent, failed, handled):
         assert span.attributes is not None
-        assert span.attributes["messaging.system"] == "kafka"
+        assert span.attributes["messaging.system.name"] == "kafka"
         assert span.attributes["messaging.destination.name"] == TOPIC
-        assert span.attributes["messaging.kafka.offset"] == 0
-        assert span.attributes["messaging.kafka.cluster.id"] == "east-1"
+        assert span.attributes["kafka.offset"] == 0
+        assert span.attributes["kafka.cluster.id"] == "east-1"
     assert failed.attributes is not None
     assert failed.attributes["error.type"] == "ValueError"
     assert handled.attributes is not None
