@@ -11,7 +11,7 @@ from typing import Final
 
 import yaml
 
-from tools.compose_services import Value, plain_services, services, volumes
+from tools.compose_services import Value, observability_files, plain_services, services, volumes
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 
@@ -48,12 +48,13 @@ _INSECURE_HEAD: Final = """\
 """
 _COMMENTS: Final[Mapping[str, str]] = {
     "net": "Owns the network and the published ports, and does nothing else: it has no reason to end.",
-    "disks": "Volumes of etcd, whose image has no user of its own: made by ours, they belong to the user it runs as.",
+    "disks": "Volumes of other images, which run as our user: made by our image, they belong to it.",
     "certs": "Makes a CA for the mesh, one for its store, and everybody's certificates; lists admins. Again: renews.",
     "etcd-0": "The store. Three members: one may be lost.",
     "east": "Kafka clusters of one node each, broker and controller in one process.",
     "registry-0": "The services. One replica of each leads, the others follow.",
     "init": "Tells the registry where the clusters are. Runs at each start, and does nothing where that is known.",
+    "collector": "`docker compose --profile observability up`: Prometheus on port 9090, Grafana on 3000, OTLP on 4317.",
     "stream": "`docker compose --profile spark up`: a stream, and a Spark job that writes its records into a table.",
 }
 
@@ -131,16 +132,19 @@ def main(arguments: Sequence[str]) -> int:
     wanted = {
         ROOT / "compose.yaml": compose_text(version_of(ROOT / "pyproject.toml")),
         ROOT / "compose.insecure.yaml": insecure_text(),
+        **{ROOT / path: text for path, text in observability_files().items()},
     }
     match arguments:
         case ["write"]:
             for file, text in wanted.items():
+                file.parent.mkdir(parents=True, exist_ok=True)
                 file.write_text(text)
         case ["check"]:
             for file, text in wanted.items():
                 if not file.exists() or file.read_text() != text:
                     print(
-                        f"{file.name} is not what the table says; run: python -m tools.compose write", file=sys.stderr
+                        f"{file.relative_to(ROOT)} is not what the table says; run: python -m tools.compose write",
+                        file=sys.stderr,
                     )
                     return 1
         case _:

@@ -16,6 +16,7 @@ from devmesh.blueprint import BrokerPlace, ServicePlace, StorePlace, kind_of
 from devmesh.issue import ADMIN, ADMINS_FILE
 from devmesh.toolchain.etcd_binary import ETCD_VERSION
 from devmesh.toolchain.jars import KAFKA_VERSION
+from tools import compose_observability as observability
 
 Value = str | int | float | bool | Sequence["Value"] | Mapping[str, "Value"]
 Service = dict[str, Value]
@@ -72,7 +73,7 @@ def services(version: str) -> dict[str, Service]:
     found |= {name: _cluster(name, zone) for name, zone in ZONES.items()}
     found |= {name: _replica(name, image) for name in INSTANCES}
     found["init"] = _init(image)
-    return found | _spark(image, f"braid-streams/spark:{version}")
+    return found | _spark(image, f"braid-streams/spark:{version}") | _observability()
 
 
 def plain_services() -> dict[str, Service]:
@@ -87,6 +88,7 @@ def plain_services() -> dict[str, Service]:
     found |= {name: {"environment": dict(plain)} for name in INSTANCES}
     no_files: Service = {name: "" for name in environment_of(_files("init"))}
     found |= {name: {"environment": dict(no_files)} for name in ("init", "stream", "event-store")}
+    found["prometheus"] = {"command": observability.prometheus_command("insecure.yml")}
     found["stream"]["command"] = _apply(STREAM)  # nobody can be granted anything without a name that is proved
     return found
 
@@ -101,7 +103,7 @@ def stores(*, secure: bool) -> tuple[StorePlace, ...]:
 
 def volumes() -> tuple[str, ...]:
     """Names of all volumes."""
-    return (*MEMBERS, *ZONES, *INSTANCES, "event-store", *CERTIFICATES)
+    return (*MEMBERS, *ZONES, *INSTANCES, "event-store", *CERTIFICATES, *observability.VOLUMES)
 
 
 def kafka_variable(property_name: str) -> str:
@@ -126,6 +128,7 @@ def broker_check(port: int) -> list[str]:
 def _net(image: str) -> Service:
     outside = [PORTS[name] for name in (*INSTANCES, *ZONES)]
     outside += [PORTS[name] + blueprint.METRICS_ABOVE for name in INSTANCES]
+    outside += observability.PORTS
     return {
         **_ours(image, "services"),
         "command": ["sleep", "infinity"],
@@ -144,7 +147,10 @@ def _disks(image: str) -> Service:
         **_ours(image, "services"),
         "command": ["true"],
         "network_mode": "none",
-        "volumes": [f"{name}:{ETCD_HOME}/{name}" for name in MEMBERS],
+        "volumes": [
+            *(f"{name}:{ETCD_HOME}/{name}" for name in MEMBERS),
+            *(f"{name}:{observability.HOME}/{name}" for name in observability.VOLUMES),
+        ],
         "restart": "no",
         "stop_grace_period": _GRACE["step"],
     }
@@ -274,6 +280,16 @@ def _spark(image: str, spark_image: str) -> dict[str, Service]:
             "stop_grace_period": _GRACE["job"],
         },
     }
+
+
+def _observability() -> dict[str, Service]:
+    health = {key: value for key, value in _health(()).items() if key != "test"}
+    return observability.services(_shut((_TMPFS,)), _NET, USER, _SHOWN, health)
+
+
+def observability_files() -> dict[Path, str]:
+    """Files that containers of the profile `observability` read, by path in the repository."""
+    return observability.files({name: PORTS[name] for name in INSTANCES}, _files("init").ca)
 
 
 def _apply(*manifests: str) -> list[str]:

@@ -27,6 +27,7 @@ from braid.kernel.ports import Host
 from braid.rpc.authenticators import CertificateOrToken
 from braid.rpc.grpc.transport import GrpcTransport
 from braid.rpc.tls import TlsServing
+from braid.runtime.metric_export import start_metrics
 from braid.runtime.metrics_server import MetricsServer
 from braid.runtime.opening import open_archive, open_store
 from braid.runtime.replica import Replica
@@ -84,6 +85,7 @@ class _Process:
         self.telemetry.start_traces()
         self.telemetry.start_logs()
         metrics = make_metrics(service.name, settings.instance)
+        start_metrics(self.telemetry, metrics.registry, service.name, settings.instance)
         files = tls_files(settings, metrics)
         metrics_url = serve_metrics(settings, metrics, files).url
         measure_store_certificate(settings, metrics)

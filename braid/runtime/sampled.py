@@ -3,11 +3,14 @@
 The scraping thread reads the table that the loop's thread replaced; a table is never changed in place.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
+from itertools import islice
 
-from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
+
+from braid.kernel.metrics import MetricDeclaration
+from braid.runtime.instruments import MetricRegistry
 
 Labels = tuple[str, ...]
 
@@ -15,20 +18,28 @@ Labels = tuple[str, ...]
 class SampledMetric(Collector):
     """One gauge, or one counter maintained elsewhere, with a row for each combination of labels."""
 
-    def __init__(
-        self, registry: CollectorRegistry, name: str, text: str, labels: Sequence[str], *, counter: bool = False
-    ) -> None:
-        """Registers the metric, without rows. A counter's name is given without `_total`."""
-        self._name = name
-        self._text = text
-        self._labels = tuple(labels)
-        self._counter = counter
+    def __init__(self, registry: MetricRegistry, declared: MetricDeclaration) -> None:
+        """Registers the metric, without rows."""
+        self._declared = registry.declare(declared)
         self._rows: Mapping[Labels, float] = {}
         registry.register(self)
 
-    def replace(self, rows: Mapping[Labels, float]) -> None:
-        """Replaces all rows; the mapping must not be changed afterwards."""
-        self._rows = rows
+    def replace(self, rows: Mapping[Labels, float]) -> int:
+        """Replaces all rows; the mapping must not be changed afterwards.
+
+        Returns:
+            How many rows were left out, because the metric may show no more than `rows_max`. Rows that it shows
+            already stay.
+        """
+        most = self._declared.rows_max
+        left_out = max(0, len(rows) - most) if most else 0
+        self._rows = self._bounded(rows, most) if left_out else rows
+        return left_out
+
+    def _bounded(self, rows: Mapping[Labels, float], most: int) -> Mapping[Labels, float]:
+        stay = [labels for labels in self._rows if labels in rows][:most]
+        come = (labels for labels in rows if labels not in self._rows)
+        return {labels: rows[labels] for labels in (*stay, *islice(come, most - len(stay)))}
 
     def describe(self) -> Iterator[Metric]:
         """The metric's description, without rows."""
@@ -42,5 +53,7 @@ class SampledMetric(Collector):
         yield family
 
     def _family(self) -> GaugeMetricFamily | CounterMetricFamily:
-        kind = CounterMetricFamily if self._counter else GaugeMetricFamily
-        return kind(self._name, self._text, labels=self._labels)
+        name, meaning, labels = self._declared.name, self._declared.meaning, self._declared.labels
+        if self._declared.kind == "counter":
+            return CounterMetricFamily(name, meaning, labels=labels)
+        return GaugeMetricFamily(name, meaning, labels=labels)

@@ -7,6 +7,7 @@ from braid.runtime.process import serve
 from braid.runtime.settings import settings_or_exit
 from services.lagmon.config import LagmonSettings
 from services.lagmon.kept.files import DirectoryFiles
+from services.lagmon.servicer.exporter_metrics import Exporter
 from services.lagmon.servicer.service import Lagmon
 
 
@@ -15,7 +16,8 @@ def main() -> int:
     settings = settings_or_exit(LagmonSettings)
     directory = settings.kept_lag_directory
     files = DirectoryFiles(directory) if directory is not None else None
-    return serve(Lagmon(AioKafka(settings.instance), files, settings.kept_lag_bytes), settings)
+    exporters = tuple(map(Exporter, settings.lag_exporters))
+    return serve(Lagmon(AioKafka(settings.instance), files, settings.kept_lag_bytes, exporters), settings)
 
 
 if __name__ == "__main__":

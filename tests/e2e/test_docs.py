@@ -13,6 +13,7 @@ from braid.api.registry.v1.cluster_pb2 import ClusterHealth
 from braid.api.registry.v1.registry_service_pb2 import ListClustersRequest, ListClustersResponse
 from devmesh.documents import ready_from_json
 from testbed.patience import until
+from tests.support.board_mesh import failures
 from tests.support.snippets import reader, run_page, run_snippet, snippets
 
 pytestmark = pytest.mark.untimed
@@ -59,6 +60,13 @@ def test_output_on_pages_hides_nothing() -> None:
 def test_a_guide(page: Path, where: Path) -> None:
     wait_healthy(where)
     run_page(snippets(page), where, SNIPPET_SECONDS)
+
+
+@pytest.mark.real
+@pytest.mark.timeout(300)
+def test_boards_ask_only_for_what_a_mesh_serves(where: Path, tmp_path: Path) -> None:
+    ready = ready_from_json((where / ".braid" / "ready.json").read_text())
+    assert failures(tmp_path, [each.metrics for each in ready.services.values()]) == []
 
 
 def test_no_two_pages_create_one_stream() -> None:

@@ -9,10 +9,10 @@ from braid.cli.doctor.releases import METADATA_VERSION, release_text
 from braid.cli.manifests.stream_warnings import UNCLEAN
 from braid.kernel.errors import BraidError
 from braid.kernel.limits.envelope import ENVELOPE_UNITS_DEFAULT
+from braid.kernel.limits.traffic import OFFSETS_RETENTION_MINUTES_MIN
 from braid.kernel.ports import BrokerDescription, ClusterDescription
 
 IN_SYNC: Final = "min.insync.replicas"
-_OFFSETS_RETENTION_MINUTES_MIN: Final = 7 * 24 * 60  # Kafka's own default; a shorter one forgets idle groups sooner
 _OFFSETS_COPIES: Final = "offsets.topic.replication.factor"
 _COPIES_WANTED: Final = 3  # where there are so many brokers: one may die while another is away
 _NAMED_MAX: Final = 3  # topics in a message
@@ -193,9 +193,9 @@ def _settings(name: str, allows_auto_create: bool, description: ClusterDescripti
         level = Level.WARN if allows_auto_create else Level.FAIL
         findings.append(Finding(name, "auto-create", level, "brokers create topics by themselves", remedy))
     minutes = description.offsets_retention_minutes
-    if minutes < _OFFSETS_RETENTION_MINUTES_MIN:
+    if minutes < OFFSETS_RETENTION_MINUTES_MIN:
         message = f"progress of idle groups is forgotten after {minutes / 1440:.1f} days"
-        remedy = f"set offsets.retention.minutes to {_OFFSETS_RETENTION_MINUTES_MIN} or more on its brokers"
+        remedy = f"set offsets.retention.minutes to {OFFSETS_RETENTION_MINUTES_MIN} or more on its brokers"
         findings.append(Finding(name, "offsets-retention", Level.WARN, message, remedy))
     if description.default_config.get(UNCLEAN, "false") == "true":
         message = "a broker that lags may become leader: acknowledged records can be lost"

@@ -10,10 +10,18 @@ from typing import Final, NamedTuple
 from opentelemetry import metrics
 
 from braid.kernel.limits.client import ZONE_TALLIES_MAX
+from braid.kernel.metrics import MetricDeclaration
 
 SENT: Final = "sent"
 FETCHED: Final = "fetched"
 OTHERS: Final = "(others)"
+ZONE_IO: Final = MetricDeclaration(
+    "braid.client.zone.io",
+    "counter",
+    "By",
+    ("braid.direction", "braid.cluster", "braid.cluster.zone", "braid.client.zone", "braid.cross_zone"),
+    "Bytes of records sent to and fetched from clusters; braid.cross_zone tells those that crossed zones",
+)
 
 
 class ZoneBytes(NamedTuple):
@@ -79,8 +87,5 @@ def _observed(options: metrics.CallbackOptions) -> Iterable[metrics.Observation]
 
 
 metrics.get_meter("braid").create_observable_counter(
-    "braid.client.zone.io",
-    callbacks=[_observed],
-    unit="By",
-    description="Bytes of records sent to and fetched from clusters; braid.cross_zone tells those that crossed zones",
+    ZONE_IO.name, callbacks=[_observed], unit=ZONE_IO.unit, description=ZONE_IO.meaning
 )

@@ -20,6 +20,9 @@ METRICS_CONNECTIONS_MAX: Final = 32  # clients of one replica's metrics at once;
 METRICS_BACKLOG: Final = 512  # connections not taken yet; a client of one more tries again after a second
 METRICS_ROOM_SECONDS: Final = 1.0  # for the oldest to end; else the new one is closed
 METRICS_SECONDS: Final = 10.0  # a client that stalls so long, in a handshake or after it, is closed
+METRICS_PUSH_SECONDS: Final = 15.0  # between two states sent by OTLP, as Prometheus would scrape
+METRICS_PUSH_TIMEOUT_SECONDS: Final = 10.0  # a collector that takes longer gets the next state instead
+METRICS_PUSH_POINTS_MAX: Final = 4_096  # in one message: a collector takes 4 MiB at once
 PAGE_SIZE_DEFAULT: Final = 100  # items in a List answer when none is asked for
 EVENTS_PAGE_BYTES_MAX: Final = 4 << 20  # a page of events must fit an RPC message with room to spare
 

@@ -23,5 +23,9 @@ LOAD_LOOK_SECONDS: Final = 10.0  # between two looks at a cluster's disks: they 
 LOAD_LOOKS: Final = 6  # over which bytes a second are averaged: a minute; a burst moves no traffic
 LOAD_KEPT_SECONDS: Final = 60.0  # what is older counts as not measured: several looks have failed
 LOAD_BROKERS_AT_ONCE: Final = 4  # asked for their disks: some that hang delay the others little
+OFFSETS_RETENTION_LOOK_SECONDS: Final = (
+    300.0  # between two looks at a setting that changes only when brokers start anew
+)
+OFFSETS_RETENTION_MINUTES_MIN: Final = 7 * 24 * 60  # Kafka's own default; a shorter one forgets idle groups sooner
 LOAD_PARTITIONS_MAX: Final = 50_000  # of one cluster whose growth is followed, in 15 MB; the rest adds to no rate
 TOPICS_READ_MAX: Final = 500  # whose settings are asked for at once

@@ -1,10 +1,19 @@
 """Exports alerts as gauges, by rule and severity."""
 
 from collections import Counter
+from typing import Final
 
+from braid.kernel.metrics import MetricDeclaration
 from braid.runtime.sampled import SampledMetric
 from braid.runtime.telemetry import Metrics
 from services.lagmon.alerts.decisions.domain import Alerts
+
+ALERTS_FIRING: Final = MetricDeclaration(
+    "braid_alerts_firing", "gauge", "{alert}", ("rule", "severity"), "Alerts that fire, silenced ones too"
+)
+TARGETS_LEFT_OUT: Final = MetricDeclaration(
+    "braid_alert_targets_left_out", "gauge", "{target}", (), "Lag targets beyond what one replica can watch"
+)
 
 
 class AlertGauges:
@@ -12,12 +21,8 @@ class AlertGauges:
 
     def __init__(self, metrics: Metrics) -> None:
         registry = metrics.registry
-        self._firing = SampledMetric(
-            registry, "braid_alerts_firing", "Alerts that fire, silenced ones too", ("rule", "severity")
-        )
-        self._left_out = SampledMetric(
-            registry, "braid_alert_targets_left_out", "Lag targets beyond what one replica can watch", ()
-        )
+        self._firing = SampledMetric(registry, ALERTS_FIRING)
+        self._left_out = SampledMetric(registry, TARGETS_LEFT_OUT)
 
     def show(self, state: Alerts, left_out: int) -> None:
         """Sets the gauges to the present alerts."""

@@ -2,46 +2,55 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
+from typing import Final
 
 from braid.kafka.offset_log.table import OffsetCounts
 from braid.kernel.limits.lagmon import LAG_METRICS_ROWS_MAX
+from braid.kernel.metrics import MetricDeclaration
 from braid.runtime.sampled import Labels, SampledMetric
 from braid.runtime.telemetry import Metrics
 from services.lagmon.model.lag import Detail, LagRow, summed
+from services.lagmon.servicer.exporter_metrics import Exporter, ExporterGauges
 
 _GROUP_LABELS = ("stream", "lane", "group", "cluster")
+GROUP_LAG_SECONDS: Final = MetricDeclaration(
+    "braid_group_lag_seconds",
+    "gauge",
+    "s",
+    _GROUP_LABELS,
+    "Age of the oldest record a group has not done",
+    LAG_METRICS_ROWS_MAX,
+)
+GROUP_LAG_RECORDS: Final = MetricDeclaration(
+    "braid_group_lag_records", "gauge", "{record}", _GROUP_LABELS, "Records a group has not done", LAG_METRICS_ROWS_MAX
+)
+LAG_ROWS_LEFT_OUT: Final = MetricDeclaration(
+    "braid_lag_rows_left_out", "gauge", "{row}", ("gauge",), "Rows beyond what one gauge may show"
+)
+LAGMON_OFFSET_RECORDS: Final = MetricDeclaration(
+    "braid_lagmon_offset_records",
+    "counter",
+    "{record}",
+    ("cluster", "outcome"),
+    "Records of offset logs, by what became of them",
+)
+LAGMON_PROBES: Final = MetricDeclaration(
+    "braid_lagmon_probes", "counter", "{record}", ("cluster",), "Records read for their time"
+)
 
 
 class Gauges:
-    """The gauges and counters of the lag monitor. `kafka_consumergroup_lag` has the name that other exporters use."""
+    """The gauges and counters of the lag monitor, and those that other exporters have."""
 
-    def __init__(self, metrics: Metrics) -> None:
+    def __init__(self, metrics: Metrics, exporters: Iterable[Exporter]) -> None:
+        """Registers them; `exporters` are those whose names are used, too."""
         registry = metrics.registry
-        self._seconds = SampledMetric(
-            registry, "braid_group_lag_seconds", "Age of the oldest record a group has not done", _GROUP_LABELS
-        )
-        self._records = SampledMetric(
-            registry, "braid_group_lag_records", "Records a group has not done", _GROUP_LABELS
-        )
-        self._kafka = SampledMetric(
-            registry,
-            "kafka_consumergroup_lag",
-            "Records a group has not done in one partition",
-            ("consumergroup", "topic", "partition", "cluster"),
-        )
-        self._left_out = SampledMetric(
-            registry, "braid_lag_rows_left_out", "Rows beyond what one gauge may show", ("gauge",)
-        )
-        self._offsets = SampledMetric(
-            registry,
-            "braid_lagmon_offset_records",
-            "Records of offset logs, by what became of them",
-            ("cluster", "outcome"),
-            counter=True,
-        )
-        self._probes = SampledMetric(
-            registry, "braid_lagmon_probes", "Records read for their time", ("cluster",), counter=True
-        )
+        self._seconds = SampledMetric(registry, GROUP_LAG_SECONDS)
+        self._records = SampledMetric(registry, GROUP_LAG_RECORDS)
+        self._exporters = ExporterGauges(registry, exporters)
+        self._left_out = SampledMetric(registry, LAG_ROWS_LEFT_OUT)
+        self._offsets = SampledMetric(registry, LAGMON_OFFSET_RECORDS)
+        self._probes = SampledMetric(registry, LAGMON_PROBES)
 
     def show(self, rows: Iterable[LagRow], left_out: int) -> None:
         """Sets the gauges to the present rows of single partitions; channels of one lane and cluster are one row.
@@ -57,15 +66,13 @@ class Gauges:
             labels = (row.key.stream, row.key.lane, row.key.group, row.key.cluster)
             seconds[labels] = max(row.lag_seconds, seconds.get(labels, 0.0))
             records[labels] = row.lag_records + records.get(labels, 0.0)
-        kafka: dict[Labels, float] = {
-            (row.key.group, row.key.topic, str(row.key.partition), row.key.cluster): row.lag_records for row in rows
+        left = {
+            GROUP_LAG_SECONDS.name: self._seconds.replace(seconds),
+            GROUP_LAG_RECORDS.name: self._records.replace(records),
+            **self._exporters.show(rows),
+            "commits": left_out,
         }
-        self._seconds.replace(_bounded(seconds))
-        self._records.replace(_bounded(records))
-        self._kafka.replace(_bounded(kafka))
-        over = {"braid_group_lag_seconds": len(seconds), "kafka_consumergroup_lag": len(kafka)}
-        beyond: dict[Labels, float] = {(name,): max(0, count - LAG_METRICS_ROWS_MAX) for name, count in over.items()}
-        self._left_out.replace({**beyond, ("commits",): left_out})
+        self._left_out.replace({(name,): count for name, count in left.items()})
 
     def show_counts(self, counts: Mapping[str, OffsetCounts], probes: Mapping[str, int]) -> None:
         """Sets the counters, by cluster."""
@@ -78,10 +85,3 @@ class Gauges:
             }
         )
         self._probes.replace({(cluster,): count for cluster, count in probes.items()})
-
-
-def _bounded(rows: Mapping[Labels, float]) -> Mapping[Labels, float]:
-    """Returns the rows, or the first ones by name if there are too many."""
-    if len(rows) <= LAG_METRICS_ROWS_MAX:
-        return rows
-    return {labels: rows[labels] for labels in sorted(rows)[:LAG_METRICS_ROWS_MAX]}

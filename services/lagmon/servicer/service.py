@@ -28,6 +28,7 @@ from services.lagmon.kept.rows import SeriesKey
 from services.lagmon.kept.trends import Trend
 from services.lagmon.model.lag import Detail, Filter, LagRow, RowKey, after, changes, summed
 from services.lagmon.reconciler.term import Clusters, Table
+from services.lagmon.servicer.exporter_metrics import Exporter
 from services.lagmon.servicer.history import HistoryReads
 from services.lagmon.servicer.kept_metrics import KeptGauges
 from services.lagmon.servicer.metrics import Gauges
@@ -44,11 +45,21 @@ class Lagmon:
     name = "lagmon"
     kinds: Mapping[str, AnyKind] = MappingProxyType({ALERTS.name: ALERTS})
 
-    def __init__(self, kafka: Kafka, files: Files | None = None, kept_bytes: int = KEPT_LAG_BYTES) -> None:
-        """Prepares a lag monitor; without `files` it keeps lag over time in memory."""
+    def __init__(
+        self,
+        kafka: Kafka,
+        files: Files | None = None,
+        kept_bytes: int = KEPT_LAG_BYTES,
+        exporters: Sequence[Exporter] = (Exporter.KAFKA_EXPORTER,),
+    ) -> None:
+        """Prepares a lag monitor; without `files` it keeps lag over time in memory.
+
+        `exporters` are those whose metrics it has, too.
+        """
         self._kafka = kafka
         self._files = files
         self._kept_bytes = kept_bytes
+        self._exporters = exporters
         self._clusters: Clusters | None = None
         self._alerts: AlertWatch | None = None
         self._keeper: Keeper | None = None
@@ -98,7 +109,7 @@ class Lagmon:
                 task.cancel()
 
     async def _measure(self, replica: Replica, clusters: Clusters, alerts: AlertWatch, keeper: Keeper) -> None:
-        gauges, kept = Gauges(replica.metrics), KeptGauges(replica.metrics)
+        gauges, kept = Gauges(replica.metrics, self._exporters), KeptGauges(replica.metrics)
         clock = replica.host.clock
         while True:
             began = clock.elapsed()

@@ -2,12 +2,56 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from typing import Final
 
+from braid.kernel.metrics import MetricDeclaration
 from braid.runtime.sampled import SampledMetric
 from braid.runtime.telemetry import Metrics
 from services.registry.liveness.cluster_use import RefusedEvidence
 from services.registry.model.clusters.loads import MeasuredLoad
 from services.registry.model.streams import Stream
+
+CLUSTER_DISK_FREE_BYTES: Final = MetricDeclaration(
+    "braid_cluster_disk_free_bytes", "gauge", "By", ("cluster",), "Free on the fullest disk of a cluster's brokers"
+)
+CLUSTER_DISK_TOTAL_BYTES: Final = MetricDeclaration(
+    "braid_cluster_disk_total_bytes", "gauge", "By", ("cluster",), "Size of the fullest disk of a cluster's brokers"
+)
+CLUSTER_TAKEN_BYTES_PER_SECOND: Final = MetricDeclaration(
+    "braid_cluster_taken_bytes_per_second",
+    "gauge",
+    "By/s",
+    ("cluster",),
+    "What a cluster's logs took over the last minute, each partition counted once",
+)
+CLUSTER_OPEN_SEGMENTS: Final = MetricDeclaration(
+    "braid_cluster_open_segments",
+    "gauge",
+    "{segment}",
+    ("cluster",),
+    "Segments that brokers append to: one for each copy of a partition; Kafka tells of no others",
+)
+CLUSTER_OFFSETS_RETENTION_SECONDS: Final = MetricDeclaration(
+    "braid_cluster_offsets_retention_seconds",
+    "gauge",
+    "s",
+    ("cluster",),
+    "How long a cluster keeps the progress of a group without members, by the broker that keeps it shortest",
+)
+FAILOVER_BLOCKED: Final = MetricDeclaration(
+    "braid_failover_blocked",
+    "gauge",
+    "{stream}",
+    ("cluster",),
+    "Streams whose traffic cannot leave a cluster it should",
+)
+EVIDENCE_REFUSED: Final = MetricDeclaration(
+    "braid_evidence_refused",
+    "counter",
+    "{report}",
+    ("kind",),
+    "Reports of clients on clusters and channels that they do not use: they change nothing",
+)
 
 
 class Gauges:
@@ -15,30 +59,15 @@ class Gauges:
 
     def __init__(self, metrics: Metrics) -> None:
         registry = metrics.registry
-        self._free = SampledMetric(
-            registry, "braid_cluster_disk_free_bytes", "Free on the fullest disk of a cluster's brokers", ("cluster",)
-        )
-        self._total = SampledMetric(
-            registry, "braid_cluster_disk_total_bytes", "Size of the fullest disk of a cluster's brokers", ("cluster",)
-        )
-        self._taken = SampledMetric(
-            registry,
-            "braid_cluster_taken_bytes_per_second",
-            "What a cluster's logs took over the last minute, each partition counted once",
-            ("cluster",),
-        )
+        self._free = SampledMetric(registry, CLUSTER_DISK_FREE_BYTES)
+        self._total = SampledMetric(registry, CLUSTER_DISK_TOTAL_BYTES)
+        self._taken = SampledMetric(registry, CLUSTER_TAKEN_BYTES_PER_SECOND)
 
-        self._blocked = SampledMetric(
-            registry, "braid_failover_blocked", "Streams whose traffic cannot leave a cluster it should", ("cluster",)
-        )
+        self._segments = SampledMetric(registry, CLUSTER_OPEN_SEGMENTS)
+        self._retention = SampledMetric(registry, CLUSTER_OFFSETS_RETENTION_SECONDS)
+        self._blocked = SampledMetric(registry, FAILOVER_BLOCKED)
 
-        self._evidence = SampledMetric(
-            registry,
-            "braid_evidence_refused",
-            "Reports of clients on clusters and channels that they do not use: they change nothing",
-            ("kind",),
-            counter=True,
-        )
+        self._evidence = SampledMetric(registry, EVIDENCE_REFUSED)
         self._refused: Counter[str] = Counter()
 
     def refuse_evidence(self, kind: RefusedEvidence) -> None:
@@ -50,6 +79,11 @@ class Gauges:
         """Shows how many streams are blocked, by the cluster they cannot leave; clusters without any have no row."""
         counts = Counter(cluster for stream in streams for cluster in stream.blocked)
         self._blocked.replace({(cluster,): count for cluster, count in counts.items()})
+
+    def show_logs(self, segments: Mapping[str, int], retention_seconds: Mapping[str, float]) -> None:
+        """Shows open segments and offsets retention, by cluster."""
+        self._segments.replace({(name,): count for name, count in segments.items()})
+        self._retention.replace({(name,): seconds for name, seconds in retention_seconds.items()})
 
     def show_loads(self, loads: Mapping[str, MeasuredLoad]) -> None:
         """Shows the present loads of clusters; a cluster that is not measured has no rows."""

@@ -16,6 +16,7 @@ from services.registry.kafka.clients import Access
 from services.registry.model.clusters.cluster import Cluster
 from services.registry.model.clusters.loads import MeasuredLoad, Meter
 from services.registry.reconciler.gauges import Gauges
+from services.registry.reconciler.offsets_retention import OffsetsRetention
 
 
 class Measurer:
@@ -31,6 +32,8 @@ class Measurer:
         self._access = access
         self._gauges = gauges
         self._measured: dict[str, tuple[float, MeasuredLoad]] = {}  # and until when it counts
+        self._segments: dict[str, int] = {}  # open ones, at the last look
+        self._retention = OffsetsRetention(replica)
 
     @property
     def loads(self) -> Mapping[str, MeasuredLoad]:
@@ -41,9 +44,16 @@ class Measurer:
     async def run(self) -> None:
         """Measures until cancelled."""
         try:
-            await watch_each(self._replica, self._watch, lambda: self._gauges.show_loads(self.loads))
+            await watch_each(self._replica, self._watch, self._show)
         finally:
             self._gauges.show_loads({})
+            self._gauges.show_logs({}, {})
+
+    def _show(self) -> None:
+        loads = self.loads
+        self._gauges.show_loads(loads)
+        measured = {name: count for name, count in self._segments.items() if name in loads}
+        self._gauges.show_logs(measured, self._retention.seconds)
 
     async def _watch(self, name: str) -> None:
         """Measures one cluster until it is deleted."""
@@ -53,16 +63,19 @@ class Measurer:
                 await self._look(cluster, meter)
             await self._replica.host.clock.sleep(LOAD_LOOK_SECONDS)
         self._measured.pop(name, None)
+        self._segments.pop(name, None)
+        self._retention.forget(name)
         self.problems.pop(name, None)
 
     async def _look(self, cluster: Cluster, meter: Meter) -> None:
         admin = self._access.admin(cluster, "load")
         at_once = asyncio.Semaphore(LOAD_BROKERS_AT_ONCE)
         reasons: list[str] = []
+        segments: list[int] = []
 
         async def ask(broker: int) -> None:
             async with at_once:
-                reasons.append(await _see(admin, meter, broker))
+                reasons.append(await _see(admin, meter, broker, segments))
 
         try:
             brokers = (await admin.survey([])).brokers
@@ -70,6 +83,9 @@ class Measurer:
             self.problems[cluster.name] = error.message
             return
         await asyncio.gather(*(ask(broker) for broker in brokers))
+        if len(segments) == len(brokers):
+            self._segments[cluster.name] = sum(segments)
+        await self._retention.look(cluster.name, admin, sorted(brokers))
         clock = self._replica.host.clock
         load = meter.end(clock.elapsed(), clock.now_ms())
         if load is None:
@@ -79,10 +95,12 @@ class Measurer:
         self._measured[cluster.name] = clock.elapsed() + LOAD_KEPT_SECONDS, load
 
 
-async def _see(admin: KafkaAdmin, meter: Meter, broker: int) -> str:
-    """Asks one broker; returns why it did not answer, or ''."""
+async def _see(admin: KafkaAdmin, meter: Meter, broker: int, segments: list[int]) -> str:
+    """Asks one broker, and adds its open segments; returns why it did not answer, or ''."""
     try:
-        meter.see(broker, await admin.log_dirs(broker))
+        directories = await admin.log_dirs(broker)
+        meter.see(broker, directories)
+        segments.append(sum(len(each.sizes) for each in directories))
     except BraidError as error:
         meter.miss(broker)
         return error.message

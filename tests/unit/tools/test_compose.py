@@ -132,10 +132,11 @@ def test_running_parts_are_checked_and_ending_ones_awaited(document: dict[str, A
 
 
 def test_volumes_are_named_and_all_there(document: dict[str, Any]) -> None:
-    used = {
-        mount.partition(":")[0] for service in document["services"].values() for mount in service.get("volumes", [])
-    }
-    assert used == set(document["volumes"])
+    mounts = [mount for service in document["services"].values() for mount in service.get("volumes", [])]
+    ours = {mount for mount in mounts if mount.startswith("./")}
+    assert {mount.partition(":")[0] for mount in mounts if mount not in ours} == set(document["volumes"])
+    for mount in ours:
+        assert mount.endswith(":ro") and (ROOT / mount.partition(":")[0]).exists(), mount
 
 
 def test_the_default_profile_needs_no_other() -> None:
@@ -143,6 +144,8 @@ def test_the_default_profile_needs_no_other() -> None:
     plain = {name for name, service in services.items() if not service.profiles}
     assert start_order({name: services[name] for name in plain})
     assert {name for name, service in services.items() if "spark" in service.profiles} == {"stream", "event-store"}
+    watching = {name for name, service in services.items() if "observability" in service.profiles}
+    assert watching == {"collector", "prometheus", "grafana"}
     circle = {name: Composed(name, "", depends_on={other: ""}) for name, other in (("a", "b"), ("b", "a"))}
     with pytest.raises(AssertionError, match="can start first"):
         start_order(circle)
@@ -174,7 +177,9 @@ def test_the_override_takes_certificates_away_everywhere(document: dict[str, Any
     assert set(override["services"]) == {
         name
         for name, each in document["services"].items()
-        if name.startswith("etcd-") or any(key.startswith("BRAID_TLS") for key in each.get("environment", {}))
+        if name.startswith("etcd-")
+        or name == "prometheus"
+        or any(key.startswith("BRAID_TLS") for key in each.get("environment", {}))
     }
     for name, each in override["services"].items():
         whole = {**document["services"][name], **each}

@@ -67,7 +67,7 @@ def test_with_docker_up_waits_and_down_ends_every_profile(tmp_path: Path) -> Non
         "compose cp certs:/etc/braid/tls/me/. .braid/compose",
     )
     assert said.index(up) < said.index(copied)
-    assert "compose --profile spark down" in said
+    assert "compose --profile spark --profile observability down" in said
 
 
 def test_an_insecure_up_says_so_and_copies_no_certificate(tmp_path: Path) -> None:

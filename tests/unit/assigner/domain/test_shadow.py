@@ -7,13 +7,13 @@ from typing import cast
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from prometheus_client import CollectorRegistry
 
 from braid.api.assigner.v1 import assigner_service_pb2 as api
 from braid.api.assigner.v1 import rules_pb2
 from braid.kernel.decider import Context
 from braid.kernel.errors import BraidError, Invalid, NotFound
 from braid.kernel.limits.placement import SHADOW_LOOK_SECONDS
+from braid.runtime.instruments import MetricRegistry
 from braid.runtime.telemetry import Metrics, make_assigner_metrics
 from services.assigner.codec.snapshots import decode, encode
 from services.assigner.domain import explain
@@ -257,7 +257,7 @@ def test_what_changes_between_slices_spoils_the_look() -> None:
     async def scenario() -> None:
         mesh = await three()
         replica = await mesh.leader()
-        registry = CollectorRegistry()
+        registry = MetricRegistry()
         metrics = make_assigner_metrics(cast("Metrics", SimpleNamespace(registry=registry)))
         history = joined(2, seen(partitions=8))
         history.do(SetShadow(COUNT))

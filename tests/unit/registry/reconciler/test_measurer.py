@@ -150,3 +150,21 @@ async def _a_registry_that_leads_no_more_tells_nothing(mesh: Mesh) -> None:
 
 
 test_a_registry_that_leads_no_more_tells_nothing = scene(_a_registry_that_leads_no_more_tells_nothing)
+
+
+async def _open_segments_are_counted_while_all_brokers_tell(mesh: Mesh) -> None:
+    await mesh.create_stream(lanes=1, clusters=["east"], replication_factor=2)
+    await asyncio.sleep(2 * LOAD_LOOK_SECONDS)
+    before = float(gauge(mesh, "braid_cluster_open_segments"))
+    await mesh.create_stream("more", lanes=1, clusters=["east"], replication_factor=3)
+    await asyncio.sleep(2 * LOAD_LOOK_SECONDS)
+    assert float(gauge(mesh, "braid_cluster_open_segments")) > before > 0
+    mesh.kafka.named("east").kill()
+    await asyncio.sleep(2 * LOAD_KEPT_SECONDS)
+    assert not gauge(mesh, "braid_cluster_open_segments")
+    assert float(gauge(mesh, "braid_cluster_offsets_retention_seconds")) == 7 * 86_400, (
+        "a setting is known while its brokers are away"
+    )
+
+
+test_open_segments_are_counted_while_all_brokers_tell = scene(_open_segments_are_counted_while_all_brokers_tell)

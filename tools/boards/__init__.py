@@ -1,0 +1,1 @@
+"""Grafana's dashboards of Braid, made from the declarations of its metrics."""
