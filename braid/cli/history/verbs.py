@@ -118,7 +118,8 @@ async def _show(session: "Session", query: Query, subject: "Subject", times_ms: 
     if until_ms or subject.history:
         events.listed.note_gaps(session)
     if not records and not events.listed.gaps and subject.history and not query.watch:
-        raise NotFound(f"nothing is recorded of {subject.history}", remedy="check the name: braid get streams")
+        listed = "alerts" if subject.history.startswith("alerts/") else "streams"
+        raise NotFound(f"nothing is recorded of {subject.history}", remedy=f"see what there is: braid get {listed}")
     items = [event_or_call_item(each) for each in records[-query.most if query.most else 0 :]]
     if not query.watch:
         if not items and format in (Format.TABLE, Format.WIDE):

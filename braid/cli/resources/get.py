@@ -4,11 +4,12 @@ import asyncio
 from collections.abc import Sequence
 from typing import Final
 
-from braid.cli.core.kinds import DEADLETTER, Kind, Scope
+from braid.cli.core.kinds import ALERT, DEADLETTER, Kind, Scope
 from braid.cli.core.limits import CLI_WATCH_SECONDS
 from braid.cli.core.output import Format, Item, render, render_line
 from braid.cli.core.session import Session
 from braid.cli.errors import nearest
+from braid.cli.resources.alerts.listing import resolved_alerts
 from braid.cli.resources.columns import COLUMNS
 from braid.cli.resources.listing import declaration, list_items
 from braid.kernel.errors import NotFound, Unavailable
@@ -48,10 +49,14 @@ async def watch_items(session: Session, kind: Kind, scope: Scope, format: Format
             await asyncio.sleep(CLI_WATCH_SECONDS)
             continue
         changed = [item for key, item in items.items() if key not in shown or _differs(item, shown[key], format)]
+        left = [item for key, item in shown.items() if key not in items]
+        if kind is ALERT:
+            resolved, left = await resolved_alerts(session, left)
+            changed += _shown(resolved, status)
         gone = [
             item._replace(cells=["gone", *[""] * (len(item.cells) - 1)])
-            for key, item in shown.items()
-            if key not in items and kind is not DEADLETTER  # only the newest of them are looked at
+            for item in left
+            if kind is not DEADLETTER  # only the newest of them are looked at
         ]
         if changed or gone or header:
             _print_changes(session, kind, format, changed, gone, [*items.values()], header)

@@ -39,6 +39,7 @@ BROKER_FORGOTTEN_SECONDS: Final = 3_600.0  # one that went for good is named so 
 TOPICS_LOOK_SECONDS: Final = 2.0  # between two looks at the leaders of all our topics: larger answers than a canary's
 TOPICS_LOOK_MAX: Final = 500  # topics asked for at once
 GONE_NAMED_MAX: Final = 5  # of what is gone, in a reason
+UNDER_REPLICATED_NAMED_MAX: Final = 20  # topics in an answer; with more than five, one alert is about the cluster
 FLAP_FALLS: Final = 4  # within the window; then a cluster is held back when it returns
 FLAP_FALLS_MAX: Final = 16  # remembered; more change nothing
 FLAP_WINDOW_SECONDS: Final = 300.0

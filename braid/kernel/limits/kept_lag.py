@@ -3,6 +3,7 @@
 from typing import Final
 
 KEPT_LAG_SAMPLE_SECONDS: Final = 1.0  # between two samples of a step; the largest age of a step is wrong by no more
+KEPT_LAG_SAMPLE_MS_MAX: Final = 5_000  # between two samples that counts as known, as for alerts; longer was not seen
 KEPT_LAG_TABLE_SECONDS: Final = 1.5  # age of the table that a sample takes; the gauges compute one a second
 KEPT_LAG_STEP_MS: Final = 10_000  # one row of the fine resolution
 KEPT_LAG_COARSE_STEP_MS: Final = 300_000  # one row of the coarse resolution
@@ -19,6 +20,8 @@ KEPT_LAG_CLOCK_STEP_MS: Final = 2_000  # wall and steady clock differ by more be
 KEPT_LAG_RATE_MS_MAX: Final = 30_000  # between two positions that give a rate; further apart is a gap
 KEPT_LAG_TREND_STEPS: Final = 6  # behind a trend: the last minute
 KEPT_LAG_TREND_SECONDS: Final = 90.0  # older steps say nothing about now
+KEPT_LAG_PAST_FINE_MS: Final = 6 * 3_600_000  # read by rows of 10 s at a start, so long as windows need them
+KEPT_LAG_PAST_MS: Final = 3 * 86_400_000 + 600_000  # read at a start by rows of 5 minutes: the longest window
 KEPT_LAG_ROWS_MAX: Final = 10_000  # of one series in an answer: a day of 10 s fits
 KEPT_LAG_PAGE_ROWS: Final = 20_000  # of all series in an answer; it stays below the bound of a message
 KEPT_LAG_HISTORY_MS_MAX: Final = 32 * 86_400_000  # between the ends of a range; nothing is kept for longer

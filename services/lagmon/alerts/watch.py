@@ -3,23 +3,31 @@
 import asyncio
 
 from braid.kernel.errors import BraidError
+from braid.kernel.limits.alerts import ALERT_PAST_TARGETS
+from braid.kernel.limits.lagmon import LAG_METRICS_SECONDS
 from braid.runtime.replica import Replica
 from services.lagmon.alerts.codec import ALERTS, MESH
 from services.lagmon.alerts.decisions.domain import Alerts
 from services.lagmon.alerts.decisions.evaluation import Evaluation, Look, open_keys
+from services.lagmon.alerts.decisions.past_windows import Moment, PastWindows, outages
 from services.lagmon.alerts.decisions.tracker import Pending
 from services.lagmon.alerts.gauges import AlertGauges
 from services.lagmon.alerts.peers import AlertPeers
+from services.lagmon.kept.keeper import Keeper
+from services.lagmon.kept.past import PastRows
+from services.lagmon.kept.rows import SeriesKey
 
 
 class AlertWatch:
     """The alerts of one replica, and the leader's part of them."""
 
-    def __init__(self, replica: Replica) -> None:
+    def __init__(self, replica: Replica, keeper: Keeper) -> None:
         self._replica = replica
+        self._keeper = keeper
+        self._began = Moment(replica.host.clock.elapsed(), replica.host.clock.now_ms())
         self._evaluation = Evaluation()
         self._gauges = AlertGauges(replica.metrics)
-        self._peers = AlertPeers(replica.host, replica.client("registry"))
+        self._peers = AlertPeers(replica.host, replica.client("registry"), replica.client("assigner"))
         self._looked = asyncio.Event()
 
     @property
@@ -32,8 +40,12 @@ class AlertWatch:
         return self._evaluation.pending(open_keys(self.state))
 
     async def follow(self) -> None:
-        """Asks the registry what the rules need, until cancelled, leading or not."""
-        await self._peers.run()
+        """Asks the registry what the rules need, until cancelled, leading or not; adds the kept past once."""
+        past = self._replica.host.tasks.spawn(self._add_past(), "past of alerts")
+        try:
+            await self._peers.run()
+        finally:
+            past.cancel()
 
     def take(self, look: Look) -> None:
         """Takes in one look at the lag; the loop over the gauges makes one a second."""
@@ -41,6 +53,24 @@ class AlertWatch:
         self._evaluation.look(look, self._peers.facts, open_keys(self.state), clock.elapsed(), clock.now_ms())
         self._looked.set()
         self._gauges.show(self.state, self._evaluation.left_out)
+
+    async def _add_past(self) -> None:
+        """Adds to the windows what was kept before this process began, once all targets are known."""
+        clock = self._replica.host.clock
+        while not (targets := self._evaluation.targets(clock.elapsed() - self._began.elapsed)):
+            await clock.sleep(LAG_METRICS_SECONDS)
+        keys = {SeriesKey(key.group, key.stream, key.lane): key for key in targets}
+        windows = PastWindows(targets, self._began, outages(self.state, clock.now_ms()))
+
+        def take(rows: PastRows) -> None:
+            columns = {keys[series]: values for series, values in rows.columns.items()}
+            windows.take(rows.times_ms, rows.stepped, columns, rows.step_ms)
+
+        await self._keeper.read_past(sorted(keys), self._began.wall_ms, take)
+        for lanes, seen in windows.parts(ALERT_PAST_TARGETS):
+            self._evaluation.seed(lanes, seen, clock.elapsed())
+            await clock.sleep(0)
+        self._replica.log.info("windows of alerts have their kept past", targets=len(targets))
 
     async def lead(self) -> None:
         """Records what each look leads to, until cancelled."""

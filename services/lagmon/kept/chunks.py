@@ -1,12 +1,13 @@
 """The bytes of kept lag: chunks of consecutive steps, which never change, and journals of the open chunk's steps. Pure.
 
-    chunk:   "BKL1" ‖ length of the header (4 bytes) ‖ CRC-32 of it (4) ‖ header ‖ shards
+    chunk:   "BKL2" ‖ length of the header (4 bytes) ‖ CRC-32 of it (4) ‖ header ‖ shards
     header:  JSON with times, stepped, origins, and of each shard: first and last series, series, offset, bytes, CRC-32
     shard:   length of the keys (4) ‖ zstd of the keys as JSON ‖ zstd of the columns
     journal: of each step: length (4) ‖ CRC-32 (4) ‖ zstd of: length of the head (4) ‖ JSON head ‖ columns
 
 Columns are differences to the row before, zig-zag, transposed into planes of bytes, so that what does not change takes
 next to nothing (Pelkonen and others, *Gorilla*, VLDB 2015, on why differences are small). Numbers are big-endian.
+Releases before the smallest age was kept wrote "BKL1" and steps without a count, of eight columns; both are still read.
 A shard holds at most 512 series: whoever reads one series reads one shard of each chunk.
 """
 
@@ -23,7 +24,9 @@ import zstandard
 from braid.kernel.limits.kept_lag import KEPT_LAG_CHUNK_BYTES_MAX, KEPT_LAG_SHARD_SERIES
 from services.lagmon.kept.rows import COLUMNS, Columns, KeyTable, SeriesKey, Step
 
-_MAGIC: Final = b"BKL1"
+_COLUMNS_FIRST: Final = 8  # of journals that do not say
+_MAGIC: Final = b"BKL2"
+_COLUMNS_BY_MAGIC: Final = {b"BKL1": _COLUMNS_FIRST, _MAGIC: COLUMNS}
 _NUMBER: Final = struct.Struct(">I")
 _FRAME: Final = struct.Struct(">II")
 PREFIX_BYTES: Final = len(_MAGIC) + _FRAME.size
@@ -53,12 +56,14 @@ class Header(NamedTuple):
     Attributes:
         times_ms, stepped, origins: Of each step; see `Step`.
         shards: Sorted by series; offsets count from the chunk's first byte.
+        columns: How many the chunk was written with.
     """
 
     times_ms: Sequence[int]
     stepped: Sequence[bool]
     origins: Sequence[int]
     shards: Sequence[Shard]
+    columns: int = COLUMNS
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,7 +127,7 @@ def encode_chunk(chunk: Chunk) -> bytes:
 
 def header_size(prefix: bytes) -> int:
     """Reads the length of the header from a chunk's first `PREFIX_BYTES`. Raises `Damaged`."""
-    if len(prefix) != PREFIX_BYTES or prefix[: len(_MAGIC)] != _MAGIC:
+    if len(prefix) != PREFIX_BYTES or prefix[: len(_MAGIC)] not in _COLUMNS_BY_MAGIC:
         raise Damaged("no chunk")
     size, _ = _FRAME.unpack_from(prefix, len(_MAGIC))
     if size > KEPT_LAG_CHUNK_BYTES_MAX:
@@ -141,7 +146,7 @@ def read_header(prefix: bytes, header: bytes) -> Header:
         Shard(SeriesKey._make(first), SeriesKey._make(last), series, start + offset, length, check)
         for first, last, series, offset, length, check in told["shards"]
     ]
-    return Header(told["times"], told["stepped"], told["origins"], shards)
+    return Header(told["times"], told["stepped"], told["origins"], shards, _COLUMNS_BY_MAGIC[prefix[: len(_MAGIC)]])
 
 
 def read_keys(shard: Shard, data: bytes) -> Sequence[SeriesKey]:
@@ -156,14 +161,20 @@ def read_columns(header: Header, shard: Shard, data: bytes) -> Columns:
     """Reads the columns of a shard, of shape (columns, series, steps). Raises `Damaged`."""
     _check(shard, data)
     (size,) = _NUMBER.unpack_from(data)
-    return _unpack(data[_NUMBER.size + size :], shard.series, len(header.times_ms))
+    return _unpack(data[_NUMBER.size + size :], header.columns, shard.series, len(header.times_ms))
 
 
 def encode_entry(step: Step, before: Step | None) -> bytes:
     """Encodes a step for the journal; its series are named only where they are not those of the step before."""
     same = before is not None and (before.keys is step.keys or before.keys == step.keys)
     head = json.dumps(
-        {"time": step.time_ms, "stepped": step.stepped, "origin": step.origin, "keys": None if same else step.keys},
+        {
+            "time": step.time_ms,
+            "stepped": step.stepped,
+            "origin": step.origin,
+            "columns": COLUMNS,
+            "keys": None if same else step.keys,
+        },
         separators=(",", ":"),
     ).encode()
     raw = _NUMBER.pack(len(head)) + head + _planes(step.columns[:, :, np.newaxis])
@@ -210,7 +221,7 @@ def _entry(raw: bytes, before: KeyTable | None) -> Step:
     if named is None and before is None:
         raise Damaged("a step whose series are named nowhere")
     keys = before if named is None and before is not None else KeyTable(map(SeriesKey._make, named))
-    columns = _from_planes(raw[_NUMBER.size + size :], len(keys), 1)[:, :, 0]
+    columns = _from_planes(raw[_NUMBER.size + size :], head.get("columns", _COLUMNS_FIRST), len(keys), 1)[:, :, 0]
     return Step(head["time"], keys, columns, head["stepped"], head["origin"])
 
 
@@ -224,9 +235,9 @@ def _pack(columns: Columns) -> bytes:
     return _planes((steps << 1) ^ (steps >> _SIGN_BIT))
 
 
-def _unpack(data: bytes, series: int, steps: int) -> Columns:
-    size = COLUMNS * series * steps * 8
-    coded = _from_planes(_inflated(data, size), series, steps).view(np.uint64)
+def _unpack(data: bytes, written: int, series: int, steps: int) -> Columns:
+    size = written * series * steps * 8
+    coded = _from_planes(_inflated(data, size), written, series, steps).view(np.uint64)
     plain = (coded >> np.uint64(1)).view(np.int64) ^ -(coded & np.uint64(1)).view(np.int64)
     return np.cumsum(plain, axis=2, dtype=np.int64)
 
@@ -238,12 +249,15 @@ def _planes(columns: Columns) -> bytes:
     return np.ascontiguousarray(planes.transpose(0, 2, 1)).tobytes()
 
 
-def _from_planes(raw: bytes, series: int, steps: int) -> Columns:
-    if len(raw) != COLUMNS * series * steps * 8:
+def _from_planes(raw: bytes, written: int, series: int, steps: int) -> Columns:
+    """Reads as many columns as were written; those that an earlier release did not have are 0."""
+    if written not in _COLUMNS_BY_MAGIC.values() or len(raw) != written * series * steps * 8:
         raise Damaged("columns of another shape")
-    planes = np.frombuffer(raw, np.uint8).reshape(COLUMNS, 8, series * steps)
+    planes = np.frombuffer(raw, np.uint8).reshape(written, 8, series * steps)
     numbers = np.ascontiguousarray(planes.transpose(0, 2, 1)).view(np.dtype(">i8"))
-    return numbers.reshape(COLUMNS, series, steps).astype(np.int64)
+    columns = np.zeros((COLUMNS, series, steps), np.int64)
+    columns[:written] = numbers.reshape(written, series, steps)
+    return columns
 
 
 def _inflated(data: bytes, most: int) -> bytes:

@@ -1,6 +1,7 @@
 """Sums rows up to longer steps, column by column. Pure.
 
-The largest age is the largest; the last age and the undone records are the last known. Counts and times add up, so
+The largest age is the largest; the smallest is the smallest, where every row knows its own. The last age and the undone
+records are the last known. Counts and times add up, so
 rates are means over the time in which they were known. What was absent stays absent, and a gap is no row.
 """
 
@@ -35,6 +36,11 @@ def summed_up(columns: Columns, starts: Sequence[int]) -> Columns:
     found[Column.FLAGS] = np.bitwise_or.reduceat(flags, at, axis=1)
     seconds = (flags & Flag.SECONDS) != 0
     found[Column.MAX_MS] = np.maximum.reduceat(np.where(seconds, columns[Column.MAX_MS], 0), at, axis=1)
+    smallest = (flags & Flag.SMALLEST) != 0
+    unknown = np.logical_or.reduceat(seconds & ~smallest, at, axis=1) | ~np.logical_or.reduceat(seconds, at, axis=1)
+    found[Column.FLAGS] = np.where(unknown, found[Column.FLAGS] & ~np.int64(Flag.SMALLEST), found[Column.FLAGS])
+    ages = np.where(seconds, columns[Column.MIN_MS], np.iinfo(np.int64).max)
+    found[Column.MIN_MS] = np.where(unknown, 0, np.minimum.reduceat(ages, at, axis=1))
     found[Column.LAST_MS] = _last(columns[Column.LAST_MS], seconds, at)
     found[Column.RECORDS] = _last(columns[Column.RECORDS], (flags & Flag.RECORDS) != 0, at)
     return found

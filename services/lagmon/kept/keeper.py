@@ -21,6 +21,7 @@ from braid.kernel.limits.lagmon import LAG_PAUSE_FACTOR, LAG_SLICE_ROWS
 from braid.kernel.ports import Host
 from services.lagmon.kept.chunks import chunk_of
 from services.lagmon.kept.files import Files, MemoryFiles
+from services.lagmon.kept.past import PastRows, Stretch, read_past, stretches
 from services.lagmon.kept.reading import Page, Query, read_page
 from services.lagmon.kept.rows import Series, SeriesKey, Step
 from services.lagmon.kept.sampling import Sample, Sampler
@@ -129,6 +130,20 @@ class Keeper:
             if not page.more:
                 return found
             after = page.series[-1].key
+
+    async def read_past(self, keys: Sequence[SeriesKey], until_ms: int, take: Callable[[PastRows], None]) -> None:
+        """Passes all kept rows of some series to `take`, oldest first and in a thread, up to a time.
+
+        What was kept before a start is there once its files were read.
+        """
+        await self._restored.wait()
+
+        def read(parts: Sequence[Stretch]) -> None:
+            for rows in read_past(parts, keys):
+                take(rows)
+
+        async with self._reading:
+            await self._host.tasks.run_blocking(partial(read, stretches(self.store, until_ms)))
 
     def kept_since_ms(self, step_ms: int) -> int | None:
         """Returns the start of the oldest step of the resolution that answers rows of a length; None for none."""

@@ -146,7 +146,7 @@ class ChunkFile:
             here = [key for key in keys if key in places]
             if here:
                 columns = read_columns(self._header, shard, data)
-                found |= {key: columns[:, places[key]] for key in here}
+                found |= {key: columns[:, places[key]].copy() for key in here}  # of a shard only what is wanted stays
         return Stretch(self._header.times_ms, self._header.stepped, found)
 
     def _data(self, shard: Shard) -> bytes:

@@ -43,6 +43,7 @@ class Column(IntEnum):
     RATED_MS = 5
     KNOWN_MS = 6
     FLAGS = 7
+    MIN_MS = 8  # the smallest age; releases before it was kept wrote 8 columns
 
 
 class Flag(IntFlag):
@@ -55,6 +56,7 @@ class Flag(IntFlag):
     UNKNOWN = 16
     ESTIMATED = 32
     UNATTENDED = 64
+    SMALLEST = 128  # the smallest age is known
 
 
 COLUMNS = len(Column)

@@ -1,4 +1,4 @@
-"""Turns tables of lag into steps of 10 seconds: the largest and the last of each lane, and what was produced and done.
+"""Turns tables of lag into steps of 10 seconds: largest, smallest and last lag, and what was produced and done.
 
 Pure. Rates compare the positions at the ends of two steps. A lane whose partitions changed between them, whose log
 shrank, or that was stale has no rate for that step.
@@ -13,6 +13,7 @@ import numpy as np
 from braid.kernel.limits.kept_lag import (
     KEPT_LAG_CLOCK_STEP_MS,
     KEPT_LAG_RATE_MS_MAX,
+    KEPT_LAG_SAMPLE_MS_MAX,
     KEPT_LAG_SERIES_MAX,
     KEPT_LAG_STEP_MS,
 )
@@ -29,6 +30,7 @@ _STALE: Final = int(Flag.STALE)
 _UNKNOWN: Final = int(Flag.UNKNOWN)
 _ESTIMATED: Final = int(Flag.ESTIMATED)
 _UNATTENDED: Final = int(Flag.UNATTENDED)
+_SMALLEST: Final = int(Flag.SMALLEST)
 
 
 @dataclass(slots=True)
@@ -108,6 +110,7 @@ class _Position(NamedTuple):
 
 @dataclass(slots=True)
 class _OpenRow:
+    min_ms: int = 0
     max_ms: int = 0
     last_ms: int = 0
     records: int = 0
@@ -138,8 +141,8 @@ class Sampler:
             self._stepped = False
         self._time_ms = time_ms
         self._stepped |= stepped
-        since_ms = 0 if before is None else round((now.elapsed - before.elapsed) * 1000)
-        self._take(sample, since_ms if since_ms <= KEPT_LAG_STEP_MS else 0)
+        since_ms = 0 if before is None else int(now.elapsed * 1000) - int(before.elapsed * 1000)
+        self._take(sample, since_ms if since_ms <= KEPT_LAG_SAMPLE_MS_MAX else 0)
         self._before = now
         return closed
 
@@ -158,9 +161,10 @@ class Sampler:
             row.position = _Position(sample.now.elapsed, lane.ends, lane.records, lane.partitions)
             if flags & _UNKNOWN:
                 continue
-            row.flags |= _SECONDS
             row.last_ms = round(lane.seconds * 1000)
+            row.min_ms = min(row.min_ms, row.last_ms) if row.flags & _SECONDS else row.last_ms
             row.max_ms = max(row.max_ms, row.last_ms)
+            row.flags |= _SECONDS | _SMALLEST
             row.known_ms += since_ms
 
     def _close(self) -> Step:
@@ -174,7 +178,7 @@ class Sampler:
         for key in keys:
             row = self._open[key]
             rates = _rates(self._positions.get(key), row.position)
-            rows.append((row.max_ms, row.last_ms, row.records, *rates, row.known_ms, row.flags))
+            rows.append((row.max_ms, row.last_ms, row.records, *rates, row.known_ms, row.flags, row.min_ms))
             if row.position is not None:
                 positions[key] = row.position
         columns = np.ascontiguousarray(np.array(rows, np.int64).reshape(-1, COLUMNS).T)

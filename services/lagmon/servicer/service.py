@@ -70,7 +70,7 @@ class Lagmon:
         keeper = self._keeper = Keeper(replica.host, clusters.table, replica.log, self._files, self._kept_bytes)
         reads = Reads(replica, clusters, keeper)
         histories = HistoryReads(replica.host.clock, keeper)
-        watch = self._alerts = AlertWatch(replica)
+        watch = self._alerts = AlertWatch(replica, keeper)
         alerts = AlertRequests(replica, watch)
         return RpcService(
             name=service_path(self.name),

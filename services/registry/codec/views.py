@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 from braid.api.mesh.v1.endpoint_pb2 import ClusterAddress
 from braid.api.registry.v1 import cluster_pb2, route_pb2, stream_pb2
 from braid.api.registry.v1 import registry_service_pb2 as api
-from braid.kernel.limits.health import GONE_NAMED_MAX
+from braid.kernel.limits.health import GONE_NAMED_MAX, UNDER_REPLICATED_NAMED_MAX
 from braid.kernel.limits.traffic import DECOMMISSION_NAMED_MAX
 from services.registry.codec.events import health_number, range_messages, verdict_number
 from services.registry.codec.specs import cluster_spec_message, stream_spec_message, thresholds_message
@@ -119,6 +119,8 @@ def _evidence_message(seen: EvidenceSummary) -> cluster_pb2.HealthEvidence:
         gone_partitions=len(seen.gone),
         gone=[f"{each.topic}/{each.partition}" for each in seen.gone[:GONE_NAMED_MAX]],
         under_replicated_partitions=seen.under_replicated,
+        under_replicated_topics=seen.under_replicated_topics[:UNDER_REPLICATED_NAMED_MAX],
+        under_replicated_topic_count=len(seen.under_replicated_topics),
         hosts=seen.reports.hosts,
         hosts_reaching=seen.reports.reaching,
         hosts_failing=seen.reports.failing,

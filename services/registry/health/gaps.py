@@ -165,6 +165,11 @@ class Gaps:
         """The number of observed partitions with too few copies in sync."""
         return sum(self._thin.values())
 
+    @property
+    def under_replicated_topics(self) -> tuple[str, ...]:
+        """Observed topics of channels with too few copies in sync, sorted."""
+        return tuple(sorted(name for name, thin in self._thin.items() if thin and name != self._canary))
+
     def gone(self, now: float, seconds: float = HALF_DEAD_AFTER_SECONDS) -> list[TopicPartition]:
         """Partitions that have been unavailable for this long, sorted."""
         if not self._leaderless and not self._hanging:

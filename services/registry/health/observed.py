@@ -39,6 +39,7 @@ class EvidenceSummary:
     partitions: int
     gone: tuple[TopicPartition, ...]
     under_replicated: int
+    under_replicated_topics: tuple[str, ...]
     falls: int
     no_topics: str
 
@@ -228,6 +229,7 @@ class Observed:
             self.gaps.partitions,
             tuple(self.gaps.gone(look.until, 0.0)),
             self.gaps.under_replicated,
+            self.gaps.under_replicated_topics,
             sum(now_ms - at < FLAP_WINDOW_SECONDS * 1_000 for at in cluster.falls_ms),
             self.gaps.refusal,
         )

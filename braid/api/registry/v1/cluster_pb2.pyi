@@ -561,6 +561,8 @@ class HealthEvidence(_message.Message):
     NO_TOPICS_FIELD_NUMBER: _builtins.int
     DENIED_FIELD_NUMBER: _builtins.int
     SILENT_BROKERS_FIELD_NUMBER: _builtins.int
+    UNDER_REPLICATED_TOPICS_FIELD_NUMBER: _builtins.int
+    UNDER_REPLICATED_TOPIC_COUNT_FIELD_NUMBER: _builtins.int
     looked_ms: _builtins.int
     """When the last look ended."""
     failed: _builtins.str
@@ -587,6 +589,7 @@ class HealthEvidence(_message.Message):
     """Why it would make no topic, as it was asked last; empty when it would."""
     denied: _builtins.str
     """Why the cluster refuses the registry itself, which then cannot judge it; empty while it does not."""
+    under_replicated_topic_count: _builtins.int
     @_builtins.property
     def missing_brokers(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """Brokers that were there before."""
@@ -602,6 +605,10 @@ class HealthEvidence(_message.Message):
     @_builtins.property
     def silent_brokers(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """Brokers that did not answer when each was asked by itself; they are asked while looks fail."""
+
+    @_builtins.property
+    def under_replicated_topics(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Topics of channels with fewer copies in step than they should have: the first of them by name, and how many."""
 
     def __init__(
         self,
@@ -625,10 +632,12 @@ class HealthEvidence(_message.Message):
         no_topics: _builtins.str = ...,
         denied: _builtins.str = ...,
         silent_brokers: _abc.Iterable[_builtins.int] | None = ...,
+        under_replicated_topics: _abc.Iterable[_builtins.str] | None = ...,
+        under_replicated_topic_count: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["thresholds", b"thresholds"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["append_seconds", b"append_seconds", "brokers", b"brokers", "denied", b"denied", "failed", b"failed", "falls", b"falls", "gone", b"gone", "gone_partitions", b"gone_partitions", "hosts", b"hosts", "hosts_failing", b"hosts_failing", "hosts_reaching", b"hosts_reaching", "looked_ms", b"looked_ms", "missing_brokers", b"missing_brokers", "no_topics", b"no_topics", "partitions", b"partitions", "silent_brokers", b"silent_brokers", "slow_append_seconds", b"slow_append_seconds", "thresholds", b"thresholds", "under_replicated_partitions", b"under_replicated_partitions", "usual_append_seconds", b"usual_append_seconds"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["append_seconds", b"append_seconds", "brokers", b"brokers", "denied", b"denied", "failed", b"failed", "falls", b"falls", "gone", b"gone", "gone_partitions", b"gone_partitions", "hosts", b"hosts", "hosts_failing", b"hosts_failing", "hosts_reaching", b"hosts_reaching", "looked_ms", b"looked_ms", "missing_brokers", b"missing_brokers", "no_topics", b"no_topics", "partitions", b"partitions", "silent_brokers", b"silent_brokers", "slow_append_seconds", b"slow_append_seconds", "thresholds", b"thresholds", "under_replicated_partitions", b"under_replicated_partitions", "under_replicated_topic_count", b"under_replicated_topic_count", "under_replicated_topics", b"under_replicated_topics", "usual_append_seconds", b"usual_append_seconds"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

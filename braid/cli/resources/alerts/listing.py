@@ -9,7 +9,7 @@ from braid.cli.core.kinds import Scope
 from braid.cli.core.output import API_VERSION, Column, Columns, Format, Item, render_document
 from braid.cli.core.session import Session, missing
 from braid.cli.core.times import age_text, clock_text
-from braid.kernel.errors import NotFound
+from braid.kernel.errors import NotFound, Unavailable
 from braid.kernel.limits.names import PAGE_SIZE_MAX
 
 COLUMNS: Final = Columns((Column("SEVERITY"), Column("STATE"), Column("WHY", shrinks=True)))
@@ -20,10 +20,29 @@ async def list_alerts(session: Session, scope: Scope) -> list[Item]:
     return [alert_item(each) for each in await _alerts(session, scope.stream)]
 
 
+async def resolved_alerts(session: Session, items: list[Item]) -> tuple[list[Item], list[Item]]:
+    """Divides alerts that are listed no more: those that were resolved, as they are now, and those that are gone."""
+    resolved: list[Item] = []
+    gone: list[Item] = []
+    for item in items:
+        try:
+            request = api.GetAlertRequest(name=item.name)
+            alert = await session.read("lagmon", "GetAlert", request, alert_pb2.Alert)
+        except (NotFound, Unavailable):
+            gone.append(item)
+            continue
+        if alert.resolve_time_ms and item.since_ms:  # one that never fired is gone, whatever was resolved before it
+            resolved.append(alert_item(alert))
+        else:
+            gone.append(item)
+    return resolved, gone
+
+
 def alert_item(alert: alert_pb2.Alert) -> Item:
     """The row of an alert."""
     severity = enum_text(alert_pb2.AlertSeverity.DESCRIPTOR, alert.severity).upper()
-    cells = (severity, state_text(alert), alert.summary)
+    why = f"{alert.resolve_reason}; it was: {alert.summary}" if alert.resolve_time_ms else alert.summary
+    cells = (severity, state_text(alert), why)
     document: Document = {"apiVersion": API_VERSION, "kind": "Alert", **to_document(alert)}
     return Item(alert.name, f"alert/{alert.name}", cells, alert.fire_time_ms, document)
 

@@ -8,16 +8,17 @@ Time that nobody saw is neither good nor bad. A burn rate is known to be high wh
 to be low when it would be so even if all unseen time had been bad. Otherwise it is not known.
 """
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Final, Generic, NamedTuple, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from braid.kernel.limits.alerts import ALERT_TARGETS_MAX
 
 K = TypeVar("K", bound=Hashable)
 
-_UNITS_PER_SECOND: Final = 100  # a bucket of five minutes fits 16 bits
+UNITS_PER_SECOND: Final = 100  # a bucket of five minutes fits 16 bits
 _FINE_SECONDS: Final = 10
 _COARSE_SECONDS: Final = 300
 _ROWS_FIRST: Final = 16
@@ -55,6 +56,21 @@ SLOW: Final = BurnAlert(6.0, _6_HOURS, _30_MINUTES)
 STEADY: Final = BurnAlert(1.0, _3_DAYS, _6_HOURS)
 
 
+RINGS: Final = ((_FINE_SECONDS, _HOUR.buckets), (_COARSE_SECONDS, _3_DAYS.buckets))  # seconds and buckets of each
+
+
+class SeenTime(NamedTuple):
+    """Seen time of some targets in the buckets of one ring.
+
+    Attributes:
+        newest: The number of the newest bucket.
+        times: Shape (bad and good, targets, buckets), the oldest bucket first.
+    """
+
+    newest: int
+    times: NDArray[np.uint16]
+
+
 class _Ring:
     """Seen time in buckets of one length, for all rows: [kind, row, bucket], where kind 0 is bad and 1 is good."""
 
@@ -74,7 +90,7 @@ class BurnRates(Generic[K]):
     def __init__(self) -> None:
         self._rows: dict[K, int] = {}
         self._free = list(range(_ROWS_FIRST - 1, -1, -1))
-        self._rings = (_Ring(_FINE_SECONDS, _HOUR.buckets), _Ring(_COARSE_SECONDS, _3_DAYS.buckets))
+        self._rings = tuple(_Ring(seconds, buckets) for seconds, buckets in RINGS)
         self._sums = {window: np.zeros((2, _ROWS_FIRST), np.int64) for window in _WINDOWS}
         self._now = 0.0
 
@@ -111,13 +127,32 @@ class BurnRates(Generic[K]):
             row = self._row(key)
             if row is not None:
                 rows[0 if bad else 1].append(row)
-        units = int(until * _UNITS_PER_SECOND) - int(since * _UNITS_PER_SECOND)
+        units = int(until * UNITS_PER_SECOND) - int(since * UNITS_PER_SECOND)
         for kind, some in enumerate(rows):
             for ring in self._rings:
                 ring.times[kind, some, int(self._now // ring.seconds) % ring.buckets] += units
             for sums in self._sums.values():
                 sums[kind, some] += units
         return len(samples) - len(rows[0]) - len(rows[1])
+
+    def seed(self, keys: Sequence[K], seen: Sequence[SeenTime]) -> None:
+        """Adds time that was seen before the first look, by target; `advance` comes first.
+
+        Args:
+            keys: The targets; those that find no room are passed over.
+            seen: Of each ring, the targets in the same order.
+        """
+        found = [(row, at) for at, key in enumerate(keys) if (row := self._row(key)) is not None]
+        rows, places = [row for row, _ in found], [at for _, at in found]
+        for coarse, (ring, past) in enumerate(zip(self._rings, seen, strict=True)):
+            now = ring.at = past.newest if ring.at is None else ring.at
+            numbers = range(past.newest - ring.buckets + 1, past.newest + 1)
+            for at in range(max(0, now - past.newest), ring.buckets):
+                ring.times[:, rows, numbers[at] % ring.buckets] += past.times[:, places, at]
+            for window, sums in self._sums.items():
+                if window.coarse == bool(coarse):
+                    first = max(0, now - window.buckets + 1 - numbers[0])
+                    sums[:, rows] += past.times[:, places, first:].sum(axis=2, dtype=np.int64)
 
     def keep(self, wanted: set[K]) -> None:
         """Forgets targets that are not wanted any more."""
@@ -144,16 +179,16 @@ class BurnRates(Generic[K]):
     def rate(self, key: K, window: Window, budget: float) -> float:
         """Returns the burn rate that bad time alone makes in a window."""
         row = self._rows.get(key)
-        return 0.0 if row is None else int(self._sums[window][0, row]) / _UNITS_PER_SECOND / window.seconds / budget
+        return 0.0 if row is None else int(self._sums[window][0, row]) / UNITS_PER_SECOND / window.seconds / budget
 
     def _window_burns(self, row: int, window: Window, share: float) -> bool | None:
         bad, good = (int(each) for each in self._sums[window][:, row])
-        allowed = share * window.seconds * _UNITS_PER_SECOND
+        allowed = share * window.seconds * UNITS_PER_SECOND
         if bad >= allowed:
             return True
         length = self._rings[window.coarse].seconds
         lasted = (window.buckets - 1) * length + self._now % length
-        return False if lasted * _UNITS_PER_SECOND - good < allowed else None
+        return False if lasted * UNITS_PER_SECOND - good < allowed else None
 
     def _row(self, key: K) -> int | None:
         row = self._rows.get(key)

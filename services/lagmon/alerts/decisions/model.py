@@ -105,6 +105,48 @@ CLUSTER_DOUBTED: Final = Rule(
     "Look at the cluster's evidence: it is slow, half dead, or does not answer everybody.",
     "describe cluster {cluster}",
 )
+TOPIC_UNDER_REPLICATED: Final = Rule(
+    "topic-under-replicated",
+    Severity.TICKET,
+    5.0,
+    "Find the broker that is away or slow; Kafka copies by itself once it follows again.",
+    "describe stream {stream}",
+)
+CLUSTER_UNDER_REPLICATED: Final = Rule(
+    "cluster-under-replicated",
+    Severity.TICKET,
+    5.0,
+    "Find the broker that is away or slow: many topics lack its copies, and one more failure may stop them.",
+    "describe cluster {cluster}",
+)
+DISK_PAGE: Final = Rule(
+    "disk-page",
+    Severity.PAGE,
+    30.0,
+    "Gain room: move a stream off the cluster, or give the broker a larger disk.",
+    "describe cluster {cluster}",
+)
+DISK_TICKET: Final = Rule(
+    "disk-ticket",
+    Severity.TICKET,
+    30.0,
+    "Plan for room: a shorter retention, a larger disk, or another cluster for some streams.",
+    "describe cluster {cluster}",
+)
+GROUP_IDLE: Final = Rule(
+    "group-idle",
+    Severity.TICKET,
+    0.0,
+    "Start the group's application before drains stop waiting; delete the group if nobody needs it any more.",
+    "describe group {group}",
+)
+GROUP_REWOUND: Final = Rule(
+    "group-rewound",
+    Severity.TICKET,
+    30.0,
+    "Find who committed: a tool, or a process that is no member of the group. Records are handled again.",
+    "get lag {group} --stream {stream} --detail partition",
+)
 
 RULES: Final[Mapping[str, Rule]] = {
     rule.name: rule
@@ -119,6 +161,12 @@ RULES: Final[Mapping[str, Rule]] = {
         DRAIN_HELD,
         CLUSTER_DOWN,
         CLUSTER_DOUBTED,
+        TOPIC_UNDER_REPLICATED,
+        CLUSTER_UNDER_REPLICATED,
+        DISK_PAGE,
+        DISK_TICKET,
+        GROUP_IDLE,
+        GROUP_REWOUND,
     )
 }
 

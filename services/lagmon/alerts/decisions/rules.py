@@ -5,6 +5,7 @@ explains is inhibited: it counts as not known while its cause holds. So a dead c
 without members.
 """
 
+import math
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Final, NamedTuple
 
@@ -13,15 +14,18 @@ from braid.kernel.limits.alerts import (
     ALERT_DRAIN_SECONDS,
     ALERT_HOT_PARTITIONS_MIN,
     ALERT_HOT_SHARE,
+    ALERT_RETENTION_LEFT_SECONDS,
     ALERT_RETENTION_SHARE,
     ALERT_TEXT_MAX,
     ALERT_UNTARGETED_SECONDS,
 )
 from services.lagmon.alerts.decisions.burn_rates import FAST, SLOW, STEADY, BurnRates, Window
+from services.lagmon.alerts.decisions.cluster_rules import cluster_conditions
+from services.lagmon.alerts.decisions.copies import Copies
+from services.lagmon.alerts.decisions.disks import Disks
 from services.lagmon.alerts.decisions.facts import ClusterFacts, Facts, Health, LaneKey, LaneLag, StreamFacts
+from services.lagmon.alerts.decisions.group_rules import group_conditions
 from services.lagmon.alerts.decisions.model import (
-    CLUSTER_DOUBTED,
-    CLUSTER_DOWN,
     DRAIN_HELD,
     FAILOVER_BLOCKED,
     GROUP_UNATTENDED,
@@ -34,6 +38,7 @@ from services.lagmon.alerts.decisions.model import (
     Condition,
     Rule,
 )
+from services.lagmon.alerts.decisions.rewinds import Rewinds
 
 # The causes of each rule's alerts about lag: while one of them holds for the same group and lane, it says enough.
 _CAUSES: Final[Mapping[str, tuple[Rule, ...]]] = {
@@ -51,17 +56,31 @@ class Seen(NamedTuple):
         lags: By stream, lane and group.
         burns: Windows of all targets.
         now_ms: The wall clock.
+        now: A clock that never steps.
+        copies, disks, rewinds: What was seen of clusters and groups over time.
     """
 
     facts: Facts
     lags: Mapping[LaneKey, LaneLag]
     burns: BurnRates[LaneKey]
     now_ms: int
+    now: float = 0.0
+    copies: Copies = Copies()
+    disks: Disks = Disks()
+    rewinds: Rewinds = Rewinds()
 
 
 def conditions(seen: Seen) -> dict[AlertKey, Condition]:
     """Returns what each rule says of each subject, after inhibition."""
-    found = {each.key: each for each in (*_cluster_conditions(seen), *_stream_conditions(seen), *_lag_conditions(seen))}
+    found = {
+        each.key: each
+        for each in (
+            *cluster_conditions(seen.facts, seen.copies, seen.disks, seen.now),
+            *_stream_conditions(seen),
+            *_lag_conditions(seen),
+            *group_conditions(seen.facts, seen.lags, seen.rewinds),
+        )
+    }
     dead = {name for name in seen.facts.streams or () if is_on_dead_cluster(name, seen.facts)}
     return {key: _inhibited(each, found, dead, seen.facts.fresh) for key, each in found.items()}
 
@@ -78,14 +97,6 @@ def is_on_dead_cluster(stream: str, facts: Facts) -> bool:
     known: Mapping[str, ClusterFacts] = facts.clusters or {}
     where = ((facts.streams or {}).get(stream) or StreamFacts()).clusters
     return any(known[name].health is Health.DOWN for name in where if name in known)
-
-
-def _cluster_conditions(seen: Seen) -> Iterator[Condition]:
-    for name, cluster in (seen.facts.clusters or {}).items():
-        down, reason = cluster.health is Health.DOWN, cluster.reason
-        yield _condition(CLUSTER_DOWN, down, f"cluster {name} is down: {reason}", cluster=name)
-        doubted = None if down else cluster.health is Health.DOUBTED
-        yield _condition(CLUSTER_DOUBTED, doubted, f"cluster {name} is not well: {reason}", cluster=name)
 
 
 def _stream_conditions(seen: Seen) -> Iterator[Condition]:
@@ -110,7 +121,7 @@ def _lag_conditions(seen: Seen) -> Iterator[Condition]:
             yield from _burn_conditions(seen, key, lag, stream, target)
         behind = is_bad(lag, ALERT_UNTARGETED_SECONDS if target is None else target)
         yield from _behind_conditions(key, lag, behind)
-        yield _retention_condition(key, lag, stream)
+        yield _retention_condition(key, lag)
 
 
 def _burn_conditions(seen: Seen, key: LaneKey, lag: LaneLag, stream: StreamFacts, target: float) -> Iterator[Condition]:
@@ -144,14 +155,15 @@ def _behind_conditions(key: LaneKey, lag: LaneLag, behind: bool | None) -> Itera
     yield _of_lane(PARTITION_HOT, behind if hot else False, key, lambda: told(mostly))
 
 
-def _retention_condition(key: LaneKey, lag: LaneLag, stream: StreamFacts) -> Condition:
-    limit = stream.retention_seconds
-    holds = is_bad(lag, ALERT_RETENTION_SHARE * limit) if limit else False
+def _retention_condition(key: LaneKey, lag: LaneLag) -> Condition:
+    share, left = lag.retention or (0.0, math.inf)
+    near = share > ALERT_RETENTION_SHARE and left < ALERT_RETENTION_LEFT_SECONDS
+    holds = True if near else False if lag.known else None
 
     def told() -> str:
         oldest = f"the oldest record that group {key.group} has not done in lane {key.lane}"
-        percent, left = 100 * lag.seconds / limit, max(0.0, limit - lag.seconds)
-        return f"{oldest} has reached {percent:.0f} % of the retention; Kafka deletes it in {left:.0f} s"
+        reached = f"has reached {100 * share:.0f} % of what its topic keeps"
+        return f"{oldest} {reached}; Kafka deletes it in {max(0.0, left):.0f} s"
 
     return _of_lane(RETENTION_NEAR, holds, key, told)
 

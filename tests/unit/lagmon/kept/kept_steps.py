@@ -24,13 +24,14 @@ class Values(NamedTuple):
     rated_ms: int = 0
     known_ms: int = 0
     flags: int = 0
+    min_ms: int = 0
 
 
 def known(seconds: float, records: int, produced: int = 0, done: int = 0) -> Values:
     """Values of a step in which everything was known."""
     ms = round(seconds * 1000)
-    flags = Flag.PRESENT | Flag.SECONDS | Flag.RECORDS
-    return Values(ms, ms, records, produced, done, 10_000, 10_000, flags)
+    flags = Flag.PRESENT | Flag.SECONDS | Flag.RECORDS | Flag.SMALLEST
+    return Values(ms, ms, records, produced, done, 10_000, 10_000, flags, ms)
 
 
 STALE: Final = Values(flags=Flag.PRESENT | Flag.STALE)
@@ -71,6 +72,12 @@ def summed_by_hand(rows: Sequence[Values]) -> Values:
     result = Values()
     for row in rows:
         seconds, records = row.flags & Flag.SECONDS, row.flags & Flag.RECORDS
+        before = result.flags & Flag.SECONDS
+        flags, least = result.flags | row.flags, min(result.min_ms, row.min_ms) if before else row.min_ms
+        if not seconds:
+            flags, least = flags & ~Flag.SMALLEST | result.flags & Flag.SMALLEST, result.min_ms
+        elif not row.flags & Flag.SMALLEST or (before and not result.flags & Flag.SMALLEST):
+            flags, least = flags & ~Flag.SMALLEST, 0
         result = Values(
             max(result.max_ms, row.max_ms) if seconds else result.max_ms,
             row.last_ms if seconds else result.last_ms,
@@ -79,7 +86,8 @@ def summed_by_hand(rows: Sequence[Values]) -> Values:
             result.done + row.done,
             result.rated_ms + row.rated_ms,
             result.known_ms + row.known_ms,
-            result.flags | row.flags,
+            flags,
+            least,
         )
     return result
 
@@ -113,6 +121,7 @@ def _random_values(dice: Random) -> Values:
     flags |= dice.choice([Flag(0), Flag.ESTIMATED, Flag.UNATTENDED])
     rated = dice.choice([0, 10_000, 10_013]) if flags & Flag.RECORDS else 0
     last = dice.choice([0, 7, dice.randrange(2**40)]) if flags & Flag.SECONDS else 0
+    smallest = bool(flags & Flag.SECONDS) and dice.random() < 0.9
     return Values(
         last + dice.randrange(9) if flags & Flag.SECONDS else 0,
         last,
@@ -121,7 +130,8 @@ def _random_values(dice: Random) -> Values:
         dice.randrange(-(2**40), 2**40) if rated else 0,
         rated,
         10_000 if flags & Flag.SECONDS else 0,
-        int(flags),
+        int(flags | (Flag.SMALLEST if smallest else 0)),
+        max(0, last - dice.randrange(9)) if smallest else 0,
     )
 
 

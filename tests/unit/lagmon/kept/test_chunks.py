@@ -2,6 +2,7 @@
 
 import json
 from itertools import accumulate
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import given, settings
 from braid.kernel.limits.kept_lag import KEPT_LAG_SHARD_SERIES
 from services.lagmon.kept.chunks import Chunk, Damaged, chunk_of, encode_chunk, encode_entry, read_journal
 from services.lagmon.kept.reading import ChunkFile
-from services.lagmon.kept.rows import SeriesKey, Step
+from services.lagmon.kept.rows import Column, Flag, SeriesKey, Step
 from tests.unit.lagmon.kept.kept_steps import START_MS, histories, known, same, step_of, steps_of
 
 
@@ -31,6 +32,20 @@ def test_a_chunk_is_read_as_it_was_written(steps: list[Step]) -> None:
     assert (found.times_ms, found.stepped, found.origins) == (chunk.times_ms, chunk.stepped, chunk.origins)
     assert tuple(found.keys) == tuple(chunk.keys)
     assert np.array_equal(found.columns, chunk.columns)
+
+
+def test_files_of_earlier_releases_are_read() -> None:
+    golden = Path("tests/golden/kept")
+    chunk = _opened((golden / "chunk-1.lag").read_bytes())
+    steps, whole = read_journal((golden / "journal-1.journal").read_bytes())
+    assert whole == (golden / "journal-1.journal").stat().st_size
+    wanted = steps_of(4)
+    for step in wanted:  # they kept no smallest age
+        step.columns[Column.FLAGS] &= ~np.int64(Flag.SMALLEST)
+        step.columns[Column.MIN_MS] = 0
+    assert all(same(one, other) for one, other in zip(steps, wanted, strict=True))
+    assert chunk.keys == wanted[0].keys
+    assert np.array_equal(chunk.columns, chunk_of(wanted).columns)
 
 
 def test_series_beyond_a_shard_are_in_the_next() -> None:

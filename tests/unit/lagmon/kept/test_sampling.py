@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from braid.kernel.limits import kept_lag
-from services.lagmon.kept.rows import Flag, KeptRow, SeriesKey, Step
+from services.lagmon.kept.rows import Column, Flag, KeptRow, SeriesKey, Step
 from services.lagmon.kept.sampling import Sample, Sampler
 from services.lagmon.model.lag import LagRow, RowKey, Source
 from services.lagmon.policy import Now
@@ -63,6 +63,8 @@ def test_a_step_has_the_largest_and_the_last_lag() -> None:
     row = samples.row(1)
     assert (row.seconds_max, row.seconds_last, row.records) == (7.5, 2.9, 21 + 5)
     assert (row.produced_per_s, row.done_per_s, row.known_seconds) == (10.0, 11.0, 10.0)
+    smallest = [step.columns[Column.MIN_MS, 0] for step in samples.steps]
+    assert (smallest, bool(row.flags & Flag.SMALLEST)) == ([1_000, 2_000], True)
     assert samples.row(0).produced_per_s is None  # nothing lies before the first
 
 

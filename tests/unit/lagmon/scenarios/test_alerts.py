@@ -14,6 +14,7 @@ from braid.kernel.progress.fields import EnvelopeFields
 from braid.rpc.methods import method_path
 from services.lagmon.alerts.codec import ALERTS, MESH
 from services.lagmon.alerts.decisions.events import AlertFired, AlertResolved
+from services.lagmon.kept.files import MemoryFiles
 from services.lagmon.servicer.service import Lagmon
 from tests.support.virtual_time import run_virtual
 from tests.unit.lagmon.mesh import Mesh
@@ -24,13 +25,15 @@ UNATTENDED = "stream/logs/group-unattended/live/g"
 PAGE = "stream/logs/lag-page/live/g"
 
 
-def play(scene: Scene, *, clusters: Sequence[str] = ("east",), lagmons: int = 2) -> None:
+def play(
+    scene: Scene, *, clusters: Sequence[str] = ("east",), lagmons: int = 2, files: MemoryFiles | None = None
+) -> None:
     async def run() -> None:
         mesh = Mesh(clusters)
         mesh.registry.streams["logs"] = StreamSpec(lag_target={"live": "2s"}, retention_hours=24)
         mesh.channel(partitions=1)
         mesh.assigner.groups = {"g": ["live"]}
-        await scene(await mesh.start(lagmons))
+        await scene(await mesh.start(lagmons, files))
 
     run_virtual(run())
 
@@ -105,6 +108,23 @@ def test_a_burnt_budget_pages_at_its_threshold() -> None:
         assert await until(mesh, PAGE, FIRING, 51.84 + 2, first) > 50
 
     play(scene)
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_a_restart_in_a_breach_pages_as_if_it_had_not_been(kept: bool) -> None:
+    files = MemoryFiles()
+
+    async def scene(mesh: Mesh) -> None:
+        mesh.assigner.members["g"] = 1
+        await settled(mesh)
+        mesh.produce(5)
+        await mesh.clock.sleep(2 + 45)
+        mesh.processes["lagmon-0"].kill()
+        await mesh.serve("lagmon-2", Lagmon(mesh.kafka.process(), files if kept else MemoryFiles()))
+        seconds = await until(mesh, PAGE, FIRING, 70, "lagmon-2")
+        assert (seconds < 35) == kept  # 51.84 s of an hour, less what was kept of the 45
+
+    play(scene, lagmons=1, files=files)
 
 
 def test_a_new_leader_fires_nothing_again_and_resolves() -> None:

@@ -33,6 +33,15 @@ def test_a_partition_without_a_leader_is_gone_once_it_lasts() -> None:
     assert not gaps.reason(late + 100)
 
 
+def test_topics_that_lack_copies_are_named_without_the_canary() -> None:
+    gaps = Gaps(CANARY)
+    for name, thin in ((CANARY, (0,)), ("b", (0,)), ("a", (0,)), ("c", ())):
+        gaps.see_topics(topic(name, 1, thin=thin), 0.0)
+    assert list(gaps.under_replicated_topics) == ["a", "b"]
+    gaps.see_topics(topic("a", 1), 1.0)
+    assert list(gaps.under_replicated_topics) == ["b"]
+
+
 def test_an_election_begins_anew() -> None:
     gaps = Gaps(CANARY)
     for at, leader in ((0.0, -1), (2.0, 1), (2.5, -1)):

@@ -153,6 +153,8 @@ def test_one_broker_of_three_is_named_and_condemns_nothing() -> None:
         evidence = found.status.evidence
         assert (evidence.brokers, list(evidence.missing_brokers), evidence.gone_partitions) == (2, [2], 0)
         assert evidence.under_replicated_partitions >= 6
+        assert evidence.under_replicated_topic_count == 2
+        assert evidence.under_replicated_topics == ["braid.logs.dlq.1", "braid.logs.live.1"]
 
     play(scene)
 

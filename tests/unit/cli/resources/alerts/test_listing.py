@@ -89,3 +89,23 @@ async def test_a_silence_needs_an_end_and_a_reason() -> None:
     assert (refused.code, "--reason" in refused.err) == (2, True)
     for words in (("--reason", "x"), ("--end", "--for", "2h"), ("--for", "soon", "--reason", "x")):
         assert (await shell.braid("silence", NAME, *words)).code == 2
+
+
+@virtual
+async def test_a_watch_shows_resolved_alerts_as_resolved() -> None:
+    pending = alert(name="cluster/east/cluster-doubted", state=pb.ALERT_STATE_PENDING, fire_time_ms=0)
+    shell = await with_alerts(alert(), pending)
+    watching = asyncio.ensure_future(shell.braid("get", "alerts", "-w", seconds=6.0))
+    await asyncio.sleep(3.0)
+    over = {"state": pb.ALERT_STATE_RESOLVED, "resolve_time_ms": FIRST_MS + 9, "resolve_reason": "it is over"}
+    shell.lagmon.alerts = [alert(**over)]
+    lines = (await watching).out.splitlines()
+    assert [line.split()[:3] for line in lines[3:]] == [[NAME, "PAGE", "RESOLVED"], [pending.name, "gone", "-"]]
+    assert "it is over; it was: group indexer is 12.5 s behind" in lines[3]
+
+
+@virtual
+async def test_events_of_alerts_that_never_fired_name_their_list() -> None:
+    shell = await with_alerts()
+    result = await shell.braid("events", "--for", "alerts/mesh")
+    assert "braid get alerts" in result.err

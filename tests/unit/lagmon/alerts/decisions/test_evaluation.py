@@ -1,5 +1,6 @@
 """Whole days of looks: quiet ones page nobody, and a breach is told at its threshold and once."""
 
+import math
 import random
 from collections.abc import Callable
 
@@ -7,13 +8,24 @@ import pytest
 
 from services.lagmon.alerts.decisions.domain import Alerts, AlertsDecider
 from services.lagmon.alerts.decisions.evaluation import Evaluation, Look, open_keys
-from services.lagmon.alerts.decisions.facts import ClusterFacts, Facts, Health, StreamFacts
+from services.lagmon.alerts.decisions.facts import (
+    ClusterFacts,
+    CopiesReading,
+    DiskReading,
+    Facts,
+    Health,
+    LaneKey,
+    StreamFacts,
+    TopicFacts,
+)
+from services.lagmon.alerts.decisions.past_windows import Moment, PastWindows
+from services.lagmon.kept.rows import Step
+from services.lagmon.kept.sampling import Sample, Sampler
 from services.lagmon.model.lag import LagRow, RowKey, Source
+from services.lagmon.policy import Now
 from tests.unit.lagmon.alerts.decisions.test_domain import played
 
-FACTS = Facts(
-    {"logs": StreamFacts({"live": 1.0}, 0.001, 86_400.0, frozenset({"east"}))}, {"east": ClusterFacts(Health.WELL, "")}
-)
+FACTS = Facts({"logs": StreamFacts({"live": 1.0}, 0.001, frozenset({"east"}))}, {"east": ClusterFacts(Health.WELL, "")})
 
 
 def row(seconds: float, *, records: int = 1, stale: bool = False, offset: int = 0) -> LagRow:
@@ -23,11 +35,26 @@ def row(seconds: float, *, records: int = 1, stale: bool = False, offset: int = 
     return LagRow(key, 1, records, seconds, source, False, stale, 0, committed_offset=offset)
 
 
+def busy_mesh(now: float) -> Facts:
+    """The mesh of a usual day: logs that roll and are deleted, and each hour a rolling restart of three brokers."""
+    used = 0.5 + 0.02 * (now % 3_000 / 3_000) + 0.01 * math.sin(now / 13_000)
+    minute = int(now % 3_600 // 60)
+    away = frozenset({minute}) if minute < 3 else frozenset()
+    copies = CopiesReading(("t",) if away else (), len(away), away)
+    disk = DiskReading(int(now // 10), 1, int((1 - used) * 10**12), 10**12)
+    streams = {
+        "logs": StreamFacts({"live": 1.0}, 0.001, frozenset({"east"}), topics={("east", "t"): TopicFacts("live", 1e6)})
+    }
+    return Facts(streams, {"east": ClusterFacts(Health.WELL, "", disk, copies)})
+
+
 class Day:
     """An evaluation with its history, look by look."""
 
     def __init__(self) -> None:
         self.evaluation = Evaluation()
+        self.steps: list[Step] = []
+        self._sampler = Sampler()
         self.state: Alerts = AlertsDecider().initial("mesh")
         self.told: list[str] = []
         self.now = 0.0
@@ -36,10 +63,25 @@ class Day:
         """One look, so many seconds after the last."""
         self.now += seconds
         now_ms = 1_770_000_000_000 + int(self.now * 1_000)
+        sample = Sample(Now(self.now, now_ms))
+        sample.add(rows)
+        if (step := self._sampler.observe(sample)) is not None:
+            self.steps.append(step)
         self.evaluation.look(Look(rows, complete), facts, open_keys(self.state), self.now, now_ms)
         commands = self.evaluation.commands(self.state, now_ms)
         self.state, events = played(*commands, state=self.state, now_ms=now_ms)
         self.told += [type(each).__name__ for each in events]
+
+    def restart(self, seconds: float) -> None:
+        """The process ends, and another one begins with what was kept."""
+        self.now += seconds
+        self.evaluation, self._sampler = Evaluation(), Sampler()
+        lane = LaneKey("logs", "live", "indexer")
+        past = PastWindows({lane: 1.0}, Moment(self.now, 1_770_000_000_000 + int(self.now * 1_000)))
+        for step in self.steps:
+            past.take([step.time_ms], [step.stepped], {lane: step.columns}, 10_000)
+        for keys, seen in past.parts(1):
+            self.evaluation.seed(keys, seen, self.now)
 
 
 def idle(dice: random.Random, at: int) -> tuple[float, LagRow]:
@@ -61,10 +103,12 @@ def test_time_without_a_breach_pages_nobody(
 ) -> None:
     played_day, dice = Day(), random.Random(7)
     at = 0
-    while played_day.now < hours * 3_600:
-        at += 1
-        seconds, lag = day(dice, at)
-        played_day.look(seconds, lag)
+    for until in (hours * 1_800, hours * 3_600):
+        while played_day.now < until:
+            at += 1
+            seconds, lag = day(dice, at)
+            played_day.look(seconds, lag, facts=busy_mesh(played_day.now))
+        played_day.restart(dice.uniform(3.0, 60.0))
     assert played_day.told == []
 
 
@@ -93,6 +137,24 @@ def test_a_breach_fires_within_two_seconds_of_its_threshold() -> None:
         day.look(1.0, row(0.1, offset=int(day.now)))
     assert day.told == ["AlertFired", "AlertResolved"]
     assert day.now - healed <= 300 + 10 + 10  # the short window, its oldest bucket, and ten seconds
+
+
+def test_a_breach_goes_on_over_a_restart() -> None:
+    day = Day()
+    for second in range(0, 3_600, 5):
+        day.look(5.0, row(0.1, offset=second))
+    for _ in range(45):
+        day.look(1.0, row(2.0, offset=int(day.now)))
+    day.restart(5.0)
+    looks = 0
+    while not day.told:
+        looks += 1
+        day.look(1.0, row(2.0, offset=int(day.now)))
+    assert looks <= 51.84 - 45 + 2 * 10 + 2  # the open row is lost, and the one in which the breach began is not sure
+    day.restart(5.0)
+    for _ in range(60):
+        day.look(1.0, row(2.0, offset=int(day.now)))
+    assert day.told == ["AlertFired"]
 
 
 def test_a_paused_process_decides_nothing_by_its_gap() -> None:

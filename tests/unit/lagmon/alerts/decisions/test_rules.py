@@ -14,6 +14,7 @@ from services.lagmon.alerts.decisions.facts import (
     HeldDrain,
     LaneKey,
     LaneLag,
+    Retention,
     StreamFacts,
     lane_lags,
 )
@@ -24,7 +25,7 @@ from services.lagmon.model.lag import LagRow, RowKey, Source
 
 LIVE = LaneKey("logs", "live", "indexer")
 NOW_MS = 1_770_000_000_000
-STREAM = StreamFacts(targets={"live": 5.0}, retention_seconds=3_600.0, clusters=frozenset({"east"}))
+STREAM = StreamFacts(targets={"live": 5.0}, clusters=frozenset({"east"}))
 HEALTHY = {"east": ClusterFacts(Health.WELL, "")}
 GOOD = LaneLag(seconds=0.5, records=10, largest=4, partitions=4)
 BEHIND = LaneLag(seconds=9.0, records=100, largest=30, partitions=4)
@@ -67,13 +68,18 @@ def found(
         (replace(BEHIND, largest=81), {"partition-hot"}),
         (replace(BEHIND, largest=80), set()),
         (replace(BEHIND, largest=100, partitions=3), set()),
-        (replace(BEHIND, seconds=2_881.0), {"retention-near"}),
-        (replace(BEHIND, seconds=2_880.0), set()),
+        (replace(BEHIND, retention=Retention(0.81, 86_399.0)), {"retention-near"}),
+        (replace(BEHIND, retention=Retention(0.80, 3_600.0)), set()),
+        (replace(BEHIND, known=False, retention=Retention(1.1, -60.0)), {"retention-near"}),
         (replace(GOOD, known=False, unattended=True), set()),
     ],
 )
 def test_each_lag_leads_to_these_alerts(lag: LaneLag, rules: set[str]) -> None:
     assert found(lag) == rules
+
+
+def test_days_that_are_left_wake_nobody() -> None:
+    assert found(replace(BEHIND, retention=Retention(0.99, 86_400.0))) == set()
 
 
 def test_a_lane_that_burns_its_budget_pages() -> None:
@@ -93,7 +99,7 @@ def test_a_cause_inhibits_what_it_explains() -> None:
 
 def test_a_dead_cluster_is_one_alert() -> None:
     down = ClusterFacts(Health.DOWN, "no broker answers")
-    lag = replace(BEHIND, unattended=True, stuck=[1], largest=99, seconds=3_000.0)
+    lag = replace(BEHIND, unattended=True, stuck=[1], largest=99, retention=Retention(0.9, 60.0))
     assert found(lag, cluster=down, burns=burnt(60)) == {"cluster-down"}
     elsewhere = replace(STREAM, clusters=frozenset({"west"}))
     assert found(lag, elsewhere, down, burnt(60)) == {"cluster-down", "group-unattended", "retention-near"}
@@ -154,6 +160,15 @@ def test_partitions_add_up_to_a_lane() -> None:
 def test_a_lane_with_a_stale_or_unknown_partition_is_not_known(changed: dict[str, object]) -> None:
     lag = lane_lags([row(), row(1, **changed)], frozenset())[LIVE]
     assert (lag.known, lag.seconds) == (False, 2.0)
+
+
+def test_what_is_nearest_to_being_deleted_counts_for_a_lane() -> None:
+    rows = [row(lag_seconds=50.0), row(1, lag_seconds=90.0), row(2, stale=True, lag_seconds=99.0)]
+    assert lane_lags(rows, frozenset(), {("east", "t"): 100.0})[LIVE].retention == Retention(0.9, 10.0)
+    assert lane_lags(rows, frozenset(), {("west", "t"): 100.0})[LIVE].retention is None
+    drained = row(key=RowKey("indexer", "logs", "live", "east", "old", 0), lag_seconds=70.0)
+    both = lane_lags([*rows, drained], frozenset(), {("east", "t"): 1_000.0, ("east", "old"): 100.0})
+    assert both[LIVE].retention == Retention(0.7, 30.0)
 
 
 def test_a_base_offset_that_stays_is_stuck_after_its_time() -> None:
