@@ -3,7 +3,7 @@
 from typing import Final
 
 # --- lagmon
-OFFSET_KEYS_MAX: Final = 2_000_000  # raw keys remembered of one cluster's offset log; then all are read again
+OFFSET_PAIRS_MAX: Final = 500_000  # groups and topics remembered of one offset log; then all are read again
 OFFSET_DAMAGE_KEPT: Final = 16  # places of unreadable records kept for people
 LAG_FETCH_RECORDS: Final = 5_000  # of the offset log at once; reducing them takes a few milliseconds of the loop
 LAG_FETCH_BYTES: Final = 1 << 20  # of one partition of the offset log at once
