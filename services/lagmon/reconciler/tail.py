@@ -16,7 +16,7 @@ from braid.kernel.errors import BraidError, ClusterUnavailable, OffsetOutOfRange
 from braid.kernel.limits.client import FETCH_WAIT_SECONDS
 from braid.kernel.limits.lagmon import LAG_FETCH_BYTES, LAG_FETCH_RECORDS, LAG_QUIET_SECONDS, LAG_TOPICS_SECONDS
 from braid.kernel.ports import (
-    FetchedRecords,
+    FetchedColumns,
     Host,
     Isolation,
     KafkaAdmin,
@@ -106,7 +106,7 @@ class OffsetTail:
 
     async def _read_some(self, admin: KafkaAdmin, fetcher: KafkaFetcher) -> None:
         try:
-            fetched = await fetcher.fetch(LAG_FETCH_RECORDS, FETCH_WAIT_SECONDS)
+            fetched = await fetcher.fetch_columns(LAG_FETCH_RECORDS, FETCH_WAIT_SECONDS, ())
         except OffsetOutOfRange as error:
             await self._restart(admin, fetcher, _place(error))
             return
@@ -120,12 +120,13 @@ class OffsetTail:
         self._tell_damage()
         await self._host.clock.sleep(0)  # what is in hand comes without waiting: calls get their turn
 
-    def _take(self, fetched: FetchedRecords) -> None:
+    def _take(self, fetched: FetchedColumns) -> None:
         heard_at = LONG_AGO if self._model.catching_up else self._host.clock.elapsed()
         number = fetched.partition.partition
         for batch in fetched.damaged:
             self._count_damage(number, batch.first_offset, batch.why)
-        self._model.take(number, self.table.take(number, fetched.records), heard_at)
+        for part in fetched.parts:
+            self._model.take(number, self.table.take(number, part), heard_at)
         self._positions[fetched.partition] = fetched.next_offset
 
     def _look_whether_caught_up(self, moved: bool) -> None:

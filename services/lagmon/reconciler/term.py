@@ -10,8 +10,8 @@ from braid.kernel.limits.lagmon import LAG_TABLE_SECONDS
 from braid.kernel.ports import Kafka, Task
 from braid.runtime.replica import Replica
 from services.lagmon.alerts.decisions.evaluation import Look
+from services.lagmon.columns.lags import LagColumns, LagRows
 from services.lagmon.domain import ClusterModel
-from services.lagmon.model.lag import LagRow
 from services.lagmon.model.mesh_view import ClusterPlace
 from services.lagmon.peers import Peers
 from services.lagmon.policy import Now
@@ -23,14 +23,24 @@ class Table(NamedTuple):
     """The lag of all groups at one instant.
 
     Attributes:
-        rows: One for each group and partition, in no order.
+        clusters: The lag of each cluster.
         now: The instant.
         catching_up: Clusters whose offsets were not read to their end yet.
     """
 
-    rows: Sequence[LagRow]
+    clusters: Sequence[LagColumns]
     now: Now
     catching_up: Sequence[str]
+
+    @property
+    def rows(self) -> LagRows:
+        """Every group's and partition's row, sorted within a cluster; each is made when it is read."""
+        return LagRows(self.clusters)
+
+    @property
+    def channel_rows(self) -> LagRows:
+        """Rows of the mesh's channels alone: what alerts and kept lag are about."""
+        return LagRows([each.of_streams() for each in self.clusters])
 
 
 @dataclass(slots=True)
@@ -73,18 +83,22 @@ class Clusters:
     async def look(self) -> Look:
         """Returns the present lag for the rules of alerts: the same table that answers everybody."""
         table = await self.table()
-        return Look(table.rows, not table.catching_up and self._peers.view.groups is not None)
+        return Look(table.channel_rows, not table.catching_up and self._peers.view.groups is not None)
 
     async def _compute(self) -> Table:
         clock = self._replica.host.clock
         view, now = self._peers.view, Now(clock.elapsed(), clock.now_ms())
-        rows: list[LagRow] = []
+        found: list[LagColumns] = []
         for followed in list(self._followed.values()):
-            followed.model.register(view)
-            for keys in followed.model.slices():
-                rows += followed.model.rows(keys, view, now)
+            model = followed.model
+            model.register(view)
+            facts, parts = model.facts(view), []
+            for rows in model.slices():
+                parts.append(model.lags(rows, facts, now))
                 await clock.sleep(0)
-        return Table(rows, now, self._catching_up())
+            if parts:
+                found.append(LagColumns.of(facts.keys, parts))
+        return Table(found, now, self._catching_up())
 
     def counts(self) -> dict[str, OffsetCounts]:
         """Counts the records of the offset logs by outcome, for each cluster."""

@@ -3,6 +3,7 @@
 Every replica follows every cluster and answers alone; the leader decides about alerts.
 """
 
+import sys
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from types import MappingProxyType
 
@@ -21,13 +22,14 @@ from braid.runtime.replica import Replica
 from services.lagmon.alerts.codec import ALERTS
 from services.lagmon.alerts.requests import AlertRequests
 from services.lagmon.alerts.watch import AlertWatch
+from services.lagmon.columns.pages import page_of
 from services.lagmon.codec import gone_message, lag_message, page_token, read_detail, read_filter, read_page_token
 from services.lagmon.kept.files import Files
 from services.lagmon.kept.keeper import Keeper
 from services.lagmon.kept.rows import SeriesKey
 from services.lagmon.kept.trends import Trend
-from services.lagmon.model.lag import Detail, Filter, LagRow, RowKey, after, changes, summed
-from services.lagmon.reconciler.term import Clusters, Table
+from services.lagmon.model.lag import Detail, LagRow, RowKey, changes
+from services.lagmon.reconciler.term import Clusters
 from services.lagmon.servicer.history import HistoryReads
 from services.lagmon.servicer.kept_metrics import KeptGauges
 from services.lagmon.servicer.metrics import Gauges
@@ -127,7 +129,7 @@ class Reads:
             )
         size = min(request.page_size or PAGE_SIZE_DEFAULT, PAGE_SIZE_MAX)
         table = await self._clusters.table()
-        page, behind = after(_wanted(table, read_filter(request.filter), detail), last, size)
+        page, behind = page_of(table.clusters, read_filter(request.filter), detail, last, size)
         return api.ListLagResponse(
             lags=[lag_message(row, self._trend(row, detail)) for row in page],
             next_page_token=page_token(behind),
@@ -147,7 +149,8 @@ class Reads:
         spoke = -WATCH_ALIVE_SECONDS
         while True:
             table = await self._clusters.table()
-            told, changed, gone = changes(told, _wanted(table, wanted, detail))
+            rows, _ = page_of(table.clusters, wanted, detail, None, sys.maxsize - 1)
+            told, changed, gone = changes(told, rows)
             now = self._clock.elapsed()
             if changed or gone or caught != table.catching_up or now - spoke >= WATCH_ALIVE_SECONDS:
                 for answer in _answers([lag_message(row, self._trend(row, detail)) for row in changed], gone):
@@ -161,10 +164,6 @@ class Reads:
         """Returns the trend of a lane's row; other rows have none."""
         key = row.key
         return self._keeper.trend(SeriesKey(key.group, key.stream, key.lane)) if detail is Detail.LANE else None
-
-
-def _wanted(table: Table, wanted: Filter, detail: Detail) -> list[LagRow]:
-    return summed((row for row in table.rows if wanted.matches(row)), detail)
 
 
 def _answers(changed: Sequence[lag_pb2.Lag], gone: Sequence[RowKey]) -> Iterator[api.WatchLagResponse]:

@@ -1,0 +1,187 @@
+"""The lag of one cluster at one instant as columns; rows are made of them where somebody reads rows. Pure."""
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from braid.kernel.limits.lagmon import LAG_SLICE_ROWS
+from services.lagmon.columns.pairs import PairKey
+from services.lagmon.columns.progress import commit_of
+from services.lagmon.model.lag import LagRow, RowKey, Source
+from services.lagmon.policy import LONG_AGO
+
+_Ints = NDArray[np.int64]
+_Floats = NDArray[np.float64]
+_Flags = NDArray[np.bool_]
+_SOURCES: Final = {int(source): source for source in Source}
+_PARTITION_BITS: Final = 32
+
+
+class Lags(NamedTuple):
+    """Fields of `LagRow` by row; `pair` is the place of the row's group and topic among the cluster's keys."""
+
+    pair: _Ints
+    partition: _Ints
+    records: _Ints
+    seconds: _Floats
+    live_seconds: _Floats
+    source: NDArray[np.int8]
+    foreign: _Flags
+    stale: _Flags
+    unattended: _Flags
+    as_of_ms: _Ints
+    committed: _Ints
+    end: _Ints
+    commit_time_ms: _Ints
+    has_commit: _Flags
+    metadata: NDArray[np.object_]
+
+    def of(self, chosen: _Ints | _Flags | slice) -> "Lags":
+        """Returns some of the rows."""
+        return Lags(*(column[chosen] for column in self))
+
+
+@dataclass(frozen=True, slots=True)
+class LagColumns:
+    """The lag of one cluster.
+
+    Attributes:
+        keys: Its groups and topics, sorted.
+        lags: Its rows, sorted by key.
+        starts: By pair, where its rows begin; one more entry says where the last ones end.
+    """
+
+    keys: Sequence[PairKey]
+    lags: Lags
+    starts: _Ints
+
+    @classmethod
+    def of(cls, keys: Sequence[PairKey], parts: Sequence[Lags]) -> "LagColumns":
+        """Puts parts together and sorts them."""
+        lags = Lags(*map(np.concatenate, zip(*parts, strict=True))) if len(parts) > 1 else parts[0]
+        lags = lags.of(np.argsort(lags.pair << _PARTITION_BITS | lags.partition, kind="stable"))
+        return cls(keys, lags, np.searchsorted(lags.pair, np.arange(len(keys) + 1)))
+
+    def __len__(self) -> int:
+        return len(self.lags.pair)
+
+    def rows(self, chosen: slice | _Ints) -> list[LagRow]:
+        """Makes rows of single partitions."""
+        lags, keys = self.lags.of(chosen), self.keys
+        split = ~np.isnan(lags.live_seconds)
+        lags = lags._replace(live_seconds=np.where(split, lags.live_seconds, 0.0))
+        return [
+            LagRow(
+                RowKey(*keys[pair], partition),
+                1,
+                records,
+                seconds,
+                _SOURCES[source],
+                foreign,
+                stale,
+                as_of_ms,
+                committed,
+                end,
+                time_ms,
+                commit_of(committed, metadata, time_ms, LONG_AGO) if has_commit else None,
+                int(live is not None and is_split),
+                live,
+                unattended,
+            )
+            for (
+                pair, partition, records, seconds, live, source, foreign, stale, unattended, as_of_ms, committed, end,
+                time_ms, has_commit, metadata,
+            ), is_split in zip(zip(*(column.tolist() for column in lags), strict=True), split.tolist(), strict=True)
+        ]  # fmt: skip
+
+    def sums(self, pairs: _Ints, *, exclude_foreign: bool) -> list[LagRow]:
+        """Sums the rows of each of these pairs, as `model.lag.summed` does; pairs without rows are left out."""
+        found = self.spans(pairs)
+        if exclude_foreign:
+            found = found[~self.lags.foreign[found]]
+        if not len(found):
+            return []
+        lags = self.lags.of(found)
+        first = np.flatnonzero(np.r_[True, lags.pair[1:] != lags.pair[:-1]])
+        split = ~np.isnan(lags.live_seconds)
+        add, most, any_of = np.add.reduceat, np.maximum.reduceat, np.logical_or.reduceat
+        columns = (
+            lags.pair[first],
+            np.diff(np.r_[first, len(found)]),
+            add(lags.records, first),
+            most(lags.seconds, first),
+            most(lags.source, first),
+            any_of(lags.foreign, first),
+            any_of(lags.stale, first),
+            np.minimum.reduceat(lags.as_of_ms, first),
+            most(lags.commit_time_ms, first),
+            add(split.astype(np.int64), first),
+            most(np.where(split, lags.live_seconds, 0.0), first),
+            any_of(lags.unattended, first),
+        )
+        return [
+            LagRow(
+                RowKey(*self.keys[pair], -1), count, records, seconds, _SOURCES[source], foreign, stale, as_of_ms,
+                commit_time_ms=time_ms, split_partitions=splits, live_lag_seconds=live, unattended=unattended,
+            )
+            for pair, count, records, seconds, source, foreign, stale, as_of_ms, time_ms, splits, live, unattended in zip(
+                *(column.tolist() for column in columns), strict=True
+            )
+        ]  # fmt: skip
+
+    def of_streams(self) -> "LagColumns":
+        """Returns the rows of channels alone, without topics that belong to no stream."""
+        of_stream = np.array([bool(key.stream) for key in self.keys], np.bool_)
+        if of_stream.all():
+            return self
+        return LagColumns.of(self.keys, [self.lags.of(of_stream[self.lags.pair])])
+
+    def spans(self, pairs: _Ints) -> _Ints:
+        """Returns the places of all rows of some pairs, in the pairs' order."""
+        first, counts = self.starts[pairs], self.starts[pairs + 1] - self.starts[pairs]
+        shift = np.repeat(first - (np.cumsum(counts) - counts), counts)
+        found: _Ints = np.arange(int(counts.sum()), dtype=np.int64) + shift
+        return found
+
+    def place(self, key: tuple[str, ...]) -> int:
+        """Returns the place of the first pair whose key is not below this one."""
+        return bisect_left(self.keys, key)
+
+
+class LagRows(Sequence[LagRow]):
+    """Rows of several clusters, made when they are read."""
+
+    def __init__(self, parts: Sequence[LagColumns]) -> None:
+        self._parts = parts
+        self._ends = np.cumsum([len(part) for part in parts], dtype=np.int64) if parts else np.zeros(0, np.int64)
+
+    def __len__(self) -> int:
+        return int(self._ends[-1]) if len(self._ends) else 0
+
+    @overload
+    def __getitem__(self, index: int) -> LagRow: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[LagRow]: ...
+    def __getitem__(self, index: int | slice) -> LagRow | list[LagRow]:
+        if isinstance(index, slice):
+            return self._between(*index.indices(len(self)))
+        at = range(len(self))[index]
+        return self._between(at, at + 1, 1)[0]
+
+    def __iter__(self) -> Iterator[LagRow]:
+        for at in range(0, len(self), LAG_SLICE_ROWS):
+            yield from self[at : at + LAG_SLICE_ROWS]
+
+    def _between(self, start: int, stop: int, step: int) -> list[LagRow]:
+        rows: list[LagRow] = []
+        begin = 0
+        for part, end in zip(self._parts, self._ends.tolist(), strict=True):
+            if start < end and stop > begin:
+                rows += part.rows(slice(max(start, begin) - begin, min(stop, end) - begin))
+            begin = end
+        return rows[::step]
+
