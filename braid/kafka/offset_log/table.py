@@ -30,6 +30,7 @@ _PARTITION_MASK: Final = (1 << _PARTITION_BITS) - 1
 _UNREAD: Final = -1  # the number of a pair not met before
 _DAMAGED: Final = -2
 _NO_PARTITION: Final = bytes(_PARTITION.itemsize)
+_NEWEST_KEY: Final = b"\0\1"
 
 
 class Damage(NamedTuple):
@@ -77,6 +78,11 @@ class OffsetTable:
     _numbers: dict[bytes, int] = field(default_factory=dict)
     _pairs: list[OffsetPair] = field(default_factory=list)
 
+    @property
+    def remembered(self) -> int:
+        """The number of groups and topics that were read once and are looked up since."""
+        return len(self._pairs)
+
     def take(self, partition: int, part: RecordColumns) -> CommitColumns:
         """Returns the newest commit of each key in records of one partition of the offset log.
 
@@ -107,16 +113,17 @@ class OffsetTable:
         rows = np.flatnonzero(usual)
         starts, sizes = starts[rows], sizes[rows]
         partitions = pieces_at(part.data, starts + sizes - _PARTITION.itemsize, _PARTITION).astype(np.int64)
-        numbers = self._pair_numbers(part.data, Cells(starts, sizes - _PARTITION.itemsize))
+        names = Cells(starts + _VERSION.itemsize, sizes - _VERSION.itemsize - _PARTITION.itemsize)
+        numbers = self._pair_numbers(part.data, names)
         good = (numbers >= 0) & (partitions >= 0)
         usual[rows[~good]] = False
         for row in np.flatnonzero(~(usual | other)).tolist():
             self._note(partition, int(part.offsets[row]), _why_not(part.cell(part.keys, row)))
         return rows[good], (numbers << _PARTITION_BITS | partitions)[good]
 
-    def _pair_numbers(self, data: memoryview, prefixes: Cells) -> _Ints:
-        """Returns the number of the group and topic that each prefix names."""
-        raws = pieces_in(data, prefixes)
+    def _pair_numbers(self, data: memoryview, names: Cells) -> _Ints:
+        """Returns the number of each group and topic; their names stand alike in keys of both versions."""
+        raws = pieces_in(data, names)
         found = np.fromiter(map(self._numbers.get, raws, repeat(_UNREAD)), np.int64, len(raws))
         unread = np.flatnonzero(found == _UNREAD).tolist()
         if unread:
@@ -127,7 +134,7 @@ class OffsetTable:
     def _read_pair(self, raw: bytes) -> int:
         """Reads a group and a topic met for the first time. What is damaged is not remembered."""
         try:
-            key = read_key(raw + _NO_PARTITION)
+            key = read_key(_NEWEST_KEY + raw + _NO_PARTITION)
         except Invalid:
             return _DAMAGED
         assert key is not None, "its version is a commit's"
