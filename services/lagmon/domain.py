@@ -89,9 +89,8 @@ class ClusterModel:
             rows[new] = self._add(pairs[new], found.partitions[new])
         live = np.flatnonzero((rows >= 0) & ~found.gone)
         if len(live):
-            chosen = rows, found.offsets, found.times_ms
             metadata = found.metadata if len(live) == len(rows) else [found.metadata[at] for at in live.tolist()]
-            known.commit(*(column[live] for column in chosen), metadata, origin, heard_at)
+            known.commit(rows[live], found.offsets[live], found.times_ms[live], metadata, origin, heard_at)
         self._drop(rows[(rows >= 0) & found.gone])
         for number in numbers[numbers >= 0].tolist():
             known.release(number)
@@ -258,7 +257,8 @@ class ClusterModel:
         rows = rows[known["log"][rows] == self.ends.logs.get(partition, -1)]
         nowhere = Now(0.0, 0)
         oldest = read_rows(known, self.ends, rows, np.zeros(len(rows), np.bool_), nowhere).oldest
-        return rows[oldest == offset]
+        stuck: _Ints = rows[oldest == offset]
+        return stuck
 
 
 def lag_of(model: ClusterModel, view: MeshView, now: Now) -> LagColumns:

@@ -123,12 +123,12 @@ class OffsetTable:
 
     def _pair_numbers(self, data: memoryview, names: Cells) -> _Ints:
         """Returns the number of each group and topic; their names stand alike in keys of both versions."""
-        raws = pieces_in(data, names)
+        raws = [raw or b"" for raw in pieces_in(data, names)]
         found = np.fromiter(map(self._numbers.get, raws, repeat(_UNREAD)), np.int64, len(raws))
         unread = np.flatnonzero(found == _UNREAD).tolist()
         if unread:
-            new = {raw: self._read_pair(raw) for raw in dict.fromkeys(raws[row] or b"" for row in unread)}
-            found[unread] = [new[raws[row] or b""] for row in unread]
+            new = {raw: self._read_pair(raw) for raw in dict.fromkeys(raws[row] for row in unread)}
+            found[unread] = [new[raws[row]] for row in unread]
         return found
 
     def _read_pair(self, raw: bytes) -> int:

@@ -64,23 +64,22 @@ def _read_version(data: memoryview, version: int, values: Cells, rows: _Ints, fo
     starts, sizes = values
     at = _METADATA_AT + (_EPOCH_BYTES if version >= _EPOCH_FROM else 0)
     if version >= _FLEXIBLE:
-        lengths, at_metadata, good = _varint_lengths(data, starts, at)
+        lengths, places, good = _varint_lengths(data, starts, at)
     else:
         lengths = pieces_at(data, starts, _INT16, at=at).astype(np.int64)
-        at_metadata, good = np.int64(at + _INT16.itemsize), lengths >= 0
-    ends = at_metadata + lengths
+        places, good = np.full(len(starts), at + _INT16.itemsize), lengths >= 0
+    ends = places + lengths
     left = sizes - ends - _TIME_BYTES
     if version >= _FLEXIBLE:
         good &= _well_tagged(data, starts + sizes, left)
     else:
         good &= left == (_TIME_BYTES if version == _EXPIRES else 0)
     if not good.all():
-        rows, starts, lengths, ends = rows[good], starts[good], lengths[good], ends[good]
-        at_metadata = at_metadata if at_metadata.ndim == 0 else at_metadata[good]
+        rows, starts, lengths, ends, places = rows[good], starts[good], lengths[good], ends[good], places[good]
     found.read[rows] = True
     found.offsets[rows] = pieces_at(data, starts, _INT64, at=_OFFSET_AT)
     found.times_ms[rows] = pieces_at(data, starts + ends, _INT64)
-    found.metadata.starts[rows] = starts + at_metadata
+    found.metadata.starts[rows] = starts + places
     found.metadata.sizes[rows] = lengths
 
 
@@ -95,7 +94,7 @@ def _varint_lengths(data: memoryview, starts: _Ints, at: int) -> tuple[_Ints, _I
 
 def _well_tagged(data: memoryview, ends: _Ints, left: _Ints) -> _Flags:
     """Whether what is behind the time is no tagged field, or the topic's id alone."""
-    good = (left == _NO_TAGS) | (left == _TOPIC_ID)
+    good: _Flags = (left == _NO_TAGS) | (left == _TOPIC_ID)
     behind = np.where(good, ends - left, 0)  # place 0 is there, whatever it holds
     tags = pieces_at(data, behind, _BYTE).astype(np.int64)
     good &= (left == _TOPIC_ID) | (tags == 0)

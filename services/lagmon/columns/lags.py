@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from braid.kernel.limits.lagmon import LAG_SLICE_ROWS
 from services.lagmon.columns.pairs import PairKey
 from services.lagmon.columns.progress import commit_of
-from services.lagmon.model.lag import LagRow, RowKey, Source
+from services.lagmon.model.lag import LagRow, Source
 from services.lagmon.policy import LONG_AGO
 
 _Ints = NDArray[np.int64]
@@ -42,7 +42,7 @@ class Lags(NamedTuple):
 
     def of(self, chosen: _Ints | _Flags | slice) -> "Lags":
         """Returns some of the rows."""
-        return Lags(*(column[chosen] for column in self))
+        return Lags._make(column[chosen] for column in self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class LagColumns:
     @classmethod
     def of(cls, keys: Sequence[PairKey], parts: Sequence[Lags]) -> "LagColumns":
         """Puts parts together and sorts them."""
-        lags = Lags(*map(np.concatenate, zip(*parts, strict=True))) if len(parts) > 1 else parts[0]
+        lags = Lags._make(map(np.concatenate, zip(*parts, strict=True))) if len(parts) > 1 else parts[0]
         lags = lags.of(np.argsort(lags.pair << _PARTITION_BITS | lags.partition, kind="stable"))
         return cls(keys, lags, np.searchsorted(lags.pair, np.arange(len(keys) + 1)))
 
@@ -76,7 +76,7 @@ class LagColumns:
         lags = lags._replace(live_seconds=np.where(split, lags.live_seconds, 0.0))
         return [
             LagRow(
-                RowKey(*keys[pair], partition),
+                keys[pair].row(partition),
                 1,
                 records,
                 seconds,
@@ -125,7 +125,7 @@ class LagColumns:
         )
         return [
             LagRow(
-                RowKey(*self.keys[pair], -1), count, records, seconds, _SOURCES[source], foreign, stale, as_of_ms,
+                self.keys[pair].row(-1), count, records, seconds, _SOURCES[source], foreign, stale, as_of_ms,
                 commit_time_ms=time_ms, split_partitions=splits, live_lag_seconds=live, unattended=unattended,
             )
             for pair, count, records, seconds, source, foreign, stale, as_of_ms, time_ms, splits, live, unattended in zip(

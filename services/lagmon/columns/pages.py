@@ -109,7 +109,7 @@ class _Wider:
         key = self._keys[self._pairs[at]]
         if self._of_lanes and key.stream:
             return RowKey(key.group, key.stream, key.lane, "", "", -1)
-        return RowKey(*key, -1)
+        return key.row(-1)
 
 
 def _after(key: RowKey) -> RowKey:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from services.lagmon.columns.progress import Kind, PairName, ProgressColumns
+from services.lagmon.model.lag import RowKey
 from services.lagmon.model.mesh_view import Channel, GroupSubscription, MeshView, Presence
 
 _Flags = NDArray[np.bool_]
@@ -21,6 +22,10 @@ class PairKey(NamedTuple):
     lane: str
     cluster: str
     topic: str
+
+    def row(self, partition: int) -> RowKey:
+        """Returns the key of the row of a partition; -1 for all of them."""
+        return RowKey(self.group, self.stream, self.lane, self.cluster, self.topic, partition)
 
 
 class _Fact(NamedTuple):

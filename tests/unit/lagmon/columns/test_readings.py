@@ -64,10 +64,10 @@ def test_columns_read_each_row_as_the_policy_reads_it_alone(
     model, now = ClusterModel("east"), Now(40.0, WALL_MS)
     model.take(0, commits({("g", "t", number): value for number, value in said.items()}), heard_at)
     logs = [TopicPartition("t", number) for number in range(4)]
-    for log, seen, start in zip(logs, looked, starts, strict=True):
+    for name, seen, start in zip(logs, looked, starts, strict=True):
         for at, end in sorted(seen):
-            model.observe({log: end}, at)
-        model.observe_starts({log: start})
+            model.observe({name: end}, at)
+        model.observe_starts({name: start})
     known, ends, rows = model.progress, model.ends, model.progress.rows()
     for number, ms in probed:
         for offset in range(24):
