@@ -81,7 +81,7 @@ def records(data: bytes) -> None:
 
 def commits(data: bytes) -> None:
     """Keys and values of an offset log: columns say what a plain reader says, and raise at nothing."""
-    found, at = [], 0
+    found, at = list[MemoryRecord](), 0
     while at + 2 <= len(data):
         key, value = data[at + 2 : at + 2 + data[at]], data[at + 2 + data[at] :][: data[at + 1]]
         found.append(MemoryRecord(len(found), 0, 0, key, value if data[at + 1] else None, ()))

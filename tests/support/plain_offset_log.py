@@ -34,7 +34,7 @@ def read_in_columns(records: Sequence[MemoryRecord]) -> tuple[Newest, OffsetTabl
     numbers = zip(found.offsets.tolist(), texts, found.times_ms.tolist(), strict=True)
     values = [None if gone else value for gone, value in zip(found.gone.tolist(), numbers, strict=True)]
     places = zip(found.pair.tolist(), found.partitions.tolist(), strict=True)
-    keys = [OffsetKey(*found.pairs[pair], partition) for pair, partition in places]
+    keys = [OffsetKey(found.pairs[pair].group, found.pairs[pair].topic, partition) for pair, partition in places]
     assert len(set(keys)) == len(keys), "a key came twice"
     return dict(zip(keys, values, strict=True)), table
 

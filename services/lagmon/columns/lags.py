@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from braid.kernel.limits.lagmon import LAG_SLICE_ROWS
 from services.lagmon.columns.pairs import PairKey
 from services.lagmon.columns.progress import commit_of
-from services.lagmon.model.lag import LagRow, Source
+from services.lagmon.model.lag import LagRow, RowKey, Source
 from services.lagmon.policy import LONG_AGO
 
 _Ints = NDArray[np.int64]
@@ -43,6 +43,63 @@ class Lags(NamedTuple):
     def of(self, chosen: _Ints | _Flags | slice) -> "Lags":
         """Returns some of the rows."""
         return Lags._make(column[chosen] for column in self)
+
+
+class Sums(NamedTuple):
+    """Fields of `LagRow` that sum up several rows, by their place in a table."""
+
+    place: _Ints
+    partitions: _Ints
+    records: _Ints
+    seconds: _Floats
+    source: NDArray[np.int8]
+    foreign: _Flags
+    stale: _Flags
+    as_of_ms: _Ints
+    commit_time_ms: _Ints
+    split_partitions: _Ints
+    live_seconds: _Floats
+    unattended: _Flags
+
+    def together(self) -> "Sums":
+        """Sums entries of one place, which stand together, as `model.lag.summed` sums rows."""
+        if not len(self.place):
+            return self
+        first = np.flatnonzero(np.r_[True, self.place[1:] != self.place[:-1]])
+        add, most, any_of = np.add.reduceat, np.maximum.reduceat, np.logical_or.reduceat
+        return Sums(
+            self.place[first],
+            add(self.partitions, first),
+            add(self.records, first),
+            most(self.seconds, first),
+            most(self.source, first),
+            any_of(self.foreign, first),
+            any_of(self.stale, first),
+            np.minimum.reduceat(self.as_of_ms, first),
+            most(self.commit_time_ms, first),
+            add(self.split_partitions, first),
+            most(self.live_seconds, first),
+            any_of(self.unattended, first),
+        )
+
+    def rows(self, keys: Sequence[RowKey]) -> list[LagRow]:
+        """Makes a row of each entry; `keys` are the table's."""
+        return [
+            LagRow(
+                keys[place], count, records, seconds, _SOURCES[source], foreign, stale, as_of_ms,
+                commit_time_ms=time_ms, split_partitions=splits, live_lag_seconds=live, unattended=unattended,
+            )
+            for place, count, records, seconds, source, foreign, stale, as_of_ms, time_ms, splits, live, unattended in zip(
+                *(column.tolist() for column in self), strict=True
+            )
+        ]  # fmt: skip
+
+
+def sums_together(parts: Sequence[Sums]) -> Sums:
+    """Sums what several clusters have at the same places."""
+    every = Sums._make(map(np.concatenate, zip(*parts, strict=True)))
+    order = np.argsort(every.place, kind="stable")
+    return Sums._make(column[order] for column in every).together()
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,40 +155,30 @@ class LagColumns:
             ), is_split in zip(zip(*(column.tolist() for column in lags), strict=True), split.tolist(), strict=True)
         ]  # fmt: skip
 
-    def sums(self, pairs: _Ints, *, exclude_foreign: bool) -> list[LagRow]:
-        """Sums the rows of each of these pairs, as `model.lag.summed` does; pairs without rows are left out."""
+    def sums(self, pairs: _Ints, places: _Ints, *, exclude_foreign: bool) -> Sums:
+        """Sums the rows of pairs that have the same place in a table; places do not decrease."""
         found = self.spans(pairs)
+        each = np.repeat(places, self.starts[pairs + 1] - self.starts[pairs])
         if exclude_foreign:
-            found = found[~self.lags.foreign[found]]
-        if not len(found):
-            return []
+            own = ~self.lags.foreign[found]
+            found, each = found[own], each[own]
         lags = self.lags.of(found)
-        first = np.flatnonzero(np.r_[True, lags.pair[1:] != lags.pair[:-1]])
         split = ~np.isnan(lags.live_seconds)
-        add, most, any_of = np.add.reduceat, np.maximum.reduceat, np.logical_or.reduceat
-        columns = (
-            lags.pair[first],
-            np.diff(np.r_[first, len(found)]),
-            add(lags.records, first),
-            most(lags.seconds, first),
-            most(lags.source, first),
-            any_of(lags.foreign, first),
-            any_of(lags.stale, first),
-            np.minimum.reduceat(lags.as_of_ms, first),
-            most(lags.commit_time_ms, first),
-            add(split.astype(np.int64), first),
-            most(np.where(split, lags.live_seconds, 0.0), first),
-            any_of(lags.unattended, first),
+        alone = Sums(
+            each,
+            np.ones(len(each), np.int64),
+            lags.records,
+            lags.seconds,
+            lags.source,
+            lags.foreign,
+            lags.stale,
+            lags.as_of_ms,
+            lags.commit_time_ms,
+            split.astype(np.int64),
+            np.where(split, lags.live_seconds, 0.0),
+            lags.unattended,
         )
-        return [
-            LagRow(
-                self.keys[pair].row(-1), count, records, seconds, _SOURCES[source], foreign, stale, as_of_ms,
-                commit_time_ms=time_ms, split_partitions=splits, live_lag_seconds=live, unattended=unattended,
-            )
-            for pair, count, records, seconds, source, foreign, stale, as_of_ms, time_ms, splits, live, unattended in zip(
-                *(column.tolist() for column in columns), strict=True
-            )
-        ]  # fmt: skip
+        return alone.together()
 
     def of_streams(self) -> "LagColumns":
         """Returns the rows of channels alone, without topics that belong to no stream."""

@@ -2,13 +2,14 @@
 
 from bisect import bisect_left
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from services.lagmon.columns.lags import LagColumns
+from services.lagmon.columns.lags import LagColumns, Sums, sums_together
 from services.lagmon.columns.pairs import PairKey
-from services.lagmon.model.lag import Detail, Filter, LagRow, RowKey, summed
+from services.lagmon.model.lag import Detail, Filter, LagRow, RowKey
 
 _Ints = NDArray[np.int64]
 
@@ -37,8 +38,7 @@ def _pairs(part: LagColumns, wanted: Filter) -> _Ints:
         found = [pair for pair in found if _is_wanted(keys[pair], wanted)]
     pairs = np.array(found, np.int64)
     if wanted.exclude_foreign and len(pairs):
-        own = np.r_[0, np.cumsum(~part.lags.foreign)]
-        pairs = pairs[own[part.starts[pairs + 1]] > own[part.starts[pairs]]]
+        pairs = pairs[_own_rows(part, pairs, wanted) > 0]
     return pairs
 
 
@@ -54,18 +54,50 @@ def _partitions(
     chosen: Sequence[tuple[LagColumns, _Ints]], wanted: Filter, last: RowKey | None, most: int
 ) -> list[LagRow]:
     found: list[LagRow] = []
-    for part, pairs in chosen:
-        if last is not None:
-            pairs = pairs[np.searchsorted(pairs, part.place(tuple(last[:5]))) :]
-        if not len(pairs):
-            continue
+    for part, pairs in _first_pairs(chosen, wanted, last, most):
         rows = part.spans(pairs)
         if last is not None and part.keys[int(pairs[0])] == last[:5]:
             rows = rows[~((part.lags.pair[rows] == pairs[0]) & (part.lags.partition[rows] <= last.partition))]
         if wanted.exclude_foreign:
             rows = rows[~part.lags.foreign[rows]]
-        found += part.rows(rows[:most])
+        found += part.rows(rows)
     return sorted(found, key=lambda row: row.key)[:most]
+
+
+def _first_pairs(
+    chosen: Sequence[tuple[LagColumns, _Ints]], wanted: Filter, last: RowKey | None, most: int
+) -> list[tuple[LagColumns, _Ints]]:
+    """Returns, by cluster, the first pairs of all that have so many rows together, not counting the pair of `last`."""
+    merged: list[tuple[PairKey, int, int, int]] = []
+    for number, (part, pairs) in enumerate(chosen):
+        if last is not None:
+            pairs = pairs[np.searchsorted(pairs, part.place(tuple(last[:5]))) :]
+        counts = _own_rows(part, pairs, wanted)
+        if last is not None and len(pairs) and part.keys[int(pairs[0])] == last[:5]:
+            counts[0] = 0  # who knows how many of its rows were in pages before
+        end = int(np.searchsorted(np.cumsum(counts), most)) + 1
+        merged += [
+            (part.keys[pair], number, pair, count)
+            for pair, count in zip(pairs[:end].tolist(), counts[:end].tolist(), strict=True)
+        ]
+    merged.sort()
+    picked: list[list[int]] = [[] for _ in chosen]
+    left = most
+    for _, number, pair, count in merged:
+        if left <= 0:
+            break
+        picked[number].append(pair)
+        left -= count
+    return [(part, np.array(pairs, np.int64)) for (part, _), pairs in zip(chosen, picked, strict=True) if pairs]
+
+
+def _own_rows(part: LagColumns, pairs: _Ints, wanted: Filter) -> _Ints:
+    """Counts the rows of pairs that are wanted."""
+    counts: _Ints = part.starts[pairs + 1] - part.starts[pairs]
+    if wanted.exclude_foreign:
+        own = np.r_[0, np.cumsum(~part.lags.foreign)]
+        counts = own[part.starts[pairs + 1]] - own[part.starts[pairs]]
+    return counts
 
 
 def _sums(
@@ -86,12 +118,13 @@ def _sums(
     page = sorted(keys)[:most]
     if not page:
         return []
-    found: list[LagRow] = []
+    places, found = {key: place for place, key in enumerate(page)}, list[Sums]()
     for part, pairs in chosen:
         each = _Wider(part, pairs, detail)
         first, end = bisect_left(each, page[0]), bisect_left(each, _after(page[-1]))
-        found += part.sums(pairs[first:end], exclude_foreign=wanted.exclude_foreign)
-    return summed(found, detail)
+        mine = np.array([places[each[at]] for at in range(first, end)], np.int64)
+        found.append(part.sums(pairs[first:end], mine, exclude_foreign=wanted.exclude_foreign))
+    return sums_together(found).rows(page)
 
 
 class _Wider:
@@ -115,3 +148,18 @@ class _Wider:
 def _after(key: RowKey) -> RowKey:
     """Returns the least key above one."""
     return key._replace(partition=key.partition + 1)
+
+
+class Shown(NamedTuple):
+    """The first rows of a long table, and how many the whole table has."""
+
+    rows: Sequence[LagRow]
+    every: int
+
+
+def first_rows(parts: Sequence[LagColumns], detail: Detail, most: int) -> Shown:
+    """Returns the first rows by key of channels, or of single partitions."""
+    assert detail is not Detail.LANE, "a lane's rows are counted only when they are made"
+    rows, _ = page_of(parts, Filter(), detail, None, most)
+    partitions = detail is Detail.PARTITION
+    return Shown(rows, sum(len(part) if partitions else int((np.diff(part.starts) > 0).sum()) for part in parts))

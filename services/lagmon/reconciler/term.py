@@ -38,9 +38,9 @@ class Table(NamedTuple):
         return LagRows(self.clusters)
 
     @property
-    def channel_rows(self) -> LagRows:
-        """Rows of the mesh's channels alone: what alerts and kept lag are about."""
-        return LagRows([each.of_streams() for each in self.clusters])
+    def channels(self) -> Sequence[LagColumns]:
+        """The rows of the mesh's channels alone: what alerts are about."""
+        return [each.of_streams() for each in self.clusters]
 
 
 @dataclass(slots=True)
@@ -80,10 +80,9 @@ class Clusters:
                 known = self._table = await self._compute()
             return known
 
-    async def look(self) -> Look:
-        """Returns the present lag for the rules of alerts: the same table that answers everybody."""
-        table = await self.table()
-        return Look(table.channel_rows, not table.catching_up and self._peers.view.groups is not None)
+    def look(self, table: Table) -> Look:
+        """Returns a table for the rules of alerts."""
+        return Look(LagRows(table.channels), not table.catching_up and self._peers.view.groups is not None)
 
     async def _compute(self) -> Table:
         clock = self._replica.host.clock

@@ -1,13 +1,12 @@
 """Exports lag as gauges, and the records of the offset logs as counters by outcome. Rows that are gone are removed."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import fields
 
 from braid.kafka.offset_log.table import OffsetCounts
-from braid.kernel.limits.lagmon import LAG_METRICS_ROWS_MAX
 from braid.runtime.sampled import Labels, SampledMetric
 from braid.runtime.telemetry import Metrics
-from services.lagmon.model.lag import Detail, LagRow, summed
+from services.lagmon.columns.pages import Shown
 
 _GROUP_LABELS = ("stream", "lane", "group", "cluster")
 
@@ -43,28 +42,29 @@ class Gauges:
             registry, "braid_lagmon_probes", "Records read for their time", ("cluster",), counter=True
         )
 
-    def show(self, rows: Iterable[LagRow], left_out: int) -> None:
-        """Sets the gauges to the present rows of single partitions; channels of one lane and cluster are one row.
+    def show(self, channels: Shown, partitions: Shown, left_out: int) -> None:
+        """Sets the gauges to the present rows; channels of one lane and cluster are one row.
 
         Args:
-            rows: Those.
+            channels: Rows of groups in channels.
+            partitions: Rows of single partitions.
             left_out: Commits that found no room even before.
         """
-        rows = list(rows)
         seconds: dict[Labels, float] = {}
         records: dict[Labels, float] = {}
-        for row in summed((row for row in rows if row.key.stream), Detail.CHANNEL):
+        for row in channels.rows:
             labels = (row.key.stream, row.key.lane, row.key.group, row.key.cluster)
             seconds[labels] = max(row.lag_seconds, seconds.get(labels, 0.0))
             records[labels] = row.lag_records + records.get(labels, 0.0)
         kafka: dict[Labels, float] = {
-            (row.key.group, row.key.topic, str(row.key.partition), row.key.cluster): row.lag_records for row in rows
+            (row.key.group, row.key.topic, str(row.key.partition), row.key.cluster): row.lag_records
+            for row in partitions.rows
         }
-        self._seconds.replace(_bounded(seconds))
-        self._records.replace(_bounded(records))
-        self._kafka.replace(_bounded(kafka))
-        over = {"braid_group_lag_seconds": len(seconds), "kafka_consumergroup_lag": len(kafka)}
-        beyond: dict[Labels, float] = {(name,): max(0, count - LAG_METRICS_ROWS_MAX) for name, count in over.items()}
+        self._seconds.replace(seconds)
+        self._records.replace(records)
+        self._kafka.replace(kafka)
+        shown = {"braid_group_lag_seconds": channels, "kafka_consumergroup_lag": partitions}
+        beyond: dict[Labels, float] = {(name,): of.every - len(of.rows) for name, of in shown.items()}
         self._left_out.replace({**beyond, ("commits",): left_out})
 
     def show_counts(self, counts: Mapping[str, OffsetCounts], probes: Mapping[str, int]) -> None:
@@ -78,10 +78,3 @@ class Gauges:
             }
         )
         self._probes.replace({(cluster,): count for cluster, count in probes.items()})
-
-
-def _bounded(rows: Mapping[Labels, float]) -> Mapping[Labels, float]:
-    """Returns the rows, or the first ones by name if there are too many."""
-    if len(rows) <= LAG_METRICS_ROWS_MAX:
-        return rows
-    return {labels: rows[labels] for labels in sorted(rows)[:LAG_METRICS_ROWS_MAX]}

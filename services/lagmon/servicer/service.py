@@ -11,7 +11,7 @@ from braid.api.lagmon.v1 import lag_pb2
 from braid.api.lagmon.v1 import lagmon_service_pb2 as api
 from braid.kernel.errors import Invalid, Unavailable
 from braid.kernel.limits.kept_lag import KEPT_LAG_BYTES
-from braid.kernel.limits.lagmon import LAG_METRICS_SECONDS, LAG_PAUSE_FACTOR, LAG_WATCH_MS, LAG_WATCH_ROWS_MAX
+from braid.kernel.limits.lagmon import LAG_METRICS_ROWS_MAX, LAG_METRICS_SECONDS, LAG_PAUSE_FACTOR, LAG_WATCH_MS, LAG_WATCH_ROWS_MAX
 from braid.kernel.limits.names import PAGE_SIZE_MAX
 from braid.kernel.limits.registry import WATCH_ALIVE_SECONDS
 from braid.kernel.limits.runtime import PAGE_SIZE_DEFAULT
@@ -22,7 +22,7 @@ from braid.runtime.replica import Replica
 from services.lagmon.alerts.codec import ALERTS
 from services.lagmon.alerts.requests import AlertRequests
 from services.lagmon.alerts.watch import AlertWatch
-from services.lagmon.columns.pages import page_of
+from services.lagmon.columns.pages import first_rows, page_of
 from services.lagmon.codec import gone_message, lag_message, page_token, read_detail, read_filter, read_page_token
 from services.lagmon.kept.files import Files
 from services.lagmon.kept.keeper import Keeper
@@ -104,9 +104,11 @@ class Lagmon:
         clock = replica.host.clock
         while True:
             began = clock.elapsed()
-            look = await clusters.look()
-            gauges.show(look.rows, clusters.left_out())
-            alerts.take(look)
+            table = await clusters.table()
+            channels = first_rows(table.channels, Detail.CHANNEL, LAG_METRICS_ROWS_MAX)
+            partitions = first_rows(table.clusters, Detail.PARTITION, LAG_METRICS_ROWS_MAX)
+            gauges.show(channels, partitions, clusters.left_out())
+            alerts.take(clusters.look(table))
             gauges.show_counts(clusters.counts(), clusters.probes())
             kept.show(keeper)
             await clock.sleep(max(LAG_METRICS_SECONDS, (clock.elapsed() - began) * LAG_PAUSE_FACTOR))
