@@ -28,7 +28,7 @@ from services.lagmon.kept.files import Files
 from services.lagmon.kept.keeper import Keeper
 from services.lagmon.kept.rows import SeriesKey
 from services.lagmon.kept.trends import Trend
-from services.lagmon.model.lag import Detail, LagRow, RowKey, changes
+from services.lagmon.model.lag import Detail, LagRow, RowKey, aged, changes
 from services.lagmon.reconciler.term import Clusters
 from services.lagmon.servicer.history import HistoryReads
 from services.lagmon.servicer.kept_metrics import KeptGauges
@@ -132,8 +132,9 @@ class Reads:
         size = min(request.page_size or PAGE_SIZE_DEFAULT, PAGE_SIZE_MAX)
         table = await self._clusters.table()
         page, behind = page_of(table.clusters, read_filter(request.filter), detail, last, size)
+        since = self._clock.elapsed() - table.now.elapsed  # of a table that answered somebody else before
         return api.ListLagResponse(
-            lags=[lag_message(row, self._trend(row, detail)) for row in page],
+            lags=[lag_message(aged(row, since), self._trend(row, detail)) for row in page],
             next_page_token=page_token(behind),
             time_ms=self._clock.now_ms(),
             catching_up=table.catching_up,

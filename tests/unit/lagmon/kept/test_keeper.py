@@ -1,6 +1,8 @@
 """The keeper samples a table, hands closed steps to listeners, and reads what it kept."""
 
 import asyncio
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import structlog
 
