@@ -5,6 +5,9 @@ from typing import Final
 # --- lagmon
 OFFSET_PAIRS_MAX: Final = 500_000  # groups and topics remembered of one offset log; then all are read again
 OFFSET_DAMAGE_KEPT: Final = 16  # places of unreadable records kept for people
+LAG_CHECKPOINT_SECONDS: Final = 60.0  # between two checkpoints of a cluster's commits; a restart reads as much again
+LAG_CHECKPOINT_AGE_SECONDS: Final = 600.0  # an older one is not used: compaction may have removed tombstones since
+LAG_CHECKPOINT_BYTES_MAX: Final = 512 << 20  # a larger one is not written, and not read
 LAG_FETCH_RECORDS: Final = 5_000  # of the offset log at once; reducing them takes a few milliseconds of the loop
 LAG_FETCH_BYTES: Final = 1 << 20  # of one partition of the offset log at once
 LAG_ENDS_SECONDS: Final = 0.5  # between two looks at the ends of logs; an unknown age is wrong by no more

@@ -52,6 +52,18 @@ class PairName(NamedTuple):
     topic: str
 
 
+class SavedRows(NamedTuple):
+    """The commits of rows, as a checkpoint holds them; `pair` is a place in `pairs`."""
+
+    pairs: Sequence[PairName]
+    pair: NDArray[np.int64]
+    partitions: NDArray[np.int64]
+    origins: NDArray[np.int64]
+    offsets: NDArray[np.int64]
+    times_ms: NDArray[np.int64]
+    metadata: Sequence[bytes]
+
+
 class ProgressColumns:
     """Rows by number. Columns of decoded envelopes mean something in rows that are `SIMPLE`, or `PLAIN`.
 
@@ -208,6 +220,16 @@ class ProgressColumns:
         """Returns the envelopes of rows as they were written, empty for none."""
         found: NDArray[np.object_] = self._metadata[rows]
         return found
+
+    def commits(self) -> "SavedRows":
+        """Returns the commits of all rows that have one; rows of a group and topic stand together."""
+        columns, rows = self._columns, self.rows()
+        rows = rows[columns["kind"][rows] > Kind.EXPECTED]
+        rows = rows[np.argsort(columns["pair"][rows], kind="stable")]
+        numbers, pair = np.unique(columns["pair"][rows], return_inverse=True)
+        pairs = [name for number in numbers.tolist() if (name := self.pairs[number]) is not None]
+        named = (columns[name][rows] for name in ("partition", "origin", "committed", "time_ms"))
+        return SavedRows(pairs, pair, *named, self._metadata[rows].tolist())
 
     def _put_plain(self, rows: NDArray[np.int64], base: NDArray[np.int64]) -> None:
         """Writes what a commit of an offset alone claims."""

@@ -14,7 +14,13 @@ from braid.kafka.offset_log.table import Damage, OffsetTable
 from braid.kernel.backoff import Backoff
 from braid.kernel.errors import BraidError, ClusterUnavailable, OffsetOutOfRange
 from braid.kernel.limits.client import FETCH_WAIT_SECONDS
-from braid.kernel.limits.lagmon import LAG_FETCH_BYTES, LAG_FETCH_RECORDS, LAG_QUIET_SECONDS, LAG_TOPICS_SECONDS
+from braid.kernel.limits.lagmon import (
+    LAG_CHECKPOINT_SECONDS,
+    LAG_FETCH_BYTES,
+    LAG_FETCH_RECORDS,
+    LAG_QUIET_SECONDS,
+    LAG_TOPICS_SECONDS,
+)
 from braid.kernel.ports import (
     FetchedColumns,
     Host,
@@ -22,21 +28,32 @@ from braid.kernel.ports import (
     KafkaAdmin,
     KafkaCluster,
     KafkaFetcher,
+    KnownLog,
     OffsetAt,
     TopicDescription,
     TopicPartition,
 )
+from services.lagmon.columns.checkpoint import Checkpoint
 from services.lagmon.domain import ClusterModel
 from services.lagmon.policy import LONG_AGO
+from services.lagmon.reconciler.checkpoints import Checkpoints
 
 
 class OffsetTail:
     """Follows one cluster's offset log, also while the cluster comes and goes."""
 
     def __init__(
-        self, host: Host, cluster: KafkaCluster, model: ClusterModel, took: Callable[[], None], log: BoundLogger
+        self,
+        host: Host,
+        cluster: KafkaCluster,
+        model: ClusterModel,
+        took: Callable[[], None],
+        log: BoundLogger,
+        checkpoints: Checkpoints | None = None,
     ) -> None:
         self.table = OffsetTable()
+        self._checkpoints = checkpoints
+        self._unused: Checkpoints | None = checkpoints  # is read once, at the start
         self._host = host
         self._cluster = cluster
         self._model = model
@@ -44,6 +61,7 @@ class OffsetTail:
         self._log = log
         self._positions: dict[TopicPartition, int] = {}
         self._targets: dict[TopicPartition, int] = {}
+        self._epochs: dict[TopicPartition, int] = {}
         self._moved_at = 0.0
         self._noted = 0
 
@@ -71,14 +89,16 @@ class OffsetTail:
         partitions = [TopicPartition(OFFSETS_TOPIC, number) for number in range(topic.partitions)]
         starts = await admin.offsets_at(dict.fromkeys(partitions, OffsetAt.EARLIEST))
         self._targets = dict(await admin.offsets_at(dict.fromkeys(partitions, OffsetAt.LATEST)))
+        saved = await self._saved(topic)
         fetcher.assign({})
         for number in range(topic.partitions):
             self._model.forget(number)
-        self._positions = dict(starts)
+        self._positions, self._epochs = dict(starts), {}
         self._moved_at = self._host.clock.elapsed()
         self._model.catching_up = True
-        fetcher.assign(self._positions)
-        looked_at = self._host.clock.elapsed()
+        known = await self._restore(saved) if saved is not None else {}
+        fetcher.assign(self._positions, known=known)
+        looked_at = saved_at = self._host.clock.elapsed()
         while True:
             await self._read_some(admin, fetcher)
             now = self._host.clock.elapsed()
@@ -86,6 +106,38 @@ class OffsetTail:
                 looked_at = now
                 if await self._is_other(admin, topic):
                     return
+            if now - saved_at >= LAG_CHECKPOINT_SECONDS and not self._model.catching_up:
+                saved_at = now
+                self._save(topic)
+
+    async def _saved(self, topic: TopicDescription) -> Checkpoint | None:
+        """Returns what an earlier life of this replica saved of this log; asked for once."""
+        checkpoints, self._unused = self._unused, None
+        found = await checkpoints.load(topic.topic_id) if checkpoints is not None else None
+        return found if found is not None and len(found.positions) == topic.partitions else None
+
+    async def _restore(self, saved: Checkpoint) -> Mapping[TopicPartition, KnownLog]:
+        """Takes saved commits of partitions whose log still holds what came after; returns what is known of these."""
+        known: dict[TopicPartition, KnownLog] = {}
+        for number, (position, epoch) in enumerate(zip(saved.positions, saved.epochs, strict=True)):
+            partition = TopicPartition(OFFSETS_TOPIC, number)
+            if self._positions[partition] <= position <= self._targets[partition]:
+                self._model.take(number, saved.commits(number), LONG_AGO)
+                self._positions[partition], self._epochs[partition] = position, epoch
+                known[partition] = KnownLog(epoch, position)
+                await self._host.clock.sleep(0)
+        self._log.info("offsets begin with a checkpoint", partitions=len(known), rows=len(self._model.progress))
+        return known
+
+    def _save(self, topic: TopicDescription) -> None:
+        """Begins to write what was read so far, and up to where."""
+        if self._checkpoints is None:
+            return
+        partitions = [TopicPartition(OFFSETS_TOPIC, number) for number in range(topic.partitions)]
+        positions = [self._positions[partition] for partition in partitions]
+        epochs = [self._epochs.get(partition, -1) for partition in partitions]
+        rows = self._model.progress.commits()
+        self._checkpoints.save(Checkpoint(topic.topic_id, self._host.clock.now_ms(), positions, epochs, *rows))
 
     async def _find(self, admin: KafkaAdmin) -> TopicDescription:
         """Waits for the offset log to exist; a cluster has none before its first group."""
@@ -128,6 +180,7 @@ class OffsetTail:
         for part in fetched.parts:
             self._model.take(number, self.table.take(number, part), heard_at)
         self._positions[fetched.partition] = fetched.next_offset
+        self._epochs[fetched.partition] = max(fetched.leader_epoch, self._epochs.get(fetched.partition, -1))
 
     def _look_whether_caught_up(self, moved: bool) -> None:
         now = self._host.clock.elapsed()
@@ -142,6 +195,7 @@ class OffsetTail:
         self._log.warning("offset log was cut, it is read again", partition=partition.partition)
         starts = await admin.offsets_at({partition: OffsetAt.EARLIEST})
         self._model.forget(partition.partition)
+        self._epochs.pop(partition, None)
         self._move(fetcher, partition, starts[partition])
 
     def _pass_damage(self, fetcher: KafkaFetcher, error: ClusterUnavailable) -> None:

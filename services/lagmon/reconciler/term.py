@@ -13,8 +13,10 @@ from services.lagmon.alerts.decisions.evaluation import Look
 from services.lagmon.columns.lags import LagColumns, LagRows
 from services.lagmon.domain import ClusterModel
 from services.lagmon.model.mesh_view import ClusterPlace
+from services.lagmon.kept.files import Files
 from services.lagmon.peers import Peers
 from services.lagmon.policy import Now
+from services.lagmon.reconciler.checkpoints import Checkpoints
 from services.lagmon.reconciler.ends import EndWatch
 from services.lagmon.reconciler.tail import OffsetTail
 
@@ -55,8 +57,10 @@ class _Followed:
 class Clusters:
     """Every cluster the registry knows, followed by this replica, leading or not."""
 
-    def __init__(self, replica: Replica, kafka: Kafka) -> None:
+    def __init__(self, replica: Replica, kafka: Kafka, files: Files | None = None) -> None:
+        """Follows nothing yet; `files` keep checkpoints of offsets."""
         self._replica = replica
+        self._files = files
         self._kafka = kafka
         self._peers = Peers(replica.host, replica.client("registry"), replica.client("assigner"), self._heard)
         self._followed: dict[str, _Followed] = {}
@@ -133,7 +137,8 @@ class Clusters:
         cluster = self._kafka.cluster(place.bootstrap, place.security_profile)
         model = ClusterModel(name)
         ends = EndWatch(host, cluster, model, lambda: self._peers.view)
-        tail = OffsetTail(host, cluster, model, ends.wake, log)
+        checkpoints = Checkpoints(host, self._files, name, log) if self._files is not None else None
+        tail = OffsetTail(host, cluster, model, ends.wake, log, checkpoints)
         tasks = [host.tasks.spawn(tail.run(), f"offsets {name}"), host.tasks.spawn(ends.run(), f"ends {name}")]
         self._followed[name] = _Followed(place, model, tail, ends, tasks)
         log.info("following a cluster's offsets")

@@ -57,7 +57,7 @@ class Lagmon:
 
     def rpc(self, replica: Replica) -> RpcService:
         """Returns the table of methods; called once, before serving."""
-        clusters = self._clusters = Clusters(replica, self._kafka)
+        clusters = self._clusters = Clusters(replica, self._kafka, self._files)
         keeper = self._keeper = Keeper(replica.host, clusters.table, replica.log, self._files, self._kept_bytes)
         reads = Reads(replica, clusters, keeper)
         histories = HistoryReads(replica.host.clock, keeper)
