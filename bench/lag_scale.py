@@ -9,6 +9,7 @@ import asyncio
 import sys
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -121,7 +122,9 @@ class Mesh:
     def _turn(self, cluster: int, turn: int) -> CommitColumns:
         """The commits of every fifth group of a cluster."""
         numbers = range(turn, self.each, COMMITS_IN)
-        pairs = [OffsetPair(self._group(cluster, number), self._topic(number // GROUPS_PER_TOPIC)) for number in numbers]
+        pairs = [
+            OffsetPair(self._group(cluster, number), self._topic(number // GROUPS_PER_TOPIC)) for number in numbers
+        ]
         count = len(pairs) * PARTITIONS
         offsets, metadata = [], []
         for number in numbers:
@@ -181,12 +184,12 @@ def pages(table: Sequence[LagColumns]) -> dict[str, str]:
     middle = RowKey("group-5-002250", "", "", "", "", -1)
     found: dict[str, str] = {}
     for detail in Detail:
-        took = [_timed(lambda at=at, of=detail: page_of(table, Filter(), of, at, PAGE_SIZE_MAX)) for at in (None, middle)]  # type: ignore[misc]
-        found[f"a page of {PAGE_SIZE_MAX}, {detail.name.lower()}s"] = f"{took[0]:.0f} ms, {took[1]:.0f} ms in the middle"
+        first, then = (_timed(partial(page_of, table, Filter(), detail, at, PAGE_SIZE_MAX)) for at in (None, middle))
+        found[f"a page of {PAGE_SIZE_MAX}, {detail.name.lower()}s"] = f"{first:.0f} ms, {then:.0f} ms in the middle"
     one = Filter(group="group-5-000007")
-    found["one group"] = f"{_timed(lambda: page_of(table, one, Detail.PARTITION, None, PAGE_SIZE_MAX)):.1f} ms"
-    shown = (Detail.CHANNEL, Detail.PARTITION)
-    found["gauges"] = f"{sum(_timed(lambda of=of: first_rows(table, of, LAG_METRICS_ROWS_MAX)) for of in shown):.0f} ms"  # type: ignore[misc]
+    found["one group"] = f"{_timed(partial(page_of, table, one, Detail.PARTITION, None, PAGE_SIZE_MAX)):.1f} ms"
+    shown = [partial(first_rows, table, of, LAG_METRICS_ROWS_MAX) for of in (Detail.CHANNEL, Detail.PARTITION)]
+    found["gauges"] = f"{sum(map(_timed, shown)):.0f} ms"
     return found
 
 

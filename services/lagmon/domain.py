@@ -14,10 +14,10 @@ from braid.kernel.limits.lagmon import LAG_PROGRESS_MAX, LAG_SLICE_ROWS
 from braid.kernel.ports import TopicPartition
 from services.lagmon.columns.ends import EndColumns
 from services.lagmon.columns.lags import LagColumns, Lags
-from services.lagmon.model.mesh_view import Channel, MeshView
 from services.lagmon.columns.pairs import PairFacts, pair_facts
 from services.lagmon.columns.progress import Kind, PairName, ProgressColumns
 from services.lagmon.columns.readings import read_rows, stale_rows
+from services.lagmon.model.mesh_view import Channel, MeshView
 from services.lagmon.policy import Now
 
 _Ints = NDArray[np.int64]

@@ -29,8 +29,8 @@ with atheris.instrument_imports(include=["braid.kernel", "braid.kafka"]):
     from braid.kernel.limits.registry import OFFSET_MAX
     from braid.kernel.ports import Isolation, TopicPartition
     from braid.kernel.progress.fields import EnvelopeFields, SpillPointer
-    from tests.support.plain_offset_log import differing_commits
     from testbed.batches import CODECS, batch, packed, raw_batch
+    from tests.support.plain_offset_log import differing_commits
 
 GOLDEN: Final = Path(__file__).parents[1] / "golden" / "envelope"
 OFFSET_LOG: Final = GOLDEN.parent / "offset_log"

@@ -1,7 +1,7 @@
 """A checkpoint of one cluster's commits: all rows, and up to where the offset log was read for them. Pure.
 
-A file is a magic line, a head in JSON with its length before it, the columns one behind the other, and a checksum of all
-of it. What is cut, changed or of another version is refused as a whole.
+A file is a magic line, a head in JSON with its length before it, the columns one behind the other, and a checksum of
+all of it. What is cut, changed or of another version is refused as a whole.
 """
 
 import json

@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 
 from braid.kernel.limits.lagmon import LAG_END_SAMPLES_MAX
 from braid.kernel.ports import TopicPartition
-from services.lagmon.model.ends import LogEnds
 from services.lagmon.columns.growing import grown
+from services.lagmon.model.ends import LogEnds
 
 _Ints = NDArray[np.int64]
 _Floats = NDArray[np.float64]

@@ -89,9 +89,9 @@ class Sums(NamedTuple):
                 keys[place], count, records, seconds, _SOURCES[source], foreign, stale, as_of_ms,
                 commit_time_ms=time_ms, split_partitions=splits, live_lag_seconds=live, unattended=unattended,
             )
-            for place, count, records, seconds, source, foreign, stale, as_of_ms, time_ms, splits, live, unattended in zip(
-                *(column.tolist() for column in self), strict=True
-            )
+            for (
+                place, count, records, seconds, source, foreign, stale, as_of_ms, time_ms, splits, live, unattended,
+            ) in zip(*(column.tolist() for column in self), strict=True)
         ]  # fmt: skip
 
 
@@ -231,4 +231,3 @@ class LagRows(Sequence[LagRow]):
                 rows += part.rows(slice(max(start, begin) - begin, min(stop, end) - begin))
             begin = end
         return rows[::step]
-

@@ -17,7 +17,7 @@ _Ints = NDArray[np.int64]
 def page_of(
     parts: Sequence[LagColumns], wanted: Filter, detail: Detail, last: RowKey | None, size: int
 ) -> tuple[list[LagRow], RowKey | None]:
-    """Returns one page of the sorted rows after a key, and the key after which the next page begins; None at the end."""
+    """Returns one page of sorted rows after a key, and the key after which the next page begins; None at the end."""
     chosen = [(part, _pairs(part, wanted)) for part in parts]
     if detail is Detail.PARTITION:
         rows = _partitions(chosen, wanted, last, size + 1)
@@ -107,14 +107,14 @@ def _sums(
     for part, pairs in chosen:
         each = _Wider(part, pairs, detail)
         first = 0 if last is None else bisect_left(each, _after(last))
-        mine: list[RowKey] = []
+        first_keys: list[RowKey] = []
         for at in range(first, len(pairs)):
             key = each[at]
-            if not mine or mine[-1] != key:
-                if len(mine) == most:
+            if not first_keys or first_keys[-1] != key:
+                if len(first_keys) == most:
                     break
-                mine.append(key)
-        keys.update(mine)
+                first_keys.append(key)
+        keys.update(first_keys)
     page = sorted(keys)[:most]
     if not page:
         return []

@@ -207,7 +207,9 @@ class ProgressColumns:
         columns = self._columns
         if columns["kind"][row] <= Kind.EXPECTED:
             return None
-        return commit_of(columns["committed"][row], self._metadata[row], columns["time_ms"][row], columns["heard_at"][row])
+        return commit_of(
+            columns["committed"][row], self._metadata[row], columns["time_ms"][row], columns["heard_at"][row]
+        )
 
     def progress_of(self, row: int) -> PartitionProgress:
         """Returns all that is known of a row."""
@@ -228,8 +230,15 @@ class ProgressColumns:
         rows = rows[np.argsort(columns["pair"][rows], kind="stable")]
         numbers, pair = np.unique(columns["pair"][rows], return_inverse=True)
         pairs = [name for number in numbers.tolist() if (name := self.pairs[number]) is not None]
-        named = (columns[name][rows] for name in ("partition", "origin", "committed", "time_ms"))
-        return SavedRows(pairs, pair, *named, self._metadata[rows].tolist())
+        return SavedRows(
+            pairs,
+            pair,
+            columns["partition"][rows],
+            columns["origin"][rows],
+            columns["committed"][rows],
+            columns["time_ms"][rows],
+            self._metadata[rows].tolist(),
+        )
 
     def _put_plain(self, rows: NDArray[np.int64], base: NDArray[np.int64]) -> None:
         """Writes what a commit of an offset alone claims."""

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from braid.kernel.limits.lagmon import LAG_PROBE_AGAIN_SECONDS, LAG_STALE_SECONDS, LAG_STALL_SECONDS
-from services.lagmon.columns.ends import EndColumns
-from services.lagmon.model.lag import Source
+from services.lagmon.columns.ends import EndColumns, Written
 from services.lagmon.columns.progress import Kind, ProgressColumns
+from services.lagmon.model.lag import Source
 from services.lagmon.policy import Now, live_seconds, read_lag, wants_probe
 
 _Ints = NDArray[np.int64]
@@ -104,19 +104,18 @@ def _put_simple(
     places, rows, logs, oldest, end = places[undone], rows[undone], logs[undone], oldest[undone], end[undone]
     found.oldest[places] = oldest
     found.records[places] = np.maximum(1, end - oldest - known["beyond"][rows] - known["beside"][rows])
-    seconds, source, exact = _ages(known, ends, rows, oldest, now)
+    written = ends.written(logs, oldest)
+    seconds, source, exact = _ages(known, ends, rows, oldest, written, now)
     found.seconds[places] = np.maximum(seconds, 0.0)
     found.source[places] = source
-    by = ends.written(logs, oldest).by
-    found.probe[places] = ~exact & _probe_due(known, rows, oldest, by, now)
+    found.probe[places] = ~exact & _probe_due(known, rows, oldest, written.by, now)
 
 
 def _ages(
-    known: ProgressColumns, ends: EndColumns, rows: _Ints, oldest: _Ints, now: Now
+    known: ProgressColumns, ends: EndColumns, rows: _Ints, oldest: _Ints, written: Written, now: Now
 ) -> tuple[_Floats, NDArray[np.int8], _Flags]:
-    """Returns seconds and sources, and where reading the record would give nothing better; the best known comes last."""
+    """Returns seconds, sources, and where reading the record would give nothing better; the best known comes last."""
     logs, kind, heard_at = known["log"][rows], known["kind"][rows], known["heard_at"][rows]
-    written = ends.written(logs, oldest)
     least = np.where(np.isnan(written.by), 0.0, now.elapsed - written.by)
     seconds, source = least.copy(), np.full(len(rows), Source.UNKNOWN, np.int8)
     guessed = (kind == Kind.PLAIN) & ~np.isnan(written.guessed)

@@ -1,4 +1,4 @@
-"""Keeps checkpoints of one cluster's commits in files, so that a restart reads minutes of the offset log, not all of it.
+"""Keeps a checkpoint of one cluster's commits in a file, so that a restart reads minutes of the offset log.
 
 A checkpoint is used only while compaction cannot have removed a tombstone that was written after it. Brokers keep
 tombstones for `delete.retention.ms`, a day unless somebody changed it; `LAG_CHECKPOINT_AGE_SECONDS` is far below.

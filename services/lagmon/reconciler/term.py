@@ -12,8 +12,8 @@ from braid.runtime.replica import Replica
 from services.lagmon.alerts.decisions.evaluation import Look
 from services.lagmon.columns.lags import LagColumns, LagRows
 from services.lagmon.domain import ClusterModel
-from services.lagmon.model.mesh_view import ClusterPlace
 from services.lagmon.kept.files import Files
+from services.lagmon.model.mesh_view import ClusterPlace
 from services.lagmon.peers import Peers
 from services.lagmon.policy import Now
 from services.lagmon.reconciler.checkpoints import Checkpoints

@@ -11,7 +11,13 @@ from braid.api.lagmon.v1 import lag_pb2
 from braid.api.lagmon.v1 import lagmon_service_pb2 as api
 from braid.kernel.errors import Invalid, Unavailable
 from braid.kernel.limits.kept_lag import KEPT_LAG_BYTES
-from braid.kernel.limits.lagmon import LAG_METRICS_ROWS_MAX, LAG_METRICS_SECONDS, LAG_PAUSE_FACTOR, LAG_WATCH_MS, LAG_WATCH_ROWS_MAX
+from braid.kernel.limits.lagmon import (
+    LAG_METRICS_ROWS_MAX,
+    LAG_METRICS_SECONDS,
+    LAG_PAUSE_FACTOR,
+    LAG_WATCH_MS,
+    LAG_WATCH_ROWS_MAX,
+)
 from braid.kernel.limits.names import PAGE_SIZE_MAX
 from braid.kernel.limits.registry import WATCH_ALIVE_SECONDS
 from braid.kernel.limits.runtime import PAGE_SIZE_DEFAULT
@@ -22,8 +28,8 @@ from braid.runtime.replica import Replica
 from services.lagmon.alerts.codec import ALERTS
 from services.lagmon.alerts.requests import AlertRequests
 from services.lagmon.alerts.watch import AlertWatch
-from services.lagmon.columns.pages import first_rows, page_of
 from services.lagmon.codec import gone_message, lag_message, page_token, read_detail, read_filter, read_page_token
+from services.lagmon.columns.pages import first_rows, page_of
 from services.lagmon.kept.files import Files
 from services.lagmon.kept.keeper import Keeper
 from services.lagmon.kept.rows import SeriesKey

@@ -9,7 +9,6 @@ from services.lagmon.model.mesh_view import Channel, GroupSubscription, MeshView
 from services.lagmon.policy import Now
 from tests.unit.lagmon.columns.rows import Key, Said, commits
 
-
 READ = (5, "")  # offset and metadata of a commit
 
 

@@ -88,9 +88,12 @@ def test_remembered_groups_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_group_is_named_once_for_all_its_partitions() -> None:
     records = log((key(0, "group"), value(1)), (key(1, "group"), value(2)), (key(7, "other"), value(3)))
     found = OffsetTable().take(0, columns_of(records, ()))
-    assert [(*found.pairs[at], part) for at, part in zip(found.pair.tolist(), found.partitions.tolist(), strict=True)] == [
-        ("group", "t", 0), ("group", "t", 1), ("other", "t", 7),
-    ]  # fmt: skip
+    places = zip(found.pair.tolist(), found.partitions.tolist(), strict=True)
+    assert [(*found.pairs[at], partition) for at, partition in places] == [
+        ("group", "t", 0),
+        ("group", "t", 1),
+        ("other", "t", 7),
+    ]
 
 
 @given(

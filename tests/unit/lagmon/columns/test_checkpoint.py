@@ -23,7 +23,11 @@ def rows_of(model: ClusterModel) -> set[tuple[object, ...]]:
     known = model.progress
     names = ("partition", "origin", "committed", "time_ms")
     return {
-        (known.pairs[int(known["pair"][row])], *(int(known[name][row]) for name in names), known.metadata(np.array([row]))[0])
+        (
+            known.pairs[int(known["pair"][row])],
+            *(int(known[name][row]) for name in names),
+            known.metadata(np.array([row]))[0],
+        )
         for row in known.rows().tolist()
     }
 

@@ -1,9 +1,8 @@
 """Columns of ends say what one log's ends say, however many observations came."""
 
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-
-import numpy as np
 
 from braid.kernel.limits.lagmon import LAG_END_SAMPLES_MAX
 from braid.kernel.ports import TopicPartition

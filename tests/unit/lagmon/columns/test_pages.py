@@ -38,9 +38,7 @@ def view() -> MeshView:
 
 def columns_of(said: list[dict[Key, Said]]) -> list[LagColumns]:
     looked = {TopicPartition(topic, number): 7 for topic in "tux" for number in range(4)}
-    models = [
-        model_of(found, [(1.0, looked)], name=name) for name, found in zip(CLUSTERS, said, strict=True)
-    ]
+    models = [model_of(found, [(1.0, looked)], name=name) for name, found in zip(CLUSTERS, said, strict=True)]
     return [lag_of(model, view(), NOW) for model in models]
 
 

@@ -1,4 +1,4 @@
-"""Lag in seconds beside the truth, on one clock: how old the oldest record is that a group's newest commit leaves undone."""
+"""Lag in seconds beside the truth, on one clock: the age of the oldest record that the newest commit leaves undone."""
 
 import math
 import random
