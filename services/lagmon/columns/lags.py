@@ -8,7 +8,7 @@ from typing import Final, NamedTuple, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from braid.kernel.limits.lagmon import LAG_SLICE_ROWS
+from braid.kernel.limits.lagmon import LAG_ROWS_MADE_MAX, LAG_SLICE_ROWS
 from services.lagmon.columns.pairs import PairKey
 from services.lagmon.columns.progress import commit_of
 from services.lagmon.model.lag import LagRow, RowKey, Source
@@ -200,11 +200,13 @@ class LagColumns:
 
 
 class LagRows(Sequence[LagRow]):
-    """Rows of several clusters, made when they are read."""
+    """Rows of several clusters, made when they are read; a few are made once for all readers."""
 
     def __init__(self, parts: Sequence[LagColumns]) -> None:
         self._parts = parts
         self._ends = np.cumsum([len(part) for part in parts], dtype=np.int64) if parts else np.zeros(0, np.int64)
+
+        self._made: list[LagRow] | None = None
 
     def __len__(self) -> int:
         return int(self._ends[-1]) if len(self._ends) else 0
@@ -224,6 +226,10 @@ class LagRows(Sequence[LagRow]):
             yield from self[at : at + LAG_SLICE_ROWS]
 
     def _between(self, start: int, stop: int, step: int) -> list[LagRow]:
+        if self._made is None and len(self) <= LAG_ROWS_MADE_MAX:
+            self._made = [row for part in self._parts for row in part.rows(slice(None))]
+        if self._made is not None:
+            return self._made[start:stop:step]
         rows: list[LagRow] = []
         begin = 0
         for part, end in zip(self._parts, self._ends.tolist(), strict=True):

@@ -26,23 +26,17 @@ class Table(NamedTuple):
 
     Attributes:
         clusters: The lag of each cluster.
+        channels: The same, without topics that are no channels.
+        rows: Rows of single partitions of channels, in no order: what alerts and kept lag are about.
         now: The instant.
         catching_up: Clusters whose offsets were not read to their end yet.
     """
 
     clusters: Sequence[LagColumns]
+    channels: Sequence[LagColumns]
+    rows: LagRows
     now: Now
     catching_up: Sequence[str]
-
-    @property
-    def rows(self) -> LagRows:
-        """Every group's and partition's row, sorted within a cluster; each is made when it is read."""
-        return LagRows(self.clusters)
-
-    @property
-    def channels(self) -> Sequence[LagColumns]:
-        """The rows of the mesh's channels alone: what alerts are about."""
-        return [each.of_streams() for each in self.clusters]
 
 
 @dataclass(slots=True)
@@ -86,7 +80,7 @@ class Clusters:
 
     def look(self, table: Table) -> Look:
         """Returns a table for the rules of alerts."""
-        return Look(LagRows(table.channels), not table.catching_up and self._peers.view.groups is not None)
+        return Look(table.rows, not table.catching_up and self._peers.view.groups is not None)
 
     async def _compute(self) -> Table:
         clock = self._replica.host.clock
@@ -101,7 +95,8 @@ class Clusters:
                 await clock.sleep(0)
             if parts:
                 found.append(LagColumns.of(facts.keys, parts))
-        return Table(found, now, self._catching_up())
+        channels = [each.of_streams() for each in found]
+        return Table(found, channels, LagRows(channels), now, self._catching_up())
 
     def counts(self) -> dict[str, OffsetCounts]:
         """Counts the records of the offset logs by outcome, for each cluster."""

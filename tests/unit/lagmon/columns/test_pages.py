@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -70,8 +71,15 @@ def walk(page: Callable[[RowKey | None], tuple[list[LagRow], RowKey | None]]) ->
             return found
 
 
-@given(tables)
-def test_rows_are_made_alike_one_by_one_and_in_slices(said: list[dict[Key, Said]]) -> None:
+@pytest.mark.parametrize("kept", [0, 1_000])
+@given(said=tables)
+def test_rows_are_made_alike_one_by_one_and_in_slices(kept: int, said: list[dict[Key, Said]]) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("services.lagmon.columns.lags.LAG_ROWS_MADE_MAX", kept)
+        rows_are_made_alike(said)
+
+
+def rows_are_made_alike(said: list[dict[Key, Said]]) -> None:
     rows = LagRows(columns_of(said))
     assert [rows[at] for at in range(len(rows))] == rows[:] == list(rows)
     assert rows[1:3] == list(rows)[1:3]
