@@ -64,6 +64,13 @@ class Checkpoint(NamedTuple):
     times_ms: _Ints
     metadata: Sequence[bytes]
 
+    def usable(self, starts: Sequence[int], ends: Sequence[int]) -> list[int]:
+        """Returns the partitions of an offset log from which reading can go on, as far as its ends tell."""
+        if len(starts) != len(self.positions):
+            return []
+        places = zip(starts, self.positions, ends, strict=True)
+        return [number for number, (start, position, end) in enumerate(places) if start <= position <= end]
+
     def commits(self, origin: int) -> SavedCommits:
         """Returns the commits that came from one partition of the offset log."""
         rows = np.flatnonzero(self.origins == origin)

@@ -113,19 +113,19 @@ class OffsetTail:
     async def _saved(self, topic: TopicDescription) -> Checkpoint | None:
         """Returns what an earlier life of this replica saved of this log; asked for once."""
         checkpoints, self._unused = self._unused, None
-        found = await checkpoints.load(topic.topic_id) if checkpoints is not None else None
-        return found if found is not None and len(found.positions) == topic.partitions else None
+        return await checkpoints.load(topic.topic_id) if checkpoints is not None else None
 
     async def _restore(self, saved: Checkpoint) -> Mapping[TopicPartition, KnownLog]:
         """Takes saved commits of partitions whose log still holds what came after; returns what is known of these."""
         known: dict[TopicPartition, KnownLog] = {}
-        for number, (position, epoch) in enumerate(zip(saved.positions, saved.epochs, strict=True)):
-            partition = TopicPartition(OFFSETS_TOPIC, number)
-            if self._positions[partition] <= position <= self._targets[partition]:
-                self._model.take(number, saved.commits(number), LONG_AGO)
-                self._positions[partition], self._epochs[partition] = position, epoch
-                known[partition] = KnownLog(epoch, position)
-                await self._host.clock.sleep(0)
+        partitions = [TopicPartition(OFFSETS_TOPIC, number) for number in range(len(self._positions))]
+        starts, ends = ([of[partition] for partition in partitions] for of in (self._positions, self._targets))
+        for number in saved.usable(starts, ends):
+            partition, position, epoch = partitions[number], saved.positions[number], saved.epochs[number]
+            self._model.take(number, saved.commits(number), LONG_AGO)
+            self._positions[partition], self._epochs[partition] = position, epoch
+            known[partition] = KnownLog(epoch, position)
+            await self._host.clock.sleep(0)
         self._log.info("offsets begin with a checkpoint", partitions=len(known), rows=len(self._model.progress))
         return known
 

@@ -53,6 +53,14 @@ def test_a_checkpoint_cut_or_changed_at_any_byte_is_refused() -> None:
             read_checkpoint(data[:at] + bytes([data[at] ^ 0x40]) + data[at + 1 :])
 
 
+def test_only_partitions_that_hold_the_position_are_usable() -> None:
+    found = saved(SAID)  # at 4 and 2**40
+    assert found.usable([0, 0], [4, 2**40]) == [0, 1]
+    assert found.usable([5, 0], [9, 2**40]) == [1]
+    assert found.usable([0, 0], [3, 2**40]) == [1]
+    assert found.usable([0, 0, 0], [4, 2**40, 4]) == []
+
+
 def test_an_empty_cluster_has_a_checkpoint_too() -> None:
     read = read_checkpoint(write_checkpoint(saved({})))
     assert (len(read.pairs), len(read.commits(0).pair)) == (0, 0)
