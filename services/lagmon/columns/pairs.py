@@ -1,4 +1,4 @@
-"""What the mesh says of each group and topic on a cluster: names, order, and which rows are shown. Pure."""
+"""Facts of the mesh about each group and topic on a cluster: names, order, and which rows are shown. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -35,7 +35,7 @@ _NUMBERS: Final = np.dtype(
 
 
 class Kind(IntEnum):
-    """What is known of a row's newest commit."""
+    """Tells how much is known of a row's newest commit."""
 
     FREE = 0  # no row
     EXPECTED = 1  # a registered group without a commit
@@ -65,7 +65,7 @@ class SavedRows(NamedTuple):
 
 
 class ProgressColumns:
-    """Rows by number. Columns of decoded envelopes mean something in rows that are `SIMPLE`, or `PLAIN`.
+    """The rows of one cluster by number. Columns of envelopes mean something where rows are `SIMPLE` or `PLAIN`.
 
     Attributes:
         pairs: Groups and topics by number; None where a number is free.

@@ -12,7 +12,7 @@ SAID: dict[Key, Said] = {("g", "t", 0): (5, ""), ("g", "t", 7): (9, "b1:x"), ("Ã
 
 
 def saved(found: dict[Key, Said]) -> Checkpoint:
-    """What a model that took these commits from two partitions of the log saves."""
+    """The checkpoint of a model that took these commits from two partitions of the log."""
     model = ClusterModel("east")
     for number, (key, value) in enumerate(found.items()):
         model.take(number % 2, commits({key: value}), LONG_AGO)

@@ -87,7 +87,7 @@ def test_a_damaged_checkpoint_costs_a_longer_start_alone() -> None:
     play(scene)
 
 
-def test_a_partition_cut_below_its_position_is_read_from_its_start() -> None:
+def test_a_partition_cut_below_its_position_is_read_anew() -> None:
     async def scene(mesh: Mesh, files: MemoryFiles) -> None:
         mesh.kafka.named("east").truncate(TopicPartition(OFFSETS_TOPIC, 0), 4)
         groups, read = await started_again(mesh, files)
@@ -96,7 +96,7 @@ def test_a_partition_cut_below_its_position_is_read_from_its_start() -> None:
     play(scene)
 
 
-def test_a_partition_cut_and_grown_again_is_read_from_its_start() -> None:
+def test_a_partition_cut_and_grown_again_is_read_anew() -> None:
     async def scene(mesh: Mesh, files: MemoryFiles) -> None:
         cut = TopicPartition(OFFSETS_TOPIC, 0)
         mesh.kafka.named("east").truncate(cut, 4)
