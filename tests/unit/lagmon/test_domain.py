@@ -1,6 +1,9 @@
 """The domain of lagmon: which commits of a cluster it accepts."""
 
+import pytest
+
 from braid.kernel.ids import ASIDE_GROUP
+from braid.kernel.ports import TopicPartition
 from services.lagmon.codec import lag_message
 from services.lagmon.columns.lags import LagRows
 from services.lagmon.domain import ClusterModel, lag_of
@@ -39,3 +42,35 @@ def test_a_memberless_registered_group_is_unattended_in_each_row() -> None:
             **{"gone": True, "here": False},
             "legacy": False,  # another's: lagmon cannot know its members
         }
+
+
+def test_a_group_that_takes_anothers_number_is_not_shown_as_it() -> None:
+    known, view, now = ClusterModel("east"), MeshView(), Now(2.0, 2_000)
+    known.take(0, commits({("before", "t", 0): READ}), 1.0)
+    facts = known.facts(view)
+    known.take(0, commits({("before", "t", 0): None}), 1.0)
+    known.take(0, commits({("later", "u", 0): READ, ("last", "u", 0): READ}), 1.0)
+    assert len(known.lags(known.progress.rows(), facts, now).pair) == 0
+    assert sorted(groups_of(known)) == ["last", "later"]
+
+
+def test_rows_beyond_the_bound_are_counted_not_followed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("services.lagmon.domain.LAG_PROGRESS_MAX", 3)
+    known = ClusterModel("east")
+    found: dict[Key, Said] = {("g", "t", partition): READ for partition in range(5)}
+    known.take(0, commits(found), 1.0)
+    assert (len(known.progress), known.left_out) == (3, 2)
+    known.take(0, commits({("g", "t", 0): (9, "")}), 2.0)
+    assert (len(known.progress), known.left_out) == (3, 2)
+    known.take(0, commits({("g", "t", 0): None}), 3.0)
+    known.take(0, commits({("h", "t", 0): READ}), 4.0)
+    assert sorted(groups_of(known)) == ["g", "g", "h"]
+
+
+def test_forgetting_a_partition_drops_what_came_from_it() -> None:
+    known = ClusterModel("east")
+    known.take(0, commits({("a", "t", 0): READ}), 1.0)
+    known.take(1, commits({("b", "t", 0): READ}), 1.0)
+    known.forget(0)
+    assert groups_of(known) == ["b"]
+    assert known.wanted() == (TopicPartition("t", 0),)

@@ -1,8 +1,10 @@
 """The reader in columns beside a plain one: over golden bytes, cut, lengthened and changed anywhere."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -48,6 +50,27 @@ def test_every_golden_key_and_value_is_met() -> None:
     log = [MemoryRecord(at, 0, 0, key, value, ()) for at, (key, value) in enumerate(
         [*((key, VALUES[0]) for key in KEYS), *((KEYS[1], value) for value in VALUES)]
     )]  # fmt: skip
+    assert differing_commits(log) == []
+
+
+def every_change(data: bytes) -> Iterator[bytes]:
+    """The bytes cut at every place, and with every byte changed in some ways."""
+    for at in range(len(data)):
+        yield data[:at]
+        for byte in {data[at] ^ 0x80, data[at] ^ 1, 0, 0xFF, (data[at] + 1) % 256} - {data[at]}:
+            yield data[:at] + bytes([byte]) + data[at + 1 :]
+
+
+@pytest.mark.parametrize("changed_part", ["keys", "values"])
+def test_no_byte_of_a_key_or_value_is_passed_over(changed_part: str) -> None:
+    whole = {"keys": KEYS, "values": VALUES}[changed_part]
+    changes = [data for golden in whole if len(golden) < 100 for data in every_change(golden)]
+    if changed_part == "keys":
+        pairs = [(data, VALUES[0]) for data in changes]
+    else:
+        pairs = [(KEYS[1][:-4] + number.to_bytes(4, "big"), data) for number, data in enumerate(changes)]
+    log = [MemoryRecord(at, 0, 0, key, value, ()) for at, (key, value) in enumerate(pairs)]
+    assert len(log) > 500
     assert differing_commits(log) == []
 
 
