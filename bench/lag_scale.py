@@ -1,8 +1,8 @@
 """Lag of 45,000 groups of 20 partitions on 10 clusters, refreshed once a second: `python -m bench.lag_scale`.
 
 A refresh is what the lag monitor does in a second: it takes the commits of a fifth of all groups, notes the ends of all
-logs twice, and computes the lag of every row. The peer computes each row by itself, as the policy states it, for a part
-of the groups. Decoding is another benchmark: `bench.lag_decode`.
+logs twice, looks twice for groups that stall, and computes the lag of every row. The peer computes each row by itself,
+as the policy states it, for a part of the groups. Decoding is another benchmark: `bench.lag_decode`.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ from braid.kernel.progress.fields import EnvelopeFields
 from braid.kernel.progress.ranges import Ranges
 from services.lagmon.columns.lags import LagColumns
 from services.lagmon.columns.pages import first_rows, page_of
-from services.lagmon.domain import ClusterModel, lag_of
+from services.lagmon.domain import ClusterModel
 from services.lagmon.model.lag import Detail, Filter, LagRow, RowKey, Source
 from services.lagmon.model.mesh_view import Channel, GroupSubscription, MeshView, Presence
 from services.lagmon.policy import Now, live_seconds, read_lag, wants_probe
@@ -38,6 +38,7 @@ AGAIN: Final = "row by row again"
 CLUSTERS: Final = 10
 PARTITIONS: Final = 20
 GROUPS_PER_TOPIC: Final = 20
+LOOKS: Final = 2  # a second, at ends of logs and at groups that stall
 COMMITS_IN: Final = 5  # seconds between two commits of a group
 END: Final = 1_000
 LAGGING: Final = 10  # one group in so many is behind
@@ -79,9 +80,12 @@ class Mesh:
         for model, turns in zip(self.models, self._commits, strict=True):
             model.take(0, turns[self.second % COMMITS_IN], now.elapsed)
             model.register(self.view)
-            model.observe(self.logs, now.elapsed - 0.5)
-            model.observe(self.logs, now.elapsed)
-            found.append(lag_of(model, self.view, now))
+            for look in range(LOOKS):
+                model.observe(self.logs, now.elapsed - 0.5 + look / LOOKS)
+                for part in model.slices():
+                    model.probes_due(part, self.view, now)
+            facts = model.facts(self.view)
+            found.append(LagColumns.of(facts.keys, [model.lags(part, facts, now) for part in model.slices()]))
         return found
 
     def row_by_row(self) -> int:

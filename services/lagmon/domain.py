@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from braid.kernel.ids import ASIDE_GROUP
-from braid.kernel.limits.lagmon import LAG_PROGRESS_MAX, LAG_SLICE_ROWS
+from braid.kernel.limits.lagmon import LAG_COLUMN_ROWS, LAG_PROGRESS_MAX
 from braid.kernel.ports import TopicPartition
 from services.lagmon.columns.ends import EndColumns
 from services.lagmon.columns.lags import LagColumns, Lags
 from services.lagmon.columns.pairs import PairFacts, pair_facts
 from services.lagmon.columns.progress import Kind, PairName, ProgressColumns
-from services.lagmon.columns.readings import read_rows, stale_rows
+from services.lagmon.columns.readings import may_want_probe, read_rows, stale_rows
 from services.lagmon.model.mesh_view import Channel, MeshView
 from services.lagmon.policy import Now
 
@@ -164,12 +164,12 @@ class ClusterModel:
     def slices(self) -> Iterator[_Ints]:
         """Yields the rows that are known now, in parts small enough to be computed at once."""
         rows = self.progress.rows()
-        return (rows[at : at + LAG_SLICE_ROWS] for at in range(0, len(rows), LAG_SLICE_ROWS))
+        return (rows[at : at + LAG_COLUMN_ROWS] for at in range(0, len(rows), LAG_COLUMN_ROWS))
 
     def probes_due(self, rows: _Ints, view: MeshView, now: Now) -> dict[TopicPartition, int]:
         """Returns undone offsets whose records must be read for their time, at most one for each partition."""
         known = self.progress
-        rows = rows[known["kind"][rows] != Kind.FREE]
+        rows = rows[may_want_probe(known, self.ends, rows)]
         rows = rows[~stale_rows(known, self.ends, rows, now)]
         facts = self.facts(view)
         rows = rows[facts.shown_rows(known, rows) & ~facts.drained[known["pair"][rows]]]
@@ -237,11 +237,16 @@ class ClusterModel:
 
     def _expect(self, group: str, channel: Channel) -> None:
         pair = self.progress.pair_number(PairName(group, channel.topic))
+        if self.progress.complete.get(pair) == channel.partitions:
+            return
         partitions = np.arange(channel.partitions)
         missing = partitions[self.progress.find(np.full(len(partitions), pair), partitions) < 0]
+        wanting = len(missing)
         missing = missing[: max(0, LAG_PROGRESS_MAX - len(self.progress))]
         if len(missing):
             self._add(np.full(len(missing), pair), missing)
+        if len(missing) == wanting:
+            self.progress.complete[pair] = channel.partitions
         self.progress.release(pair)
 
     def _drop(self, rows: _Ints) -> None:

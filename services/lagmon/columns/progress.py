@@ -71,6 +71,7 @@ class ProgressColumns:
         pairs: Groups and topics by number; None where a number is free.
         no_records: By row, offsets found to hold no record of anybody's.
         pair_stamps: By number of a pair, a number that no earlier pair of that number had.
+        complete: By pair, how many partitions from 0 on all have rows, where that was found out.
         pair_changes: Grows whenever a pair is added or dropped.
     """
 
@@ -79,6 +80,7 @@ class ProgressColumns:
         self.no_records: dict[int, Ranges] = {}
         self.pair_stamps: NDArray[np.int64] = np.zeros(0, np.int64)
         self.pair_changes = 0
+        self.complete: dict[int, int] = {}
         self._pair_numbers: dict[PairName, int] = {}
         self._pair_rows: NDArray[np.int64] = np.zeros(0, np.int64)
         self._free_pairs: list[int] = []
@@ -178,6 +180,7 @@ class ProgressColumns:
             self.no_records.pop(row, None)
             self._free.append(row)
             self._pair_rows[pair] -= 1
+            self.complete.pop(pair, None)
             self.release(pair)
 
     def release(self, pair: int) -> None:
@@ -185,6 +188,7 @@ class ProgressColumns:
         name = self.pairs[pair]
         if name is not None and not self._pair_rows[pair]:
             self.pairs[pair] = None
+            self.complete.pop(pair, None)
             del self._pair_numbers[name]
             self._free_pairs.append(pair)
             self.pair_changes += 1

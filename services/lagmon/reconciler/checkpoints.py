@@ -5,6 +5,7 @@ tombstones for `delete.retention.ms`, a day unless somebody changed it; `LAG_CHE
 """
 
 import hashlib
+from contextlib import suppress
 from functools import partial
 
 from structlog.stdlib import BoundLogger
@@ -27,9 +28,8 @@ class Checkpoints:
 
     async def load(self, topic_id: bytes) -> Checkpoint | None:
         """Returns the checkpoint of an offset log; None for one that is too old, or of another log."""
-        read = partial(self._files.read, self._name, 0, LAG_CHECKPOINT_BYTES_MAX)
         try:
-            found = read_checkpoint(await self._host.tasks.run_blocking(read))
+            found = await self._host.tasks.run_blocking(self._read)
         except FileNotFoundError:
             return None
         except (OSError, DamagedCheckpoint) as error:
@@ -54,6 +54,14 @@ class Checkpoints:
             self._log.warning("a checkpoint of offsets was not written", error=str(error))
         finally:
             self._saving = False
+
+    def remove(self) -> None:
+        """Removes the file of a cluster that is gone. Blocks."""
+        with suppress(OSError):  # it stays, and is not used again: another cluster of the name has another log
+            self._files.remove(self._name)
+
+    def _read(self) -> Checkpoint:
+        return read_checkpoint(self._files.read(self._name, 0, LAG_CHECKPOINT_BYTES_MAX))
 
     def _write(self, found: Checkpoint) -> None:
         data = write_checkpoint(found)

@@ -62,6 +62,7 @@ class OffsetTail:
         self._positions: dict[TopicPartition, int] = {}
         self._targets: dict[TopicPartition, int] = {}
         self._epochs: dict[TopicPartition, int] = {}
+        self._answered_ms = 0  # the wall clock when the cluster last described the log
         self._moved_at = 0.0
         self._noted = 0
 
@@ -89,6 +90,7 @@ class OffsetTail:
         partitions = [TopicPartition(OFFSETS_TOPIC, number) for number in range(topic.partitions)]
         starts = await admin.offsets_at(dict.fromkeys(partitions, OffsetAt.EARLIEST))
         self._targets = dict(await admin.offsets_at(dict.fromkeys(partitions, OffsetAt.LATEST)))
+        self._answered_ms = self._host.clock.now_ms()
         saved = await self._saved(topic)
         fetcher.assign({})
         for number in range(topic.partitions):
@@ -137,7 +139,7 @@ class OffsetTail:
         positions = [self._positions[partition] for partition in partitions]
         epochs = [self._epochs.get(partition, -1) for partition in partitions]
         rows = self._model.progress.commits()
-        self._checkpoints.save(Checkpoint(topic.topic_id, self._host.clock.now_ms(), positions, epochs, *rows))
+        self._checkpoints.save(Checkpoint(topic.topic_id, self._answered_ms, positions, epochs, *rows))
 
     async def _find(self, admin: KafkaAdmin) -> TopicDescription:
         """Waits for the offset log to exist; a cluster has none before its first group."""
@@ -154,6 +156,7 @@ class OffsetTail:
             found = (await admin.describe_topics([OFFSETS_TOPIC])).get(OFFSETS_TOPIC)
         except ClusterUnavailable:
             return False
+        self._answered_ms = self._host.clock.now_ms()
         return found is None or (found.topic_id, found.partitions) != (known.topic_id, known.partitions)
 
     async def _read_some(self, admin: KafkaAdmin, fetcher: KafkaFetcher) -> None:

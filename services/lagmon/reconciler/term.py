@@ -45,6 +45,7 @@ class _Followed:
     model: ClusterModel
     tail: OffsetTail
     ends: EndWatch
+    checkpoints: Checkpoints | None
     tasks: Sequence[Task]
 
 
@@ -120,6 +121,9 @@ class Clusters:
         for name, followed in list(self._followed.items()):
             if view.clusters.get(name) != followed.place:
                 self._leave(name)
+            if name not in view.clusters and followed.checkpoints is not None:
+                tasks = self._replica.host.tasks
+                tasks.spawn(tasks.run_blocking(followed.checkpoints.remove), f"checkpoint {name}")
         for name, place in view.clusters.items():
             if name not in self._followed:
                 self._follow(name, place)
@@ -135,7 +139,7 @@ class Clusters:
         checkpoints = Checkpoints(host, self._files, name, log) if self._files is not None else None
         tail = OffsetTail(host, cluster, model, ends.wake, log, checkpoints)
         tasks = [host.tasks.spawn(tail.run(), f"offsets {name}"), host.tasks.spawn(ends.run(), f"ends {name}")]
-        self._followed[name] = _Followed(place, model, tail, ends, tasks)
+        self._followed[name] = _Followed(place, model, tail, ends, checkpoints, tasks)
         log.info("following a cluster's offsets")
 
     def _leave(self, name: str) -> None:

@@ -118,3 +118,28 @@ def test_a_partition_whose_log_lost_its_start_is_read_from_there() -> None:
         assert groups == {f"g{number}" for number in range(OLD) if number % 2} | {"new"}
 
     play(scene)
+
+
+def test_positions_of_a_cluster_that_was_away_for_long_are_not_used() -> None:
+    async def scene(mesh: Mesh, files: MemoryFiles) -> None:
+        await mesh.serve("lagmon-0", Lagmon(mesh.kafka.process(), files))
+        mesh.kafka.named("east").kill()
+        await mesh.clock.sleep(2 * LAG_CHECKPOINT_AGE_SECONDS)  # checkpoints go on, of what was read before
+        mesh.processes["lagmon-0"].kill()
+        mesh.kafka.named("east").start()
+        await mesh.clock.sleep(5.0)
+        assert await started_again(mesh, files) == (EVERY, OLD)
+
+    play(scene)
+
+
+def test_a_removed_clusters_checkpoint_is_removed() -> None:
+    async def scene(mesh: Mesh, files: MemoryFiles) -> None:
+        await mesh.serve("lagmon-0", Lagmon(mesh.kafka.process(), files))
+        await mesh.clock.sleep(2.0)
+        assert any(name.startswith("offsets-") for name in files.names())
+        mesh.registry.clusters.remove("east")
+        await mesh.clock.sleep(5.0)
+        assert not any(name.startswith("offsets-") for name in files.names())
+
+    play(scene)
