@@ -26,12 +26,13 @@ from braid.kernel.limits.names import PAGE_SIZE_MAX
 from braid.kernel.ports import TopicPartition
 from braid.kernel.progress.fields import EnvelopeFields
 from braid.kernel.progress.ranges import Ranges
+from services.lagmon.columns.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
 from services.lagmon.columns.lags import LagColumns
 from services.lagmon.columns.pages import first_rows, page_of
 from services.lagmon.domain import ClusterModel
 from services.lagmon.model.lag import Detail, Filter, LagRow, RowKey, Source
 from services.lagmon.model.mesh_view import Channel, GroupSubscription, MeshView, Presence
-from services.lagmon.policy import Now, live_seconds, read_lag, wants_probe
+from services.lagmon.policy import LONG_AGO, Now, live_seconds, read_lag, wants_probe
 
 PEER: Final = "row by row"
 AGAIN: Final = "row by row again"
@@ -178,6 +179,7 @@ async def contest(how: Asked) -> Table:
         f"{len(mesh.logs) * CLUSTERS:,} logs; one group in {LAGGING} behind, one in {MEMBERS} with envelopes; one core",
         "a refresh": f"{found[-1].cpu_micros * mesh.size / 1e6:.2f} s of CPU",
         "memory": f"{memory / 1e6:.0f} MB, {memory / mesh.size:.0f} bytes a row",
+        "restart": restart(mesh),
         **{f"rows for {name}": took for name, took in pages(table).items()},
     }
     return Table("lag_scale", "row", "cpu", verdict(found, AGAIN), facts, found, made_with())
@@ -195,6 +197,25 @@ def pages(table: Sequence[LagColumns]) -> dict[str, str]:
     shown = [partial(first_rows, table, of, LAG_METRICS_ROWS_MAX) for of in (Detail.CHANNEL, Detail.PARTITION)]
     found["gauges"] = f"{sum(map(_timed, shown)):.0f} ms"
     return found
+
+
+def restart(mesh: Mesh) -> str:
+    """CPU of writing checkpoints of all clusters, and of models that begin with them."""
+    written: list[bytes] = []
+
+    def write() -> None:
+        written[:] = [
+            write_checkpoint(Checkpoint(bytes(16), _WALL_MS, [0], [-1], *model.progress.commits()))
+            for model in mesh.models
+        ]
+
+    def begin() -> None:
+        for data in written:
+            ClusterModel("again").take(0, read_checkpoint(data).commits(0), LONG_AGO)
+
+    saved, begun = _timed(write), _timed(begin)
+    size = sum(map(len, written)) / 1e6
+    return f"{size:.0f} MB of checkpoints, written in {saved / 1e3:.1f} s, taken in {begun / 1e3:.1f} s of CPU"
 
 
 def _timed(work: Callable[[], object]) -> float:
