@@ -130,7 +130,7 @@ class ProgressColumns:
         again = [self._free.pop() for _ in range(min(count, len(self._free)))]
         rows = np.array([*again, *range(self._used, self._used + count - len(again))], np.int64)
         self._used += count - len(again)
-        self._columns = {name: grown(column, self._used, 0) for name, column in self._columns.items()}
+        self._columns = {name: grown(column, self._used) for name, column in self._columns.items()}
         self._metadata = grown(self._metadata, self._used, b"")
         columns = self._columns
         columns["pair"][rows], columns["partition"][rows], columns["log"][rows] = pairs, partitions, logs
@@ -156,15 +156,19 @@ class ProgressColumns:
         columns = self._columns
         columns["committed"][rows], columns["time_ms"][rows] = offsets, times_ms
         columns["origin"][rows], columns["heard_at"][rows] = origin, heard_at
-        self._put_plain(rows, np.maximum(offsets, 0))
-        if any(metadata):
-            envelopes = [each[:3] == _NEWEST or _ENVELOPE.match(each) is not None for each in metadata]
-            columns["kind"][rows] = np.where(envelopes, Kind.UNDECODED, Kind.PLAIN)
-            kept = np.empty(len(rows), np.object_)
-            kept[:] = [each if is_one else b"" for each, is_one in zip(metadata, envelopes, strict=True)]
-            self._metadata[rows] = kept
-        else:
+        if not any(metadata):
             columns["kind"][rows], self._metadata[rows] = Kind.PLAIN, b""
+            self._put_plain(rows, np.maximum(offsets, 0))
+            return
+        envelopes = [each[:3] == _NEWEST or _ENVELOPE.match(each) is not None for each in metadata]
+        kept = np.empty(len(rows), np.object_)
+        if all(envelopes):  # what lag needs of them is written when they are decoded
+            columns["kind"][rows], kept[:] = Kind.UNDECODED, metadata
+        else:
+            columns["kind"][rows] = np.where(envelopes, Kind.UNDECODED, Kind.PLAIN)
+            kept[:] = [each if is_one else b"" for each, is_one in zip(metadata, envelopes, strict=True)]
+            self._put_plain(rows, np.maximum(offsets, 0))
+        self._metadata[rows] = kept
 
     def add_no_record(self, row: int, offset: int) -> None:
         """Notes that no application's record lies at an offset."""
