@@ -3,8 +3,9 @@
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+import pytest
+
 from braid.kafka.offset_log.records import OFFSETS_TOPIC
-from braid.kernel.limits.lagmon import LAG_CHECKPOINT_AGE_SECONDS, LAG_CHECKPOINT_SECONDS
 from braid.kernel.ports import TopicPartition
 from services.lagmon.kept.files import MemoryFiles
 from services.lagmon.servicer.service import Lagmon
@@ -12,7 +13,14 @@ from tests.support.virtual_time import run_virtual
 from tests.unit.lagmon.mesh import OFFSET_PARTITIONS, Mesh
 
 OLD = 20  # commits before the checkpoint
+EVERY_SECONDS, AGE_SECONDS = 8.0, 40.0  # instead of a minute and ten
 Scene = Callable[[Mesh, MemoryFiles], Coroutine[Any, Any, None]]
+
+
+@pytest.fixture(autouse=True)
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("services.lagmon.reconciler.tail.LAG_CHECKPOINT_SECONDS", EVERY_SECONDS)
+    monkeypatch.setattr("services.lagmon.reconciler.checkpoints.LAG_CHECKPOINT_AGE_SECONDS", AGE_SECONDS)
 
 
 def play(scene: Scene) -> None:
@@ -24,7 +32,7 @@ def play(scene: Scene) -> None:
         mesh.kafka.named("east").create_topic("t", 2, 1, {})
         for number in range(OLD):
             mesh.commit(f"g{number}", number, number % 2, topic="t")
-        await mesh.clock.sleep(2 * LAG_CHECKPOINT_SECONDS + 5)
+        await mesh.clock.sleep(2 * EVERY_SECONDS + 5)
         mesh.processes["lagmon-0"].kill()
         await scene(mesh, files)
 
@@ -60,7 +68,7 @@ def test_a_restart_reads_only_what_came_after_the_checkpoint() -> None:
 
 def test_an_old_checkpoint_is_not_used() -> None:
     async def scene(mesh: Mesh, files: MemoryFiles) -> None:
-        await mesh.clock.sleep(LAG_CHECKPOINT_AGE_SECONDS)
+        await mesh.clock.sleep(AGE_SECONDS)
         assert await started_again(mesh, files) == (EVERY, OLD)
 
     play(scene)
@@ -125,7 +133,7 @@ def test_positions_of_a_cluster_that_was_away_for_long_are_not_used() -> None:
         await mesh.serve("lagmon-0", Lagmon(mesh.kafka.process(), files))
         await mesh.clock.sleep(5.0)
         mesh.kafka.named("east").kill()
-        await mesh.clock.sleep(2 * LAG_CHECKPOINT_AGE_SECONDS)  # checkpoints go on, of what was read before
+        await mesh.clock.sleep(2 * AGE_SECONDS)  # checkpoints go on, of what was read before
         mesh.processes["lagmon-0"].kill()
         mesh.kafka.named("east").start()
         await mesh.clock.sleep(5.0)
