@@ -1,8 +1,8 @@
 """Lag of 45,000 groups of 20 partitions on 10 clusters, refreshed once a second: `python -m bench.lag_scale`.
 
-A refresh is what the lag monitor does in a second: it takes the commits of a fifth of all groups, notes the ends of all
-logs twice, looks twice for groups that stall, and computes the lag of every row. The peer computes each row by itself,
-as the policy states it, for a part of the groups. Decoding is another benchmark: `bench.lag_decode`.
+A refresh is what the lag monitor does in a second. It takes the commits of a fifth of all groups. It notes the ends of
+all logs twice, and looks twice for groups that stall. Then it computes the lag of every row. The peer computes each row
+by itself, as the policy states it, for a part of the groups. Decoding is another benchmark: `bench.lag_decode`.
 """
 
 import asyncio

@@ -128,7 +128,7 @@ def test_a_partition_whose_log_lost_its_start_is_read_from_there() -> None:
     play(scene)
 
 
-def test_positions_of_a_cluster_that_was_away_for_long_are_not_used() -> None:
+def test_positions_of_a_cluster_long_away_are_not_used() -> None:
     async def scene(mesh: Mesh, files: MemoryFiles) -> None:
         await mesh.serve("lagmon-0", Lagmon(mesh.kafka.process(), files))
         await mesh.clock.sleep(5.0)
