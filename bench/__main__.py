@@ -24,6 +24,7 @@ BENCHMARKS: Final = (
     "commit",
     "fencing",
     "lag_decode",
+    "lag_scale",
     "placement",
     "spark",
     "spark_micro",

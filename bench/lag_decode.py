@@ -27,6 +27,7 @@ from braid.kernel.limits.lagmon import LAG_FETCH_BYTES, LAG_FETCH_RECORDS
 from braid.kernel.ports import Isolation, KafkaRecord, TopicPartition
 from braid.kernel.progress.fields import EnvelopeFields
 from braid.kernel.progress.ranges import Ranges
+from braid.kernel.record_columns import RecordColumns
 from services.lagmon.domain import ClusterModel
 from services.lagmon.policy import LONG_AGO
 
@@ -85,18 +86,28 @@ def decoded(log: Sequence[bytes]) -> ClusterModel:
     """A whole log in the lag monitor's model."""
     model, table = ClusterModel("bench"), OffsetTable()
     for data in log:
-        for records in taken(data):
-            model.take(0, table.take(0, records), LONG_AGO)
+        for part in columns_taken(data):
+            model.take(0, table.take(0, part), LONG_AGO)
     return model
 
 
 def taken(data: bytes) -> list[Sequence[KafkaRecord]]:
-    """A fetched chunk's records, as many at once as the lag monitor takes."""
+    """A fetched chunk's records as objects, as plain decoders take them."""
     chunk, inflater = Chunk(_WHERE, 0, data, (), Isolation.READ_COMMITTED, end=1 << 62), Inflater()
     parts = []
     while not chunk.used_up:
         inflater.left = INFLATED_TURN_BYTES
         parts.append(chunk.take(LAG_FETCH_RECORDS, inflater).records)
+    return parts
+
+
+def columns_taken(data: bytes) -> list[RecordColumns]:
+    """A fetched chunk's records as the lag monitor takes them."""
+    chunk, inflater = Chunk(_WHERE, 0, data, (), Isolation.READ_COMMITTED, end=1 << 62), Inflater()
+    parts: list[RecordColumns] = []
+    while not chunk.used_up:
+        inflater.left = INFLATED_TURN_BYTES
+        parts += chunk.take_columns(LAG_FETCH_RECORDS, inflater, ()).parts
     return parts
 
 

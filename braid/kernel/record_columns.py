@@ -28,7 +28,7 @@ class Cells(NamedTuple):
     starts: NDArray[np.int64]
     sizes: NDArray[np.int64]
 
-    def of(self, chosen: slice | NDArray[np.bool_]) -> "Cells":
+    def of(self, chosen: slice | NDArray[np.bool_] | NDArray[np.int64]) -> "Cells":
         """Returns the cells of some of the records."""
         return Cells(self.starts[chosen], self.sizes[chosen])
 

@@ -1,59 +1,47 @@
-"""The model of one cluster's groups and logs, and the rows of lag that follow from it. Pure: it asks nobody.
+"""The model of one cluster's groups and logs, and the lag that follows from it. Pure: it asks nobody.
 
 The shell passes in commits, ends of logs and records read for their time; the model answers what to ask for next.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol, TypeVar
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
 
 from braid.kernel.ids import ASIDE_GROUP
-from braid.kernel.limits.lagmon import LAG_PROGRESS_MAX, LAG_SLICE_ROWS
+from braid.kernel.limits.lagmon import LAG_COLUMN_ROWS, LAG_PROGRESS_MAX
 from braid.kernel.ports import TopicPartition
-from services.lagmon.model.ends import LogEnds
-from services.lagmon.model.lag import LagRow, RowKey
-from services.lagmon.model.mesh_view import Channel, MeshView, Presence
-from services.lagmon.policy import (
-    Commit,
-    Now,
-    PartitionProgress,
-    RecordProbe,
-    has_envelope,
-    is_stale,
-    live_seconds,
-    read_lag,
-    undone_offsets,
-    wants_probe,
-)
+from services.lagmon.columns.ends import EndColumns
+from services.lagmon.columns.lags import LagColumns, Lags
+from services.lagmon.columns.pairs import PairFacts, pair_facts
+from services.lagmon.columns.progress import Kind, PairName, ProgressColumns
+from services.lagmon.columns.readings import may_want_probe, read_rows, stale_rows
+from services.lagmon.model.mesh_view import Channel, MeshView
+from services.lagmon.policy import Now
 
-K = TypeVar("K", bound=tuple[str, str, int])
+_Ints = NDArray[np.int64]
 
 
-class GroupPartition(NamedTuple):
-    """The key of one group's progress in one partition."""
-
-    group: str
-    topic: str
-    partition: int
+class CommitsRead(Protocol):
+    """The newest commits of many keys as the offset log states them; see `offset_log.commits.CommitColumns`."""
 
     @property
-    def log(self) -> TopicPartition:
-        """The partition's log."""
-        return TopicPartition(self.topic, self.partition)
-
-
-class CommitRead(Protocol):
-    """A commit as the offset log states it."""
-
+    def pairs(self) -> Sequence[tuple[str, str]]: ...
     @property
-    def offset(self) -> int: ...
+    def pair(self) -> _Ints: ...
     @property
-    def metadata(self) -> str: ...
+    def partitions(self) -> _Ints: ...
     @property
-    def commit_time_ms(self) -> int: ...
+    def gone(self) -> NDArray[np.bool_]: ...
+    @property
+    def offsets(self) -> _Ints: ...
+    @property
+    def times_ms(self) -> _Ints: ...
+    @property
+    def metadata(self) -> Sequence[bytes]: ...
 
 
-@dataclass(slots=True)
 class ClusterModel:
     """The known groups and logs of one cluster.
 
@@ -61,53 +49,56 @@ class ClusterModel:
         name: Its name.
         catching_up: Whether its offset log was not read to the end yet.
         progress: What is known by group and partition.
-        ends: Logs by partition, of all that progress names.
+        ends: Logs that progress names.
         missing: Topics that progress names and the cluster does not have.
         left_out: Commits that found no room in `progress`.
     """
 
-    name: str
-    catching_up: bool = True
-    progress: dict[GroupPartition, PartitionProgress] = field(default_factory=dict)
-    ends: dict[TopicPartition, LogEnds] = field(default_factory=dict)
-    missing: frozenset[str] = frozenset()
-    left_out: int = 0
-    _registered: MeshView | None = None
-    _origins: dict[GroupPartition, int] = field(default_factory=dict)
-    _wanted: tuple[TopicPartition, ...] | None = None
-    _groups: dict[TopicPartition, list[GroupPartition]] = field(default_factory=dict)
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.catching_up = True
+        self.progress = ProgressColumns()
+        self.ends = EndColumns()
+        self.missing: frozenset[str] = frozenset()
+        self.left_out = 0
+        self._registered: MeshView | None = None
+        self._wanted: tuple[TopicPartition, ...] | None = None
+        self._facts: tuple[MeshView, frozenset[str], int, PairFacts] | None = None
 
     # --- what is told
 
-    def take(self, origin: int, found: Mapping[K, CommitRead | None], heard_at: float) -> None:
-        """Commits read from one partition of the offset log; None for those that are gone.
+    def take(self, origin: int, found: CommitsRead, heard_at: float) -> None:
+        """Takes commits read from one partition of the offset log.
 
         Args:
             origin: That partition.
-            found: The newest commit by (group, topic, partition).
+            found: The newest commit of each key, or that it is gone.
             heard_at: When they were read, or `policy.LONG_AGO` when they were there before.
         """
-        for raw, commit in found.items():
-            key = GroupPartition._make(raw)
-            if commit is None:
-                self._drop(key)
-                continue
-            known = self.progress.get(key)
-            if known is None:
-                if key.group.startswith(ASIDE_GROUP):  # a copy of what the assigner tells of under the group's own name
-                    continue
-                if len(self.progress) >= LAG_PROGRESS_MAX:
-                    self.left_out += 1
-                    continue
-                known = self.progress[key] = PartitionProgress()
-                self._wanted = None
-            known.commit = Commit(commit.offset, commit.metadata, commit.commit_time_ms, heard_at)
-            self._origins[key] = origin
+        known = self.progress
+        numbers = np.array([self._pair_number(pair) for pair in found.pairs], np.int64)
+        pairs = numbers[found.pair] if len(numbers) else np.zeros(0, np.int64)
+        rows = known.find(pairs, found.partitions)
+        rows[pairs < 0] = -1
+        new = np.flatnonzero((rows < 0) & ~found.gone & (pairs >= 0))
+        room = max(0, LAG_PROGRESS_MAX - len(known))
+        if len(new) > room:
+            self.left_out += len(new) - room
+            new = new[:room]
+        if len(new):
+            rows[new] = self._add(pairs[new], found.partitions[new])
+        live = np.flatnonzero((rows >= 0) & ~found.gone)
+        if len(live):
+            metadata = found.metadata if len(live) == len(rows) else [found.metadata[at] for at in live.tolist()]
+            known.commit(rows[live], found.offsets[live], found.times_ms[live], metadata, origin, heard_at)
+        self._drop(rows[(rows >= 0) & found.gone])
+        for number in numbers[numbers >= 0].tolist():
+            known.release(number)
 
     def forget(self, origin: int) -> None:
         """Forgets the commits from one partition of the offset log, which is read anew."""
-        for key in [key for key, where in self._origins.items() if where == origin]:
-            self._drop(key)
+        rows = self.progress.rows()
+        self._drop(rows[self.progress["origin"][rows] == origin])
 
     def register(self, view: MeshView) -> None:
         """Adds registered groups, which lag in open channels they consume and drained ones they have yet to read.
@@ -116,43 +107,44 @@ class ClusterModel:
         """
         if self._registered is view:
             return
+        streams: dict[str, list[Channel]] = {}
         for channel in view.channels.values():
-            if channel.cluster != self.name or channel.presence is not Presence.OPEN:
-                continue
-            for group, subscription in (view.groups or {}).items():
-                if subscription.wants(channel):
-                    self._expect(group, channel)
+            if channel.cluster == self.name:
+                streams.setdefault(channel.stream, []).append(channel)
         for group, subscription in (view.groups or {}).items():
+            for stream in subscription.streams:
+                for channel in streams.get(stream, ()):
+                    if subscription.lags_in(channel):
+                        self._expect(group, channel)
             for name in subscription.reading:
                 read = view.channels.get(name)
                 if read is not None and read.cluster == self.name and subscription.lags_in(read):
                     self._expect(group, read)
-        for key in [key for key, progress in self.progress.items() if progress.commit is None]:
-            if not self._expected(key, view):
-                self._drop(key)
+        rows = self.progress.rows()
+        expected = rows[self.progress["kind"][rows] == Kind.EXPECTED]
+        wanted = self.facts(view).expected[self.progress["pair"][expected]]
+        self._drop(expected[~wanted])
         self._registered = view
 
     def observe(self, ends: Mapping[TopicPartition, int], at: float) -> None:
         """Notes where logs ended at that time."""
-        for partition, end in ends.items():
-            if partition in self.ends:
-                self.ends[partition].observe(end, at)
+        self.ends.observe(ends, at)
 
     def observe_starts(self, starts: Mapping[TopicPartition, int]) -> None:
         """Notes where logs start."""
-        for partition, start in starts.items():
-            if partition in self.ends:
-                self.ends[partition].start = start
+        self.ends.observe_starts(starts)
 
     def probed(self, partition: TopicPartition, offset: int, ingested_at_ms: int | None, at: float) -> None:
         """Notes the time of the record at an undone offset; None when the record did not come."""
-        for progress in self._stuck_at(partition, offset):
-            progress.probe = RecordProbe(offset, ingested_at_ms, at)
+        rows = self._stuck_at(partition, offset)
+        known = self.progress
+        known["probe_offset"][rows], known["probe_at"][rows] = offset, at
+        known["probe_ms"][rows] = -1 if ingested_at_ms is None else ingested_at_ms
 
     def no_record(self, partition: TopicPartition, offset: int) -> None:
         """Notes that no application's record lies at an undone offset."""
-        for progress in self._stuck_at(partition, offset):
-            progress.no_records = progress.no_records.add(offset, offset + 1)
+        for row in self._stuck_at(partition, offset).tolist():
+            self.progress.add_no_record(row, offset)
 
     # --- what is asked
 
@@ -162,121 +154,119 @@ class ClusterModel:
         return self._wanted is None
 
     def wanted(self) -> Sequence[TopicPartition]:
-        """Returns the partitions whose ends matter; keeps their logs in `ends` and forgets others."""
+        """Returns the partitions whose ends matter, and forgets other logs."""
         if self._wanted is None:
-            self._groups = {}
-            for key in self.progress:
-                self._groups.setdefault(key.log, []).append(key)
-            self._wanted = tuple(sorted(self._groups))
-            self.ends = {partition: self.ends.get(partition) or LogEnds() for partition in self._wanted}
+            rows = self.progress.rows()
+            self.ends.keep(np.unique(self.progress["log"][rows]).tolist())
+            self._wanted = tuple(sorted(self.ends.logs))
         return self._wanted
 
-    def slices(self) -> Iterator[Sequence[GroupPartition]]:
-        """Yields everything known, in parts small enough to be computed at once."""
-        keys = list(self.progress)
-        return (keys[at : at + LAG_SLICE_ROWS] for at in range(0, len(keys), LAG_SLICE_ROWS))
+    def slices(self) -> Iterator[_Ints]:
+        """Yields the rows that are known now, in parts small enough to be computed at once."""
+        rows = self.progress.rows()
+        return (rows[at : at + LAG_COLUMN_ROWS] for at in range(0, len(rows), LAG_COLUMN_ROWS))
 
-    def probes_due(self, keys: Iterable[GroupPartition], view: MeshView, now: Now) -> dict[TopicPartition, int]:
+    def probes_due(self, rows: _Ints, view: MeshView, now: Now) -> dict[TopicPartition, int]:
         """Returns undone offsets whose records must be read for their time, at most one for each partition."""
+        known = self.progress
+        rows = rows[may_want_probe(known, self.ends, rows)]
+        rows = rows[~stale_rows(known, self.ends, rows, now)]
+        facts = self.facts(view)
+        rows = rows[facts.shown_rows(known, rows) & ~facts.drained[known["pair"][rows]]]
+        readings = read_rows(known, self.ends, rows, np.zeros(len(rows), np.bool_), now)
         due: dict[TopicPartition, int] = {}
-        for key in keys:
-            progress, ends = self.progress.get(key), self.ends.get(key.log)
-            if progress is None or ends is None or key.log in due or is_stale(ends, now):
-                continue
-            channel = view.topics.get((self.name, key.topic))
-            if not self._is_shown(key, progress, channel, view) or _is_drained(key, channel, view):
-                continue
-            reading = read_lag(progress, ends, now)
-            if wants_probe(progress, reading, ends, now):
-                due[key.log] = reading.oldest
+        for at in np.flatnonzero(readings.probe).tolist():
+            name = known.pairs[int(known["pair"][rows[at]])]
+            assert name is not None, "it has rows"
+            due.setdefault(TopicPartition(name.topic, int(known["partition"][rows[at]])), int(readings.oldest[at]))
         return due
 
-    def rows(self, keys: Iterable[GroupPartition], view: MeshView, now: Now) -> Iterator[LagRow]:
-        """Returns a row for each group and partition that is shown."""
-        for key in keys:
-            progress = self.progress.get(key)
-            channel = view.topics.get((self.name, key.topic))
-            if progress is not None and self._is_shown(key, progress, channel, view):
-                yield self._row(key, progress, channel, view, now)
+    def lags(self, rows: _Ints, facts: PairFacts, now: Now) -> Lags:
+        """Computes the lag of those of the rows that are shown."""
+        known, ends = self.progress, self.ends
+        rows = rows[known["kind"][rows] != Kind.FREE]
+        rows = rows[facts.shown_rows(known, rows)]
+        pairs, logs = known["pair"][rows], known["log"][rows]
+        readings = read_rows(known, ends, rows, facts.drained[pairs], now)
+        seen_at = ends.seen_at[logs]
+        age_ms = np.where(np.isnan(seen_at), now.wall_ms, np.rint((now.elapsed - np.nan_to_num(seen_at)) * 1000))
+        has_commit, has_envelope = known["kind"][rows] > Kind.EXPECTED, known["kind"][rows] > Kind.PLAIN
+        return Lags(
+            pair=facts.rank[pairs],
+            partition=known["partition"][rows],
+            records=readings.records,
+            seconds=readings.seconds,
+            live_seconds=readings.live,
+            source=readings.source,
+            foreign=~(facts.registered[pairs] | has_envelope),
+            stale=stale_rows(known, ends, rows, now),
+            unattended=facts.unattended[pairs],
+            as_of_ms=now.wall_ms - age_ms.astype(np.int64),
+            committed=known["committed"][rows],
+            end=ends.ends[logs],
+            commit_time_ms=np.where(has_commit, known["time_ms"][rows], 0),
+            has_commit=has_commit,
+            metadata=known.metadata(rows),
+        )
+
+    def facts(self, view: MeshView) -> PairFacts:
+        """Returns what the mesh says of each group and topic now."""
+        known, changes = self._facts, self.progress.pair_changes
+        if known is None or known[0] is not view or known[1] != self.missing or known[2] != changes:
+            found = pair_facts(self.name, self.progress, view, self.missing)
+            known = self._facts = (view, self.missing, changes, found)
+        return known[3]
 
     # --- how
 
-    def _row(
-        self, key: GroupPartition, progress: PartitionProgress, channel: Channel | None, view: MeshView, now: Now
-    ) -> LagRow:
-        ends = self.ends.get(key.log) or LogEnds()
-        reading = read_lag(progress, ends, now, drained=_is_drained(key, channel, view))
-        live = live_seconds(progress, ends, now) if reading.records else None
-        subscription = view.subscription(key.group)
-        ours = subscription is not None or has_envelope(progress)
-        age_ms = round((now.elapsed - ends.seen_at) * 1000) if ends.seen_at is not None else now.wall_ms
-        return LagRow(
-            key=RowKey(
-                key.group,
-                channel.stream if channel else "",
-                channel.lane if channel else "",
-                self.name,
-                key.topic,
-                key.partition,
-            ),
-            partitions=1,
-            lag_records=reading.records,
-            lag_seconds=reading.seconds,
-            source=reading.source,
-            foreign=not ours,
-            stale=is_stale(ends, now),
-            as_of_ms=now.wall_ms - age_ms,
-            committed_offset=progress.commit.offset if progress.commit else -1,
-            end_offset=ends.end,
-            commit_time_ms=progress.commit.time_ms if progress.commit else 0,
-            split_partitions=int(live is not None),
-            live_lag_seconds=live or 0.0,
-            unattended=subscription is not None and not subscription.attended,
-            holder=progress.commit,
-        )
+    def _pair_number(self, pair: tuple[str, str]) -> int:
+        if pair[0].startswith(ASIDE_GROUP):  # a copy of what the assigner tells of under the group's own name
+            return -1
+        return self.progress.pair_number(PairName._make(pair))
 
-    def _is_shown(
-        self, key: GroupPartition, progress: PartitionProgress, channel: Channel | None, view: MeshView
-    ) -> bool:
-        """Whether a row is shown: not for topics that are gone, deleted groups, or lanes no longer consumed."""
-        if channel is None:
-            return key.topic not in self.missing
-        if channel.presence is Presence.RETIRED:
-            return False
-        subscription = view.subscription(key.group)
-        if subscription is not None:
-            return subscription.wants(channel)
-        return view.groups is None or not has_envelope(progress)
+    def _add(self, pairs: _Ints, partitions: _Ints) -> _Ints:
+        """Adds rows without a commit; those of a pair stand together."""
+        first = np.flatnonzero(np.r_[True, pairs[1:] != pairs[:-1]]).tolist()
+        parts, logs = partitions.tolist(), list[int]()
+        for at, end in zip(first, [*first[1:], len(parts)], strict=True):
+            name = self.progress.pairs[int(pairs[at])]
+            assert name is not None, "it was numbered"
+            logs += self.ends.numbers(name.topic, parts[at:end])
+        self._wanted = None
+        return self.progress.add(pairs, partitions, logs)
 
     def _expect(self, group: str, channel: Channel) -> None:
-        for partition in range(channel.partitions):
-            key = GroupPartition(group, channel.topic, partition)
-            if key not in self.progress and len(self.progress) < LAG_PROGRESS_MAX:
-                self.progress[key] = PartitionProgress()
-                self._wanted = None
+        pair = self.progress.pair_number(PairName(group, channel.topic))
+        if self.progress.complete.get(pair) == channel.partitions:
+            return
+        partitions = np.arange(channel.partitions)
+        missing = partitions[self.progress.find(np.full(len(partitions), pair), partitions) < 0]
+        wanting = len(missing)
+        missing = missing[: max(0, LAG_PROGRESS_MAX - len(self.progress))]
+        if len(missing):
+            self._add(np.full(len(missing), pair), missing)
+        if len(missing) == wanting:
+            self.progress.complete[pair] = channel.partitions
+        self.progress.release(pair)
 
-    def _expected(self, key: GroupPartition, view: MeshView) -> bool:
-        channel, subscription = view.topics.get((self.name, key.topic)), view.subscription(key.group)
-        return channel is not None and subscription is not None and subscription.lags_in(channel)
-
-    def _drop(self, key: GroupPartition) -> None:
-        """Drops a row; `register` adds a registered group again when it is next called."""
-        if self.progress.pop(key, None) is not None:
+    def _drop(self, rows: _Ints) -> None:
+        """Drops rows; `register` adds a registered group again when it is next called."""
+        if len(rows):
+            self.progress.drop(rows.tolist())
             self._wanted = self._registered = None
-        self._origins.pop(key, None)
 
-    def _stuck_at(self, partition: TopicPartition, offset: int) -> Iterator[PartitionProgress]:
+    def _stuck_at(self, partition: TopicPartition, offset: int) -> _Ints:
         """Returns the groups whose oldest undone record in a partition is this one."""
-        self.wanted()
-        for key in self._groups.get(partition, ()):
-            progress = self.progress[key]
-            if undone_offsets(progress, self.ends[partition]).start == offset:
-                yield progress
+        known = self.progress
+        rows = known.rows()
+        rows = rows[known["log"][rows] == self.ends.logs.get(partition, -1)]
+        nowhere = Now(0.0, 0)
+        oldest = read_rows(known, self.ends, rows, np.zeros(len(rows), np.bool_), nowhere).oldest
+        stuck: _Ints = rows[oldest == offset]
+        return stuck
 
 
-def _is_drained(key: GroupPartition, channel: Channel | None, view: MeshView) -> bool:
-    """Whether nothing is left for the group: the channel is drained, and the group does not read it."""
-    if channel is None or channel.presence is not Presence.DRAINED:
-        return False
-    subscription = view.subscription(key.group)
-    return subscription is None or not subscription.lags_in(channel)
+def lag_of(model: ClusterModel, view: MeshView, now: Now) -> LagColumns:
+    """Computes the lag of everything that is shown, at once."""
+    facts = model.facts(view)
+    return LagColumns.of(facts.keys, [model.lags(model.progress.rows(), facts, now)])

@@ -20,6 +20,7 @@ import atheris
 with atheris.instrument_imports(include=["braid.kernel", "braid.kafka"]):
     from braid.kafka.batches.batch import Inflater
     from braid.kafka.fetching.chunk import Chunk
+    from braid.kafka.memory.log import MemoryRecord
     from braid.kernel.envelope import PREFIX, MetadataKind, decode, encode
     from braid.kernel.envelope.base46341 import pack, unpack
     from braid.kernel.envelope.spill import read_spilled, record_key
@@ -29,8 +30,12 @@ with atheris.instrument_imports(include=["braid.kernel", "braid.kafka"]):
     from braid.kernel.ports import Isolation, TopicPartition
     from braid.kernel.progress.fields import EnvelopeFields, SpillPointer
     from testbed.batches import CODECS, batch, packed, raw_batch
+    from tests.support.plain_offset_log import differing_commits
 
 GOLDEN: Final = Path(__file__).parents[1] / "golden" / "envelope"
+OFFSET_LOG: Final = GOLDEN.parent / "offset_log"
+KEY: Final = bytes.fromhex("0001 0001 67 0001 74 00000003")
+VALUE: Final = bytes.fromhex("0003 000000000000002a 00000007 0000 0000018bcfe5687b")
 GROUP, PLACE = "indexer", TopicPartition("logs.live.0", 3)
 OFFSET: Final = 1_000
 TAKES_MAX: Final = 1_000
@@ -74,6 +79,17 @@ def records(data: bytes) -> None:
     assert rows[-3:] == [50, 51, 52], "what follows was not reached"
 
 
+def commits(data: bytes) -> None:
+    """Keys and values of an offset log: columns say what a plain reader says, and raise at nothing."""
+    found, at = list[MemoryRecord](), 0
+    while at + 2 <= len(data):
+        key, value = data[at + 2 : at + 2 + data[at]], data[at + 2 + data[at] :][: data[at + 1]]
+        found.append(MemoryRecord(len(found), 0, 0, key, value if data[at + 1] else None, ()))
+        at += 2 + len(key) + len(value)
+    differing = differing_commits(found)
+    assert not differing, differing
+
+
 def _chunk(data: bytes) -> Chunk:
     return Chunk(PLACE, 0, data, (), Isolation.READ_COMMITTED, end=53, suspect=0)
 
@@ -96,7 +112,7 @@ def planted(data: bytes) -> None:
 
 
 TARGETS: Final[Mapping[str, Callable[[bytes], None]]] = {
-    each.__name__: each for each in (metadata, envelope, spill, records, planted)
+    each.__name__: each for each in (metadata, envelope, spill, records, commits, planted)
 }
 
 
@@ -110,6 +126,11 @@ def beginnings(target: str) -> Iterator[bytes]:
             if written.startswith(PREFIX) and not written.isascii():
                 with contextlib.suppress(Invalid):  # some vectors are no packing of anything
                     yield unpack(written[len(PREFIX) :])[4:]
+    for path in sorted(OFFSET_LOG.glob("*.json")):
+        for vector in json.loads(path.read_text()):
+            whole = bytes.fromhex(vector["hex"])[:250]
+            key, value = (whole, VALUE) if path.stem.endswith("keys") else (KEY, whole)
+            yield bytes([len(key), len(value)]) + key + value
     for codec in CODECS:
         yield bytes([codec, 3]) + batch(0, 3, codec)[61:]
 

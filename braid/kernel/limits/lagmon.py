@@ -3,8 +3,11 @@
 from typing import Final
 
 # --- lagmon
-OFFSET_KEYS_MAX: Final = 2_000_000  # raw keys remembered of one cluster's offset log; then all are read again
+OFFSET_PAIRS_MAX: Final = 500_000  # groups and topics remembered of one offset log; then all are read again
 OFFSET_DAMAGE_KEPT: Final = 16  # places of unreadable records kept for people
+LAG_CHECKPOINT_SECONDS: Final = 60.0  # between two checkpoints of a cluster's commits; a restart reads as much again
+LAG_CHECKPOINT_AGE_SECONDS: Final = 600.0  # an older one is not used: compaction may have removed tombstones since
+LAG_CHECKPOINT_BYTES_MAX: Final = 512 << 20  # a larger one is not written, and not read
 LAG_FETCH_RECORDS: Final = 5_000  # of the offset log at once; reducing them takes a few milliseconds of the loop
 LAG_FETCH_BYTES: Final = 1 << 20  # of one partition of the offset log at once
 LAG_ENDS_SECONDS: Final = 0.5  # between two looks at the ends of logs; an unknown age is wrong by no more
@@ -26,6 +29,8 @@ LAG_QUIET_SECONDS: Final = (
 LAG_GROUPS_SECONDS: Final = 1.0  # between two looks at the assigner's groups
 LAG_CLUSTERS_SECONDS: Final = 1.0  # between two looks at the registry's clusters
 LAG_SLICE_ROWS: Final = 2_000  # computed in a row; then the loop gets its turn
+LAG_COLUMN_ROWS: Final = 20_000  # computed in a row as columns: some 10 ms; then the loop gets its turn
+LAG_ROWS_MADE_MAX: Final = LAG_SLICE_ROWS  # rows of a table that are made once for all who read them
 LAG_TABLE_SECONDS: Final = 0.1  # one computed table answers everybody for so long
 LAG_METRICS_SECONDS: Final = 1.0  # between two states of the gauges
 LAG_METRICS_ROWS_MAX: Final = 20_000  # rows of one gauge; more would choke who scrapes them

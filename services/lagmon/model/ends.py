@@ -4,6 +4,7 @@ Times are seconds on a clock that never steps. An end that stays is one sample w
 """
 
 from bisect import bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -34,6 +35,11 @@ class LogEnds:
 
     start: int = -1
     _samples: list[_Sample] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, start: int, columns: Sequence[Sequence[float]]) -> "LogEnds":
+        """Makes a log's ends of its start and three columns: ends, and first and last times at which each was seen."""
+        return cls(start, [_Sample(int(end), first, last) for end, first, last in zip(*columns, strict=True)])
 
     @property
     def end(self) -> int:

@@ -105,6 +105,14 @@ def summed(rows: Iterable[LagRow], detail: Detail) -> list[LagRow]:
     return [sums[key] for key in sorted(sums)]
 
 
+def aged(row: LagRow, seconds: float) -> LagRow:
+    """Returns a row as it is so much later, with its records undone still."""
+    if not row.lag_records:
+        return row
+    live = row.live_lag_seconds
+    return replace(row, lag_seconds=row.lag_seconds + seconds, live_lag_seconds=live + seconds if live else live)
+
+
 def after(rows: Sequence[LagRow], last: RowKey | None, size: int) -> tuple[Sequence[LagRow], RowKey | None]:
     """Returns one page of sorted rows after a key, and the key after which the next page begins; None at the end."""
     left = [row for row in rows if last is None or row.key > last]

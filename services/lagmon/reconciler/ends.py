@@ -131,9 +131,9 @@ class RecordProber:
     async def read_due(self, view: MeshView) -> int:
         """Reads the records at which groups stall; returns how many it tried."""
         due: dict[TopicPartition, int] = {}
-        for keys in self._model.slices():
+        for rows in self._model.slices():
             clock = self._host.clock
-            due |= self._model.probes_due(keys, view, Now(clock.elapsed(), clock.now_ms()))
+            due |= self._model.probes_due(rows, view, Now(clock.elapsed(), clock.now_ms()))
             if len(due) >= LAG_PROBES_AT_ONCE:
                 break
             await clock.sleep(0)

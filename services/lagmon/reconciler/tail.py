@@ -14,29 +14,46 @@ from braid.kafka.offset_log.table import Damage, OffsetTable
 from braid.kernel.backoff import Backoff
 from braid.kernel.errors import BraidError, ClusterUnavailable, OffsetOutOfRange
 from braid.kernel.limits.client import FETCH_WAIT_SECONDS
-from braid.kernel.limits.lagmon import LAG_FETCH_BYTES, LAG_FETCH_RECORDS, LAG_QUIET_SECONDS, LAG_TOPICS_SECONDS
+from braid.kernel.limits.lagmon import (
+    LAG_CHECKPOINT_SECONDS,
+    LAG_FETCH_BYTES,
+    LAG_FETCH_RECORDS,
+    LAG_QUIET_SECONDS,
+    LAG_TOPICS_SECONDS,
+)
 from braid.kernel.ports import (
-    FetchedRecords,
+    FetchedColumns,
     Host,
     Isolation,
     KafkaAdmin,
     KafkaCluster,
     KafkaFetcher,
+    KnownLog,
     OffsetAt,
     TopicDescription,
     TopicPartition,
 )
+from services.lagmon.columns.checkpoint import Checkpoint
 from services.lagmon.domain import ClusterModel
 from services.lagmon.policy import LONG_AGO
+from services.lagmon.reconciler.checkpoints import Checkpoints
 
 
 class OffsetTail:
     """Follows one cluster's offset log, also while the cluster comes and goes."""
 
     def __init__(
-        self, host: Host, cluster: KafkaCluster, model: ClusterModel, took: Callable[[], None], log: BoundLogger
+        self,
+        host: Host,
+        cluster: KafkaCluster,
+        model: ClusterModel,
+        took: Callable[[], None],
+        log: BoundLogger,
+        checkpoints: Checkpoints | None = None,
     ) -> None:
         self.table = OffsetTable()
+        self._checkpoints = checkpoints
+        self._unused: Checkpoints | None = checkpoints  # is read once, at the start
         self._host = host
         self._cluster = cluster
         self._model = model
@@ -44,6 +61,8 @@ class OffsetTail:
         self._log = log
         self._positions: dict[TopicPartition, int] = {}
         self._targets: dict[TopicPartition, int] = {}
+        self._epochs: dict[TopicPartition, int] = {}
+        self._answered_ms = 0  # the wall clock when the cluster last described the log
         self._moved_at = 0.0
         self._noted = 0
 
@@ -71,14 +90,17 @@ class OffsetTail:
         partitions = [TopicPartition(OFFSETS_TOPIC, number) for number in range(topic.partitions)]
         starts = await admin.offsets_at(dict.fromkeys(partitions, OffsetAt.EARLIEST))
         self._targets = dict(await admin.offsets_at(dict.fromkeys(partitions, OffsetAt.LATEST)))
+        self._answered_ms = self._host.clock.now_ms()
+        saved = await self._saved(topic)
         fetcher.assign({})
         for number in range(topic.partitions):
             self._model.forget(number)
-        self._positions = dict(starts)
+        self._positions, self._epochs = dict(starts), {}
         self._moved_at = self._host.clock.elapsed()
         self._model.catching_up = True
-        fetcher.assign(self._positions)
-        looked_at = self._host.clock.elapsed()
+        known = await self._restore(saved) if saved is not None else {}
+        fetcher.assign(self._positions, known=known)
+        looked_at = saved_at = self._host.clock.elapsed()
         while True:
             await self._read_some(admin, fetcher)
             now = self._host.clock.elapsed()
@@ -86,6 +108,38 @@ class OffsetTail:
                 looked_at = now
                 if await self._is_other(admin, topic):
                     return
+            if now - saved_at >= LAG_CHECKPOINT_SECONDS and not self._model.catching_up:
+                saved_at = now
+                self._save(topic)
+
+    async def _saved(self, topic: TopicDescription) -> Checkpoint | None:
+        """Returns what an earlier life of this replica saved of this log; asked for once."""
+        checkpoints, self._unused = self._unused, None
+        return await checkpoints.load(topic.topic_id) if checkpoints is not None else None
+
+    async def _restore(self, saved: Checkpoint) -> Mapping[TopicPartition, KnownLog]:
+        """Takes saved commits of partitions whose log still holds what came after; returns what is known of these."""
+        known: dict[TopicPartition, KnownLog] = {}
+        partitions = [TopicPartition(OFFSETS_TOPIC, number) for number in range(len(self._positions))]
+        starts, ends = ([of[partition] for partition in partitions] for of in (self._positions, self._targets))
+        for number in saved.usable(starts, ends):
+            partition, position, epoch = partitions[number], saved.positions[number], saved.epochs[number]
+            self._model.take(number, saved.commits(number), LONG_AGO)
+            self._positions[partition], self._epochs[partition] = position, epoch
+            known[partition] = KnownLog(epoch, position)
+            await self._host.clock.sleep(0)
+        self._log.info("offsets begin with a checkpoint", partitions=len(known), rows=len(self._model.progress))
+        return known
+
+    def _save(self, topic: TopicDescription) -> None:
+        """Begins to write what was read so far, and up to where."""
+        if self._checkpoints is None:
+            return
+        partitions = [TopicPartition(OFFSETS_TOPIC, number) for number in range(topic.partitions)]
+        positions = [self._positions[partition] for partition in partitions]
+        epochs = [self._epochs.get(partition, -1) for partition in partitions]
+        rows = self._model.progress.commits()
+        self._checkpoints.save(Checkpoint(topic.topic_id, self._answered_ms, positions, epochs, *rows))
 
     async def _find(self, admin: KafkaAdmin) -> TopicDescription:
         """Waits for the offset log to exist; a cluster has none before its first group."""
@@ -102,11 +156,12 @@ class OffsetTail:
             found = (await admin.describe_topics([OFFSETS_TOPIC])).get(OFFSETS_TOPIC)
         except ClusterUnavailable:
             return False
+        self._answered_ms = self._host.clock.now_ms()
         return found is None or (found.topic_id, found.partitions) != (known.topic_id, known.partitions)
 
     async def _read_some(self, admin: KafkaAdmin, fetcher: KafkaFetcher) -> None:
         try:
-            fetched = await fetcher.fetch(LAG_FETCH_RECORDS, FETCH_WAIT_SECONDS)
+            fetched = await fetcher.fetch_columns(LAG_FETCH_RECORDS, FETCH_WAIT_SECONDS, ())
         except OffsetOutOfRange as error:
             await self._restart(admin, fetcher, _place(error))
             return
@@ -120,13 +175,15 @@ class OffsetTail:
         self._tell_damage()
         await self._host.clock.sleep(0)  # what is in hand comes without waiting: calls get their turn
 
-    def _take(self, fetched: FetchedRecords) -> None:
+    def _take(self, fetched: FetchedColumns) -> None:
         heard_at = LONG_AGO if self._model.catching_up else self._host.clock.elapsed()
         number = fetched.partition.partition
         for batch in fetched.damaged:
             self._count_damage(number, batch.first_offset, batch.why)
-        self._model.take(number, self.table.take(number, fetched.records), heard_at)
+        for part in fetched.parts:
+            self._model.take(number, self.table.take(number, part), heard_at)
         self._positions[fetched.partition] = fetched.next_offset
+        self._epochs[fetched.partition] = max(fetched.leader_epoch, self._epochs.get(fetched.partition, -1))
 
     def _look_whether_caught_up(self, moved: bool) -> None:
         now = self._host.clock.elapsed()
@@ -141,6 +198,7 @@ class OffsetTail:
         self._log.warning("offset log was cut, it is read again", partition=partition.partition)
         starts = await admin.offsets_at({partition: OffsetAt.EARLIEST})
         self._model.forget(partition.partition)
+        self._epochs.pop(partition, None)
         self._move(fetcher, partition, starts[partition])
 
     def _pass_damage(self, fetcher: KafkaFetcher, error: ClusterUnavailable) -> None:

@@ -10,11 +10,13 @@ from braid.kernel.limits.lagmon import LAG_TABLE_SECONDS
 from braid.kernel.ports import Kafka, Task
 from braid.runtime.replica import Replica
 from services.lagmon.alerts.decisions.evaluation import Look
+from services.lagmon.columns.lags import LagColumns, LagRows
 from services.lagmon.domain import ClusterModel
-from services.lagmon.model.lag import LagRow
+from services.lagmon.kept.files import Files
 from services.lagmon.model.mesh_view import ClusterPlace
 from services.lagmon.peers import Peers
 from services.lagmon.policy import Now
+from services.lagmon.reconciler.checkpoints import Checkpoints
 from services.lagmon.reconciler.ends import EndWatch
 from services.lagmon.reconciler.tail import OffsetTail
 
@@ -23,12 +25,16 @@ class Table(NamedTuple):
     """The lag of all groups at one instant.
 
     Attributes:
-        rows: One for each group and partition, in no order.
+        clusters: The lag of each cluster.
+        channels: The same, without topics that are no channels.
+        rows: Rows of single partitions of channels, in no order: what alerts and kept lag are about.
         now: The instant.
         catching_up: Clusters whose offsets were not read to their end yet.
     """
 
-    rows: Sequence[LagRow]
+    clusters: Sequence[LagColumns]
+    channels: Sequence[LagColumns]
+    rows: LagRows
     now: Now
     catching_up: Sequence[str]
 
@@ -39,14 +45,17 @@ class _Followed:
     model: ClusterModel
     tail: OffsetTail
     ends: EndWatch
+    checkpoints: Checkpoints | None
     tasks: Sequence[Task]
 
 
 class Clusters:
     """Every cluster the registry knows, followed by this replica, leading or not."""
 
-    def __init__(self, replica: Replica, kafka: Kafka) -> None:
+    def __init__(self, replica: Replica, kafka: Kafka, files: Files | None = None) -> None:
+        """Follows nothing yet; `files` keep checkpoints of offsets."""
         self._replica = replica
+        self._files = files
         self._kafka = kafka
         self._peers = Peers(replica.host, replica.client("registry"), replica.client("assigner"), self._heard)
         self._followed: dict[str, _Followed] = {}
@@ -70,21 +79,25 @@ class Clusters:
                 known = self._table = await self._compute()
             return known
 
-    async def look(self) -> Look:
-        """Returns the present lag for the rules of alerts: the same table that answers everybody."""
-        table = await self.table()
+    def look(self, table: Table) -> Look:
+        """Returns a table for the rules of alerts."""
         return Look(table.rows, not table.catching_up and self._peers.view.groups is not None)
 
     async def _compute(self) -> Table:
         clock = self._replica.host.clock
         view, now = self._peers.view, Now(clock.elapsed(), clock.now_ms())
-        rows: list[LagRow] = []
+        found: list[LagColumns] = []
         for followed in list(self._followed.values()):
-            followed.model.register(view)
-            for keys in followed.model.slices():
-                rows += followed.model.rows(keys, view, now)
+            model = followed.model
+            model.register(view)
+            facts, parts = model.facts(view), []
+            for rows in model.slices():
+                parts.append(model.lags(rows, facts, now))
                 await clock.sleep(0)
-        return Table(rows, now, self._catching_up())
+            if parts:
+                found.append(LagColumns.of(facts.keys, parts))
+        channels = [each.of_streams() for each in found]
+        return Table(found, channels, LagRows(channels), now, self._catching_up())
 
     def counts(self) -> dict[str, OffsetCounts]:
         """Counts the records of the offset logs by outcome, for each cluster."""
@@ -108,6 +121,9 @@ class Clusters:
         for name, followed in list(self._followed.items()):
             if view.clusters.get(name) != followed.place:
                 self._leave(name)
+            if name not in view.clusters and followed.checkpoints is not None:
+                tasks = self._replica.host.tasks
+                tasks.spawn(tasks.run_blocking(followed.checkpoints.remove), f"checkpoint {name}")
         for name, place in view.clusters.items():
             if name not in self._followed:
                 self._follow(name, place)
@@ -120,9 +136,10 @@ class Clusters:
         cluster = self._kafka.cluster(place.bootstrap, place.security_profile)
         model = ClusterModel(name)
         ends = EndWatch(host, cluster, model, lambda: self._peers.view)
-        tail = OffsetTail(host, cluster, model, ends.wake, log)
+        checkpoints = Checkpoints(host, self._files, name, log) if self._files is not None else None
+        tail = OffsetTail(host, cluster, model, ends.wake, log, checkpoints)
         tasks = [host.tasks.spawn(tail.run(), f"offsets {name}"), host.tasks.spawn(ends.run(), f"ends {name}")]
-        self._followed[name] = _Followed(place, model, tail, ends, tasks)
+        self._followed[name] = _Followed(place, model, tail, ends, checkpoints, tasks)
         log.info("following a cluster's offsets")
 
     def _leave(self, name: str) -> None:

@@ -9,7 +9,7 @@ from braid.kernel.limits.lagmon import LAG_METRICS_ROWS_MAX
 from braid.kernel.metrics import MetricDeclaration
 from braid.runtime.sampled import Labels, SampledMetric
 from braid.runtime.telemetry import Metrics
-from services.lagmon.model.lag import Detail, LagRow, summed
+from services.lagmon.columns.pages import Shown
 from services.lagmon.servicer.exporter_metrics import Exporter, ExporterGauges
 
 _GROUP_LABELS = ("stream", "lane", "group", "cluster")
@@ -52,24 +52,26 @@ class Gauges:
         self._offsets = SampledMetric(registry, LAGMON_OFFSET_RECORDS)
         self._probes = SampledMetric(registry, LAGMON_PROBES)
 
-    def show(self, rows: Iterable[LagRow], left_out: int) -> None:
-        """Sets the gauges to the present rows of single partitions; channels of one lane and cluster are one row.
+    def show(self, channels: Shown, partitions: Shown, left_out: int) -> None:
+        """Sets the gauges to the present rows; channels of one lane and cluster are one row.
 
         Args:
-            rows: Those.
+            channels: Rows of groups in channels.
+            partitions: Rows of single partitions.
             left_out: Commits that found no room even before.
         """
-        rows = list(rows)
         seconds: dict[Labels, float] = {}
         records: dict[Labels, float] = {}
-        for row in summed((row for row in rows if row.key.stream), Detail.CHANNEL):
+        for row in channels.rows:
             labels = (row.key.stream, row.key.lane, row.key.group, row.key.cluster)
             seconds[labels] = max(row.lag_seconds, seconds.get(labels, 0.0))
             records[labels] = row.lag_records + records.get(labels, 0.0)
+        self._seconds.replace(seconds)
+        self._records.replace(records)
         left = {
-            GROUP_LAG_SECONDS.name: self._seconds.replace(seconds),
-            GROUP_LAG_RECORDS.name: self._records.replace(records),
-            **self._exporters.show(rows),
+            GROUP_LAG_SECONDS.name: channels.every - len(channels.rows),
+            GROUP_LAG_RECORDS.name: channels.every - len(channels.rows),
+            **self._exporters.show(partitions),
             "commits": left_out,
         }
         self._left_out.replace({(name,): count for name, count in left.items()})

@@ -3,6 +3,7 @@
 Every replica follows every cluster and answers alone; the leader decides about alerts.
 """
 
+import sys
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from types import MappingProxyType
 
@@ -10,7 +11,13 @@ from braid.api.lagmon.v1 import lag_pb2
 from braid.api.lagmon.v1 import lagmon_service_pb2 as api
 from braid.kernel.errors import Invalid, Unavailable
 from braid.kernel.limits.kept_lag import KEPT_LAG_BYTES
-from braid.kernel.limits.lagmon import LAG_METRICS_SECONDS, LAG_PAUSE_FACTOR, LAG_WATCH_MS, LAG_WATCH_ROWS_MAX
+from braid.kernel.limits.lagmon import (
+    LAG_METRICS_ROWS_MAX,
+    LAG_METRICS_SECONDS,
+    LAG_PAUSE_FACTOR,
+    LAG_WATCH_MS,
+    LAG_WATCH_ROWS_MAX,
+)
 from braid.kernel.limits.names import PAGE_SIZE_MAX
 from braid.kernel.limits.registry import WATCH_ALIVE_SECONDS
 from braid.kernel.limits.runtime import PAGE_SIZE_DEFAULT
@@ -22,12 +29,13 @@ from services.lagmon.alerts.codec import ALERTS
 from services.lagmon.alerts.requests import AlertRequests
 from services.lagmon.alerts.watch import AlertWatch
 from services.lagmon.codec import gone_message, lag_message, page_token, read_detail, read_filter, read_page_token
+from services.lagmon.columns.pages import first_rows, page_of
 from services.lagmon.kept.files import Files
 from services.lagmon.kept.keeper import Keeper
 from services.lagmon.kept.rows import SeriesKey
 from services.lagmon.kept.trends import Trend
-from services.lagmon.model.lag import Detail, Filter, LagRow, RowKey, after, changes, summed
-from services.lagmon.reconciler.term import Clusters, Table
+from services.lagmon.model.lag import Detail, LagRow, RowKey, aged, changes
+from services.lagmon.reconciler.term import Clusters
 from services.lagmon.servicer.exporter_metrics import Exporter
 from services.lagmon.servicer.history import HistoryReads
 from services.lagmon.servicer.kept_metrics import KeptGauges
@@ -66,7 +74,7 @@ class Lagmon:
 
     def rpc(self, replica: Replica) -> RpcService:
         """Returns the table of methods; called once, before serving."""
-        clusters = self._clusters = Clusters(replica, self._kafka)
+        clusters = self._clusters = Clusters(replica, self._kafka, self._files)
         keeper = self._keeper = Keeper(replica.host, clusters.table, replica.log, self._files, self._kept_bytes)
         reads = Reads(replica, clusters, keeper)
         histories = HistoryReads(replica.host.clock, keeper)
@@ -113,9 +121,11 @@ class Lagmon:
         clock = replica.host.clock
         while True:
             began = clock.elapsed()
-            look = await clusters.look()
-            gauges.show(look.rows, clusters.left_out())
-            alerts.take(look)
+            table = await clusters.table()
+            channels = first_rows(table.channels, Detail.CHANNEL, LAG_METRICS_ROWS_MAX)
+            partitions = first_rows(table.clusters, Detail.PARTITION, LAG_METRICS_ROWS_MAX)
+            gauges.show(channels, partitions, clusters.left_out())
+            alerts.take(clusters.look(table))
             gauges.show_counts(clusters.counts(), clusters.probes())
             kept.show(keeper)
             await clock.sleep(max(LAG_METRICS_SECONDS, (clock.elapsed() - began) * LAG_PAUSE_FACTOR))
@@ -138,9 +148,10 @@ class Reads:
             )
         size = min(request.page_size or PAGE_SIZE_DEFAULT, PAGE_SIZE_MAX)
         table = await self._clusters.table()
-        page, behind = after(_wanted(table, read_filter(request.filter), detail), last, size)
+        page, behind = page_of(table.clusters, read_filter(request.filter), detail, last, size)
+        since = self._clock.elapsed() - table.now.elapsed  # of a table that answered somebody else before
         return api.ListLagResponse(
-            lags=[lag_message(row, self._trend(row, detail)) for row in page],
+            lags=[lag_message(aged(row, since), self._trend(row, detail)) for row in page],
             next_page_token=page_token(behind),
             time_ms=self._clock.now_ms(),
             catching_up=table.catching_up,
@@ -158,7 +169,8 @@ class Reads:
         spoke = -WATCH_ALIVE_SECONDS
         while True:
             table = await self._clusters.table()
-            told, changed, gone = changes(told, _wanted(table, wanted, detail))
+            rows, _ = page_of(table.clusters, wanted, detail, None, sys.maxsize - 1)
+            told, changed, gone = changes(told, rows)
             now = self._clock.elapsed()
             if changed or gone or caught != table.catching_up or now - spoke >= WATCH_ALIVE_SECONDS:
                 for answer in _answers([lag_message(row, self._trend(row, detail)) for row in changed], gone):
@@ -172,10 +184,6 @@ class Reads:
         """Returns the trend of a lane's row; other rows have none."""
         key = row.key
         return self._keeper.trend(SeriesKey(key.group, key.stream, key.lane)) if detail is Detail.LANE else None
-
-
-def _wanted(table: Table, wanted: Filter, detail: Detail) -> list[LagRow]:
-    return summed((row for row in table.rows if wanted.matches(row)), detail)
 
 
 def _answers(changed: Sequence[lag_pb2.Lag], gone: Sequence[RowKey]) -> Iterator[api.WatchLagResponse]:

@@ -19,7 +19,7 @@ def fuzz(target: str, corpus: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run([*command, *options], cwd=ROOT, stdout=out, stderr=subprocess.STDOUT, text=True, timeout=120)
 
 
-@pytest.mark.parametrize("target", ["metadata", "envelope", "spill", "records"])
+@pytest.mark.parametrize("target", ["metadata", "envelope", "spill", "records", "commits"])
 def test_any_bytes_are_read_or_refused(target: str, tmp_path: Path) -> None:
     ended = fuzz(target, tmp_path / target)
     assert ended.returncode == 0, ended.stdout[-4_000:]

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from braid.kafka.memory.log import MemoryRecord
-from braid.kafka.offset_log.records import OffsetKey
 from braid.kafka.offset_log.table import OffsetTable
 from braid.kernel.limits.lagmon import OFFSET_DAMAGE_KEPT
+from braid.kernel.record_columns import columns_of
 
 GROUP_METADATA = struct.pack(">hh", 2, 1) + b"g"
 
@@ -31,7 +31,9 @@ def log(*pairs: tuple[bytes | None, bytes | None]) -> list[MemoryRecord]:
 
 def offsets(table: OffsetTable, records: list[MemoryRecord]) -> dict[int, int | None]:
     """The offsets in a chunk, by partition."""
-    return {whose.partition: each and each.offset for whose, each in table.take(7, records).items()}
+    found = table.take(7, columns_of(records, ()))
+    pairs = zip(found.partitions.tolist(), found.gone.tolist(), found.offsets.tolist(), strict=True)
+    return {partition: None if gone else offset for partition, gone, offset in pairs}
 
 
 def test_the_newest_of_each_key_counts() -> None:
@@ -71,21 +73,27 @@ def test_a_value_of_a_later_release_is_counted_apart() -> None:
 
 def test_places_kept_are_bounded() -> None:
     table = OffsetTable()
-    table.take(0, log(*((b"", b"") for _ in range(3)), *((bytes([at]), b"") for at in range(100))))
+    table.take(0, columns_of(log(*((b"", b"") for _ in range(3)), *((bytes([at]), b"") for at in range(100))), ()))
     assert len(table.damage) == OFFSET_DAMAGE_KEPT
 
 
-def test_remembered_keys_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("braid.kafka.offset_log.table.OFFSET_KEYS_MAX", 10)
+def test_remembered_groups_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("braid.kafka.offset_log.table.OFFSET_PAIRS_MAX", 10)
     table = OffsetTable()
-    for partition in range(50):
-        assert offsets(table, log((key(partition), value(1)))) == {partition: 1}
-    assert len(table._keys) <= 10
+    for number in range(50):
+        assert offsets(table, log((key(number, f"g{number}"), value(1)))) == {number: 1}
+        assert table.remembered <= 10
 
 
-def test_names_are_shared() -> None:
-    first, second = OffsetTable().take(0, log((key(0, "group"), value(1)), (key(1, "group"), value(1))))
-    assert first.group is second.group and first.topic is second.topic
+def test_a_group_is_named_once_for_all_its_partitions() -> None:
+    records = log((key(0, "group"), value(1)), (key(1, "group"), value(2)), (key(7, "other"), value(3)))
+    found = OffsetTable().take(0, columns_of(records, ()))
+    places = zip(found.pair.tolist(), found.partitions.tolist(), strict=True)
+    assert [(*found.pairs[at], partition) for at, partition in places] == [
+        ("group", "t", 0),
+        ("group", "t", 1),
+        ("other", "t", 7),
+    ]
 
 
 @given(
@@ -101,9 +109,9 @@ def test_chunks_of_any_size_say_what_a_plain_reader_says(said: list[tuple[int, i
         if not isinstance(what, bytes):
             plain[partition] = what
     records = log(*((key(partition), raw(what)) for partition, what in said))
-    table, found = OffsetTable(), dict[OffsetKey, int | None]()
+    table, found = OffsetTable(), dict[int, int | None]()
     for at in range(0, len(records), size):
-        found |= {whose: each and each.offset for whose, each in table.take(0, records[at : at + size]).items()}
-    assert {whose.partition: offset for whose, offset in found.items()} == plain
+        found |= offsets(table, records[at : at + size])
+    assert found == plain
     counts = table.counts
     assert counts.records == counts.replaced + counts.commits + counts.tombstones + counts.damaged

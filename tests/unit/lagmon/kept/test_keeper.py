@@ -1,6 +1,8 @@
 """The keeper samples a table, hands closed steps to listeners, and reads what it kept."""
 
 import asyncio
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import structlog
 
@@ -9,10 +11,17 @@ from services.lagmon.kept.keeper import Keeper
 from services.lagmon.kept.rows import SeriesKey, Step
 from services.lagmon.model.lag import Filter, LagRow, RowKey, Source
 from services.lagmon.policy import Now
-from services.lagmon.reconciler.term import Table
 from tests.support.virtual_time import VirtualProcess, run_virtual, running_loop
 
 GROUPS = ("a", "b", "c")
+
+
+class Table(NamedTuple):
+    """A table of lag as the keeper reads it."""
+
+    rows: Sequence[LagRow]
+    now: Now
+    catching_up: Sequence[str]
 
 
 class Kept:
