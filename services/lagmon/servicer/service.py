@@ -27,6 +27,7 @@ from services.lagmon.kept.keeper import Keeper
 from services.lagmon.kept.rows import SeriesKey
 from services.lagmon.kept.trends import Trend
 from services.lagmon.model.lag import Detail, Filter, LagRow, RowKey, after, changes, summed
+from services.lagmon.pathways.requests import PathwayRequests
 from services.lagmon.reconciler.term import Clusters, Table
 from services.lagmon.servicer.history import HistoryReads
 from services.lagmon.servicer.kept_metrics import KeptGauges
@@ -61,6 +62,7 @@ class Lagmon:
         histories = HistoryReads(replica.host.clock, keeper)
         watch = self._alerts = AlertWatch(replica)
         alerts = AlertRequests(replica, watch)
+        pathways = PathwayRequests(replica)
         return RpcService(
             name=service_path(self.name),
             unary={
@@ -69,6 +71,8 @@ class Lagmon:
                 method_path(self.name, "ListAlerts"): unary(api.ListAlertsRequest, alerts.list),
                 method_path(self.name, "GetAlert"): unary(api.GetAlertRequest, alerts.get),
                 method_path(self.name, "CreateSilence"): unary(api.CreateSilenceRequest, alerts.create_silence),
+                method_path(self.name, "ReportPathways"): unary(api.ReportPathwaysRequest, pathways.report),
+                method_path(self.name, "ListPathways"): unary(api.ListPathwaysRequest, pathways.list),
                 method_path(self.name, "DeleteSilence"): unary(api.DeleteSilenceRequest, alerts.delete_silence),
             },
             server_stream={method_path(self.name, "WatchLag"): server_stream(api.WatchLagRequest, reads.watch_lag)},
