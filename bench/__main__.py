@@ -39,6 +39,7 @@ BENCHMARKS: Final = (
     "mutual_tls",
     "audit",
     "identity",
+    "pathways",
 )
 
 
