@@ -40,6 +40,7 @@ BENCHMARKS: Final = (
     "mutual_tls",
     "audit",
     "identity",
+    "pathways",
 )
 
 

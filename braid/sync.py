@@ -327,7 +327,8 @@ def connect(
     tls: braid.Tls | None = None,
     token: str | braid.Token | None = None,
     token_file: str | Path | None = None,
+    pathways: str = "",
 ) -> Mesh:
     """See `braid.connect`; entering the context raises what that does."""
-    named = {"client_id": client_id, "zone": zone}
+    named = {"client_id": client_id, "zone": zone, "pathways": pathways}
     return Mesh(lambda: braid.connect(endpoint, **named, tls=tls, token=token, token_file=token_file))

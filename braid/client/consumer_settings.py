@@ -1,6 +1,6 @@
 """Settings that an application may choose for a consumer, checked when the consumer is made."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
@@ -322,3 +322,10 @@ class ConsumerSettings:
     def handlers_by_lane(self) -> Mapping[str, int]:
         """How many each lane has for itself; empty where they are divided by shares."""
         return {} if isinstance(self.concurrency, int) else self.concurrency
+
+
+def stream_names(streams: Sequence[str]) -> tuple[str, ...]:
+    """Returns the streams that a consumer names, each once. Raises `Invalid` for a text in place of a list."""
+    if isinstance(streams, str):
+        raise Invalid("is one string", field="streams", remedy=f'give a list: ["{streams}"]')
+    return tuple(dict.fromkeys(streams))

@@ -4,15 +4,15 @@ import importlib
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
-from braid.api.assigner.v1 import group_pb2, join_pb2
+from braid.api.assigner.v1 import join_pb2
 from braid.api.registry.v1.route_pb2 import ProducerHello
-from braid.client.consumer_settings import Backlog, ConsumerSettings, Retry, Start
+from braid.client.consumer_settings import Backlog, ConsumerSettings, Retry, Start, stream_names
 from braid.client.consuming.cluster_session import ClusterSession
+from braid.client.consuming.group_spec import group_spec
 from braid.client.membership.heartbeats import Heartbeats
 from braid.client.producing.settings import ProducerSettings
 from braid.host.endpoints import Endpoint, resolve_here, unreachable
@@ -48,6 +48,8 @@ if TYPE_CHECKING:  # a second of work to import: commands that only ask services
     from braid.client.producing.route_session import RouteSource
     from braid.client.producing.routes import RouteTable
     from braid.client.records.where import Where
+    from braid.client.telemetry.pathways.recorder import Recorder
+    from braid.client.telemetry.pathways.reporter import Reporter
 
 _log: Final = logging.getLogger("braid.client")
 _CLIENTS: Final = (
@@ -63,6 +65,7 @@ class MeshOfStreams:
     """The producers and consumers that every mesh offers, wherever its routes and leases come from."""
 
     _cluster_watch: ClusterSession | None = None  # where there is a registry to tell
+    _recorder: "Recorder | None" = None  # of pathways, where they are followed
 
     def __init__(self, host: Host, kafka: Kafka, client_id: str, zone: str) -> None:
         self._host = host
@@ -118,7 +121,7 @@ class MeshOfStreams:
     ) -> "Consumer":
         """A member of a group; settings as `ConsumerSettings` explains them. Raises `Invalid` naming a field."""
         settings = ConsumerSettings(
-            streams=_names(streams),
+            streams=stream_names(streams),
             group=group,
             start=start,
             lanes=dict(lanes or {}),
@@ -152,6 +155,7 @@ class MeshOfStreams:
             stream=stream,
             zone=self._zone,
             settings=settings,
+            pathways=None if DLQ_LANE in settings.lanes else self._recorder,
         )
 
     def _make_consumer(self, settings: ConsumerSettings) -> "Consumer":
@@ -165,6 +169,7 @@ class MeshOfStreams:
             zone=self._zone,
             settings=settings,
             cluster_watch=self._cluster_watch,
+            pathways=self._recorder,
         )
 
     def _routes(
@@ -199,12 +204,14 @@ class Mesh(MeshOfStreams):
         *,
         open_seconds: float = FIRST_ROUTE_SECONDS,
         found: Endpoint | None = None,
+        pathways: str = "",
     ) -> None:
         """Names a mesh by `endpoints`, replicas of any of its services.
 
         Args:
             open_seconds: Bounds how long opening tries again; with 0 each endpoint is asked once.
             found: Where the endpoints came from, which an error says.
+            pathways: The name under which pathways of records are followed; empty where they are not.
         """
         super().__init__(host, kafka, client_id, zone)
         self._directory = Directory(transport, host, endpoints)
@@ -213,6 +220,9 @@ class Mesh(MeshOfStreams):
         self._members = 0
         self._open_seconds = open_seconds
         self._found = found
+        self._reporter: Reporter | None = None
+        if pathways:
+            self._follow_pathways(pathways)
 
     async def __aenter__(self) -> Self:
         try:
@@ -222,15 +232,26 @@ class Mesh(MeshOfStreams):
             if isinstance(error, Unavailable) and self._found is not None:
                 raise unreachable(error, self._found) from error
             raise
+        if self._reporter is not None:
+            self._reporter.start()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if self._reporter is not None:
+            await self._reporter.close()
         if self._cluster_watch is not None:
             await self._cluster_watch.close()
         await self._heartbeats.close()
         await self._directory.close()
+
+    def _follow_pathways(self, service: str) -> None:
+        from braid.client.telemetry.pathways.recorder import Recorder
+        from braid.client.telemetry.pathways.reporter import Reporter
+
+        self._recorder = Recorder(check_name(service, "pathways"))
+        self._reporter = Reporter(self._host, self.service("lagmon"), self._recorder)
 
     def service(self, name: str) -> ServiceClient:
         """Returns a client of one service's control API (`registry`, `assigner` and others)."""
@@ -269,7 +290,7 @@ class Mesh(MeshOfStreams):
             protocol_version=lease_session.PROTOCOL_VERSION,
             capabilities=lease_session.CAPABILITIES,
             group=settings.group,
-            spec=_spec(settings),
+            spec=group_spec(settings),
             client_id=self._client_id if own else f"{self._client_id}-{self._members}",
             zone=self._zone,
         )
@@ -293,6 +314,7 @@ def connect(
     tls: Tls | None = None,
     token: str | Token | None = None,
     token_file: str | Path | None = None,
+    pathways: str = "",
 ) -> Mesh:
     """Names a mesh by any replica of any of its services; the rest is found from there.
 
@@ -311,7 +333,7 @@ def connect(
 
     Raises:
         Invalid: the endpoint is not of that form, or none is given and nothing names a mesh; or a file of mutual TLS
-            or a token cannot be used.
+            or a token cannot be used; or `pathways` is not a name.
         Unavailable: (on entering the context) no replica answered in 15 s; says where the endpoint is from.
     """
     found = resolve_here(endpoint, tls, token_of(token, token_file))
@@ -320,7 +342,7 @@ def connect(
     kafka = LateKafka(client_id or "braid")
     load_clients()
     transport = transport_to(found)
-    return Mesh(system_host(), kafka, transport, found.addresses, client_id, zone, found=found)
+    return Mesh(system_host(), kafka, transport, found.addresses, client_id, zone, found=found, pathways=pathways)
 
 
 def load_clients() -> None:
@@ -351,29 +373,6 @@ def own_client_id(kind: str, host: Host) -> str:
     """A client id that no other process has, which names its host where that has a name that headers may carry."""
     name = host.name[: HELLO_TEXT_MAX // 2] if host.name.isascii() and host.name.isprintable() else ""
     return "-".join(filter(None, (kind, name, host.ids.ulid()[-6:].lower())))
-
-
-def _names(streams: Sequence[str]) -> tuple[str, ...]:
-    if isinstance(streams, str):
-        raise Invalid("is one string", field="streams", remedy=f'give a list: ["{streams}"]')
-    return tuple(dict.fromkeys(streams))
-
-
-def _spec(settings: ConsumerSettings) -> group_pb2.GroupSpec:
-    return group_pb2.GroupSpec(
-        streams=settings.streams,
-        lanes=dict(settings.lanes),
-        ownership=group_pb2.Ownership.Value(f"OWNERSHIP_{settings.ownership.upper()}"),
-        fencing=group_pb2.Fencing.Value(f"FENCING_{(settings.fencing or 'unspecified').upper()}"),
-        lease_ms=int(settings.lease_seconds * 1000),
-        start=_start(settings.start),
-    )
-
-
-def _start(start: Start) -> group_pb2.StartPosition:
-    if isinstance(start, datetime):
-        return group_pb2.StartPosition(time_ms=int(start.timestamp() * 1000))
-    return group_pb2.StartPosition(earliest=True) if start == "earliest" else group_pb2.StartPosition(latest=True)
 
 
 @dataclass(frozen=True, slots=True)

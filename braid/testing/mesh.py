@@ -173,6 +173,7 @@ class MemoryMesh(MeshOfStreams):
             lambda stream: self._producer_of(process, stream, ProducerSettings(lanes=(DLQ_LANE,))),
             zone="",
             settings=settings,
+            pathways=self._recorder,
         )
         self._members[consumer] = process, group, keepers[0]
         return consumer
@@ -185,6 +186,7 @@ class MemoryMesh(MeshOfStreams):
             stream=stream,
             zone="",
             settings=settings,
+            pathways=None if DLQ_LANE in settings.lanes else self._recorder,
         )
 
     def _process(self) -> _Running:

@@ -58,6 +58,7 @@ MUTANTS: Final = (
     ("braid._mesh.locate", "import devmesh"),
     ("services.lagmon.alerts.decisions.rules", "import services.lagmon.alerts.watch"),
     ("services.lagmon.alerts.decisions.tracker", "import time"),
+    ("services.lagmon.pathways.store", "import braid.api"),
     ("services.registry.domain.streams", "import braid.api"),
     ("services.lagmon.kept.ring", "import time"),
     ("services.lagmon.kept.files", "import socket"),

@@ -15,13 +15,14 @@ class Kind(NamedTuple):
 
 
 class Scope(NamedTuple):
-    """The selection of a query: a name, or a part of the mesh; `most` 0 is no limit."""
+    """The selection of a query: a name, or a part of the mesh; `most` 0 is no limit, `since` a time as typed."""
 
     name: str = ""
     group: str = ""
     stream: str = ""
     where: str = ""
     most: int = 0
+    since: str = ""
 
 
 STREAM: Final = Kind("stream", "streams")
@@ -41,6 +42,7 @@ TENANT: Final = Kind("tenant", "tenants")
 APPROVAL: Final = Kind("approval", "approvals")
 APPROVAL_POLICY: Final = Kind("approvalpolicy", "approvalpolicies")
 ALERT: Final = Kind("alert", "alerts")
+PATHWAY: Final = Kind("pathway", "pathways")
 
 KINDS: Final = (
     STREAM,
@@ -60,6 +62,7 @@ KINDS: Final = (
     APPROVAL,
     APPROVAL_POLICY,
     ALERT,
+    PATHWAY,
 )
 _BY_NAME: Final = {name: kind for kind in KINDS for name in (kind.singular, kind.plural)}
 

@@ -14,6 +14,7 @@ from braid.cli.core.kinds import (
     GROUP,
     LEASE,
     MEMBER,
+    PATHWAY,
     REPLAY,
     REVOCATION,
     STREAM,
@@ -24,6 +25,7 @@ from braid.cli.core.output import Column, Columns
 from braid.cli.resources.access import approvals, grants, revocations, tenants
 from braid.cli.resources.alerts import listing as alerts
 from braid.cli.resources.dlq import dead_letters, replays
+from braid.cli.resources.pathways import listing as pathways
 
 COLUMNS: Final[Mapping[Kind, Columns]] = {
     STREAM: Columns(
@@ -107,4 +109,5 @@ COLUMNS: Final[Mapping[Kind, Columns]] = {
     APPROVAL: approvals.COLUMNS,
     APPROVAL_POLICY: approvals.POLICY_COLUMNS,
     ALERT: alerts.COLUMNS,
+    PATHWAY: pathways.COLUMNS,
 }

@@ -1,4 +1,4 @@
-"""The types that `describe` asks another service than the registry for; each is loaded when it is asked for."""
+"""The types that `describe` and `get` ask another service than the registry for; each is loaded when asked for."""
 
 from collections.abc import Awaitable, Callable
 
@@ -7,6 +7,7 @@ from braid.cli.core.output import Format
 from braid.cli.core.session import Session
 
 Describe = Callable[[Session, str, Format], Awaitable[int]]
+List = Callable[[Session, kinds.Scope, Format], Awaitable[int]]
 
 
 def describer(kind: kinds.Kind) -> Describe | None:
@@ -23,4 +24,17 @@ def describer(kind: kinds.Kind) -> Describe | None:
         from braid.cli.resources.alerts.listing import describe_alert
 
         return describe_alert
+    return None
+
+
+def lister(kind: kinds.Kind) -> List | None:
+    """Returns the function that lists a type once and says more than its rows; None for types that have none."""
+    if kind is kinds.DEADLETTER:
+        from braid.cli.resources.dlq.dead_letters import get_letters
+
+        return get_letters
+    if kind is kinds.PATHWAY:
+        from braid.cli.resources.pathways.listing import get_pathways
+
+        return get_pathways
     return None

@@ -20,6 +20,7 @@ from braid.cli.core.kinds import (
     GROUP,
     LEASE,
     MEMBER,
+    PATHWAY,
     REPLAY,
     REVOCATION,
     STREAM,
@@ -36,6 +37,7 @@ from braid.cli.resources.alerts import listing as alerts
 from braid.cli.resources.clusters.loads import free_text, taken_text
 from braid.cli.resources.dlq import dead_letters, replays
 from braid.cli.resources.group_streams import DELETED_STREAMS, deleted_streams
+from braid.cli.resources.pathways import listing as pathways
 from braid.cli.resources.reassignments import copies_text
 from braid.kernel.ids import epoch_text
 from braid.kernel.limits.names import PAGE_SIZE_MAX
@@ -304,4 +306,5 @@ _READERS: Final[Mapping[Kind, Callable[[Session, Scope], Awaitable[Sequence[Item
     APPROVAL: approvals.list_approvals,
     APPROVAL_POLICY: approvals.list_policies,
     ALERT: alerts.list_alerts,
+    PATHWAY: pathways.list_pathways,
 }

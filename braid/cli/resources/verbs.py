@@ -45,9 +45,10 @@ _GET: Final = """List what the mesh has.
   braid get tenants                        what each may have, and what it has
   braid get approvals                      what waits for a second person: `braid approve --help`
   braid get alerts -w                      what a person should know of, as it fires and is resolved
+  braid get pathways -o wide               which ways records take over streams, and how long
 
 Types, in singular or plural: streams, channels, clusters, groups, members, leases, lag, deadletters, replays,
-rejected, events, grants, revocations, tenants, approvals, approvalpolicies, alerts.
+rejected, events, grants, revocations, tenants, approvals, approvalpolicies, alerts, pathways.
 Lag is BEHIND from a minute on; NO MEMBER says that nobody consumes.
 A lag of `~3.1` seconds is an estimate (a group that is not the mesh's), `≥3.1` the least it can be.
 """
@@ -85,6 +86,7 @@ _DESCRIBABLE: Final = tuple(
         kinds.REVOCATION,
         kinds.APPROVAL,
         kinds.APPROVAL_POLICY,
+        kinds.PATHWAY,
     )
 )
 _DELETABLE: Final = (kinds.STREAM, kinds.CLUSTER, kinds.GROUP, kinds.TENANT, kinds.APPROVAL_POLICY)
@@ -100,10 +102,11 @@ _TAKERS: Final[Mapping[str, Sequence[kinds.Kind]]] = {
         kinds.REPLAY,
         kinds.REJECTED,
         kinds.ALERT,
+        kinds.PATHWAY,
     ),
     "--where": (kinds.DEADLETTER,),
     "--detail": (kinds.LAG,),
-    "--since": (kinds.LAG,),
+    "--since": (kinds.LAG, kinds.PATHWAY),
     "--step": (kinds.LAG,),
     "--max": (kinds.DEADLETTER,),
     "--fetch": (kinds.REJECTED,),
@@ -142,7 +145,7 @@ def _get(
         int, typer.Option("--max", min=-1, metavar="N", show_default=False, help="The newest N dead letters; 0: all.")
     ] = -1,
     fetch: _Fetch = 0,
-    since: Annotated[str, typer.Option(metavar="TIME", help="Lag over time, from then on: 2h (ago), 14:03.")] = "",
+    since: Annotated[str, typer.Option(metavar="TIME", help="Lag or pathways from then on: 2h (ago), 14:03.")] = "",
     step: Annotated[str, typer.Option(metavar="TIME", help="With --since: the length of a row: 10s, 5m.")] = "",
     for_: Annotated[str, typer.Option("--for", metavar="TYPE/NAME", help="Events of one thing.")] = "",
     status: Annotated[bool, typer.Option("--status", help="With -o json or yaml: add what the mesh reports.")] = False,
@@ -169,12 +172,12 @@ def _get(
     if kind is kinds.REJECTED:
         _get_rejected(name or group, stream, fetch, format, watch, endpoint, context)
         return
-    from braid.cli.resources.dlq.dead_letters import get_letters
+    from braid.cli.resources.described_apart import lister
     from braid.cli.resources.get import get_items, watch_items
 
-    scope = kinds.Scope(name, group, stream, where, CLI_LETTERS_SHOWN if most < 0 else most)
-    if kind is kinds.DEADLETTER and not watch:
-        execute(endpoint, context, lambda session: get_letters(session, scope, format))
+    scope = kinds.Scope(name, group, stream, where, CLI_LETTERS_SHOWN if most < 0 else most, since)
+    if not watch and (once := lister(kind)) is not None:
+        execute(endpoint, context, lambda session: once(session, scope, format))
         return
     work = watch_items if watch else get_items
     execute(endpoint, context, lambda session: work(session, kind, scope, format, status))

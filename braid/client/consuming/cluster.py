@@ -1,6 +1,6 @@
 """One cluster's part of a consumer: its clients, fetch loop, commits and leases."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple, Protocol
 
@@ -92,7 +92,9 @@ class ClusterWork:
     def _loops(
         self, cluster: KafkaCluster, context: ConsumerContext, leases: ClusterLeases, fetched: Tally
     ) -> Callable[[int], FetchLoop]:
-        asked = headers_asked(context.settings.where)
+        asked: Sequence[str] = headers_asked(context.settings.where)
+        if context.pathways is not None:
+            asked = context.pathways.asked(asked)
 
         def open_loop(max_partition_bytes: int) -> FetchLoop:
             fetcher = cluster.fetcher(

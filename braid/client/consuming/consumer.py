@@ -32,6 +32,8 @@ from braid.client.producing.producer import Producer
 from braid.client.records.handled import Tell, ThreadRecord, X
 from braid.client.records.record import Record
 from braid.client.telemetry.metrics import Levels
+from braid.client.telemetry.pathways.consuming import ReceivedPathways
+from braid.client.telemetry.pathways.recorder import Recorder
 from braid.kernel.errors import Invalid, Unavailable
 from braid.kernel.limits.client import (
     CONSUMER_CLOSE_SECONDS,
@@ -62,11 +64,12 @@ class Consumer:
         zone: str,
         settings: ConsumerSettings,
         cluster_watch: ClusterSession | None = None,
+        pathways: Recorder | None = None,
     ) -> None:
         """`open_leases` gets the listener for leases, and the function that fills heartbeats.
 
         `open_producer` writes dead letters. `cluster_watch` reports silent clusters to the registry; None for no
-        reports.
+        reports. `pathways` measures pathways of records; None where they are not followed.
         """
         self._host = host
         self._cluster_watch = cluster_watch
@@ -91,9 +94,11 @@ class Consumer:
             held=pauses.copied,
             tracebacks=settings.dead_letter_tracebacks,
         )
+        self._pathways = ReceivedPathways(pathways, host, settings.group) if pathways is not None else None
         context = ConsumerContext(
-            host, settings, zone, self._background, self._ready, self._memory, self._retries, self._dead_letters, brakes
-        )
+            host, settings, zone, self._background, self._ready, self._memory, self._retries, self._dead_letters,
+            brakes, self._pathways,
+        )  # fmt: skip
         self._works = LeaseWorks(kafka, open_leases, self._runners, context, resumed=self._lanes.resume_stopped)
         self._explainer = Explainer(self._works, context, states, self._runners)
         self._session = self._works.session
@@ -193,6 +198,7 @@ class Consumer:
                 again=self._retries.again,
                 overdue_changed=self._overdue_changed,
                 observer=self._works.observer,
+                pathways=self._pathways,
             )
             await self._run(handling, threads)
 
@@ -257,10 +263,12 @@ class Consumer:
         """Wraps work on a record or batch taken without `run`: it reports the work as `run` reports handlers.
 
         It makes a span `process {topic}`, linked to the spans that sent the records, and measures
-        `messaging.process.duration`. Without OpenTelemetry it does nothing. It settles nothing.
+        `messaging.process.duration`. What is sent meanwhile continues the record's pathway. Without OpenTelemetry and
+        pathways it does nothing. It settles nothing.
         """
         observer = self._works.observer
-        return contextlib.nullcontext() if observer is None else observer.processing(item)
+        work = contextlib.nullcontext() if observer is None else observer.processing(item)
+        return work if self._pathways is None else self._pathways.processing(item, work)
 
     @property
     def closed(self) -> bool:

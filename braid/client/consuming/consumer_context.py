@@ -9,6 +9,7 @@ from braid.client.delivery.memory_bound import MemoryBound
 from braid.client.delivery.ready_queue import ReadyQueue
 from braid.client.handling.dead_letters import DeadLetters
 from braid.client.handling.retries import Retries
+from braid.client.telemetry.pathways.consuming import ReceivedPathways
 from braid.kernel.ports import Host
 
 
@@ -25,6 +26,7 @@ class ConsumerContext(NamedTuple):
         retries: Parks records until their next attempt.
         dead_letters: Copies records to the dlq lane.
         brakes: Say whether more records of a lane may be dead-lettered.
+        pathways: Measures pathways of records, where they are followed.
     """
 
     host: Host
@@ -36,3 +38,4 @@ class ConsumerContext(NamedTuple):
     retries: Retries
     dead_letters: DeadLetters
     brakes: Brakes
+    pathways: ReceivedPathways | None = None

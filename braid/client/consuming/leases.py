@@ -215,6 +215,7 @@ class LeaseWorks:
             brake=self._context.brakes.lane(held.id.channel.lane),
             new_order=None if ordering == "none" else partial(KeyOrder, by_key=ordering == "key"),
             where=self._settings.where,
+            pathways=None if self._context.pathways is None else self._context.pathways.of_lease(held.id),
         )
 
     async def _restore(self, work: LeaseWork, cluster: ClusterWork) -> None:

@@ -46,7 +46,7 @@ class Cursor:
         self._context = context  # what each record needs of it is at hand below
         self.lease, self.topic_id, self.busy = context.lease, context.topic_id, context.busy
         self.memory, self._ready, self._brake = context.memory, context.ready, context.brake
-        self._may_start = context.may_start
+        self._may_start, self.pathways = context.may_start, context.pathways and context.pathways()
         self.progress = progress  # without buffered acknowledgements, which `note_acked` adds
         self.start = start
         self.until: int | None = None  # end of a backlog cursor's range
@@ -191,6 +191,8 @@ class Cursor:
         if len(found.part):
             self.version += 1
             self._weigh(int(found.sizes.sum()))
+            if self.pathways is not None:
+                self.pathways.fetched(found.part)
             self._ready.put(Slice(self, *found[:3]))
         return found.content
 

@@ -9,6 +9,7 @@ from braid.client.delivery.ready_queue import ReadyQueue
 from braid.client.delivery.stages import LeaseLife, Settling
 from braid.client.records.delivery import OwnedLease
 from braid.client.records.intake_filter import IntakeFilter
+from braid.client.telemetry.pathways.consuming import CursorPathways
 from braid.kernel.busy_time import BusyTime
 
 
@@ -26,6 +27,7 @@ class CursorContext(NamedTuple):
         brake: Says whether records of the lane may be dead-lettered.
         intake: Says which records are wanted.
         busy: Counts the time of handlers.
+        pathways: Makes those of a cursor, where they are followed.
     """
 
     lease: OwnedLease
@@ -38,3 +40,4 @@ class CursorContext(NamedTuple):
     brake: LaneBrake
     intake: IntakeFilter
     busy: BusyTime
+    pathways: Callable[[], CursorPathways] | None = None

@@ -18,6 +18,7 @@ from braid.client.records.intake_filter import IntakeFilter
 from braid.client.records.record import Row
 from braid.client.records.slices import Slice
 from braid.client.records.where import Where, salt_of
+from braid.client.telemetry.pathways.consuming import CursorPathways
 from braid.kernel.busy_time import BusyTime
 from braid.kernel.ports import KnownLog
 from braid.kernel.progress.fields import EnvelopeFields, LaneShare
@@ -57,6 +58,7 @@ class LeaseWork:
         brake: LaneBrake | None = None,
         new_order: Callable[[], KeyOrder[Row, Slice[Cursor]]] | None = None,
         where: Where | None = None,
+        pathways: Callable[[], CursorPathways] | None = None,
     ) -> None:
         """Begins with a lease that was granted.
 
@@ -64,6 +66,7 @@ class LeaseWork:
         - `brake` says whether records of its lane may be dead-lettered (None: always).
         - `new_order` makes the order of a cursor's records (None: all may be out at once).
         - `where` says which records are wanted (None: all).
+        - `pathways` makes the pathways of a cursor (None: they are not followed).
         """
         lane = lease.id.channel.lane
         self.lease = lease
@@ -85,6 +88,7 @@ class LeaseWork:
             brake=brake or LaneBrake(),
             intake=IntakeFilter(group, where, lane, salt_of(lease.id)),
             busy=self.busy,
+            pathways=pathways,
         )
         self._new_order = new_order
         self._changes = 0

@@ -116,6 +116,7 @@ class ReadyQueue:
         if (
             streak.until_look
             and not work.one_by_one
+            and (work.pathways is None or row.offset not in work.pathways.waiting)  # one that is sampled goes alone
             and (not run.records or run.newest is work or run.is_of(work.queue))
             and self._queues.goes_on(work.queue, in_turn=not self._divided)
             and work.hand_out(1)
@@ -191,12 +192,16 @@ class ReadyQueue:
             self._queues.forget(queue)
         if work.ordered and not first.admitted and not work.admitted([row]):
             return None
+        if work.pathways is not None:
+            work.pathways.handed_out((row.offset,))
         return Record(row, work)
 
     def _take_run(self, queue: "deque[Slice[Cursor]]", first: "Slice[Cursor]") -> Record | None:
         """Returns the next record of a slice; some after it become the run."""
         work, most, waiting = first.work, self._streak.until_look or RECORDS_BETWEEN_YIELDS, len(first)
         count = min(self._queues.together(work.queue, most, alone=self._divided), waiting)
+        if work.pathways is not None and work.pathways.waiting:
+            count = work.pathways.run_length(first, count)
         if not work.hand_out(count):
             self._queues.forget(queue)
             return None
@@ -206,6 +211,8 @@ class ReadyQueue:
             self._queues.forget(queue)
         if work.ordered and not first.admitted:
             rows = work.admitted(rows)
+        if work.pathways is not None and len(rows) == 1:
+            work.pathways.handed_out((rows[0].offset,))
         self._queues.charge(len(rows) - 1, lent=True)
         self.run.begin(first, rows)
         return self.run.records.popleft() if rows else None
@@ -225,6 +232,8 @@ class ReadyQueue:
                 continue
             self._streak.add(1)
             taken = first.rest(count)
+            if work.pathways is not None and work.pathways.waiting:
+                work.pathways.handed_out_together(taken.offsets)
             if not first:
                 self._queues.forget(queue)
             self._queues.charge(count - 1, lent=not self._queues.others_wait(work.queue))

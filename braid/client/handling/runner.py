@@ -12,6 +12,7 @@ from braid.client.records.handled import Handled, X
 from braid.client.records.record import Record
 from braid.client.tasks import Run
 from braid.client.telemetry.consumer_observer import Observer
+from braid.client.telemetry.pathways.consuming import ReceivedPathways
 from braid.kernel.busy_time import BusyTime
 from braid.kernel.error_texts import text_of
 from braid.kernel.errors import BraidError, HandlerTimeout, Retryable, checked_wait
@@ -82,6 +83,7 @@ class HandlerRunner(Generic[X]):
         again: Again,
         overdue_changed: Callable[[], None],
         observer: Observer | None = None,
+        pathways: ReceivedPathways | None = None,
     ) -> None:
         """`supplies` has one for each handler; what runs `in_threads` does not end when cancelled.
 
@@ -105,6 +107,7 @@ class HandlerRunner(Generic[X]):
         self._again = again
         self._overdue_changed = overdue_changed
         self._observer = observer
+        self._pathways = pathways
         self._current: dict[int, X] = {}
         self._since: dict[int, float] = {}  # by slot, when its handler began
         self._slots: list[Task] = []
@@ -157,6 +160,8 @@ class HandlerRunner(Generic[X]):
         handler = self._handler if self._observer is None else partial(self._observed, number)
         task = asyncio.current_task()
         assert task is not None, "slots are tasks"
+        if self._pathways is not None:
+            self._pathways.handling(partial(current.get, number))
         busy: BusyTime | None = None  # runs on while records of one lease follow each other
         try:
             while True:

@@ -1,7 +1,7 @@
 """Reports the fate of each record of a producer to its caller once: acknowledged, refused, or given up as unknown."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 from braid.client.producing.channel_sender import ChannelSender
 from braid.client.producing.outbox import Outbox, Pending
@@ -94,3 +94,28 @@ class Outcomes:
         seconds = self._clock.elapsed() - (record.deadline - self._timeout_seconds)
         self._instruments.operation.record(seconds, attributes)
         self._instruments.sent.add(1, attributes)
+
+
+def outcome_of(settled: asyncio.Future[Receipt]) -> Receipt | BraidError:
+    """Returns a settled record's receipt, or its error; raises an error that is not Braid's."""
+    error = settled.exception()
+    if error is None:
+        return settled.result()
+    if isinstance(error, BraidError):
+        return error
+    raise error
+
+
+async def all_settled(futures: Sequence[asyncio.Future[Receipt]]) -> None:
+    """Waits until every future is done, without a callback for each: most are done after the first wait."""
+    try:
+        for future in futures:
+            if not future.done():
+                await asyncio.wait((future,))
+    except asyncio.CancelledError:
+        for future in futures:
+            future.cancel()
+        raise
+    finally:
+        for future in futures:  # a failure that is not the first is not raised, yet was heard
+            _ = not future.done() or future.cancelled() or future.exception()

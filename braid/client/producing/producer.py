@@ -8,17 +8,19 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
 
 from braid.client.producing.dispatcher import Dispatcher
 from braid.client.producing.outbox import Outbox, Pending, held_bytes, record_bytes
-from braid.client.producing.outcomes import Outcomes
+from braid.client.producing.outcomes import Outcomes, all_settled, outcome_of
 from braid.client.producing.route_session import RouteSource
 from braid.client.producing.routes import RouteTable
 from braid.client.producing.settings import ProducerSettings
 from braid.client.records.braid_headers import ID_HEADER, INGESTED_HEADER
 from braid.client.records.outgoing import LANE_HEADER, Copy, Headers, Outgoing, Receipt
 from braid.client.tasks import Run, watched
+from braid.client.telemetry.pathways.producing import SentPathways
+from braid.client.telemetry.pathways.recorder import Recorder
 from braid.client.telemetry.spans import send_span, sent, trace_headers
 from braid.kernel.errors import BraidError, Invalid, RecordTooLarge, Unavailable
 from braid.kernel.ids import DLQ_LANE
@@ -30,9 +32,11 @@ from braid.kernel.limits.client import (
     PRODUCER_SWEEP_SECONDS,
     PRODUCER_TELL_SECONDS,
 )
+from braid.kernel.pathways.header import PATHWAY_HEADER
 from braid.kernel.ports import Host, Kafka, Task
 from braid.telemetry.tracing import tracer
 
+_NOT_COPIED: Final = (LANE_HEADER, PATHWAY_HEADER)  # the time in which a record lay as a dead letter is no latency
 OpenRoutes = Callable[[str, Callable[[RouteTable], None], Callable[[BraidError], None]], RouteSource]
 
 
@@ -48,8 +52,12 @@ class Producer:
         stream: str,
         zone: str,
         settings: ProducerSettings,
+        pathways: Recorder | None = None,
     ) -> None:
-        """`open_routes` gets this producer's id, its listener for routes, and what to call when it is refused."""
+        """`open_routes` gets this producer's id, its listener for routes, and what to call when it is refused.
+
+        `pathways` measures pathways of records; None where they are not followed.
+        """
         self.stream = stream
         self.id = host.ids.ulid()
         self._host = host
@@ -76,6 +84,7 @@ class Producer:
         )
         self._tasks: list[Task] = []
         self._tracer = tracer()
+        self._pathways = SentPathways(pathways, stream, self.id) if pathways is not None else None
         self._closed = False
 
     async def __aenter__(self) -> Self:
@@ -190,7 +199,7 @@ class Producer:
                 refusal = error
                 break
             futures.append(record.future)
-        await _all_settled(futures)
+        await all_settled(futures)
         receipts = [future.result() for future in futures]  # raises the first failure there was
         if refusal is not None:
             raise refusal
@@ -211,7 +220,7 @@ class Producer:
                 (value.decode("ascii", "replace") for name, value in copy.headers if name == ID_HEADER), None
             )
             outgoing = Outgoing(copy.value, copy.key, copy.lane)
-            headers = [header for header in copy.headers if header[0] != LANE_HEADER]
+            headers = [header for header in copy.headers if header[0] not in _NOT_COPIED]
             try:
                 record = await self._queued(outgoing, headers, identity, headroom_bytes=DEAD_LETTER_HEADERS_BYTES_MAX)
                 futures.append(record.future)
@@ -220,7 +229,7 @@ class Producer:
         waiting = [each for each in futures if not isinstance(each, BraidError)]
         if waiting:
             await asyncio.wait(waiting)
-        return [each if isinstance(each, BraidError) else _outcome(each) for each in futures]
+        return [each if isinstance(each, BraidError) else outcome_of(each) for each in futures]
 
     async def flush(self) -> None:
         """Waits until the fate of every record sent so far is known."""
@@ -275,6 +284,10 @@ class Producer:
                 field="value",
                 remedy="raise the stream's max_record_bytes, or split the record",
             )
+        if self._pathways is not None and self._pathways.stamp(
+            headers, sequence, now_ms, route.max_record_bytes - size
+        ):
+            size = record_bytes(outgoing.key, outgoing.value, headers)
         stamp_ms = outgoing.timestamp if outgoing.timestamp is not None else now_ms
         held = held_bytes(size, headers)
         if not self._outbox.try_reserve(held):
@@ -372,29 +385,5 @@ async def _ended(tasks: Sequence[Task]) -> None:
         await task.ended()
 
 
-def _outcome(settled: asyncio.Future[Receipt]) -> Receipt | BraidError:
-    error = settled.exception()
-    if error is None:
-        return settled.result()
-    if isinstance(error, BraidError):
-        return error
-    raise error
-
-
 def _listed(headers: Mapping[str, bytes] | None) -> list[tuple[str, bytes]]:
     return list(headers.items()) if headers else []
-
-
-async def _all_settled(futures: Sequence[asyncio.Future[Receipt]]) -> None:
-    """Waits until every future is done, without a callback for each: most are done after the first wait."""
-    try:
-        for future in futures:
-            if not future.done():
-                await asyncio.wait((future,))
-    except asyncio.CancelledError:
-        for future in futures:
-            future.cancel()
-        raise
-    finally:
-        for future in futures:  # a failure that is not the first is not raised, yet was heard
-            _ = not future.done() or future.cancelled() or future.exception()

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from braid.api.mesh.v1.endpoint_pb2 import ClusterAddress
 from braid.kernel.busy_time import BusyTime
 from braid.kernel.ids import LeaseId
+from braid.kernel.pathways.header import Context
 from braid.kernel.ports import TopicPartition
 
 if TYPE_CHECKING:
@@ -36,6 +37,18 @@ class Failed(NamedTuple):
     times: int
 
 
+class Pathways(Protocol):
+    """The pathways of a lease's records that were handed out lately."""
+
+    def of_record(self, offset: int) -> Context | None:
+        """Returns the context of a record; None if it has none."""
+        ...
+
+    def of_batch(self, offsets: NDArray[np.int64]) -> Context | None:
+        """Returns the context of one of a batch's records, each once; None when none is left."""
+        ...
+
+
 class Delivery(Protocol):
     """Work on one lease under one epoch, as records, batches and their handlers use it."""
 
@@ -47,6 +60,11 @@ class Delivery(Protocol):
     @property
     def topic_id(self) -> bytes:
         """Kafka's id of the topic; zeros until progress is restored."""
+        ...
+
+    @property
+    def pathways(self) -> Pathways | None:
+        """The pathways of its records; None where they are not followed."""
         ...
 
     @property

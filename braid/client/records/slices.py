@@ -95,6 +95,13 @@ class Slice(Generic[W]):
         return int(self.columns.offsets[self.index])
 
     @property
+    def offsets(self) -> NDArray[np.int64]:
+        """Offsets of records that were not taken."""
+        if self.columns is not None:
+            return self.columns.offsets[self.index :]
+        return np.array([row.offset for row in self.rows[self.index :]], np.int64)
+
+    @property
     def times(self) -> NDArray[np.int64]:
         """Ingestion times (ms) of records that were not taken."""
         return self._times[self.index :]

@@ -69,8 +69,14 @@ UNSTATED: Final = MetricDeclaration(
     "braid.consumer.rejected_unstated", "up-down counter", "{message}", ("messaging.consumer.group.name",),
     "Rejected or expired offsets that the newest commits had no room for: the next holder gets them again",
 )  # fmt: skip
+PATHWAYS_DROPPED: Final = Declared(
+    "braid.client.pathways_dropped", "counter", "{message}", ("braid.reason",),
+    "What pathways leave out: headers that cannot be read (`garbage`), records beyond the bounds of one process "
+    "(`left out`), and reports that did not reach lagmon (`lost report`)",
+)  # fmt: skip
 CATALOGUE: Final = (
     OPERATION, SENT, CONSUMED, PROCESS, PARKED, PARKED_BOUND, OVERDUE, STOPPED, HELD_BACK, COPYING, TRUNCATED, UNSTATED,
+    PATHWAYS_DROPPED,
 )  # fmt: skip
 
 
@@ -91,6 +97,7 @@ class Instruments:
         self.stopped = _up_down(meter, STOPPED)
         self.held_back = _up_down(meter, HELD_BACK)
         self.copying = _up_down(meter, COPYING)
+        self.pathways_dropped = _counter(meter, PATHWAYS_DROPPED)
 
 
 class Level:

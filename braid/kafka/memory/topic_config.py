@@ -31,6 +31,7 @@ TOPIC_DEFAULTS: Final = {
 }
 
 
+_DIGITS_MAX: Final = 19  # of a long, Kafka's longest number
 _OF_ALL_BROKERS: Final = frozenset({"leader.replication.throttled.rate", "follower.replication.throttled.rate"})
 
 
@@ -50,7 +51,15 @@ def check_broker_defaults(changes: Mapping[str, str | None]) -> None:
 
 
 def check_topic_config(topic: str, config: Mapping[str, str | None]) -> None:
-    """Raises `Invalid` for a setting that topics do not have."""
+    """Raises `Invalid` for a setting that topics do not have, and for a text in place of a number."""
     unknown = sorted(set(config) - set(TOPIC_DEFAULTS))
     if unknown:
         raise Invalid(f"topic {topic}: unknown configuration {', '.join(unknown)}")
+    for name, value in config.items():
+        if value is not None and _is_number(TOPIC_DEFAULTS[name]) and not _is_number(value):
+            raise Invalid(f"topic {topic}: {name} cannot be {value!r}")
+
+
+def _is_number(text: str) -> bool:
+    digits = text.removeprefix("-")
+    return digits.isascii() and digits.isdecimal() and len(digits) <= _DIGITS_MAX

@@ -205,6 +205,18 @@ _LAGMON: Final[Mapping[str, Row]] = {
     "CreateSilence": Row(Action.OPERATE, (Named("alert", history=True, part=True),)),
     "DeleteSilence": Row(Action.OPERATE, (Named("alert", history=True, part=True),)),
     "ListLagHistory": Row(Action.VIEW, (Named("filter.group", GROUP), Named("filter.stream", STREAM))),
+    # What a process measured of records that it may send or take: it changes figures alone, and comes too often to be
+    # recorded as a change. It names every stream and group that it is about.
+    "ReportPathways": Row(
+        Action.VIEW,
+        (
+            Named("sent_streams", STREAM, action=Action.PRODUCE),
+            Named("received_streams", STREAM, action=Action.CONSUME),
+            Named("groups", GROUP, action=Action.CONSUME),
+        ),
+    ),
+    # A pathway names streams and groups that a request about one stream does not: it needs a right on every stream.
+    "ListPathways": Row(Action.VIEW, otherwise=Resource(STREAM, "*")),
 }
 
 _DLQ: Final[Mapping[str, Row]] = {

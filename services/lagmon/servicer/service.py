@@ -35,6 +35,7 @@ from services.lagmon.kept.keeper import Keeper
 from services.lagmon.kept.rows import SeriesKey
 from services.lagmon.kept.trends import Trend
 from services.lagmon.model.lag import Detail, LagRow, RowKey, aged, changes
+from services.lagmon.pathways.requests import PathwayRequests
 from services.lagmon.reconciler.term import Clusters
 from services.lagmon.servicer.exporter_metrics import Exporter
 from services.lagmon.servicer.history import HistoryReads
@@ -80,6 +81,7 @@ class Lagmon:
         histories = HistoryReads(replica.host.clock, keeper)
         watch = self._alerts = AlertWatch(replica, keeper)
         alerts = AlertRequests(replica, watch)
+        pathways = PathwayRequests(replica)
         return RpcService(
             name=service_path(self.name),
             unary={
@@ -88,6 +90,8 @@ class Lagmon:
                 method_path(self.name, "ListAlerts"): unary(api.ListAlertsRequest, alerts.list),
                 method_path(self.name, "GetAlert"): unary(api.GetAlertRequest, alerts.get),
                 method_path(self.name, "CreateSilence"): unary(api.CreateSilenceRequest, alerts.create_silence),
+                method_path(self.name, "ReportPathways"): unary(api.ReportPathwaysRequest, pathways.report),
+                method_path(self.name, "ListPathways"): unary(api.ListPathwaysRequest, pathways.list),
                 method_path(self.name, "DeleteSilence"): unary(api.DeleteSilenceRequest, alerts.delete_silence),
             },
             server_stream={method_path(self.name, "WatchLag"): server_stream(api.WatchLagRequest, reads.watch_lag)},

@@ -126,6 +126,8 @@ async def bad_topics_are_refused(rig: Rig) -> None:
         await rig.admin.create_topic(name, 1, 5, {})
     with pytest.raises(Invalid):
         await rig.admin.create_topic(name, 1, 1, {"no.such.setting": "1"})
+    with pytest.raises(Invalid):
+        await rig.admin.create_topic(name, 1, 1, {"min.insync.replicas": "x"})
     assert name not in await rig.admin.list_topics()
 
 

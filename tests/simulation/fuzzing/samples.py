@@ -98,6 +98,12 @@ SAMPLES: Final[Mapping[str, Mapping[str, Sequence[str]]]] = {
         "ListAlerts": ['stream: "logs" include_resolved: true', 'cluster: "east" page_size: 1'],
         "GetAlert": ['name: "stream/logs/lag-page/live/indexer"'],
         "CreateSilence": ['alert: "stream/logs/lag-page/live/indexer" lasting_ms: 60000 reason: "x"'],
+        "ReportPathways": [
+            'service: "shop" reporter: "a" sequence: 1 sent_streams: "logs" sent {full {zeros: 2} edge {zeros: 2}}',
+            'service: "shop" reporter: "b" sequence: 1 received_streams: "logs" groups: "indexer" '
+            "received {parent_hash: 7 full {bins: [3, 265] counts: [1, 1]} edge {bins: 9 counts: 2}}",
+        ],
+        "ListPathways": ["page_size: 1", 'stream: "logs" window_ms: 3600000'],
         "DeleteSilence": ['alert: "stream/logs/lag-page/live/indexer"'],
     },
     "dlq": {

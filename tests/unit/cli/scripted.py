@@ -36,6 +36,8 @@ class ScriptedLagmon:
         self.silenced: list[lagmon_api.CreateSilenceRequest | lagmon_api.DeleteSilenceRequest] = []
         self.history = lagmon_api.ListLagHistoryResponse()
         self.history_asked: list[lagmon_api.ListLagHistoryRequest] = []
+        self.pathways = lagmon_api.ListPathwaysResponse()
+        self.pathways_asked: list[lagmon_api.ListPathwaysRequest] = []
 
     def rpc(self, replica: Replica) -> RpcService:
         """The table of methods."""
@@ -44,6 +46,7 @@ class ScriptedLagmon:
             unary={
                 method_path(self.name, "ListLag"): unary(lagmon_api.ListLagRequest, self._list),
                 method_path(self.name, "ListLagHistory"): unary(lagmon_api.ListLagHistoryRequest, self._list_history),
+                method_path(self.name, "ListPathways"): unary(lagmon_api.ListPathwaysRequest, self._list_pathways),
                 method_path(self.name, "ListAlerts"): unary(lagmon_api.ListAlertsRequest, self._list_alerts),
                 method_path(self.name, "GetAlert"): unary(lagmon_api.GetAlertRequest, self._get_alert),
                 method_path(self.name, "CreateSilence"): unary(lagmon_api.CreateSilenceRequest, self._silence),
@@ -99,6 +102,12 @@ class ScriptedLagmon:
     ) -> lagmon_api.ListLagHistoryResponse:
         self.history_asked.append(request)
         return self.history
+
+    async def _list_pathways(
+        self, request: lagmon_api.ListPathwaysRequest, caller: Caller
+    ) -> lagmon_api.ListPathwaysResponse:
+        self.pathways_asked.append(request)
+        return self.pathways
 
     async def _watch(
         self, request: lagmon_api.WatchLagRequest, caller: Caller

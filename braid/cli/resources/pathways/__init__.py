@@ -1,0 +1,1 @@
+"""Pathways of records on the command line."""

@@ -1,0 +1,1 @@
+"""Pathways of records over streams: their points, the header that carries them, and sketches of latency. Pure."""

@@ -1,0 +1,1 @@
+"""Pathways of records over streams, as processes report them: merged, kept for an hour, and listed."""
