@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -12,10 +12,10 @@ from braid.host.tls import Tls
 from devmesh.processes.brokers import KafkaBroker
 from testbed.patience import until
 from tests.integration.test_access import ANN, Processes, mesh
+from tests.support.preloaded import preloaded
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(400), pytest.mark.untimed]
 BOB: Final = "spiffe://test.local/user/bob"
-BRAID: Final = (sys.executable, "-c", "from braid.cli import main; main()")
 POLICY: Final = """
 apiVersion: braid/v1
 kind: ApprovalPolicy
@@ -35,7 +35,8 @@ class Said(NamedTuple):
 class Person:
     """Somebody at a command line with a certificate."""
 
-    def __init__(self, processes: Processes, uri: str) -> None:
+    def __init__(self, processes: Processes, uri: str, command: Path) -> None:
+        self._command = command
         name = uri.rpartition("/")[2]
         self._tls: Tls = processes.authority.client(processes.directory / f"cli-{name}", uri)
         self._endpoint = processes.ready["registry-0"]["address"]
@@ -45,7 +46,7 @@ class Person:
         tls = {"CERTIFICATE": self._tls.certificate, "KEY": self._tls.key, "CA": self._tls.ca}
         environment = {**os.environ, **{f"BRAID_TLS_{name}": str(path) for name, path in tls.items()}}
         process = await asyncio.create_subprocess_exec(
-            *BRAID,
+            self._command,
             "--endpoint",
             self._endpoint,
             *arguments,
@@ -64,9 +65,19 @@ class Person:
         return said.out
 
 
-async def test_a_stream_and_a_group_are_deleted_by_two_people(tmp_path: Path, broker: KafkaBroker) -> None:
+@pytest.fixture
+def command(tmp_path: Path) -> Iterator[Path]:
+    """`braid`, loaded once."""
+    (tmp_path / "loaded").mkdir()
+    with preloaded(tmp_path / "loaded") as found:
+        yield found / "braid"
+
+
+async def test_a_stream_and_a_group_are_deleted_by_two_people(
+    tmp_path: Path, broker: KafkaBroker, command: Path
+) -> None:
     async with mesh(tmp_path) as processes:
-        ann, bob = Person(processes, ANN), Person(processes, BOB)
+        ann, bob = Person(processes, ANN, command), Person(processes, BOB, command)
         await ann.done("create", "cluster", "east", "--bootstrap", broker.bootstrap, "--allow-auto-create-topics")
         await ann.done("create", "stream", "papers", "--lane", "live=1", "--replication-factor", "1")
         (tmp_path / "policy.yaml").write_text(POLICY)
@@ -86,7 +97,7 @@ async def test_a_stream_and_a_group_are_deleted_by_two_people(tmp_path: Path, br
         await processes.running["registry-0"].wait()
         (tmp_path / "registry-0.json").unlink()
         await processes.start("registry-0")
-        bob, ann = Person(processes, BOB), Person(processes, ANN)
+        bob, ann = Person(processes, BOB, command), Person(processes, ANN, command)
 
         async def deleted() -> bool:
             return (await bob.braid(*delete)).code == 0
