@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -12,7 +11,7 @@ from braid.host.tls import Tls
 from devmesh.processes.brokers import KafkaBroker
 from testbed.patience import until
 from tests.integration.test_access import ANN, Processes, mesh
-from tests.support.preloaded import preloaded
+from tests.support.commands import loaded_command
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(400), pytest.mark.untimed]
 BOB: Final = "spiffe://test.local/user/bob"
@@ -35,8 +34,7 @@ class Said(NamedTuple):
 class Person:
     """Somebody at a command line with a certificate."""
 
-    def __init__(self, processes: Processes, uri: str, command: Path) -> None:
-        self._command = command
+    def __init__(self, processes: Processes, uri: str) -> None:
         name = uri.rpartition("/")[2]
         self._tls: Tls = processes.authority.client(processes.directory / f"cli-{name}", uri)
         self._endpoint = processes.ready["registry-0"]["address"]
@@ -46,7 +44,7 @@ class Person:
         tls = {"CERTIFICATE": self._tls.certificate, "KEY": self._tls.key, "CA": self._tls.ca}
         environment = {**os.environ, **{f"BRAID_TLS_{name}": str(path) for name, path in tls.items()}}
         process = await asyncio.create_subprocess_exec(
-            self._command,
+            loaded_command(),
             "--endpoint",
             self._endpoint,
             *arguments,
@@ -65,19 +63,9 @@ class Person:
         return said.out
 
 
-@pytest.fixture
-def command(tmp_path: Path) -> Iterator[Path]:
-    """`braid`, loaded once."""
-    (tmp_path / "loaded").mkdir()
-    with preloaded(tmp_path / "loaded") as found:
-        yield found / "braid"
-
-
-async def test_a_stream_and_a_group_are_deleted_by_two_people(
-    tmp_path: Path, broker: KafkaBroker, command: Path
-) -> None:
+async def test_a_stream_and_a_group_are_deleted_by_two_people(tmp_path: Path, broker: KafkaBroker) -> None:
     async with mesh(tmp_path) as processes:
-        ann, bob = Person(processes, ANN, command), Person(processes, BOB, command)
+        ann, bob = Person(processes, ANN), Person(processes, BOB)
         await ann.done("create", "cluster", "east", "--bootstrap", broker.bootstrap, "--allow-auto-create-topics")
         await ann.done("create", "stream", "papers", "--lane", "live=1", "--replication-factor", "1")
         (tmp_path / "policy.yaml").write_text(POLICY)
@@ -97,7 +85,7 @@ async def test_a_stream_and_a_group_are_deleted_by_two_people(
         await processes.running["registry-0"].wait()
         (tmp_path / "registry-0.json").unlink()
         await processes.start("registry-0")
-        bob, ann = Person(processes, BOB, command), Person(processes, ANN, command)
+        bob, ann = Person(processes, BOB), Person(processes, ANN)
 
         async def deleted() -> bool:
             return (await bob.braid(*delete)).code == 0

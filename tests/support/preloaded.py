@@ -33,6 +33,7 @@ FILES: Final = (0, 1, 2)
 PARTS_MAX: Final = 1 << 20  # bytes of a caller's arguments and variables
 HEAD_BYTES: Final = 8
 _BACKLOG: Final = 64
+_LOOK_SECONDS: Final = 5.0
 _KILLED: Final = 137  # as a shell says that a command was killed
 
 # What callers start: it loads nothing, passes its own open files on, and then waits.
@@ -97,13 +98,20 @@ def serve(address: str) -> NoReturn:
     with socket.socket(socket.AF_UNIX) as door:
         door.bind(f"{address}.part")
         door.listen(_BACKLOG)
+        door.settimeout(_LOOK_SECONDS)
+        parent = os.getppid()
         Path(f"{address}.part").rename(address)
-        while True:
-            wire, _ = door.accept()
+        while os.getppid() == parent:  # else nobody ends this
+            try:
+                wire, _ = door.accept()
+            except TimeoutError:
+                continue
+            wire.setblocking(True)
             if os.fork() == 0:
                 door.close()
                 _play(wire)
             wire.close()
+    sys.exit()
 
 
 def load() -> None:
