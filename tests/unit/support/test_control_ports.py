@@ -1,4 +1,4 @@
-"""Words on a port are found by whoever listens: the control for tests that find nothing on a secure mesh's ports."""
+"""Readable words on watched ports are found: the control for tests that find none on the ports of a secure mesh."""
 
 import socket
 import threading
