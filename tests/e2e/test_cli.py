@@ -1,4 +1,7 @@
-"""The command line as its users meet it: real processes, a real mesh, pipes, signals, exit codes."""
+"""The command line as its users meet it: real processes, a real mesh, pipes, signals, exit codes.
+
+Commands that only say something are forks of a loaded one (`tests.support.preloaded`).
+"""
 
 import asyncio
 import json
@@ -6,6 +9,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -18,9 +22,12 @@ from devmesh.mesh import DevMesh
 from testbed import patience
 from testbed.mesh import running_mesh
 from tests.support.planted import checked
+from tests.support.preloaded import preloaded
 
 BRAID: Final = (sys.executable, "-c", "from braid.cli import main; main()")
 COMMAND_SECONDS: Final = 60.0  # as the machine gives them
+ASK_AGAIN_SECONDS: Final = 0.2
+LOADED: Final = Path("loaded", "bin", "braid")
 HANG_SECONDS: Final = 300.0  # by the wall: it ends what hangs, and judges nothing
 Row: TypeAlias = dict[str, Any]  # of a JSON list, whose fields differ by type
 
@@ -31,7 +38,8 @@ pytestmark = [pytest.mark.real, pytest.mark.untimed, pytest.mark.timeout(1_200)]
 def where(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A directory in which a mesh runs, and a stream `logs`; commands run there find it by themselves."""
     directory = tmp_path_factory.mktemp("cli")
-    with running_mesh(directory / ".braid", lagmons=1, dlqs=1, secure=True):
+    (directory / "loaded").mkdir()
+    with preloaded(directory / "loaded"), running_mesh(directory / ".braid", lagmons=1, dlqs=1, secure=True):
         made = braid(directory, "create stream logs --lane live=4 --lane bulk=4")
         assert (made.returncode, made.stderr) == (0, "")
         yield directory
@@ -42,7 +50,7 @@ def braid(directory: Path, line: str, stdin: str = "") -> subprocess.CompletedPr
     environment = {name: value for name, value in os.environ.items() if not name.startswith("BRAID_")}
     environment["XDG_CONFIG_HOME"] = str(directory)
     done = subprocess.run(
-        [*BRAID, *line.split()],
+        [directory / LOADED, *line.split()],
         input=stdin,
         capture_output=True,
         text=True,
@@ -155,6 +163,7 @@ def until(where: Path, line: str, condition: Callable[[list[Row]], bool]) -> lis
         if condition(items):
             return items
         assert not deadline.passed, f"not within {deadline}: braid {line}: {items}"
+        time.sleep(ASK_AGAIN_SECONDS)
 
 
 def test_lag_grows_while_nobody_works(where: Path) -> None:

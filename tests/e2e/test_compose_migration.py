@@ -78,6 +78,7 @@ async def take(client: braid.Mesh, count: int) -> list[bytes]:
     return found
 
 
+@pytest.mark.extended
 async def test_streams_and_progress_outlive_the_move_to_certificates(moved: Moved) -> None:
     async with moved.connected() as client:
         await fill(client)

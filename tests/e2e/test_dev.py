@@ -302,6 +302,7 @@ def test_a_kill_during_the_start_leaves_nothing(tmp_path: Path, moment: str) -> 
     wait_gone(tmp_path / "mesh")
 
 
+@pytest.mark.extended
 def test_a_half_written_database_is_named(tmp_path: Path) -> None:
     database = MeshFiles(tmp_path).database
     database.parent.mkdir()

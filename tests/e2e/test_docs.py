@@ -14,12 +14,14 @@ from braid.api.registry.v1.registry_service_pb2 import ListClustersRequest, List
 from devmesh.documents import ready_from_json
 from testbed.patience import until
 from tests.support.board_mesh import failures
+from tests.support.preloaded import preloaded
 from tests.support.snippets import reader, run_page, run_snippet, snippets
 
 pytestmark = pytest.mark.untimed
 
 DOCS: Final = Path(__file__).resolve().parents[2] / "docs"
 GUIDES: Final = sorted((DOCS / "guides").glob("*.md"))
+LONG: Final = {"running-a-spark-job"}  # it starts Spark twice, which takes three minutes beside other tests
 SNIPPET_SECONDS: Final = 600.0  # by the wall: it ends what hangs, and judges nothing
 HEALTHY_SECONDS: Final = 150.0  # a cluster that was killed is trusted again after ten seconds of success, or is held
 _CREATED: Final = re.compile(r"^braid create stream (\S+)", re.MULTILINE)
@@ -39,6 +41,13 @@ def where(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         run_snippet(last, directory, SNIPPET_SECONDS)
 
 
+@pytest.fixture(scope="module")
+def commands(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """`braid`, loaded once for all guides."""
+    with preloaded(tmp_path_factory.mktemp("commands")) as found:
+        yield found
+
+
 @pytest.mark.real
 @pytest.mark.timeout(1_800)
 def test_the_tutorial(where: Path) -> None:
@@ -56,10 +65,13 @@ def test_output_on_pages_hides_nothing() -> None:
 
 @pytest.mark.real
 @pytest.mark.timeout(1_800)
-@pytest.mark.parametrize("page", GUIDES, ids=lambda page: page.stem)
-def test_a_guide(page: Path, where: Path) -> None:
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(page, id=page.stem, marks=[pytest.mark.extended] * (page.stem in LONG)) for page in GUIDES],
+)
+def test_a_guide(page: Path, where: Path, commands: Path) -> None:
     wait_healthy(where)
-    run_page(snippets(page), where, SNIPPET_SECONDS)
+    run_page(snippets(page), where, SNIPPET_SECONDS, commands)
 
 
 @pytest.mark.real

@@ -35,6 +35,7 @@ def directory(tmp_path: Path) -> Iterator[Path]:
         yield tmp_path
 
 
+@pytest.mark.extended
 @pytest.mark.timeout(1_800)
 def test_the_readme_runs_in_plain_text_too_and_doctor_says_so(directory: Path) -> None:
     first, python, last = snippets(ROOT / "README.md")

@@ -18,20 +18,20 @@ from testbed.mesh import running_mesh
 from tests.support.grounds import GROUNDS, Grounds, fixtures_of, together
 
 TIER: Final = Path(__file__).parent
-_open: Final = Grounds()
+open_grounds: Final = Grounds()
 
 
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> KafkaBroker:
     """A running broker."""
-    return _open.enter("broker", running_broker("east", tmp_path_factory.mktemp("broker")))
+    return open_grounds.enter("broker", running_broker("east", tmp_path_factory.mktemp("broker")))
 
 
 @pytest.fixture(scope="session")
 def two_clusters(tmp_path_factory: pytest.TempPathFactory) -> DevMesh:
     """Two clusters, one registry, one assigner."""
     directory = tmp_path_factory.mktemp("two")
-    return _open.enter("two_clusters", running_mesh(directory, registries=1, assigners=1))
+    return open_grounds.enter("two_clusters", running_mesh(directory, registries=1, assigners=1))
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ def north(tmp_path: Path) -> Iterator[KafkaBroker]:
 def one_cluster(tmp_path_factory: pytest.TempPathFactory) -> DevMesh:
     """One cluster, one registry, two assigners."""
     directory = tmp_path_factory.mktemp("one")
-    return _open.enter("one_cluster", running_mesh(directory, clusters=("east",), registries=1, assigners=2))
+    return open_grounds.enter("one_cluster", running_mesh(directory, clusters=("east",), registries=1, assigners=2))
 
 
 @pytest.fixture(scope="session")
@@ -65,7 +65,7 @@ def whole_mesh_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def whole_mesh(whole_mesh_directory: Path) -> DevMesh:
     """Two clusters, one registry, one assigner, two lag monitors, two dlq replicas."""
     made = running_mesh(whole_mesh_directory, registries=1, assigners=1, lagmons=2, dlqs=2)
-    return _open.enter("whole_mesh", made)
+    return open_grounds.enter("whole_mesh", made)
 
 
 @pytest.fixture(scope="session")
@@ -73,7 +73,7 @@ def three_brokers(tmp_path_factory: pytest.TempPathFactory) -> DevMesh:
     """`east` of three brokers beside `west` of one, with broker sessions of 3 s; one replica of each service."""
     directory = tmp_path_factory.mktemp("three")
     made = running_mesh(directory, clusters=("east:3", "west"), registries=1, assigners=1, lagmons=1, dlqs=1)
-    return _open.enter("three_brokers", made)
+    return open_grounds.enter("three_brokers", made)
 
 
 @pytest.fixture(scope="session")
@@ -81,7 +81,7 @@ def stock_brokers(tmp_path_factory: pytest.TempPathFactory) -> DevMesh:
     """`east` and `west` of three brokers each, with Kafka's own broker sessions; one registry, one assigner."""
     directory, clusters = tmp_path_factory.mktemp("stock"), ("east:3", "west:3")
     made = running_mesh(directory, clusters=clusters, registries=1, assigners=1, kafka_settings=STOCK_SESSION)
-    return _open.enter("stock_brokers", made)
+    return open_grounds.enter("stock_brokers", made)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -91,12 +91,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         items[number] = item
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Fails at once where a test would stand on what has ended."""
+    open_grounds.refuse_ended(fixtures_of(item))
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(nextitem: pytest.Item | None) -> None:
     """Ends what no further test stands on, once the test's own fixtures have ended."""
-    _open.leave(fixtures_of(nextitem))
+    open_grounds.leave(fixtures_of(nextitem))
 
 
 def pytest_sessionfinish() -> None:
     """Ends what is left where a teardown failed."""
-    _open.leave()
+    open_grounds.leave()

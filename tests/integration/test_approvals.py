@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import sys
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -12,10 +11,10 @@ from braid.host.tls import Tls
 from devmesh.processes.brokers import KafkaBroker
 from testbed.patience import until
 from tests.integration.test_access import ANN, Processes, mesh
+from tests.support.commands import loaded_command
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(400), pytest.mark.untimed]
 BOB: Final = "spiffe://test.local/user/bob"
-BRAID: Final = (sys.executable, "-c", "from braid.cli import main; main()")
 POLICY: Final = """
 apiVersion: braid/v1
 kind: ApprovalPolicy
@@ -45,7 +44,7 @@ class Person:
         tls = {"CERTIFICATE": self._tls.certificate, "KEY": self._tls.key, "CA": self._tls.ca}
         environment = {**os.environ, **{f"BRAID_TLS_{name}": str(path) for name, path in tls.items()}}
         process = await asyncio.create_subprocess_exec(
-            *BRAID,
+            loaded_command(),
             "--endpoint",
             self._endpoint,
             *arguments,

@@ -50,6 +50,7 @@ async def loaded(wired: WiredRegistry, stream: str) -> AsyncIterator[list[tuple[
             await asyncio.wait([load])
 
 
+@pytest.mark.extended
 async def test_a_cut_off_registry_moves_nothing_that_producers_reach(
     brokers: dict[str, KafkaBroker], try_name: Callable[[str], str]
 ) -> None:
@@ -107,6 +108,7 @@ async def read_on_every_host(wired: WiredRegistry, stream: str) -> AsyncIterator
         yield
 
 
+@pytest.mark.extended
 async def test_a_reading_hosts_reports_count_for_and_against_a_cluster(brokers: dict[str, KafkaBroker]) -> None:
     async with wired_registry(brokers, readers=2) as wired, read_on_every_host(wired, "only-read"):
         wired.registry_wires["east"].hold()

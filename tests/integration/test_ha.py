@@ -87,6 +87,7 @@ async def test_a_killed_leader_moves_nothing(on_etcd: AssignerPair) -> None:
         await _kill(story)
 
 
+@pytest.mark.extended
 async def test_a_frozen_leader_moves_nothing_then_or_when_it_goes_on(on_etcd: AssignerPair) -> None:
     async with steady(on_etcd) as story:
         await _freeze(story)
@@ -98,6 +99,7 @@ async def test_a_leader_cut_off_from_its_store_moves_nothing(on_etcd: AssignerPa
         await _cut_from_store(story, requests=True, answers=True)
 
 
+@pytest.mark.extended
 async def test_a_leader_half_cut_off_from_its_store_moves_nothing(on_etcd: AssignerPair) -> None:
     """First the one's words are lost on the way, then what the next one is told."""
     async with steady(on_etcd) as story:
@@ -176,6 +178,7 @@ async def test_a_grant_that_was_appended_and_not_told_is_not_forgotten(on_etcd: 
 # --- over SQLite
 
 
+@pytest.mark.extended
 async def test_killed_or_frozen_leaders_over_a_file_move_nothing(on_sqlite: AssignerPair) -> None:
     async with steady(on_sqlite) as story:
         await _kill(story)

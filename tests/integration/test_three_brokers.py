@@ -15,7 +15,7 @@ from tests.support.kafka_operator import operating
 
 MEMORY_BYTES_MAX: Final = 6 << 30
 
-pytestmark = [pytest.mark.real, pytest.mark.untimed, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.real, pytest.mark.timeout(600)]
 
 
 def east(mesh: DevMesh) -> str:

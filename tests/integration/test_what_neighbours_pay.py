@@ -197,6 +197,7 @@ async def test_poison_retried_for_ever_costs_the_others_nothing(filled: str) -> 
     await poison_costs(poison.Contest(filled, POISONED, in_flight=FEW, handler_seconds=SHORT_SECONDS), TURNS)
 
 
+@pytest.mark.extended
 async def test_a_retry_waiting_in_its_slot_would_cost_all_others(filled: str) -> None:
     """The control for the test before: there is more poison than there are slots."""
     with pytest.raises(AssertionError, match="not within 2 times"):
@@ -207,6 +208,7 @@ async def test_poison_that_is_retried_for_ever_delays_nobody(filled: str) -> Non
     await poison_delays(poison.Contest(filled, POISONED), TURNS)
 
 
+@pytest.mark.extended
 async def test_a_retry_that_held_up_the_rest_would_delay_them(filled: str) -> None:
     """The control for the test before."""
     with pytest.raises(AssertionError, match="not within 4 times"):
@@ -239,6 +241,7 @@ async def test_a_hundredfold_flood_of_one_lane_does_not_delay_another(filled: st
     await flood_delays(filled, flood.BULK, TURNS)
 
 
+@pytest.mark.extended
 async def test_the_same_flood_in_the_same_lane_delays_it(filled: str) -> None:
     """The control for the test before: one line for all."""
     with pytest.raises(AssertionError, match="not within 6 times"):
@@ -254,6 +257,7 @@ async def test_a_hundred_handlers_of_a_partition_reach_half_their_loop(
     await at_most(2.0, by_wall(lambda: in_flight.run("none")), by_wall(in_flight.alone), waits=True)
 
 
+@pytest.mark.extended
 async def test_one_record_after_another_would_not(in_flight: concurrency.Contest) -> None:
     """The control for the tests before and after."""
     with pytest.raises(AssertionError, match="not within 2 times"):
@@ -293,6 +297,7 @@ async def test_single_records_cost_at_most_two_and_a_half_plain_loops(reading: c
     await at_most(2.5, by_processor(reading.by_many), by_processor(reading.getmany))
 
 
+@pytest.mark.extended
 async def test_records_made_and_asked_for_one_at_a_time_cost_more(filled: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The control for the test before."""
     without_columns(monkeypatch)
@@ -305,6 +310,7 @@ async def test_columns_cost_two_thirds_of_a_plain_loop_at_most(reading: consume.
     await at_most(1 / 1.5, by_processor(reading.by_batch), by_processor(reading.getmany))
 
 
+@pytest.mark.extended
 async def test_columns_made_of_records_do_not(reading: consume.Contest, monkeypatch: pytest.MonkeyPatch) -> None:
     """The control for the test before."""
     without_columns(monkeypatch)

@@ -28,6 +28,7 @@ class Grounds:
 
     def __init__(self) -> None:
         self._open: dict[str, ExitStack] = {}
+        self._ended: set[str] = set()
 
     def enter(self, name: str, made: AbstractContextManager[T]) -> T:
         """Starts one."""
@@ -39,7 +40,16 @@ class Grounds:
     def leave(self, still: Collection[str] = ()) -> None:
         """Ends those whose fixtures are not named."""
         for name in [name for name in self._open if name not in still]:
+            self._ended.add(name)
             self._open.pop(name).close()
+
+    def refuse_ended(self, needed: Collection[str]) -> None:
+        """Fails for a test that needs a ground which has ended: pytest would hand it the dead one of before."""
+        ended = sorted(self._ended.intersection(needed))
+        assert not ended, (
+            f"{', '.join(ended)} ended before this test began, because the test before it did not need it: tests of a "
+            "ground follow each other, so let a file stand on one ground alone, or make this one a fixture of its own"
+        )
 
 
 def together(items: Sequence[pytest.Item], grounds: Sequence[str]) -> list[pytest.Item]:

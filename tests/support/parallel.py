@@ -2,8 +2,8 @@
 
 Files of one ground stay together. A worker that has left a ground never comes back: `tests.support.grounds` ends
 it. A second worker would start it a second time, which takes eight seconds of a core. Some files take minutes while
-other workers have nothing left. They stand apart, or in two parts. pytest-xdist's own groups do nothing under pytest
-9.2, so files are grouped by what their tests ask for.
+other workers have nothing left; they stand apart. pytest-xdist's own groups do nothing under pytest 9.2, so files are
+grouped by what their tests ask for.
 
 pytest-xdist begins with whatever has most tests. A file of two tests may take minutes, though, and if it came last, one
 worker would play it while the others had nothing left: the longest are named here.
@@ -36,18 +36,6 @@ LONGEST: Final = (  # grounds, or files of their own; what takes longest comes f
 )
 
 APART: Final = ("tests/integration/pipelines/test_event_store.py",)  # from others of their ground
-SECOND_PART: Final = {  # tests of a file that take half its time, and need nothing of the others but the mesh
-    "tests/e2e/test_docs.py": (
-        "test_a_guide[running-a-spark-job]",
-        "test_a_guide[placing-work]",
-        "test_a_guide[keeping-the-past]",
-        "test_a_guide[rights]",
-        "test_a_guide[handling-records]",
-        "test_a_guide[resetting-progress]",
-        "test_a_guide[redriving-dead-letters]",
-    )
-}
-
 _ROOT: Final = Path(__file__).resolve().parents[2]
 _FUNCTION: Final = (ast.FunctionDef, ast.AsyncFunctionDef)
 
@@ -56,8 +44,7 @@ class LoadGroundScheduling(LoadFileScheduling):
     """Gives all files of one ground to one worker, one after another; the longest first."""
 
     def _split_scope(self, nodeid: str) -> str:
-        file, _, test = nodeid.partition("::")
-        return part_of(scope_of(_ROOT, file), test)
+        return scope_of(_ROOT, nodeid.partition("::")[0])
 
     def _assign_work_unit(self, node: WorkerController) -> None:
         self.workqueue.move_to_end(first_of(self.workqueue), last=False)
@@ -66,13 +53,7 @@ class LoadGroundScheduling(LoadFileScheduling):
 
 def first_of(scopes: Iterable[str]) -> str:
     """The scope to begin with: the longest that is named, else the first of them."""
-    names = {scope: scope.partition("#")[0] for scope in scopes}
-    return min(names, key=lambda scope: LONGEST.index(names[scope]) if names[scope] in LONGEST else len(LONGEST))
-
-
-def part_of(scope: str, test: str) -> str:
-    """The part of a scope that a test belongs to; the scope itself, unless it is in the second part."""
-    return f"{scope}#2" if test in SECOND_PART.get(scope, ()) else scope
+    return min(scopes, key=lambda scope: LONGEST.index(scope) if scope in LONGEST else len(LONGEST))
 
 
 @cache

@@ -88,7 +88,9 @@ def snippets(page: Path) -> list[Snippet]:
     return found
 
 
-def run_snippet(snippet: Snippet, directory: Path, timeout_seconds: float, slack: float = 1.0) -> str:
+def run_snippet(
+    snippet: Snippet, directory: Path, timeout_seconds: float, slack: float = 1.0, commands: Path | None = None
+) -> str:
     """Runs a block where the reader stands; returns what it printed.
 
     Args:
@@ -96,10 +98,11 @@ def run_snippet(snippet: Snippet, directory: Path, timeout_seconds: float, slack
         directory: Where the reader stands.
         timeout_seconds: For all of it, by the wall: it ends what hangs.
         slack: How many times longer than written the block's own waits are.
+        commands: Where commands are looked for first; where they are installed by default.
     """
     look_again = Deadline(LOOK_SECONDS if looks_only(snippet) else 0.0)
     while True:
-        output, told = _run_once(snippet, directory, timeout_seconds, slack)
+        output, told = _run_once(snippet, directory, timeout_seconds, slack, commands)
         wrong = first_difference(snippet.printed, output) if snippet.printed else ""
         if not wrong or look_again.passed:
             break
@@ -114,11 +117,14 @@ def looks_only(snippet: Snippet) -> bool:
     return snippet.language == "bash" and all(line.startswith(("braid get ", "braid describe ")) for line in lines)
 
 
-def _run_once(snippet: Snippet, directory: Path, timeout_seconds: float, slack: float) -> tuple[str, str]:
+def _run_once(
+    snippet: Snippet, directory: Path, timeout_seconds: float, slack: float, commands: Path | None
+) -> tuple[str, str]:
     """Runs a block that must end with 0; what it printed, and the whole account of it."""
     body = stretched(snippet.body, slack)
     command = [sys.executable, "-c", body] if snippet.language == "python" else ["bash", "-euo", "pipefail", "-c", body]
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    first = [] if commands is None else [str(commands)]
+    path = os.pathsep.join([*first, str(Path(sys.executable).parent), os.environ["PATH"]])
     with (
         TemporaryFile("w+", encoding="utf-8") as printed,
         TemporaryFile("w+", encoding="utf-8") as said,
@@ -148,7 +154,7 @@ def _run_once(snippet: Snippet, directory: Path, timeout_seconds: float, slack: 
     return output, told
 
 
-def run_page(found: Sequence[Snippet], directory: Path, timeout_seconds: float) -> None:
+def run_page(found: Sequence[Snippet], directory: Path, timeout_seconds: float, commands: Path | None = None) -> None:
     """Runs a page's blocks one after another; fails with everything that was not as the page says.
 
     Waits that blocks state are for a machine that gives its time; they are longer as far as this one gave less so far.
@@ -157,7 +163,7 @@ def run_page(found: Sequence[Snippet], directory: Path, timeout_seconds: float) 
     page = Deadline(timeout_seconds)
     for snippet in found:
         try:
-            run_snippet(snippet, directory, timeout_seconds, SLACK / page.share)
+            run_snippet(snippet, directory, timeout_seconds, SLACK / page.share, commands)
         except AssertionError as error:  # the blocks after it show whether it is this one alone
             wrong.append(str(error))
     assert not wrong, "\n\n".join(wrong)

@@ -67,7 +67,7 @@ INDEX_DISK: Final = "index's disk full"
 DISKS: Final = ("broker's disk full", "store's disk full", INDEX_DISK)
 # What every slice plays: the checks of a run, and its figures, need these.
 ALWAYS: Final = ("kill cluster", "move")
-SLICE_LARGE: Final = 5  # faults of clusters and streams in a slice; a whole deck has four times as many
+SLICE_LARGE: Final = 4  # faults of clusters and streams in a slice; a whole deck has six times as many
 
 
 class Ground(NamedTuple):

@@ -1,7 +1,7 @@
 """Every release of Kafka that Braid supports passes the contract, and loses nothing by a ledger.
 
-The oldest and the newest play a slice in `make test`; `make test-all` plays all of them whole. The contract over our
-own release is `test_kafka_contract.py`.
+The oldest and the newest play a slice of the contract in `make test`; `make test-all` plays all of them whole, and the
+ledgers. The contract over our own release is `test_kafka_contract.py`.
 """
 
 import json
@@ -51,7 +51,7 @@ CONTRACT: Final = [
     if not (version in LEADS_ON and body is CUT)
 ]
 LEDGERS: Final = [
-    pytest.param(*SLICED, FEW, id="few"),
+    pytest.param(*SLICED, FEW, marks=pytest.mark.extended, id="few"),
     *(pytest.param(each, each, MANY, marks=pytest.mark.extended, id=each) for each in PLAYED_VERSIONS),
 ]
 

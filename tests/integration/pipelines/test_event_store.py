@@ -219,17 +219,37 @@ async def cluster_and_spark_die(scene: Scene) -> None:
         await scene.local.start("east")
 
 
+async def written_and_not_committed(scene: Scene) -> None:
+    """The job, which has ended, was killed between a batch's write and its entry in Spark's commit log.
+
+    It then runs to its end, and finds every row of the batch in the table.
+    """
+    directory, job, table = scene.table.parent, scene.job, scene.table
+    newest = max(int(path.name) for path in (directory / "checkpoint" / "offsets").glob("[0-9]*"))
+    for name in (f"{newest}", f".{newest}.crc"):
+        (directory / "checkpoint" / "commits" / name).unlink(missing_ok=True)
+    rows = rows_of(table)
+    assert await asyncio.to_thread(job.run_once) == 0
+    again = job.events("merged")[-1]
+    assert (again["batch"], again["added"], again["rows"]) == (newest, 0, rows)
+    assert again["repeats"] >= 1
+    compare(table, scene.ledger)
+
+
 @pytest.mark.parametrize(
-    "acts",
+    ("acts", "afterwards"),
     [
-        pytest.param((planner_dies, cluster_and_spark_die), id="few"),
+        pytest.param((planner_dies, cluster_and_spark_die), (), id="few"),
         pytest.param(
-            (worker_dies, planner_dies, driver_dies, cluster_and_spark_die), id="all", marks=pytest.mark.extended
+            (worker_dies, planner_dies, driver_dies, cluster_and_spark_die),
+            (written_and_not_committed,),
+            id="all",
+            marks=pytest.mark.extended,
         ),
     ],
 )
 async def test_the_table_equals_the_ledger_after_kills(
-    acts: Sequence[Act], local: DevMesh, job: Job, tmp_path: Path
+    acts: Sequence[Act], afterwards: Sequence[Act], local: DevMesh, job: Job, tmp_path: Path
 ) -> None:
     scene, stop = Scene(local, job, tmp_path / "table", set()), asyncio.Event()
     sending = asyncio.create_task(ship(local.ready.endpoint, scene.ledger, stop))
@@ -247,22 +267,11 @@ async def test_the_table_equals_the_ledger_after_kills(
     compare(table, ledger)
     assert len(job.events("restarting")) >= 1
     print(f"{len(ledger)} acknowledged, {rows_of(table)} rows, {open_table(table).manifest.repeats} repeats merged")
-    await written_and_not_committed(job, tmp_path)
-    compare(table, ledger)
+    for act in afterwards:
+        await act(scene)
 
 
-async def written_and_not_committed(job: Job, directory: Path) -> None:
-    """A kill between a batch's write and its entry in Spark's commit log; the job then runs to its end."""
-    newest = max(int(path.name) for path in (directory / "checkpoint" / "offsets").glob("[0-9]*"))
-    for name in (f"{newest}", f".{newest}.crc"):
-        (directory / "checkpoint" / "commits" / name).unlink(missing_ok=True)
-    rows = rows_of(directory / "table")
-    assert await asyncio.to_thread(job.run_once) == 0
-    again = job.events("merged")[-1]
-    assert (again["batch"], again["added"], again["rows"]) == (newest, 0, rows)
-    assert again["repeats"] >= 1
-
-
+@pytest.mark.extended
 async def test_reprocessing_gives_the_same_rows_and_the_same_in_delta(local: DevMesh, tmp_path: Path) -> None:
     """Records sent meanwhile lie beyond the range; reading makes no group."""
     ledger, live, stop, before = set[str](), set[str](), asyncio.Event(), await groups(local)

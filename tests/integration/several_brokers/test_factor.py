@@ -13,7 +13,7 @@ from testbed.patience import Deadline, until
 from tests.integration.several_brokers.load import PARTITIONS, Load, loaded
 from tests.support.kafka_operator import KafkaOperator, operating
 
-pytestmark = [pytest.mark.real, pytest.mark.untimed, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.real, pytest.mark.timeout(600)]
 FILLING: Final = 400  # records in the log before the copies change
 RECORD_BYTES: Final = 50_000
 THROTTLES: Final = ("leader.replication.throttled", "follower.replication.throttled")

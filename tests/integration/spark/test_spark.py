@@ -211,6 +211,7 @@ def test_a_query_writes_to_another_stream(local: DevMesh, spark: SparkSession, t
     assert {row.lane for row in copies} == {("live", "bulk")[partition] for partition in lanes}
 
 
+@pytest.mark.extended
 def test_a_query_outlives_its_restart_and_the_death_of_a_cluster(
     local: DevMesh, spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -1,11 +1,12 @@
 """Shared brokers and meshes of tests: next to each other, ended when nothing stands on them any more."""
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import cast
 
 import pytest
 
+from tests.integration import conftest
 from tests.support.grounds import Grounds, fixtures_of, together
 
 
@@ -42,6 +43,28 @@ def test_what_the_next_test_does_not_need_is_ended() -> None:
     grounds.leave(fixtures_of(None))
     grounds.leave()
     assert ended == ["broker", "mesh"]
+
+
+def test_a_test_on_an_ended_ground_fails_and_names_it() -> None:
+    grounds = Grounds()
+    grounds.enter("broker", nullcontext())
+    grounds.enter("mesh", nullcontext())
+    grounds.leave(["mesh"])
+    grounds.refuse_ended(["mesh", "tmp_path"])
+    with pytest.raises(AssertionError, match=r"^broker ended before this test began"):
+        grounds.refuse_ended(["broker", "mesh"])
+
+
+def test_a_real_test_is_looked_at_before_its_fixtures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The conftest of real brokers asks for every test, before pytest hands out what it cached."""
+    grounds = Grounds()
+    monkeypatch.setattr(conftest, "open_grounds", grounds)
+    grounds.enter("broker", nullcontext())
+    conftest.pytest_runtest_setup(item("lucky", "broker"))
+    conftest.pytest_runtest_teardown(item("unrelated", "tmp_path"))
+    conftest.pytest_runtest_setup(item("unrelated", "tmp_path"))
+    with pytest.raises(AssertionError, match=r"^broker ended"):
+        conftest.pytest_runtest_setup(item("unlucky", "broker"))
 
 
 def test_what_does_not_start_is_not_ended() -> None:

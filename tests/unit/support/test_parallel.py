@@ -6,10 +6,8 @@ from typing import Final
 import pytest
 
 from tests.support.grounds import GROUNDS
-from tests.support.parallel import APART, LONGEST, SECOND_PART, first_of, grounds_of, part_of, scope_of
+from tests.support.parallel import APART, LONGEST, first_of, grounds_of, scope_of
 
-DOCS: Final = "tests/e2e/test_docs.py"
-GUIDES: Final = Path(__file__).parents[3] / "docs" / "guides"
 FIXTURE: Final = "import pytest\n@pytest.fixture(scope='module')\n"
 
 
@@ -61,14 +59,6 @@ def test_a_file_apart_shares_no_worker_with_its_ground(file: str) -> None:
     assert scope_of(root, file) == file
 
 
-def test_a_second_part_names_pages_that_there_are() -> None:
-    second = SECOND_PART[DOCS]
-    guides = {f"test_a_guide[{page.stem}]" for page in GUIDES.glob("*.md")}
-    assert set(second) < guides
-    assert {part_of(DOCS, test) for test in second} == {f"{DOCS}#2"}
-    assert {part_of(DOCS, test) for test in guides - {*second}} == {DOCS}
-
-
 @pytest.mark.parametrize("scope", LONGEST)
 def test_each_of_the_longest_is_a_ground_or_a_file_of_its_own(scope: str) -> None:
     root = Path(__file__).parents[3]
@@ -78,4 +68,3 @@ def test_each_of_the_longest_is_a_ground_or_a_file_of_its_own(scope: str) -> Non
 def test_the_longest_begins_and_then_what_was_first() -> None:
     assert first_of(["tests/unit/test_a.py", LONGEST[1], LONGEST[0], "tests/unit/test_b.py"]) == LONGEST[0]
     assert first_of(["tests/unit/test_a.py", "tests/unit/test_b.py"]) == "tests/unit/test_a.py"
-    assert first_of(["tests/unit/test_a.py", f"{LONGEST[1]}#1"]) == f"{LONGEST[1]}#1"

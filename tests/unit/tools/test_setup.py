@@ -46,6 +46,7 @@ def test_packages_are_installed_by_hash_and_once(checkout: Path) -> None:
     first = calls(checkout)
     assert "--require-hashes" in first
     assert "'-e'" in first
+    assert first.splitlines()[-1].startswith("['-m', 'compileall', '-qq', '--workers', '0'")
     setup.install_packages()
     assert calls(checkout) == ""
 
@@ -107,6 +108,16 @@ def test_our_modules_are_compiled_even_if_python_is_told_not_to(
     setup.compile_sources()
     compiled = [path.name.partition(".")[0] for path in (checkout / "services" / "__pycache__").iterdir()]
     assert compiled == ["sound"]
+
+
+def test_installed_packages_are_compiled_but_not_their_tests(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(setup, "PYTHON", Path(sys.executable))
+    package = setup.VENV / "lib" / "package"
+    (package / "tests").mkdir(parents=True)
+    for path in (package / "used.py", package / "tests" / "unused.py"):
+        path.write_text("VALUE = 1")
+    setup.compile_packages()
+    assert [path.name.partition(".")[0] for path in setup.VENV.rglob("*.pyc")] == ["used"]
 
 
 def test_no_class_archive_is_no_failure(checkout: Path) -> None:
