@@ -2,7 +2,7 @@
 
 .DEFAULT_GOAL := help
 CHECKS := check-types check-format check-lint check-layering check-protos check-compose check-reference check-site
-.PHONY: help demo test test-all setup check $(CHECKS) quick test-for slow-tests protos protos-release reference site docs sim fuzz chaos soak bench up down clean hooks lock sbom audit etcd
+.PHONY: help demo test test-all setup check $(CHECKS) quick test-for slow-tests protos protos-release reference site docs sim fuzz chaos soak bench up down clean hooks lock sbom audit etcd prometheus
 
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 python; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
@@ -28,11 +28,11 @@ help: ## print this list
 demo: setup ## run the main job on real Kafka, print a verdict (KEEP=1 leaves it running; STORE=etcd)
 	@$(RUN) -m demo $(if $(KEEP),--keep) $(if $(STORE),--store $(STORE))
 
-test: setup etcd ## run every check and every test tier (under half an hour on two cores)
+test: setup etcd prometheus ## run every check and every test tier (under half an hour on two cores)
 	@$(RUN) -m devmesh.archives.spark
 	@$(RUN) -m tools.suite --check $(TIERS)
 
-test-all: setup etcd ## `make test` and the tests that run for hours
+test-all: setup etcd prometheus ## `make test` and the tests that run for hours
 	@$(RUN) -m devmesh.archives.spark
 	@$(RUN) -m tools.suite --check --extended $(TIERS)
 
@@ -82,6 +82,9 @@ setup: ## make .venv from the lock, check Java, resolve Kafka's jars (does nothi
 
 etcd: setup
 	@$(RUN) -m devmesh.toolchain.etcd_binary >/dev/null
+
+prometheus: setup
+	@$(RUN) -m testbed.prometheus.binaries >/dev/null
 
 protos: setup ## generate Python from all protos
 	@$(RUN) -m tools.protos generate

@@ -1,0 +1,1 @@
+"""A real Prometheus for tests: its binaries, and servers that scrape a mesh."""
