@@ -85,6 +85,7 @@ etcd: setup
 
 prometheus: setup
 	@$(RUN) -m testbed.prometheus.binaries >/dev/null
+	@$(RUN) -m testbed.prometheus.alertmanager >/dev/null
 
 protos: setup ## generate Python from all protos
 	@$(RUN) -m tools.protos generate

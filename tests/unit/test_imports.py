@@ -54,6 +54,7 @@ MUTANTS: Final = (
     ("braid.drill.rehearsal", "import aiokafka"),
     ("braid.cli.dev", "import services"),
     ("braid._mesh.locate", "import devmesh"),
+    ("services.lagmon.alerts.rule_files", "import time"),
     ("services.lagmon.alerts.decisions.rules", "import services.lagmon.alerts.watch"),
     ("services.lagmon.alerts.decisions.tracker", "import time"),
     ("services.registry.domain.streams", "import braid.api"),
