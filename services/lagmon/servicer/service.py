@@ -5,6 +5,7 @@ Every replica follows every cluster and answers alone; the leader decides about 
 
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from types import MappingProxyType
+from typing import Final
 
 from braid.api.lagmon.v1 import lag_pb2
 from braid.api.lagmon.v1 import lagmon_service_pb2 as api
@@ -19,6 +20,11 @@ from braid.rpc.methods import method_path, server_stream, service_path, unary
 from braid.runtime.histories.kinds import AnyKind
 from braid.runtime.replica import Replica
 from services.lagmon.alerts.codec import ALERTS
+from services.lagmon.alerts.condition_gauges import ConditionGauges
+from services.lagmon.alerts.decisions.evaluation import open_keys
+from services.lagmon.alerts.outlets.codec import OUTLETS
+from services.lagmon.alerts.outlets.outlets import AlertOutlets
+from services.lagmon.alerts.outlets.sending import Outgoing
 from services.lagmon.alerts.requests import AlertRequests
 from services.lagmon.alerts.watch import AlertWatch
 from services.lagmon.codec import gone_message, lag_message, page_token, read_detail, read_filter, read_page_token
@@ -32,6 +38,8 @@ from services.lagmon.servicer.history import HistoryReads
 from services.lagmon.servicer.kept_metrics import KeptGauges
 from services.lagmon.servicer.metrics import Gauges
 
+_NOWHERE: Final = Outgoing()
+
 
 class Lagmon:
     """The lag monitor: a read model of lag, and the history of the alerts that follow from it.
@@ -42,15 +50,24 @@ class Lagmon:
     """
 
     name = "lagmon"
-    kinds: Mapping[str, AnyKind] = MappingProxyType({ALERTS.name: ALERTS})
+    kinds: Mapping[str, AnyKind] = MappingProxyType({ALERTS.name: ALERTS, OUTLETS.name: OUTLETS})
 
-    def __init__(self, kafka: Kafka, files: Files | None = None, kept_bytes: int = KEPT_LAG_BYTES) -> None:
+    def __init__(
+        self,
+        kafka: Kafka,
+        files: Files | None = None,
+        kept_bytes: int = KEPT_LAG_BYTES,
+        *,
+        outgoing: Outgoing = _NOWHERE,
+    ) -> None:
         """Prepares a lag monitor; without `files` it keeps lag over time in memory."""
+        self._outgoing = outgoing
         self._kafka = kafka
         self._files = files
         self._kept_bytes = kept_bytes
         self._clusters: Clusters | None = None
         self._alerts: AlertWatch | None = None
+        self._outlets: AlertOutlets | None = None
         self._keeper: Keeper | None = None
 
     def rpc(self, replica: Replica) -> RpcService:
@@ -60,7 +77,8 @@ class Lagmon:
         reads = Reads(replica, clusters, keeper)
         histories = HistoryReads(replica.host.clock, keeper)
         watch = self._alerts = AlertWatch(replica)
-        alerts = AlertRequests(replica, watch)
+        outlets = self._outlets = AlertOutlets(replica, self._outgoing)
+        alerts = AlertRequests(replica, watch, outlets, self._outgoing.runbooks)
         return RpcService(
             name=service_path(self.name),
             unary={
@@ -70,16 +88,21 @@ class Lagmon:
                 method_path(self.name, "GetAlert"): unary(api.GetAlertRequest, alerts.get),
                 method_path(self.name, "CreateSilence"): unary(api.CreateSilenceRequest, alerts.create_silence),
                 method_path(self.name, "DeleteSilence"): unary(api.DeleteSilenceRequest, alerts.delete_silence),
+                method_path(self.name, "ExportAlertRules"): unary(api.ExportAlertRulesRequest, alerts.export_rules),
             },
             server_stream={method_path(self.name, "WatchLag"): server_stream(api.WatchLagRequest, reads.watch_lag)},
             duplex={},
         )
 
     async def lead(self, replica: Replica) -> None:
-        """Fires and resolves alerts; the leader decides nothing else."""
-        if self._alerts is None:
+        """Fires and resolves alerts, and sends them to outlets; the leader decides nothing else."""
+        if self._alerts is None or self._outlets is None:
             raise Unavailable("the lag monitor does not serve yet")
-        await self._alerts.lead()
+        sending = replica.host.tasks.spawn(self._outlets.lead(), "outlets of alerts")
+        try:
+            await self._alerts.lead()
+        finally:
+            sending.cancel()
 
     async def follow(self, replica: Replica) -> None:
         """Follows every cluster, leading or not, keeps lag over time, and keeps the gauges."""
@@ -99,12 +122,14 @@ class Lagmon:
 
     async def _measure(self, replica: Replica, clusters: Clusters, alerts: AlertWatch, keeper: Keeper) -> None:
         gauges, kept = Gauges(replica.metrics), KeptGauges(replica.metrics)
+        conditions = ConditionGauges(replica.metrics)
         clock = replica.host.clock
         while True:
             began = clock.elapsed()
             look = await clusters.look()
             gauges.show(look.rows, clusters.left_out())
             alerts.take(look)
+            conditions.show((*open_keys(alerts.state), *(each.key for each in alerts.pending())), alerts.facts)
             gauges.show_counts(clusters.counts(), clusters.probes())
             kept.show(keeper)
             await clock.sleep(max(LAG_METRICS_SECONDS, (clock.elapsed() - began) * LAG_PAUSE_FACTOR))

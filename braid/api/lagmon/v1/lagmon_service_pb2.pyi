@@ -332,18 +332,24 @@ class ListAlertsResponse(_message.Message):
 
     ALERTS_FIELD_NUMBER: _builtins.int
     NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    OUTLETS_FIELD_NUMBER: _builtins.int
     next_page_token: _builtins.str
     @_builtins.property
     def alerts(self) -> _containers.RepeatedCompositeFieldContainer[_alert_pb2.Alert]: ...
+    @_builtins.property
+    def outlets(self) -> _containers.RepeatedCompositeFieldContainer[_alert_pb2.AlertOutlet]:
+        """Where alerts are sent, by the settings of the answering replica: on the first page of a request about the whole mesh."""
+
     def __init__(
         self,
         *,
         alerts: _abc.Iterable[_alert_pb2.Alert] | None = ...,
         next_page_token: _builtins.str = ...,
+        outlets: _abc.Iterable[_alert_pb2.AlertOutlet] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["alerts", b"alerts", "next_page_token", b"next_page_token"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["alerts", b"alerts", "next_page_token", b"next_page_token", "outlets", b"outlets"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -430,3 +436,43 @@ class DeleteSilenceResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___DeleteSilenceResponse: _TypeAlias = DeleteSilenceResponse  # noqa: Y015
+
+@_typing.final
+class ExportAlertRulesRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RUNBOOKS_FIELD_NUMBER: _builtins.int
+    runbooks: _builtins.str
+    """Where the pages about rules are, a path or a URL; empty for what the replica's settings say."""
+    def __init__(
+        self,
+        *,
+        runbooks: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["runbooks", b"runbooks"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ExportAlertRulesRequest: _TypeAlias = ExportAlertRulesRequest  # noqa: Y015
+
+@_typing.final
+class ExportAlertRulesResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    FILES_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def files(self) -> _containers.RepeatedCompositeFieldContainer[_alert_pb2.AlertRuleFile]: ...
+    def __init__(
+        self,
+        *,
+        files: _abc.Iterable[_alert_pb2.AlertRuleFile] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["files", b"files"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ExportAlertRulesResponse: _TypeAlias = ExportAlertRulesResponse  # noqa: Y015
