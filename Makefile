@@ -92,6 +92,7 @@ etcd: ## build etcd, unless a sound one is installed (needs no packages)
 
 prometheus: setup
 	@$(RUN) -m testbed.prometheus.binaries >/dev/null
+	@$(RUN) -m testbed.prometheus.alertmanager >/dev/null
 
 protos: setup ## generate Python from all protos
 	@$(RUN) -m tools.protos generate

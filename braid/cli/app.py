@@ -70,6 +70,7 @@ VERBS: Final[Mapping[str, Verb]] = {
     "grant": Verb("braid.cli.access.verbs", "Give a principal a role"),
     "revoke": Verb("braid.cli.access.verbs", "Take a role back"),
     "approve": Verb("braid.cli.access.verbs", "Approve or refuse another person's request"),
+    "alerts": Verb("braid.cli.resources.alerts.exporting", "Write the rules of alerts as files for Prometheus"),
     "silence": Verb("braid.cli.resources.alerts.verbs", "Silence an alert for a time"),
     "can-i": Verb("braid.cli.access.verbs", "Tell whether something is allowed, and why"),
     "drill": Verb("braid.cli.drill.verbs", "Rehearse a failure on this mesh, and print a verdict"),

@@ -3,8 +3,11 @@
 import sys
 
 from braid.kafka.cluster import AioKafka
+from braid.runtime.http_posts import HttpPosts
 from braid.runtime.process import serve
 from braid.runtime.settings import settings_or_exit
+from services.lagmon.alerts.outlets.decisions.model import OutletKind, OutletTarget
+from services.lagmon.alerts.outlets.sending import Outgoing
 from services.lagmon.config import LagmonSettings
 from services.lagmon.kept.files import DirectoryFiles
 from services.lagmon.servicer.exporter_metrics import Exporter
@@ -17,7 +20,9 @@ def main() -> int:
     directory = settings.kept_lag_directory
     files = DirectoryFiles(directory) if directory is not None else None
     exporters = tuple(map(Exporter, settings.lag_exporters))
-    return serve(Lagmon(AioKafka(settings.instance), files, settings.kept_lag_bytes, exporters), settings)
+    targets = [OutletTarget(**{**each.model_dump(), "kind": OutletKind(each.kind)}) for each in settings.alert_outlets]
+    kafka, outgoing = AioKafka(settings.instance), Outgoing(targets, settings.alert_runbooks, HttpPosts)
+    return serve(Lagmon(kafka, files, settings.kept_lag_bytes, exporters, outgoing), settings)
 
 
 if __name__ == "__main__":

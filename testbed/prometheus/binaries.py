@@ -86,7 +86,7 @@ def _obtain_into(work: Path) -> Path:
     refused = ["Debian's package: there is no `apt-get` here, or it is pinned for another kind of processor"]
     if wanted and shutil.which("apt-get") and shutil.which("dpkg-deb"):
         try:
-            return _from_debian(work, wanted)
+            return _gather(work, from_debian(work, "prometheus", DEBIAN_VERSION, wanted))
         except Unavailable as error:
             refused = [f"Debian's package: {error.message}"]
     if shutil.which("go") is None:
@@ -95,24 +95,35 @@ def _obtain_into(work: Path) -> Path:
     return _build(work, refused[0])
 
 
-def _from_debian(work: Path, wanted: str) -> Path:
-    """Downloads the pinned package and unpacks it, with this machine's package lists or else with fresh ones."""
+def from_debian(work: Path, name: str, version: str, wanted: str) -> Path:
+    """Downloads a pinned package and unpacks it, with this machine's package lists or else with fresh ones.
+
+    Args:
+        work: An empty directory to work in.
+        wanted: The package's SHA-256.
+
+    Returns:
+        The directory with its programs.
+
+    Raises:
+        Unavailable: it cannot be downloaded, or is another one.
+    """
     lists = work / "lists"
     (lists / "partial").mkdir(parents=True)
     mine = ("-o", f"Dir::State::Lists={lists}", "-o", f"Dir::Cache={work}", "-o", "Acquire::Languages=none")
-    download = ("download", f"prometheus={DEBIAN_VERSION}")
+    download = ("download", f"{name}={version}")
     try:
-        _run(("apt-get", "-qq", *download), work)
+        run_tool(("apt-get", "-qq", *download), work)
     except Unavailable:
-        _run(("apt-get", "-qq", *mine, "update"), work)
-        _run(("apt-get", "-qq", *mine, *download), work)
+        run_tool(("apt-get", "-qq", *mine, "update"), work)
+        run_tool(("apt-get", "-qq", *mine, *download), work)
     package = next(work.glob("*.deb"))
     with package.open("rb") as opened:
         actual = hashlib.file_digest(opened, "sha256").hexdigest()
     if actual != wanted:
         raise Unavailable(f"{package.name} has sha256 {actual}, but {wanted} is committed")
-    _run(("dpkg-deb", "-x", str(package), "unpacked"), work)
-    return _gather(work, work / "unpacked" / "usr" / "bin")
+    run_tool(("dpkg-deb", "-x", str(package), "unpacked"), work)
+    return work / "unpacked" / "usr" / "bin"
 
 
 def _build(work: Path, refused: str) -> Path:
@@ -121,7 +132,7 @@ def _build(work: Path, refused: str) -> Path:
         for name in _NAMES:
             package = f"github.com/prometheus/prometheus/cmd/{name}"
             flags = ("-trimpath", "-buildvcs=false", "-tags=remove_all_sd")
-            _run(("go", "build", *flags, "-o", str(work / "built" / name), package), _MODULE)
+            run_tool(("go", "build", *flags, "-o", str(work / "built" / name), package), _MODULE)
     except Unavailable as error:
         raise Unavailable(f"{error.message}\n{refused}") from error
     return _gather(work, work / "built")
@@ -135,7 +146,8 @@ def _gather(work: Path, where: Path) -> Path:
     return output
 
 
-def _run(command: Sequence[str], directory: Path) -> None:
+def run_tool(command: Sequence[str], directory: Path) -> None:
+    """Runs a tool to its end. Raises `Unavailable` with the end of what it printed if it fails."""
     try:
         answer = subprocess.run(
             command, cwd=directory, capture_output=True, text=True, timeout=TOOL_RESOLVE_SECONDS, check=False

@@ -21,6 +21,8 @@ from devmesh.documents import ready_from_json
 from devmesh.mesh import DevMesh
 from testbed import patience
 from testbed.mesh import running_mesh
+from testbed.prometheus.binaries import prometheus_binaries
+from tests.support.alert_receivers import AlertReceivers, alert_receivers
 from tests.support.planted import checked
 from tests.support.preloaded import preloaded
 
@@ -35,14 +37,23 @@ pytestmark = [pytest.mark.real, pytest.mark.untimed, pytest.mark.timeout(1_200)]
 
 
 @pytest.fixture(scope="module")
-def where(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def receivers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AlertReceivers]:
+    """A webhook and an Alertmanager that the mesh sends alerts to."""
+    with alert_receivers(tmp_path_factory.mktemp("receivers")) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def where(tmp_path_factory: pytest.TempPathFactory, receivers: AlertReceivers) -> Iterator[Path]:
     """A directory in which a mesh runs, and a stream `logs`; commands run there find it by themselves."""
     directory = tmp_path_factory.mktemp("cli")
     (directory / "loaded").mkdir()
-    with preloaded(directory / "loaded"), running_mesh(directory / ".braid", lagmons=1, dlqs=1, secure=True):
-        made = braid(directory, "create stream logs --lane live=4 --lane bulk=4")
-        assert (made.returncode, made.stderr) == (0, "")
-        yield directory
+    with pytest.MonkeyPatch.context() as environment, preloaded(directory / "loaded"):
+        environment.setenv("BRAID_ALERT_OUTLETS", receivers.settings)  # services inherit it
+        with running_mesh(directory / ".braid", lagmons=1, dlqs=1, secure=True):
+            made = braid(directory, "create stream logs --lane live=4 --lane bulk=4")
+            assert (made.returncode, made.stderr) == (0, "")
+            yield directory
 
 
 def braid(directory: Path, line: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
@@ -183,8 +194,9 @@ def test_lag_grows_while_nobody_works(where: Path) -> None:
     assert seen == sorted(set(seen))
 
 
-def test_an_alert_fires_is_silenced_and_resolved(where: Path) -> None:
-    spec = "spec: {lanes: {live: {partitions: 1}}, lag_target: {live: 1s}}"
+def test_an_alert_fires_is_silenced_and_resolved(where: Path, receivers: AlertReceivers) -> None:
+    receivers.webhook.statuses = [0, 500, 429, 301]  # what fires first meets them all, and is told all the same
+    spec = "spec: {lanes: {live: {partitions: 1}}, lag_target: {live: 1s}, availability: 90}"  # too little for a page
     manifest = f"apiVersion: braid/v1\nkind: Stream\nmetadata: {{name: watched}}\n{spec}\n"
     assert printed(where, "apply -f -", manifest) == "stream/watched created\n"
     assert "live: 1s" in printed(where, "get stream watched -o yaml")
@@ -193,6 +205,10 @@ def test_an_alert_fires_is_silenced_and_resolved(where: Path) -> None:
     printed(where, "produce watched", "2\n")
     name = "stream/watched/group-unattended/live/away"
     until(where, "get alerts --stream watched -o json", lambda rows: [each["state"] for each in rows] == ["firing"])
+    patience.wait(lambda: receivers.pages.of("away") == ["firing"], "Alertmanager pages", COMMAND_SECONDS)
+    shown = receivers.alertmanager.alerts()
+    assert ("BraidGroupUnattended", "away") in {(each["alertname"], each.get("group")) for each in shown}
+    patience.wait(lambda: receivers.webhook.of(name), "the webhook is told", COMMAND_SECONDS)
     told = printed(where, f"describe alert {name}")
     assert "group away has no member for lane live; it is 1 records, " in told
     assert "braid describe group away" in told
@@ -201,8 +217,22 @@ def test_an_alert_fires_is_silenced_and_resolved(where: Path) -> None:
     assert printed(where, "consume watched --group away --max 1") == "2\n"
     until(where, "get alerts --stream watched -o json", lambda rows: rows == [])
     assert "its condition does not hold any more" in printed(where, f"describe alert {name}")
+    patience.wait(lambda: len(receivers.webhook.of(name)) == 3, "the webhook is told of the end", COMMAND_SECONDS)
+    assert receivers.webhook.of(name) == [f"braid.alert.{each}" for each in ("fired", "silenced", "resolved")]
+    assert (receivers.webhook.refused, receivers.webhook.statuses, receivers.webhook.wrong) == (3, [], [])
+    patience.wait(lambda: len(receivers.pages.of("away")) == 2, "Alertmanager tells the end", COMMAND_SECONDS)
+    assert receivers.pages.of("away") == ["firing", "resolved"]
     events = printed(where, "events --for alerts/mesh -o name")
     assert events
+    assert "NotificationEnded" in printed(where, "events --for outlets/mesh")
+
+
+def test_rules_of_alerts_are_exported(where: Path, tmp_path: Path) -> None:
+    printed(where, f"alerts export --directory {tmp_path}")
+    (file,) = tmp_path.iterdir()
+    assert file.read_text() == printed(where, "alerts export")
+    check = [str(prometheus_binaries().promtool), "check", "rules", str(file)]
+    assert "SUCCESS" in subprocess.run(check, capture_output=True, text=True, timeout=HANG_SECONDS).stdout
 
 
 def test_refusals_have_their_exit_codes(where: Path) -> None:

@@ -56,6 +56,7 @@ MUTANTS: Final = (
     ("braid.drill.rehearsal", "import aiokafka"),
     ("braid.cli.dev", "import services"),
     ("braid._mesh.locate", "import devmesh"),
+    ("services.lagmon.alerts.rule_files", "import time"),
     ("services.lagmon.alerts.decisions.rules", "import services.lagmon.alerts.watch"),
     ("services.lagmon.alerts.decisions.tracker", "import time"),
     ("services.lagmon.pathways.store", "import braid.api"),

@@ -147,7 +147,19 @@ async def _ask_lag(session: "Session") -> list["Finding"]:
         lags, catching_up = await list_lag(session, LagFilter(), DETAILS["channel"])
     except BraidError as error:
         return [Finding("lag", "reads", Level.WARN, f"it cannot be read: {error.message}", error.remedy)]
-    return check_lag(lags, catching_up, session.now_ms)
+    return [*check_lag(lags, catching_up, session.now_ms), *await _ask_outlets(session)]
+
+
+async def _ask_outlets(session: "Session") -> list["Finding"]:
+    """Reads where alerts are sent; who may not view the whole mesh is told nothing of it."""
+    from braid.api.lagmon.v1.lagmon_service_pb2 import ListAlertsRequest, ListAlertsResponse
+    from braid.cli.doctor.outlet_findings import check_outlets
+
+    try:
+        first = await session.read("lagmon", "ListAlerts", ListAlertsRequest(page_size=1), ListAlertsResponse)
+    except BraidError:
+        return []
+    return check_outlets(first.outlets, session.now_ms)
 
 
 async def _ask_replica(session: "Session", known: "KnownEndpoint") -> "ReplicaFacts":

@@ -62,6 +62,7 @@ _OWNERS: Final = {
     "group": "assigner",
     "replay": "dlq",
     "alerts": "lagmon",
+    "outlets": "lagmon",
     "grants": "registry",
     "revocations": "registry",
     "tenants": "registry",

@@ -60,6 +60,7 @@ from braid.kernel.ports.kafka.records import (
     TopicPartition,
     Written,
 )
+from braid.kernel.ports.posts import Post, PostAnswer, Posts
 from braid.kernel.ports.rpc import (
     NO_TRACE,
     AdmitHandler,
@@ -149,6 +150,9 @@ __all__ = [
     "LogDir",
     "OffsetAt",
     "PeerCertificate",
+    "Post",
+    "PostAnswer",
+    "Posts",
     "QuotaEntity",
     "Randomness",
     "Reassignment",

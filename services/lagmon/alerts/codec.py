@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import asdict
+from enum import IntEnum
 from typing import Any, Final, cast, get_args
 
 from braid.api.lagmon.v1 import alert_pb2
@@ -13,6 +14,8 @@ from braid.runtime.histories.kinds import Kind
 from services.lagmon.alerts.decisions.domain import Alerts, AlertsDecider
 from services.lagmon.alerts.decisions.events import Command, Event
 from services.lagmon.alerts.decisions.model import Alert, AlertKey, Severity, Silence
+from services.lagmon.alerts.outlets.decisions.events import Event as OutletEvent
+from services.lagmon.alerts.outlets.decisions.model import NotificationOutcome, NotificationType
 
 _FORMAT: Final = 1
 MESH: Final = "mesh"  # the id of the only history of the kind
@@ -23,11 +26,11 @@ class AlertsCodec:
 
     def encode(self, event: Event, context: Context) -> bytes:
         """Encodes an event and its metadata as a `LagmonEvent`; equal inputs give equal bytes."""
-        return _EVENTS.encode(event, context)
+        return EVENTS.encode(event, context)
 
     def decode(self, data: bytes) -> tuple[Event, Context]:
         """Decodes `encode`'s bytes. Raises `CorruptHistory` for damaged bytes or an unknown event type."""
-        event, context = _EVENTS.decode(data)
+        event, context = EVENTS.decode(data)
         return cast("Event", event), context
 
     def encode_state(self, state: Alerts) -> bytes:
@@ -71,9 +74,18 @@ def _severity_number(severity: Severity) -> "alert_pb2.AlertSeverity.ValueType":
     return cast("alert_pb2.AlertSeverity.ValueType", severity.value)
 
 
-_EVENTS: Final = EventMessages(
+def _enum_number(value: IntEnum) -> int:
+    return value.value
+
+
+# The events of all histories of this service: they share one envelope.
+EVENTS: Final = EventMessages(
     pb.LagmonEvent,
-    get_args(Event),
-    {"AlertSeverity": conversion(_severity_number, Severity)},
+    (*get_args(Event), *get_args(OutletEvent)),
+    {
+        "AlertSeverity": conversion(_severity_number, Severity),
+        "NotificationOutcome": conversion(_enum_number, NotificationOutcome),
+        "NotificationType": conversion(_enum_number, NotificationType),
+    },
     spread={"key": AlertKey},
 )

@@ -16,6 +16,8 @@ from services.lagmon.alerts.decisions.domain import Alerts
 from services.lagmon.alerts.decisions.events import Command, CreateSilence, DeleteSilence
 from services.lagmon.alerts.decisions.model import check_alert_name
 from services.lagmon.alerts.messages import alert_message, pending_message, silence_message
+from services.lagmon.alerts.outlets.outlets import AlertOutlets
+from services.lagmon.alerts.rule_files import FILE_NAME, RUNBOOKS, rule_file
 from services.lagmon.alerts.watch import AlertWatch
 
 _CURRENT: Final = -(1 << 62)  # before every resolved alert
@@ -24,9 +26,11 @@ _CURRENT: Final = -(1 << 62)  # before every resolved alert
 class AlertRequests:
     """Handlers of the RPCs about alerts in one replica."""
 
-    def __init__(self, replica: Replica, watch: AlertWatch) -> None:
+    def __init__(self, replica: Replica, watch: AlertWatch, outlets: AlertOutlets, runbooks: str = RUNBOOKS) -> None:
         self._replica = replica
         self._watch = watch
+        self._outlets = outlets
+        self._runbooks = runbooks
 
     async def list(self, request: api.ListAlertsRequest, caller: Caller) -> api.ListAlertsResponse:
         """Returns one page: alerts that fire or are pending by name, then those resolved. Raises `Invalid`."""
@@ -37,7 +41,14 @@ class AlertRequests:
         size = min(request.page_size or PAGE_SIZE_DEFAULT, PAGE_SIZE_MAX)
         found = [each for each in self._all(request.include_resolved) if _wanted(each, request) and _place(each) > last]
         token = json.dumps(_place(found[size - 1]), separators=(",", ":")) if len(found) > size else ""
-        return api.ListAlertsResponse(alerts=found[:size], next_page_token=token)
+        whole = not (request.stream or request.cluster or request.page_token)  # outlets are nobody's but the mesh's
+        outlets = self._outlets.messages() if whole else []
+        return api.ListAlertsResponse(alerts=found[:size], next_page_token=token, outlets=outlets)
+
+    async def export_rules(self, request: api.ExportAlertRulesRequest, caller: Caller) -> api.ExportAlertRulesResponse:
+        """Returns the rules as files for Prometheus. Raises `Invalid`."""
+        content = rule_file(request.runbooks or self._runbooks)
+        return api.ExportAlertRulesResponse(files=[alert_pb2.AlertRuleFile(name=FILE_NAME, content=content)])
 
     async def get(self, request: api.GetAlertRequest, caller: Caller) -> alert_pb2.Alert:
         """Returns an alert that fires or is pending, else the latest that was resolved. Raises `NotFound`."""

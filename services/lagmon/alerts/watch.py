@@ -9,6 +9,7 @@ from braid.runtime.replica import Replica
 from services.lagmon.alerts.codec import ALERTS, MESH
 from services.lagmon.alerts.decisions.domain import Alerts
 from services.lagmon.alerts.decisions.evaluation import Evaluation, Look, open_keys
+from services.lagmon.alerts.decisions.facts import Facts
 from services.lagmon.alerts.decisions.past_windows import Moment, PastWindows, outages
 from services.lagmon.alerts.decisions.tracker import Pending
 from services.lagmon.alerts.gauges import AlertGauges
@@ -34,6 +35,11 @@ class AlertWatch:
     def state(self) -> Alerts:
         """All alerts, as this replica follows them."""
         return self._replica.aggregates.state(ALERTS, MESH)
+
+    @property
+    def facts(self) -> Facts:
+        """Streams and clusters as this replica last heard of them."""
+        return self._peers.facts
 
     def pending(self) -> list[Pending]:
         """Returns conditions that hold and did not fire yet, as this replica sees them."""

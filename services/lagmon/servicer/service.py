@@ -6,6 +6,7 @@ Every replica follows every cluster and answers alone; the leader decides about 
 import sys
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from types import MappingProxyType
+from typing import Final
 
 from braid.api.lagmon.v1 import lag_pb2
 from braid.api.lagmon.v1 import lagmon_service_pb2 as api
@@ -26,6 +27,11 @@ from braid.rpc.methods import method_path, server_stream, service_path, unary
 from braid.runtime.histories.kinds import AnyKind
 from braid.runtime.replica import Replica
 from services.lagmon.alerts.codec import ALERTS
+from services.lagmon.alerts.condition_gauges import ConditionGauges
+from services.lagmon.alerts.decisions.evaluation import open_keys
+from services.lagmon.alerts.outlets.codec import OUTLETS
+from services.lagmon.alerts.outlets.outlets import AlertOutlets
+from services.lagmon.alerts.outlets.sending import Outgoing
 from services.lagmon.alerts.requests import AlertRequests
 from services.lagmon.alerts.watch import AlertWatch
 from services.lagmon.codec import gone_message, lag_message, page_token, read_detail, read_filter, read_page_token
@@ -42,6 +48,8 @@ from services.lagmon.servicer.history import HistoryReads
 from services.lagmon.servicer.kept_metrics import KeptGauges
 from services.lagmon.servicer.metrics import Gauges
 
+_NOWHERE: Final = Outgoing()
+
 
 class Lagmon:
     """The lag monitor: a read model of lag, and the history of the alerts that follow from it.
@@ -52,7 +60,7 @@ class Lagmon:
     """
 
     name = "lagmon"
-    kinds: Mapping[str, AnyKind] = MappingProxyType({ALERTS.name: ALERTS})
+    kinds: Mapping[str, AnyKind] = MappingProxyType({ALERTS.name: ALERTS, OUTLETS.name: OUTLETS})
 
     def __init__(
         self,
@@ -60,17 +68,20 @@ class Lagmon:
         files: Files | None = None,
         kept_bytes: int = KEPT_LAG_BYTES,
         exporters: Sequence[Exporter] = (Exporter.KAFKA_EXPORTER,),
+        outgoing: Outgoing = _NOWHERE,
     ) -> None:
         """Prepares a lag monitor; without `files` it keeps lag over time in memory.
 
-        `exporters` are those whose metrics it has, too.
+        `exporters` are those whose metrics it has, too; `outgoing` says where the leader sends alerts.
         """
+        self._outgoing = outgoing
         self._kafka = kafka
         self._files = files
         self._kept_bytes = kept_bytes
         self._exporters = exporters
         self._clusters: Clusters | None = None
         self._alerts: AlertWatch | None = None
+        self._outlets: AlertOutlets | None = None
         self._keeper: Keeper | None = None
 
     def rpc(self, replica: Replica) -> RpcService:
@@ -80,7 +91,8 @@ class Lagmon:
         reads = Reads(replica, clusters, keeper)
         histories = HistoryReads(replica.host.clock, keeper)
         watch = self._alerts = AlertWatch(replica, keeper)
-        alerts = AlertRequests(replica, watch)
+        outlets = self._outlets = AlertOutlets(replica, self._outgoing)
+        alerts = AlertRequests(replica, watch, outlets, self._outgoing.runbooks)
         pathways = PathwayRequests(replica)
         return RpcService(
             name=service_path(self.name),
@@ -93,16 +105,21 @@ class Lagmon:
                 method_path(self.name, "ReportPathways"): unary(api.ReportPathwaysRequest, pathways.report),
                 method_path(self.name, "ListPathways"): unary(api.ListPathwaysRequest, pathways.list),
                 method_path(self.name, "DeleteSilence"): unary(api.DeleteSilenceRequest, alerts.delete_silence),
+                method_path(self.name, "ExportAlertRules"): unary(api.ExportAlertRulesRequest, alerts.export_rules),
             },
             server_stream={method_path(self.name, "WatchLag"): server_stream(api.WatchLagRequest, reads.watch_lag)},
             duplex={},
         )
 
     async def lead(self, replica: Replica) -> None:
-        """Fires and resolves alerts; the leader decides nothing else."""
-        if self._alerts is None:
+        """Fires and resolves alerts, and sends them to outlets; the leader decides nothing else."""
+        if self._alerts is None or self._outlets is None:
             raise Unavailable("the lag monitor does not serve yet")
-        await self._alerts.lead()
+        sending = replica.host.tasks.spawn(self._outlets.lead(), "outlets of alerts")
+        try:
+            await self._alerts.lead()
+        finally:
+            sending.cancel()
 
     async def follow(self, replica: Replica) -> None:
         """Follows every cluster, leading or not, keeps lag over time, and keeps the gauges."""
@@ -122,6 +139,7 @@ class Lagmon:
 
     async def _measure(self, replica: Replica, clusters: Clusters, alerts: AlertWatch, keeper: Keeper) -> None:
         gauges, kept = Gauges(replica.metrics, self._exporters), KeptGauges(replica.metrics)
+        conditions = ConditionGauges(replica.metrics)
         clock = replica.host.clock
         while True:
             began = clock.elapsed()
@@ -130,6 +148,7 @@ class Lagmon:
             partitions = first_rows(table.clusters, Detail.PARTITION, LAG_METRICS_ROWS_MAX)
             gauges.show(channels, partitions, clusters.left_out())
             alerts.take(clusters.look(table))
+            conditions.show((*open_keys(alerts.state), *(each.key for each in alerts.pending())), alerts.facts)
             gauges.show_counts(clusters.counts(), clusters.probes())
             kept.show(keeper)
             await clock.sleep(max(LAG_METRICS_SECONDS, (clock.elapsed() - began) * LAG_PAUSE_FACTOR))

@@ -96,6 +96,7 @@ SAMPLES: Final[Mapping[str, Mapping[str, Sequence[str]]]] = {
         "WatchLag": [""],
         "ListLagHistory": ["since_ms: 1 until_ms: 90000", 'since_ms: 1 until_ms: 9 filter { group: "indexer" }'],
         "ListAlerts": ['stream: "logs" include_resolved: true', 'cluster: "east" page_size: 1'],
+        "ExportAlertRules": ['runbooks: "https://docs.example/runbooks"'],
         "GetAlert": ['name: "stream/logs/lag-page/live/indexer"'],
         "CreateSilence": ['alert: "stream/logs/lag-page/live/indexer" lasting_ms: 60000 reason: "x"'],
         "ReportPathways": [

@@ -34,6 +34,9 @@ class ScriptedLagmon:
         self.asked: list[lagmon_api.ListLagRequest] = []
         self.alerts: list[alert_pb2.Alert] = []
         self.silenced: list[lagmon_api.CreateSilenceRequest | lagmon_api.DeleteSilenceRequest] = []
+        self.outlets: list[alert_pb2.AlertOutlet] = []
+        self.rule_files: list[alert_pb2.AlertRuleFile] = []
+        self.exported: list[lagmon_api.ExportAlertRulesRequest] = []
         self.history = lagmon_api.ListLagHistoryResponse()
         self.history_asked: list[lagmon_api.ListLagHistoryRequest] = []
         self.pathways = lagmon_api.ListPathwaysResponse()
@@ -48,6 +51,7 @@ class ScriptedLagmon:
                 method_path(self.name, "ListLagHistory"): unary(lagmon_api.ListLagHistoryRequest, self._list_history),
                 method_path(self.name, "ListPathways"): unary(lagmon_api.ListPathwaysRequest, self._list_pathways),
                 method_path(self.name, "ListAlerts"): unary(lagmon_api.ListAlertsRequest, self._list_alerts),
+                method_path(self.name, "ExportAlertRules"): unary(lagmon_api.ExportAlertRulesRequest, self._export),
                 method_path(self.name, "GetAlert"): unary(lagmon_api.GetAlertRequest, self._get_alert),
                 method_path(self.name, "CreateSilence"): unary(lagmon_api.CreateSilenceRequest, self._silence),
                 method_path(self.name, "DeleteSilence"): unary(lagmon_api.DeleteSilenceRequest, self._end_silence),
@@ -66,7 +70,13 @@ class ScriptedLagmon:
         self, request: lagmon_api.ListAlertsRequest, caller: Caller
     ) -> lagmon_api.ListAlertsResponse:
         found = [each for each in self.alerts if request.stream in ("", each.stream) and not each.resolve_time_ms]
-        return lagmon_api.ListAlertsResponse(alerts=found)
+        return lagmon_api.ListAlertsResponse(alerts=found, outlets=self.outlets)
+
+    async def _export(
+        self, request: lagmon_api.ExportAlertRulesRequest, caller: Caller
+    ) -> lagmon_api.ExportAlertRulesResponse:
+        self.exported.append(request)
+        return lagmon_api.ExportAlertRulesResponse(files=self.rule_files)
 
     async def _get_alert(self, request: lagmon_api.GetAlertRequest, caller: Caller) -> alert_pb2.Alert:
         for each in self.alerts:

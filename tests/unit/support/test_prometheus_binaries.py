@@ -11,7 +11,7 @@ from testbed.prometheus import binaries
 from tests.support.fake_tools import only_on_path, write_tool
 
 VERSION: Final = "print('{name}, version {version}.0 (branch: HEAD)', file=sys.{stream})"
-# Stand-ins for tools: `apt-get` leaves a package, `dpkg-deb` unpacks it, `go` writes a file where a binary shall be.
+# Stand-ins: `apt-get` leaves a package, `dpkg-deb` unpacks it, `go` writes a file where a binary shall be.
 DOWNLOAD: Final = """
 import pathlib
 if "download" in sys.argv:

@@ -166,3 +166,65 @@ class Silence(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Silence: _TypeAlias = Silence  # noqa: Y015
+
+@_typing.final
+class AlertOutlet(_message.Message):
+    """A webhook or an Alertmanager that the leader sends alerts to, as an operator's settings name it."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    KIND_FIELD_NUMBER: _builtins.int
+    TROUBLE_FIELD_NUMBER: _builtins.int
+    TROUBLE_SINCE_MS_FIELD_NUMBER: _builtins.int
+    WAITING_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    kind: _builtins.str
+    """`webhook` or `alertmanager`."""
+    trouble: _builtins.str
+    """Why it takes nothing; empty if it does."""
+    trouble_since_ms: _builtins.int
+    """Since when, milliseconds since the epoch."""
+    waiting: _builtins.int
+    """Notifications that a webhook has yet to take."""
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        kind: _builtins.str = ...,
+        trouble: _builtins.str = ...,
+        trouble_since_ms: _builtins.int = ...,
+        waiting: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["kind", b"kind", "name", b"name", "trouble", b"trouble", "trouble_since_ms", b"trouble_since_ms", "waiting", b"waiting"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AlertOutlet: _TypeAlias = AlertOutlet  # noqa: Y015
+
+@_typing.final
+class AlertRuleFile(_message.Message):
+    """A rule file for Prometheus."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    CONTENT_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """A file name."""
+    content: _builtins.str
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        content: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["content", b"content", "name", b"name"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AlertRuleFile: _TypeAlias = AlertRuleFile  # noqa: Y015

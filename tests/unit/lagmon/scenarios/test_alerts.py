@@ -246,3 +246,33 @@ def test_a_wrong_request_is_refused_by_its_field(method: str, request_: Any, err
         assert caught.value.field and caught.value.remedy
 
     play(scene, lagmons=1)
+
+
+def test_conditions_and_targets_are_metrics_while_they_hold() -> None:
+    async def scene(mesh: Mesh) -> None:
+        mesh.registry.streams["logs"].lag_target["live/reports"] = "10m"
+        first = await settled(mesh)
+        mesh.produce(5)
+        await until(mesh, UNATTENDED, PENDING, 10, first)
+        await mesh.clock.sleep(1.2)
+        condition = ("group-unattended", "page", "logs", "live", "g", "")
+        for instance in ("lagmon-0", "lagmon-1"):  # each as it sees it, leading or not
+            shown = gauges(mesh, instance)
+            assert shown["braid_alert_condition"] == {condition: 1.0}
+            assert shown["braid_lag_target_seconds"] == {("logs", "live", ""): 2.0, ("logs", "live", "reports"): 600.0}
+            assert {name: round(each, 6) for (name,), each in shown["braid_lag_target_budget"].items()} == {
+                "logs": 0.001
+            }
+        await until(mesh, UNATTENDED, FIRING, 20, first)
+        mesh.commit("g", EnvelopeFields(base=5))
+        await until(mesh, UNATTENDED, alert_pb2.ALERT_STATE_RESOLVED, 10, first)
+        await mesh.clock.sleep(1.2)
+        assert gauges(mesh, first)["braid_alert_condition"] == {}
+
+    play(scene)
+
+
+def gauges(mesh: Mesh, instance: str) -> dict[str, dict[tuple[str, ...], float]]:
+    """Every metric's samples by labels, as one replica has them."""
+    families = mesh.replicas[instance].metrics.registry.collect()
+    return {each.name: {tuple(row.labels.values()): row.value for row in each.samples} for each in families}

@@ -146,7 +146,8 @@ def test_a_silence_ends_at_its_time_or_by_a_person() -> None:
 
 
 def test_there_is_an_example_and_a_golden_file_for_every_event() -> None:
-    fields = {field.name for field in pb.LagmonEvent.DESCRIPTOR.oneofs_by_name["event"].fields}
+    known = pb.LagmonEvent.DESCRIPTOR.oneofs_by_name["event"].fields
+    fields = {field.name for field in known if field.number < 20}  # from there on they are those of outlets
     assert fields == set(EXAMPLES) == {path.stem for path in GOLDEN.glob("*.json")}
     assert {type(example) for example in EXAMPLES.values()} == set(get_args(Event))
 

@@ -1,0 +1,63 @@
+"""Exports conditions of alerts and targets of lag, for rules that Prometheus evaluates."""
+
+from collections.abc import Iterable
+
+from braid.kernel.limits.alerts import ALERTS_OPEN_MAX
+from braid.kernel.limits.lagmon import LAG_METRICS_ROWS_MAX
+from braid.runtime.sampled import Labels, SampledMetric
+from braid.runtime.telemetry import Metrics
+from services.lagmon.alerts.decisions.facts import Facts
+from services.lagmon.alerts.decisions.model import RULES, AlertKey, Severity
+
+
+class ConditionGauges:
+    """The gauges about conditions and targets of one replica."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        registry = metrics.registry
+        self._conditions = SampledMetric(
+            registry,
+            "braid_alert_condition",
+            "1 while the condition of an alert holds, as this replica sees it, silenced or not",
+            ("rule", "severity", "stream", "lane", "group", "cluster"),
+        )
+        self._targets = SampledMetric(
+            registry,
+            "braid_lag_target_seconds",
+            "How far groups may be behind; without a group, all that have no target of their own",
+            ("stream", "lane", "group"),
+        )
+        self._budgets = SampledMetric(
+            registry,
+            "braid_lag_target_budget",
+            "Share of time in which a stream's lag targets may be missed",
+            ("stream",),
+        )
+        self._left_out = SampledMetric(
+            registry, "braid_alert_conditions_left_out", "Conditions beyond what the gauge may show", ()
+        )
+
+    def show(self, held: Iterable[AlertKey], facts: Facts) -> None:
+        """Sets the gauges to what holds, pages first, and to the targets that streams declare."""
+        keys = sorted(set(held), key=lambda key: (_severity(key), key))
+        rows: dict[Labels, float] = {}
+        for key in keys[:ALERTS_OPEN_MAX]:
+            rows[key.rule, _severity(key).name.lower(), key.stream, key.lane, key.group, key.cluster] = 1.0
+        self._conditions.replace(rows)
+        self._left_out.replace({(): float(max(0, len(keys) - ALERTS_OPEN_MAX))})
+        targets: dict[Labels, float] = {}
+        budgets: dict[Labels, float] = {}
+        for name, stream in (facts.streams or {}).items():
+            if not stream.targets or len(targets) + len(stream.targets) > LAG_METRICS_ROWS_MAX:
+                continue
+            budgets[(name,)] = stream.budget
+            for place, seconds in stream.targets.items():
+                lane, _, group = place.partition("/")
+                targets[name, lane, group] = seconds
+        self._targets.replace(targets)
+        self._budgets.replace(budgets)
+
+
+def _severity(key: AlertKey) -> Severity:
+    rule = RULES.get(key.rule)  # None for one that a newer release fired
+    return rule.severity if rule is not None else Severity.PAGE

@@ -1,0 +1,1 @@
+"""Outlets of alerts: webhooks and Alertmanagers that the leader sends alerts to."""
