@@ -12,6 +12,7 @@ from braid.kernel.offset_ranges import OffsetRange
 from braid.runtime.histories.event_messages import EventMessages, conversion
 from services.assigner.codec import snapshots
 from services.assigner.codec.rules import policy_message, read_policy
+from services.assigner.codec.scaling import rates_message, read_rates, read_scaling_policy, scaling_policy_message
 from services.assigner.codec.specs import decode_spec, spec_message
 from services.assigner.model.events import (
     Event,
@@ -23,6 +24,8 @@ from services.assigner.model.events import (
 )
 from services.assigner.model.group import Group
 from services.assigner.model.rules import Zones
+from services.assigner.model.scaling import CapacityLimit
+from services.assigner.model.scaling_events import CapacityDesired, ScalingSet
 
 
 def _grant_message(grant: LeaseGrant) -> pb.LeaseGrant:
@@ -52,8 +55,11 @@ _EVENTS: Final = EventMessages(
         "GoneReason": conversion(lambda reason: reason.value, GoneReason),
         "ReleaseReason": conversion(lambda reason: reason.value, ReleaseReason),
         "ZoneRule": conversion(lambda zones: zones.value, Zones),
+        "ScalingPolicy": conversion(scaling_policy_message, read_scaling_policy),
+        "SeenRates": conversion(rates_message, read_rates),
+        "CapacityLimit": conversion(lambda limit: limit.value, CapacityLimit),
     },
-    beside={GroupIdleAlerted: GroupUpdated},
+    beside=dict.fromkeys((GroupIdleAlerted, ScalingSet, CapacityDesired), GroupUpdated),
 )
 
 

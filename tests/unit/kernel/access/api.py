@@ -10,6 +10,7 @@ from grpc_reflection.v1alpha import reflection_pb2
 
 from braid.api.assigner.v1 import assigner_service_pb2
 from braid.api.dlq.v1 import dlq_service_pb2
+from braid.api.keda import externalscaler_pb2
 from braid.api.lagmon.v1 import lagmon_service_pb2
 from braid.api.registry.v1 import registry_service_pb2
 
@@ -37,10 +38,15 @@ class Method(NamedTuple):
 
 
 def methods() -> list[Method]:
-    """Every method of the four services, in the order of the protos; and reflection, which each of them has."""
+    """Every method of the four services, in the order of the protos; KEDA's at the assigner, and reflection at each."""
+    keda = list(externalscaler_pb2.DESCRIPTOR.services_by_name["ExternalScaler"].methods)
     (reflection,) = reflection_pb2.DESCRIPTOR.services_by_name.values()
     return [
         Method(service, each.name, each.input_type, each.output_type, each.client_streaming, each.server_streaming)
         for service, file in FILES.items()
-        for each in (*next(iter(file.services_by_name.values())).methods, *reflection.methods)
+        for each in (
+            *next(iter(file.services_by_name.values())).methods,
+            *(keda if service == "assigner" else ()),
+            *reflection.methods,
+        )
     ]
