@@ -1,4 +1,4 @@
-"""Bounds and times of how many members a group should have, each with its reason. Seconds unless a name says otherwise."""
+"""Bounds and times of how many members a group should have, with reasons. Seconds unless a name says otherwise."""
 
 from typing import Final
 
@@ -18,7 +18,9 @@ SCALING_ARRIVALS_GROWN: Final = 1.25  # arrivals grown so far are another load, 
 SCALING_COOLDOWN_DEFAULT: Final = 60.0  # between two changes: a new process starts and gets its leases
 SCALING_COOLDOWN_MIN: Final = 15.0  # less than a member takes to join and be given work
 SCALING_COOLDOWN_MAX: Final = 86_400.0
-SCALING_WINDOW_DEFAULT: Final = 3_600.0  # so long fewer members would have been enough: nothing is undone within an hour
+SCALING_WINDOW_DEFAULT: Final = (
+    3_600.0  # so long fewer members would have been enough: nothing is undone within an hour
+)
 SCALING_WINDOW_MIN: Final = 300.0  # shorter ones follow every wave of a load
 SCALING_WINDOW_MAX: Final = 7 * 86_400.0
 SCALING_FACTOR_DEFAULT: Final = 2.0  # members change by at most this factor at once

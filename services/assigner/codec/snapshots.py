@@ -90,9 +90,13 @@ def _later_json(state: Group) -> Json:
     later = {name: value for name in LATER if (value := getattr(state, name)) != getattr(_INITIAL, name)}
     channels = {name: told for name, each in sorted(state.channels.items()) if (told := _later_of_channel(each))}
     secrets = {each.id: each.secret_digest for each in state.members.values() if each.secret_digest}
-    told: dict[str, object] = {"later": later, "later_of_channels": channels, "later_of_members": dict(sorted(secrets.items()))}
-    if state.scaling != NO_SCALING:
-        told["scaling"] = scaling_json(state.scaling)
+    scaling = None if state.scaling == NO_SCALING else scaling_json(state.scaling)
+    told = {
+        "later": later,
+        "later_of_channels": channels,
+        "later_of_members": dict(sorted(secrets.items())),
+        "scaling": scaling,
+    }
     return {name: value for name, value in told.items() if value}
 
 

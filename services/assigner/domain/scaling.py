@@ -20,13 +20,13 @@ from braid.kernel.limits.scaling import (
 )
 from services.assigner.model.group import Group, GroupSpec
 from services.assigner.model.scaling import (
+    NO_RATES,
     NO_SCALING,
     CapacityLimit,
     DesiredCapacity,
     Scaling,
     ScalingMode,
     ScalingPolicy,
-    SeenRates,
 )
 from services.assigner.model.scaling_events import (
     CapacityDesired,
@@ -89,10 +89,10 @@ def evolve(state: Group, event: ScalingEvent, context: Context) -> Group:
             if policy.mode is ScalingMode.OFF:
                 return replace(changed, scaling=NO_SCALING)
             known = state.scaling.desired  # what was learned counts no more: the operator knows better
-            kept = replace(known, limit=CapacityLimit.NONE, shortage=SeenRates()) if known else None
+            kept = replace(known, limit=CapacityLimit.NONE, shortage=NO_RATES) if known else None
             return replace(changed, scaling=Scaling(policy, kept))
         case CapacityDesired():
-            before = state.scaling.desired.shortage if state.scaling.desired else SeenRates()
+            before = state.scaling.desired.shortage if state.scaling.desired else NO_RATES
             shortage = event.shortage if event.shortage.members else before
             desired = DesiredCapacity(event.members, context.now_ms, event.reason, event.limit, shortage)
             return replace(changed, scaling=Scaling(state.scaling.policy, desired))

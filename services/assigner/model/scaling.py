@@ -6,7 +6,7 @@ them: the assigner starts and stops no process.
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from braid.kernel.limits.scaling import SCALING_COOLDOWN_DEFAULT, SCALING_FACTOR_DEFAULT, SCALING_WINDOW_DEFAULT
 
@@ -80,6 +80,9 @@ class SeenRates(NamedTuple):
     busy_per_s: float = 0.0
 
 
+NO_RATES: Final = SeenRates()
+
+
 @dataclass(frozen=True, slots=True)
 class DesiredCapacity:
     """How many members a group should have.
@@ -96,7 +99,7 @@ class DesiredCapacity:
     since_ms: int
     reason: str
     limit: CapacityLimit = CapacityLimit.NONE
-    shortage: SeenRates = SeenRates()
+    shortage: SeenRates = NO_RATES
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,4 +110,4 @@ class Scaling:
     desired: DesiredCapacity | None = None
 
 
-NO_SCALING = Scaling()
+NO_SCALING: Final = Scaling()

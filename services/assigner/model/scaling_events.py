@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from services.assigner.model.group import GroupSpec
-from services.assigner.model.scaling import CapacityLimit, Scaling, ScalingPolicy, SeenRates
+from services.assigner.model.scaling import NO_RATES, CapacityLimit, Scaling, ScalingPolicy, SeenRates
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class CapacityDesired:
     members: int
     reason: str
     limit: CapacityLimit = CapacityLimit.NONE
-    shortage: SeenRates = SeenRates()
+    shortage: SeenRates = NO_RATES
 
 
 ScalingEvent = ScalingSet | CapacityDesired

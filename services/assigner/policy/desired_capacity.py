@@ -34,7 +34,7 @@ from braid.kernel.limits.scaling import (
     SCALING_SHORTAGE_SECONDS,
     SCALING_TOLERANCE,
 )
-from services.assigner.model.scaling import CapacityLimit, DesiredCapacity, Scaling, ScalingMode, SeenRates
+from services.assigner.model.scaling import NO_RATES, CapacityLimit, DesiredCapacity, Scaling, ScalingMode, SeenRates
 
 _CHEAPER_BOUNDS: Final = (0.25, 4.0)  # how far the cost of a record may change what was learned of members
 _CHEAPER_NOISE: Final = 1.5  # a cost of a record within this factor of the former one counts as the same
@@ -111,7 +111,7 @@ class Wish(NamedTuple):
     members: int
     reason: str
     limit: CapacityLimit = CapacityLimit.NONE
-    shortage: SeenRates = SeenRates()
+    shortage: SeenRates = NO_RATES
 
 
 def fitting_members(capacities: Sequence[float], busy_per_s: float) -> int:
@@ -224,7 +224,9 @@ class ScalingMemory:
         policy = scaling.policy
         if self._short_since is None:
             self._short_since = now
-        waited = now - self._short_since >= SCALING_SHORTAGE_SECONDS and now - self._changed_at >= policy.cooldown_seconds
+        waited = (
+            now - self._short_since >= SCALING_SHORTAGE_SECONDS and now - self._changed_at >= policy.cooldown_seconds
+        )
         if not waited or facts.members < desired.members:
             return None
         if desired.limit is CapacityLimit.NO_GAIN and not _grown(facts, desired.shortage):
@@ -260,8 +262,8 @@ class ScalingMemory:
         minutes = policy.window_seconds / 60
         calm = f"lag kept its target for {minutes:g} min"
         if fewer < desired.members:
-            load = f"{SCALING_LOAD_MAX:.0%} of the capacity of {fewer} carries {facts.busy_per_s:.3g} busy seconds a second"
-            return Wish(fewer, f"{calm}, and {load}")
+            load = f"a load of {facts.busy_per_s:.3g} busy seconds a second is within {SCALING_LOAD_MAX:.0%}"
+            return Wish(fewer, f"{calm}, and {load} of what {fewer} members bear")
         return None if desired.limit is CapacityLimit.NONE else Wish(desired.members, calm)
 
 

@@ -86,7 +86,9 @@ SAMPLES: Final[Mapping[str, Mapping[str, Sequence[str]]]] = {
         "IsActive": ['scalerMetadata {key: "group" value: "indexer"}'],
         "StreamIsActive": ['scalerMetadata {key: "group" value: "indexer"}'],
         "GetMetricSpec": ['scalerMetadata {key: "group" value: "indexer"}'],
-        "GetMetrics": ['metricName: "desired-members" scaledObjectRef {scalerMetadata {key: "group" value: "indexer"}}'],
+        "GetMetrics": [
+            'metricName: "desired-members" scaledObjectRef {scalerMetadata {key: "group" value: "indexer"}}',
+        ],
         "ResetProgress": [
             'group: "billing" to {earliest: true} dry_run: true',
             'group: "billing" stream: "logs" lane: "live" to {time_ms: 1767225602000}',

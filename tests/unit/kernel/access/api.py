@@ -13,6 +13,7 @@ from braid.api.dlq.v1 import dlq_service_pb2
 from braid.api.keda import externalscaler_pb2
 from braid.api.lagmon.v1 import lagmon_service_pb2
 from braid.api.registry.v1 import registry_service_pb2
+from braid.rpc.methods import method_path
 
 FILES: Mapping[str, FileDescriptor] = {
     "registry": registry_service_pb2.DESCRIPTOR,
@@ -31,6 +32,17 @@ class Method(NamedTuple):
     response: Descriptor
     client_streams: bool
     server_streams: bool
+
+    @property
+    def path(self) -> str:
+        """Its name on the wire."""
+        foreign = (
+            each.services_by_name.values() for each in (externalscaler_pb2.DESCRIPTOR, reflection_pb2.DESCRIPTOR)
+        )
+        for described in (each for some in foreign for each in some):
+            if self.name in described.methods_by_name:
+                return f"/{described.full_name}/{self.name}"
+        return method_path(self.service, self.name)
 
     def message(self) -> Message:
         """An empty request."""
