@@ -171,6 +171,7 @@ class LagPeers:
         self._registry = registry_client
         self._lagmon = lagmon_client
         self._targets: dict[str, tuple[float, Mapping[str, float]]] = {}
+        self._silent_until = 0.0
 
     async def targets(self, group: str, stream: str, lanes: Collection[str]) -> Mapping[str, float] | None:
         """Returns a group's targets in seconds by lane, those that are declared; None when the registry does not say.
@@ -196,7 +197,12 @@ class LagPeers:
         self._targets = {name: known for name, known in self._targets.items() if name in streams}
 
     async def lag(self, group: str) -> Mapping[str, LaneRates | None] | None:
-        """Returns a group's present lag by `<stream>/<lane>`; None for a lane, or for all, where it is not known."""
+        """Returns a group's present lag by `<stream>/<lane>`; None for a lane, or for all, where it is not known.
+
+        After a call without an answer none is made for a while, so that looks at many groups do not wait for each.
+        """
+        if self._clock.elapsed() < self._silent_until:
+            return None
         since_ms = self._clock.now_ms() - round(2 * SCALING_LAG_SECONDS * 1000)
         token, found = "", dict[str, LaneRates | None]()
         for _ in range(SCALING_LAG_PAGES_MAX):
@@ -212,6 +218,7 @@ class LagPeers:
                     "ListLagHistory", request, lagmon.ListLagHistoryResponse, timeout_seconds=SCALING_ANSWER_SECONDS
                 )
             except BraidError:
+                self._silent_until = self._clock.elapsed() + SCALING_ANSWER_SECONDS
                 return None
             found |= {f"{each.stream}/{each.lane}": read_lane(each.steps, page.time_ms) for each in page.histories}
             token = page.next_page_token

@@ -3,10 +3,11 @@
 No rules, no API messages. Events and messages have the same names and fields; the table below says what differs.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final, cast, get_args
 
 from braid.api.assigner.v1 import events_pb2 as pb
+from braid.api.assigner.v1 import scaling_pb2 as pb_scaling
 from braid.kernel.decider import Context
 from braid.kernel.offset_ranges import OffsetRange
 from braid.runtime.histories.event_messages import EventMessages, conversion
@@ -24,7 +25,7 @@ from services.assigner.model.events import (
 )
 from services.assigner.model.group import Group
 from services.assigner.model.rules import Zones
-from services.assigner.model.scaling import CapacityLimit
+from services.assigner.model.scaling import CapacityLimit, SeenRates
 from services.assigner.model.scaling_events import CapacityDesired, ScalingSet
 
 
@@ -56,7 +57,7 @@ _EVENTS: Final = EventMessages(
         "ReleaseReason": conversion(lambda reason: reason.value, ReleaseReason),
         "ZoneRule": conversion(lambda zones: zones.value, Zones),
         "ScalingPolicy": conversion(scaling_policy_message, read_scaling_policy),
-        "SeenRates": conversion(rates_message, read_rates),
+        "SeenRates": conversion(cast("Callable[[SeenRates], pb_scaling.SeenRates]", rates_message), read_rates),
         "CapacityLimit": conversion(lambda limit: limit.value, CapacityLimit),
     },
     beside=dict.fromkeys((GroupIdleAlerted, ScalingSet, CapacityDesired), GroupUpdated),

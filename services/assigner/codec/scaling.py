@@ -6,6 +6,7 @@ from typing import cast
 from braid.api.assigner.v1 import scaling_pb2
 from braid.kernel.limits.scaling import SCALING_COOLDOWN_DEFAULT, SCALING_FACTOR_DEFAULT, SCALING_WINDOW_DEFAULT
 from services.assigner.model.scaling import (
+    NO_RATES,
     CapacityLimit,
     DesiredCapacity,
     Scaling,
@@ -39,9 +40,9 @@ def read_scaling_policy(message: scaling_pb2.ScalingPolicy) -> ScalingPolicy:
     )
 
 
-def rates_message(rates: SeenRates) -> scaling_pb2.SeenRates:
-    """Builds the message of what was seen during a shortage."""
-    return scaling_pb2.SeenRates(**rates._asdict())
+def rates_message(rates: SeenRates) -> scaling_pb2.SeenRates | None:
+    """Builds the message of what was seen during a shortage; None where none was seen."""
+    return None if rates == NO_RATES else scaling_pb2.SeenRates(**rates._asdict())
 
 
 def read_rates(message: scaling_pb2.SeenRates) -> SeenRates:
@@ -69,7 +70,14 @@ def scaling_json(scaling: Scaling) -> Sequence[object]:
     bounds = [policy.min_members, policy.max_members, policy.cooldown_seconds, policy.window_seconds, policy.factor]
     if desired is None:
         return [policy.mode.value, *bounds]
-    told = [desired.members, desired.since_ms, desired.reason, desired.limit.value, list(desired.shortage)]
+    told = [
+        desired.members,
+        desired.since_ms,
+        desired.reason,
+        desired.limit.value,
+        list(desired.shortage),
+        desired.incarnation,
+    ]
     return [policy.mode.value, *bounds, told]
 
 
@@ -79,12 +87,13 @@ def read_scaling_json(item: Sequence[object]) -> Scaling:
     policy = ScalingPolicy(ScalingMode(mode), *bounds)  # type: ignore[arg-type]  # JSON has no types
     if len(item) == 6:
         return Scaling(policy)
-    members, since_ms, reason, limit, shortage = cast("Sequence[object]", item[6])
+    members, since_ms, reason, limit, shortage, incarnation = cast("Sequence[object]", item[6])
     desired = DesiredCapacity(
         cast("int", members),
         cast("int", since_ms),
         cast("str", reason),
         CapacityLimit(limit),
         SeenRates(*cast("Sequence[float]", shortage)),  # type: ignore[arg-type]  # as above
+        cast("int", incarnation),
     )
     return Scaling(policy, desired)

@@ -127,7 +127,7 @@ class GroupDecider:
             case LookAtIdle():
                 return idle_wait.decide(state, command)
             case SetScaling() | DesireCapacity():
-                return scaling.decide(state, command)
+                return scaling.decide(state, command, context)
             case Together(commands):
                 return self._decide_all(state, commands, context)
             case _:

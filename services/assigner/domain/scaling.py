@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from braid.kernel.decider import Context
 from braid.kernel.errors import Invalid, NotFound
+from braid.kernel.ids import split_epoch
 from braid.kernel.limits.leases import GROUP_MEMBERS_MAX
 from braid.kernel.limits.scaling import (
     SCALING_COOLDOWN_MAX,
@@ -38,7 +39,7 @@ from services.assigner.model.scaling_events import (
 )
 
 
-def decide(state: Group, command: ScalingCommand) -> Sequence[ScalingEvent]:
+def decide(state: Group, command: ScalingCommand, context: Context) -> Sequence[ScalingEvent]:
     """Returns the events of a command. Raises `NotFound`, `Invalid`; then nothing has changed."""
     if state.spec is None:
         raise NotFound(f"there is no group {state.name!r}", field="group", remedy="list them: braid get groups")
@@ -46,7 +47,7 @@ def decide(state: Group, command: ScalingCommand) -> Sequence[ScalingEvent]:
         case SetScaling(policy):
             return _set(state, state.spec, policy)
         case DesireCapacity():
-            return _desire(state, state.spec, command)
+            return _desire(state, state.spec, command, context)
 
 
 def _set(state: Group, spec: GroupSpec, policy: ScalingPolicy) -> Sequence[ScalingEvent]:
@@ -62,20 +63,21 @@ def _set(state: Group, spec: GroupSpec, policy: ScalingPolicy) -> Sequence[Scali
     before = desired.members if desired is not None else len(state.members)
     members = min(max(before, policy.min_members), policy.max_members)
     if desired is None or members != desired.members:
-        bounds = f"{policy.min_members} to {policy.max_members}"
-        reason = f"the policy of {bounds} members was set while {before} were {'wanted' if desired else 'there'}"
+        had = f"{before} were desired" if desired else f"the group had {before}"
+        reason = f"a policy of {policy.min_members} to {policy.max_members} members was set when {had}"
         events.append(CapacityDesired(spec, members, reason))
     return events
 
 
-def _desire(state: Group, spec: GroupSpec, command: DesireCapacity) -> Sequence[ScalingEvent]:
+def _desire(state: Group, spec: GroupSpec, command: DesireCapacity, context: Context) -> Sequence[ScalingEvent]:
     scaling = state.scaling
     desired, policy = scaling.desired, scaling.policy
     if scaling != command.seen or desired is None:
         return ()
     if not policy.min_members <= command.members <= policy.max_members:
         return ()
-    if (command.members, command.limit) == (desired.members, desired.limit):
+    restored = desired.incarnation < _incarnation(context)
+    if (command.members, command.limit) == (desired.members, desired.limit) and not restored:
         return ()
     reason = command.reason[:SCALING_REASON_CHARS_MAX]
     return [CapacityDesired(spec, command.members, reason, command.limit, command.shortage)]
@@ -94,8 +96,14 @@ def evolve(state: Group, event: ScalingEvent, context: Context) -> Group:
         case CapacityDesired():
             before = state.scaling.desired.shortage if state.scaling.desired else NO_RATES
             shortage = event.shortage if event.shortage.members else before
-            desired = DesiredCapacity(event.members, context.now_ms, event.reason, event.limit, shortage)
+            desired = DesiredCapacity(
+                event.members, context.now_ms, event.reason, event.limit, shortage, _incarnation(context)
+            )
             return replace(changed, scaling=Scaling(state.scaling.policy, desired))
+
+
+def _incarnation(context: Context) -> int:
+    return split_epoch(context.leader_epoch)[0]
 
 
 def check_scaling(policy: ScalingPolicy) -> None:

@@ -93,6 +93,7 @@ class DesiredCapacity:
         reason: Why, for people.
         limit: Why that is too few all the same.
         shortage: What was seen when members were last too few.
+        incarnation: Of the store in which it was decided; an older one than the store's was restored from a backup.
     """
 
     members: int
@@ -100,6 +101,7 @@ class DesiredCapacity:
     reason: str
     limit: CapacityLimit = CapacityLimit.NONE
     shortage: SeenRates = NO_RATES
+    incarnation: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,3 +113,8 @@ class Scaling:
 
 
 NO_SCALING: Final = Scaling()
+
+
+def is_restored(scaling: Scaling, incarnation: int) -> bool:
+    """Whether a number was decided before the store was restored from a backup, and none since."""
+    return scaling.desired is not None and scaling.desired.incarnation < incarnation

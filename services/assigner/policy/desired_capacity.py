@@ -250,7 +250,8 @@ class ScalingMemory:
         if self._calm_since is None:
             self._calm_since = now
         enough = max(facts.fitting, enough_by_rate(facts, desired.shortage))
-        least = max(policy.min_members, math.ceil(desired.members / policy.factor))
+        step = min(math.ceil(desired.members / policy.factor), desired.members - 1)
+        least = max(policy.min_members, step)
         while self._enough and self._enough[-1][1] <= enough:
             self._enough.pop()
         self._enough.append((now, enough))
@@ -265,6 +266,21 @@ class ScalingMemory:
             load = f"a load of {facts.busy_per_s:.3g} busy seconds a second is within {SCALING_LOAD_MAX:.0%}"
             return Wish(fewer, f"{calm}, and {load} of what {fewer} members bear")
         return None if desired.limit is CapacityLimit.NONE else Wish(desired.members, calm)
+
+
+def after_restore(scaling: Scaling, members: int) -> Wish | None:
+    """Returns the number of members after the store was restored: nobody is sent away by what a backup says.
+
+    Args:
+        scaling: The policy and number of the backup.
+        members: How many are here.
+    """
+    policy, desired = scaling.policy, scaling.desired
+    if desired is None:
+        return None
+    wanted = min(max(members, desired.members, policy.min_members), policy.max_members)
+    reason = f"the store was restored from a backup, where {desired.members} were desired; {members} members are here"
+    return Wish(wanted, reason)
 
 
 def _grown(facts: GroupFacts, shortage: SeenRates) -> bool:

@@ -6,26 +6,19 @@ follows from looks in a row.
 
 from collections.abc import Callable, Collection, Mapping
 
-import numpy as np
-
-from braid.kernel.limits.placement import LOAD_FLOOR
-from braid.kernel.limits.scaling import SCALING_LOOK_SECONDS
+from braid.kernel.limits.scaling import SCALING_LOOK_SECONDS, SCALING_PREVIEWS_MAX, SCALING_RESTORED_SECONDS
 from braid.kernel.ports import Task
 from braid.runtime.replica import Replica
 from services.assigner.domain.fewer_members import enough_members
-from services.assigner.model import group_channels
 from services.assigner.model.commands import Loads
 from services.assigner.model.group import Group
-from services.assigner.model.scaling import LaneRates, ScalingMode
+from services.assigner.model.scaling import ScalingMode, is_restored
 from services.assigner.model.scaling_events import DesireCapacity
 from services.assigner.peers import LagPeers
-from services.assigner.policy.constraints import borne
-from services.assigner.policy.costs import costs_of
-from services.assigner.policy.desired_capacity import GroupFacts, LaneLag, ScalingMemory, Wish, fitting_members
+from services.assigner.policy.desired_capacity import ScalingMemory, Wish, after_restore
+from services.assigner.policy.group_facts import facts_of
 from services.assigner.reconciler.group_loop import GROUPS, GroupKeeper
 from services.assigner.reconciler.shadow_loop import sliced
-
-_PREVIEWS_MAX = 3  # numbers of members that are tried in one look
 
 
 class ScalingWatch:
@@ -37,7 +30,7 @@ class ScalingWatch:
         self._peers = peers
         self._keeper = keeper
         self._memories: dict[str, ScalingMemory] = {}
-        self._looked_at = self._clock.elapsed()
+        self._looked_at = self._began_at = self._clock.elapsed()
         self._looking: Task | None = None
 
     def look(self) -> None:
@@ -64,6 +57,10 @@ class ScalingWatch:
             self._looking = None
 
     async def _look_at(self, name: str) -> None:
+        scaling = self._state(name).scaling
+        if is_restored(scaling, self._replica.aggregates.incarnation):
+            self._look_after_restore(name)
+            return
         lanes = _lanes(self._state(name))
         lag = await self._peers.lag(name)
         targets = await self._targets(name, lanes)
@@ -77,8 +74,16 @@ class ScalingWatch:
         if wish is not None:
             wish = await self._checked(state, loads, wish)
         if wish is not None:
-            command = DesireCapacity(wish.members, wish.reason, wish.limit, wish.shortage, state.scaling)
-            self._keeper(name).desire(command)
+            self._keeper(name).desire(DesireCapacity(*wish, state.scaling))
+
+    def _look_after_restore(self, name: str) -> None:
+        """Takes the members that are here for the number, once those of the backup that are gone have expired."""
+        state = self._state(name)
+        if self._clock.elapsed() - self._began_at < SCALING_RESTORED_SECONDS:
+            return
+        wish = after_restore(state.scaling, len(state.members))
+        if wish is not None:
+            self._keeper(name).desire(DesireCapacity(*wish, state.scaling))
 
     async def _targets(self, group: str, lanes: Mapping[str, Collection[str]]) -> Mapping[str, float] | None:
         """Returns the group's targets by `<stream>/<lane>`; None when one stream's are not known."""
@@ -95,7 +100,7 @@ class ScalingWatch:
         desired, present = state.scaling.desired, len(state.members)
         if desired is None or wish.members >= min(desired.members, present):
             return wish
-        for members in range(wish.members, min(wish.members + _PREVIEWS_MAX, desired.members, present)):
+        for members in range(wish.members, min(wish.members + SCALING_PREVIEWS_MAX, desired.members, present)):
             work = enough_members(state, loads, members, self._clock.now_ms())
             if await sliced(work, self._clock):
                 return wish._replace(members=members)
@@ -103,37 +108,6 @@ class ScalingWatch:
 
     def _state(self, name: str) -> Group:
         return self._replica.aggregates.state(GROUPS, name)
-
-
-def facts_of(
-    state: Group, loads: Loads, lag: Mapping[str, LaneRates | None], targets: Mapping[str, float]
-) -> GroupFacts | None:
-    """Returns what is known of a group; None where the lag of a lane with a target is not.
-
-    Args:
-        state: The group.
-        loads: What was measured of its leases.
-        lag: By `<stream>/<lane>`.
-        targets: Seconds, by `<stream>/<lane>`.
-    """
-    blocks = [(name, channel.partitions) for name, channel in sorted(group_channels.wanted(state).items())]
-    costs = np.split(costs_of(loads.costs, blocks), np.cumsum([size for _, size in blocks])[:-1]) if blocks else []
-    busy: dict[str, float] = {}
-    for (name, _), cost in zip(blocks, costs, strict=True):
-        lane = name.rpartition("/")[0]
-        busy[lane] = busy.get(lane, 0.0) + float(cost[cost > LOAD_FLOOR].sum())
-    stopped = {stop.lane for stop in state.stops.values()}
-    lanes: list[LaneLag] = []
-    for name, target in sorted(targets.items()):
-        rates = lag.get(name)
-        if rates is None:
-            return None
-        lanes.append(LaneLag(name, target, *rates, busy.get(name, 0.0), name.rpartition("/")[2] in stopped))
-    capacities = borne(state)
-    capacities = capacities[capacities > 0]  # drained members hold nothing
-    whole = sum(busy.values())
-    fitting = fitting_members(capacities.tolist(), whole) if loads.settled else len(capacities)
-    return GroupFacts(lanes, len(capacities), sum(size for _, size in blocks), fitting, whole)
 
 
 def _lanes(state: Group) -> Mapping[str, Collection[str]]:

@@ -16,7 +16,7 @@ from braid.rpc.methods import server_stream, unary
 from braid.runtime.histories.kinds import Change, Reloaded
 from braid.runtime.replica import Replica
 from services.assigner.domain.decide import registered_spec
-from services.assigner.model.scaling import DesiredCapacity, ScalingMode
+from services.assigner.model.scaling import DesiredCapacity, ScalingMode, is_restored
 from services.assigner.reconciler.group_loop import GROUPS
 
 METRIC: Final = "desired-members"
@@ -105,6 +105,9 @@ class Scaler:
         desired, mode = state.scaling.desired, state.scaling.policy.mode
         if desired is None or mode is not ScalingMode.AUTOMATIC:
             raise _not_automatic(name, mode)
+        if is_restored(state.scaling, self._replica.aggregates.incarnation):
+            message = f"the number of group {name!r} is from before the store was restored"
+            raise Refused(message, field=f"scalerMetadata.{GROUP}", remedy="ask again in a minute")
         return desired
 
 

@@ -9,21 +9,30 @@ import pytest
 
 from braid.api.assigner.v1 import events_pb2 as pb
 from braid.kernel.errors import CorruptHistory, Invalid, NotFound
+from braid.kernel.ids import make_epoch
 from services.assigner.codec import snapshots
 from services.assigner.codec.events import GroupCodec
 from services.assigner.domain.fewer_members import enough_members
 from services.assigner.model.commands import Command, DeleteGroup, Loads
 from services.assigner.model.events import GroupUpdated
 from services.assigner.model.rules import Ban, BanMember
-from services.assigner.model.scaling import NO_RATES, CapacityLimit, Scaling, ScalingMode, ScalingPolicy, SeenRates
-from services.assigner.model.scaling_events import CapacityDesired, DesireCapacity, ScalingSet, SetScaling
+from services.assigner.model.scaling import (
+    NO_RATES,
+    CapacityLimit,
+    Scaling,
+    ScalingMode,
+    ScalingPolicy,
+    SeenRates,
+    is_restored,
+)
+from services.assigner.model.scaling_events import CapacityDesired, DesireCapacity, ScalingEvent, ScalingSet, SetScaling
 from tests.unit.assigner.groups import SPEC, History, context, joined, member, registered, seen
 from tests.unit.assigner.policy.test_by_load import finished
 
 GOLDEN = Path("tests/golden/later_events/assigner")
 POLICY = ScalingPolicy(ScalingMode.AUTOMATIC, 2, 8)
 SHORT = SeenRates(2, 100.0, 130.0, 1.9)
-EXAMPLES = {
+EXAMPLES: dict[str, ScalingEvent] = {
     "scaling_set": ScalingSet(SPEC, ScalingPolicy(ScalingMode.PROPOSE, 2, 8, 90.0, 1_800.0, 1.5)),
     "capacity_desired": CapacityDesired(SPEC, 4, "logs/live is late", CapacityLimit.NO_GAIN, SHORT),
 }
@@ -50,7 +59,7 @@ def number(history: History) -> int:
 def test_a_policy_begins_with_the_members_that_are_there() -> None:
     history = joined(3, seen())
     told = history.do(SetScaling(POLICY))
-    reason = "the policy of 2 to 8 members was set while 3 were there"
+    reason = "a policy of 2 to 8 members was set when the group had 3"
     assert told == [ScalingSet(SPEC, POLICY), CapacityDesired(SPEC, 3, reason)]
     assert history.do(SetScaling(POLICY)) == [], "told twice"
 
@@ -144,6 +153,16 @@ def test_what_a_shortage_taught_outlives_later_numbers() -> None:
     history.do(replace(wish(history, 4), shortage=NO_RATES))
     desired = history.state.scaling.desired
     assert desired and (desired.members, desired.shortage) == (4, SHORT)
+
+
+def test_the_same_number_is_recorded_anew_after_a_restore() -> None:
+    history = scaled()
+    same = replace(wish(history, 3), shortage=NO_RATES)
+    assert history.do(same) == []
+    assert not is_restored(history.state.scaling, 1) and is_restored(history.state.scaling, 2)
+    history.leader_epoch = make_epoch(2, 1)
+    assert [type(event) for event in history.do(same, same)] == [CapacityDesired]
+    assert not is_restored(history.state.scaling, 2)
 
 
 def test_a_deleted_group_has_no_number() -> None:

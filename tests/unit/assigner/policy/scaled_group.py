@@ -118,5 +118,5 @@ class ScaledGroup:
 
     def _do(self, command: SetScaling | DesireCapacity) -> None:
         here = Context(round(self.now * 1000), "assigner-0")
-        for event in scaling.decide(self.state, command):
+        for event in scaling.decide(self.state, command, here):
             self.state = scaling.evolve(self.state, event, here)

@@ -14,6 +14,7 @@ from services.assigner.policy.desired_capacity import (
     LaneLag,
     ScalingMemory,
     Wish,
+    after_restore,
     enough_by_rate,
     fitting_members,
     needed_members,
@@ -130,6 +131,19 @@ def test_a_limit_ends_when_the_lag_kept_its_target() -> None:
     group.run(8 * HOUR)
     desired = group.scaling.desired
     assert desired is not None and desired.limit is CapacityLimit.NONE
+
+
+def test_a_small_factor_still_gives_a_member_back() -> None:
+    group = ScaledGroup(lambda at: 10.0, replace(POLICY, factor=1.01), members=3).run(5 * HOUR)
+    assert group.numbers() == [2, 1]
+
+
+def test_a_restored_number_sends_nobody_away() -> None:
+    group = ScaledGroup(lambda at: 10.0, replace(POLICY, max_members=9), members=3)
+    for members, wanted in ((7, 7), (1, 3), (12, 9)):
+        wish = after_restore(group.scaling, members)
+        assert wish is not None and wish.members == wanted and "restored from a backup" in wish.reason
+    assert after_restore(Scaling(), 5) is None
 
 
 # --- what changes nothing

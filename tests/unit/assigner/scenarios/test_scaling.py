@@ -21,7 +21,7 @@ from braid.stores.memory import MemoryStore
 from services.assigner.model.scaling_events import CapacityDesired
 from services.assigner.peers import read_lane
 from tests.support.virtual_time import run_virtual
-from tests.unit.assigner.mesh import Mesh
+from tests.unit.assigner.mesh import Mesh, Participant
 
 LATE = {"lag_seconds": 90.0, "lag_records": 9_000, "produced_per_s": 100.0, "done_per_s": 80.0}
 CALM = {"lag_seconds": 0.0, "lag_records": 0, "produced_per_s": 100.0, "done_per_s": 100.0}
@@ -186,6 +186,25 @@ def test_a_new_leader_keeps_the_number_and_tells_it() -> None:
         await mesh.leader()
         await mesh.host.clock.sleep(60)
         assert await mesh.metric(other) == 4 and await mesh.numbers() == [2, 4]
+
+    run_virtual(scenario())
+
+
+def test_a_restored_store_sends_no_member_away() -> None:
+    async def scenario() -> None:
+        mesh = await ScaledMesh().begin()
+        backup = mesh.server.backup()
+        for number in (3, 4, 5):
+            Participant(mesh, f"web-{number}", lease_ms=60_000)
+        await mesh.settled(5, 4)
+        mesh.server.restore(backup)
+        await mesh.host.clock.sleep(10)
+        with pytest.raises((Refused, Unavailable)):
+            await mesh.metric()
+        await mesh.host.clock.sleep(90)
+        assert (await mesh.metric(), mesh.desired) == (5, 5)
+        desired = mesh.state().scaling.desired
+        assert desired is not None and "where 2 were desired; 5 members are here" in desired.reason
 
     run_virtual(scenario())
 
