@@ -6,7 +6,7 @@ answers.
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Final
 
 from braid.api.lagmon.v1 import lag_history_pb2
@@ -20,13 +20,13 @@ from braid.kernel.limits.leases import REGISTRY_ANSWER_SECONDS
 from braid.kernel.limits.names import PAGE_SIZE_MAX
 from braid.kernel.limits.scaling import (
     SCALING_ANSWER_SECONDS,
-    SCALING_LAG_PAGES_MAX,
     SCALING_LAG_SECONDS,
     SCALING_STALE_SECONDS,
     SCALING_TARGETS_SECONDS,
 )
 from braid.kernel.ports import Host
 from braid.rpc.mesh_client import ServiceClient
+from braid.rpc.pages import pages_of
 from braid.runtime.channel_stream import follow_channels
 from services.assigner.model.channels import (
     Presence,
@@ -204,27 +204,24 @@ class LagPeers:
         if self._clock.elapsed() < self._silent_until:
             return None
         since_ms = self._clock.now_ms() - round(2 * SCALING_LAG_SECONDS * 1000)
-        token, found = "", dict[str, LaneRates | None]()
-        for _ in range(SCALING_LAG_PAGES_MAX):
+        wanted = lagmon.LagHistoryFilter(group=group)
+
+        def ask(token: str) -> Awaitable[lagmon.ListLagHistoryResponse]:
             request = lagmon.ListLagHistoryRequest(
-                filter=lagmon.LagHistoryFilter(group=group),
-                since_ms=since_ms,
-                step_ms=_STEP_MS,
-                page_size=PAGE_SIZE_MAX,
-                page_token=token,
+                filter=wanted, since_ms=since_ms, step_ms=_STEP_MS, page_size=PAGE_SIZE_MAX, page_token=token
             )
-            try:
-                page = await self._lagmon.unary(
-                    "ListLagHistory", request, lagmon.ListLagHistoryResponse, timeout_seconds=SCALING_ANSWER_SECONDS
-                )
-            except BraidError:
-                self._silent_until = self._clock.elapsed() + SCALING_ANSWER_SECONDS
-                return None
-            found |= {f"{each.stream}/{each.lane}": read_lane(each.steps, page.time_ms) for each in page.histories}
-            token = page.next_page_token
-            if not token:
-                return found
-        return None
+            return self._lagmon.unary(
+                "ListLagHistory", request, lagmon.ListLagHistoryResponse, timeout_seconds=SCALING_ANSWER_SECONDS
+            )
+
+        found: dict[str, LaneRates | None] = {}
+        try:
+            async for page in pages_of(ask):
+                found |= {f"{each.stream}/{each.lane}": read_lane(each.steps, page.time_ms) for each in page.histories}
+        except BraidError:
+            self._silent_until = self._clock.elapsed() + SCALING_ANSWER_SECONDS
+            return None
+        return found
 
 
 def read_lane(steps: Sequence[lag_history_pb2.LagStep], now_ms: int) -> LaneRates | None:

@@ -7,7 +7,6 @@ SCALING_LAG_SECONDS: Final = 60.0  # of kept lag whose mean counts as the presen
 SCALING_STALE_SECONDS: Final = 30.0  # lag that is older is not known
 SCALING_ANSWER_SECONDS: Final = 2.0  # for an answer of lagmon or the registry; without one nothing changes
 SCALING_TARGETS_SECONDS: Final = 60.0  # a stream's lag targets are read again
-SCALING_LAG_PAGES_MAX: Final = 4  # of a group's lanes; lag of a group with more counts as unknown
 SCALING_SHORTAGE_SECONDS: Final = 30.0  # a shortage lasts so long before members are asked for: longer than a hand-over
 SCALING_CATCH_UP_SECONDS: Final = 120.0  # a backlog is worked off within the target or this, whichever is longer
 SCALING_PREVIEWS_MAX: Final = 3  # numbers of members that one look previews: each costs a placement

@@ -12,7 +12,7 @@ from braid.kernel.limits.scaling import SCALING_COOLDOWN_DEFAULT, SCALING_FACTOR
 
 
 class ScalingMode(Enum):
-    """What is done about the number of members; numbered as in `scaling.proto`."""
+    """Modes of a scaling policy; numbered as in `scaling.proto`."""
 
     OFF = 1
     PROPOSE = 2  # it is recorded and shown
@@ -65,7 +65,7 @@ class LaneRates(NamedTuple):
 
 
 class SeenRates(NamedTuple):
-    """What a group's members did while they were too few.
+    """Rates of a group whose members were too few.
 
     Attributes:
         members: How many there were; 0 when no shortage was seen.

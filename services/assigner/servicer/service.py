@@ -78,7 +78,6 @@ class Assigner:
         closings = Closings(replica, registry, self._kafka, lambda: self._require_term(replica))
         previews = Previews(replica, lambda: self._require_term(replica))
         scaler = Scaler(replica)
-
         return RpcService(
             name=service_path(self.name),
             unary={

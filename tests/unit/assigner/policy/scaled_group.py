@@ -20,7 +20,7 @@ POLICY = ScalingPolicy(ScalingMode.AUTOMATIC, 1, 40)
 
 @dataclass
 class ScaledGroup:
-    """A group in time.
+    """A group that time passes for.
 
     Attributes:
         arrivals: Records a second, by seconds since the start.
@@ -97,7 +97,7 @@ class ScaledGroup:
                 self._follow()
 
     def facts(self) -> GroupFacts:
-        """What a leader measures now."""
+        """Measures the group as a leader does."""
         produced, done = (sum(each[at] for each in self._rates) / len(self._rates) for at in (0, 1))
         seconds = self.backlog / max(produced, 1e-9) if self.backlog else 0.0
         busy = done / self.rate
