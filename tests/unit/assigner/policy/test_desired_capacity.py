@@ -53,7 +53,7 @@ def test_a_lane_that_members_cannot_hasten_asks_for_none() -> None:
 
 
 def test_a_liar_about_its_capacity_counts_as_the_median() -> None:
-    assert fitting_members([1.0, 1.0, 1000.0], 1.0) == 2
+    assert fitting_members([1.0, 1.0, 1.0, 1.0, 1000.0, 1000.0], 4.0) == 6
     assert fitting_members([1.0, 1.0, 1.0], 1.0) == 2
     assert fitting_members([], 5.0) == 0
     assert fitting_members([1.0, 1.0], 50.0) == 2
