@@ -1,7 +1,8 @@
 """Generates Python from protos, and checks that the committed code is current.
 
 `python -m tools.protos generate|check|release`. Below a proto path, `a/b.proto` becomes `a.b_pb2` with a stub
-for mypy: the public API of `protos/` in `braid/api`, and what the etcd store keeps to itself beside it.
+for mypy: the public API of `protos/` and what others publish in `protos-foreign/` in `braid/api`, and what the etcd
+store keeps to itself beside it.
 """
 
 import os
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parent.parent
-PROTO_PATHS: Final = (Path("protos"), Path("braid/stores/etcd_wire/protos-private"))
+PROTO_PATHS: Final = (Path("protos"), Path("protos-foreign"), Path("braid/stores/etcd_wire/protos-private"))
 RELEASED: Final = Path("protos", "released.binpb")
 
 

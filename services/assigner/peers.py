@@ -1,25 +1,41 @@
-"""Follows the registry's channels, on whichever replica leads. Decides nothing.
+"""Follows the registry's channels, on whichever replica leads, and reads lag from lagmon. Decides nothing.
 
 Every replica of the assigner follows them, so that a new leader knows where clusters are even while no registry
 answers.
 """
 
 import asyncio
-from collections.abc import Callable, Collection
+import contextlib
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from typing import Final
 
+from braid.api.lagmon.v1 import lag_history_pb2
+from braid.api.lagmon.v1 import lagmon_service_pb2 as lagmon
 from braid.api.mesh.v1.endpoint_pb2 import ClusterAddress
 from braid.api.registry.v1 import registry_service_pb2 as registry
 from braid.api.registry.v1 import route_pb2, stream_pb2
-from braid.kernel.errors import DeadlineExceeded, NotFound, Unavailable
+from braid.kernel.errors import BraidError, DeadlineExceeded, Invalid, NotFound, Unavailable
+from braid.kernel.lag_targets import target_of, target_seconds
 from braid.kernel.limits.leases import REGISTRY_ANSWER_SECONDS
+from braid.kernel.limits.names import PAGE_SIZE_MAX
+from braid.kernel.limits.scaling import (
+    SCALING_ANSWER_SECONDS,
+    SCALING_LAG_SECONDS,
+    SCALING_STALE_SECONDS,
+    SCALING_TARGETS_SECONDS,
+)
 from braid.kernel.ports import Host
 from braid.rpc.mesh_client import ServiceClient
+from braid.rpc.pages import pages_of
 from braid.runtime.channel_stream import follow_channels
 from services.assigner.model.channels import (
     Presence,
     SeenChannel,
 )
 from services.assigner.model.registry_view import ClusterPlace, RegistryView
+from services.assigner.model.scaling import LaneRates
+
+_STEP_MS: Final = 10_000  # of kept lag: the shortest
 
 _PRESENCES = {
     stream_pb2.CHANNEL_STATE_ACTIVE: Presence.CONSUMABLE,
@@ -151,3 +167,94 @@ def _presence(channel: stream_pb2.Channel) -> Presence:
 
 def _place(cluster: ClusterAddress) -> ClusterPlace:
     return ClusterPlace(cluster.name, cluster.bootstrap, cluster.zone, cluster.security_profile)
+
+
+class LagPeers:
+    """Reads lag of groups from any lagmon replica, and lag targets of streams from the registry."""
+
+    def __init__(self, host: Host, registry_client: ServiceClient, lagmon_client: ServiceClient) -> None:
+        self._clock = host.clock
+        self._registry = registry_client
+        self._lagmon = lagmon_client
+        self._targets: dict[str, tuple[float, Mapping[str, float]]] = {}
+        self._silent_until = 0.0
+
+    async def targets(self, group: str, stream: str, lanes: Collection[str]) -> Mapping[str, float] | None:
+        """Returns a group's targets in seconds by lane, those that are declared; None when the registry does not say.
+
+        What it said within a minute is not asked again.
+        """
+        read_at, known = self._targets.get(stream, (0.0, {}))
+        if stream not in self._targets or self._clock.elapsed() - read_at >= SCALING_TARGETS_SECONDS:
+            request = registry.GetStreamRequest(name=stream)
+            try:
+                found = await self._registry.unary(
+                    "GetStream", request, stream_pb2.Stream, timeout_seconds=SCALING_ANSWER_SECONDS
+                )
+            except BraidError:
+                return None
+            known = _read_targets(found.spec.lag_target)
+            self._targets[stream] = (self._clock.elapsed(), known)
+        told = {lane: target_of(known, lane, group) for lane in lanes}
+        return {lane: seconds for lane, seconds in told.items() if seconds is not None}
+
+    def keep(self, streams: Collection[str]) -> None:
+        """Forgets targets of other streams."""
+        self._targets = {name: known for name, known in self._targets.items() if name in streams}
+
+    async def lag(self, group: str) -> Mapping[str, LaneRates | None] | None:
+        """Returns a group's present lag by `<stream>/<lane>`; None for a lane, or for all, where it is not known.
+
+        After a call without an answer none is made for a while, so that looks at many groups do not wait for each.
+        """
+        if self._clock.elapsed() < self._silent_until:
+            return None
+        since_ms = self._clock.now_ms() - round(2 * SCALING_LAG_SECONDS * 1000)
+        wanted = lagmon.LagHistoryFilter(group=group)
+
+        def ask(token: str) -> Awaitable[lagmon.ListLagHistoryResponse]:
+            request = lagmon.ListLagHistoryRequest(
+                filter=wanted, since_ms=since_ms, step_ms=_STEP_MS, page_size=PAGE_SIZE_MAX, page_token=token
+            )
+            return self._lagmon.unary(
+                "ListLagHistory", request, lagmon.ListLagHistoryResponse, timeout_seconds=SCALING_ANSWER_SECONDS
+            )
+
+        found: dict[str, LaneRates | None] = {}
+        try:
+            async for page in pages_of(ask):
+                found |= {f"{each.stream}/{each.lane}": read_lane(each.steps, page.time_ms) for each in page.histories}
+        except BraidError:
+            self._silent_until = self._clock.elapsed() + SCALING_ANSWER_SECONDS
+            return None
+        return found
+
+
+def read_lane(steps: Sequence[lag_history_pb2.LagStep], now_ms: int) -> LaneRates | None:
+    """Reads a lane's newest steps of kept lag.
+
+    Args:
+        steps: Oldest first.
+        now_ms: The wall clock of the replica that kept them.
+
+    Returns:
+        None where the newest step is old, or lag or rates were stale or not known lately.
+    """
+    newest = [each for each in steps if each.time_ms > now_ms - round(SCALING_LAG_SECONDS * 1000)]
+    lately = [each for each in newest if each.time_ms > now_ms - round(SCALING_STALE_SECONDS * 1000)]
+    rated = [each for each in newest if each.HasField("produced_per_s") and each.HasField("done_per_s")]
+    known = [each for each in lately if each.HasField("lag_seconds") and each.HasField("lag_records")]
+    if not rated or not known or any(each.stale or each.unknown or each.unattended for each in lately):
+        return None
+    produced, done = (sum(getattr(each, name) for each in rated) for name in ("produced_per_s", "done_per_s"))
+    last = known[-1]
+    return LaneRates(last.lag_seconds, last.lag_records, produced / len(rated), done / len(rated))
+
+
+def _read_targets(told: Mapping[str, str]) -> Mapping[str, float]:
+    """Reads a stream's targets; one that this release cannot read counts as none."""
+    targets: dict[str, float] = {}
+    for name, text in told.items():
+        with contextlib.suppress(Invalid):
+            targets[name] = target_seconds(text, name)
+    return targets

@@ -48,6 +48,7 @@ class Registry:
         self.bootstraps = {"east": east, "west": "west:9092"}
         self.revision = 100
         self.watches = 0
+        self.lag_targets: dict[str, str] = {}  # of every stream
         self.channels: dict[str, stream_pb2.Channel] = {}
         self.changed = asyncio.Event()
 
@@ -74,7 +75,7 @@ class Registry:
         async def get_stream(request: registry_service_pb2.GetStreamRequest, caller: Caller) -> stream_pb2.Stream:
             if not any(channel.stream == request.name for channel in self.channels.values()):
                 raise NotFound(f"there is no stream {request.name!r}")
-            return stream_pb2.Stream(name=request.name)
+            return stream_pb2.Stream(name=request.name, spec=stream_pb2.StreamSpec(lag_target=self.lag_targets))
 
         async def watch(
             request: route_pb2.WatchChannelsRequest, caller: Caller

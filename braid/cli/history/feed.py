@@ -72,7 +72,7 @@ _CHANNEL: Final = {"lane", "generation"}
 _LETTER: Final = {"generation", "partition", "offset"}
 _UNREAD: Final = {"topic", "topic_id", "kafka_cluster_id"}
 _SELF_EVIDENT: Final = {"channel", "spec", "reason"}
-_BY_REASON: Final = {"TrafficMoved"}  # events that are looked for by why they happened
+_BY_REASON: Final = {"TrafficMoved", "CapacityDesired"}  # events that are looked for by why they happened
 
 
 class Subject(NamedTuple):

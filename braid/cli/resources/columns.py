@@ -75,6 +75,7 @@ COLUMNS: Final[Mapping[Kind, Columns]] = {
             Column("LANES", wide=True),
             Column("OWNERSHIP", wide=True),
             Column("LEASE", wide=True),
+            Column("DESIRED", wide=True),
         )
     ),
     MEMBER: Columns(

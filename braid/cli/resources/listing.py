@@ -170,6 +170,7 @@ def group_item(group: group_pb2.Group, deleted: Collection[str] | None = None) -
         ",".join(f"{name}={share}" for name, share in sorted(group.spec.lanes.items())) or "all",
         enum_text(group_pb2.Ownership.DESCRIPTOR, group.spec.ownership),
         f"{group.spec.lease_ms}ms",
+        str(group.scaling.desired.members) if group.scaling.HasField("desired") else "-",
     )
     document = _document("Group", group)
     if deleted is not None:

@@ -1,6 +1,6 @@
 """Which resources a request is about: its fields, read as the row of its method says. No decision."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple, cast
 
 from braid.kernel.access.roles import MESH, Action, Resource, ResourceKind
@@ -32,7 +32,7 @@ class Lookup(NamedTuple):
 def needs_of(row: Row, request: object, lookup: Lookup) -> Sequence[Need]:
     """The needs of a request, or of the first message of a duplex method; never empty."""
     action = row.action
-    if row.lanes and list(_texts(request, row.lanes)) == [DLQ_LANE]:
+    if row.lanes and list(_texts(request, Named(row.lanes))) == [DLQ_LANE]:
         action = Action.CONSUME
     found = list(dict.fromkeys(_named_needs(row.names, action, request)))
     found = [need._replace(resource=_resolved(need.resource, lookup)) for need in found]
@@ -67,7 +67,7 @@ def asks_about_itself(row: Row, request: object, principal: str) -> bool:
 
 def _named_needs(names: Sequence[Named], action: Action, request: object) -> Iterator[Need]:
     for named in names:
-        texts = [text for text in _texts(request, named.field) if text]
+        texts = [text for text in _texts(request, named) if text]
         for text in texts:
             yield Need(named.action or action, _resource(named, text))
         if named.required and not texts:
@@ -91,8 +91,10 @@ def _resolved(resource: Resource, lookup: Lookup) -> Resource:
     return Resource(ResourceKind.STREAM, stream) if stream else MESH
 
 
-def _texts(request: object, field: str) -> Iterable[str]:
+def _texts(request: object, named: Named) -> Iterable[str]:
     value = request
-    for part in field.split("."):
+    for part in named.field.split("."):
         value = getattr(value, part)
+    if named.entry:
+        return [cast("Mapping[str, str]", value).get(named.entry, "")]
     return [value] if isinstance(value, str) else cast("Iterable[str]", value)

@@ -26,6 +26,7 @@ class Named(NamedTuple):
             `/`: of an alert.
         action: What the request does to this one, where that is not the row's action.
         required: A request that leaves it out is about all of the kind, whatever else it names.
+        entry: The field is a mapping, and the resource is named by its entry with this key.
     """
 
     field: str
@@ -34,6 +35,7 @@ class Named(NamedTuple):
     history: bool = False
     action: Action | None = None
     required: bool = False
+    entry: str = ""
 
 
 class Row(NamedTuple):
@@ -87,6 +89,7 @@ _OF_GROUP: Final = Named("group", GROUP)
 _OF_CLUSTER: Final = Named("cluster", CLUSTER)
 _CHANNEL: Final = Named("channel", STREAM, part=True)
 _HISTORY: Final = Named("history", history=True)
+_SCALED_GROUP: Final = Named("scalerMetadata", GROUP, entry="group")
 
 # What every service has.
 _COMMON: Final[Mapping[str, Row]] = {
@@ -176,6 +179,12 @@ _ASSIGNER: Final[Mapping[str, Row]] = {
     "SetSpreading": Row(Action.OPERATE, (_OF_GROUP,)),
     "SetPolicy": Row(Action.OPERATE, (_OF_GROUP,)),
     "SetShadow": Row(Action.OPERATE, (_OF_GROUP,)),
+    "SetScaling": Row(Action.OPERATE, (_OF_GROUP,)),
+    # KEDA's external scaler: the metadata of a trigger names the group.
+    "IsActive": Row(Action.VIEW, (_SCALED_GROUP,)),
+    "StreamIsActive": Row(Action.VIEW, (_SCALED_GROUP,)),
+    "GetMetricSpec": Row(Action.VIEW, (_SCALED_GROUP,)),
+    "GetMetrics": Row(Action.VIEW, (_SCALED_GROUP._replace(field="scaledObjectRef.scalerMetadata"),)),
     "ResetProgress": Row(Action.OPERATE, (_OF_GROUP,)),
     "ResumeLane": Row(Action.OPERATE, (_OF_GROUP,)),
     "SplitBacklog": Row(Action.OPERATE, (_OF_GROUP,)),

@@ -16,6 +16,7 @@ _QUOTED: Final = frozenset(" '\"*?$&|;<>()`\\!#~{}[]")
 _NAMED: Final = {
     "role": ("", "viewer", "producer", "consumer", "operator", "stream-owner", "admin"),
     "zones": ("", "any", "prefer", "strict"),
+    "scaling_mode": ("", "off", "propose", "automatic"),
 }
 
 
@@ -105,6 +106,11 @@ COMMANDS: Final[Mapping[tuple[str, str], Twin]] = {
     ("assigner", "SetSpreading"): Twin("set zones", ("group", "zones#zones"), otherwise="set hosts", undone="!zones"),
     ("assigner", "SetPolicy"): Twin("set policy", ("group",)),
     ("assigner", "SetShadow"): Twin("set shadow", ("group",)),
+    ("assigner", "SetScaling"): Twin(
+        "set scaling",
+        ("group", "policy.mode#scaling_mode"),
+        (("--min", "policy.min_members"), ("--max", "policy.max_members")),
+    ),
     ("assigner", "ResetProgress"): Twin("reset group", ("group",), (("--stream", "stream"), ("--lane", "lane"), _DRY)),
     ("assigner", "ResumeLane"): Twin("resume group", ("group",), (("--lane", "lane"), ("--member", "member"))),
     ("assigner", "SplitBacklog"): Twin(

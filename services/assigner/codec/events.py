@@ -3,15 +3,17 @@
 No rules, no API messages. Events and messages have the same names and fields; the table below says what differs.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final, cast, get_args
 
 from braid.api.assigner.v1 import events_pb2 as pb
+from braid.api.assigner.v1 import scaling_pb2 as pb_scaling
 from braid.kernel.decider import Context
 from braid.kernel.offset_ranges import OffsetRange
 from braid.runtime.histories.event_messages import EventMessages, conversion
 from services.assigner.codec import snapshots
 from services.assigner.codec.rules import policy_message, read_policy
+from services.assigner.codec.scaling import rates_message, read_rates, read_scaling_policy, scaling_policy_message
 from services.assigner.codec.specs import decode_spec, spec_message
 from services.assigner.model.events import (
     Event,
@@ -23,6 +25,8 @@ from services.assigner.model.events import (
 )
 from services.assigner.model.group import Group
 from services.assigner.model.rules import Zones
+from services.assigner.model.scaling import CapacityLimit, SeenRates
+from services.assigner.model.scaling_events import CapacityDesired, ScalingSet
 
 
 def _grant_message(grant: LeaseGrant) -> pb.LeaseGrant:
@@ -52,8 +56,11 @@ _EVENTS: Final = EventMessages(
         "GoneReason": conversion(lambda reason: reason.value, GoneReason),
         "ReleaseReason": conversion(lambda reason: reason.value, ReleaseReason),
         "ZoneRule": conversion(lambda zones: zones.value, Zones),
+        "ScalingPolicy": conversion(scaling_policy_message, read_scaling_policy),
+        "SeenRates": conversion(cast("Callable[[SeenRates], pb_scaling.SeenRates]", rates_message), read_rates),
+        "CapacityLimit": conversion(lambda limit: limit.value, CapacityLimit),
     },
-    beside={GroupIdleAlerted: GroupUpdated},
+    beside=dict.fromkeys((GroupIdleAlerted, ScalingSet, CapacityDesired), GroupUpdated),
 )
 
 

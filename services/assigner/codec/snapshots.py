@@ -10,6 +10,7 @@ from braid.kernel.errors import BraidError, CorruptHistory
 from braid.kernel.ids import ChannelId
 from braid.kernel.limits.store import SNAPSHOT_PIECE_ITEMS
 from braid.kernel.offset_ranges import OffsetRange
+from services.assigner.codec.scaling import read_scaling_json, scaling_json
 from services.assigner.model.group import (
     Channel,
     ClusterFence,
@@ -27,6 +28,7 @@ from services.assigner.model.group import (
     Stop,
 )
 from services.assigner.model.rules import Ban, Basis, Drain, Freeze, GroupRules, Pin, PlacementPolicy, Shadow, Zones
+from services.assigner.model.scaling import NO_SCALING
 
 T = TypeVar("T")
 Json = Mapping[str, object]
@@ -88,7 +90,13 @@ def _later_json(state: Group) -> Json:
     later = {name: value for name in LATER if (value := getattr(state, name)) != getattr(_INITIAL, name)}
     channels = {name: told for name, each in sorted(state.channels.items()) if (told := _later_of_channel(each))}
     secrets = {each.id: each.secret_digest for each in state.members.values() if each.secret_digest}
-    told = {"later": later, "later_of_channels": channels, "later_of_members": dict(sorted(secrets.items()))}
+    scaling = None if state.scaling == NO_SCALING else scaling_json(state.scaling)
+    told = {
+        "later": later,
+        "later_of_channels": channels,
+        "later_of_members": dict(sorted(secrets.items())),
+        "scaling": scaling,
+    }
     return {name: value for name, value in told.items() if value}
 
 
@@ -190,6 +198,8 @@ def _group(document: dict[str, object]) -> Group:
         "rules": _rules(cast("dict[str, object]", told.get("rules", {}))),  # nor these
     }
     told |= cast("dict[str, dict[str, object]]", document.get("rules", {})).get("later", {})
+    if scaling := cast("dict[str, Sequence[object]]", told_later).get("scaling"):
+        told["scaling"] = read_scaling_json(scaling)
     return Group(**told)  # type: ignore[arg-type]  # JSON has no types; a wrong field is a TypeError
 
 

@@ -6,7 +6,7 @@ It places leases as a balance step does, from the present state with the change 
 where leases would lie in the end, not after the next step. That may be much work, so it is done in slices.
 """
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Collection, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -119,9 +119,14 @@ def _changed(state: Group, change: Change) -> Group:
         id = _member(state, name, "capacities")
         if id not in gone:
             capacities[id] = capacity
-    freed = {name: _freed(lease) for id in gone for name, lease in state.held_by(id).items()}
-    left = state.with_leases(freed).without_members(*gone)
+    left = without_members(state, gone)
     return replace(left, rules=replace(state.rules, capacities=capacities))
+
+
+def without_members(state: Group, gone: Collection[str]) -> Group:
+    """Returns the group as if some members were gone, by their ids; their leases are free."""
+    freed = {name: _freed(lease) for id in gone for name, lease in state.held_by(id).items()}
+    return state.with_leases(freed).without_members(*gone)
 
 
 def _freed(lease: Lease) -> Lease:

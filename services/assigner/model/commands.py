@@ -10,6 +10,7 @@ from services.assigner.model.group import GroupSpec
 from services.assigner.model.progress_findings import ReportDoubts
 from services.assigner.model.progress_resets import ResetCommand
 from services.assigner.model.rules import RuleCommand
+from services.assigner.model.scaling_events import ScalingCommand
 from services.assigner.model.stopped_lanes import StopCommand
 
 
@@ -237,5 +238,6 @@ Command = (
     | SplitCommand
     | ReportDoubts
     | RuleCommand
+    | ScalingCommand
     | Together
 )

@@ -12,6 +12,7 @@ from services.assigner.model.group import GroupSpec
 from services.assigner.model.progress_findings import ProgressDoubted
 from services.assigner.model.progress_resets import ResetEvent
 from services.assigner.model.rules import RuleEvent
+from services.assigner.model.scaling_events import ScalingEvent
 from services.assigner.model.stopped_lanes import StopEvent
 
 _RELEASES_PER_EVENT: Final = GRANTS_PER_DECISION_MAX // 2  # a waived one is named twice
@@ -205,4 +206,5 @@ Event = (
     | SplitEvent
     | ProgressDoubted
     | RuleEvent
+    | ScalingEvent
 )

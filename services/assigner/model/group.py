@@ -23,6 +23,7 @@ from services.assigner.model.leases import Leases
 from services.assigner.model.members import Member as Member
 from services.assigner.model.members import MemberColumns, Members
 from services.assigner.model.rules import NO_RULES, GroupRules
+from services.assigner.model.scaling import NO_SCALING, Scaling
 
 DEAD_LETTER_LANE: Final = "dlq"
 
@@ -253,6 +254,7 @@ class Group:
         bumped_in: By cluster, the store's incarnation in which its generation was bumped, until something is granted in
             that incarnation; only after the store was restored.
         tenant: The tenant that registered it.
+        scaling: How many members it should have, and by which policy.
     """
 
     name: str
@@ -274,6 +276,7 @@ class Group:
     resets: int = 0
     bumped_in: Mapping[str, int] = field(default_factory=dict)
     tenant: str = DEFAULT_TENANT
+    scaling: Scaling = NO_SCALING
 
     def __post_init__(self) -> None:
         """Converts plain mappings, which are accepted too."""

@@ -42,6 +42,7 @@ from services.assigner.model.group import Channel, Group, GroupSpec
 from services.assigner.model.progress_findings import ProgressDoubted, ReportDoubts
 from services.assigner.model.progress_resets import RecordReset
 from services.assigner.model.registry_view import RegistryView
+from services.assigner.model.scaling_events import DesireCapacity
 from services.assigner.model.stopped_lanes import ReportStops
 from services.assigner.peers import RegistryFollower
 from services.assigner.policy import constraints
@@ -178,6 +179,10 @@ class GroupKeeper:
     def look_at_idle(self, look: LookAtIdle) -> None:
         """Checks whether the group was waited for too long."""
         self._ask(look, "idle")
+
+    def desire(self, command: DesireCapacity) -> None:
+        """Records how many members the group should have."""
+        self._ask(command, "its lag and load")
 
     def _ask(self, command: Command, cause: str) -> None:
         self._commands.append(command)

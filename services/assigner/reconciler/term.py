@@ -28,11 +28,12 @@ from services.assigner.model.channels import ChannelView
 from services.assigner.model.events import GoneReason, MemberGone, MemberJoined
 from services.assigner.model.group import Fencing, Group, GroupSpec, Ownership
 from services.assigner.model.registry_view import ClusterPlace
-from services.assigner.peers import RegistryFollower
+from services.assigner.peers import LagPeers, RegistryFollower
 from services.assigner.reconciler.group_loop import GROUPS, GroupKeeper
 from services.assigner.reconciler.idle_groups import IdleWatch
 from services.assigner.reconciler.member_pushes import MemberPushes
 from services.assigner.reconciler.memberships import Memberships
+from services.assigner.reconciler.scaling_watch import ScalingWatch
 
 
 class Term:
@@ -51,6 +52,8 @@ class Term:
         self._kafka = kafka
         self._memberships = Memberships(kafka, metrics)
         self._idle = IdleWatch(replica, metrics, round(idle_expiry_seconds * 1000), self.keeper)
+        lag = LagPeers(replica.host, replica.client("registry"), replica.client("lagmon"))
+        self._scaling = ScalingWatch(replica, lag, self.keeper)
         self._clock = replica.host.clock
         now = self._clock.elapsed()
         self._elected_at = now
@@ -252,6 +255,7 @@ class Term:
         for keeper in self._keepers.values():
             keeper.stop()
         self._idle.stop()
+        self._scaling.stop()
         for task in self._tasks:
             task.cancel()
         self._pushes.stop()
@@ -279,6 +283,7 @@ class Term:
         if now - self._idle_checked_at >= IDLE_CHECK_SECONDS:
             self._idle_checked_at = now
             self._idle.look()
+        self._scaling.look()
         if now - self._looked_at >= BALANCE_LOOK_SECONDS:
             self._looked_at = now
             for keeper in self._keepers.values():

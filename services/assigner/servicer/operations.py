@@ -9,7 +9,9 @@ from braid.kernel.ids import LeaseId
 from braid.kernel.ports import Caller
 from braid.runtime.replica import Replica
 from services.assigner.codec.rules import read_policy
+from services.assigner.codec.scaling import read_scaling_policy
 from services.assigner.domain import operator_rules
+from services.assigner.domain.scaling import check_scaling
 from services.assigner.model.backlog_splits import SplitBacklog
 from services.assigner.model.group import Group
 from services.assigner.model.rules import (
@@ -28,6 +30,7 @@ from services.assigner.model.rules import (
     UnpinLease,
     Zones,
 )
+from services.assigner.model.scaling_events import SetScaling
 from services.assigner.model.stopped_lanes import ResumeLane
 from services.assigner.policy import constraints
 from services.assigner.reconciler.group_loop import GROUPS
@@ -97,6 +100,17 @@ class Operations:
         policy = asked_policy(request.policy) if request.HasField("policy") else None
         return await self._execute(request.group, SetShadow(policy), caller)
 
+    async def set_scaling(self, request: api.SetScalingRequest, caller: Caller) -> group_pb2.Group:
+        """Sets how the number of members that a group should have follows its lag and load."""
+        try:
+            policy = read_scaling_policy(request.policy)
+        except ValueError:
+            mode = request.policy.mode
+            remedy = "use off, propose or automatic"
+            raise Invalid(f"mode {mode} is unknown", field="policy.mode", remedy=remedy) from None
+        check_scaling(policy)
+        return await self._execute(request.group, SetScaling(policy), caller)
+
     async def resume_lane(self, request: api.ResumeLaneRequest, caller: Caller) -> group_pb2.Group:
         """Asks members that have stopped a lane to resume it."""
         return await self._execute(request.group, ResumeLane(request.lane, request.member), caller)
@@ -131,7 +145,7 @@ class Operations:
         return found[0]
 
     async def _execute(
-        self, group: str, command: RuleCommand | ResumeLane | SplitBacklog, caller: Caller
+        self, group: str, command: RuleCommand | ResumeLane | SetScaling | SplitBacklog, caller: Caller
     ) -> group_pb2.Group:
         self._replica.require_leader()
         outcome = await self._replica.aggregates.execute(

@@ -14,6 +14,7 @@ from braid.kernel.ports import Caller
 from braid.runtime.histories.event_metadata import metadata_message
 from braid.runtime.replica import Replica
 from services.assigner.codec.rules import rules_message
+from services.assigner.codec.scaling import scaling_message
 from services.assigner.codec.specs import spec_message
 from services.assigner.domain import idle_wait, unfencing
 from services.assigner.domain.admission import etag_of
@@ -34,6 +35,7 @@ from services.assigner.model.group import (
     lease_name,
     partition_of,
 )
+from services.assigner.model.scaling import NO_SCALING
 from services.assigner.policy.constraints import ruled, said_capacity
 from services.assigner.reconciler.group_loop import GROUPS
 from services.assigner.reconciler.idle_groups import measured
@@ -215,6 +217,7 @@ def group_message(state: Group) -> group_pb2.Group:
         etag=etag_of(state),
         create_time_ms=state.created_at_ms,
         rules=rules_message(state),
+        scaling=None if state.scaling == NO_SCALING else scaling_message(state.scaling),
     )
 
 

@@ -43,6 +43,7 @@ from services.assigner.servicer.past import PastReads
 from services.assigner.servicer.preview import Previews
 from services.assigner.servicer.reads import Reads, group_message
 from services.assigner.servicer.resets import Resets
+from services.assigner.servicer.scaler import Scaler
 
 
 class Assigner:
@@ -76,7 +77,7 @@ class Assigner:
         progress = Resets(replica, self._kafka, registry)
         closings = Closings(replica, registry, self._kafka, lambda: self._require_term(replica))
         previews = Previews(replica, lambda: self._require_term(replica))
-
+        scaler = Scaler(replica)
         return RpcService(
             name=service_path(self.name),
             unary={
@@ -98,12 +99,14 @@ class Assigner:
                 _path("SetSpreading"): unary(api.SetSpreadingRequest, operations.set_spreading),
                 _path("SetPolicy"): unary(api.SetPolicyRequest, operations.set_policy),
                 _path("SetShadow"): unary(api.SetShadowRequest, operations.set_shadow),
+                _path("SetScaling"): unary(api.SetScalingRequest, operations.set_scaling),
                 _path("ResumeLane"): unary(api.ResumeLaneRequest, operations.resume_lane),
                 _path("SplitBacklog"): unary(api.SplitBacklogRequest, operations.split_backlog),
                 _path("ResetProgress"): unary(api.ResetProgressRequest, progress.reset_progress),
                 _path("CloseChannel"): unary(api.CloseChannelRequest, closings.close_channel),
+                **scaler.unary,
             },
-            server_stream={},
+            server_stream=scaler.server_stream,
             duplex={
                 _path("Join"): duplex(join_pb2.JoinRequest, joins.serve),
                 _path("Beat"): duplex(beat_pb2.BeatRequest, beats.serve),

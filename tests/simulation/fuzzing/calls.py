@@ -13,7 +13,6 @@ from google.protobuf.message_factory import GetMessageClass
 
 from braid.kernel.errors import BraidError, Code
 from braid.kernel.ports import CallOptions, DuplexCall, RpcChannel
-from braid.rpc.methods import method_path
 from tests.simulation.fuzzing.coverage import OK, Coverage
 from tests.simulation.fuzzing.mesh import hellos
 from tests.simulation.fuzzing.samples import samples
@@ -157,7 +156,7 @@ class Caller:
             self._coverage.of(method).visited.update(fields_in(message))
 
     def _path(self, method: Method) -> str:
-        return method_path(method.service, method.name)
+        return method.path
 
     def _answer(self, method: Method) -> type[Message]:
         response: Descriptor = method.response

@@ -79,6 +79,16 @@ SAMPLES: Final[Mapping[str, Mapping[str, Sequence[str]]]] = {
         "SetSpreading": ['group: "indexer" zones: ZONE_RULE_PREFER hosts: true'],
         "SetPolicy": ['group: "indexer" policy {basis: PLACEMENT_BASIS_COUNT band_high: 0.5 band_low: 0.5}'],
         "SetShadow": ['group: "indexer" policy {basis: PLACEMENT_BASIS_COUNT band_high: 0.5 band_low: 0.5}'],
+        "SetScaling": [
+            'group: "indexer" policy {mode: SCALING_MODE_AUTOMATIC min_members: 1 max_members: 9 factor: 2}',
+            'group: "indexer" policy {mode: SCALING_MODE_OFF}',
+        ],
+        "IsActive": ['scalerMetadata {key: "group" value: "indexer"}'],
+        "StreamIsActive": ['scalerMetadata {key: "group" value: "indexer"}'],
+        "GetMetricSpec": ['scalerMetadata {key: "group" value: "indexer"}'],
+        "GetMetrics": [
+            'metricName: "desired-members" scaledObjectRef {scalerMetadata {key: "group" value: "indexer"}}',
+        ],
         "ResetProgress": [
             'group: "billing" to {earliest: true} dry_run: true',
             'group: "billing" stream: "logs" lane: "live" to {time_ms: 1767225602000}',

@@ -8,6 +8,7 @@ from google.protobuf.descriptor import Descriptor
 
 from braid.api.assigner.v1 import assigner_service_pb2 as assigner
 from braid.api.dlq.v1 import dlq_service_pb2 as dlq
+from braid.api.keda import externalscaler_pb2 as keda
 from braid.api.lagmon.v1 import lagmon_service_pb2 as lagmon
 from braid.api.registry.v1 import registry_service_pb2 as registry
 
@@ -82,6 +83,10 @@ BOUNDS: Final[Mapping[str, str]] = {
     "Join.stopped.lanes": BYTES,
     "Join.splits.leases": BYTES,
     "Join.found.findings": BYTES,
+    "IsActive.scalerMetadata": GENERAL,
+    "StreamIsActive.scalerMetadata": GENERAL,
+    "GetMetricSpec.scalerMetadata": GENERAL,
+    "GetMetrics.scaledObjectRef.scalerMetadata": GENERAL,
     "Beat.tickets": "leases.BEAT_MEMBERS_MAX",
     "Beat.news": "leases.BEAT_MEMBERS_MAX",
     "Beat.news.loads": BYTES,
@@ -101,7 +106,7 @@ def lists(message: Descriptor, path: str, within: frozenset[Descriptor] = frozen
 
 def test_each_list_of_each_request_has_its_row() -> None:
     found: set[str] = set()
-    for service in (registry, assigner, dlq, lagmon):
+    for service in (registry, assigner, dlq, lagmon, keda):
         for described in service.DESCRIPTOR.services_by_name.values():
             for method in described.methods:
                 found |= {*lists(method.input_type, method.name)}

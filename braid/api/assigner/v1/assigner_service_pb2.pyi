@@ -5,6 +5,7 @@ isort:skip_file
 
 from braid.api.assigner.v1 import group_pb2 as _group_pb2
 from braid.api.assigner.v1 import rules_pb2 as _rules_pb2
+from braid.api.assigner.v1 import scaling_pb2 as _scaling_pb2
 from braid.api.mesh.v1 import event_pb2 as _event_pb2
 from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
@@ -814,6 +815,29 @@ class SetShadowRequest(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___SetShadowRequest: _TypeAlias = SetShadowRequest  # noqa: Y015
+
+@_typing.final
+class SetScalingRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    GROUP_FIELD_NUMBER: _builtins.int
+    POLICY_FIELD_NUMBER: _builtins.int
+    group: _builtins.str
+    @_builtins.property
+    def policy(self) -> _scaling_pb2.ScalingPolicy: ...
+    def __init__(
+        self,
+        *,
+        group: _builtins.str = ...,
+        policy: _scaling_pb2.ScalingPolicy | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["policy", b"policy"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["group", b"group", "policy", b"policy"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SetScalingRequest: _TypeAlias = SetScalingRequest  # noqa: Y015
 
 @_typing.final
 class ResetProgressRequest(_message.Message):

@@ -5,6 +5,7 @@ The assigner's histories at rest: kind `group`. Additive only."""
 
 from braid.api.assigner.v1 import group_pb2 as _group_pb2
 from braid.api.assigner.v1 import rules_pb2 as _rules_pb2
+from braid.api.assigner.v1 import scaling_pb2 as _scaling_pb2
 from braid.api.mesh.v1 import event_pb2 as _event_pb2
 from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
@@ -122,6 +123,8 @@ class AssignerEvent(_message.Message):
     SPLIT_ENDED_FIELD_NUMBER: _builtins.int
     PROGRESS_DOUBTED_FIELD_NUMBER: _builtins.int
     GROUP_IDLE_ALERTED_FIELD_NUMBER: _builtins.int
+    SCALING_SET_FIELD_NUMBER: _builtins.int
+    CAPACITY_DESIRED_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def metadata(self) -> _event_pb2.EventMetadata: ...
     @_builtins.property
@@ -210,6 +213,10 @@ class AssignerEvent(_message.Message):
     def progress_doubted(self) -> Global___ProgressDoubted: ...
     @_builtins.property
     def group_idle_alerted(self) -> Global___GroupIdleAlerted: ...
+    @_builtins.property
+    def scaling_set(self) -> Global___ScalingSet: ...
+    @_builtins.property
+    def capacity_desired(self) -> Global___CapacityDesired: ...
     def __init__(
         self,
         *,
@@ -257,14 +264,16 @@ class AssignerEvent(_message.Message):
         split_ended: Global___SplitEnded | None = ...,
         progress_doubted: Global___ProgressDoubted | None = ...,
         group_idle_alerted: Global___GroupIdleAlerted | None = ...,
+        scaling_set: Global___ScalingSet | None = ...,
+        capacity_desired: Global___CapacityDesired | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["bump_intended", b"bump_intended", "capacity_set", b"capacity_set", "capacity_unset", b"capacity_unset", "channel_closed", b"channel_closed", "channel_observed", b"channel_observed", "event", b"event", "fencing_waived", b"fencing_waived", "generation_bumped", b"generation_bumped", "group_deleted", b"group_deleted", "group_frozen", b"group_frozen", "group_idle_alerted", b"group_idle_alerted", "group_idle_expired", b"group_idle_expired", "group_registered", b"group_registered", "group_unfrozen", b"group_unfrozen", "group_updated", b"group_updated", "lane_resume_asked", b"lane_resume_asked", "lane_resumed", b"lane_resumed", "lane_stopped", b"lane_stopped", "later", b"later", "lease_pinned", b"lease_pinned", "lease_split", b"lease_split", "lease_unpinned", b"lease_unpinned", "leases_granted", b"leases_granted", "leases_released", b"leases_released", "member_banned", b"member_banned", "member_drain_ended", b"member_drain_ended", "member_drain_started", b"member_drain_started", "member_drained", b"member_drained", "member_gone", b"member_gone", "member_joined", b"member_joined", "member_unbanned", b"member_unbanned", "membership_ended", b"membership_ended", "metadata", b"metadata", "policy_set", b"policy_set", "progress_doubted", b"progress_doubted", "progress_reset", b"progress_reset", "progress_set_aside", b"progress_set_aside", "reset_intended", b"reset_intended", "revokes_started", b"revokes_started", "shadow_ended", b"shadow_ended", "shadow_set", b"shadow_set", "split_asked", b"split_asked", "split_ended", b"split_ended", "split_refused", b"split_refused", "spreading_set", b"spreading_set", "start_fixed", b"start_fixed"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["bump_intended", b"bump_intended", "capacity_desired", b"capacity_desired", "capacity_set", b"capacity_set", "capacity_unset", b"capacity_unset", "channel_closed", b"channel_closed", "channel_observed", b"channel_observed", "event", b"event", "fencing_waived", b"fencing_waived", "generation_bumped", b"generation_bumped", "group_deleted", b"group_deleted", "group_frozen", b"group_frozen", "group_idle_alerted", b"group_idle_alerted", "group_idle_expired", b"group_idle_expired", "group_registered", b"group_registered", "group_unfrozen", b"group_unfrozen", "group_updated", b"group_updated", "lane_resume_asked", b"lane_resume_asked", "lane_resumed", b"lane_resumed", "lane_stopped", b"lane_stopped", "later", b"later", "lease_pinned", b"lease_pinned", "lease_split", b"lease_split", "lease_unpinned", b"lease_unpinned", "leases_granted", b"leases_granted", "leases_released", b"leases_released", "member_banned", b"member_banned", "member_drain_ended", b"member_drain_ended", "member_drain_started", b"member_drain_started", "member_drained", b"member_drained", "member_gone", b"member_gone", "member_joined", b"member_joined", "member_unbanned", b"member_unbanned", "membership_ended", b"membership_ended", "metadata", b"metadata", "policy_set", b"policy_set", "progress_doubted", b"progress_doubted", "progress_reset", b"progress_reset", "progress_set_aside", b"progress_set_aside", "reset_intended", b"reset_intended", "revokes_started", b"revokes_started", "scaling_set", b"scaling_set", "shadow_ended", b"shadow_ended", "shadow_set", b"shadow_set", "split_asked", b"split_asked", "split_ended", b"split_ended", "split_refused", b"split_refused", "spreading_set", b"spreading_set", "start_fixed", b"start_fixed"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["bump_intended", b"bump_intended", "capacity_set", b"capacity_set", "capacity_unset", b"capacity_unset", "channel_closed", b"channel_closed", "channel_observed", b"channel_observed", "event", b"event", "fencing_waived", b"fencing_waived", "generation_bumped", b"generation_bumped", "group_deleted", b"group_deleted", "group_frozen", b"group_frozen", "group_idle_alerted", b"group_idle_alerted", "group_idle_expired", b"group_idle_expired", "group_registered", b"group_registered", "group_unfrozen", b"group_unfrozen", "group_updated", b"group_updated", "lane_resume_asked", b"lane_resume_asked", "lane_resumed", b"lane_resumed", "lane_stopped", b"lane_stopped", "later", b"later", "lease_pinned", b"lease_pinned", "lease_split", b"lease_split", "lease_unpinned", b"lease_unpinned", "leases_granted", b"leases_granted", "leases_released", b"leases_released", "member_banned", b"member_banned", "member_drain_ended", b"member_drain_ended", "member_drain_started", b"member_drain_started", "member_drained", b"member_drained", "member_gone", b"member_gone", "member_joined", b"member_joined", "member_unbanned", b"member_unbanned", "membership_ended", b"membership_ended", "metadata", b"metadata", "policy_set", b"policy_set", "progress_doubted", b"progress_doubted", "progress_reset", b"progress_reset", "progress_set_aside", b"progress_set_aside", "reset_intended", b"reset_intended", "revokes_started", b"revokes_started", "shadow_ended", b"shadow_ended", "shadow_set", b"shadow_set", "split_asked", b"split_asked", "split_ended", b"split_ended", "split_refused", b"split_refused", "spreading_set", b"spreading_set", "start_fixed", b"start_fixed"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bump_intended", b"bump_intended", "capacity_desired", b"capacity_desired", "capacity_set", b"capacity_set", "capacity_unset", b"capacity_unset", "channel_closed", b"channel_closed", "channel_observed", b"channel_observed", "event", b"event", "fencing_waived", b"fencing_waived", "generation_bumped", b"generation_bumped", "group_deleted", b"group_deleted", "group_frozen", b"group_frozen", "group_idle_alerted", b"group_idle_alerted", "group_idle_expired", b"group_idle_expired", "group_registered", b"group_registered", "group_unfrozen", b"group_unfrozen", "group_updated", b"group_updated", "lane_resume_asked", b"lane_resume_asked", "lane_resumed", b"lane_resumed", "lane_stopped", b"lane_stopped", "later", b"later", "lease_pinned", b"lease_pinned", "lease_split", b"lease_split", "lease_unpinned", b"lease_unpinned", "leases_granted", b"leases_granted", "leases_released", b"leases_released", "member_banned", b"member_banned", "member_drain_ended", b"member_drain_ended", "member_drain_started", b"member_drain_started", "member_drained", b"member_drained", "member_gone", b"member_gone", "member_joined", b"member_joined", "member_unbanned", b"member_unbanned", "membership_ended", b"membership_ended", "metadata", b"metadata", "policy_set", b"policy_set", "progress_doubted", b"progress_doubted", "progress_reset", b"progress_reset", "progress_set_aside", b"progress_set_aside", "reset_intended", b"reset_intended", "revokes_started", b"revokes_started", "scaling_set", b"scaling_set", "shadow_ended", b"shadow_ended", "shadow_set", b"shadow_set", "split_asked", b"split_asked", "split_ended", b"split_ended", "split_refused", b"split_refused", "spreading_set", b"spreading_set", "start_fixed", b"start_fixed"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["group_registered", "group_updated", "group_deleted", "group_idle_expired", "start_fixed", "channel_observed", "channel_closed", "member_joined", "member_gone", "leases_granted", "revokes_started", "leases_released", "bump_intended", "generation_bumped", "fencing_waived", "progress_set_aside", "membership_ended", "lease_pinned", "lease_unpinned", "member_banned", "member_unbanned", "group_frozen", "group_unfrozen", "member_drain_started", "member_drained", "member_drain_ended", "capacity_set", "capacity_unset", "spreading_set", "policy_set", "shadow_set", "shadow_ended", "reset_intended", "progress_reset", "lane_stopped", "lane_resumed", "lane_resume_asked", "split_asked", "lease_split", "split_refused", "split_ended", "progress_doubted"]  # noqa: Y015
     _WhichOneofArgType_event: _TypeAlias = _typing.Literal["event", b"event"]  # noqa: Y015
-    _WhichOneofReturnType_later: _TypeAlias = _typing.Literal["group_idle_alerted"]  # noqa: Y015
+    _WhichOneofReturnType_later: _TypeAlias = _typing.Literal["group_idle_alerted", "scaling_set", "capacity_desired"]  # noqa: Y015
     _WhichOneofArgType_later: _TypeAlias = _typing.Literal["later", b"later"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType_event) -> _WhichOneofReturnType_event | None: ...
@@ -294,6 +303,61 @@ class GroupIdleAlerted(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___GroupIdleAlerted: _TypeAlias = GroupIdleAlerted  # noqa: Y015
+
+@_typing.final
+class ScalingSet(_message.Message):
+    """An operator set the group's scaling policy."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    POLICY_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def policy(self) -> _scaling_pb2.ScalingPolicy: ...
+    def __init__(
+        self,
+        *,
+        policy: _scaling_pb2.ScalingPolicy | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["policy", b"policy"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["policy", b"policy"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ScalingSet: _TypeAlias = ScalingSet  # noqa: Y015
+
+@_typing.final
+class CapacityDesired(_message.Message):
+    """The group should have so many members from now on, or has too few for a reason that more would not mend."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MEMBERS_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    LIMIT_FIELD_NUMBER: _builtins.int
+    SHORTAGE_FIELD_NUMBER: _builtins.int
+    members: _builtins.int
+    reason: _builtins.str
+    limit: _scaling_pb2.CapacityLimit.ValueType
+    @_builtins.property
+    def shortage(self) -> _scaling_pb2.SeenRates:
+        """What was seen when members were too few; absent where they were not."""
+
+    def __init__(
+        self,
+        *,
+        members: _builtins.int = ...,
+        reason: _builtins.str = ...,
+        limit: _scaling_pb2.CapacityLimit.ValueType = ...,
+        shortage: _scaling_pb2.SeenRates | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["shortage", b"shortage"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["limit", b"limit", "members", b"members", "reason", b"reason", "shortage", b"shortage"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CapacityDesired: _TypeAlias = CapacityDesired  # noqa: Y015
 
 @_typing.final
 class GroupRegistered(_message.Message):

@@ -4,6 +4,7 @@ isort:skip_file
 """
 
 from braid.api.assigner.v1 import rules_pb2 as _rules_pb2
+from braid.api.assigner.v1 import scaling_pb2 as _scaling_pb2
 from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
@@ -153,6 +154,7 @@ class Group(_message.Message):
     CREATE_TIME_MS_FIELD_NUMBER: _builtins.int
     RULES_FIELD_NUMBER: _builtins.int
     TENANT_FIELD_NUMBER: _builtins.int
+    SCALING_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     etag: _builtins.str
     create_time_ms: _builtins.int
@@ -166,6 +168,10 @@ class Group(_message.Message):
     def rules(self) -> _rules_pb2.GroupRules:
         """What operators asked for."""
 
+    @_builtins.property
+    def scaling(self) -> _scaling_pb2.GroupScaling:
+        """How many members it should have, and by which policy."""
+
     def __init__(
         self,
         *,
@@ -176,10 +182,11 @@ class Group(_message.Message):
         create_time_ms: _builtins.int = ...,
         rules: _rules_pb2.GroupRules | None = ...,
         tenant: _builtins.str = ...,
+        scaling: _scaling_pb2.GroupScaling | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["rules", b"rules", "spec", b"spec", "status", b"status"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["rules", b"rules", "scaling", b"scaling", "spec", b"spec", "status", b"status"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["create_time_ms", b"create_time_ms", "etag", b"etag", "name", b"name", "rules", b"rules", "spec", b"spec", "status", b"status", "tenant", b"tenant"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["create_time_ms", b"create_time_ms", "etag", b"etag", "name", b"name", "rules", b"rules", "scaling", b"scaling", "spec", b"spec", "status", b"status", "tenant", b"tenant"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

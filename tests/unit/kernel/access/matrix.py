@@ -34,7 +34,7 @@ def filled(method: Method, row: Row) -> Message:
     """A request that names a resource in each field where it can, and is about somebody else."""
     request = method.message()
     for named in row.names:
-        _set(request, named.field, _sample(method.service, named))
+        _set(request, named.field, _sample(method.service, named), named.entry)
     if row.own:
         _set(request, row.own, "dns:somebody-else")
     return request
@@ -99,11 +99,13 @@ def _sample(service: str, named: Named) -> str:
     return f"{SAMPLES[named.kind]}/live/1/0" if named.part else SAMPLES[named.kind]
 
 
-def _set(message: Message, path: str, text: str) -> None:
+def _set(message: Message, path: str, text: str, entry: str = "") -> None:
     *parents, last = path.split(".")
     for parent in parents:
         message = cast("Message", getattr(message, parent))
-    if message.DESCRIPTOR.fields_by_name[last].is_repeated:
+    if entry:
+        getattr(message, last)[entry] = text
+    elif message.DESCRIPTOR.fields_by_name[last].is_repeated:
         getattr(message, last).append(text)
     else:
         setattr(message, last, text)

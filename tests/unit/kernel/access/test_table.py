@@ -59,7 +59,11 @@ def test_the_fields_of_a_row_are_those_of_its_request(method: Method) -> None:
     assert missing_fields(method, row) == []
     for named in (*row.names, *row.later):
         field = find(method.request, named.field)
-        assert field is not None and field.type == FieldDescriptor.TYPE_STRING
+        assert field is not None
+        if named.entry:
+            assert field.message_type is not None and field.message_type.GetOptions().map_entry
+        else:
+            assert field.type == FieldDescriptor.TYPE_STRING
     assert not (row.later or row.hello) or method.client_streams, "only duplex methods have later messages"
     assert not row.names or not method.client_streams or row.hello, "a hello comes once: the row says which field it is"
 

@@ -24,7 +24,7 @@ from braid.kernel.ports import (
 )
 from braid.rpc.grpc.reflection import REFLECTION_PATH
 from braid.rpc.memory.network import MemoryNetwork
-from braid.rpc.methods import duplex, method_path, server_stream, service_path, unary
+from braid.rpc.methods import duplex, server_stream, service_path, unary
 from braid.runtime.access.grant_history import GrantRole, RevokeRole
 from braid.runtime.access.settings import AccessMode, AccessSettings
 from braid.runtime.archive.serving import Archive
@@ -77,7 +77,7 @@ class CountingService:
         """Nothing to do."""
 
     def _path(self, method: Method) -> str:
-        return method_path(self.name, method.name)
+        return method.path
 
     def _unary(self, method: Method) -> tuple[type, UnaryHandler]:
         async def handle(request: Message, caller: Caller) -> Message:
@@ -188,8 +188,7 @@ class Client:
 
     async def call(self, method: Method, request: Message) -> None:
         """Calls a method whatever its form, up to its first answer. Raises what it answers."""
-        of_all = REFLECTION_PATH.endswith(f"/{method.name}")
-        path = REFLECTION_PATH if of_all else method_path(self.service, method.name)
+        path = method.path
         answer, options = answer_type(method), CallOptions(5.0)
         if method.client_streams:
             stream = self.channel.duplex(path, answer, options)
