@@ -55,6 +55,7 @@ LABELS: Final[Mapping[str, str]] = {
     "kind": "kinds that the code names",
     "lane": "lanes of streams, at most `LANES_MAX` of each",
     "method": "methods of the served APIs",
+    "outlet": "outlets that a replica's settings name, at most `OUTLETS_MAX`",
     "outcome": "outcomes that the code names",
     "partition": "partitions of topics; rows are bounded by the metric",
     "partition_id": "partitions of topics; rows are bounded by the metric",

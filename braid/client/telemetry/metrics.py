@@ -69,7 +69,7 @@ UNSTATED: Final = MetricDeclaration(
     "braid.consumer.rejected_unstated", "up-down counter", "{message}", ("messaging.consumer.group.name",),
     "Rejected or expired offsets that the newest commits had no room for: the next holder gets them again",
 )  # fmt: skip
-PATHWAYS_DROPPED: Final = Declared(
+PATHWAYS_DROPPED: Final = MetricDeclaration(
     "braid.client.pathways_dropped", "counter", "{message}", ("braid.reason",),
     "What pathways leave out: headers that cannot be read (`garbage`), records beyond the bounds of one process "
     "(`left out`), and reports that did not reach lagmon (`lost report`)",

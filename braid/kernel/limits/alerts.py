@@ -48,8 +48,6 @@ ALERT_DISK_READINGS_MIN: Final = 8  # in a window; the registry measures every 1
 ALERT_DISK_COARSE_SECONDS: Final = 300.0  # between two readings of the windows of hours
 ALERT_DISK_GAP_SECONDS: Final = 600.0  # without a reading: what was watched before says nothing about being safe
 ALERT_DISK_SERIES_MAX: Final = 64  # disks of one cluster that were its fullest, 15 kB each; the oldest goes
-ALERT_CERTIFICATE_PAGE_SECONDS: Final = 3 * 86_400.0  # until a certificate expires
-ALERT_CERTIFICATE_TICKET_SECONDS: Final = 30 * 86_400.0
 
 ALERT_QUIET_SECONDS: Final = 5.0  # a condition does not hold for so long until its alert is resolved
 

@@ -1,13 +1,38 @@
 """Exports conditions of alerts and targets of lag, for rules that Prometheus evaluates."""
 
 from collections.abc import Iterable
+from typing import Final
 
 from braid.kernel.limits.alerts import ALERTS_OPEN_MAX
 from braid.kernel.limits.lagmon import LAG_METRICS_ROWS_MAX
+from braid.kernel.metrics import MetricDeclaration
 from braid.runtime.sampled import Labels, SampledMetric
 from braid.runtime.telemetry import Metrics
 from services.lagmon.alerts.decisions.facts import Facts
 from services.lagmon.alerts.decisions.model import RULES, AlertKey, Severity
+
+CONDITION: Final = MetricDeclaration(
+    "braid_alert_condition",
+    "gauge",
+    "",
+    ("rule", "severity", "stream", "lane", "group", "cluster"),
+    "1 while the condition of an alert holds, as this replica sees it, silenced or not",
+    ALERTS_OPEN_MAX,
+)
+TARGET_SECONDS: Final = MetricDeclaration(
+    "braid_lag_target_seconds",
+    "gauge",
+    "s",
+    ("stream", "lane", "group"),
+    "How far groups may be behind; without a group, all that have no target of their own",
+    LAG_METRICS_ROWS_MAX,
+)
+TARGET_BUDGET: Final = MetricDeclaration(
+    "braid_lag_target_budget", "gauge", "", ("stream",), "Share of time in which a stream's lag targets may be missed"
+)
+CONDITIONS_LEFT_OUT: Final = MetricDeclaration(
+    "braid_alert_conditions_left_out", "gauge", "{condition}", (), "Conditions beyond what the gauge may show"
+)
 
 
 class ConditionGauges:
@@ -15,27 +40,10 @@ class ConditionGauges:
 
     def __init__(self, metrics: Metrics) -> None:
         registry = metrics.registry
-        self._conditions = SampledMetric(
-            registry,
-            "braid_alert_condition",
-            "1 while the condition of an alert holds, as this replica sees it, silenced or not",
-            ("rule", "severity", "stream", "lane", "group", "cluster"),
-        )
-        self._targets = SampledMetric(
-            registry,
-            "braid_lag_target_seconds",
-            "How far groups may be behind; without a group, all that have no target of their own",
-            ("stream", "lane", "group"),
-        )
-        self._budgets = SampledMetric(
-            registry,
-            "braid_lag_target_budget",
-            "Share of time in which a stream's lag targets may be missed",
-            ("stream",),
-        )
-        self._left_out = SampledMetric(
-            registry, "braid_alert_conditions_left_out", "Conditions beyond what the gauge may show", ()
-        )
+        self._conditions = SampledMetric(registry, CONDITION)
+        self._targets = SampledMetric(registry, TARGET_SECONDS)
+        self._budgets = SampledMetric(registry, TARGET_BUDGET)
+        self._left_out = SampledMetric(registry, CONDITIONS_LEFT_OUT)
 
     def show(self, held: Iterable[AlertKey], facts: Facts) -> None:
         """Sets the gauges to what holds, pages first, and to the targets that streams declare."""

@@ -1,10 +1,19 @@
 """Exports how many points of pathways the leader keeps, and what became of reports."""
 
 from collections import Counter
+from typing import Final
 
+from braid.kernel.metrics import MetricDeclaration
 from braid.runtime.sampled import SampledMetric
 from braid.runtime.telemetry import Metrics
 from services.lagmon.pathways.store import PathwayStore
+
+PATHWAY_POINTS: Final = MetricDeclaration(
+    "braid_pathway_points", "gauge", "{point}", (), "Points of pathways that the leader keeps"
+)
+PATHWAY_REPORTS: Final = MetricDeclaration(
+    "braid_pathway_reports", "counter", "{report}", ("outcome",), "Reports about pathways, by what became of them"
+)
 
 
 class PathwayGauges:
@@ -12,14 +21,8 @@ class PathwayGauges:
 
     def __init__(self, metrics: Metrics) -> None:
         registry = metrics.registry
-        self._points = SampledMetric(registry, "braid_pathway_points", "Points of pathways that the leader keeps", ())
-        self._reports = SampledMetric(
-            registry,
-            "braid_pathway_reports",
-            "Reports about pathways, by what became of them",
-            ("outcome",),
-            counter=True,
-        )
+        self._points = SampledMetric(registry, PATHWAY_POINTS)
+        self._reports = SampledMetric(registry, PATHWAY_REPORTS)
         self._outcomes: Counter[str] = Counter()
 
     def show(self, store: PathwayStore, *, merged: bool) -> None:

@@ -6,7 +6,6 @@ because topics of several clusters may have one name. Values are Braid's: record
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
-from itertools import islice
 from operator import attrgetter
 from typing import Final, NamedTuple
 
@@ -14,6 +13,7 @@ from braid.kernel.limits.lagmon import LAG_METRICS_ROWS_MAX
 from braid.kernel.metrics import MetricDeclaration
 from braid.runtime.instruments import MetricRegistry
 from braid.runtime.sampled import SampledMetric
+from services.lagmon.columns.pages import Shown
 from services.lagmon.model.lag import LagRow, RowKey
 
 
@@ -140,62 +140,55 @@ class ExporterGauges:
                 by_fields.setdefault(each.fields, []).append(each)
         self._tables = [_Table(registry, fields, numbers) for fields, numbers in by_fields.items()]
 
-    def show(self, rows: Iterable[LagRow]) -> dict[str, int]:
-        """Sets the gauges to the present rows of single partitions.
+    def show(self, partitions: Shown) -> dict[str, int]:
+        """Sets the gauges to the present rows of single partitions, which are bounded.
+
+        A sum of rows of which some are left out would be wrong. So the last group that has rows here is in no sum then.
 
         Returns:
-            Rows that a gauge had no room for, by the gauge's name. Those that it showed before stay.
+            Rows of partitions that a gauge leaves out, by the gauge's name.
         """
-        rows = list(rows)
+        rows = partitions.rows
+        whole = rows if partitions.every == len(rows) else _without_last_group(rows)
         left: dict[str, int] = {}
         for table in self._tables:
-            left |= table.show(rows)
+            left |= table.show(whole if table.sums else rows, partitions.every)
         return left
 
 
+def _without_last_group(rows: Sequence[LagRow]) -> Sequence[LagRow]:
+    return [row for row in rows if row.key.group != rows[-1].key.group]
+
+
 class _Table:
-    """Gauges whose labels are read from the same fields, so that their rows are chosen and bounded together."""
+    """Gauges whose labels are read from the same fields.
+
+    Attributes:
+        sums: Whether one of its rows stands for several partitions of a group.
+    """
 
     def __init__(self, registry: MetricRegistry, fields: Sequence[str], numbers: Sequence[_Numbers]) -> None:
+        self.sums = "partition" not in fields
         self._key: Callable[[RowKey], Key] = attrgetter(*fields)
-        # Then no two rows have one key, and what finds no room need not be remembered to be counted.
-        self._single = {"group", "topic", "partition", "cluster"} <= set(fields)
         self._numbers = numbers
         self._gauges = [SampledMetric(registry, each.declared) for each in numbers]
-        self._shown: dict[Key, Cells] = {}
 
-    def show(self, rows: Iterable[LagRow]) -> dict[str, int]:
-        """Sets the gauges; returns the rows left out, by gauge."""
-        found, left_out = self._joined(rows)
-        if len(found) > LAG_METRICS_ROWS_MAX:
-            stay = [key for key in self._shown if key in found]
-            come = (key for key in found if key not in self._shown)
-            kept = {key: found[key] for key in (*stay, *islice(come, LAG_METRICS_ROWS_MAX - len(stay)))}
-            left_out += len(found) - len(kept)
-            found = kept
-        self._shown = found
+    def show(self, rows: Sequence[LagRow], every: int) -> dict[str, int]:
+        """Sets the gauges; returns the rows of partitions left out, by gauge. `every` is the number of all rows."""
+        found = self._joined(rows)
         labels = {key: tuple(map(str, key)) for key in found}
         for index, gauge in enumerate(self._gauges):
             values = ((labels[key], cells[index]) for key, cells in found.items())
             gauge.replace({label: value for label, value in values if value is not None})
-        return {each.declared.name: left_out for each in self._numbers}
+        return {each.declared.name: every - len(rows) for each in self._numbers}
 
-    def _joined(self, rows: Iterable[LagRow]) -> tuple[dict[Key, Cells], int]:
-        """Returns the values of each key, and how many rows were passed over because there are more than enough."""
+    def _joined(self, rows: Iterable[LagRow]) -> dict[Key, Cells]:
+        """Returns the values of each key."""
         found: dict[Key, Cells] = {}
-        new = left_out = 0
         for row in rows:
-            key = self._key(row.key)
-            cells = found.get(key)
-            if cells is None:
-                if key not in self._shown:
-                    if self._single and new >= LAG_METRICS_ROWS_MAX:
-                        left_out += 1
-                        continue
-                    new += 1
-                cells = found[key] = [None] * len(self._numbers)
+            cells = found.setdefault(self._key(row.key), [None] * len(self._numbers))
             for index, numbers in enumerate(self._numbers):
                 value, known = numbers.value(row), cells[index]
                 if value is not None:
                     cells[index] = value if known is None else numbers.join(known, value)
-        return found, left_out
+        return found

@@ -12,7 +12,7 @@ from braid.rpc.pages import pages_of
 
 @dataclass
 class Page:
-    """One page of numbers."""
+    """One page of a list of numbers."""
 
     numbers: list[int]
     next_page_token: str = ""

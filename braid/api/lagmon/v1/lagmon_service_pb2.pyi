@@ -6,6 +6,7 @@ isort:skip_file
 from braid.api.lagmon.v1 import alert_pb2 as _alert_pb2
 from braid.api.lagmon.v1 import lag_history_pb2 as _lag_history_pb2
 from braid.api.lagmon.v1 import lag_pb2 as _lag_pb2
+from braid.api.lagmon.v1 import pathway_pb2 as _pathway_pb2
 from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
@@ -436,6 +437,154 @@ class DeleteSilenceResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___DeleteSilenceResponse: _TypeAlias = DeleteSilenceResponse  # noqa: Y015
+
+@_typing.final
+class ReportPathwaysRequest(_message.Message):
+    """What one process measured in about ten seconds."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SERVICE_FIELD_NUMBER: _builtins.int
+    REPORTER_FIELD_NUMBER: _builtins.int
+    SEQUENCE_FIELD_NUMBER: _builtins.int
+    SENT_STREAMS_FIELD_NUMBER: _builtins.int
+    RECEIVED_STREAMS_FIELD_NUMBER: _builtins.int
+    GROUPS_FIELD_NUMBER: _builtins.int
+    SENT_FIELD_NUMBER: _builtins.int
+    RECEIVED_FIELD_NUMBER: _builtins.int
+    LEFT_OUT_FIELD_NUMBER: _builtins.int
+    service: _builtins.str
+    """Names the application, the same for all its processes."""
+    reporter: _builtins.str
+    """Names the process, and no other."""
+    sequence: _builtins.int
+    """Counts the reports of the process. One that is not greater than the last is a repeat, and ignored."""
+    @_builtins.property
+    def sent_streams(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Every stream and group of the report, by which its caller's rights are judged."""
+
+    @_builtins.property
+    def received_streams(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    @_builtins.property
+    def groups(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    @_builtins.property
+    def sent(self) -> _containers.RepeatedCompositeFieldContainer[_pathway_pb2.SentEdge]: ...
+    @_builtins.property
+    def received(self) -> _containers.RepeatedCompositeFieldContainer[_pathway_pb2.ReceivedEdge]: ...
+    @_builtins.property
+    def left_out(self) -> _pathway_pb2.PathwaysLeftOut:
+        """What was left out since the report before."""
+
+    def __init__(
+        self,
+        *,
+        service: _builtins.str = ...,
+        reporter: _builtins.str = ...,
+        sequence: _builtins.int = ...,
+        sent_streams: _abc.Iterable[_builtins.str] | None = ...,
+        received_streams: _abc.Iterable[_builtins.str] | None = ...,
+        groups: _abc.Iterable[_builtins.str] | None = ...,
+        sent: _abc.Iterable[_pathway_pb2.SentEdge] | None = ...,
+        received: _abc.Iterable[_pathway_pb2.ReceivedEdge] | None = ...,
+        left_out: _pathway_pb2.PathwaysLeftOut | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["left_out", b"left_out"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["groups", b"groups", "left_out", b"left_out", "received", b"received", "received_streams", b"received_streams", "reporter", b"reporter", "sent", b"sent", "sent_streams", b"sent_streams", "sequence", b"sequence", "service", b"service"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReportPathwaysRequest: _TypeAlias = ReportPathwaysRequest  # noqa: Y015
+
+@_typing.final
+class ReportPathwaysResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReportPathwaysResponse: _TypeAlias = ReportPathwaysResponse  # noqa: Y015
+
+@_typing.final
+class ListPathwaysRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STREAM_FIELD_NUMBER: _builtins.int
+    WINDOW_MS_FIELD_NUMBER: _builtins.int
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    stream: _builtins.str
+    """Only pathways that touch this stream; empty for all."""
+    window_ms: _builtins.int
+    """The time covered, up to now, milliseconds: at most an hour; beyond two minutes it is rounded up to 5 minutes. 0 for
+    a minute.
+    """
+    page_size: _builtins.int
+    page_token: _builtins.str
+    def __init__(
+        self,
+        *,
+        stream: _builtins.str = ...,
+        window_ms: _builtins.int = ...,
+        page_size: _builtins.int = ...,
+        page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["page_size", b"page_size", "page_token", b"page_token", "stream", b"stream", "window_ms", b"window_ms"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListPathwaysRequest: _TypeAlias = ListPathwaysRequest  # noqa: Y015
+
+@_typing.final
+class ListPathwaysResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PATHWAYS_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    TIME_MS_FIELD_NUMBER: _builtins.int
+    WINDOW_MS_FIELD_NUMBER: _builtins.int
+    KEPT_SINCE_MS_FIELD_NUMBER: _builtins.int
+    LEFT_OUT_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
+    time_ms: _builtins.int
+    """The leader's wall clock, milliseconds since the epoch."""
+    window_ms: _builtins.int
+    """The time covered, milliseconds."""
+    kept_since_ms: _builtins.int
+    """Since when this leader has reports: it began to lead then, or the first came."""
+    @_builtins.property
+    def pathways(self) -> _containers.RepeatedCompositeFieldContainer[_pathway_pb2.Pathway]:
+        """Sorted by name."""
+
+    @_builtins.property
+    def left_out(self) -> _pathway_pb2.PathwaysLeftOut:
+        """Of all pathways."""
+
+    def __init__(
+        self,
+        *,
+        pathways: _abc.Iterable[_pathway_pb2.Pathway] | None = ...,
+        next_page_token: _builtins.str = ...,
+        time_ms: _builtins.int = ...,
+        window_ms: _builtins.int = ...,
+        kept_since_ms: _builtins.int = ...,
+        left_out: _pathway_pb2.PathwaysLeftOut | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["left_out", b"left_out"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["kept_since_ms", b"kept_since_ms", "left_out", b"left_out", "next_page_token", b"next_page_token", "pathways", b"pathways", "time_ms", b"time_ms", "window_ms", b"window_ms"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListPathwaysResponse: _TypeAlias = ListPathwaysResponse  # noqa: Y015
 
 @_typing.final
 class ExportAlertRulesRequest(_message.Message):

@@ -2,9 +2,29 @@
 
 from collections import Counter
 from collections.abc import Mapping
+from typing import Final
 
+from braid.kernel.metrics import MetricDeclaration
 from braid.runtime.sampled import Labels, SampledMetric
 from braid.runtime.telemetry import Metrics
+
+POSTS: Final = MetricDeclaration(
+    "braid_alert_posts",
+    "counter",
+    "{post}",
+    ("outlet", "outcome"),
+    "Alerts that outlets took, and posts that they did not take",
+)
+FAILING: Final = MetricDeclaration(
+    "braid_alert_outlet_failing", "gauge", "", ("outlet",), "1 while an outlet takes no alerts"
+)
+WAITING: Final = MetricDeclaration(
+    "braid_alert_notifications_waiting",
+    "gauge",
+    "{notification}",
+    ("outlet",),
+    "Notifications that a webhook has yet to take",
+)
 
 
 class OutletGauges:
@@ -13,19 +33,9 @@ class OutletGauges:
     def __init__(self, metrics: Metrics) -> None:
         registry = metrics.registry
         self._counts: Counter[Labels] = Counter()
-        self._posted = SampledMetric(
-            registry,
-            "braid_alert_posts",
-            "Alerts that outlets took, and posts that they did not take",
-            ("outlet", "outcome"),
-            counter=True,
-        )
-        self._failing = SampledMetric(
-            registry, "braid_alert_outlet_failing", "1 while an outlet takes no alerts", ("outlet",)
-        )
-        self._waiting = SampledMetric(
-            registry, "braid_alert_notifications_waiting", "Notifications that a webhook has yet to take", ("outlet",)
-        )
+        self._posted = SampledMetric(registry, POSTS)
+        self._failing = SampledMetric(registry, FAILING)
+        self._waiting = SampledMetric(registry, WAITING)
 
     def count(self, outlet: str, outcome: str, count: int) -> None:
         """Adds to how often something was sent, failed, was refused or given up."""

@@ -140,7 +140,7 @@ async def test_cordon_and_back() -> None:
         ("decommission stream logs --yes", 2, "knows no type 'stream'"),
         ("decommission cluster east --cancel --wait", 2, "--cancel"),
         ("reset group g --stream logs --to earliest --yes", 4, "there is no group 'g'"),
-        ("get pathways", 2, "pathways"),
+        ("get widgets", 2, "widgets"),
     ],
 )
 def test_bad_input_and_what_is_not_there_get_a_precise_error(line: str, code: int, told: str) -> None:

@@ -5,8 +5,8 @@ from typing import get_args, get_type_hints
 
 import pytest
 
-from braid.kernel.limits.lagmon import LAG_METRICS_ROWS_MAX
 from braid.runtime.instruments import MetricRegistry
+from services.lagmon.columns.pages import Shown
 from services.lagmon.config import LagmonSettings
 from services.lagmon.model.lag import LagRow, RowKey, Source
 from services.lagmon.servicer.exporter_metrics import EXPORTER_METRICS, Exporter, ExporterGauges
@@ -48,7 +48,7 @@ def row(group: str, partition: int, lag: int, seconds: float, committed: int, en
 def shown(rows: Sequence[LagRow], *exporters: Exporter) -> tuple[MetricRegistry, dict[str, int]]:
     """The registry after rows were shown, and what was left out."""
     registry = MetricRegistry()
-    return registry, ExporterGauges(registry, exporters).show(rows)
+    return registry, ExporterGauges(registry, exporters).show(Shown(rows, len(rows)))
 
 
 @pytest.mark.parametrize("exporter", list(Exporter))
@@ -92,27 +92,15 @@ def test_an_exporter_that_is_off_is_not_there() -> None:
     assert list(shown([], *())[0].collect()) == []
 
 
-def test_rows_beyond_the_bound_are_counted() -> None:
-    rows = [row("g", each, 1, 1.0, 0, 1) for each in range(LAG_METRICS_ROWS_MAX + 3)]
-    registry, left = shown(rows, Exporter.KAFKA_EXPORTER)
-    assert left["kafka_consumergroup_lag"] == 3 and left["kafka_consumergroup_lag_sum"] == 0
-    (family,) = (each for each in registry.collect() if each.name == "kafka_consumergroup_lag")
-    assert len(family.samples) == LAG_METRICS_ROWS_MAX
-    labels = {"consumergroup": "g", "topic": "t", "cluster": "east"}
-    assert registry.get_sample_value("kafka_consumergroup_lag_sum", labels) == len(rows), "a sum has all of them"
-
-
-def test_shown_rows_stay_when_others_come_first() -> None:
+def test_rows_beyond_the_bound_are_counted_and_no_sum_is_short() -> None:
+    rows = [row("g", each, 1, 1.0, 0, 1) for each in range(3)] + [row("h", each, 1, 1.0, 0, 1) for each in range(2)]
     registry = MetricRegistry()
-    gauges = ExporterGauges(registry, [Exporter.KAFKA_EXPORTER])
-    first = [row("g", each, 1, 1.0, 0, 1) for each in range(LAG_METRICS_ROWS_MAX)]
-    assert not any(gauges.show(first).values())
-    newer = [row("a", each, 1, 1.0, 0, 1) for each in range(LAG_METRICS_ROWS_MAX + 5)]
-    left = gauges.show([*newer, *first[1:]])
-    assert left["kafka_consumergroup_lag"] == len(newer) - 1 and left["kafka_consumergroup_lag_sum"] == 0
-    (family,) = (each for each in registry.collect() if each.name == "kafka_consumergroup_lag")
-    shown = {sample.labels["consumergroup"] for sample in family.samples[:-1]}
-    assert len(family.samples) == LAG_METRICS_ROWS_MAX and shown == {"g"}
+    left = ExporterGauges(registry, [Exporter.KAFKA_EXPORTER]).show(Shown(rows, 8))
+    assert left["kafka_consumergroup_lag"] == 3 and left["kafka_consumergroup_lag_sum"] == 5
+    value, topic = registry.get_sample_value, {"topic": "t", "cluster": "east"}
+    assert value("kafka_consumergroup_lag", {"consumergroup": "h", "partition": "1", **topic}) == 1
+    assert value("kafka_consumergroup_lag_sum", {"consumergroup": "g", **topic}) == 3
+    assert value("kafka_consumergroup_lag_sum", {"consumergroup": "h", **topic}) is None, "some of its rows are missing"
 
 
 def test_the_setting_names_each_exporter() -> None:
