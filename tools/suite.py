@@ -3,7 +3,7 @@
 `python -m tools.suite tests/unit …`. Unit and contract tests come first, and take every core. Then come tests of real
 processes that are marked `untimed`, three at a time, for much of what they do is wait. All others measure times, so
 they run alone, one after the other. Beside all of these the simulation plays, and with `--check` all checks run
-(`make check`): they measure no time, and run at idle priority, where they keep nobody from running and use what waits
+(`make checks`): they measure no time, and run at idle priority, where they keep nobody from running and use what waits
 leave. Where the system has no such priority, or there are no tests of real processes, they come first. What runs beside
 prints into `build/beside`; the suite shows it once it has ended. Unit tests beside real processes saved nothing: both
 took longer, and some of the latter missed their time.
@@ -220,7 +220,7 @@ class ProcessBeside:
         return code if self._failed is None or not code else self._failed
 
 
-_MAKE_CHECK: Final = ("make", "--no-print-directory", "check")
+_MAKE_CHECK: Final = ("make", "--no-print-directory", "checks")
 _IDLY: Final = (sys.executable, "-m", "tools.idly")
 
 

@@ -239,7 +239,7 @@ def test_each_run_of_pytest_notes_what_failed_for_itself(tmp_path: Path, capfd: 
 def test_checks_run_beside_and_say_what_is_wrong(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], line: str, expected: int
 ) -> None:
-    (tmp_path / "Makefile").write_text(f"check:\n\t@{line}\n")
+    (tmp_path / "Makefile").write_text(f"checks:\n\t@{line}\n")
     (tmp_path / "tools").symlink_to(suite.ROOT / "tools")
     runner = suite.Processes(tmp_path)
     assert runner.check() == expected
@@ -247,6 +247,11 @@ def test_checks_run_beside_and_say_what_is_wrong(
         capfd.readouterr()
         assert runner.check_beside().ended() == expected
     assert ("a fault" in capfd.readouterr().out) == (expected > 0)
+
+
+def test_checks_beside_tests_look_at_no_tools() -> None:
+    """At idle priority a tool does not answer in time, and the checkout is set up already."""
+    assert "\nchecks:\n" in (suite.ROOT / "Makefile").read_text()
 
 
 def test_what_runs_idly_has_that_priority_and_its_arguments(tmp_path: Path) -> None:
