@@ -137,7 +137,7 @@ async def test_records_flow(mesh: DevMesh) -> None:
     await healthy(mesh)
     await create_stream(mesh.ready, "logs")
     values = [b"record %03d" % number for number in range(50)]
-    assert await produce(mesh.ready, "logs", values) == {"east"}
+    assert len(await produce(mesh.ready, "logs", values)) == 1  # the cluster with more room on its disk just now
     assert await consume(mesh.ready, "logs", "flow", len(values)) == values
 
 
