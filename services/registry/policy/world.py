@@ -152,7 +152,7 @@ def rank(world: World, stream: Stream, wanted: Wanted, room: Room, name: str) ->
     3. room for everything promised there;
     4. the stream's other lanes, so that its producers have few clusters to talk to;
     5. load in partitions, with promises if a spare is placed, so that a cluster's death spreads its streams;
-    6. free share of the fullest disk, if measured;
+    6. free share of the fullest disk, if measured, in hundredths: smaller differences pass while clusters are measured;
     7. name.
 
     A planned move ignores zones: nothing has failed.
@@ -167,7 +167,7 @@ def rank(world: World, stream: Stream, wanted: Wanted, room: Room, name: str) ->
         name not in wanted.together,
         used + promised if wanted.spare else used,
         promised,
-        -load.free_share if load else 0.0,
+        -round(load.free_share, 2) if load else 0.0,
         name,
     )
 

@@ -93,6 +93,8 @@ def test_between_equals_the_emptier_disk_then_the_name() -> None:
     full, empty = (MeasuredLoad(0, 1, free, 100, 0.0) for free in (20, 80))
     assert best(replace(found, loads={"north": full, "west": empty}), SPARE) == "west"
     assert best(replace(found, loads={"west": full}), SPARE) == "west", "measured before unknown"
+    alike = {name: MeasuredLoad(0, 1, free, 1_000, 0.0) for name, free in (("north", 250), ("west", 251))}
+    assert best(replace(found, loads=alike), SPARE) == "north", "they were not measured at the same moment"
 
 
 @pytest.mark.parametrize(
