@@ -28,7 +28,7 @@ help: ## print this list
 demo: setup ## run the main job on real Kafka, print a verdict (KEEP=1 leaves it running; STORE=etcd)
 	@$(RUN) -m demo $(if $(KEEP),--keep) $(if $(STORE),--store $(STORE))
 
-test: prepared ## run every check and every test tier (under half an hour on two cores)
+test: prepared ## run every check and every test tier (half an hour to forty minutes on two cores)
 	@$(RUN) -m devmesh.archives.spark
 	@$(RUN) -m tools.suite --check $(TIERS)
 
