@@ -2,11 +2,10 @@
 
 `python -m tools.suite tests/unit …`. Unit and contract tests come first, and take every core. Then come tests of real
 processes that are marked `untimed`, three at a time, for much of what they do is wait. All others measure times, so
-they run alone, one after the other. Beside all of these the simulation plays, and with `--check` all checks run
-(`make checks`): they measure no time, and run at idle priority, where they keep nobody from running and use what waits
-leave. Where the system has no such priority, or there are no tests of real processes, they come first. What runs beside
-prints into `build/beside`; the suite shows it once it has ended. Unit tests beside real processes saved nothing: both
-took longer, and some of the latter missed their time.
+they run alone, one after the other. Beside tests of real processes the simulation plays, and with `--check` all checks
+run (`make checks`): they measure no time, and run at idle priority, where they keep nobody from running. Where the
+system has no such priority they come first. What runs beside prints into `build/beside`; the suite shows it once it has
+ended. Unit tests beside real processes saved nothing: both took longer, and some of the latter missed their time.
 
 `--extended` adds the tests that run for long. Only tests of real processes get a second look, and only a few of them: a
 machine that stalls for a second fails them without any fault of ours. Where the machine's host withheld its cores
@@ -99,12 +98,13 @@ def main(arguments: Sequence[str], runner: Runner) -> int:
 def _begin(plan: "Phases", runner: Runner, *, checks: bool) -> tuple[list[int], list[Beside]]:
     """Runs what comes first, and starts what runs at idle priority. Returns exit codes, and what runs."""
     idle = bool(plan.real) and runner.can_idle
-    beside = [runner.check_beside()] if checks and idle else []
-    beside += [runner.virtual_beside(*plan.virtual)] if plan.virtual and idle else []
     codes = [runner.check()] if checks and not idle else []
     codes += [runner.run(*plan.pure)] if plan.pure else []
     codes += [runner.run(*plan.virtual)] if plan.virtual and not idle else []
-    return codes, beside
+    if not idle:
+        return codes, []
+    beside = [runner.check_beside()] if checks else []
+    return codes, [*beside, *([runner.virtual_beside(*plan.virtual)] if plan.virtual else [])]
 
 
 def _look_again(runner: Runner, share: float) -> int:
@@ -127,7 +127,7 @@ class Phases(NamedTuple):
 
     Attributes:
         pure: Of unit and contract tests, which take all cores; empty where none is asked for.
-        virtual: Of the simulation, which plays beside all others; empty where it is not asked for.
+        virtual: Of the simulation, which plays beside all of `real`; empty where it is not asked for.
         real: Of each run of real processes, one after the other: some tests at a time, then one at a time.
     """
 
@@ -209,7 +209,7 @@ class ProcessBeside:
         self._failed = failed
         self._printed = root / "build" / "beside" / f"{what.replace(' ', '-')}.log"
         self._printed.parent.mkdir(parents=True, exist_ok=True)
-        print(f"suite: {what} run beside all tests, into {self._printed.relative_to(root)}", flush=True)
+        print(f"suite: {what} run beside tests of real processes, into {self._printed.relative_to(root)}", flush=True)
         with self._printed.open("w") as file:
             self._process = subprocess.Popen(command, cwd=root, stdout=file, stderr=subprocess.STDOUT)
 

@@ -101,9 +101,9 @@ def test_tests_that_judge_times_run_alone_after_all_others(tmp_path: Path) -> No
     tiers = ["tests/unit", "tests/integration", "tests/simulation", "tests/e2e"]
     assert suite.main(["--check", *tiers], played) == 0
     assert played.asked == [
+        (*ALL_CORES, "tests/unit"),
         ("checks beside",),
         ("virtual beside", *ALL_CORES, "tests/simulation"),
-        (*ALL_CORES, "tests/unit"),
         (*AT_ONCE, "tests/integration", "tests/e2e"),
         (*ALONE, "tests/integration", "tests/e2e"),
         ("checks ended",),
