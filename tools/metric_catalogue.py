@@ -7,7 +7,7 @@ from typing import Final
 from braid.client.telemetry import metrics as sdk_metrics
 from braid.client.telemetry import zone_bytes
 from braid.kernel.metrics import MetricDeclaration
-from braid.runtime import metric_catalogue as runtime
+from braid.runtime.metrics import catalogue as runtime
 from services.lagmon.alerts import condition_gauges
 from services.lagmon.alerts import gauges as alert_gauges
 from services.lagmon.alerts.outlets import gauges as outlet_gauges

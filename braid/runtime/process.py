@@ -27,8 +27,8 @@ from braid.kernel.ports import Host
 from braid.rpc.authenticators import CertificateOrToken
 from braid.rpc.grpc.transport import GrpcTransport
 from braid.rpc.tls import TlsServing
-from braid.runtime.metric_export import start_metrics
-from braid.runtime.metrics_server import MetricsServer
+from braid.runtime.metrics.export import start_metrics
+from braid.runtime.metrics.server import MetricsServer
 from braid.runtime.opening import open_archive, open_store
 from braid.runtime.replica import Replica
 from braid.runtime.service import Service

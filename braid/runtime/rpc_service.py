@@ -49,7 +49,7 @@ from braid.runtime.histories.event_metadata import metadata_message
 from braid.runtime.histories.kinds import RecordedEvent
 from braid.runtime.request_bounds import bounded
 from braid.runtime.service import Service
-from braid.runtime.traced_calls import traced_calls
+from braid.runtime.traces.calls import traced_calls
 
 if TYPE_CHECKING:
     from braid.runtime.replica import Replica

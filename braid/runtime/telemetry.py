@@ -7,8 +7,8 @@ from typing import cast
 
 from prometheus_client import Counter, Gauge, Histogram
 
-from braid.runtime import metric_catalogue as catalogue
-from braid.runtime.instruments import MetricRegistry, counter, gauge, histogram
+from braid.runtime.metrics import catalogue
+from braid.runtime.metrics.instruments import MetricRegistry, counter, gauge, histogram
 from braid.runtime.plain_structlog import structlog
 from braid.telemetry.tracing import trace_ids
 

@@ -4,7 +4,7 @@ from typing import Final
 
 from braid.client.telemetry import metrics as sdk
 from braid.client.telemetry.zone_bytes import ZONE_IO
-from braid.runtime import metric_catalogue as runtime
+from braid.runtime.metrics import catalogue as runtime
 from services.lagmon.alerts import gauges as alerts
 from services.lagmon.servicer import kept_metrics as kept
 from services.lagmon.servicer import metrics as lag

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from braid.kernel.metrics import MetricDeclaration
-from braid.runtime import metric_catalogue as runtime
+from braid.runtime.metrics import catalogue as runtime
 from services.lagmon.servicer import metrics as lag
 
 WINDOW: Final = "5m"

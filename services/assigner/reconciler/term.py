@@ -17,9 +17,9 @@ from braid.kernel.limits.leases import (
 from braid.kernel.limits.placement import BALANCE_LOOK_SECONDS
 from braid.kernel.ports import Kafka, Task
 from braid.runtime.histories.kinds import Change, Reloaded
-from braid.runtime.push_spans import PushSpans
 from braid.runtime.replica import Replica
 from braid.runtime.telemetry import AssignerMetrics
+from braid.runtime.traces.pushes import PushSpans
 from services.assigner.liveness.member_deadlines import MemberDeadlines, RevokeKey, grace_seconds
 from services.assigner.liveness.member_streams import MemberKey, MemberStream, MemberStreams
 from services.assigner.liveness.newcomers import Newcomers

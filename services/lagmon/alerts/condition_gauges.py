@@ -6,7 +6,7 @@ from typing import Final
 from braid.kernel.limits.alerts import ALERTS_OPEN_MAX
 from braid.kernel.limits.lagmon import LAG_METRICS_ROWS_MAX
 from braid.kernel.metrics import MetricDeclaration
-from braid.runtime.sampled import Labels, SampledMetric
+from braid.runtime.metrics.sampled import Labels, SampledMetric
 from braid.runtime.telemetry import Metrics
 from services.lagmon.alerts.decisions.facts import Facts
 from services.lagmon.alerts.decisions.model import RULES, AlertKey, Severity

@@ -4,7 +4,7 @@ from collections import Counter
 from typing import Final
 
 from braid.kernel.metrics import MetricDeclaration
-from braid.runtime.sampled import SampledMetric
+from braid.runtime.metrics.sampled import SampledMetric
 from braid.runtime.telemetry import Metrics
 from services.lagmon.pathways.store import PathwayStore
 

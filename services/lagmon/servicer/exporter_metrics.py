@@ -11,8 +11,8 @@ from typing import Final, NamedTuple
 
 from braid.kernel.limits.lagmon import LAG_METRICS_ROWS_MAX
 from braid.kernel.metrics import MetricDeclaration
-from braid.runtime.instruments import MetricRegistry
-from braid.runtime.sampled import SampledMetric
+from braid.runtime.metrics.instruments import MetricRegistry
+from braid.runtime.metrics.sampled import SampledMetric
 from services.lagmon.columns.pages import Shown
 from services.lagmon.model.lag import LagRow, RowKey
 

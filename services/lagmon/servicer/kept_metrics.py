@@ -3,7 +3,7 @@
 from typing import Final
 
 from braid.kernel.metrics import MetricDeclaration
-from braid.runtime.sampled import SampledMetric
+from braid.runtime.metrics.sampled import SampledMetric
 from braid.runtime.telemetry import Metrics
 from services.lagmon.kept.keeper import Keeper
 

@@ -7,7 +7,7 @@ from typing import Final
 from braid.kafka.offset_log.table import OffsetCounts
 from braid.kernel.limits.lagmon import LAG_METRICS_ROWS_MAX
 from braid.kernel.metrics import MetricDeclaration
-from braid.runtime.sampled import Labels, SampledMetric
+from braid.runtime.metrics.sampled import Labels, SampledMetric
 from braid.runtime.telemetry import Metrics
 from services.lagmon.columns.pages import Shown
 from services.lagmon.servicer.exporter_metrics import Exporter, ExporterGauges

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from braid.kernel.metrics import MetricDeclaration
-from braid.runtime.sampled import SampledMetric
+from braid.runtime.metrics.sampled import SampledMetric
 from braid.runtime.telemetry import Metrics
 from services.registry.liveness.cluster_use import RefusedEvidence
 from services.registry.model.clusters.loads import MeasuredLoad

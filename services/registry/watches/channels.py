@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator
 from braid.api.registry.v1.route_pb2 import WatchChannelsRequest, WatchChannelsResponse
 from braid.kernel.errors import Unsupported
 from braid.kernel.limits.registry import RECONCILE_SECONDS, WATCH_ALIVE_SECONDS
-from braid.runtime.newest_trace import NewestTrace
 from braid.runtime.replica import Replica
+from braid.runtime.traces.newest import NewestTrace
 from services.registry.codec.views import channel_message, cluster_addresses
 from services.registry.histories import STREAMS, read_world
 from services.registry.term_tasks import Signal, wait_for

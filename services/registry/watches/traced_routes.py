@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from braid.api.registry.v1.route_pb2 import Route
 from braid.runtime.histories.kinds import RecordedEvent
-from braid.runtime.push_spans import PushSpans
+from braid.runtime.traces.pushes import PushSpans
 from braid.telemetry.tracing import Attribute
 from services.registry.liveness.producer_sessions import ProducerSession
 from services.registry.model.stream_events import TrafficMoved

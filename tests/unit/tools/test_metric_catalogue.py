@@ -8,7 +8,7 @@ from typing import Final
 import pytest
 
 from braid.kernel.metrics import LABELS, MetricDeclaration, prometheus_name
-from braid.runtime.instruments import MetricRegistry, gauge
+from braid.runtime.metrics.instruments import MetricRegistry, gauge
 from tools import metric_catalogue
 
 ROOT: Final = Path(__file__).parents[3]
@@ -59,7 +59,11 @@ def test_instruments_are_made_from_declarations_alone() -> None:
             called = {ast.unparse(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
             makers |= {name} if called & imported_from(tree, "prometheus_client") - {"CollectorRegistry"} else set()
             declarers |= {name} if "MetricDeclaration" in called else set()
-    assert makers == {"braid.runtime.instruments", "braid.runtime.metrics_server", "braid.runtime.sampled"}
+    assert makers == {
+        "braid.runtime.metrics.instruments",
+        "braid.runtime.metrics.server",
+        "braid.runtime.metrics.sampled",
+    }
     assert declarers == {each.__name__ for each in metric_catalogue.MODULES}
 
 

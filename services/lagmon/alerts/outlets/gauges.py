@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from braid.kernel.metrics import MetricDeclaration
-from braid.runtime.sampled import Labels, SampledMetric
+from braid.runtime.metrics.sampled import Labels, SampledMetric
 from braid.runtime.telemetry import Metrics
 
 POSTS: Final = MetricDeclaration(

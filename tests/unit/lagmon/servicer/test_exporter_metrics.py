@@ -5,7 +5,7 @@ from typing import get_args, get_type_hints
 
 import pytest
 
-from braid.runtime.instruments import MetricRegistry
+from braid.runtime.metrics.instruments import MetricRegistry
 from services.lagmon.columns.pages import Shown
 from services.lagmon.config import LagmonSettings
 from services.lagmon.model.lag import LagRow, RowKey, Source

@@ -21,9 +21,9 @@ from prometheus_client.core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
 from braid.kernel.metrics import MetricDeclaration
-from braid.runtime.instruments import MetricRegistry
-from braid.runtime.otlp_metrics import MetricPush, metrics_data
-from braid.runtime.sampled import SampledMetric
+from braid.runtime.metrics.instruments import MetricRegistry
+from braid.runtime.metrics.otlp import MetricPush, metrics_data
+from braid.runtime.metrics.sampled import SampledMetric
 from braid.runtime.telemetry import make_assigner_metrics, make_dlq_metrics, make_metrics, make_tls_metrics
 
 Key = tuple[str, tuple[tuple[str, str], ...]]

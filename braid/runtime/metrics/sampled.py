@@ -10,7 +10,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from braid.kernel.metrics import MetricDeclaration
-from braid.runtime.instruments import MetricRegistry
+from braid.runtime.metrics.instruments import MetricRegistry
 
 Labels = tuple[str, ...]
 

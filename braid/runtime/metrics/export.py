@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 from braid.kernel.errors import Invalid
 from braid.kernel.limits.runtime import METRICS_PUSH_POINTS_MAX, METRICS_PUSH_SECONDS
 from braid.kernel.limits.telemetry import EXPORT_SHUTDOWN_SECONDS
-from braid.runtime.instruments import MetricRegistry
+from braid.runtime.metrics.instruments import MetricRegistry
 from braid.telemetry.exporting import CONSOLE, Telemetry, exporter_named, http_exporter, resource_of, speaks_http
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def start_metrics(
     named = exporter_named("metrics", environ)
     if not named:
         return False
-    from braid.runtime.otlp_metrics import MetricPush
+    from braid.runtime.metrics.otlp import MetricPush
 
     interval = _interval_seconds(environ)
     exporter = _exporter(named, speaks_http("metrics", environ))

@@ -3,8 +3,8 @@
 import pytest
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from braid.runtime import push_spans
-from braid.runtime.push_spans import PushSpans
+from braid.runtime.traces import pushes as push_spans
+from braid.runtime.traces.pushes import PushSpans
 
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 

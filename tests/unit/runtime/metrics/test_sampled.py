@@ -1,8 +1,8 @@
 """Tables of rows that come and go, within the bound that their metric declares."""
 
 from braid.kernel.metrics import MetricDeclaration
-from braid.runtime.instruments import MetricRegistry
-from braid.runtime.sampled import SampledMetric
+from braid.runtime.metrics.instruments import MetricRegistry
+from braid.runtime.metrics.sampled import SampledMetric
 
 
 def test_rows_that_are_gone_disappear() -> None:

@@ -15,8 +15,8 @@ from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from braid.kernel.errors import Invalid
-from braid.runtime.instruments import MetricRegistry
-from braid.runtime.metric_export import start_metrics
+from braid.runtime.metrics.export import start_metrics
+from braid.runtime.metrics.instruments import MetricRegistry
 from braid.runtime.telemetry import make_metrics
 from braid.telemetry.exporting import Telemetry
 

@@ -30,7 +30,7 @@ from prometheus_client.core import Metric as Family
 from prometheus_client.samples import Sample
 
 from braid.kernel.limits.runtime import METRICS_PUSH_SECONDS, METRICS_PUSH_TIMEOUT_SECONDS
-from braid.runtime.instruments import MetricRegistry
+from braid.runtime.metrics.instruments import MetricRegistry
 
 _SCOPE: Final = InstrumentationScope("braid")
 _log: Final = logging.getLogger("braid.metrics")

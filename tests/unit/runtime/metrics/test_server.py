@@ -17,7 +17,7 @@ from braid.host.tls import Tls
 from braid.host.tls_files import TlsFiles
 from braid.kernel.errors import Unavailable
 from braid.kernel.limits.runtime import METRICS_CONNECTIONS_MAX
-from braid.runtime.metrics_server import MetricsServer
+from braid.runtime.metrics.server import MetricsServer
 from braid.runtime.process import serves_plain_metrics_beyond_this_machine
 from braid.runtime.settings import Settings
 from testbed.authority import Authority

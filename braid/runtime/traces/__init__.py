@@ -1,0 +1,1 @@
+"""Traces through a replica: of calls, of what is pushed to streams, and of the newest decisions."""
