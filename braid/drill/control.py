@@ -1,7 +1,7 @@
 """A drill's requests to the mesh's services and clusters. It changes only its own stream and group."""
 
 import contextlib
-from collections.abc import Awaitable, Sequence
+from collections.abc import Sequence
 
 from braid.api.assigner.v1 import assigner_service_pb2 as assigner_api
 from braid.api.assigner.v1 import group_pb2
@@ -13,7 +13,7 @@ from braid.kernel.errors import AlreadyExists, NotFound, Unsupported
 from braid.kernel.limits.drill import DRILL_VERDICT_CHARACTERS_MAX
 from braid.kernel.limits.names import PAGE_SIZE_MAX
 from braid.kernel.ports import Kafka
-from braid.rpc.pages import pages_of
+from braid.rpc.pages import listed
 
 
 class Control:
@@ -34,11 +34,10 @@ class Control:
     async def streams(self) -> Sequence[stream_pb2.Stream]:
         """All streams."""
 
-        def ask(token: str) -> Awaitable[registry_api.ListStreamsResponse]:
-            request = registry_api.ListStreamsRequest(page_size=PAGE_SIZE_MAX, page_token=token)
-            return self._registry.unary("ListStreams", request, registry_api.ListStreamsResponse)
-
-        return [stream async for page in pages_of(ask) for stream in page.streams]
+        listing = listed(
+            self._registry, "ListStreams", registry_api.ListStreamsRequest(), registry_api.ListStreamsResponse
+        )
+        return [stream async for page in listing for stream in page.streams]
 
     async def clusters(self) -> Sequence[cluster_pb2.Cluster]:
         """All clusters; a mesh has few."""

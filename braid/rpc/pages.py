@@ -1,10 +1,20 @@
 """Reads lists that services answer in pages (AIP-158)."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
+from copy import deepcopy
 from typing import Protocol, TypeVar
 
 from braid.kernel.errors import Exhausted
-from braid.kernel.limits.rpc import LIST_PAGES_MAX
+from braid.kernel.limits.names import PAGE_SIZE_MAX
+from braid.kernel.limits.rpc import LIST_PAGES_MAX, UNARY_DEADLINE_SECONDS
+from braid.rpc.mesh_client import ServiceClient
+
+
+class ListRequest(Protocol):
+    """The request of a List method."""
+
+    page_size: int
+    page_token: str
 
 
 class Page(Protocol):
@@ -34,3 +44,26 @@ async def pages_of(ask: Callable[[str], Awaitable[P]]) -> AsyncIterator[P]:
         if not token:
             return
     raise Exhausted(f"a list has more than {LIST_PAGES_MAX} pages", remedy="ask for a part of it")
+
+
+def listed(
+    client: ServiceClient,
+    method: str,
+    request: ListRequest,
+    response_type: type[P],
+    *,
+    timeout_seconds: float = UNARY_DEADLINE_SECONDS,
+) -> AsyncIterator[P]:
+    """Yields every page of a service's list, in pages as large as can be unless the request names a size.
+
+    Raises:
+        Exhausted: the list does not end within `LIST_PAGES_MAX` pages.
+        BraidError: a call fails.
+    """
+
+    def ask(token: str) -> Awaitable[P]:
+        page = deepcopy(request)  # an earlier one may still be on its way, late
+        page.page_size, page.page_token = request.page_size or PAGE_SIZE_MAX, token
+        return client.unary(method, page, response_type, timeout_seconds=timeout_seconds)
+
+    return pages_of(ask)

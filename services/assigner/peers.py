@@ -6,7 +6,7 @@ answers.
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final
 
 from braid.api.lagmon.v1 import lag_history_pb2
@@ -17,7 +17,6 @@ from braid.api.registry.v1 import route_pb2, stream_pb2
 from braid.kernel.errors import BraidError, DeadlineExceeded, Invalid, NotFound, Unavailable
 from braid.kernel.lag_targets import target_of, target_seconds
 from braid.kernel.limits.leases import REGISTRY_ANSWER_SECONDS
-from braid.kernel.limits.names import PAGE_SIZE_MAX
 from braid.kernel.limits.scaling import (
     SCALING_ANSWER_SECONDS,
     SCALING_LAG_SECONDS,
@@ -26,7 +25,7 @@ from braid.kernel.limits.scaling import (
 )
 from braid.kernel.ports import Host
 from braid.rpc.mesh_client import ServiceClient
-from braid.rpc.pages import pages_of
+from braid.rpc.pages import listed
 from braid.runtime.channel_stream import follow_channels
 from services.assigner.model.channels import (
     Presence,
@@ -212,17 +211,17 @@ class LagPeers:
         since_ms = self._clock.now_ms() - round(2 * SCALING_LAG_SECONDS * 1000)
         wanted = lagmon.LagHistoryFilter(group=group)
 
-        def ask(token: str) -> Awaitable[lagmon.ListLagHistoryResponse]:
-            request = lagmon.ListLagHistoryRequest(
-                filter=wanted, since_ms=since_ms, step_ms=_STEP_MS, page_size=PAGE_SIZE_MAX, page_token=token
-            )
-            return self._lagmon.unary(
-                "ListLagHistory", request, lagmon.ListLagHistoryResponse, timeout_seconds=SCALING_ANSWER_SECONDS
-            )
-
+        request = lagmon.ListLagHistoryRequest(filter=wanted, since_ms=since_ms, step_ms=_STEP_MS)
+        listing = listed(
+            self._lagmon,
+            "ListLagHistory",
+            request,
+            lagmon.ListLagHistoryResponse,
+            timeout_seconds=SCALING_ANSWER_SECONDS,
+        )
         found: dict[str, LaneRates | None] = {}
         try:
-            async for page in pages_of(ask):
+            async for page in listing:
                 found |= {f"{each.stream}/{each.lane}": read_lane(each.steps, page.time_ms) for each in page.histories}
         except BraidError:
             self._silent_until = self._clock.elapsed() + SCALING_ANSWER_SECONDS

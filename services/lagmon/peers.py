@@ -3,7 +3,7 @@
 Every replica asks for itself. The last answers stay while nobody answers.
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import TypeVar
 
@@ -12,10 +12,9 @@ from braid.api.assigner.v1 import group_pb2
 from braid.api.registry.v1 import cluster_pb2, route_pb2, stream_pb2
 from braid.api.registry.v1 import registry_service_pb2 as registry
 from braid.kernel.limits.lagmon import LAG_CLUSTERS_SECONDS, LAG_GROUPS_SECONDS
-from braid.kernel.limits.names import PAGE_SIZE_MAX
 from braid.kernel.ports import Host
 from braid.rpc.mesh_client import ServiceClient
-from braid.rpc.pages import pages_of
+from braid.rpc.pages import listed
 from braid.runtime.channel_stream import follow_channels
 from services.lagmon.listing import ask_every
 from services.lagmon.model.mesh_view import Channel, ClusterPlace, GroupSubscription, MeshView, Presence
@@ -56,20 +55,14 @@ class Peers:
                 task.cancel()
 
     async def _ask_clusters(self) -> None:
-        def ask(token: str) -> Awaitable[registry.ListClustersResponse]:
-            request = registry.ListClustersRequest(page_size=PAGE_SIZE_MAX, page_token=token)
-            return self._registry.unary("ListClusters", request, registry.ListClustersResponse)
-
-        pages = [page async for page in pages_of(ask)]
+        listing = listed(self._registry, "ListClusters", registry.ListClustersRequest(), registry.ListClustersResponse)
+        pages = [page async for page in listing]
         found = {each.name: _place(each) for page in pages for each in page.clusters}
         self._tell(replace(self.view, clusters=found))
 
     async def _ask_groups(self) -> None:
-        def ask(token: str) -> Awaitable[assigner.ListGroupsResponse]:
-            request = assigner.ListGroupsRequest(page_size=PAGE_SIZE_MAX, page_token=token)
-            return self._assigner.unary("ListGroups", request, assigner.ListGroupsResponse)
-
-        pages = [page async for page in pages_of(ask)]
+        listing = listed(self._assigner, "ListGroups", assigner.ListGroupsRequest(), assigner.ListGroupsResponse)
+        pages = [page async for page in listing]
         found = {each.name: _subscription(each) for page in pages for each in page.groups}
         self._tell(replace(self.view, groups=found))
 

@@ -3,7 +3,7 @@
 Requests go to the assigner's leader, because the safety of drains depends on the answers.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from braid.api.assigner.v1.assigner_service_pb2 import (
@@ -16,7 +16,7 @@ from braid.api.assigner.v1.group_pb2 import Group
 from braid.kernel.limits.registry import DRAIN_GROUPS_PAGE
 from braid.kernel.limits.store import STORE_CALL_SECONDS
 from braid.rpc.mesh_client import ServiceClient
-from braid.rpc.pages import pages_of
+from braid.rpc.pages import listed
 
 
 class Subscription(NamedTuple):
@@ -75,11 +75,14 @@ class AssignerPeers:
         return {group.name async for group in self._listed("", "")}
 
     async def _listed(self, stream: str, lane: str) -> AsyncIterator[Group]:
-        def ask(token: str) -> Awaitable[ListGroupsResponse]:
-            request = ListGroupsRequest(page_size=DRAIN_GROUPS_PAGE, page_token=token, stream=stream, lane=lane)
-            return self._assigner.unary("ListGroups", request, ListGroupsResponse, timeout_seconds=STORE_CALL_SECONDS)
-
-        async for page in pages_of(ask):
+        listing = listed(
+            self._assigner,
+            "ListGroups",
+            ListGroupsRequest(page_size=DRAIN_GROUPS_PAGE, stream=stream, lane=lane),
+            ListGroupsResponse,
+            timeout_seconds=STORE_CALL_SECONDS,
+        )
+        async for page in listing:
             for group in page.groups:
                 yield group
 

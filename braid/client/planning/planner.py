@@ -8,7 +8,7 @@ is done. Everything runs on one event loop.
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from braid.api.assigner.v1 import assigner_service_pb2 as api
@@ -26,12 +26,11 @@ from braid.client.records.delivery import OwnedLease
 from braid.kernel.errors import BraidError, ClusterUnavailable, NotFound, Unavailable
 from braid.kernel.ids import LeaseId
 from braid.kernel.limits.client import FINAL_COMMIT_SECONDS, FIRST_ROUTE_SECONDS, RESTORE_RETRY_SECONDS
-from braid.kernel.limits.names import PAGE_SIZE_MAX
 from braid.kernel.limits.planning import SPARK_CLOSE_SECONDS, SPARK_SETTLE_POLL_SECONDS, SPARK_SETTLE_SECONDS
 from braid.kernel.ports import Generation
 from braid.kernel.progress.ranges import Ranges
 from braid.kernel.progress.tracker import Progress
-from braid.rpc.pages import pages_of
+from braid.rpc.pages import listed
 
 _log = logging.getLogger("braid.planner")
 
@@ -178,11 +177,10 @@ class PlannerSession:
         return not free and ours == held and restored and bool(leases)
 
     async def _leases(self) -> list[group_pb2.Lease]:
-        def ask(token: str) -> Awaitable[api.ListLeasesResponse]:
-            request = api.ListLeasesRequest(group=self._settings.group, page_size=PAGE_SIZE_MAX, page_token=token)
-            return self._assigner.unary("ListLeases", request, api.ListLeasesResponse)
-
-        return [lease async for page in pages_of(ask) for lease in page.leases]
+        listing = listed(
+            self._assigner, "ListLeases", api.ListLeasesRequest(group=self._settings.group), api.ListLeasesResponse
+        )
+        return [lease async for page in listing for lease in page.leases]
 
     async def close(self) -> None:
         """Commits what is done, releases every lease and leaves. A range that is out remains pending work."""

@@ -1,6 +1,6 @@
 """A stream's channels and how to reach their clusters, for readers of logs by offset, without leases."""
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from braid.api.registry.v1 import registry_service_pb2 as api
@@ -14,9 +14,8 @@ from braid.api.registry.v1.stream_pb2 import (
 )
 from braid.kernel.errors import NotFound
 from braid.kernel.ids import DLQ_LANE
-from braid.kernel.limits.names import PAGE_SIZE_MAX
 from braid.rpc.mesh_client import ServiceClient
-from braid.rpc.pages import pages_of
+from braid.rpc.pages import listed
 
 _READABLE: Final = (CHANNEL_STATE_ACTIVE, CHANNEL_STATE_DRAINING, CHANNEL_STATE_DRAINED)
 
@@ -74,11 +73,8 @@ async def channel_places(registry: ServiceClient, stream: str, lanes: Sequence[s
 async def channels_of(registry: ServiceClient, stream: str) -> list[Channel]:
     """Returns every channel of a stream. Raises `NotFound`."""
 
-    def ask(token: str) -> Awaitable[api.ListChannelsResponse]:
-        request = api.ListChannelsRequest(stream=stream, page_size=PAGE_SIZE_MAX, page_token=token)
-        return registry.unary("ListChannels", request, api.ListChannelsResponse)
-
-    return [channel async for page in pages_of(ask) for channel in page.channels]
+    listing = listed(registry, "ListChannels", api.ListChannelsRequest(stream=stream), api.ListChannelsResponse)
+    return [channel async for page in listing for channel in page.channels]
 
 
 async def _cluster(registry: ServiceClient, name: str) -> Cluster:

@@ -1,7 +1,6 @@
 """Asks the registry and the assigner what rules need. Every replica asks; the last answers stay."""
 
 import contextlib
-from collections.abc import Awaitable
 from dataclasses import replace
 
 from braid.api.assigner.v1 import assigner_service_pb2 as assigner
@@ -18,10 +17,9 @@ from braid.kernel.limits.alerts import (
     AVAILABILITY_PERCENT_DEFAULT,
 )
 from braid.kernel.limits.health import STRAND_ALLOWANCE_HOURS
-from braid.kernel.limits.names import PAGE_SIZE_MAX
 from braid.kernel.ports import Host
 from braid.rpc.mesh_client import ServiceClient
-from braid.rpc.pages import pages_of
+from braid.rpc.pages import listed
 from services.lagmon.alerts.decisions.facts import (
     ClusterFacts,
     CopiesReading,
@@ -76,31 +74,22 @@ class AlertPeers:
                 task.cancel()
 
     async def _ask_clusters(self) -> None:
-        def ask(token: str) -> Awaitable[registry.ListClustersResponse]:
-            request = registry.ListClustersRequest(page_size=PAGE_SIZE_MAX, page_token=token)
-            return self._client.unary("ListClusters", request, registry.ListClustersResponse)
-
-        pages = [page async for page in pages_of(ask)]
+        listing = listed(self._client, "ListClusters", registry.ListClustersRequest(), registry.ListClustersResponse)
+        pages = [page async for page in listing]
         found = {each.name: cluster_facts(each.status) for page in pages for each in page.clusters}
         self._facts = replace(self._facts, clusters=found)
         self._heard["clusters"] = self._host.clock.elapsed()
 
     async def _ask_streams(self) -> None:
-        def ask(token: str) -> Awaitable[registry.ListStreamsResponse]:
-            request = registry.ListStreamsRequest(page_size=PAGE_SIZE_MAX, page_token=token)
-            return self._client.unary("ListStreams", request, registry.ListStreamsResponse)
-
-        pages = [page async for page in pages_of(ask)]
+        listing = listed(self._client, "ListStreams", registry.ListStreamsRequest(), registry.ListStreamsResponse)
+        pages = [page async for page in listing]
         found = {each.name: stream_facts(each) for page in pages for each in page.streams}
         self._facts = replace(self._facts, streams=found)
         self._heard["streams"] = self._host.clock.elapsed()
 
     async def _ask_groups(self) -> None:
-        def ask(token: str) -> Awaitable[assigner.ListGroupsResponse]:
-            request = assigner.ListGroupsRequest(page_size=PAGE_SIZE_MAX, page_token=token)
-            return self._assigner.unary("ListGroups", request, assigner.ListGroupsResponse)
-
-        pages = [page async for page in pages_of(ask)]
+        listing = listed(self._assigner, "ListGroups", assigner.ListGroupsRequest(), assigner.ListGroupsResponse)
+        pages = [page async for page in listing]
         found = {each.name: _group_facts(each) for page in pages for each in page.groups}
         self._facts = replace(self._facts, groups=found)
         self._heard["groups"] = self._host.clock.elapsed()
