@@ -42,8 +42,8 @@ GROUPS_PER_TOPIC: Final = 20
 LOOKS: Final = 2  # a second, at ends of logs and at groups that stall
 COMMITS_IN: Final = 5  # seconds between two commits of a group
 END: Final = 1_000
-LAGGING: Final = 10  # one group in so many is behind
-MEMBERS: Final = 5  # one group in so many commits envelopes
+LAGGING: Final = 10  # every tenth group is behind
+MEMBERS: Final = 5  # every fifth group has members of Braid, which commit envelopes
 PEER_GROUPS: Final = 200  # of one cluster
 _WALL_MS: Final = 1_767_225_600_000
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Final
 
-# The span's name: `braid move`. Arguments stay out of it: they may name what nobody else should read.
+# The span is named after the verb, `braid move`. Its arguments may be confidential, so they are left out.
 COMMAND: Final[ContextVar[str]] = ContextVar("the command that runs", default="braid")
 _PREFIXES: Final = ("OTEL_EXPORTER_OTLP_", "OTEL_TRACES_EXPORTER")
 

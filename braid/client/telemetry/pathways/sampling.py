@@ -1,4 +1,4 @@
-"""Chooses which records are measured, so that a second has about so many of them, whatever the load. Pure.
+"""Chooses which records are measured: about the same number every second, whatever the load. Pure.
 
 Every record has the same chance, and each that is chosen stands for the inverse of it. The distance to the next one is
 geometric, so that no rhythm of an application meets the choice. It comes from a hash, so the same records are chosen in
