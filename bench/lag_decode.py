@@ -23,7 +23,7 @@ from braid.kafka.offset_log.records import OFFSETS_TOPIC
 from braid.kafka.offset_log.table import OffsetTable
 from braid.kernel.envelope import encode
 from braid.kernel.limits.kafka import INFLATED_TURN_BYTES
-from braid.kernel.limits.lagmon import LAG_FETCH_BYTES, LAG_FETCH_RECORDS
+from braid.kernel.limits.lagmon.sampling import LAG_FETCH_BYTES, LAG_FETCH_RECORDS
 from braid.kernel.ports import Isolation, KafkaRecord, TopicPartition
 from braid.kernel.progress.fields import EnvelopeFields
 from braid.kernel.progress.ranges import Ranges

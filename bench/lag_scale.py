@@ -21,7 +21,7 @@ from bench.harness.rounds import rows, verdict
 from bench.harness.tables import Table, made_with
 from braid.kafka.offset_log.commits import CommitColumns, OffsetPair
 from braid.kernel.envelope import encode
-from braid.kernel.limits.lagmon import LAG_METRICS_ROWS_MAX
+from braid.kernel.limits.lagmon.sampling import LAG_METRICS_ROWS_MAX
 from braid.kernel.limits.names import PAGE_SIZE_MAX
 from braid.kernel.ports import TopicPartition
 from braid.kernel.progress.fields import EnvelopeFields

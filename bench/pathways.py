@@ -19,7 +19,7 @@ from bench.harness.tables import Table, made_with
 from braid.client.records.outgoing import Outgoing
 from braid.client.telemetry.pathways.recorder import Recorder
 from braid.kafka.cluster import AioKafka
-from braid.kernel.limits.pathways import PATHWAY_BUCKET_MS
+from braid.kernel.limits.lagmon.pathways import PATHWAY_BUCKET_MS
 
 WITHOUT: Final = "without pathways"
 AGAIN: Final = "without pathways again"

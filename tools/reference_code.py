@@ -54,7 +54,7 @@ def errors_page(root: Path) -> str:
 def limits_page(root: Path) -> str:
     """The page of limits, with a heading per file."""
     parts: list[str] = []
-    for path in [*sorted((root / "braid/kernel/limits").glob("*.py")), *(root / own for own in OWN_LIMITS)]:
+    for path in [*sorted((root / "braid/kernel/limits").rglob("*.py")), *(root / own for own in OWN_LIMITS)]:
         sections: dict[str, list[tuple[str, str, str]]] = {}
         _add_limits(sections, path.read_text())
         if sections:

@@ -33,7 +33,7 @@ from braid.certs.signing import (
     validity_of,
 )
 from braid.kernel.errors import AlreadyExists, Refused
-from braid.kernel.limits.certs import LEAF_DAYS
+from braid.kernel.limits.access.certs import LEAF_DAYS
 
 CERTIFICATE: Final = "certificate.pem"
 KEY: Final = "key.pem"

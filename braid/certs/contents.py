@@ -10,7 +10,13 @@ from typing import Final, NamedTuple
 from braid.certs.identity import Identity, IdentityKind
 from braid.kernel.days import days_until
 from braid.kernel.errors import Invalid, Refused
-from braid.kernel.limits.certs import ALT_NAMES_MAX, CA_DAYS, CERTIFICATE_BACKDATE_SECONDS, LEAF_DAYS, LEAF_DAYS_MAX
+from braid.kernel.limits.access.certs import (
+    ALT_NAMES_MAX,
+    CA_DAYS,
+    CERTIFICATE_BACKDATE_SECONDS,
+    LEAF_DAYS,
+    LEAF_DAYS_MAX,
+)
 
 _DNS_LABEL: Final = r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
 _DNS_NAME: Final = re.compile(rf"(\*\.)?{_DNS_LABEL}(\.{_DNS_LABEL})*")

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Final, NamedTuple, Self
 
 from braid.kernel.errors import Invalid
-from braid.kernel.limits.certs import TRUST_DOMAIN_CHARS_MAX
+from braid.kernel.limits.access.certs import TRUST_DOMAIN_CHARS_MAX
 
 DEFAULT_TRUST_DOMAIN: Final = "braid.local"
 _SCHEME: Final = "spiffe://"

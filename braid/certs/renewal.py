@@ -5,7 +5,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from braid.certs.contents import LeafContents
-from braid.kernel.limits.certs import LEAF_RENEWAL_SHARE
+from braid.kernel.limits.access.certs import LEAF_RENEWAL_SHARE
 
 
 class LeafState(StrEnum):

@@ -13,8 +13,8 @@ from braid.host.reread_files import RereadFiles
 from braid.host.tls_files import TlsMaterial
 from braid.host.tokens import Token
 from braid.kernel.errors import BraidError, Invalid, Unauthenticated, Unavailable
+from braid.kernel.limits.access.tokens import TOKEN_BYTES_MAX
 from braid.kernel.limits.rpc import TLS_FILE_BYTES_MAX
-from braid.kernel.limits.tokens import TOKEN_BYTES_MAX
 
 T = TypeVar("T")
 

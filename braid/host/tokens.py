@@ -7,7 +7,7 @@ from typing import Final
 
 from braid.host.tls import CA_VARIABLE
 from braid.kernel.errors import Invalid
-from braid.kernel.limits.tokens import TOKEN_RELOAD_SECONDS
+from braid.kernel.limits.access.tokens import TOKEN_RELOAD_SECONDS
 
 TOKEN_VARIABLE: Final = "BRAID_TOKEN"
 TOKEN_FILE_VARIABLE: Final = "BRAID_TOKEN_FILE"

@@ -6,7 +6,7 @@ from typing import Final
 
 from braid.kernel.errors import Invalid
 from braid.kernel.ids import check_name
-from braid.kernel.limits.alerts import (
+from braid.kernel.limits.lagmon.alerts import (
     AVAILABILITY_PERCENT_MAX,
     AVAILABILITY_PERCENT_MIN,
     LAG_TARGET_SECONDS_MAX,

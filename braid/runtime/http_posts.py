@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from braid.host.secret_files import read_bytes
 from braid.kernel.errors import Unavailable
-from braid.kernel.limits.alert_outlets import OUTLET_SECRET_BYTES_MAX, OUTLET_SECRETS_MAX
+from braid.kernel.limits.lagmon.alert_outlets import OUTLET_SECRET_BYTES_MAX, OUTLET_SECRETS_MAX
 from braid.kernel.ports import Post, PostAnswer, Tasks
 
 if TYPE_CHECKING:

@@ -28,11 +28,11 @@ from braid.kernel.access.grants import ServicePrincipals, check_principal
 from braid.kernel.audit.forms import Reads
 from braid.kernel.errors import Invalid
 from braid.kernel.ids import check_name
+from braid.kernel.limits.access.audit import AUDIT_DAYS, AUDIT_RECORDS, AUDIT_RECORDS_MAX
+from braid.kernel.limits.access.tokens import TOKEN_LEEWAY_SECONDS
 from braid.kernel.limits.archive import ARCHIVE_RETENTION_DAYS
-from braid.kernel.limits.audit import AUDIT_DAYS, AUDIT_RECORDS, AUDIT_RECORDS_MAX
 from braid.kernel.limits.rpc import TLS_CONNECTION_SECONDS, TLS_RELOAD_SECONDS
 from braid.kernel.limits.store import SESSION_TTL_SECONDS
-from braid.kernel.limits.tokens import TOKEN_LEEWAY_SECONDS
 from braid.kernel.principals import TOKEN, trust_domain
 from braid.runtime.access.settings import AccessMode, AccessSettings, check_admins
 from braid.runtime.audit.settings import AuditSettings

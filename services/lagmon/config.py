@@ -12,8 +12,8 @@ from pydantic_settings import NoDecode
 from braid.host.addresses import is_loopback
 from braid.kernel.errors import Invalid
 from braid.kernel.ids import check_name
-from braid.kernel.limits.alert_outlets import OUTLETS_MAX
-from braid.kernel.limits.kept_lag import KEPT_LAG_BYTES, KEPT_LAG_BYTES_MIN
+from braid.kernel.limits.lagmon.alert_outlets import OUTLETS_MAX
+from braid.kernel.limits.lagmon.kept_lag import KEPT_LAG_BYTES, KEPT_LAG_BYTES_MIN
 from braid.runtime.settings import Settings
 
 

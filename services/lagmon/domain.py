@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from braid.kernel.ids import ASIDE_GROUP
-from braid.kernel.limits.lagmon import LAG_COLUMN_ROWS, LAG_PROGRESS_MAX
+from braid.kernel.limits.lagmon.sampling import LAG_COLUMN_ROWS, LAG_PROGRESS_MAX
 from braid.kernel.ports import TopicPartition
 from services.lagmon.columns.ends import EndColumns
 from services.lagmon.columns.lags import LagColumns, Lags

@@ -11,7 +11,7 @@ from braid.api.assigner.v1 import assigner_service_pb2 as assigner
 from braid.api.assigner.v1 import group_pb2
 from braid.api.registry.v1 import cluster_pb2, route_pb2, stream_pb2
 from braid.api.registry.v1 import registry_service_pb2 as registry
-from braid.kernel.limits.lagmon import LAG_CLUSTERS_SECONDS, LAG_GROUPS_SECONDS
+from braid.kernel.limits.lagmon.sampling import LAG_CLUSTERS_SECONDS, LAG_GROUPS_SECONDS
 from braid.kernel.ports import Host
 from braid.rpc.mesh_client import ServiceClient
 from braid.rpc.pages import listed

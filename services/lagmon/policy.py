@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from braid.kernel.envelope import MetadataKind, decode
-from braid.kernel.limits.lagmon import LAG_PROBE_AGAIN_SECONDS, LAG_STALE_SECONDS, LAG_STALL_SECONDS
+from braid.kernel.limits.lagmon.sampling import LAG_PROBE_AGAIN_SECONDS, LAG_STALE_SECONDS, LAG_STALL_SECONDS
 from braid.kernel.progress.cursors import live_cursor
 from braid.kernel.progress.fields import EnvelopeFields
 from braid.kernel.progress.ranges import EMPTY, Ranges

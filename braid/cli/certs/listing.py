@@ -10,7 +10,7 @@ from braid.certs.authority import BUNDLE, CERTIFICATE, KEY, Authority
 from braid.certs.contents import Validity
 from braid.certs.identity import trust_domain_id
 from braid.certs.renewal import IssuedLeaf, LeafState, leaf_state
-from braid.kernel.limits.certs import CA_RENEWAL_DAYS
+from braid.kernel.limits.access.certs import CA_RENEWAL_DAYS
 
 _HEADER: Final = ("NAME", "ENDS", "DAYS", "STATE", "REACHED AT")
 

@@ -14,7 +14,7 @@ from braid.cli.core.times import parse_end, to_ms
 from braid.cli.errors import EXIT_DIFFERENT
 from braid.host.system import SystemClock
 from braid.kernel.errors import Invalid
-from braid.kernel.limits.certs import CA_RENEWAL_DAYS, LEAF_DAYS
+from braid.kernel.limits.access.certs import CA_RENEWAL_DAYS, LEAF_DAYS
 
 if TYPE_CHECKING:
     from braid.certs.authority import Authority, Renewed

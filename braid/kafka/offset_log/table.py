@@ -17,7 +17,7 @@ from braid.kafka.offset_log.commits import CommitColumns, OffsetPair
 from braid.kafka.offset_log.records import OffsetCommit, read_key, read_value
 from braid.kafka.offset_log.values import read_values
 from braid.kernel.errors import BraidError, Invalid, Unsupported
-from braid.kernel.limits.lagmon import OFFSET_DAMAGE_KEPT, OFFSET_PAIRS_MAX
+from braid.kernel.limits.lagmon.sampling import OFFSET_DAMAGE_KEPT, OFFSET_PAIRS_MAX
 from braid.kernel.record_columns import Cells, RecordColumns, pieces_at, pieces_in
 
 _Ints = NDArray[np.int64]

@@ -9,7 +9,7 @@ from braid.kernel.access.requests import Need
 from braid.kernel.access.roles import Resource, ResourceKind
 from braid.kernel.errors import Invalid
 from braid.kernel.ids import check_name
-from braid.kernel.limits.access import (
+from braid.kernel.limits.access.rights import (
     APPROVAL_LETTERS_MAX,
     APPROVAL_SECONDS_DEFAULT,
     APPROVAL_SECONDS_MAX,

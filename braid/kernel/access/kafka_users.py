@@ -6,7 +6,7 @@ from typing import Final
 
 from braid.kernel.errors import Invalid
 from braid.kernel.ids import check_name
-from braid.kernel.limits.access import KAFKA_USER_CHARS_MAX, KAFKA_USERS_MAX, TENANT_KAFKA_USERS_MAX
+from braid.kernel.limits.access.rights import KAFKA_USER_CHARS_MAX, KAFKA_USERS_MAX, TENANT_KAFKA_USERS_MAX
 from braid.kernel.limits.names import STREAM_CLUSTERS_MAX
 
 _WHERE: Final = "spec.kafka_users"

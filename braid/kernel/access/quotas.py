@@ -4,7 +4,7 @@ from typing import Final
 
 from braid.kernel.access.tenants import Quotas
 from braid.kernel.errors import BraidError, QuotaExceeded
-from braid.kernel.limits.access import DOOR_BURST_SECONDS, DOOR_RETRY_SECONDS, DOOR_RETRY_SECONDS_MAX
+from braid.kernel.limits.access.rights import DOOR_BURST_SECONDS, DOOR_RETRY_SECONDS, DOOR_RETRY_SECONDS_MAX
 
 _RETRY_MS: Final = "retry_ms"  # in an error's metadata
 _RETRY_DIGITS_MAX: Final = 9  # eleven days; more is no hint

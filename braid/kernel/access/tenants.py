@@ -9,7 +9,7 @@ from braid.kernel.access.kafka_users import KafkaUser, check_kafka_users
 from braid.kernel.access.refusals import REFUSAL_FACT, RefusalReason
 from braid.kernel.errors import Invalid, Unauthenticated
 from braid.kernel.ids import check_name
-from braid.kernel.limits.access import (
+from braid.kernel.limits.access.rights import (
     BYTES_PER_SECOND_MAX,
     QUOTA_MAX,
     REQUEST_PERCENTAGE_MAX,

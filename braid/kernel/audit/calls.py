@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final, NamedTuple
 
-from braid.kernel.limits.audit import AUDIT_TEXT_CHARS_MAX
+from braid.kernel.limits.access.audit import AUDIT_TEXT_CHARS_MAX
 
 AUDIT: Final = "audit"  # the name in the store under which histories of calls lie
 

@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Final, NamedTuple, cast
 
 from braid.kernel.audit.calls import shown
-from braid.kernel.limits.audit import AUDIT_COMMAND_CHARS_MAX, AUDIT_RESOURCES_MAX
+from braid.kernel.limits.access.audit import AUDIT_COMMAND_CHARS_MAX, AUDIT_RESOURCES_MAX
 
 _QUOTED: Final = frozenset(" '\"*?$&|;<>()`\\!#~{}[]")
 # Words of the command line by their number on the wire.

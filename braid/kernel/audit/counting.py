@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from braid.kernel.audit.calls import Alike, Call, CallRecorded
-from braid.kernel.limits.audit import (
+from braid.kernel.limits.access.audit import (
     AUDIT_REPEAT_SECONDS,
     AUDIT_ROWS_MAX,
     AUDIT_ROWS_PER_PRINCIPAL,

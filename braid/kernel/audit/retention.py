@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 from braid.kernel.audit.calls import AuditRecord, CallsLost
-from braid.kernel.limits.audit import AUDIT_KEPT_PER_PRINCIPAL
+from braid.kernel.limits.access.audit import AUDIT_KEPT_PER_PRINCIPAL
 
 
 def last_of_each(records: Iterable[AuditRecord]) -> Sequence[AuditRecord]:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from braid.kernel.limits.pathways import PATHWAY_HASHES_KEPT_MAX
+from braid.kernel.limits.lagmon.pathways import PATHWAY_HASHES_KEPT_MAX
 
 _WORD: Final = (1 << 64) - 1
 # FNV-1 with 64 bits (Fowler, Noll, Vo; RFC 9923): the offset basis and the prime.

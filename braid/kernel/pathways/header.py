@@ -9,7 +9,11 @@ import binascii
 from base64 import b64decode, b64encode
 from typing import Final, NamedTuple
 
-from braid.kernel.limits.pathways import PATHWAY_FUTURE_MS_MAX, PATHWAY_HEADER_BYTES_MAX, PATHWAY_WEIGHT_SHIFT_MAX
+from braid.kernel.limits.lagmon.pathways import (
+    PATHWAY_FUTURE_MS_MAX,
+    PATHWAY_HEADER_BYTES_MAX,
+    PATHWAY_WEIGHT_SHIFT_MAX,
+)
 
 PATHWAY_HEADER: Final = "dd-pathway-ctx-base64"
 _HASH_BYTES: Final = 8

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from math import ceil, log
 from typing import Final
 
-from braid.kernel.limits.pathways import SKETCH_GAMMA, SKETCH_MS_MAX
+from braid.kernel.limits.lagmon.pathways import SKETCH_GAMMA, SKETCH_MS_MAX
 
 _LOG_GAMMA: Final = log(SKETCH_GAMMA)
 

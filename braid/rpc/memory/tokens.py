@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from braid.kernel.errors import Unauthenticated
-from braid.kernel.limits.tokens import TOKEN_LEEWAY_SECONDS
+from braid.kernel.limits.access.tokens import TOKEN_LEEWAY_SECONDS
 from braid.kernel.ports import Clock, Identity, Shown
 from braid.kernel.principals import token_principal
 

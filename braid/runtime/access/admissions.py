@@ -14,7 +14,7 @@ from braid.kernel.access.open_calls import UNARY, counted_as, counted_for
 from braid.kernel.access.quotas import TenantDoor
 from braid.kernel.access.refusals import REFUSAL_FACT, RefusalReason
 from braid.kernel.errors import BraidError, Exhausted, QuotaExceeded
-from braid.kernel.limits.access import DOOR_HELD_MAX, DOOR_HOLD_MAX_SECONDS, DOOR_HOLD_SECONDS
+from braid.kernel.limits.access.rights import DOOR_HELD_MAX, DOOR_HOLD_MAX_SECONDS, DOOR_HOLD_SECONDS
 from braid.kernel.ports import Admitted, Caller, RefusalHandler
 from braid.runtime.access.refusals import Refusals
 

@@ -8,7 +8,7 @@ from braid.kernel.access.approvals import Approval, ApprovalPolicy, GuardedReque
 from braid.kernel.access.requests import Need
 from braid.kernel.access.roles import MESH, Action, Resource, ResourceKind
 from braid.kernel.errors import CorruptHistory, Invalid
-from braid.kernel.limits.access import APPROVAL_SECONDS_DEFAULT
+from braid.kernel.limits.access.rights import APPROVAL_SECONDS_DEFAULT
 from braid.runtime.access.approval_history import (
     ApprovalAsked,
     ApprovalDecided,

@@ -14,7 +14,7 @@ from braid.kernel.access.approvals import Approval, ApprovalPolicy, GuardedReque
 from braid.kernel.access.roles import Resource
 from braid.kernel.decider import Context
 from braid.kernel.errors import AccessDenied, Exhausted, Invalid, NotFound, Refused
-from braid.kernel.limits.access import (
+from braid.kernel.limits.access.rights import (
     APPROVAL_KEPT_SECONDS,
     APPROVAL_POLICIES_MAX,
     APPROVAL_REPEAT_SECONDS,

@@ -18,7 +18,7 @@ from braid.kernel.access.roles import Resource
 from braid.kernel.access.table import row_of
 from braid.kernel.audit.commands import command_of
 from braid.kernel.errors import ApprovalRequired, DeadlineExceeded, Unauthenticated, Unavailable, Unsupported
-from braid.kernel.limits.access import APPROVAL_CLAIM_SECONDS
+from braid.kernel.limits.access.rights import APPROVAL_CLAIM_SECONDS
 from braid.kernel.ports import Caller
 from braid.runtime.access.approval_codec import APPROVALS, approval_message, request_message
 from braid.runtime.access.approval_history import HISTORIES, HISTORY, ApprovalsState, Claim, Command

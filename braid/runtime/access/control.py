@@ -14,7 +14,7 @@ from braid.kernel.access.requests import Lookup, Need, asks_about_itself, needs_
 from braid.kernel.access.roles import Action
 from braid.kernel.access.table import Row, row_of
 from braid.kernel.errors import AccessDenied, BraidError, Invalid, Unauthenticated
-from braid.kernel.limits.access import ACCESS_RECHECK_SECONDS
+from braid.kernel.limits.access.rights import ACCESS_RECHECK_SECONDS
 from braid.kernel.ports import Caller
 from braid.runtime.access.grant_codec import GRANTS
 from braid.runtime.access.grant_history import HISTORIES, HISTORY, Command, GrantsState

@@ -13,7 +13,7 @@ from braid.kernel.access.grants import Grant, check_principal
 from braid.kernel.access.roles import Resource, Role, check_scope
 from braid.kernel.decider import Context
 from braid.kernel.errors import Exhausted, Invalid, NotFound
-from braid.kernel.limits.access import (
+from braid.kernel.limits.access.rights import (
     GRANT_REASON_CHARS_MAX,
     GRANT_SECONDS_MAX,
     GRANTS_MAX,

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from braid.kernel.errors import BraidError
-from braid.kernel.limits.access import ACCESS_RECHECK_STREAMS
+from braid.kernel.limits.access.rights import ACCESS_RECHECK_STREAMS
 from braid.kernel.ports import Caller, Clock
 
 

@@ -3,7 +3,7 @@
 from typing import Final
 
 from braid.kernel.access.refusals import RefusalReason
-from braid.kernel.limits.access import REFUSAL_LOG_SECONDS, REFUSALS_REMEMBERED_MAX
+from braid.kernel.limits.access.rights import REFUSAL_LOG_SECONDS, REFUSALS_REMEMBERED_MAX
 from braid.kernel.ports import Caller, Clock
 from braid.runtime.plain_structlog import structlog
 from braid.runtime.telemetry import Metrics

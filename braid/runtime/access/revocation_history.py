@@ -13,7 +13,7 @@ from braid.kernel.access.grants import check_principal
 from braid.kernel.access.revocations import Revocation, check_identity, is_certificate
 from braid.kernel.decider import Context
 from braid.kernel.errors import Exhausted, Invalid, NotFound
-from braid.kernel.limits.access import GRANT_REASON_CHARS_MAX, REVOCATION_KEPT_SECONDS, REVOCATIONS_MAX
+from braid.kernel.limits.access.rights import GRANT_REASON_CHARS_MAX, REVOCATION_KEPT_SECONDS, REVOCATIONS_MAX
 
 HISTORIES: Final = "identities"  # the name in the store under which the history lies
 HISTORY: Final = "mesh"  # its id: there is one

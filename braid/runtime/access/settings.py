@@ -7,7 +7,7 @@ from pathlib import Path
 
 from braid.kernel.access.grants import ServicePrincipals, check_principal
 from braid.kernel.errors import Invalid
-from braid.kernel.limits.access import ADMINS_FILE_BYTES_MAX, ADMINS_MAX
+from braid.kernel.limits.access.rights import ADMINS_FILE_BYTES_MAX, ADMINS_MAX
 
 
 class AccessMode(Enum):

@@ -13,7 +13,7 @@ from braid.kernel.access.kafka_users import KafkaUser
 from braid.kernel.access.tenants import Quotas, Tenant, check_tenant
 from braid.kernel.decider import Context
 from braid.kernel.errors import Exhausted, NotFound
-from braid.kernel.limits.access import TENANTS_MAX
+from braid.kernel.limits.access.rights import TENANTS_MAX
 
 HISTORIES: Final = "tenants"  # the name in the store under which the history lies
 HISTORY: Final = "mesh"  # its id: there is one

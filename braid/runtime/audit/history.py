@@ -8,7 +8,7 @@ from typing import Final
 from braid.kernel.audit.calls import AUDIT, AuditRecord
 from braid.kernel.audit.retention import kept
 from braid.kernel.errors import Conflict
-from braid.kernel.limits.audit import AUDIT_BUFFER_RECORDS_MAX, AUDIT_SLACK
+from braid.kernel.limits.access.audit import AUDIT_BUFFER_RECORDS_MAX, AUDIT_SLACK
 from braid.kernel.limits.store import APPEND_BYTES_MAX, APPEND_EVENTS_MAX
 from braid.kernel.ports import EventStore, HistoryId, Loaded
 from braid.rpc.audit_records import encoded, parse, read_record

@@ -14,7 +14,7 @@ from typing import Final
 from braid.kernel.audit.calls import AuditRecord
 from braid.kernel.audit.fields import fields_of
 from braid.kernel.errors import Invalid
-from braid.kernel.limits.audit import AUDIT_BUFFER_RECORDS_MAX
+from braid.kernel.limits.access.audit import AUDIT_BUFFER_RECORDS_MAX
 from braid.runtime.plain_structlog import structlog
 from braid.runtime.telemetry import Metrics
 

@@ -12,7 +12,7 @@ from braid.kernel.audit.counting import CallCounts
 from braid.kernel.audit.forms import Form, Reads, form_of
 from braid.kernel.audit.retention import last_ms
 from braid.kernel.errors import BraidError, Code, NotLeader
-from braid.kernel.limits.audit import (
+from braid.kernel.limits.access.audit import (
     AUDIT_BUFFER_RECORDS_MAX,
     AUDIT_RESOURCES_MAX,
     AUDIT_SINGLE_PER_SECOND,

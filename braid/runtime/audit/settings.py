@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from braid.kernel.audit.forms import Reads
-from braid.kernel.limits.audit import AUDIT_DAYS, AUDIT_RECORDS
+from braid.kernel.limits.access.audit import AUDIT_DAYS, AUDIT_RECORDS
 
 
 @dataclass(frozen=True, slots=True)

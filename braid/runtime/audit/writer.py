@@ -10,7 +10,7 @@ from braid.kernel.audit.calls import AUDIT
 from braid.kernel.days import DAY_MS
 from braid.kernel.errors import BraidError, Fenced
 from braid.kernel.ids import make_epoch, split_epoch
-from braid.kernel.limits.audit import (
+from braid.kernel.limits.access.audit import (
     AUDIT_CAMPAIGN_SECONDS,
     AUDIT_EXPIRY_SECONDS,
     AUDIT_LAST_WRITE_SECONDS,

@@ -11,7 +11,7 @@ from typing import Any
 import jwt
 
 from braid.kernel.errors import Unauthenticated
-from braid.kernel.limits.tokens import TOKEN_BYTES_MAX, TOKENS_REMEMBERED_MAX
+from braid.kernel.limits.access.tokens import TOKEN_BYTES_MAX, TOKENS_REMEMBERED_MAX
 from braid.kernel.ports import Clock, Identity, Shown
 from braid.kernel.principals import token_principal
 from braid.runtime.tokens.key_set import KeySet

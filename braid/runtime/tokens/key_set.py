@@ -9,7 +9,7 @@ from cryptography.exceptions import UnsupportedAlgorithm
 from jwt import PyJWK, PyJWTError
 
 from braid.kernel.errors import Unavailable
-from braid.kernel.limits.tokens import TOKEN_KEYS_MAX
+from braid.kernel.limits.access.tokens import TOKEN_KEYS_MAX
 from braid.runtime.tokens.settings import KEY_TYPES
 
 _PUBLIC = frozenset(KEY_TYPES.values())

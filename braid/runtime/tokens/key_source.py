@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import IO
 
 from braid.kernel.errors import Unavailable
-from braid.kernel.limits.tokens import TOKEN_KEYS_BYTES_MAX, TOKEN_KEYS_READ_SECONDS
+from braid.kernel.limits.access.tokens import TOKEN_KEYS_BYTES_MAX, TOKEN_KEYS_READ_SECONDS
 from braid.runtime.tokens.settings import TokenSettings, is_url
 
 _CHUNK = 64 << 10

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 
 from braid.kernel.access.refusals import REFUSAL_FACT, RefusalReason
 from braid.kernel.errors import BraidError, Unavailable
-from braid.kernel.limits.tokens import (
+from braid.kernel.limits.access.tokens import (
     TOKEN_KEYS_KEPT_SECONDS,
     TOKEN_KEYS_PAUSE_SECONDS,
     TOKEN_KEYS_READ_SECONDS,

@@ -8,7 +8,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from braid.kernel.errors import Invalid, Unauthenticated
-from braid.kernel.limits.tokens import TOKEN_LEEWAY_SECONDS
+from braid.kernel.limits.access.tokens import TOKEN_LEEWAY_SECONDS
 from braid.kernel.principals import token_principal
 
 # By the first letters of an algorithm, what kind of key it wants (RFC 7518, RFC 8037). Only signatures by private keys:

@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from typing import Final
 
-from braid.kernel.limits.alerts import ALERTS_OPEN_MAX
-from braid.kernel.limits.lagmon import LAG_METRICS_ROWS_MAX
+from braid.kernel.limits.lagmon.alerts import ALERTS_OPEN_MAX
+from braid.kernel.limits.lagmon.sampling import LAG_METRICS_ROWS_MAX
 from braid.kernel.metrics import MetricDeclaration
 from braid.runtime.metrics.sampled import Labels, SampledMetric
 from braid.runtime.telemetry import Metrics

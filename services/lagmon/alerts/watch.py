@@ -3,8 +3,8 @@
 import asyncio
 
 from braid.kernel.errors import BraidError
-from braid.kernel.limits.alerts import ALERT_PAST_TARGETS
-from braid.kernel.limits.lagmon import LAG_METRICS_SECONDS
+from braid.kernel.limits.lagmon.alerts import ALERT_PAST_TARGETS
+from braid.kernel.limits.lagmon.sampling import LAG_METRICS_SECONDS
 from braid.runtime.replica import Replica
 from services.lagmon.alerts.codec import ALERTS, MESH
 from services.lagmon.alerts.decisions.domain import Alerts

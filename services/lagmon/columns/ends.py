@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from braid.kernel.limits.lagmon import LAG_END_SAMPLES_MAX
+from braid.kernel.limits.lagmon.sampling import LAG_END_SAMPLES_MAX
 from braid.kernel.ports import TopicPartition
 from services.lagmon.columns.growing import grown
 from services.lagmon.model.ends import LogEnds

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from braid.kernel.limits.lagmon import LAG_ROWS_MADE_MAX, LAG_SLICE_ROWS
+from braid.kernel.limits.lagmon.sampling import LAG_ROWS_MADE_MAX, LAG_SLICE_ROWS
 from services.lagmon.columns.pairs import PairKey
 from services.lagmon.columns.progress import commit_of
 from services.lagmon.model.lag import LagRow, RowKey, Source

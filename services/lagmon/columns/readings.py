@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from braid.kernel.limits.lagmon import LAG_PROBE_AGAIN_SECONDS, LAG_STALE_SECONDS, LAG_STALL_SECONDS
+from braid.kernel.limits.lagmon.sampling import LAG_PROBE_AGAIN_SECONDS, LAG_STALE_SECONDS, LAG_STALL_SECONDS
 from services.lagmon.columns.ends import EndColumns, Written
 from services.lagmon.columns.progress import Kind, ProgressColumns
 from services.lagmon.model.lag import Source

@@ -21,7 +21,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import zstandard
 
-from braid.kernel.limits.kept_lag import KEPT_LAG_CHUNK_BYTES_MAX, KEPT_LAG_SHARD_SERIES
+from braid.kernel.limits.lagmon.kept_lag import KEPT_LAG_CHUNK_BYTES_MAX, KEPT_LAG_SHARD_SERIES
 from services.lagmon.kept.rows import COLUMNS, Columns, KeyTable, SeriesKey, Step
 
 _COLUMNS_FIRST: Final = 8  # of journals that do not say

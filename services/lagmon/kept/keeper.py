@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 
 from structlog.stdlib import BoundLogger
 
-from braid.kernel.limits.kept_lag import (
+from braid.kernel.limits.lagmon.kept_lag import (
     KEPT_LAG_BYTES,
     KEPT_LAG_MEMORY_BYTES,
     KEPT_LAG_PAGE_ROWS,
@@ -17,7 +17,7 @@ from braid.kernel.limits.kept_lag import (
     KEPT_LAG_TREND_SECONDS,
     KEPT_LAG_TREND_STEPS,
 )
-from braid.kernel.limits.lagmon import LAG_PAUSE_FACTOR, LAG_SLICE_ROWS
+from braid.kernel.limits.lagmon.sampling import LAG_PAUSE_FACTOR, LAG_SLICE_ROWS
 from braid.kernel.ports import Host
 from services.lagmon.kept.chunks import chunk_of
 from services.lagmon.kept.files import Files, MemoryFiles

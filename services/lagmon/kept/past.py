@@ -6,7 +6,7 @@ A chunk that is damaged or was dropped meanwhile is a gap.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from braid.kernel.limits.kept_lag import (
+from braid.kernel.limits.lagmon.kept_lag import (
     KEPT_LAG_COARSE_STEP_MS,
     KEPT_LAG_PAST_FINE_MS,
     KEPT_LAG_PAST_MS,

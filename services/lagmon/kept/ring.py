@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from braid.kernel.limits.kept_lag import KEPT_LAG_CHUNK_STEPS, KEPT_LAG_STEPS
+from braid.kernel.limits.lagmon.kept_lag import KEPT_LAG_CHUNK_STEPS, KEPT_LAG_STEPS
 from services.lagmon.kept.rows import Step
 
 _NAME_PARTS = 5

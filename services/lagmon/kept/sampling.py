@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from braid.kernel.limits.kept_lag import (
+from braid.kernel.limits.lagmon.kept_lag import (
     KEPT_LAG_CLOCK_STEP_MS,
     KEPT_LAG_RATE_MS_MAX,
     KEPT_LAG_SAMPLE_MS_MAX,

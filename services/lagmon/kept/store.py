@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from braid.kernel.limits.kept_lag import (
+from braid.kernel.limits.lagmon.kept_lag import (
     KEPT_LAG_CHUNK_BYTES_MAX,
     KEPT_LAG_COARSE_STEP_MS,
     KEPT_LAG_MEMORY_BYTES,

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from braid.kernel.limits.lagmon import LAG_END_SAMPLES_MAX
+from braid.kernel.limits.lagmon.sampling import LAG_END_SAMPLES_MAX
 
 
 class WrittenBetween(NamedTuple):

@@ -8,7 +8,7 @@ from braid.api.lagmon.v1 import lagmon_service_pb2 as api
 from braid.api.lagmon.v1 import pathway_pb2 as pb
 from braid.kernel.errors import Invalid
 from braid.kernel.ids import check_name
-from braid.kernel.limits.pathways import PATHWAY_REPORT_EDGES_MAX, SKETCH_BINS_MAX, SKETCH_COUNT_MAX
+from braid.kernel.limits.lagmon.pathways import PATHWAY_REPORT_EDGES_MAX, SKETCH_BINS_MAX, SKETCH_COUNT_MAX
 from braid.kernel.pathways.edges import Edge, point_hash
 from braid.kernel.pathways.sketches import Sketch
 from services.lagmon.pathways.store import Kept, Latencies, LeftOut, Point, Report, merged

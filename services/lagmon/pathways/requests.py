@@ -3,7 +3,7 @@
 from braid.api.lagmon.v1 import lagmon_service_pb2 as api
 from braid.api.lagmon.v1 import pathway_pb2
 from braid.kernel.errors import Invalid
-from braid.kernel.limits.pathways import (
+from braid.kernel.limits.lagmon.pathways import (
     PATHWAY_DEPTH_MAX,
     PATHWAY_PAGE_MAX,
     PATHWAY_WINDOW_MS,

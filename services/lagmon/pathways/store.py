@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from braid.kernel.limits.pathways import (
+from braid.kernel.limits.lagmon.pathways import (
     PATHWAY_BUCKET_MS,
     PATHWAY_COARSE_BUCKETS,
     PATHWAY_COARSE_MS,

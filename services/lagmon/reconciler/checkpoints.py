@@ -10,7 +10,7 @@ from functools import partial
 
 from structlog.stdlib import BoundLogger
 
-from braid.kernel.limits.lagmon import LAG_CHECKPOINT_AGE_SECONDS, LAG_CHECKPOINT_BYTES_MAX
+from braid.kernel.limits.lagmon.sampling import LAG_CHECKPOINT_AGE_SECONDS, LAG_CHECKPOINT_BYTES_MAX
 from braid.kernel.ports import Host
 from services.lagmon.columns.checkpoint import Checkpoint, DamagedCheckpoint, read_checkpoint, write_checkpoint
 from services.lagmon.kept.files import Files

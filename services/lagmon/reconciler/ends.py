@@ -8,7 +8,7 @@ from itertools import islice
 from braid.kernel.errors import BraidError, ClusterUnavailable, NotFound, OffsetOutOfRange
 from braid.kernel.ids import SEAL_CANARY
 from braid.kernel.limits.client import FETCH_PARTITION_BYTES
-from braid.kernel.limits.lagmon import (
+from braid.kernel.limits.lagmon.sampling import (
     LAG_ENDS_BATCH,
     LAG_ENDS_SECONDS,
     LAG_NEWS_SECONDS,

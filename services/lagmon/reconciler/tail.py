@@ -14,7 +14,7 @@ from braid.kafka.offset_log.table import Damage, OffsetTable
 from braid.kernel.backoff import Backoff
 from braid.kernel.errors import BraidError, ClusterUnavailable, OffsetOutOfRange
 from braid.kernel.limits.client import FETCH_WAIT_SECONDS
-from braid.kernel.limits.lagmon import (
+from braid.kernel.limits.lagmon.sampling import (
     LAG_CHECKPOINT_SECONDS,
     LAG_FETCH_BYTES,
     LAG_FETCH_RECORDS,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from braid.kafka.offset_log.table import OffsetCounts
-from braid.kernel.limits.lagmon import LAG_TABLE_SECONDS
+from braid.kernel.limits.lagmon.sampling import LAG_TABLE_SECONDS
 from braid.kernel.ports import Kafka, Task
 from braid.runtime.replica import Replica
 from services.lagmon.alerts.decisions.evaluation import Look

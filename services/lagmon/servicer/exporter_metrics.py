@@ -9,7 +9,7 @@ from enum import StrEnum
 from operator import attrgetter
 from typing import Final, NamedTuple
 
-from braid.kernel.limits.lagmon import LAG_METRICS_ROWS_MAX
+from braid.kernel.limits.lagmon.sampling import LAG_METRICS_ROWS_MAX
 from braid.kernel.metrics import MetricDeclaration
 from braid.runtime.metrics.instruments import MetricRegistry
 from braid.runtime.metrics.sampled import SampledMetric

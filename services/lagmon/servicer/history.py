@@ -6,7 +6,7 @@ from typing import NamedTuple
 from braid.api.lagmon.v1 import lag_history_pb2
 from braid.api.lagmon.v1 import lagmon_service_pb2 as api
 from braid.kernel.errors import Invalid
-from braid.kernel.limits.kept_lag import (
+from braid.kernel.limits.lagmon.kept_lag import (
     KEPT_LAG_COARSE_STEP_MS,
     KEPT_LAG_HISTORY_MS_MAX,
     KEPT_LAG_PAGE_ROWS,

@@ -5,7 +5,7 @@ from dataclasses import fields
 from typing import Final
 
 from braid.kafka.offset_log.table import OffsetCounts
-from braid.kernel.limits.lagmon import LAG_METRICS_ROWS_MAX
+from braid.kernel.limits.lagmon.sampling import LAG_METRICS_ROWS_MAX
 from braid.kernel.metrics import MetricDeclaration
 from braid.runtime.metrics.sampled import Labels, SampledMetric
 from braid.runtime.telemetry import Metrics

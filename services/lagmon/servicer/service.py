@@ -11,8 +11,8 @@ from typing import Final
 from braid.api.lagmon.v1 import lag_pb2
 from braid.api.lagmon.v1 import lagmon_service_pb2 as api
 from braid.kernel.errors import Invalid, Unavailable
-from braid.kernel.limits.kept_lag import KEPT_LAG_BYTES
-from braid.kernel.limits.lagmon import (
+from braid.kernel.limits.lagmon.kept_lag import KEPT_LAG_BYTES
+from braid.kernel.limits.lagmon.sampling import (
     LAG_METRICS_ROWS_MAX,
     LAG_METRICS_SECONDS,
     LAG_PAUSE_FACTOR,

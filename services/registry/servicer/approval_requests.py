@@ -5,7 +5,7 @@ from braid.kernel.access.approvals import ApprovalPolicy, GuardedVerb, check_pol
 from braid.kernel.access.roles import MESH
 from braid.kernel.decider import Context
 from braid.kernel.errors import AccessDenied, Conflict, Invalid, NotFound, Unauthenticated
-from braid.kernel.limits.audit import AUDIT_COMMAND_CHARS_MAX
+from braid.kernel.limits.access.audit import AUDIT_COMMAND_CHARS_MAX
 from braid.kernel.ports import Caller
 from braid.runtime.access.approval_codec import (
     APPROVALS,

@@ -6,7 +6,7 @@ import pytest
 
 from braid.kernel.access.grants import ServicePrincipals
 from braid.kernel.errors import Unauthenticated
-from braid.kernel.limits.tokens import TOKEN_LEEWAY_SECONDS
+from braid.kernel.limits.access.tokens import TOKEN_LEEWAY_SECONDS
 from braid.kernel.ports import CertificateNames, Shown
 from testbed.authority import ALICE
 from tests.contract.identity.conftest import Rig

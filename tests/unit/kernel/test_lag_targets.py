@@ -4,7 +4,7 @@ import pytest
 
 from braid.kernel.errors import Invalid
 from braid.kernel.lag_targets import check_availability, check_lag_targets, target_of, target_seconds
-from braid.kernel.limits.alerts import LAG_TARGETS_MAX
+from braid.kernel.limits.lagmon.alerts import LAG_TARGETS_MAX
 
 LANES = ("bulk", "dlq", "live")
 

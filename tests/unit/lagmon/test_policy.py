@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from braid.kernel.envelope import encode
-from braid.kernel.limits.lagmon import LAG_PROBE_AGAIN_SECONDS, LAG_STALE_SECONDS, LAG_STALL_SECONDS
+from braid.kernel.limits.lagmon.sampling import LAG_PROBE_AGAIN_SECONDS, LAG_STALE_SECONDS, LAG_STALL_SECONDS
 from braid.kernel.progress.fields import Cursor, EnvelopeFields, SpillPointer
 from braid.kernel.progress.ranges import Ranges
 from services.lagmon.model.ends import LogEnds

@@ -11,7 +11,7 @@ from braid.cli.core.output import API_VERSION, Column, Columns, Format, Item, re
 from braid.cli.core.session import Session
 from braid.cli.core.times import age_text, parse_time, to_ms
 from braid.kernel.errors import Invalid, NotFound
-from braid.kernel.limits.pathways import PATHWAY_WINDOW_MS_MAX
+from braid.kernel.limits.lagmon.pathways import PATHWAY_WINDOW_MS_MAX
 
 COLUMNS: Final = Columns(
     (

@@ -18,7 +18,7 @@ from braid.client.telemetry.pathways.producing import handled
 from braid.client.telemetry.pathways.recorder import Recorder
 from braid.client.telemetry.pathways.sampling import Sampler
 from braid.kernel.ids import DLQ_LANE, LeaseId
-from braid.kernel.limits.pathways import (
+from braid.kernel.limits.lagmon.pathways import (
     PATHWAY_HANDLED_MAX,
     PATHWAY_HEADER_BYTES_MAX,
     PATHWAY_TAKEN_PER_S,

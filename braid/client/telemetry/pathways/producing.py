@@ -7,7 +7,7 @@ from zlib import crc32
 
 from braid.client.telemetry.pathways.recorder import Recorder
 from braid.client.telemetry.pathways.sampling import Sampler
-from braid.kernel.limits.pathways import PATHWAY_ADDED_BYTES_MAX, PATHWAY_SENT_PER_S
+from braid.kernel.limits.lagmon.pathways import PATHWAY_ADDED_BYTES_MAX, PATHWAY_SENT_PER_S
 from braid.kernel.pathways.edges import Edge
 from braid.kernel.pathways.header import PATHWAY_HEADER, Context, encode_context
 

@@ -6,7 +6,7 @@ Points of a bucket of 10 seconds are kept by their hash, a bounded number of the
 from typing import NamedTuple
 
 from braid.client.telemetry.metrics import Instruments, instruments
-from braid.kernel.limits.pathways import PATHWAY_NODES_MAX
+from braid.kernel.limits.lagmon.pathways import PATHWAY_NODES_MAX
 from braid.kernel.pathways.edges import Edge, point_hash
 from braid.kernel.pathways.header import Context, decode_context
 from braid.kernel.pathways.sketches import Sketch

@@ -11,7 +11,7 @@ from braid.api.lagmon.v1 import lagmon_service_pb2 as api
 from braid.api.lagmon.v1 import pathway_pb2
 from braid.client.telemetry.pathways.recorder import Counts, Measured, Place, Recorder
 from braid.kernel.errors import BraidError
-from braid.kernel.limits.pathways import (
+from braid.kernel.limits.lagmon.pathways import (
     PATHWAY_BUCKET_MS,
     PATHWAY_CLOSE_SECONDS,
     PATHWAY_REPORT_DELAY_SECONDS,

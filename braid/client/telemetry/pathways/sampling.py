@@ -8,7 +8,7 @@ each run of a simulation.
 from math import log1p
 from typing import Final
 
-from braid.kernel.limits.pathways import PATHWAY_PLAN_MS, PATHWAY_WEIGHT_SHIFT_MAX
+from braid.kernel.limits.lagmon.pathways import PATHWAY_PLAN_MS, PATHWAY_WEIGHT_SHIFT_MAX
 
 _WORD: Final = (1 << 64) - 1
 # SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014): its increment and its mixing.

@@ -14,7 +14,7 @@ from typing import Final, Generic, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from braid.kernel.limits.alerts import ALERT_TARGETS_MAX
+from braid.kernel.limits.lagmon.alerts import ALERT_TARGETS_MAX
 
 K = TypeVar("K", bound=Hashable)
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from braid.kernel.limits.alerts import (
+from braid.kernel.limits.lagmon.alerts import (
     ALERT_DISK_PAGE_SECONDS,
     ALERT_DISK_TICKET_SECONDS,
     ALERT_TEXT_MAX,

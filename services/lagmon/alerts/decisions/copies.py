@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from braid.kernel.limits.alerts import (
+from braid.kernel.limits.lagmon.alerts import (
     ALERT_COPIES_GAP_SECONDS,
     ALERT_COPIES_SECONDS,
     ALERT_COPIES_TOPICS_MAX,

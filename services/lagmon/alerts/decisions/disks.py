@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from braid.kernel.limits.alerts import (
+from braid.kernel.limits.lagmon.alerts import (
     ALERT_DISK_COARSE_SECONDS,
     ALERT_DISK_GAP_SECONDS,
     ALERT_DISK_REACH,

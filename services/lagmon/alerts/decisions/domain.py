@@ -13,7 +13,7 @@ from typing import Final, TypeVar
 
 from braid.kernel.decider import Context
 from braid.kernel.errors import Exhausted, Invalid, NotFound
-from braid.kernel.limits.alerts import (
+from braid.kernel.limits.lagmon.alerts import (
     ALERTS_OPEN_MAX,
     ALERTS_RESOLVED_MAX,
     ALERTS_RESOLVED_SECONDS,

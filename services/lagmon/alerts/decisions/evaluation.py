@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from braid.kernel.lag_targets import target_of
-from braid.kernel.limits.alerts import ALERT_PAST_WAIT_SECONDS, ALERT_SAMPLE_SECONDS_MAX
+from braid.kernel.limits.lagmon.alerts import ALERT_PAST_WAIT_SECONDS, ALERT_SAMPLE_SECONDS_MAX
 from services.lagmon.alerts.decisions.burn_rates import BurnRates, SeenTime
 from services.lagmon.alerts.decisions.copies import Copies
 from services.lagmon.alerts.decisions.disks import Disks

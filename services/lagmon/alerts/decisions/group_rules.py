@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from braid.kernel.limits.alerts import ALERT_TEXT_MAX
+from braid.kernel.limits.lagmon.alerts import ALERT_TEXT_MAX
 from services.lagmon.alerts.decisions.facts import Facts, GroupFacts, LaneKey
 from services.lagmon.alerts.decisions.model import GROUP_IDLE, GROUP_REWOUND, AlertKey, Condition
 from services.lagmon.alerts.decisions.rewinds import Rewinds

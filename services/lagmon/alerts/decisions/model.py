@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from braid.kernel.errors import Invalid
 from braid.kernel.ids import check_name
-from braid.kernel.limits.alerts import ALERT_NAME_SHOWN
+from braid.kernel.limits.lagmon.alerts import ALERT_NAME_SHOWN
 
 
 class Severity(IntEnum):

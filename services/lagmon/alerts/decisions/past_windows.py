@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from braid.kernel.limits.alerts import ALERT_PAST_MARGIN_SECONDS, ALERT_PAST_SKEW
+from braid.kernel.limits.lagmon.alerts import ALERT_PAST_MARGIN_SECONDS, ALERT_PAST_SKEW
 from services.lagmon.alerts.decisions.burn_rates import RINGS, UNITS_PER_SECOND, SeenTime
 from services.lagmon.alerts.decisions.domain import Alerts
 from services.lagmon.alerts.decisions.facts import LaneKey

@@ -7,7 +7,7 @@ of its offsets is forgotten.
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from braid.kernel.limits.alerts import ALERT_REWIND_KEPT_MAX, ALERT_REWIND_RECORDS, ALERT_REWIND_SECONDS
+from braid.kernel.limits.lagmon.alerts import ALERT_REWIND_KEPT_MAX, ALERT_REWIND_RECORDS, ALERT_REWIND_SECONDS
 from services.lagmon.alerts.decisions.facts import GroupFacts, LaneKey
 from services.lagmon.model.lag import LagRow
 

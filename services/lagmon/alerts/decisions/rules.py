@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from braid.kernel.lag_targets import target_of
-from braid.kernel.limits.alerts import (
+from braid.kernel.limits.lagmon.alerts import (
     ALERT_DRAIN_SECONDS,
     ALERT_HOT_PARTITIONS_MIN,
     ALERT_HOT_SHARE,

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from braid.kernel.limits.alerts import ALERT_STUCK_KEPT_MAX, ALERT_STUCK_SECONDS
+from braid.kernel.limits.lagmon.alerts import ALERT_STUCK_KEPT_MAX, ALERT_STUCK_SECONDS
 from services.lagmon.model.lag import LagRow
 
 

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from braid.kernel.limits.alerts import ALERT_QUIET_SECONDS
+from braid.kernel.limits.lagmon.alerts import ALERT_QUIET_SECONDS
 from services.lagmon.alerts.decisions.events import Firing, RecordChanges
 from services.lagmon.alerts.decisions.model import RULES, AlertKey, Condition
 

@@ -1,7 +1,7 @@
 """Sends all alerts to one Alertmanager: at once when one changes, and every minute, because it forgets the others."""
 
 from braid.kernel.errors import BraidError
-from braid.kernel.limits.alert_outlets import ALERTMANAGER_RESEND_SECONDS, OUTLET_LOOK_SECONDS
+from braid.kernel.limits.lagmon.alert_outlets import ALERTMANAGER_RESEND_SECONDS, OUTLET_LOOK_SECONDS
 from services.lagmon.alerts.outlets.decisions.alertmanager import CONTENT_TYPE, PATH, Posted, batches, to_post
 from services.lagmon.alerts.outlets.sending import Sending
 

@@ -1,7 +1,7 @@
 """All outlets of one replica: the tasks that send while it leads, and how each of them is."""
 
 from braid.api.lagmon.v1 import alert_pb2 as pb
-from braid.kernel.limits.alert_outlets import OUTLET_LOOK_SECONDS
+from braid.kernel.limits.lagmon.alert_outlets import OUTLET_LOOK_SECONDS
 from braid.runtime.replica import Replica
 from services.lagmon.alerts.codec import ALERTS, MESH
 from services.lagmon.alerts.outlets.alertmanager import AlertmanagerSender

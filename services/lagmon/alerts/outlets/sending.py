@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from braid.kernel.backoff import Backoff
 from braid.kernel.errors import Unavailable
-from braid.kernel.limits.alert_outlets import (
+from braid.kernel.limits.lagmon.alert_outlets import (
     OUTLET_POST_SECONDS,
     OUTLET_RETRY_AFTER_SECONDS_MAX,
     OUTLET_RETRY_SECONDS,

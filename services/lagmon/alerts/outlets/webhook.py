@@ -5,7 +5,7 @@ where the old one was killed.
 """
 
 from braid.kernel.errors import BraidError, Unavailable
-from braid.kernel.limits.alert_outlets import NOTIFICATION_REFUSED_ATTEMPTS, OUTLET_LOOK_SECONDS
+from braid.kernel.limits.lagmon.alert_outlets import NOTIFICATION_REFUSED_ATTEMPTS, OUTLET_LOOK_SECONDS
 from services.lagmon.alerts.outlets.decisions.cloud_events import CONTENT_TYPE, cloud_event, signature_headers
 from services.lagmon.alerts.outlets.decisions.events import BeginNotification, EndNotification
 from services.lagmon.alerts.outlets.decisions.model import (

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from braid.kafka.memory.log import MemoryRecord
 from braid.kafka.offset_log.table import OffsetTable
-from braid.kernel.limits.lagmon import OFFSET_DAMAGE_KEPT
+from braid.kernel.limits.lagmon.sampling import OFFSET_DAMAGE_KEPT
 from braid.kernel.record_columns import columns_of
 
 GROUP_METADATA = struct.pack(">hh", 2, 1) + b"g"

@@ -4,7 +4,7 @@ import pytest
 
 from braid.kernel.access.kafka_users import KafkaUser, check_kafka_users, users_on
 from braid.kernel.errors import Invalid
-from braid.kernel.limits.access import KAFKA_USER_CHARS_MAX, KAFKA_USERS_MAX, TENANT_KAFKA_USERS_MAX
+from braid.kernel.limits.access.rights import KAFKA_USER_CHARS_MAX, KAFKA_USERS_MAX, TENANT_KAFKA_USERS_MAX
 from braid.kernel.limits.names import STREAM_CLUSTERS_MAX
 
 SHOP = KafkaUser("shop", clusters=("east",))

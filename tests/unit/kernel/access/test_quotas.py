@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from braid.kernel.access.quotas import TenantDoor, check_quota, retry_seconds
 from braid.kernel.access.tenants import Quotas
 from braid.kernel.errors import Exhausted, QuotaExceeded
-from braid.kernel.limits.access import DOOR_BURST_SECONDS, DOOR_RETRY_SECONDS_MAX
+from braid.kernel.limits.access.rights import DOOR_BURST_SECONDS, DOOR_RETRY_SECONDS_MAX
 
 
 def test_a_refusal_names_the_tenant_its_use_and_its_limit() -> None:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from braid.kernel.access.kafka_users import KafkaUser
 from braid.kernel.access.tenants import DEFAULT_TENANT, Quotas, Tenant, TenantFinder, check_pattern, check_tenant
 from braid.kernel.errors import Invalid, Unauthenticated
-from braid.kernel.limits.access import QUOTA_MAX, TENANT_PRINCIPALS_MAX
+from braid.kernel.limits.access.rights import QUOTA_MAX, TENANT_PRINCIPALS_MAX
 from braid.kernel.ports import Caller
 
 ACME = Tenant("acme", ("spiffe://braid.local/acme/*", "dns:acme.example"))

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from braid.kernel.audit.calls import Call, CallRecorded, Outcome
 from braid.kernel.audit.counting import CallCounts
-from braid.kernel.limits.audit import AUDIT_REPEAT_SECONDS, AUDIT_ROWS_PER_PRINCIPAL, AUDIT_WINDOW_SECONDS
+from braid.kernel.limits.access.audit import AUDIT_REPEAT_SECONDS, AUDIT_ROWS_PER_PRINCIPAL, AUDIT_WINDOW_SECONDS
 
 MALLORY, ANN = "spiffe://braid.local/app/mallory", "spiffe://braid.local/user/ann"
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from braid.kernel.limits.pathways import (
+from braid.kernel.limits.lagmon.pathways import (
     PATHWAY_FUTURE_MS_MAX,
     PATHWAY_HEADER_BYTES_MAX,
     PATHWAY_WEIGHT_SHIFT_MAX,

@@ -6,7 +6,7 @@ from typing import Final
 from hypothesis import given
 from hypothesis import strategies as st
 
-from braid.kernel.limits.pathways import SKETCH_BINS_MAX, SKETCH_MS_MAX
+from braid.kernel.limits.lagmon.pathways import SKETCH_BINS_MAX, SKETCH_MS_MAX
 from braid.kernel.pathways.sketches import Sketch
 
 PARTS: Final = (0.0, 0.5, 0.95, 0.99, 1.0)

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from braid.kernel.limits.lagmon import LAG_END_SAMPLES_MAX
+from braid.kernel.limits.lagmon.sampling import LAG_END_SAMPLES_MAX
 from braid.kernel.ports import TopicPartition
 from services.lagmon.columns.ends import EndColumns
 from services.lagmon.model.ends import LogEnds, WrittenBetween

@@ -9,7 +9,7 @@ import pytest
 import zstandard
 from hypothesis import given, settings
 
-from braid.kernel.limits.kept_lag import KEPT_LAG_SHARD_SERIES
+from braid.kernel.limits.lagmon.kept_lag import KEPT_LAG_SHARD_SERIES
 from services.lagmon.kept.chunks import Chunk, Damaged, chunk_of, encode_chunk, encode_entry, read_journal
 from services.lagmon.kept.reading import ChunkFile
 from services.lagmon.kept.rows import Column, Flag, SeriesKey, Step

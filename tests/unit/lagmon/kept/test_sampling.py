@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from braid.kernel.limits import kept_lag
+from braid.kernel.limits.lagmon import kept_lag
 from services.lagmon.kept.rows import Column, Flag, KeptRow, SeriesKey, Step
 from services.lagmon.kept.sampling import Sample, Sampler
 from services.lagmon.model.lag import LagRow, RowKey, Source

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from braid.kernel.limits.lagmon import LAG_END_SAMPLES_MAX
+from braid.kernel.limits.lagmon.sampling import LAG_END_SAMPLES_MAX
 from services.lagmon.model.ends import LogEnds, WrittenBetween
 
 

@@ -9,7 +9,7 @@ from google.protobuf.message import Message
 from braid.api.lagmon.v1 import lagmon_service_pb2 as api
 from braid.api.lagmon.v1 import pathway_pb2 as pb
 from braid.kernel.errors import Invalid, NotLeader
-from braid.kernel.limits.pathways import PATHWAY_PAGE_MAX, PATHWAY_REPORT_EDGES_MAX
+from braid.kernel.limits.lagmon.pathways import PATHWAY_PAGE_MAX, PATHWAY_REPORT_EDGES_MAX
 from braid.kernel.pathways.edges import Edge, point_hash
 from braid.kernel.ports import CallOptions
 from braid.rpc.methods import method_path

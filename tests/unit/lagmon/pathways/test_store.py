@@ -2,7 +2,7 @@
 
 import pytest
 
-from braid.kernel.limits import pathways as limits
+from braid.kernel.limits.lagmon import pathways as limits
 from braid.kernel.pathways.edges import Edge, point_hash
 from braid.kernel.pathways.sketches import Sketch
 from services.lagmon.pathways import store as stores

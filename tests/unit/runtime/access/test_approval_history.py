@@ -15,7 +15,7 @@ from braid.kernel.access.requests import Need
 from braid.kernel.access.roles import MESH, Action, Resource, ResourceKind
 from braid.kernel.decider import Context
 from braid.kernel.errors import AccessDenied, BraidError, CorruptHistory, Exhausted, Invalid, NotFound, Refused
-from braid.kernel.limits.access import (
+from braid.kernel.limits.access.rights import (
     APPROVAL_KEPT_SECONDS,
     APPROVAL_POLICIES_MAX,
     APPROVAL_REPEAT_SECONDS,

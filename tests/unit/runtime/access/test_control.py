@@ -17,7 +17,7 @@ from braid.api.registry.v1.grant_pb2 import CheckAccessRequest, GrantAccessReque
 from braid.api.registry.v1.route_pb2 import ChannelLeft, ProducerHello, WatchChannelsRequest, WatchRoutesRequest
 from braid.kernel.access.roles import MESH, Resource, ResourceKind, Role
 from braid.kernel.errors import AccessDenied, DeadlineExceeded, Unauthenticated, Unavailable
-from braid.kernel.limits.access import ACCESS_RECHECK_SECONDS, REFUSAL_LOG_SECONDS, REFUSALS_REMEMBERED_MAX
+from braid.kernel.limits.access.rights import ACCESS_RECHECK_SECONDS, REFUSAL_LOG_SECONDS, REFUSALS_REMEMBERED_MAX
 from braid.kernel.limits.rpc import HELLO_SECONDS
 from braid.kernel.ports import Caller, CallOptions, DuplexCall
 from braid.rpc.methods import method_path

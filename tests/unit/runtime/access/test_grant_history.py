@@ -13,7 +13,7 @@ from braid.kernel.access.grants import Grant
 from braid.kernel.access.roles import MESH, Resource, ResourceKind, Role
 from braid.kernel.decider import Context
 from braid.kernel.errors import CorruptHistory, Exhausted, Invalid, NotFound
-from braid.kernel.limits.access import GRANT_REASON_CHARS_MAX, GRANTS_MAX, GRANTS_PER_PRINCIPAL_MAX
+from braid.kernel.limits.access.rights import GRANT_REASON_CHARS_MAX, GRANTS_MAX, GRANTS_PER_PRINCIPAL_MAX
 from braid.runtime.access.grant_codec import GRANTS
 from braid.runtime.access.grant_history import (
     AccessGranted,

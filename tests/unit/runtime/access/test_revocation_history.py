@@ -14,7 +14,7 @@ from braid.api.registry.v1 import revocation_pb2 as pb
 from braid.kernel.access.revocations import Revocation
 from braid.kernel.decider import Context
 from braid.kernel.errors import CorruptHistory, Exhausted, Invalid, NotFound
-from braid.kernel.limits.access import GRANT_REASON_CHARS_MAX, REVOCATION_KEPT_SECONDS, REVOCATIONS_MAX
+from braid.kernel.limits.access.rights import GRANT_REASON_CHARS_MAX, REVOCATION_KEPT_SECONDS, REVOCATIONS_MAX
 from braid.runtime.access.revocation_codec import REVOCATIONS
 from braid.runtime.access.revocation_history import (
     Command,

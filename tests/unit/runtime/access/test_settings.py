@@ -6,7 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from braid.kernel.errors import Invalid
-from braid.kernel.limits.access import ADMINS_FILE_BYTES_MAX, ADMINS_MAX
+from braid.kernel.limits.access.rights import ADMINS_FILE_BYTES_MAX, ADMINS_MAX
 from braid.runtime.access.settings import AccessMode, read_admins
 from braid.runtime.settings import Settings
 

@@ -15,7 +15,7 @@ from braid.kernel.access.kafka_users import KafkaUser
 from braid.kernel.access.tenants import Quotas, Tenant
 from braid.kernel.decider import Context
 from braid.kernel.errors import CorruptHistory, Exhausted, Invalid, NotFound
-from braid.kernel.limits.access import TENANTS_MAX
+from braid.kernel.limits.access.rights import TENANTS_MAX
 from braid.runtime.access.tenant_codec import TENANTS
 from braid.runtime.access.tenant_history import (
     Command,

@@ -10,7 +10,7 @@ from braid.api.registry.v1.route_pb2 import WatchRoutesRequest
 from braid.kernel.access.quotas import retry_seconds
 from braid.kernel.access.tenants import Quotas
 from braid.kernel.errors import IdentityRevoked, QuotaExceeded, Unauthenticated, Unavailable
-from braid.kernel.limits.access import DOOR_HELD_MAX, DOOR_HOLD_MAX_SECONDS, DOOR_HOLD_SECONDS
+from braid.kernel.limits.access.rights import DOOR_HELD_MAX, DOOR_HOLD_MAX_SECONDS, DOOR_HOLD_SECONDS
 from braid.kernel.ports import Caller, CallOptions, DuplexCall, RpcChannel
 from braid.rpc.methods import method_path
 from braid.runtime.access.revocation_history import RevokeIdentity

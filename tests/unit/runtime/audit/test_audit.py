@@ -22,7 +22,11 @@ from braid.kernel.access.roles import MESH, Resource, ResourceKind, Role
 from braid.kernel.audit.calls import Outcome
 from braid.kernel.audit.forms import Reads
 from braid.kernel.errors import AccessDenied, Invalid
-from braid.kernel.limits.audit import AUDIT_BUFFER_RECORDS_MAX, AUDIT_SESSION_IDLE_SECONDS, AUDIT_SINGLE_PER_SECOND
+from braid.kernel.limits.access.audit import (
+    AUDIT_BUFFER_RECORDS_MAX,
+    AUDIT_SESSION_IDLE_SECONDS,
+    AUDIT_SINGLE_PER_SECOND,
+)
 from braid.kernel.ports import Caller, CallOptions, HistoryId
 from braid.rpc.methods import method_path
 from braid.runtime.access.settings import AccessSettings

@@ -7,7 +7,7 @@ from braid.api.registry.v1.registry_service_pb2 import DeleteStreamRequest
 from braid.kernel.access.requests import Lookup
 from braid.kernel.audit.calls import CallRecorded
 from braid.kernel.audit.forms import Reads
-from braid.kernel.limits.audit import AUDIT_DAYS
+from braid.kernel.limits.access.audit import AUDIT_DAYS
 from braid.kernel.ports import Caller, Endpoint, HistoryId
 from braid.rpc.audit_records import parse, read_record
 from braid.runtime.audit.recorder import Recorder

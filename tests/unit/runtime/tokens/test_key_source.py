@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from braid.kernel.errors import Invalid, Unavailable
-from braid.kernel.limits.tokens import TOKEN_KEYS_BYTES_MAX, TOKEN_KEYS_MAX
+from braid.kernel.limits.access.tokens import TOKEN_KEYS_BYTES_MAX, TOKEN_KEYS_MAX
 from braid.runtime.tokens import key_source
 from braid.runtime.tokens.key_set import KeySet
 from braid.runtime.tokens.key_source import read_keys

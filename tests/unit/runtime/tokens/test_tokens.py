@@ -13,7 +13,7 @@ import pytest
 
 from braid.host.system import system_host
 from braid.kernel.errors import Unauthenticated, Unavailable
-from braid.kernel.limits import tokens as limits
+from braid.kernel.limits.access import tokens as limits
 from braid.kernel.ports import Shown
 from braid.runtime.tokens.authenticator import Tokens
 from braid.runtime.tokens.keys import IssuerKeys

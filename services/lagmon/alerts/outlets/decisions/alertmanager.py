@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from braid.kernel.limits.alert_outlets import (
+from braid.kernel.limits.lagmon.alert_outlets import (
     ALERTMANAGER_BATCH,
     ALERTMANAGER_END_AHEAD_SECONDS,
     ALERTMANAGER_ENDED_SECONDS,

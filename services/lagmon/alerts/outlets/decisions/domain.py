@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from braid.kernel.decider import Context
-from braid.kernel.limits.alert_outlets import (
+from braid.kernel.limits.lagmon.alert_outlets import (
     NOTIFICATION_OVER_SECONDS,
     NOTIFICATIONS_KEPT_MAX,
     OUTLET_REASON_MAX,

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from enum import Enum, IntEnum
 from typing import Final, NamedTuple
 
-from braid.kernel.limits.alert_outlets import NOTIFICATION_OVER_SECONDS, NOTIFICATION_OWED_SECONDS
+from braid.kernel.limits.lagmon.alert_outlets import NOTIFICATION_OVER_SECONDS, NOTIFICATION_OWED_SECONDS
 from services.lagmon.alerts.decisions.domain import Alerts
 from services.lagmon.alerts.decisions.model import Alert, Silence
 

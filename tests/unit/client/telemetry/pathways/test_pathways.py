@@ -13,7 +13,7 @@ from braid.client.telemetry.pathways.consuming import ReceivedPathways
 from braid.client.telemetry.pathways.producing import SentPathways
 from braid.client.telemetry.pathways.recorder import Measured, Place, Recorder
 from braid.kernel.ids import LeaseId
-from braid.kernel.limits.pathways import (
+from braid.kernel.limits.lagmon.pathways import (
     PATHWAY_ADDED_BYTES_MAX,
     PATHWAY_HEADER_BYTES_MAX,
     PATHWAY_SENT_PER_S,

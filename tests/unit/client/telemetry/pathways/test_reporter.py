@@ -3,7 +3,7 @@
 from braid.api.lagmon.v1 import lagmon_service_pb2 as api
 from braid.client.telemetry.pathways.recorder import Recorder
 from braid.client.telemetry.pathways.reporter import Reporter, report
-from braid.kernel.limits.pathways import PATHWAY_BUCKET_MS, PATHWAY_NODES_MAX, PATHWAY_REPORT_DELAY_SECONDS
+from braid.kernel.limits.lagmon.pathways import PATHWAY_BUCKET_MS, PATHWAY_NODES_MAX, PATHWAY_REPORT_DELAY_SECONDS
 from braid.kernel.pathways.edges import Edge
 from braid.kernel.pathways.header import encode_context
 from braid.rpc.directory import Directory

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from braid.kernel.limits.alerts import ALERT_TARGETS_MAX
+from braid.kernel.limits.lagmon.alerts import ALERT_TARGETS_MAX
 from services.lagmon.alerts.decisions.burn_rates import FAST, SLOW, STEADY, BurnRates
 
 BUDGET = 0.001

@@ -4,7 +4,7 @@ from collections.abc import Collection
 
 import pytest
 
-from braid.kernel.limits.alerts import ALERT_COPIES_SECONDS
+from braid.kernel.limits.lagmon.alerts import ALERT_COPIES_SECONDS
 from services.lagmon.alerts.decisions.cluster_rules import cluster_conditions
 from services.lagmon.alerts.decisions.copies import Copies
 from services.lagmon.alerts.decisions.disks import Disks

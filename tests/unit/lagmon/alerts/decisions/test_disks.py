@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from braid.kernel.limits.alerts import ALERT_DISK_TAKEN
+from braid.kernel.limits.lagmon.alerts import ALERT_DISK_TAKEN
 from services.lagmon.alerts.decisions.cluster_rules import cluster_conditions
 from services.lagmon.alerts.decisions.copies import Copies
 from services.lagmon.alerts.decisions.disks import Disks

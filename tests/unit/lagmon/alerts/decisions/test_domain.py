@@ -11,7 +11,7 @@ from braid.api.lagmon.v1 import events_pb2 as pb
 from braid.kernel.decider import Context
 from braid.kernel.errors import CorruptHistory, Exhausted, Invalid, NotFound
 from braid.kernel.ids import make_epoch
-from braid.kernel.limits.alerts import ALERTS_OPEN_MAX, ALERTS_RESOLVED_MAX, SILENCES_MAX
+from braid.kernel.limits.lagmon.alerts import ALERTS_OPEN_MAX, ALERTS_RESOLVED_MAX, SILENCES_MAX
 from services.lagmon.alerts.codec import ALERTS, AlertsCodec
 from services.lagmon.alerts.decisions.domain import EXPIRED, Alerts, AlertsDecider
 from services.lagmon.alerts.decisions.events import (

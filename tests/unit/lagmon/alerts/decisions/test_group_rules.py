@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from braid.kernel.limits.alerts import ALERT_REWIND_RECORDS, ALERT_REWIND_SECONDS
+from braid.kernel.limits.lagmon.alerts import ALERT_REWIND_RECORDS, ALERT_REWIND_SECONDS
 from services.lagmon.alerts.decisions.facts import Facts, GroupFacts, LaneKey
 from services.lagmon.alerts.decisions.group_rules import group_conditions
 from services.lagmon.alerts.decisions.model import Condition

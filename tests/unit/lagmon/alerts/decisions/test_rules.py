@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from braid.kernel.limits.alerts import ALERT_STUCK_SECONDS
+from braid.kernel.limits.lagmon.alerts import ALERT_STUCK_SECONDS
 from services.lagmon.alerts.decisions.burn_rates import BurnRates
 from services.lagmon.alerts.decisions.facts import (
     ClusterFacts,

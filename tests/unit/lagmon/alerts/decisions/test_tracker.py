@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from braid.kernel.limits.alerts import ALERT_QUIET_SECONDS
+from braid.kernel.limits.lagmon.alerts import ALERT_QUIET_SECONDS
 from services.lagmon.alerts.decisions.model import RULES, AlertKey, Condition
 from services.lagmon.alerts.decisions.tracker import GONE, OVER, Tracker
 

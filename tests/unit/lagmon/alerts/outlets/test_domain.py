@@ -11,7 +11,7 @@ from braid.api.lagmon.v1 import events_pb2 as pb
 from braid.kernel.decider import Context
 from braid.kernel.errors import CorruptHistory
 from braid.kernel.ids import make_epoch
-from braid.kernel.limits.alert_outlets import NOTIFICATIONS_KEPT_MAX, OUTLETS_MAX
+from braid.kernel.limits.lagmon.alert_outlets import NOTIFICATIONS_KEPT_MAX, OUTLETS_MAX
 from services.lagmon.alerts.outlets.codec import OUTLETS, OutletsCodec
 from services.lagmon.alerts.outlets.decisions.domain import Outlets, OutletsDecider
 from services.lagmon.alerts.outlets.decisions.events import (

@@ -1,0 +1,1 @@
+"""Bounds of certificates, tokens, grants and the record of who used them."""

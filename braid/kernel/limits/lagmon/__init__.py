@@ -1,0 +1,1 @@
+"""Bounds of what lagmon samples, keeps, follows and tells people about."""
