@@ -45,6 +45,7 @@ _NOW: Final = frozenset({"now", "utcnow", "today"})
 # Code that runs under simulation, or is pure: time comes in through a port or an argument.
 _WITHOUT_CLOCK: Final = ("braid/client/", "braid/kernel/", "services/")
 _MACHINE: Final = re.compile(r"/(?:root|work|home)/[\w.]")
+_MERGE_MARKS: Final = ("<" * 7 + " ", ">" * 7 + " ", "|" * 7 + " ")  # put together: this file is read too
 _REGISTRIES: Final = re.compile(
     r"\brepo1?[.]maven[.]|\bmaven[.]org|\bpypi[.]org|pythonhoste[d][.]|registry[.]npmjs|registry[.]yarnpkg"
     r"|proxy[.]golang|deb[.]debian|archive[.]ubuntu|\bcrates[.]io|\bregistry-1[.]docker|buf[.]build/"
@@ -81,6 +82,13 @@ def no_registry_host(path: str, text: str) -> Iterator[str]:
     for number, line in enumerate(text.splitlines(), 1):
         if found := _REGISTRIES.search(line):
             yield f"{path}:{number} names a package registry ({found[0]}…)"
+
+
+def no_mark_of_a_merge(path: str, text: str) -> Iterator[str]:
+    """No conflict of a merge was left in a file."""
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.startswith(_MERGE_MARKS):
+            yield f"{path}:{number} holds a mark that a merge left ({line[:7]})"
 
 
 def file_length(path: str, text: str) -> Iterator[str]:
@@ -212,7 +220,7 @@ def _names(annotation: ast.expr) -> set[str]:
 
 
 TEXT_RULES: Final[Sequence[Rule]] = (
-    *(no_machine_path, no_registry_host),
+    *(no_machine_path, no_registry_host, no_mark_of_a_merge),
     *(pages_have_short_sentences, pages_hold_no_riddles, sections_begin_with_a_subject),
     commented_files_hold_no_riddles,
 )
