@@ -45,6 +45,8 @@ BROKER_SETTINGS: Final[Mapping[str, str]] = {
     # A killed broker may register again once its old session has expired: seconds instead of a quarter minute.
     "broker.session.timeout.ms": "3000",
     "broker.heartbeat.interval.ms": "500",
+    # An idle controller would append a record twice a second, which its brokers read and apply.
+    "metadata.max.idle.interval.ms": "0",
     # The cleaner takes half of a small heap by default.
     "log.cleaner.dedupe.buffer.size": "4194304",
     # An index is mapped whole: a kernel that reads far ahead fills 10 MiB with zeros at a partition's first records.

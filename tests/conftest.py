@@ -25,9 +25,11 @@ ROOT: Final = Path(__file__).resolve().parent.parent
 TIER_TIMEOUT_SECONDS: Final = {"unit": 120, "contract": 240, "simulation": 900, "integration": 600, "e2e": 1200}
 
 
-settings.register_profile("braid", deadline=None)  # it would be an assertion by the wall
-settings.register_profile("quick", deadline=None, max_examples=20)  # a fifth of the usual; `make quick` asks for it
-settings.load_profile("braid")
+# Examples of a property that does not say how many itself. Each run tries others. A deadline would judge by the wall.
+settings.register_profile("quick", deadline=None, max_examples=20)  # `make quick` asks for it
+settings.register_profile("usual", deadline=None, max_examples=50)
+settings.register_profile("extended", deadline=None, max_examples=200)
+settings.load_profile("usual")
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's background job; what we start would ignore it too
     signal.signal(signal.SIGINT, signal.default_int_handler)
 if "SPARK_SUBMIT_OPTS" not in os.environ:
@@ -41,8 +43,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Has every run look for secrets in what it printed and kept."""
+    """Has every run look for secrets in what it printed and kept, and extended ones try more examples."""
     config.pluginmanager.register(exposure, "exposure")
+    if config.getoption("extended") and not config.getoption("--hypothesis-profile"):
+        settings.load_profile("extended")
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -7,6 +7,8 @@ run (`make checks`): they measure no time, and run at idle priority, where they 
 system has no such priority they come first. What runs beside prints into `build/beside`; the suite shows it once it has
 ended. Unit tests beside real processes saved nothing: both took longer, and some of the latter missed their time.
 
+After each phase it prints how long it took, and the share of the cores' time that went to it and to what ran beside.
+
 `--extended` adds the tests that run for long. Only tests of real processes get a second look, and only a few of them: a
 machine that stalls for a second fails them without any fault of ours. Where the machine's host withheld its cores
 (`testbed.patience`), more of them do, and a third. It is never silent: the share of its time that the machine gave is
@@ -17,17 +19,20 @@ or simulation test that fails has failed.
 import json
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
 from testbed.patience import Deadline
+from tools.core_use import Meter
 from tools.idly import can_idle
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 REAL: Final = ("tests/integration", "tests/e2e")
 VIRTUAL: Final = ("tests/simulation",)
 CHECK: Final = "--check"
+REAL_PHASES: Final = ("tests of real processes, some at a time", "tests of real processes, one at a time")
 SECOND_LOOKS_MAX: Final = 3  # more failures at once are no accident
 STARVED_LOOKS_MAX: Final = 20  # unless the machine stood still for much of the time
 STARVED_SHARE: Final = 0.9  # given less of its time than this, a machine is starved
@@ -85,11 +90,13 @@ def main(arguments: Sequence[str], runner: Runner) -> int:
     plan = phases([argument for argument in arguments if argument != CHECK])
     codes, idle = _begin(plan, runner, checks=CHECK in arguments)
     share = 1.0
-    for phase in plan.real:
+    for what, phase in zip(REAL_PHASES, plan.real, strict=False):
         given = Deadline(0)
-        codes.append(runner.run(*phase))
+        with _measured(what):
+            codes.append(runner.run(*phase))
         share = min(share, given.share)
-    codes += [each.ended() for each in idle]
+    with _measured("what ran beside, after all others"):
+        codes += [each.ended() for each in idle]
     print(f"suite: the machine gave {share:.0%} of the time that tests wanted", flush=True)
     code = max((code for code in codes if code != _NOTHING), default=_NOTHING)
     return _look_again(runner, share) if code == _FAILED else code
@@ -99,12 +106,21 @@ def _begin(plan: "Phases", runner: Runner, *, checks: bool) -> tuple[list[int], 
     """Runs what comes first, and starts what runs at idle priority. Returns exit codes, and what runs."""
     idle = bool(plan.real) and runner.can_idle
     codes = [runner.check()] if checks and not idle else []
-    codes += [runner.run(*plan.pure)] if plan.pure else []
+    with _measured("unit and contract tests"):
+        codes += [runner.run(*plan.pure)] if plan.pure else []
     codes += [runner.run(*plan.virtual)] if plan.virtual and not idle else []
     if not idle:
         return codes, []
     beside = [runner.check_beside()] if checks else []
     return codes, [*beside, *([runner.virtual_beside(*plan.virtual)] if plan.virtual else [])]
+
+
+@contextmanager
+def _measured(what: str) -> Iterator[None]:
+    """Prints afterwards what it took of the machine: a phase that leaves cores free waits, any other one costs."""
+    meter = Meter()
+    yield
+    print(f"suite: {what}: {meter.read()}", flush=True)
 
 
 def _look_again(runner: Runner, share: float) -> int:

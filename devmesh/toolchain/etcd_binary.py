@@ -11,10 +11,11 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from braid.kernel.errors import BraidError, Unavailable
+from braid.kernel.errors import Unavailable
 from devmesh.limits import TOOL_PROBE_SECONDS, TOOL_RESOLVE_SECONDS
 from devmesh.toolchain.cache import cache_directory, resolving
 from devmesh.toolchain.installing import install_command
+from devmesh.toolchain.location import print_location
 
 ETCD_VERSION: Final = "3.7.3"
 
@@ -91,15 +92,5 @@ def _run_go(output: Path) -> None:
         raise Unavailable(f"`go build` of etcd {ETCD_VERSION} failed (exit code {answer.returncode}):\n{tail}")
 
 
-def main() -> int:
-    """Says which etcd would run; 1 with the reason on stderr when there is none."""
-    try:
-        print(etcd_binary())
-    except BraidError as error:
-        print(error, file=sys.stderr)
-        return 1
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(print_location(etcd_binary))

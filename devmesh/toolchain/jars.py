@@ -14,11 +14,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from braid.kernel.errors import BraidError, Unavailable
+from braid.kernel.errors import Unavailable
 from devmesh.limits import TOOL_RESOLVE_SECONDS
 from devmesh.toolchain.cache import cache_directory, resolving
 from devmesh.toolchain.installing import install_command
 from devmesh.toolchain.java import java_binary
+from devmesh.toolchain.location import print_location
 
 KAFKA_VERSION: Final = "4.3.1"  # of a local mesh
 # Releases that the suite plays, the oldest supported one first.
@@ -183,12 +184,7 @@ def main(arguments: Sequence[str]) -> int:
     """
     if "--cached" in arguments:
         return 0 if is_cached() else 1
-    try:
-        print(resolve_kafka())
-    except BraidError as error:
-        print(error, file=sys.stderr)
-        return 1
-    return 0
+    return print_location(resolve_kafka)
 
 
 if __name__ == "__main__":

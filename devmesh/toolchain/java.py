@@ -13,9 +13,10 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
-from braid.kernel.errors import BraidError, Unavailable
+from braid.kernel.errors import Unavailable
 from devmesh.limits import TOOL_PROBE_SECONDS
 from devmesh.toolchain.installing import install_command
+from devmesh.toolchain.location import print_location
 
 SUPPORTED: Final = (17, 21)
 
@@ -88,15 +89,5 @@ def _candidates() -> Iterator[Path]:
         yield from sorted(directory.glob("*/Contents/Home/bin/java"))
 
 
-def main() -> int:
-    """Says which Java would run; 1 with the reason on stderr when there is none."""
-    try:
-        print(java_binary())
-    except BraidError as error:
-        print(error, file=sys.stderr)
-        return 1
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(print_location(java_binary))

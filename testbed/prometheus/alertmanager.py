@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Final
 from urllib.request import urlopen
 
-from braid.kernel.errors import BraidError, Unavailable
+from braid.kernel.errors import Unavailable
 from devmesh.processes.guard import spawn_guarded
 from devmesh.toolchain.cache import cache_directory, resolving
+from devmesh.toolchain.location import print_location
 from testbed.patience import wait
 from testbed.ports import free_port
 from testbed.prometheus.binaries import from_debian
@@ -120,15 +121,5 @@ def _command(config: Path, directory: Path, url: str) -> Sequence[str]:
     return [*there, str(binary), *(f"--{name}={value}" for name, value in flags.items())]
 
 
-def main() -> int:
-    """Says which server would run; 1 with the reason on stderr when there is none."""
-    try:
-        print(alertmanager_binary())
-    except BraidError as error:
-        print(error, file=sys.stderr)
-        return 1
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(print_location(alertmanager_binary))

@@ -14,10 +14,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from braid.kernel.errors import BraidError, Unavailable
+from braid.kernel.errors import Unavailable
 from devmesh.limits import TOOL_PROBE_SECONDS, TOOL_RESOLVE_SECONDS
 from devmesh.toolchain.cache import cache_directory, resolving
 from devmesh.toolchain.installing import install_command
+from devmesh.toolchain.location import print_location
 
 OLDEST: Final = (2, 42)
 MODULE_VERSION: Final = "v0.313.5"  # Prometheus 3.13.5
@@ -160,15 +161,5 @@ def run_tool(command: Sequence[str], directory: Path) -> None:
         raise Unavailable(f"`{command[0]} {verb}` failed (exit code {answer.returncode}):\n{tail}")
 
 
-def main() -> int:
-    """Says which binaries would run; 1 with the reason on stderr when there are none."""
-    try:
-        print(*prometheus_binaries(), sep="\n")
-    except BraidError as error:
-        print(error, file=sys.stderr)
-        return 1
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(print_location(prometheus_binaries))

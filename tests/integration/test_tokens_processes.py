@@ -22,7 +22,7 @@ from tests.support.token_issuer import AUDIENCE, ISSUER, TokenIssuer, key_server
 pytestmark = [pytest.mark.real, pytest.mark.untimed, pytest.mark.timeout(300)]
 
 REPLICAS = ("registry-0", "registry-1")
-_ROTATIONS = 10
+_ROTATIONS = 3  # the server is asked for its keys once in five seconds at most
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 import pytest
 
 from braid.kernel.errors import QuotaExceeded
-from tests.unit.rpc.test_mesh_client import World, run
+from tests.unit.rpc.replicas import World, run
 
 
 def test_a_call_too_many_is_made_again_when_its_refusal_says_so() -> None:

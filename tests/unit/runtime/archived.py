@@ -8,7 +8,7 @@ from braid.runtime.telemetry import make_metrics
 from braid.stores.memory_server import MemoryStoreServer
 from testbed.checkers.past import PastAnswers
 from tests.support.counters import COUNTERS, CounterService
-from tests.unit.runtime.histories.test_aggregates import Seat
+from tests.unit.runtime.histories.seats import Seat
 
 STEP = 8
 TOTAL = HistoryId("registry", "counter", "total")

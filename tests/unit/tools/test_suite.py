@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterable, Sequence
@@ -12,7 +13,7 @@ import pytest
 
 from testbed.patience import Deadline
 from tools import suite
-from tools.idly import can_idle
+from tools.idly import NICE, can_idle
 
 REAL = "tests/e2e/test_demo.py::test_the_story_ends_well"
 PURE = "tests/unit/kernel/progress/test_ranges.py::test_x"
@@ -109,6 +110,15 @@ def test_tests_that_judge_times_run_alone_after_all_others(tmp_path: Path) -> No
         ("checks ended",),
         ("virtual ended",),
     ]
+
+
+def test_each_phase_says_what_it_took_of_the_cores(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    suite.main(["tests/unit", "tests/simulation", "tests/e2e"], Played(tmp_path))
+    said = [
+        line for line in capsys.readouterr().out.splitlines() if re.search(r": \d+ s($|; it took \d+% of the)", line)
+    ]
+    phases = ("unit and contract tests", *suite.REAL_PHASES, "what ran beside, after all others")
+    assert [line.removeprefix("suite: ").partition(":")[0] for line in said] == [*phases]
 
 
 def test_without_idle_priority_checks_and_simulation_come_first(tmp_path: Path) -> None:
@@ -255,9 +265,9 @@ def test_checks_beside_tests_look_at_no_tools() -> None:
 
 
 def test_what_runs_idly_has_that_priority_and_its_arguments(tmp_path: Path) -> None:
-    (tmp_path / "told.py").write_text("import os, sys\nprint(os.sched_getscheduler(0), sys.argv[1:])\n")
+    (tmp_path / "told.py").write_text("import os, sys\nprint(os.sched_getscheduler(0), os.nice(0), sys.argv[1:])\n")
     command = [sys.executable, "-m", "tools.idly", sys.executable, "-m", "told", "a", "--b"]
     environment = {**os.environ, "PYTHONPATH": f"{suite.ROOT}:{tmp_path}"}
     told = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path, env=environment)
-    assert told.stdout == (f"{os.SCHED_IDLE} ['a', '--b']\n" if can_idle() else "")
+    assert told.stdout == (f"{os.SCHED_IDLE} {NICE} ['a', '--b']\n" if can_idle() else "")
     assert (told.returncode == 0) == can_idle()

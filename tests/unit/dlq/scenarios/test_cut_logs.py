@@ -7,7 +7,8 @@ import pytest
 from braid.kafka.memory.log import NewRecord
 from braid.kernel.ports import TopicPartition
 from tests.unit.dlq.mesh import Mesh
-from tests.unit.dlq.scenarios.test_mesh import DLQ, over, play
+from tests.unit.dlq.scenarios.replay_scenes import over, play
+from tests.unit.dlq.scenarios.test_mesh import DLQ
 
 
 def test_letters_of_two_records_at_one_offset_are_both_replayed(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 from braid.kernel.errors import Unavailable
 from services.dlq.index.letter_index import LetterIndex
 from tests.unit.dlq.mesh import Mesh
-from tests.unit.dlq.scenarios.test_mesh import over, play
+from tests.unit.dlq.scenarios.replay_scenes import over, play
 
 
 @contextmanager

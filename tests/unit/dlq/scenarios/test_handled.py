@@ -21,7 +21,8 @@ from braid.kafka.memory.log import NewRecord
 from braid.kernel.ports import FetchedRecords, TopicPartition
 from services.dlq.index.tail import ClusterTail
 from tests.unit.dlq.mesh import Mesh
-from tests.unit.dlq.scenarios.test_mesh import lose, over, play
+from tests.unit.dlq.scenarios.replay_scenes import over, play
+from tests.unit.dlq.scenarios.test_replays import lose
 
 LIVE = TopicPartition("braid.logs.live.1", 0)
 

@@ -18,7 +18,7 @@ from braid.kernel.errors import RecordTooLarge
 from braid.kernel.ports import TopicPartition
 from services.dlq.reconciler import replay
 from tests.unit.dlq.mesh import Mesh
-from tests.unit.dlq.scenarios.test_mesh import over, play
+from tests.unit.dlq.scenarios.replay_scenes import over, play
 
 LIVE: Final = TopicPartition("braid.logs.live.1", 0)
 PARENT: Final = b"00-0123456789abcdef0123456789abcdef-0123456789abcdef-01"

@@ -20,7 +20,7 @@ from services.dlq.model.events import Position
 from services.dlq.reconciler.copies import Copies
 from tests.support.virtual_time import run_virtual, running_loop, virtual_host
 from tests.unit.dlq.mesh import Mesh
-from tests.unit.dlq.scenarios.test_mesh import over, play
+from tests.unit.dlq.scenarios.replay_scenes import over, play
 
 EAST: Final = ClusterPlace("east:9092", "")
 CHANNEL: Final = DlqChannel("logs", "dlq", 1, "east", "braid.logs.dlq.1", 1, Presence.READABLE)

@@ -13,7 +13,8 @@ from braid.kernel.limits.envelope import SPILL_BYTES_MAX
 from braid.kernel.ports import TopicPartition
 from braid.kernel.progress.fields import EnvelopeFields, SpillPointer
 from braid.kernel.progress.tracker import Progress
-from tests.unit.kernel.envelope.test_codec import assert_truthful, progress
+from tests.unit.kernel.envelope.drawn_progress import progress
+from tests.unit.kernel.envelope.test_codec import assert_truthful
 
 PLACE = TopicPartition("braid.logs.live.1", 7)
 

@@ -9,7 +9,7 @@ from braid.runtime.archive.kept import count_until
 from braid.runtime.archive.line import Gap
 from tests.support.counters import COUNTERS
 from tests.support.virtual_time import run_virtual
-from tests.unit.runtime.histories.test_aggregates import Seat
+from tests.unit.runtime.histories.seats import Seat
 
 TOTAL = HistoryId("registry", "counter", "total")
 
