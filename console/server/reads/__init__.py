@@ -1,0 +1,1 @@
+"""What pages show, read from the services' control APIs."""

@@ -1,0 +1,38 @@
+"""The page's built files. Every address that is none of them shows the page, which finds its way by itself."""
+
+from pathlib import Path
+from typing import Final
+
+from starlette.exceptions import HTTPException
+from starlette.responses import PlainTextResponse, Response
+from starlette.staticfiles import StaticFiles
+from starlette.types import Scope
+
+INDEX: Final = "index.html"
+_HASHED: Final = "assets/"
+_FOREVER: Final = "public, max-age=31536000, immutable"
+_ASK_AGAIN: Final = "no-cache"
+_NOT_BUILT: Final = "The console's page is not built here; its interface is at /api/.\n"
+
+
+class Page(StaticFiles):
+    """Files below a directory. Those with a hash in their name are kept by browsers for ever."""
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__(directory=directory, check_dir=False)
+        self._built = (directory / INDEX).is_file()
+
+    async def get_response(self, path: str, scope: Scope) -> Response:
+        """The file at a path, or the page."""
+        if not self._built:
+            return PlainTextResponse(_NOT_BUILT, 404)
+        path = path.replace("\\", "/")
+        try:
+            response = await super().get_response(path, scope)
+        except HTTPException as error:
+            if error.status_code != 404 or path.startswith(_HASHED):
+                raise
+            response = await super().get_response(INDEX, scope)
+        hashed = path.startswith(_HASHED) and response.status_code < 400
+        response.headers["cache-control"] = _FOREVER if hashed else _ASK_AGAIN
+        return response
