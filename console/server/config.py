@@ -36,7 +36,7 @@ class ConsoleSettings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix="BRAID_CONSOLE_", extra="ignore", frozen=True)
 
-    listen: str = "127.0.0.1:7400"
+    listen: str = "127.0.0.1:7480"
     home: Path
     sign_in: str = LINK
     hosts: str = ""

@@ -77,7 +77,7 @@ class Stream:
 class Browser:
     """Calls an application, as the page in a browser does."""
 
-    def __init__(self, app: ASGIApp, host: str = "127.0.0.1:7400") -> None:
+    def __init__(self, app: ASGIApp, host: str = "127.0.0.1:7480") -> None:
         self._app = app
         self.host = host
         self.cookies: dict[str, str] = {}
@@ -161,5 +161,5 @@ class Browser:
             "root_path": "",
             "headers": [(name.lower().encode(), value.encode("latin-1")) for name, value in given.items()],
             "client": ("127.0.0.1", 50_000),
-            "server": ("127.0.0.1", 7_400),
+            "server": ("127.0.0.1", 7_480),
         }

@@ -12,7 +12,7 @@ from tests.support.browser import Browser
 from tests.unit.cli.mesh import Shell
 
 KEY: Final = b"k" * 32
-PORT: Final = 7_400
+PORT: Final = 7_480
 COOKIE: Final = f"braid_session_{PORT}"
 
 

@@ -11,7 +11,7 @@ from braid.rpc.directory import SERVICES, Directory
 from braid.rpc.documents import Document, to_document
 from braid.rpc.mesh_client import ServiceClient
 from braid.rpc.pages import Page, pages_of
-from console.server.limits import CHANGE_SECONDS, LEADERLESS_SECONDS, READ_SECONDS, ROWS_MAX
+from console.server.limits import CHANGE_SECONDS, FOLLOWER_SECONDS, LEADERLESS_SECONDS, READ_SECONDS, ROWS_MAX
 from console.server.live.parts import Table
 
 T = TypeVar("T")
@@ -46,7 +46,8 @@ class Reader:
                 raise
             except (Unavailable, DeadlineExceeded):
                 self._leaderless_until[service] = self.host.clock.elapsed() + LEADERLESS_SECONDS
-        return await client.unary(method, request, response_type, timeout_seconds=READ_SECONDS, any_replica=True)
+        seconds = READ_SECONDS if any_replica else FOLLOWER_SECONDS
+        return await client.unary(method, request, response_type, timeout_seconds=seconds, any_replica=True)
 
     async def change(
         self, service: str, method: str, request: object, response_type: type[T], request_id: str = ""

@@ -6,6 +6,7 @@ from braid.api.registry.v1 import approval_pb2, cluster_pb2, grant_pb2, stream_p
 from braid.api.registry.v1 import registry_service_pb2 as api
 from braid.kernel.limits.names import PAGE_SIZE_MAX
 from braid.rpc.documents import Value, enum_text, to_document
+from console.server.limits import FAST_POLL_SECONDS
 from console.server.live.parts import Content, Single
 from console.server.reads.reader import Memo, Reader
 from console.server.reads.view import Params, Read
@@ -27,7 +28,7 @@ def clusters(name: str = "clusters") -> Read:
         )
         return {name: memo.table(found, lambda each: each.name, more)}
 
-    return Read((name,), take)
+    return Read((name,), take, FAST_POLL_SECONDS)
 
 
 def cluster() -> Read:
@@ -38,7 +39,7 @@ def cluster() -> Read:
         found = await reader.one(REGISTRY, "GetCluster", request, cluster_pb2.Cluster)
         return {"cluster": Single(to_document(found))}
 
-    return Read(("cluster",), take)
+    return Read(("cluster",), take, FAST_POLL_SECONDS)
 
 
 def streams() -> Read:
@@ -55,7 +56,7 @@ def streams() -> Read:
         )
         return {"streams": memo.table(found, lambda each: each.name, more)}
 
-    return Read(("streams",), take)
+    return Read(("streams",), take, FAST_POLL_SECONDS)
 
 
 def stream() -> Read:
@@ -66,7 +67,7 @@ def stream() -> Read:
         found = await reader.one(REGISTRY, "GetStream", request, stream_pb2.Stream)
         return {"stream": Single(to_document(found))}
 
-    return Read(("stream",), take)
+    return Read(("stream",), take, FAST_POLL_SECONDS)
 
 
 def channels(cluster_param: str = "") -> Read:
@@ -84,7 +85,7 @@ def channels(cluster_param: str = "") -> Read:
         )
         return {"channels": memo.table(found, lambda each: each.name, more)}
 
-    return Read(("channels",), take)
+    return Read(("channels",), take, FAST_POLL_SECONDS)
 
 
 def grants() -> Read:

@@ -6,7 +6,7 @@ from typing import Final
 from starlette.exceptions import HTTPException
 from starlette.responses import PlainTextResponse, Response
 from starlette.staticfiles import StaticFiles
-from starlette.types import Scope
+from starlette.types import Receive, Scope, Send
 
 INDEX: Final = "index.html"
 _HASHED: Final = "assets/"
@@ -22,10 +22,15 @@ class Page(StaticFiles):
         super().__init__(directory=directory, check_dir=False)
         self._built = (directory / INDEX).is_file()
 
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers a request; where nothing is built, it says so."""
+        if self._built:
+            await super().__call__(scope, receive, send)
+        else:
+            await PlainTextResponse(_NOT_BUILT, 404)(scope, receive, send)
+
     async def get_response(self, path: str, scope: Scope) -> Response:
         """The file at a path, or the page."""
-        if not self._built:
-            return PlainTextResponse(_NOT_BUILT, 404)
         path = path.replace("\\", "/")
         try:
             response = await super().get_response(path, scope)
