@@ -128,7 +128,7 @@ class Browser:
         async def receive() -> Message:
             nonlocal asked
             if asked:
-                return {"type": "http.disconnect"}
+                await asyncio.Event().wait()  # it stays for the answer
             asked = True
             return {"type": "http.request", "body": data, "more_body": False}
 

@@ -52,6 +52,10 @@ class ConsoleMesh:
         browser.csrf = answer.json["csrf"]
         return browser
 
+    def reader(self) -> Reader:
+        """Clients of the services, as the console itself."""
+        return self._open("")
+
     def _open(self, token: str) -> Reader:
         process = f"person {token}" if token else "console"
         transport = MemoryTransport(self.shell.network, process)

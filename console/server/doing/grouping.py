@@ -153,7 +153,7 @@ RESET: Final = Action(
     "Move a group's progress: what lies before the new place comes again.",
     (
         _GROUP,
-        Argument("stream", TEXT, "only of this stream"),
+        Argument("stream", TEXT, "of which stream", required=True),
         Argument("lane", TEXT, "only of this lane"),
         Argument("to", TEXT, "earliest, latest, or a moment with its time zone", required=True),
         _REASON,

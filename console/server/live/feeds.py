@@ -75,6 +75,11 @@ class Feeds:
 
     async def stream(self, session: Session, feed: Feed, last_id: str) -> AsyncIterator[bytes]:
         """What a browser gets: a snapshot or what it missed, then what changes, until it leaves or its session ends."""
+        try:
+            self.check_room(session)  # others may have come since the request was let in
+        except Exhausted:
+            yield sse_event("end", {"reason": "busy"})
+            return
         with self._watching(session, feed):
             at = ""
             if last_id and feed.after(last_id) is None:

@@ -12,6 +12,7 @@ INDEX: Final = "index.html"
 _HASHED: Final = "assets/"
 _FOREVER: Final = "public, max-age=31536000, immutable"
 _ASK_AGAIN: Final = "no-cache"
+_GONE: Final = "There is no such file; reload the page.\n"
 _NOT_BUILT: Final = "The console's page is not built here; its interface is at /api/.\n"
 
 
@@ -35,8 +36,10 @@ class Page(StaticFiles):
         try:
             response = await super().get_response(path, scope)
         except HTTPException as error:
-            if error.status_code != 404 or path.startswith(_HASHED):
+            if error.status_code != 404:
                 raise
+            if path.startswith(_HASHED):
+                return PlainTextResponse(_GONE, 404)
             response = await super().get_response(INDEX, scope)
         hashed = path.startswith(_HASHED) and response.status_code < 400
         response.headers["cache-control"] = _FOREVER if hashed else _ASK_AGAIN

@@ -68,7 +68,7 @@ def spawned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Spawne
     monkeypatch.setattr("os.environ", {})
     layout = lay_out(MeshConfig(tmp_path, store="etcd", lagmons=1, dlqs=1), Remembered())
     files = MeshFiles(tmp_path)
-    ports = wanted_ports(layout.instances, tuple(layout.zones), ["etcd"])
+    ports = {**wanted_ports(layout.instances, tuple(layout.zones), ["etcd"]), CONSOLE: CONSOLE_PORT}
     held = roster.build(layout, ports, files, Tools(Path("java"), "jars", Path("etcd")))
     for name in layout.zones:
         (files.cluster(name) / "data").mkdir(parents=True)
