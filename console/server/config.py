@@ -11,11 +11,13 @@ from pydantic import Field, ValidationError, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from braid.host.addresses import is_loopback
+from braid.host.secret_files import exposure
 from braid.kernel.errors import Invalid
 from console.server.web.signing_in import LINK, TOKEN
 
 _WRONG_USAGE: Final = 2
 _WAYS: Final = (LINK, TOKEN)
+_UNSPECIFIED: Final = ("0.0.0.0", "::")
 
 
 class ConsoleSettings(BaseSettings):
@@ -30,7 +32,7 @@ class ConsoleSettings(BaseSettings):
         tls_certificate: What it shows browsers, a PEM file; without one it serves plain HTTP.
         tls_key: Its private key, a PEM file that nobody else may read.
         plaintext: Serve plain HTTP beyond this machine: something in front of it speaks TLS.
-        ready_file: Written once it serves: JSON with `address` and `pid`.
+        ready_file: Written once it serves: JSON with its address, `console`, and `pid`.
         parent_pid: The process ends when this one is no longer its parent; 0 for never.
     """
 
@@ -75,8 +77,13 @@ class ConsoleSettings(BaseSettings):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Hosts that requests may name, beside those of this machine."""
-        return (self.address[0], *(each.strip() for each in self.hosts.split(",") if each.strip()))
+        """Hosts that requests may name, beside those of this machine.
+
+        An address that stands for all of a machine is no name: pages of other sites reach this machine by it.
+        """
+        listen = self.address[0]
+        own = () if listen in _UNSPECIFIED else (listen,)
+        return (*own, *(each.strip() for each in self.hosts.split(",") if each.strip()))
 
     @property
     def secure(self) -> bool:
@@ -96,8 +103,9 @@ def settings_or_exit() -> ConsoleSettings:
 
 
 def check_files(settings: ConsoleSettings) -> None:
-    """Raises `Invalid` where a file of TLS cannot be used."""
-    for name in ("tls_certificate", "tls_key"):
-        path: Path | None = getattr(settings, name)
+    """Raises `Invalid` where a file of TLS cannot be used, or other users may read the key."""
+    for name, path in (("tls_certificate", settings.tls_certificate), ("tls_key", settings.tls_key)):
         if path is not None and not path.is_file():
             raise Invalid(f"{path} is no file", field=name, remedy="check the path")
+    if settings.tls_key is not None and (exposed := exposure(settings.tls_key)):
+        raise Invalid(f"{settings.tls_key} {exposed}", field="tls_key", remedy=f"chmod 600 {settings.tls_key}")

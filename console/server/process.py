@@ -98,11 +98,11 @@ class _Process:
         path = self._settings.ready_file
         if path is None:
             return
-        host = self._settings.address[0]
+        host = self._settings.names[0] if self._settings.names else "127.0.0.1"
         named = f"[{host}]" if ":" in host else host
         address = f"{'https' if self._settings.secure else 'http'}://{named}:{port}"
         whole = path.with_name(f".{path.name}.{os.getpid()}")
-        whole.write_text(json.dumps({"address": address, "pid": os.getpid()}) + "\n")
+        whole.write_text(json.dumps({"console": address, "pid": os.getpid()}) + "\n")
         whole.replace(path)
 
     async def _watch_parent(self, host: Host) -> None:

@@ -28,7 +28,7 @@ class Page(StaticFiles):
         if self._built:
             await super().__call__(scope, receive, send)
         else:
-            await PlainTextResponse(_NOT_BUILT, 404)(scope, receive, send)
+            await PlainTextResponse(_NOT_BUILT)(scope, receive, send)
 
     async def get_response(self, path: str, scope: Scope) -> Response:
         """The file at a path, or the page."""

@@ -10,7 +10,16 @@ import pytest
 
 from braid.host.tls import Tls
 from devmesh import blueprint, roster
-from devmesh.blueprint import StorePlace, instance_names, kind_of, store_arguments, store_url, wanted_ports
+from devmesh.blueprint import (
+    CONSOLE,
+    CONSOLE_PORT,
+    StorePlace,
+    instance_names,
+    kind_of,
+    store_arguments,
+    store_url,
+    wanted_ports,
+)
 from devmesh.config import MeshConfig, Remembered, lay_out
 from devmesh.files import MeshFiles
 from devmesh.processes import brokers, process

@@ -17,7 +17,9 @@ def test_a_link_is_read_by_the_key_that_made_it() -> None:
     assert read_link(KEY, make_link(KEY, 1)) != read_link(KEY, make_link(KEY, 1))
 
 
-@pytest.mark.parametrize("change", [lambda t: t[:-1], lambda t: f"{t}AAAA", lambda t: "é" + t, lambda t: "", lambda t: f"B{t[1:]}"])
+@pytest.mark.parametrize(
+    "change", [lambda t: t[:-1], lambda t: f"{t}AAAA", lambda t: "é" + t, lambda t: "", lambda t: f"B{t[1:]}"]
+)
 def test_a_changed_link_is_none(change) -> None:  # type: ignore[no-untyped-def]
     assert read_link(KEY, change("A" + make_link(KEY, 1)[1:])) is None
 

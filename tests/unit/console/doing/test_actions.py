@@ -7,6 +7,7 @@ import pytest
 
 from braid.cli.core.session import Session
 from braid.kernel.errors import Invalid, Refused
+from braid.rpc.documents import Document
 from console.server.doing.actions import ACTIONS, act, action, command_of
 from console.server.reads.reader import Reader
 from tests.support.console_mesh import ConsoleMesh
@@ -102,11 +103,11 @@ def test_arguments_out_of_form_are_refused_by_name(verb: str, body: dict[str, An
 @pytest.mark.parametrize("confirm", [{}, {"confirm": ""}, {"confirm": "h"}])
 def test_what_destroys_needs_the_name_again(confirm: dict[str, str]) -> None:
     found = action("reset")
-    body = {"group": "g", "stream": "logs", "to": "earliest", **confirm}
+    body: Document = {"group": "g", "stream": "logs", "to": "earliest", **confirm}
     with pytest.raises(Invalid) as refused:
         found.check_confirmed(found.given(body), body)
     assert refused.value.field == "confirm"
-    dry = {**body, "dry_run": True}
+    dry: Document = {**body, "dry_run": True}
     found.check_confirmed(found.given(dry), dry)
 
 

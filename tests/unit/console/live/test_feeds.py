@@ -112,7 +112,9 @@ async def test_a_stream_that_broke_resumes_without_a_snapshot() -> None:
     assert first.startswith(b"event: delta") and b'"key":"c"' in first
 
 
-@pytest.mark.parametrize(("last", "reason"), [("gone.7", b"restarted"), ("SAME.999999", b"too_old"), ("?", b"restarted")])
+@pytest.mark.parametrize(
+    ("last", "reason"), [("gone.7", b"restarted"), ("SAME.999999", b"too_old"), ("?", b"restarted")]
+)
 def test_an_id_that_is_not_kept_is_told_as_a_gap(last: str, reason: bytes) -> None:
     @virtual
     async def run() -> None:
@@ -181,7 +183,8 @@ async def test_a_quiet_stream_has_heartbeats() -> None:
 @virtual
 async def test_watchers_of_a_browser_and_of_all_are_bounded() -> None:
     watching, rows = Watching(), Rows(60.0)
-    session, open_streams = watching.session(), []
+    session = watching.session()
+    open_streams: list[AsyncIterator[bytes]] = []
     for _ in range(WATCHERS_MAX):
         if len(open_streams) % WATCHERS_PER_SESSION_MAX == 0:
             session = watching.session()
@@ -197,7 +200,8 @@ async def test_watchers_of_a_browser_and_of_all_are_bounded() -> None:
 @virtual
 async def test_one_browser_opens_a_bounded_number_of_streams() -> None:
     watching, rows = Watching(), Rows(60.0)
-    session, open_streams = watching.session(), []
+    session = watching.session()
+    open_streams: list[AsyncIterator[bytes]] = []
     for _ in range(WATCHERS_PER_SESSION_MAX):
         watching.feeds.check_room(session)
         open_streams.append((await watching.open(rows, session))[1])

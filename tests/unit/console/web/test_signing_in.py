@@ -5,7 +5,7 @@ import pytest
 from braid.host.console_links import make_link
 from braid.runtime.access.settings import AccessMode, AccessSettings
 from tests.support.browser import Browser
-from tests.support.console_mesh import COOKIE, KEY, ConsoleMesh
+from tests.support.console_mesh import COOKIE, ConsoleMesh
 from tests.unit.cli.mesh import Shell, virtual
 
 ADA = "spiffe://braid.local/user/ada"
