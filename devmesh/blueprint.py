@@ -103,7 +103,7 @@ class ServicePlace(NamedTuple):
 
 
 class ConsolePlace(NamedTuple):
-    """Where the console is.
+    """Where the console is, and whom it calls.
 
     Attributes:
         listen: `host:port` on which it serves browsers.

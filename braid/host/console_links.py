@@ -1,7 +1,7 @@
 """One-time links to the console, signed with a key that only the user who runs it can read.
 
-The console writes a fresh key at each start, so links made before are over with it. Whoever can read the file makes
-links by themselves; no process is asked.
+The console writes a fresh key at each start, so links made before are over with it. A user who can read the file
+makes links without asking a process.
 """
 
 import base64

@@ -21,7 +21,7 @@ _UNSPECIFIED: Final = ("0.0.0.0", "::")
 
 
 class ConsoleSettings(BaseSettings):
-    """Settings of a console.
+    """Settings of one console process, from its environment.
 
     Attributes:
         listen: Where browsers reach it, `host:port`; port 0 chooses one.

@@ -25,7 +25,7 @@ class Answer(NamedTuple):
 
 
 class ServerEvent(NamedTuple):
-    """One server-sent event."""
+    """One server-sent event, as a browser reads it."""
 
     name: str
     id: str
@@ -44,7 +44,7 @@ class Stream:
         self.sent = 0
 
     async def take(self, message: Message) -> None:
-        """What the application sends."""
+        """Takes a message that the application sends."""
         if message["type"] == "http.response.start":
             self.status = message["status"]
             self.began.set()

@@ -1,1 +1,1 @@
-"""What people do in the console: actions, each an RPC and the command that would do the same."""
+"""Actions that people take in the console: each is an RPC and the command that would do the same."""

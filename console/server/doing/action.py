@@ -1,4 +1,4 @@
-"""What an action is: its arguments, its RPC, and the command that would do the same. Pure."""
+"""An action: its arguments, its RPC, and the command that would do the same. Pure."""
 
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
@@ -13,7 +13,7 @@ BESIDE: Final = ("dry_run", "confirm", "request_id")  # of a request, beside its
 
 
 class Call(NamedTuple):
-    """An RPC."""
+    """An RPC with its request, ready to be sent."""
 
     service: str
     method: str
@@ -22,7 +22,7 @@ class Call(NamedTuple):
 
 
 class Action(NamedTuple):
-    """Something that people do.
+    """An action that people take in the console.
 
     Attributes:
         verb: As its address has it.

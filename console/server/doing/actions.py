@@ -32,7 +32,7 @@ _REQUEST_ID: Final = re.compile(r"[A-Za-z0-9-]{0,64}")
 
 
 class Outcome(NamedTuple):
-    """What became of an action: its answer, or its error, and the command that does the same."""
+    """The outcome of an action: its answer, or its error, and the command that does the same."""
 
     command: str
     answer: Document

@@ -17,7 +17,7 @@ from console.server.reads.view import Params, Read, View
 
 
 class Feed:
-    """A page in one state, which grows old by itself and is told to whoever asks.
+    """A page that is read again and again, and sent to all browsers that show it.
 
     Args:
         host: Of this process.

@@ -74,7 +74,7 @@ class Feeds:
             raise Exhausted(message, field="session", remedy="close some of its tabs")
 
     async def stream(self, session: Session, feed: Feed, last_id: str) -> AsyncIterator[bytes]:
-        """What a browser gets: a snapshot or what it missed, then what changes, until it leaves or its session ends."""
+        """Yields a snapshot or what a browser missed, then changes, until it leaves or its session ends."""
         try:
             self.check_room(session)  # others may have come since the request was let in
         except Exhausted:

@@ -1,1 +1,1 @@
-"""What pages show, read from the services' control APIs."""
+"""The contents of pages, read from the services' control APIs."""

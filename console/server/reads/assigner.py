@@ -1,4 +1,4 @@
-"""What the assigner knows: groups, members and leases."""
+"""Reads of the assigner: groups, members and leases."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""What dlq knows: dead letters, by what went wrong and one in full, and their replays."""
+"""Reads of dlq: dead letters, by what went wrong and one in full, and their replays."""
 
 from collections.abc import Iterable, Mapping
 

@@ -1,4 +1,4 @@
-"""What lagmon knows: lag, its history, alerts and pathways."""
+"""Reads of lagmon: lag, its history, alerts and pathways."""
 
 from collections.abc import Mapping
 from heapq import nlargest

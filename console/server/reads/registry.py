@@ -1,4 +1,4 @@
-"""What the registry knows: clusters, streams, channels, grants and approvals."""
+"""Reads of the registry: clusters, streams, channels, grants and approvals."""
 
 from collections.abc import Mapping
 
@@ -89,7 +89,7 @@ def channels(cluster_param: str = "") -> Read:
 
 
 def grants() -> Read:
-    """Who has which role on what, and how the mesh treats what is not granted."""
+    """Grants of roles, and how the mesh treats what is not granted."""
     memo = Memo()
 
     async def take(reader: Reader, params: Params) -> Mapping[str, Content]:

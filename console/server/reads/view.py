@@ -1,4 +1,4 @@
-"""What a page is: its parameters, its parts, and the reads that fill them. Pure."""
+"""A page: its parameters, its parts, and the reads that fill them. Pure."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import NamedTuple
@@ -32,7 +32,7 @@ class Read(NamedTuple):
 
 
 class View(NamedTuple):
-    """A page.
+    """A page with its parts and the reads that fill them.
 
     Attributes:
         name: As its address has it.

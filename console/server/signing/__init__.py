@@ -1,1 +1,1 @@
-"""Who a browser is: one-time links, tokens, sessions, and the rights that each session reads with."""
+"""The identity of browsers: one-time links, tokens, sessions, and the rights that each session reads with."""

@@ -7,7 +7,7 @@ from console.server.limits import LINK_SECONDS, LINK_TEXT_MAX, LINKS_USED_MAX
 
 
 class LinkVerdict(StrEnum):
-    """What becomes of a link that somebody opened."""
+    """The verdict on a link that somebody opened."""
 
     GOOD = "good"
     USED = "used"

@@ -1,4 +1,4 @@
-"""The page's built files. Every address that is none of them shows the page, which finds its way by itself."""
+"""Serves the page's built files. Every address that is none of them shows the page, which finds its way by itself."""
 
 from pathlib import Path
 from typing import Final
@@ -17,7 +17,7 @@ _NOT_BUILT: Final = "The console's page is not built here; its interface is at /
 
 
 class Page(StaticFiles):
-    """Files below a directory. Those with a hash in their name are kept by browsers for ever."""
+    """The built files below a directory. Those with a hash in their name are kept by browsers for ever."""
 
     def __init__(self, directory: Path) -> None:
         super().__init__(directory=directory, check_dir=False)

@@ -18,7 +18,7 @@ _SIGN_IN: Final = "run `braid open`, and open the link that it prints"
 
 
 class Doorkeeper:
-    """Finds sessions of requests.
+    """Finds and checks the sessions of requests.
 
     Args:
         sessions: All that there are.

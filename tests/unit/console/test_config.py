@@ -17,7 +17,8 @@ def test_plain_http_beyond_this_machine_is_asked_for(listen: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"listen": "7480"}, {"listen": "127.0.0.1:99999"}, {"sign_in": "password"}, {"sign_in": ""}, {"tls_key": "/k"}]
+    "wrong",
+    [{"listen": "7480"}, {"listen": "127.0.0.1:99999"}, {"sign_in": "password"}, {"sign_in": ""}, {"tls_key": "/k"}],
 )
 def test_settings_out_of_form_are_refused(wrong: dict[str, str]) -> None:
     with pytest.raises(ValidationError):
