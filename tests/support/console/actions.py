@@ -10,7 +10,14 @@ def _argument(name: str, about: str, kind: str = "text", required: bool = False)
 
 
 def _action(verb: str, about: str, arguments: list[Document], dry_run: bool = False, confirms: str = "") -> Document:
-    return {"verb": verb, "about": about, "dry_run": dry_run, "destructive": bool(confirms), "confirms": confirms, "arguments": arguments}
+    return {
+        "verb": verb,
+        "about": about,
+        "dry_run": dry_run,
+        "destructive": bool(confirms),
+        "confirms": confirms,
+        "arguments": arguments,
+    }
 
 
 _GROUP: Final = _argument("group", "The group.", required=True)
@@ -29,16 +36,47 @@ ACTIONS: Final = [
         ],
         dry_run=True,
     ),
-    _action("drain", "Empty a member of leases.", [_GROUP, _argument("member", "The member.", required=True), _REASON, _UNDO]),
+    _action(
+        "drain",
+        "Empty a member of leases.",
+        [_GROUP, _argument("member", "The member.", required=True), _REASON, _UNDO],
+    ),
     _action("freeze", "Keep every lease where it is.", [_GROUP, _REASON, _UNDO]),
-    _action("reset", "Move a group's progress.", [_GROUP, _argument("to", "earliest, latest or a time.", required=True), _REASON], True, "group"),
-    _action("silence", "Tell nobody of an alert for a time.", [_argument("alert", "The alert.", required=True), _argument("for", "How long.", "duration", True), _argument("reason", "Why.", required=True)]),
-    _action("replay", "Send dead letters again.", [_argument("stream", "The stream.", required=True), _argument("filter", "Which letters."), _argument("rate", "Records a second.", "number")], True),
-    _action("cordon", "Let no new traffic come to a cluster.", [_argument("cluster", "The cluster.", required=True), _UNDO]),
+    _action(
+        "reset",
+        "Move a group's progress.",
+        [_GROUP, _argument("to", "earliest, latest or a time.", required=True), _REASON],
+        True,
+        "group",
+    ),
+    _action(
+        "silence",
+        "Tell nobody of an alert for a time.",
+        [
+            _argument("alert", "The alert.", required=True),
+            _argument("for", "How long.", "duration", True),
+            _argument("reason", "Why.", required=True),
+        ],
+    ),
+    _action(
+        "replay",
+        "Send dead letters again.",
+        [
+            _argument("stream", "The stream.", required=True),
+            _argument("filter", "Which letters."),
+            _argument("rate", "Records a second.", "number"),
+        ],
+        True,
+    ),
+    _action(
+        "cordon", "Let no new traffic come to a cluster.", [_argument("cluster", "The cluster.", required=True), _UNDO]
+    ),
 ]
 
 
 def command_of(verb: str, body: Document) -> str:
     """Returns the command-line twin, roughly: the real server asks the real command line."""
-    words = [f"--{name} {value}" for name, value in body.items() if name not in ("stream", "group", "request_id", "confirm")]
+    words = [
+        f"--{name} {value}" for name, value in body.items() if name not in ("stream", "group", "request_id", "confirm")
+    ]
     return " ".join(["braid", verb, str(body.get("stream") or body.get("group") or ""), *words])

@@ -125,7 +125,11 @@ def stream(name: str, channels: list[Document], blocked: str = "") -> Document:
 
 def streams() -> list[Document]:
     """Returns the streams: `logs` fails over from east to west just now."""
-    held = {"drain_step": "groups", "drain_holders": ["group indexer", "group archiver", "group audit"], "stranded": True}
+    held = {
+        "drain_step": "groups",
+        "drain_holders": ["group indexer", "group archiver", "group audit"],
+        "stranded": True,
+    }
     logs = [
         channel("logs", "live", 7, "west", "active"),
         channel("logs", "live", 6, "east", "draining", **held),
@@ -297,7 +301,12 @@ def history() -> list[Document]:
             "produced_per_s": 5_200.0 + 300 * (place % 7),
             "done_per_s": 4_700.0 + 200 * (place % 5),
         }
-        marks = {"known_seconds": 10.0 if known else 0.0, "stale": place > 710, "unknown": not known, "estimated": False}
+        marks = {
+            "known_seconds": 10.0 if known else 0.0,
+            "stale": place > 710,
+            "unknown": not known,
+            "estimated": False,
+        }
         return {"time_ms": NOW_MS - (720 - place) * 10_000} | (numbers if known else {}) | marks
 
     live = [step(place, 1.5 if place < 710 else (place - 709) * 9.7) for place in range(720)]

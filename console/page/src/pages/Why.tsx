@@ -28,9 +28,9 @@ export function Why(props: { group: string; lease: string; lag: Lag | undefined;
   return (
     <section className="why" aria-label={`Why ${lease} is here`}>
       <header className="section-head">
-        <h3>
+        <h2>
           Why here? <span className="mono">{lease}</span>
-        </h3>
+        </h2>
         <div className="section-actions">
           <ActionButton verb="pin" given={{ group: asked.data?.lease?.group ?? group, lease, member: asked.data?.lease?.member ?? "" }} label="Pin" small />
           <button type="button" className="small" onClick={onClose}>

@@ -1,5 +1,5 @@
 // A dialog of the browser's own: it keeps the focus inside, closes by Escape, and gives the focus back.
-import { useEffect, useId, useRef, type ReactElement, type ReactNode } from "react";
+import { useId, useLayoutEffect, useRef, type ReactElement, type ReactNode } from "react";
 
 interface DialogProps {
   title: string;
@@ -12,7 +12,8 @@ interface DialogProps {
 export function Dialog({ title, onClose, children, wide = false, bare = false }: DialogProps): ReactElement {
   const dialog = useRef<HTMLDialogElement>(null);
   const heading = useId();
-  useEffect(() => {
+  // It is closed while it is still in the document: only then the browser gives the focus back.
+  useLayoutEffect(() => {
     const element = dialog.current;
     if (element !== null && !element.open) element.showModal();
     return () => element?.close();

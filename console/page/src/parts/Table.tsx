@@ -106,7 +106,7 @@ function Grid<R extends Row>({ name, rows, columns, sorting, sortBy, greyed, sta
   const above = items[0]?.start ?? 0;
   const below = whole ? 0 : virtual.getTotalSize() - (items.at(-1)?.end ?? 0);
   return (
-    <div className={`table-scroll${whole ? "" : " long"}`} ref={scroll} tabIndex={0} role="region" aria-label={name}>
+    <div className={`table-scroll${whole ? "" : " long"}`} ref={scroll} tabIndex={0} role="region" aria-label={`${name} table`}>
       <table aria-rowcount={rows.length + 1} aria-label={name}>
         <Widths columns={columns} />
         <Head columns={columns} sorting={sorting} sortBy={sortBy} />

@@ -113,7 +113,7 @@ function Header({ session, onOpen }: { session: Session; onOpen: (open: Open) =>
       <button type="button" className="quiet only-phone" aria-label="Pages" onClick={() => onOpen("navigation")}>
         ☰
       </button>
-      <button type="button" className="search-button" aria-label="Go anywhere, do anything" onClick={() => onOpen("palette")}>
+      <button type="button" className="search-button" onClick={() => onOpen("palette")}>
         <span className="faint">Go anywhere, do anything</span>
         <kbd>Ctrl K</kbd>
       </button>
