@@ -69,7 +69,7 @@ def check() -> None:
 
 
 def faults(root: Path) -> Iterator[str]:
-    """What differs between the record and a checkout."""
+    """Names each difference between the record and a checkout."""
     record = json.loads((root / RECORD).read_text(encoding="utf-8"))
     if record["sources"] != digest(hashes(root / PAGE, SOURCES)):
         yield f"{PAGE} was changed since {STATIC} was built"

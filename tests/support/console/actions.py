@@ -1,4 +1,4 @@
-"""What the console of the invented mesh can do, as its server lists it."""
+"""Actions of the invented mesh's console, as its server lists them."""
 
 from typing import Final
 

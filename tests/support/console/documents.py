@@ -19,10 +19,9 @@ CLUSTER_STATES: Final = (
 )
 
 
-def cluster(name: str, health: str, reason: str, for_ms: int) -> Document:
-    """Returns a cluster with evidence for its health."""
+def _evidence(health: str) -> Document:
     down = health == "down"
-    evidence = {
+    return {
         "looked_ms": NOW_MS - 800,
         "failed": "reading metadata timed out" if down else "",
         "append_seconds": 0.0 if down else 0.0042,
@@ -41,7 +40,10 @@ def cluster(name: str, health: str, reason: str, for_ms: int) -> Document:
         "denied": "",
         "silent_brokers": [1, 2, 3] if down else [],
     }
-    load = {
+
+
+def _load(down: bool) -> Document:
+    return {
         "measured_ms": 0 if down else NOW_MS - 20_000,
         "broker": 2,
         "free_bytes": 212_000_000_000,
@@ -50,6 +52,11 @@ def cluster(name: str, health: str, reason: str, for_ms: int) -> Document:
         "silent_brokers": [],
         "unmeasured": "the cluster does not answer" if down else "",
     }
+
+
+def cluster(name: str, health: str, reason: str, for_ms: int) -> Document:
+    """Returns a cluster with evidence for its health."""
+    down = health == "down"
     return {
         "key": name,
         "name": name,
@@ -68,8 +75,8 @@ def cluster(name: str, health: str, reason: str, for_ms: int) -> Document:
             "active_channels": {"east": 0, "north": 1, "south": 0, "west": 5}[name],
             "draining_channels": 2 if down else 0,
             "verdict": "dead" if down else health.replace("healthy", "well"),
-            "evidence": evidence,
-            "load": load,
+            "evidence": _evidence(health),
+            "load": _load(down),
             "usual_brokers": [1, 2, 3],
             "orphans": 0,
         },

@@ -1,4 +1,4 @@
-"""What happened on the invented mesh: alerts, events, dead letters, replays, pathways, grants."""
+"""Happenings on the invented mesh: alerts, events, dead letters, replays, pathways, grants."""
 
 from tests.support.console.documents import HOSTILE, NOW_MS, REVERSED, Document
 
@@ -9,37 +9,38 @@ _TRACEBACK = """Traceback (most recent call last):
 myapp.errors.UnknownTenant: invoice"""
 
 
+def _alert(name: str, severity: str, state: str, summary: str, ago_s: int, **more: object) -> Document:
+    parts = name.split("/")
+    about = {"stream": "", "cluster": "", "lane": "", "group": ""}
+    if parts[0] == "stream":
+        about |= {"stream": parts[1], "lane": parts[3], "group": parts[4]}
+    else:
+        about |= {"cluster": parts[1]}
+    over = state == "resolved"
+    return (
+        {
+            "key": name,
+            "name": name,
+            "rule": parts[2],
+            "severity": severity,
+            "state": state,
+            "summary": summary,
+            "remedy": "See which members hold its partitions; add members, or find what the handler waits for.",
+            "command": f"braid get lag {about['group']}"
+            if about["group"]
+            else f"braid describe cluster {about['cluster']}",
+            "runbook": f"docs/runbooks/{parts[2]}.md",
+            "fire_time_ms": NOW_MS - ago_s * _SECOND,
+            "resolve_time_ms": NOW_MS - 60_000 if over else 0,
+            "resolve_reason": "the lag is below its target again" if over else "",
+        }
+        | about
+        | more
+    )
+
+
 def alerts() -> list[Document]:
     """Returns alerts: two fire, one of them silenced, and one is resolved."""
-
-    def alert(name: str, severity: str, state: str, summary: str, ago_s: int, **more: object) -> Document:
-        parts = name.split("/")
-        about = {"stream": "", "cluster": "", "lane": "", "group": ""}
-        if parts[0] == "stream":
-            about |= {"stream": parts[1], "lane": parts[3], "group": parts[4]}
-        else:
-            about |= {"cluster": parts[1]}
-        over = state == "resolved"
-        return (
-            {
-                "key": name,
-                "name": name,
-                "rule": parts[2],
-                "severity": severity,
-                "state": state,
-                "summary": summary,
-                "remedy": "See which members hold its partitions; add members, or find what the handler waits for.",
-                "command": f"braid get lag {about['group']}"
-                if about["group"]
-                else f"braid describe cluster {about['cluster']}",
-                "runbook": f"docs/runbooks/{parts[2]}.md",
-                "fire_time_ms": NOW_MS - ago_s * _SECOND,
-                "resolve_time_ms": NOW_MS - 60_000 if over else 0,
-                "resolve_reason": "the lag is below its target again" if over else "",
-            }
-            | about
-            | more
-        )
 
     silence = {
         "alert": "",
@@ -49,15 +50,15 @@ def alerts() -> list[Document]:
         "created_by": "spiffe://braid.local/user/ann",
     }
     return [
-        alert("cluster/east/cluster-down", "page", "firing", "Cluster east is down: no broker answers", 95),
-        alert(
+        _alert("cluster/east/cluster-down", "page", "firing", "Cluster east is down: no broker answers", 95),
+        _alert(
             "stream/logs/lag-page/live/indexer",
             "page",
             "firing",
             "indexer is 97 s behind on logs/live, its target is 5 s",
             62,
         ),
-        alert(
+        _alert(
             "stream/logs/lag-ticket/bulk/indexer",
             "ticket",
             "firing",
@@ -65,7 +66,7 @@ def alerts() -> list[Document]:
             5_400,
             silence=silence,
         ),
-        alert(
+        _alert(
             "stream/orders/lag-page/live/billing", "page", "resolved", "billing was 20 s behind on orders/live", 9_000
         ),
     ]

@@ -1,4 +1,4 @@
-"""What the console's server answers about the invented mesh: views with their parts, and single questions."""
+"""Answers of the console's server about the invented mesh: views with their parts, and single questions."""
 
 from collections.abc import Callable, Mapping
 from typing import Final
