@@ -140,10 +140,10 @@ def events(most: int = 60) -> list[Document]:
         service, history, kind, text, actor, cause = _STORY[place % len(_STORY)]
         found.append(
             {
-                "key": f"{service}/{history}#{9_000 - place}",
+                "key": f"{history}#{9_000 - place}",
                 "time_ms": NOW_MS - 92_000 - place * place * 900,
                 "service": service,
-                "history": f"{service}/{history}",
+                "history": history,
                 "sequence": 9_000 - place,
                 "type": kind,
                 "actor": actor,

@@ -317,6 +317,6 @@ export interface OverviewSummary {
   groups: number | null;
   free_leases: number | null;
   worst_lag_seconds: number | null;
-  lag_stale: number | null;
+  lag_stale: number | boolean | null;
   alerts_firing: number | null;
 }

@@ -1,5 +1,6 @@
 // Tables and events as files and as Markdown. A spreadsheet must not run what a record's sender wrote.
 import type { MeshEvent } from "../api/documents";
+import { typeWords } from "../pages/event_words";
 import { dateTime, type Zone } from "./times";
 
 export interface ExportColumn<R> {
@@ -29,7 +30,7 @@ function escaped(text: string): string {
 export function incidentTimeline(events: readonly MeshEvent[], zone: Zone): string {
   const sorted = [...events].sort((one, other) => one.time_ms - other.time_ms || one.sequence - other.sequence);
   const lines = sorted.map(
-    (event) => `- **${dateTime(event.time_ms, zone)}** ${escaped(event.text)} (${escaped(event.actor || event.service)})`,
+    (event) => `- **${dateTime(event.time_ms, zone)}** ${escaped(`${typeWords(event.type)} ${event.text}`.trim())} (${escaped(event.actor || event.service)})`,
   );
   return ["## Timeline", "", ...lines, ""].join("\n");
 }

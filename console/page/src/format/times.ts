@@ -37,6 +37,10 @@ export function dateTime(ms: number, zone: Zone): string {
   return `${day}, ${time} ${zoneName(ms, zone)}`;
 }
 
+function rest(value: number, unit: string): string {
+  return value === 0 ? "" : `${two(value)}${unit}`;
+}
+
 /** Two units at most, as the command line prints them: `850ms`, `4.2s`, `3m12s`, `2h05m`, `3d4h`. */
 export function duration(seconds: number): string {
   if (!Number.isFinite(seconds)) return "unknown";
@@ -47,8 +51,8 @@ export function duration(seconds: number): string {
   if (size < 9.95) return `${sign}${size.toFixed(1).replace(".0", "")}s`;
   const whole = Math.round(size);
   if (whole < 60) return `${sign}${whole}s`;
-  if (whole < 3600) return `${sign}${Math.floor(whole / 60)}m${two(whole % 60)}s`;
-  if (whole < 86_400) return `${sign}${Math.floor(whole / 3600)}h${two(Math.floor((whole % 3600) / 60))}m`;
+  if (whole < 3600) return `${sign}${Math.floor(whole / 60)}m${rest(whole % 60, "s")}`;
+  if (whole < 86_400) return `${sign}${Math.floor(whole / 3600)}h${rest(Math.floor((whole % 3600) / 60), "m")}`;
   return `${sign}${Math.floor(whole / 86_400)}d${Math.floor((whole % 86_400) / 3600)}h`;
 }
 

@@ -15,6 +15,7 @@ import { usePreferences } from "../state/preferences";
 import { useAddress, type Search } from "../state/search";
 import { nowOf, table, useView } from "../state/view";
 import { EventFilters } from "./EventFilters";
+import { aboutOf, typeWords } from "./event_words";
 import { Title } from "./Title";
 
 interface Older {
@@ -48,18 +49,18 @@ function joined(newest: readonly MeshEvent[], pages: readonly Older[]): MeshEven
 function columns(open: string, onOpen: (key: string) => void): CellColumn<MeshEvent>[] {
   return [
     { id: "time", label: "Time", text: (row) => dateTime(row.time_ms, "utc"), order: (row) => row.time_ms, width: 128, cell: (row) => <Moment ms={row.time_ms} /> },
-    { id: "history", label: "About", text: (row) => row.history.split("/").slice(1).join("/"), width: 170, leave: "phone" },
+    { id: "history", label: "About", text: aboutOf, width: 150, leave: "phone" },
     {
       id: "text",
       label: "What happened",
-      text: (row) => `${row.text} ${row.type}`,
+      text: (row) => `${typeWords(row.type)} ${row.text} ${row.type}`,
       cell: (row) => (
         <button type="button" className={`link${row.key === open ? " chosen" : ""}`} aria-expanded={row.key === open} onClick={() => onOpen(row.key === open ? "" : row.key)}>
-          {row.text || row.type}
+          <strong>{typeWords(row.type)}</strong> {row.text}
         </button>
       ),
     },
-    { id: "actor", label: "By", text: (row) => row.actor || row.service, width: 190, leave: "tablet", cell: (row) => <span title={row.actor}>{row.actor.split("/").at(-1) || row.service}</span> },
+    { id: "actor", label: "By", text: (row) => row.actor || row.service, width: 120, leave: "tablet", cell: (row) => <span title={row.actor}>{row.actor.split("/").at(-1) || row.service}</span> },
     { id: "cause", label: "Because", text: (row) => row.cause, width: 180, leave: "tablet" },
   ];
 }
@@ -110,7 +111,7 @@ function Detail({ event, onClose }: { event: MeshEvent; onClose: () => void }): 
   return (
     <section className="why" aria-label="Event">
       <header className="section-head">
-        <h2>{event.type}</h2>
+        <h2>{typeWords(event.type)}</h2>
         <div className="section-actions">
           <Copy text={text} label="Copy data" />
           <button type="button" className="small" onClick={onClose}>

@@ -13,6 +13,7 @@ import { stateOf } from "../parts/RouteDiagram";
 import { State } from "../parts/State";
 import { Table, type CellColumn } from "../parts/Table";
 import { nowOf, table, useView, value } from "../state/view";
+import { aboutOf, typeWords } from "./event_words";
 import { Title } from "./Title";
 
 export function Overview(): ReactElement {
@@ -56,7 +57,7 @@ function Figures({ summary }: { summary: OverviewSummary | null }): ReactElement
   return (
     <div className="figures">
       <Figure label="Alerts firing" value={shown(alerts_firing)} tone={alerts_firing ? "bad" : "idle"} note={alerts_firing === 0 ? "nobody needs to look" : ""} />
-      <Figure label="Worst lag" value={worst_lag_seconds === null ? "…" : duration(worst_lag_seconds)} note={summary?.lag_stale ? `${counted(summary.lag_stale, "lane")} stale` : "of any group"} tone={summary?.lag_stale ? "warn" : "idle"} />
+      <Figure label="Worst lag" value={worst_lag_seconds === null ? "…" : duration(worst_lag_seconds)} note={summary?.lag_stale ? "some of it is stale" : "of any group"} tone={summary?.lag_stale ? "warn" : "idle"} />
       <Figure label="Clusters" value={shown(summary?.clusters)} tone={clusters_unwell ? "bad" : "idle"} note={clusters_unwell ? `${count(clusters_unwell)} unwell` : "all well"} />
       <Figure label="Streams" value={shown(summary?.streams)} tone={streams_blocked ? "warn" : "idle"} note={streams_blocked ? `${count(streams_blocked)} blocked` : "none blocked"} />
       <Figure label="Moves in progress" value={shown(moves)} note={moves ? "channels drain" : "nothing moves"} />
@@ -167,8 +168,8 @@ function Latest({ events }: { events: readonly MeshEvent[] }): ReactElement {
           <span className="faint nowrap mono-number">
             <Moment ms={event.time_ms} />
           </span>
-          <Link to="/events" search={{ history: event.history.split("/").slice(1).join("/") } as never} className="grow">
-            {event.text || event.type}
+          <Link to="/events" search={{ history: aboutOf(event) } as never} className="grow">
+            <strong>{typeWords(event.type)}</strong> {event.text}
           </Link>
         </li>
       ))}

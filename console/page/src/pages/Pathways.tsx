@@ -49,7 +49,7 @@ export function Pathways(): ReactElement {
       </div>
       {live.state && shown.length === 0 ? (
         <Empty title="No pathway was seen lately." command="braid get pathways -o wide">
-          Applications report pathways once their records carry a trace: set pathways in the SDK&apos;s settings.
+          Applications report pathways if they say their name: braid.connect(pathways=NAME).
         </Empty>
       ) : null}
     </>

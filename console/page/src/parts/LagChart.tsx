@@ -92,14 +92,15 @@ function optionsOf(element: HTMLElement, lines: readonly Line[], measure: Measur
   const { grid, text, series } = colours(element);
   const axis = { stroke: text, grid: { stroke: grid, width: 1 }, ticks: { stroke: grid, width: 1 }, font: "11px system-ui" };
   const many = series.length;
+  const dateOf = (seconds: number): Date => (zone === "utc" ? library.tzDate(new Date(seconds * 1000), "Etc/UTC") : new Date(seconds * 1000));
   return {
     width: Math.max(280, element.clientWidth),
     height: HEIGHT,
-    tzDate: (seconds) => (zone === "utc" ? library.tzDate(new Date(seconds * 1000), "Etc/UTC") : new Date(seconds * 1000)),
+    tzDate: dateOf,
     cursor: { points: { size: 6 }, drag: { x: true, y: false } },
     legend: { live: true },
     axes: [
-      { ...axis, values: "{HH}:{mm}" as never },
+      { ...axis, values: (_plot, splits, _axis, _space, step) => splits.map((at) => library.fmtDate(step < 60 ? "{HH}:{mm}:{ss}" : "{HH}:{mm}")(dateOf(at))) },
       { ...axis, size: 64, ...(measure === "lag_seconds" ? { incrs: SECONDS } : {}), values: (_plot, values) => values.map((value) => shown(value, measure)) },
     ],
     scales: { y: { range: (_plot, _least, most) => [0, Math.max(1, most * 1.1)] } },

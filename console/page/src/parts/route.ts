@@ -80,10 +80,12 @@ function flowsOf(lane: string, placed: readonly Placed[], from: number, above: n
   return active.map((chip, place) => {
     const to = chip.y + SIZES.chip / 2;
     const begin = SIZES.lane;
-    const [out, back] = [begin + SIZES.gap, chip.x - SIZES.gap];
-    const over = back > out ? above + place * 3 : (from + to) / 2;
-    const [half, last] = [begin + SIZES.gap / 2, chip.x - SIZES.gap / 2];
-    const end = Math.max(out, back);
+    // Over the chips of the columns before; straight to the first column.
+    const near = chip.x - begin < 2 * SIZES.gap;
+    const out = near ? (begin + chip.x) / 2 : begin + SIZES.gap;
+    const end = near ? out : chip.x - SIZES.gap;
+    const over = near ? (from + to) / 2 : above + place * 3;
+    const [half, last] = [(begin + out) / 2, (end + chip.x) / 2];
     return { key: `${lane} ${place}`, share: chip.share, path: `M${begin} ${from} C${half} ${from} ${half} ${over} ${out} ${over} L${end} ${over} C${last} ${over} ${last} ${to} ${chip.x} ${to}` };
   });
 }
