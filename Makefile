@@ -1,8 +1,8 @@
 # Braid's commands. `make help` prints them. Every target that runs anything sets the checkout up first.
 
 .DEFAULT_GOAL := help
-CHECKS := check-types check-format check-lint check-layering check-protos check-compose check-reference check-boards check-site
-.PHONY: help demo test test-all setup check checks $(CHECKS) quick test-for slow-tests protos protos-release reference site docs sim fuzz chaos soak bench up down clean hooks lock sbom audit etcd prometheus prepared
+CHECKS := check-types check-format check-lint check-layering check-protos check-compose check-reference check-boards check-console check-site
+.PHONY: help demo test test-all setup check checks $(CHECKS) quick test-for slow-tests protos protos-release reference site docs console sim fuzz chaos soak bench up down clean hooks lock sbom audit etcd prometheus prepared
 
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 python; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
@@ -79,6 +79,9 @@ check-reference:
 check-boards:
 	@$(RUN) -m tools.boards check
 
+check-console:
+	@$(RUN) -m tools.console_page check
+
 check-site:
 	@$(RUN) -m tools.site check
 
@@ -109,6 +112,9 @@ reference: setup ## write docs/reference from protos, command line, settings, er
 
 site: setup ## build the documentation site into build/site (asks no network)
 	@$(RUN) -m tools.site build
+
+console: setup ## build the console's page into console/static (obtains Node and its packages)
+	@$(RUN) -m tools.console_page build
 
 docs: setup ## show the documentation site on this machine, and follow changes of its pages
 	@$(RUN) -m tools.site serve

@@ -15,10 +15,12 @@ from braid.host.store_credentials import environment_of as store_environment_of
 from braid.host.tls import Tls, environment_of
 
 SERVICES: Final = ("registry", "assigner", "lagmon", "dlq")
+CONSOLE: Final = "console"
 
 # Ports a mesh wants. What listens on two takes the one above for its peers.
 ENDPOINT_PORT: Final = 7401
 HEALTH_ABOVE: Final = 200  # answers to health checks, above a service's own port, where that needs a certificate
+CONSOLE_PORT: Final = 7480
 METRICS_ABOVE: Final = 100  # a service's metrics, above its own port, where they are not on any free one
 CLUSTER_PORT: Final = 19192
 STORE_PORT: Final = 19292
@@ -100,6 +102,24 @@ class ServicePlace(NamedTuple):
     health: str = ""
     admins: Sequence[str] = ()
     admins_file: str = ""
+
+
+class ConsolePlace(NamedTuple):
+    """Where the console is, and whom it calls.
+
+    Attributes:
+        listen: `host:port` on which it serves browsers.
+        endpoint: Addresses of services, separated by commas.
+        home: Directory for the key of its one-time links.
+        ready_file: Written once it serves.
+        tls: What it shows services and whom it trusts; None for plain text.
+    """
+
+    listen: str
+    endpoint: str
+    home: str
+    ready_file: str
+    tls: Tls | None = None
 
 
 class BrokerPlace(NamedTuple):
@@ -234,6 +254,22 @@ def service_settings(place: ServicePlace) -> dict[str, str]:
     if kind_of(place.instance) == "lagmon":
         settings["BRAID_KEPT_LAG"] = f"{place.home}/kept-lag"
     return settings
+
+
+def console_command() -> list[str]:
+    """Runs the console in this interpreter."""
+    return mesh_command("console.server")
+
+
+def console_settings(place: ConsolePlace) -> dict[str, str]:
+    """The environment of the console, beside what the machine's has."""
+    return {
+        "BRAID_CONSOLE_LISTEN": place.listen,
+        "BRAID_CONSOLE_HOME": place.home,
+        "BRAID_CONSOLE_READY_FILE": place.ready_file,
+        "BRAID_ENDPOINT": place.endpoint,
+        **environment_of(place.tls),
+    }
 
 
 def broker_settings(place: BrokerPlace) -> dict[str, str]:

@@ -8,7 +8,7 @@ from typing import Final
 
 from braid.kernel.errors import Invalid, Refused
 from braid.kernel.ids import check_name
-from devmesh.blueprint import broker_names, instance_names
+from devmesh.blueprint import CONSOLE, broker_names, instance_names
 from devmesh.limits import DEV_BROKERS_MAX, DEV_CLUSTERS_MAX, DEV_REPLICAS_MAX
 
 STORES: Final = ("sqlite", "etcd")
@@ -40,6 +40,7 @@ class MeshConfig:
         store_members: Of etcd, 1 or 3; 0 for what the directory has, or else one.
         secure: Whether services and clients speak mutual TLS, and rights are enforced. None for yes: plain text is
             asked for at each start.
+        console: Port of the console; 0 for the one the directory had, 7480, or a free one above. None for no console.
     """
 
     directory: Path
@@ -56,6 +57,7 @@ class MeshConfig:
     kafka_version: str = ""
     store_members: int = 0
     secure: bool | None = None
+    console: int | None = None
 
     def check(self) -> None:
         """Raises `Invalid` naming the flag at fault."""
@@ -81,10 +83,11 @@ class MeshConfig:
         ):
             if not least <= count <= DEV_REPLICAS_MAX:
                 raise Invalid(f"{count} is not between {least} and {DEV_REPLICAS_MAX}", field=flag)
-        if self.port and not 1024 <= self.port < 1 << 16:
-            raise Invalid(f"{self.port} is not between 1024 and 65535", field="--port")
+        for flag, port in (("--port", self.port), ("--console", self.console)):
+            if port and not 1024 <= port < 1 << 16:
+                raise Invalid(f"{port} is not between 1024 and 65535", field=flag)
         stores = {STORE_NAME, *store_names(max(STORE_MEMBERS))}
-        taken = {*self.instances(), *stores}.intersection(names)
+        taken = {*self.instances(), *stores, CONSOLE}.intersection(names)
         if taken:
             raise Invalid(f"{min(taken)} is the name of a process of the mesh", field="--clusters")
 

@@ -105,7 +105,7 @@ class ProcessStatus:
 
     Attributes:
         name: What fault verbs call it.
-        kind: `cluster` (a broker of one), `service` or `store`.
+        kind: `cluster` (a broker of one), `service`, `store` or `console`.
         state: `starting`, `running`, `paused`, `down` (a verb's doing) or `crashed`.
         pid: None while it does not run.
         address: `host:port` for clients.

@@ -74,6 +74,11 @@ class MeshFiles:
         return self.directory / "services" / instance
 
     @property
+    def console(self) -> Path:
+        """The console's own directory."""
+        return self.directory / "console"
+
+    @property
     def tls(self) -> Path:
         """The CA and the certificates of a secure mesh."""
         return self.directory / "tls"

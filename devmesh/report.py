@@ -9,7 +9,7 @@ import psutil
 
 from braid.host.endpoints import READY_FILE
 from devmesh import roster
-from devmesh.blueprint import ENDPOINT_PORT
+from devmesh.blueprint import CONSOLE, ENDPOINT_PORT
 from devmesh.config import MeshLayout
 from devmesh.credentials import MeshCredentials, paths_of
 from devmesh.documents import BrokerAddress, ClusterAddress, MeshStatus, ProcessStatus, Ready, ServiceAddress
@@ -20,7 +20,6 @@ from devmesh.supervision import DesiredState
 from devmesh.verbs import is_paused
 
 FOUND_DIRECTORY: Final = READY_FILE.parent.name  # of a mesh that is found from the directory around it
-NOT_BUILT: Final = "the console is not built yet"
 
 
 def ready_document(held: Mapping[str, Supervised], layout: MeshLayout, files: MeshFiles) -> Ready:
@@ -32,7 +31,8 @@ def ready_document(held: Mapping[str, Supervised], layout: MeshLayout, files: Me
             services[name] = ServiceAddress(process.pid, each.address, process.metrics)
     clusters = {name: _cluster_address(name, held, layout.zones[name]) for name in roster.clusters(held)}
     endpoint = held[layout.instances[0]].address
-    return Ready(endpoint, "", layout.store, str(files.directory), services, clusters, _tls(layout, files))
+    console = f"http://{held[CONSOLE].address}" if CONSOLE in held else ""
+    return Ready(endpoint, console, layout.store, str(files.directory), services, clusters, _tls(layout, files))
 
 
 def _cluster_address(name: str, held: Mapping[str, Supervised], zone: str) -> ClusterAddress:
@@ -120,8 +120,8 @@ def ready_page(ready: Ready, files: MeshFiles, warnings: Sequence[str] = (), *, 
                 if ready.tls
                 else ()
             ),
+            *((f"  console     {ready.console}; to sign in: braid open",) if ready.console else ()),
             f"  logs        {files.directory}/{brokers}, services/NAME/service.log",
-            f"  ({NOT_BUILT})",
             "",
             f"  use it:     {export}",
             f"  break it:   braid dev kill|pause NAME{where}",

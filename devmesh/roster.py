@@ -9,11 +9,12 @@ from pathlib import Path
 
 from braid.kernel.errors import NotFound
 from devmesh.archives.making import ensure_archive
-from devmesh.blueprint import ENDPOINT_PORT, StorePlace, store_url, wanted_ports
+from devmesh.blueprint import CONSOLE, CONSOLE_PORT, ENDPOINT_PORT, StorePlace, store_url, wanted_ports
 from devmesh.config import MeshConfig, MeshLayout
 from devmesh.credentials import MeshCredentials
 from devmesh.files import MeshFiles
 from devmesh.processes.brokers import KafkaBroker
+from devmesh.processes.console import ConsoleProcess
 from devmesh.processes.kafka_cluster import make_cluster, stop_together
 from devmesh.processes.ports import PortClaims
 from devmesh.processes.process import EtcdProcess, Process, ServiceProcess
@@ -122,6 +123,10 @@ def claim_ports(
     if config.port:
         endpoint = layout.instances[0]
         ports[endpoint] = claims.claim_exactly(wanted.pop(endpoint))
+    if config.console:
+        ports[CONSOLE] = claims.claim_exactly(config.console)
+    elif config.console is not None:
+        wanted[CONSOLE] = CONSOLE_PORT
     for name, first in wanted.items():
         owner, _, beside = name.rpartition("/")
         claim(name, ports[owner] + 1 if beside in ("controller", "peer") else first)
@@ -169,7 +174,18 @@ def build(
             admins=admins,
         )
         held[instance] = Supervised(ProcessKind.SERVICE, service, address)
+    if CONSOLE in ports:
+        held[CONSOLE] = _console(layout, ports, files, credentials)
     return held
+
+
+def _console(
+    layout: MeshLayout, ports: Mapping[str, int], files: MeshFiles, credentials: MeshCredentials | None
+) -> Supervised:
+    address = _local(ports[CONSOLE])
+    endpoint = ",".join(_local(ports[instance]) for instance in layout.instances)
+    process = ConsoleProcess(files.console, address, endpoint, credentials.user if credentials else None)
+    return Supervised(ProcessKind.CONSOLE, process, address)
 
 
 def find(held: Mapping[str, Supervised], name: str) -> list[Supervised]:

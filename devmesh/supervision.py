@@ -18,6 +18,7 @@ class ProcessKind(StrEnum):
     CLUSTER = "cluster"
     STORE = "store"
     SERVICE = "service"
+    CONSOLE = "console"
 
 
 class DesiredState(StrEnum):
@@ -67,7 +68,7 @@ class Action(NamedTuple):
     name: str
 
 
-RESTARTED: Final = (ProcessKind.SERVICE, ProcessKind.STORE)
+RESTARTED: Final = (ProcessKind.SERVICE, ProcessKind.STORE, ProcessKind.CONSOLE)
 
 
 def plan(states: Sequence[ProcessState], now: float) -> list[Action]:

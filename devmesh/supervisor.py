@@ -333,7 +333,7 @@ class Supervisor:
     def _names(self) -> tuple[Sequence[str], Sequence[str], Sequence[str]]:
         kinds = (ProcessKind.CLUSTER, ProcessKind.SERVICE, ProcessKind.STORE)
         clusters, services, store = (roster.named(self._held, kind) for kind in kinds)
-        return clusters, services, store
+        return clusters, [*services, *roster.named(self._held, ProcessKind.CONSOLE)], store
 
     def _document(self) -> Ready:
         return ready_document(self._held, self._layout, self._files)

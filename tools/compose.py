@@ -54,6 +54,7 @@ _COMMENTS: Final[Mapping[str, str]] = {
     "east": "Kafka clusters of one node each, broker and controller in one process.",
     "registry-0": "The services. One replica of each leads, the others follow.",
     "init": "Tells the registry where the clusters are. Runs at each start, and does nothing where that is known.",
+    "console": "The console. To sign in: `docker compose exec console braid open --dir /var/lib/braid`.",
     "collector": "`docker compose --profile observability up`: Prometheus on port 9090, Grafana on 3000, OTLP on 4317.",
     "stream": "`docker compose --profile spark up`: a stream, and a Spark job that writes its records into a table.",
 }

@@ -12,7 +12,7 @@ from typing import Final
 from braid.certs.authority import BUNDLE, CERTIFICATE, KEY
 from braid.host.tls import Tls, environment_of
 from devmesh import blueprint
-from devmesh.blueprint import BrokerPlace, ServicePlace, StorePlace, kind_of
+from devmesh.blueprint import CONSOLE, CONSOLE_PORT, BrokerPlace, ConsolePlace, ServicePlace, StorePlace, kind_of
 from devmesh.issue import ADMIN, ADMINS_FILE
 from devmesh.toolchain.etcd_binary import ETCD_VERSION
 from devmesh.toolchain.jars import KAFKA_VERSION
@@ -73,6 +73,7 @@ def services(version: str) -> dict[str, Service]:
     found |= {name: _cluster(name, zone) for name, zone in ZONES.items()}
     found |= {name: _replica(name, image) for name in INSTANCES}
     found["init"] = _init(image)
+    found[CONSOLE] = _console(image)
     return found | _spark(image, f"braid-streams/spark:{version}") | _observability()
 
 
@@ -87,7 +88,7 @@ def plain_services() -> dict[str, Service]:
     plain: Service = {"BRAID_STORE": url, "BRAID_TLS_MODE": "off", "BRAID_ACCESS": "open", "BRAID_ADMINS_FILE": ""}
     found |= {name: {"environment": dict(plain)} for name in INSTANCES}
     no_files: Service = {name: "" for name in environment_of(_files("init"))}
-    found |= {name: {"environment": dict(no_files)} for name in ("init", "stream", "event-store")}
+    found |= {name: {"environment": dict(no_files)} for name in ("init", CONSOLE, "stream", "event-store")}
     found["prometheus"] = {"command": observability.prometheus_command("insecure.yml")}
     found["stream"]["command"] = _apply(STREAM)  # nobody can be granted anything without a name that is proved
     return found
@@ -103,7 +104,7 @@ def stores(*, secure: bool) -> tuple[StorePlace, ...]:
 
 def volumes() -> tuple[str, ...]:
     """Names of all volumes."""
-    return (*MEMBERS, *ZONES, *INSTANCES, "event-store", *CERTIFICATES, *observability.VOLUMES)
+    return (*MEMBERS, *ZONES, *INSTANCES, CONSOLE, "event-store", *CERTIFICATES, *observability.VOLUMES)
 
 
 def kafka_variable(property_name: str) -> str:
@@ -128,7 +129,7 @@ def broker_check(port: int) -> list[str]:
 def _net(image: str) -> Service:
     outside = [PORTS[name] for name in (*INSTANCES, *ZONES)]
     outside += [PORTS[name] + blueprint.METRICS_ABOVE for name in INSTANCES]
-    outside += observability.PORTS
+    outside += [CONSOLE_PORT, *observability.PORTS]
     return {
         **_ours(image, "services"),
         "command": ["sleep", "infinity"],
@@ -252,6 +253,24 @@ def _init(image: str) -> Service:
         "depends_on": {**_NET, **{name: _healthy() for name in (*deciders, *ZONES)}},
         "restart": "no",
         "stop_grace_period": _GRACE["step"],
+    }
+
+
+def _console(image: str) -> Service:
+    listen = f"{_EVERYWHERE}:{CONSOLE_PORT}"
+    place = ConsolePlace(listen, ENDPOINTS, f"{HOME}/console", f"{HOME}/ready.json", _files(USER_NAME))
+    ask = f"import urllib.request; urllib.request.urlopen('http://127.0.0.1:{CONSOLE_PORT}/healthz', timeout=2)"
+    return {
+        **_ours(image, "services"),
+        "command": _python(blueprint.console_command()),
+        # Its port is published on 127.0.0.1 of the machine alone.
+        "environment": {**blueprint.console_settings(place), "BRAID_CONSOLE_PLAINTEXT": "true"},
+        "network_mode": "service:net",
+        "depends_on": {**_NET, "certs": _done(), "init": _done()},
+        "volumes": [f"{CONSOLE}:{HOME}", _SHOWN],
+        "healthcheck": _health(["CMD", "python", "-c", ask]),
+        "restart": "unless-stopped",
+        "stop_grace_period": _GRACE["service"],
     }
 
 

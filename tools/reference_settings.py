@@ -6,8 +6,10 @@ from pathlib import Path
 from typing import Final
 
 from pydantic.fields import FieldInfo
+from pydantic_settings import BaseSettings
 
 from braid.runtime.settings import CONFIG_VARIABLE, Settings
+from console.server.config import ConsoleSettings
 from tools.reference_text import code, page, prose, sentence, table
 
 _INTRODUCTION: Final = f"""Every service is one process kind, `python -m services.NAME`, and reads its settings from
@@ -17,6 +19,7 @@ _CLIENTS: Final = (
     ("BRAID_ENDPOINT", "the command line, `braid.connect`", "`HOST:PORT` of any replica; several separated by commas."),
     ("BRAID_CONTEXT", "the same", "A mesh named in the contexts file."),
     ("BRAID_CONTEXTS", "the same", "The contexts file; `braid/contexts.yaml` in the user's configuration."),
+    ("BRAID_CONSOLE", "`braid open`", "The address of a console elsewhere, `https://NAME`."),
     ("BRAID_KAFKA_PROFILES", "whatever talks to Kafka", "A directory of security profiles, `NAME.toml` each."),
     ("BRAID_KAFKA_PROFILE_…", "whatever talks to Kafka", "The file of one security profile, named in capitals there."),
 )
@@ -31,6 +34,8 @@ def settings_page(root: Path) -> str:
         for kind in _kinds(f"services.{name}.config"):
             rows = _table(kind, set(Settings.model_fields))
             parts += [f"## {name}\n", f"{prose(sentence(kind.__doc__))}\n", rows or "Nothing beside those.\n"]
+    parts += ["## console\n", f"{prose(sentence(ConsoleSettings.__doc__))}\n"]
+    parts.append(_table(ConsoleSettings, set(), "BRAID_CONSOLE_"))
     clients = table(("Variable", "Read by", "Meaning"), [(code(name), by, what) for name, by, what in _CLIENTS])
     return page("Settings", _INTRODUCTION, [*parts, "## Clients\n", clients])
 
@@ -42,17 +47,17 @@ def _kinds(module: str) -> list[type[Settings]]:
     ]
 
 
-def _table(kind: type[Settings], without: set[str]) -> str:
+def _table(kind: type[BaseSettings], without: set[str], prefix: str = "BRAID_") -> str:
     meanings = _meanings(kind)
     rows = [
-        (code(f"BRAID_{name.upper()}"), code(_type(field)), _default(field), meanings.get(name, ""))
+        (code(f"{prefix}{name.upper()}"), code(_type(field)), _default(field), meanings.get(name, ""))
         for name, field in kind.model_fields.items()
         if name not in without
     ]
     return table(("Variable", "Type", "Default", "Meaning"), rows)
 
 
-def _meanings(kind: type[Settings]) -> dict[str, str]:
+def _meanings(kind: type[BaseSettings]) -> dict[str, str]:
     _, _, attributes = (kind.__doc__ or "").partition("Attributes:\n")
     return dict(_ATTRIBUTE.findall(attributes))
 

@@ -65,7 +65,7 @@ def markdown_faults(root: Path, site: Path) -> Iterator[str]:
     """Links in a checkout's Markdown files outside `docs/` that lead to no file, or to no heading in `docs/`."""
     for source in sorted(root.rglob("*.md")):
         first = source.relative_to(root).parts[0]
-        if first in _NOT_OURS or (first.startswith(".") and first != ".github"):
+        if "node_modules" in source.parts or first in _NOT_OURS or (first.startswith(".") and first != ".github"):
             continue
         text = _FENCED.sub("", source.read_text(encoding="utf-8"))
         for link in _MARKDOWN_LINK.findall(text):

@@ -78,6 +78,7 @@ VERBS: Final[Mapping[str, Verb]] = {
     "archive": Verb("braid.cli.doctor.archive", "Check the archived histories"),
     "certs": Verb("braid.cli.certs.verbs", "Make and renew the mesh's certificates"),
     "store": Verb("braid.cli.store.verbs", "Back up the event store, and restore it"),
+    "open": Verb("braid.cli.resources.opening", "Print a link to the console, or open it in a browser"),
     "completion": Verb("braid.cli.completion", "Print a completion script for bash, zsh or fish"),
 }
 

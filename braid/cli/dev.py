@@ -19,7 +19,7 @@ braid._mesh.enable()
 DEFAULT_DIRECTORY: Final = Path(".braid")
 _MIB: Final = 1 << 20
 
-_HELP: Final = """Run a whole mesh on this machine: Kafka clusters, store, services.
+_HELP: Final = """Run a whole mesh on this machine: Kafka clusters, store, services, console.
 
 \b
   braid dev                                      in the foreground, until Ctrl-C
@@ -36,6 +36,7 @@ _HELP: Final = """Run a whole mesh on this machine: Kafka clusters, store, servi
   braid dev down                                 end everything
 
 The endpoint is 127.0.0.1:7401, or, where that port is taken, a free one, which is printed at the start.
+The console is at 127.0.0.1:7480, likewise; `braid open` prints a link that signs you in.
 Services and clients speak mutual TLS by a CA below --dir. Rights are enforced;
 you are the mesh's admin.
 Commands, braid.connect() and Spark find the certificate where they find the endpoint.
@@ -80,6 +81,9 @@ _StoreMembers = Annotated[
 ]
 _Secure = Annotated[bool | None, typer.Option("--secure/--insecure", show_default="--secure", help=_SECURE)]
 _Port = Annotated[int, typer.Option(metavar="PORT", show_default="7401, or a free one", help="Of the endpoint.")]
+_Console = Annotated[
+    int, typer.Option(metavar="PORT", show_default="7480, or a free one", help="Of the console, for browsers.")
+]
 _ReadyFile = Annotated[
     Path | None, typer.Option(metavar="FILE", help="A file to write once everything answers; removed at the end.")
 ]
@@ -124,6 +128,8 @@ def _dev(
     secure: _Secure = None,
     directory: _Dir = None,
     port: _Port = 0,
+    console: _Console = 0,
+    no_console: Annotated[bool, typer.Option("--no-console", help="Start no console.")] = False,
     ready_file: _ReadyFile = None,
     detach: _Detach = False,
 ) -> None:
@@ -148,6 +154,7 @@ def _dev(
         brokers=brokers,
         store_members=store_members,
         secure=secure,
+        console=None if no_console else console,
     )
     if detach:
         typer.echo(asyncio.run(start_detached(config, typer.echo)))

@@ -33,7 +33,7 @@ from tests.support.planted import checked
 
 BRAID: Final = (sys.executable, "-c", "from braid.cli import main; main()")
 HANG_SECONDS: Final = 300.0  # by the wall: it ends what hangs, and judges nothing
-SMALL: Final = ("--registries", "1", "--assigners", "1", "--lagmons", "0", "--dlqs", "0")
+SMALL: Final = ("--registries", "1", "--assigners", "1", "--lagmons", "0", "--dlqs", "0", "--no-console")
 SERVICES: Final = ("registry-0", "registry-1", "assigner-0", "assigner-1", "lagmon-0", "dlq-0")
 
 pytestmark = [pytest.mark.real, pytest.mark.untimed, pytest.mark.timeout(1_200)]

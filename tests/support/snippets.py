@@ -33,6 +33,7 @@ _BLOCK: Final = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 KINDS: Final = {
     "id": re.compile(r"\b01[0-9A-HJKMNP-TV-Z]{24}(?::\d+)?"),
     "digest": re.compile(r"\b[0-9a-f]{32}(?:[0-9a-f]{32})?\b"),
+    "link": re.compile(r"(?<=/sign-in/)[\w-]+"),
     "date": re.compile(r"\b20\d\d-\d\d-\d\d(?: \d\d:\d\d)?"),
     "time of day": re.compile(r"\b\d\d:\d\d:\d\d\.\d{3}\b"),
     "epoch milliseconds": re.compile(r"\b1\d{12}\b"),

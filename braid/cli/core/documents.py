@@ -1,39 +1,23 @@
-"""Protobuf messages as documents (plain values for JSON and YAML) and back. Knows no resource.
+"""Protobuf messages from documents, plain values that people write; `braid.rpc.documents` writes them.
 
-Field names are the protos'. Enums are written as their lower-case value (`active`), bytes in hexadecimal, 64-bit
-integers as numbers. Reading is strict: an unknown field or a wrong type is refused with its path.
+Reading is strict: an unknown field or a wrong type is refused with its path.
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import TypeAlias, cast
+from typing import cast
 
 from google.protobuf.descriptor import EnumDescriptor, FieldDescriptor
 from google.protobuf.message import Message
 
 from braid.cli.errors import nearest
 from braid.kernel.errors import Invalid
-
-Value: TypeAlias = "bool | int | float | str | list[Value] | dict[str, Value] | None"
-Document: TypeAlias = dict[str, Value]
+from braid.rpc.documents import Document as Document
+from braid.rpc.documents import Value as Value
+from braid.rpc.documents import entry_value, is_map
+from braid.rpc.documents import enum_text as enum_text
+from braid.rpc.documents import to_document as to_document
 
 _INTEGERS = (FieldDescriptor.TYPE_INT32, FieldDescriptor.TYPE_INT64)
-
-
-def to_document(message: Message) -> Document:
-    """Converts a message to plain values: every field of it, in the order of the proto."""
-    return {
-        field.name: _to_value(field, getattr(message, field.name))
-        for field in cast("Sequence[FieldDescriptor]", message.DESCRIPTOR.fields)
-        if not field.has_presence or message.HasField(field.name)
-    }
-
-
-def enum_text(descriptor: EnumDescriptor, number: int) -> str:
-    """An enum's value in documents: `CHANNEL_STATE_ACTIVE` is `active`."""
-    known = descriptor.values_by_number.get(number)
-    if known is None:
-        return str(number)
-    return known.name.removeprefix(_prefix(descriptor)).lower()
 
 
 def from_document(document: Value, into: Message, path: str) -> None:
@@ -55,7 +39,7 @@ def from_document(document: Value, into: Message, path: str) -> None:
         field = known[name]
         if value is None:
             continue
-        if _is_map(field):
+        if is_map(field):
             _read_map(field, value, into, here)
         elif field.is_repeated and field.message_type is not None:
             for index, each in enumerate(_list(value, here)):
@@ -77,26 +61,8 @@ def unknown_field(name: str, path: str, known: Collection[str]) -> Invalid:
     return Invalid("there is no such field", field=f"{path}.{name}" if path else name, remedy=remedy)
 
 
-def _to_value(field: FieldDescriptor, value: object) -> Value:
-    if _is_map(field):
-        entry = _entry_value(field)
-        items = cast("Mapping[object, object]", value).items()
-        return {str(key): _one(entry, each) for key, each in sorted(items, key=lambda item: str(item[0]))}
-    if field.is_repeated:
-        return [_one(field, each) for each in cast("Sequence[object]", value)]
-    return _one(field, value)
-
-
-def _one(field: FieldDescriptor, value: object) -> Value:
-    if isinstance(value, Message):
-        return to_document(value)
-    if field.enum_type is not None:
-        return enum_text(field.enum_type, cast("int", value))
-    return value.hex() if isinstance(value, bytes) else cast("Value", value)
-
-
 def _read_map(field: FieldDescriptor, value: Value, into: Message, path: str) -> None:
-    entry = _entry_value(field)
+    entry = entry_value(field)
     target = getattr(into, field.name)
     for key, each in _mapping(value, path).items():
         here = f"{path}.{key}"
@@ -148,17 +114,3 @@ def _list(value: Value, path: str) -> Sequence[Value]:
     if not isinstance(value, list):
         raise Invalid(f"{value!r} is not a list", field=path, remedy="write [one, another]")
     return value
-
-
-def _is_map(field: FieldDescriptor) -> bool:
-    return field.message_type is not None and bool(field.message_type.GetOptions().map_entry)
-
-
-def _entry_value(field: FieldDescriptor) -> FieldDescriptor:
-    assert field.message_type is not None, "asked only of maps"
-    return field.message_type.fields_by_name["value"]
-
-
-def _prefix(descriptor: EnumDescriptor) -> str:
-    """The prefix of an enum's values: its zero is `<PREFIX>UNSPECIFIED`."""
-    return descriptor.values_by_number[0].name.removesuffix("UNSPECIFIED")

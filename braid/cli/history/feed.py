@@ -1,15 +1,9 @@
 """Decoded events of every service: listed up to a moment, or followed as they happen."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from typing import Final, NamedTuple
 
-from google.protobuf.message import DecodeError, Message
-
-from braid.api.assigner.v1.events_pb2 import AssignerEvent
-from braid.api.dlq.v1.events_pb2 import DlqEvent
-from braid.api.lagmon.v1.events_pb2 import LagmonEvent
-from braid.api.mesh.v1.archive_pb2 import ArchiveEvent
 from braid.api.mesh.v1.event_pb2 import (
     EventFilter,
     EventGap,
@@ -18,11 +12,6 @@ from braid.api.mesh.v1.event_pb2 import (
     ListEventsResponse,
     WatchEventsRequest,
 )
-from braid.api.registry.v1.approval_pb2 import ApprovalEvent
-from braid.api.registry.v1.events_pb2 import RegistryEvent
-from braid.api.registry.v1.grant_pb2 import AccessEvent
-from braid.api.registry.v1.revocation_pb2 import RevocationEvent
-from braid.api.registry.v1.tenant_pb2 import TenantEvent
 from braid.cli.core.documents import Document, to_document
 from braid.cli.core.limits import CLI_EVENTS_MAX, CLI_WATCH_SECONDS
 from braid.cli.core.output import API_VERSION, Column, Columns, Item
@@ -30,6 +19,9 @@ from braid.cli.core.session import Session
 from braid.cli.errors import nearest
 from braid.kernel.errors import Compacted, Exhausted, Invalid, NotLeader, Unavailable
 from braid.kernel.limits.names import PAGE_SIZE_MAX
+from braid.rpc.event_documents import EVENT_SERVICES
+from braid.rpc.event_documents import event_body as event_body
+from braid.rpc.event_documents import summary as summary
 
 COLUMNS: Final = Columns(
     (
@@ -41,20 +33,6 @@ COLUMNS: Final = Columns(
         Column("TIME-MS", wide=True),
     )
 )
-_MESSAGES: Final[Mapping[str, type[Message]]] = {
-    "registry": RegistryEvent,
-    "assigner": AssignerEvent,
-    "dlq": DlqEvent,
-    "lagmon": LagmonEvent,
-}
-_BODIES: Final[Mapping[str, type[Message]]] = {
-    **_MESSAGES,
-    "archive": ArchiveEvent,
-    "access": AccessEvent,
-    "identities": RevocationEvent,
-    "tenants": TenantEvent,
-    "approvals": ApprovalEvent,
-}
 _NEEDED: Final = ("registry", "assigner")  # a mesh may do without the others
 _OWNERS: Final = {
     "stream": "registry",
@@ -68,10 +46,6 @@ _OWNERS: Final = {
     "tenants": "registry",
     "approvals": "registry",
 }
-_CHANNEL: Final = {"lane", "generation"}
-_LETTER: Final = {"generation", "partition", "offset"}
-_UNREAD: Final = {"topic", "topic_id", "kafka_cluster_id"}
-_SELF_EVIDENT: Final = {"channel", "spec", "reason"}
 _BY_REASON: Final = {"TrafficMoved", "CapacityDesired"}  # events that are looked for by why they happened
 
 
@@ -155,7 +129,7 @@ async def follow_events(
     arrived: asyncio.Queue[EventRecord] = asyncio.Queue(PAGE_SIZE_MAX)
     tasks = session.ports.host.tasks
     followers = []
-    for service in [subject.service] if subject.service else list(_MESSAGES):
+    for service in [subject.service] if subject.service else list(EVENT_SERVICES):
         revision = after.revisions.get(service, 0)
         request = WatchEventsRequest(history=subject.history, after_revision=revision, filter=filter)
         follower = _follow(session, service, request, arrived, seen)
@@ -197,30 +171,6 @@ def event_item(record: EventRecord) -> Item:
     return Item(name, f"event/{name}", cells, metadata.time_ms, document)
 
 
-def event_body(service: str, data: bytes) -> Document:
-    """The content of an event; empty if this release does not know its service or type."""
-    kind = _BODIES.get(service)
-    if kind is None:
-        return {}
-    event = kind()
-    try:
-        event.ParseFromString(data)
-    except DecodeError:
-        return {}
-    oneofs = [each for each in ("later", "event") if each in event.DESCRIPTOR.oneofs_by_name]
-    name = next((name for each in oneofs if (name := event.WhichOneof(each))), None)
-    return to_document(getattr(event, name)) if name else {}
-
-
-def summary(body: Document) -> str:
-    """An event's content on one line, without empty fields and internal ids."""
-    parts = [_short({name: body[name] for name in _CHANNEL})] if body.keys() >= _CHANNEL else []
-    for name, value in body.items():
-        if value not in ("", 0, [], {}, None) and name not in _CHANNEL | _UNREAD:
-            parts.append(_short(value) if name in _SELF_EVIDENT else f"{name}={_short(value)}")
-    return " ".join(parts)
-
-
 def _reason_first(body: Document) -> Document:
     """The content with its reason first, for rows whose end a narrow table cuts off."""
     return {"reason": body.get("reason", ""), **body}
@@ -237,7 +187,7 @@ async def _services(session: Session) -> list[str]:
         running = {each.service for each in await session.endpoints()}
     except Unavailable:
         running = set()
-    return [service for service in _MESSAGES if service in _NEEDED or service in running]
+    return [service for service in EVENT_SERVICES if service in _NEEDED or service in running]
 
 
 async def events_of(
@@ -288,26 +238,3 @@ async def _follow(
                 del listed[history]  # a restored store counts on from its backup
         except (Unavailable, NotLeader):  # it comes back, or another does
             await session.ports.host.clock.sleep(CLI_WATCH_SECONDS)
-
-
-def _short(value: object) -> str:
-    """A value on one line: channels and leases by name, lanes as `live=4`, several lists in brackets."""
-    if isinstance(value, dict):
-        return _short_mapping(value)
-    if isinstance(value, list):
-        inner = ",".join(map(_short, value))
-        return f"[{inner}]" if len(value) > 1 else inner
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _short_mapping(value: Mapping[str, object]) -> str:
-    if value.keys() >= _CHANNEL:
-        return f"{value['lane']}/{value['generation']}"
-    if value.keys() == _LETTER:  # as the end of a dead letter's name
-        return f"{value['generation']}/{value['partition']}/{value['offset']}"
-    if "lease" in value:
-        return str(value["lease"])
-    if value.keys() == {"partitions"}:
-        return str(value["partitions"])
-    filled = {name: each for name, each in value.items() if each not in ("", 0, [], {})}
-    return ",".join(f"{name}={_short(each)}" for name, each in filled.items())

@@ -10,7 +10,16 @@ import pytest
 
 from braid.host.tls import Tls
 from devmesh import blueprint, roster
-from devmesh.blueprint import StorePlace, instance_names, kind_of, store_arguments, store_url, wanted_ports
+from devmesh.blueprint import (
+    CONSOLE,
+    CONSOLE_PORT,
+    StorePlace,
+    instance_names,
+    kind_of,
+    store_arguments,
+    store_url,
+    wanted_ports,
+)
 from devmesh.config import MeshConfig, Remembered, lay_out
 from devmesh.files import MeshFiles
 from devmesh.processes import brokers, process
@@ -68,7 +77,7 @@ def spawned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Spawne
     monkeypatch.setattr("os.environ", {})
     layout = lay_out(MeshConfig(tmp_path, store="etcd", lagmons=1, dlqs=1), Remembered())
     files = MeshFiles(tmp_path)
-    ports = wanted_ports(layout.instances, tuple(layout.zones), ["etcd"])
+    ports = {**wanted_ports(layout.instances, tuple(layout.zones), ["etcd"]), CONSOLE: CONSOLE_PORT}
     held = roster.build(layout, ports, files, Tools(Path("java"), "jars", Path("etcd")))
     for name in layout.zones:
         (files.cluster(name) / "data").mkdir(parents=True)

@@ -1,0 +1,156 @@
+// Every decision with its cause and who asked for it: filter, follow, and go back through what is kept.
+import { useInfiniteQuery } from "@tanstack/react-query";
+import { useMemo, useState, type ReactElement } from "react";
+import { ask, CallError, query } from "../api/calls";
+import type { Gap, MeshEvent } from "../api/documents";
+import { incidentTimeline } from "../format/exports";
+import { dateTime } from "../format/times";
+import { Copy } from "../parts/Copy";
+import { Facts } from "../parts/Facts";
+import { Moment } from "../parts/moments";
+import { Empty, Problem, Staleness } from "../parts/Notes";
+import { Table, type CellColumn } from "../parts/Table";
+import { Timeline } from "../parts/Timeline";
+import { usePreferences } from "../state/preferences";
+import { useAddress, type Search } from "../state/search";
+import { nowOf, table, useView } from "../state/view";
+import { EventFilters } from "./EventFilters";
+import { aboutOf, typeWords } from "./event_words";
+import { Title } from "./Title";
+
+interface Older {
+  events: MeshEvent[];
+  gaps: Gap[];
+  next_page_token: string;
+}
+
+const FILTERS = ["history", "service", "actor", "since_ms", "until_ms", "refused"] as const;
+
+function filterOf(address: Search): Record<string, string> {
+  return Object.fromEntries(FILTERS.flatMap((name) => (address[name] ? [[name, address[name]]] : [])));
+}
+
+/** Events older than those of the view, a page at a time, as far as they are kept. */
+function useOlder(filter: Record<string, string>) {
+  return useInfiniteQuery({
+    queryKey: ["events", filter],
+    queryFn: ({ pageParam }) => ask<Older>(`/api/events${query({ ...filter, page_token: pageParam })}`),
+    initialPageParam: "",
+    getNextPageParam: (page) => page.next_page_token || undefined,
+    enabled: false,
+  });
+}
+
+function joined(newest: readonly MeshEvent[], pages: readonly Older[]): MeshEvent[] {
+  const seen = new Map([...pages.flatMap((page) => page.events), ...newest].map((event) => [event.key, event]));
+  return [...seen.values()];
+}
+
+function columns(open: string, onOpen: (key: string) => void): CellColumn<MeshEvent>[] {
+  return [
+    { id: "time", label: "Time", text: (row) => dateTime(row.time_ms, "utc"), order: (row) => row.time_ms, width: 128, cell: (row) => <Moment ms={row.time_ms} /> },
+    { id: "history", label: "About", text: aboutOf, width: 150, leave: "phone" },
+    {
+      id: "text",
+      label: "What happened",
+      text: (row) => `${typeWords(row.type)} ${row.text} ${row.type}`,
+      cell: (row) => (
+        <button type="button" className={`link${row.key === open ? " chosen" : ""}`} aria-expanded={row.key === open} onClick={() => onOpen(row.key === open ? "" : row.key)}>
+          <strong>{typeWords(row.type)}</strong> {row.text}
+        </button>
+      ),
+    },
+    { id: "actor", label: "By", text: (row) => row.actor || row.service, width: 120, leave: "tablet", cell: (row) => <span title={row.actor}>{row.actor.split("/").at(-1) || row.service}</span> },
+    { id: "cause", label: "Because", text: (row) => row.cause, width: 180, leave: "tablet" },
+  ];
+}
+
+export function Events(): ReactElement {
+  const [address, change] = useAddress();
+  const { zone } = usePreferences();
+  const filter = filterOf(address);
+  const live = useView("events", filter);
+  const older = useOlder(filter);
+  const events = table<MeshEvent>(live, "events");
+  const rows = useMemo(() => joined(events.rows, older.data?.pages ?? []), [events.rows, older.data]);
+  const [open, setOpen] = useState(address["event"] ?? "");
+  const choose = (key: string): void => {
+    setOpen(key);
+    change({ event: key });
+  };
+  const chosen = rows.find((event) => event.key === open);
+  return (
+    <>
+      <Title name="Events">
+        <Copy text={incidentTimeline(rows, zone)} label="Copy as incident timeline" />
+      </Title>
+      <EventFilters address={address} change={change} />
+      <Staleness part={events} now_ms={nowOf(live)} />
+      <Timeline events={rows} onRange={(since, until) => change({ since_ms: String(since), until_ms: String(until) })} />
+      {chosen ? <Detail event={chosen} onClose={() => choose("")} /> : null}
+      <Table
+        name="events"
+        rows={rows}
+        columns={columns(open, choose)}
+        sort="-time"
+        empty={live.state ? <Empty title="No event fits.">Widen the time, or remove a filter.</Empty> : <p className="note">Loading…</p>}
+      />
+      <Gaps rows={[...table<Gap>(live, "gaps").rows, ...(older.data?.pages.flatMap((page) => page.gaps) ?? [])]} />
+      {older.error instanceof CallError ? <Problem fault={older.error.fault} /> : null}
+      <div className="buttons">
+        <button type="button" disabled={older.isFetching || (older.data !== undefined && !older.hasNextPage)} onClick={() => void older.fetchNextPage()}>
+          {older.isFetching ? "Loading…" : older.data !== undefined && !older.hasNextPage ? "Nothing older is kept" : "Load older events"}
+        </button>
+      </div>
+    </>
+  );
+}
+
+function Detail({ event, onClose }: { event: MeshEvent; onClose: () => void }): ReactElement {
+  const text = JSON.stringify(event.data, null, 2);
+  return (
+    <section className="why" aria-label="Event">
+      <header className="section-head">
+        <h2>{typeWords(event.type)}</h2>
+        <div className="section-actions">
+          <Copy text={text} label="Copy data" />
+          <button type="button" className="small" onClick={onClose}>
+            Close
+          </button>
+        </div>
+      </header>
+      <p>{event.text}</p>
+      <Facts
+        facts={[
+          ["Time", <Moment key="time" ms={event.time_ms} full />],
+          ["Event", <span key="key" className="mono">{event.key}</span>],
+          ["By", event.actor],
+          ["Because", event.cause],
+          ["Request", event.request_id ? <span key="request" className="mono">{event.request_id}</span> : ""],
+        ]}
+      />
+      <pre tabIndex={0} aria-label="Data of the event">
+        {text}
+      </pre>
+    </section>
+  );
+}
+
+function Gaps({ rows }: { rows: readonly Gap[] }): ReactElement | null {
+  if (rows.length === 0) return null;
+  return (
+    <details className="note">
+      <summary>Some events are not kept any more ({rows.length})</summary>
+      <ul>
+        {rows.map((gap) => (
+          <li key={gap.key ?? `${gap.history}#${gap.first}`}>
+            <span className="mono">
+              {gap.history} {gap.first} to {gap.last}
+            </span>
+            : {gap.reason}
+          </li>
+        ))}
+      </ul>
+    </details>
+  );
+}

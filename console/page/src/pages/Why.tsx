@@ -1,0 +1,84 @@
+// "Why here?": the steps that led a lease to where it is, from the group's history.
+import { useQuery } from "@tanstack/react-query";
+import type { ReactElement } from "react";
+import { ActionButton } from "../actions/ActionDialog";
+import { ask, CallError, query } from "../api/calls";
+import type { Lag, Lease } from "../api/documents";
+import { count } from "../format/numbers";
+import { lagText } from "../parts/cells";
+import { Command } from "../parts/Copy";
+import { Facts } from "../parts/Facts";
+import { Moment } from "../parts/moments";
+import { Problem } from "../parts/Notes";
+import { State } from "../parts/State";
+
+interface Explained {
+  lease?: Lease;
+  reasons: { time_ms: number; actor: string; history: string; sequence: number; type: string; text: string }[];
+  kept_from_sequence: number;
+}
+
+export function Why(props: { group: string; lease: string; lag: Lag | undefined; onClose: () => void }): ReactElement {
+  const { group, lease, lag, onClose } = props;
+  const asked = useQuery({
+    queryKey: ["why", group, lease],
+    queryFn: () => ask<Explained>(`/api/why${query({ group, lease })}`),
+    staleTime: 2_000,
+  });
+  return (
+    <section className="why" aria-label={`Why ${lease} is here`}>
+      <header className="section-head">
+        <h2>
+          Why here? <span className="mono">{lease}</span>
+        </h2>
+        <div className="section-actions">
+          <ActionButton verb="pin" given={{ group: asked.data?.lease?.group ?? group, lease, member: asked.data?.lease?.member ?? "" }} label="Pin" small />
+          <button type="button" className="small" onClick={onClose}>
+            Close
+          </button>
+        </div>
+      </header>
+      {asked.data?.lease ? <LeaseFacts lease={asked.data.lease} lag={lag} /> : null}
+      {asked.error instanceof CallError ? <Problem fault={asked.error.fault} /> : null}
+      {asked.data ? <Steps explained={asked.data} /> : null}
+      <Command text={`braid why lease ${lease}${group ? ` --group ${group}` : ""}`} />
+    </section>
+  );
+}
+
+function LeaseFacts({ lease, lag }: { lease: Lease; lag: Lag | undefined }): ReactElement {
+  return (
+    <Facts
+      facts={[
+        ["State", <State key="state" state={lease.state} />],
+        ["Member", lease.member_client_id || lease.member],
+        ["Cluster", lease.cluster],
+        ["Topic", <span key="topic" className="mono">{`${lease.topic}/${lease.partition}`}</span>],
+        ["Epoch", count(lease.epoch)],
+        ["Lag", lag ? `${lagText(lag)}, ${count(lag.lag_records)} records` : ""],
+        ["Committed", lag && lag.committed_offset >= 0 ? `${count(lag.committed_offset)} of ${count(lag.end_offset)}` : ""],
+        ["Rule", lease.rule],
+      ]}
+    />
+  );
+}
+
+function Steps({ explained }: { explained: Explained }): ReactElement {
+  return (
+    <>
+      {explained.kept_from_sequence > 1 ? <p className="faint">Steps before event {count(explained.kept_from_sequence)} are not kept in the store.</p> : null}
+      <ol className="steps">
+        {explained.reasons.map((reason) => (
+          <li key={`${reason.history}#${reason.sequence}`}>
+            <span className="faint nowrap">
+              <Moment ms={reason.time_ms} />
+            </span>
+            <span className="grow">{reason.text}</span>
+            <span className="faint nowrap">{reason.actor}</span>
+          </li>
+        ))}
+      </ol>
+      {explained.reasons.length === 0 ? <p className="calm">No step is kept.</p> : null}
+    </>
+  );
+}

@@ -1,0 +1,73 @@
+// What a part says in place of rows: nothing there yet, stale, refused, or more than is shown.
+import type { ReactElement, ReactNode } from "react";
+import type { Part, Fault } from "../api/parts";
+import { age } from "../format/times";
+import { Command } from "./Copy";
+import { Shape } from "./State";
+
+/** An empty part names the next command. */
+export function Empty({ title, children, command }: { title: string; children?: ReactNode; command?: string }): ReactElement {
+  return (
+    <div className="empty">
+      <p className="empty-title">{title}</p>
+      {children ? <p>{children}</p> : null}
+      {command ? <Command text={command} /> : null}
+    </div>
+  );
+}
+
+/** What went wrong, and what to try. */
+export function Problem({ fault }: { fault: Fault }): ReactElement {
+  return (
+    <div className="problem tone-bad" role="alert">
+      <Shape tone="bad" />
+      <div>
+        <p className="problem-message">{fault.message || "It did not work, and nobody said why."}</p>
+        {fault.remedy ? <p>{fault.remedy}</p> : null}
+        <p className="faint">
+          {fault.reason}
+          {fault.field ? `, field ${fault.field}` : ""}
+        </p>
+      </div>
+    </div>
+  );
+}
+
+/** Says that a part is the last that was known, since when, and why. */
+export function Staleness({ part, now_ms }: { part: Part; now_ms: number }): ReactElement | null {
+  if (part.error !== null && !part.stale) return <Problem fault={part.error} />;
+  if (!part.stale) return null;
+  if (part.as_of_ms === 0) {
+    return part.error === null ? <p className="note">No answer yet.</p> : <Problem fault={part.error} />;
+  }
+  return (
+    <p className="note tone-warn">
+      <Shape tone="warn" />
+      <span className="note-text">
+        Stale: as of {age(part.as_of_ms, now_ms)} ago. {part.error?.message} {part.error?.remedy ? `Try: ${part.error.remedy}` : ""}
+      </span>
+    </p>
+  );
+}
+
+/** A titled part of a page, greyed in place while it is stale. */
+export function Section(props: {
+  title: string;
+  part?: Part;
+  now_ms?: number;
+  actions?: ReactNode;
+  children: ReactNode;
+}): ReactElement {
+  const { title, part, now_ms = 0, actions, children } = props;
+  const stale = part !== undefined && part.stale && part.as_of_ms > 0;
+  return (
+    <section className="section" aria-label={title}>
+      <header className="section-head">
+        <h2>{title}</h2>
+        <div className="section-actions">{actions}</div>
+      </header>
+      {part ? <Staleness part={part} now_ms={now_ms} /> : null}
+      <div className={stale ? "stale" : ""}>{children}</div>
+    </section>
+  );
+}

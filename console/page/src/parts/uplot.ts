@@ -1,0 +1,4 @@
+// The chart library and its style sheet: a chunk of their own, which pages without a chart do not load.
+import "uplot/dist/uPlot.min.css";
+
+export { default } from "uplot";

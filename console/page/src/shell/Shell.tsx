@@ -1,0 +1,171 @@
+// The frame of every page: navigation, clock, palette, dialogs.
+import { Link, Outlet, useLocation, useNavigate } from "@tanstack/react-router";
+import { useEffect, useMemo, useRef, useState, type ReactElement } from "react";
+import { ActionDialogs } from "../actions/ActionDialog";
+import { send, type Session } from "../api/calls";
+import { Dialog } from "../parts/Dialog";
+import { setPaused, useCurrent, usePaused } from "../state/view";
+import { Clock } from "./Clock";
+import { Display } from "./Display";
+import { useKeys } from "./keys";
+import { Palette } from "./Palette";
+import { PLACES, SHORTCUTS } from "./places";
+import { Mark } from "./SignIn";
+
+type Open = "" | "palette" | "shortcuts" | "display" | "navigation";
+
+export function Shell({ session, onSignedOut }: { session: Session; onSignedOut: () => void }): ReactElement {
+  const [open, setOpen] = useState<Open>("");
+  const navigate = useNavigate();
+  const paused = usePaused();
+  const acts = useMemo(
+    () => ({
+      palette: () => setOpen("palette"),
+      shortcuts: () => setOpen("shortcuts"),
+      pause: () => setPaused(!paused),
+      go: (path: string) => void navigate({ to: path }),
+    }),
+    [navigate, paused],
+  );
+  useKeys(acts);
+  useSignedOut(onSignedOut);
+  const main = useFocusAfterNavigation();
+  const close = (): void => setOpen("");
+  return (
+    <div className="shell">
+      <a className="skip" href="#main">
+        Skip to the page
+      </a>
+      <nav className="side" aria-label="Pages">
+        <Link to="/" className="brand">
+          <Mark />
+          <span>Braid</span>
+        </Link>
+        <Navigation />
+      </nav>
+      <Header session={session} onOpen={setOpen} />
+      <main id="main" ref={main} tabIndex={-1}>
+        <Outlet />
+      </main>
+      {open === "palette" ? <Palette onClose={close} /> : null}
+      {open === "shortcuts" ? <Shortcuts onClose={close} /> : null}
+      {open === "display" ? <Display onClose={close} /> : null}
+      {open === "navigation" ? (
+        <Dialog title="Pages" onClose={close}>
+          <div className="drawer" onClick={close}>
+            <Navigation />
+          </div>
+        </Dialog>
+      ) : null}
+      <ActionDialogs />
+    </div>
+  );
+}
+
+function useSignedOut(onSignedOut: () => void): void {
+  const { connection } = useCurrent();
+  useEffect(() => {
+    if (connection === "signed-out") onSignedOut();
+  }, [connection, onSignedOut]);
+}
+
+/** A screen reader continues at the page that was opened, not at the link that led there. */
+function useFocusAfterNavigation() {
+  const main = useRef<HTMLElement>(null);
+  const { pathname } = useLocation();
+  const before = useRef(pathname);
+  useEffect(() => {
+    if (before.current !== pathname) main.current?.focus({ preventScroll: true });
+    before.current = pathname;
+    window.scrollTo(0, 0);
+    const place = PLACES.find((each) => each.path !== "/" && pathname.startsWith(each.path)) ?? PLACES[0];
+    const name = decodeURIComponent(pathname.split("/").slice(2).join("/"));
+    document.title = `${name ? `${name} · ` : ""}${place?.label ?? ""} · Braid`;
+  }, [pathname]);
+  return main;
+}
+
+function Navigation(): ReactElement {
+  const groups = [...new Set(PLACES.map((place) => place.group))];
+  return (
+    <>
+      {groups.map((group) => (
+        <div key={group} className="nav-group">
+          <div className="nav-title">{group}</div>
+          <ul>
+            {PLACES.filter((place) => place.group === group).map((place) => (
+              <li key={place.path}>
+                <Link to={place.path} className="nav-link" activeOptions={{ exact: place.path === "/", includeSearch: false }}>
+                  {place.label}
+                </Link>
+              </li>
+            ))}
+          </ul>
+        </div>
+      ))}
+    </>
+  );
+}
+
+function Header({ session, onOpen }: { session: Session; onOpen: (open: Open) => void }): ReactElement {
+  return (
+    <header className="top">
+      <button type="button" className="quiet only-phone" aria-label="Pages" onClick={() => onOpen("navigation")}>
+        ☰
+      </button>
+      <button type="button" className="search-button" onClick={() => onOpen("palette")}>
+        <span className="faint">Go anywhere, do anything</span>
+        <kbd>Ctrl K</kbd>
+      </button>
+      <Clock />
+      <button type="button" className="quiet" aria-label="Display" title="Theme, time zone, density" onClick={() => onOpen("display")}>
+        ◐
+      </button>
+      <button type="button" className="quiet not-phone" aria-label="Shortcuts" title="Shortcuts" onClick={() => onOpen("shortcuts")}>
+        ?
+      </button>
+      <Who session={session} />
+    </header>
+  );
+}
+
+function Who({ session }: { session: Session }): ReactElement {
+  const name = session.principal || "anybody";
+  const leave = async (): Promise<void> => {
+    await send("/api/session", {}, "DELETE").catch(() => null);
+    window.location.assign("/");
+  };
+  return (
+    <details className="who not-phone">
+      <summary title={name}>{name.split("/").at(-1)}</summary>
+      <div className="who-card">
+        <p className="mono">{name}</p>
+        <p className="faint">
+          Mesh {session.mesh}, version {session.version}
+        </p>
+        <button type="button" onClick={() => void leave()}>
+          Sign out
+        </button>
+      </div>
+    </details>
+  );
+}
+
+function Shortcuts({ onClose }: { onClose: () => void }): ReactElement {
+  return (
+    <Dialog title="Shortcuts" onClose={onClose}>
+      <dl className="shortcuts">
+        {SHORTCUTS.map(([keys, about]) => (
+          <div key={keys}>
+            <dt>
+              {keys.split(" ").map((key) => (
+                <kbd key={key}>{key}</kbd>
+              ))}
+            </dt>
+            <dd>{about}</dd>
+          </div>
+        ))}
+      </dl>
+    </Dialog>
+  );
+}

@@ -1,0 +1,123 @@
+// Rows, matrices, routes, filters and letters: what pages compute before they draw.
+import { expect, test } from "vitest";
+import { argumentsOf, missing } from "../src/actions/values";
+import type { Channel, Lag, LagHistory, Lease, Member } from "../src/api/documents";
+import { groupRows } from "../src/pages/group_rows";
+import { kindFilter } from "../src/pages/letter_filter";
+import { hexDump, pretty, SHOWN_MAX, visible } from "../src/pages/letter_text";
+import { levelOf, matrixOf } from "../src/parts/heat";
+import { columnsOf, linesOf } from "../src/parts/LagChart";
+import { layOut, shownChannels } from "../src/parts/route";
+import { filtered, sorted, sortingOf } from "../src/parts/rows";
+import { binned } from "../src/parts/timeline";
+import { parseSearch, stringifySearch } from "../src/state/search";
+import type { Action } from "../src/state/asking";
+
+const columns = [{ id: "n", label: "N", text: (row: { key: string; n: number }) => String(row.n), order: (row: { key: string; n: number }) => row.n }];
+
+test("rows that are equal keep an order, so an update moves nothing", () => {
+  const rows = [{ key: "b", n: 1 }, { key: "a", n: 1 }, { key: "c", n: 10 }];
+  expect(sorted(rows, columns, sortingOf("-n")).map((row) => row.key)).toEqual(["c", "a", "b"]);
+});
+
+test("a filter keeps rows with every word", () => {
+  expect(filtered([{ key: "a", n: 12 }, { key: "b", n: 21 }], columns, " 1 2 ")).toHaveLength(2);
+  expect(filtered([{ key: "a", n: 12 }, { key: "b", n: 3 }], columns, "12")).toHaveLength(1);
+});
+
+test("an address keeps texts that look like numbers", () => {
+  const search = { q: "5", name: "a b&c=<d>", none: "" };
+  expect(parseSearch(stringifySearch(search))).toEqual({ q: "5", name: "a b&c=<d>" });
+});
+
+const lag = (group: string, lane: string, seconds: number, more: Partial<Lag> = {}): Lag => ({ key: `${group}/${lane}`, group, stream: "logs", lane, lag_seconds: seconds, lag_records: 10, stale: false, ...more }) as Lag;
+
+test("a group's row sums its lanes and names the worst", () => {
+  const [row, foreign] = groupRows([{ key: "g", name: "g", status: { members: 1, free_leases: 0, stopped_lanes: [] } } as never], [lag("g", "live", 1), lag("g", "bulk", 9), lag("x", "live", 3)]);
+  expect([row?.worst?.lane, row?.records, row?.state, foreign?.key, foreign?.state]).toEqual(["bulk", 20, "live", "x", "foreign"]);
+});
+
+const lease = (name: string, member: string): Lease => ({ key: name, name, member, member_client_id: member, since_ms: 0, state: "held" }) as Lease;
+
+test("the heat map orders partitions by number and ends with what nobody has", () => {
+  const members = [{ key: "m", id: "m", client_id: "app" } as Member];
+  const matrix = matrixOf(members, [lease("s/live/1/10", "m"), lease("s/live/1/9", "m"), lease("s/bulk/1/0", "")], [lag("g", "live", 70, { lease: "s/live/1/9" })], "lag", 0);
+  expect(matrix.rows.map((row) => [row.label, row.cells.map((cell) => [cell.column, cell.level])])).toEqual([["app", [[1, 3], [2, 0]]], ["nobody", [[0, 0]]]]);
+  expect(matrix.lanes).toEqual([{ at: 0, name: "s/bulk" }, { at: 1, name: "s/live" }]);
+});
+
+test("heat has five levels with the bounds that the legend names", () => {
+  expect([0, 1, 1.1, 60, 600, 601].map((seconds) => levelOf(seconds, "lag"))).toEqual([0, 0, 1, 2, 3, 4]);
+});
+
+const channel = (generation: number, cluster: string, state: string, weight = 1): Channel => ({ name: `s/live/${generation}`, stream: "s", lane: "live", generation, cluster, state, weight, drain_holders: [] }) as unknown as Channel;
+
+test("a failover bends the lane's line to the other cluster", () => {
+  const before = layOut([channel(1, "east", "active")], ["live"], [], ["east", "west"]);
+  const after = layOut([channel(1, "east", "draining"), channel(2, "west", "active")], ["live"], [], ["east", "west"]);
+  expect(after.flows.map((flow) => flow.key)).toEqual(before.flows.map((flow) => flow.key));
+  expect(after.flows[0]?.path).not.toEqual(before.flows[0]?.path);
+  // A line can only bend over if both paths have the same commands.
+  expect(after.flows[0]?.path.replaceAll(/[\d. -]+/g, " ")).toEqual(before.flows[0]?.path.replaceAll(/[\d. -]+/g, " "));
+});
+
+test("weights are shares of a lane, and a channel that drains has none", () => {
+  const diagram = layOut([channel(1, "east", "active", 3), channel(2, "west", "active", 1), channel(3, "west", "draining", 5)], [], [], []);
+  expect(Object.fromEntries(diagram.chips.map((chip) => [chip.channel.generation, chip.share]))).toEqual({ 1: 0.75, 2: 0.25, 3: 0 });
+});
+
+test("drained channels are shown on demand, deleted ones never", () => {
+  const all = [channel(1, "east", "retired"), channel(2, "east", "drained"), channel(3, "east", "active")];
+  expect([shownChannels(all, false).length, shownChannels(all, true).length]).toEqual([1, 2]);
+});
+
+test("a time without a step is a hole in the chart", () => {
+  const step = (time_ms: number, lag_seconds?: number) => ({ time_ms, known_seconds: 10, stale: false, unknown: false, estimated: false, ...(lag_seconds === undefined ? {} : { lag_seconds }) });
+  const history = { key: "", group: "g", stream: "s", lane: "live", steps: [step(0, 1), step(10_000, 2), step(50_000, 3), step(60_000)] } as LagHistory;
+  expect(columnsOf(linesOf([history], "lag_seconds"))).toEqual([[0, 10, 20, 50], [1, 2, null, 3]]);
+});
+
+test("events are counted in bins of a round length, each once", () => {
+  const bins = binned(Array.from({ length: 500 }, (_, n) => ({ time_ms: 1_000_000 + n * 1_700 })), 120);
+  expect(bins.length).toBeLessThanOrEqual(120);
+  expect(bins.reduce((sum, bin) => sum + bin.events, 0)).toBe(500);
+  expect(binned([], 120)).toEqual([]);
+});
+
+test("a filter quotes what its grammar would misread", () => {
+  expect(kindFilter({ error_class: 'a "b" or c', group: "g.1-x", lane: "live" })).toBe('error="a \\"b\\" or c" and group=g.1-x and lane=live');
+});
+
+test("marks that nobody sees are shown by their code point", () => {
+  expect(visible("invoice-\u202egnp.exe\u0000\n")).toBe("invoice-⟨202E⟩gnp.exe⟨0000⟩\n");
+});
+
+test("JSON is indented unless that would change a number", () => {
+  expect(pretty('{"a": [1, "x y"]}')).toBe('{\n  "a": [\n    1,\n    "x y"\n  ]\n}');
+  expect(pretty('{"a": 12345678901234567890}')).toBe('{"a": 12345678901234567890}');
+  expect(pretty("{not json")).toBe("{not json");
+});
+
+test("a value of a megabyte is cut with the rest counted", () => {
+  expect(pretty("x".repeat(1_048_576))).toBe(`${"x".repeat(SHOWN_MAX)}\n… ${1_048_576 - SHOWN_MAX} characters more: copy it to see them`);
+});
+
+test("bytes are dumped sixteen a line", () => {
+  expect(hexDump("48656c6c6f00")).toBe(`00000000  ${"48 65 6c 6c 6f 00".padEnd(47)}  Hello.`);
+});
+
+const action: Action = {
+  verb: "move", about: "", dry_run: true, destructive: false, confirms: "",
+  arguments: [
+    { name: "stream", type: "text", required: true, about: "" },
+    { name: "lanes", type: "list", required: false, about: "" },
+    { name: "percent", type: "number", required: false, about: "" },
+    { name: "undo", type: "flag", required: false, about: "" },
+  ],
+};
+
+test("an action's arguments are typed, and empty ones left out", () => {
+  expect(argumentsOf(action, { stream: " logs ", lanes: "live, bulk", percent: "5", undo: false })).toEqual({ stream: "logs", lanes: ["live", "bulk"], percent: 5 });
+  expect(argumentsOf(action, { stream: "logs", percent: "many" })).toEqual({ stream: "logs", percent: "many" });
+  expect(missing(action, { stream: " " })).toEqual(["stream"]);
+});

@@ -1,0 +1,1 @@
+"""The contents of pages, read from the services' control APIs."""

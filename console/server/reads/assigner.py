@@ -1,0 +1,148 @@
+"""Reads of the assigner: groups, members and leases."""
+
+from collections.abc import Mapping
+
+from braid.api.assigner.v1 import assigner_service_pb2 as api
+from braid.api.assigner.v1 import group_pb2
+from braid.kernel.errors import BraidError
+from braid.kernel.limits.names import PAGE_SIZE_MAX
+from braid.rpc.documents import Document, to_document
+from console.server.limits import SLOW_POLL_SECONDS
+from console.server.live.parts import Content, Single, Table
+from console.server.reads.reader import Memo, Reader
+from console.server.reads.view import Params, Read
+
+ASSIGNER = "assigner"
+
+
+def groups(stream_param: str = "") -> Read:
+    """Every group by name, or those of the stream that a parameter names."""
+    memo = Memo()
+
+    async def take(reader: Reader, params: Params) -> Mapping[str, Content]:
+        found, more = await _groups(reader, params[stream_param] if stream_param else "")
+        return {"groups": memo.table(found, lambda each: each.name, more)}
+
+    return Read(("groups",), take)
+
+
+def group_counts() -> Read:
+    """How many groups there are, and how many leases nobody holds."""
+
+    async def take(reader: Reader, params: Params) -> Mapping[str, Content]:
+        found, _ = await _groups(reader, "")
+        return {
+            "group_counts": Single(
+                {
+                    "groups": len(found),
+                    "members": sum(each.status.members for each in found),
+                    "leases": sum(each.status.leases for each in found),
+                    "free_leases": sum(each.status.free_leases for each in found),
+                }
+            )
+        }
+
+    return Read(("group_counts",), take)
+
+
+async def _groups(reader: Reader, stream: str) -> tuple[list[group_pb2.Group], bool]:
+    return await reader.pages(
+        ASSIGNER,
+        "ListGroups",
+        lambda token: api.ListGroupsRequest(stream=stream, page_size=PAGE_SIZE_MAX, page_token=token),
+        api.ListGroupsResponse,
+        lambda page: page.groups,
+    )
+
+
+def group() -> Read:
+    """The group that the page is about."""
+
+    async def take(reader: Reader, params: Params) -> Mapping[str, Content]:
+        found = await reader.one(ASSIGNER, "GetGroup", api.GetGroupRequest(name=params["name"]), group_pb2.Group)
+        return {"group": Single(to_document(found))}
+
+    return Read(("group",), take)
+
+
+def members() -> Read:
+    """The group's members by id, each with its load relative to the mean of all, where the leader measures it."""
+    memo, loads = Memo(), _Loads()
+
+    async def take(reader: Reader, params: Params) -> Mapping[str, Content]:
+        found, more = await reader.pages(
+            ASSIGNER,
+            "ListMembers",
+            lambda token: api.ListMembersRequest(group=params["name"], page_size=PAGE_SIZE_MAX, page_token=token),
+            api.ListMembersResponse,
+            lambda page: page.members,
+        )
+        loaded = await loads.of(reader, params["name"])
+        rows = memo.table(found, lambda each: each.id, more).rows
+        return {"members": Table({id: _with_load(row, loaded.get(id)) for id, row in rows.items()}, more)}
+
+    return Read(("members",), take)
+
+
+def leases() -> Read:
+    """The group's leases, by name."""
+    memo = Memo()
+
+    async def take(reader: Reader, params: Params) -> Mapping[str, Content]:
+        found, more = await reader.pages(
+            ASSIGNER,
+            "ListLeases",
+            lambda token: api.ListLeasesRequest(group=params["name"], page_size=PAGE_SIZE_MAX, page_token=token),
+            api.ListLeasesResponse,
+            lambda page: page.leases,
+        )
+        return {"leases": memo.table(found, lambda each: each.name, more)}
+
+    return Read(("leases",), take)
+
+
+class _Loads:
+    """Members' loads as the leader measures them, asked for rarely: it computes a placement for the answer."""
+
+    def __init__(self) -> None:
+        self._known: Mapping[str, float] = {}
+        self._next = 0.0
+
+    async def of(self, reader: Reader, group: str) -> Mapping[str, float]:
+        """Loads by member; those known before where the leader does not answer, and none where it measures none."""
+        now = reader.host.clock.elapsed()
+        if now < self._next:
+            return self._known
+        self._next = now + SLOW_POLL_SECONDS
+        request = api.PreviewPlacementRequest(group=group)
+        try:
+            found = await reader.one(ASSIGNER, "PreviewPlacement", request, api.PreviewPlacementResponse)
+        except BraidError:  # the members are what the page is about; their loads come with the next answer
+            return self._known
+        self._known = {each.member: each.relative_load_now for each in found.members} if found.measured else {}
+        return self._known
+
+
+def _with_load(row: Document, load: float | None) -> Document:
+    return row if load is None else {**row, "relative_load": load}
+
+
+async def explained(reader: Reader, lease: str, group: str, at_ms: int) -> Document:
+    """Why a lease is where it is, or was at a moment. Raises the assigner's error."""
+    request = api.ExplainLeaseRequest(lease=lease, group=group, at_ms=at_ms)
+    found = await reader.one(ASSIGNER, "ExplainLease", request, api.ExplainLeaseResponse)
+    return {
+        "lease": to_document(found.lease),
+        "reasons": [
+            {
+                "time_ms": each.metadata.time_ms,
+                "actor": each.metadata.actor,
+                "history": each.history,
+                "sequence": each.sequence,
+                "type": each.type,
+                "text": each.text,
+            }
+            for each in found.reasons
+        ],
+        "kept_from_sequence": found.kept_from_sequence,
+    }

@@ -1,0 +1,187 @@
+"""Events of all services as rows: the newest of them, and pages further back through what is kept."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from google.protobuf.message import DecodeError
+
+from braid.api.mesh.v1.audit_pb2 import AuditEvent
+from braid.api.mesh.v1.event_pb2 import EventFilter, EventGap, EventRecord, ListEventsRequest, ListEventsResponse
+from braid.kernel.errors import BraidError, Invalid
+from braid.kernel.limits.names import PAGE_SIZE_MAX
+from braid.rpc.documents import Document, Value, to_document
+from braid.rpc.event_documents import EVENT_SERVICES, event_body, summary
+from console.server.limits import EVENTS_MAX, EVENTS_READ_MAX, POLL_SECONDS
+from console.server.live.parts import Content, Table
+from console.server.problems import problem_of
+from console.server.reads.reader import Reader
+from console.server.reads.view import Params, Read, whole_number
+
+PARAMETERS: Final = ("history", "service", "actor", "since_ms", "until_ms", "refused")
+AUDIT: Final = "audit"
+_TIME_MS_MAX: Final = 1 << 52
+_OWNERS: Final[Mapping[str, str]] = {
+    "stream": "registry",
+    "cluster": "registry",
+    "grants": "registry",
+    "revocations": "registry",
+    "tenants": "registry",
+    "approvals": "registry",
+    "group": "assigner",
+    "replay": "dlq",
+    "alerts": "lagmon",
+    "outlets": "lagmon",
+    AUDIT: "registry",
+}
+
+
+class _Found:
+    """Events of several services, and what went wrong with some of them."""
+
+    def __init__(self) -> None:
+        self.records: list[EventRecord] = []
+        self.gaps: list[EventGap] = []
+        self.errors: dict[str, BraidError] = {}  # by service
+        self.more = False
+
+    def check(self) -> None:
+        """Raises the first error where nothing at all was read."""
+        if self.errors and not self.records:
+            raise next(iter(self.errors.values()))
+
+
+def newest_events(most: int = EVENTS_MAX, seconds: float = POLL_SECONDS) -> Read:
+    """The newest events that match the page's parameters, and what of them is not kept."""
+
+    async def take(reader: Reader, params: Params) -> Mapping[str, Content]:
+        found = await _read(reader, params, most)
+        found.check()
+        records = _sorted(found.records)
+        rows = {_key(each): event_row(each) for each in records[:most]}
+        gaps = {f"{each.history}#{each.first}": to_document(each) for each in found.gaps[:most]}
+        gaps |= {service: _missing(service, error) for service, error in found.errors.items()}
+        return {"events": Table(rows, found.more or len(records) > most), "gaps": Table(gaps)}
+
+    return Read(("events", "gaps"), take, seconds)
+
+
+async def page_back(reader: Reader, params: Params) -> Document:
+    """Events before a page's oldest: the token is the moment from which to look back, newest first."""
+    token = params.get("page_token", "")
+    until_ms = whole_number({"page_token": token} if token else {}, "page_token", _TIME_MS_MAX)
+    given = {name: value for name, value in params.items() if name in PARAMETERS}
+    if until_ms:
+        given["until_ms"] = str(min(until_ms, whole_number(params, "until_ms", _TIME_MS_MAX) or until_ms))
+    found = await _read(reader, given, EVENTS_MAX)
+    found.check()
+    records = _sorted(found.records)
+    shown = records[:EVENTS_MAX]
+    while len(shown) < len(records) and records[len(shown)].metadata.time_ms == shown[-1].metadata.time_ms:
+        shown.append(records[len(shown)])  # a moment is never divided: the next page begins before it
+    events: list[Value] = [{"key": _key(each), **event_row(each)} for each in shown]
+    gaps: list[Value] = [to_document(each) for each in found.gaps[:EVENTS_MAX]]
+    errors: list[Value] = [problem_of(each).document() for each in found.errors.values()]
+    next_page = str(shown[-1].metadata.time_ms - 1) if shown else ""
+    return {"events": events, "gaps": gaps, "next_page_token": next_page, "errors": errors}
+
+
+def event_row(record: EventRecord) -> Document:
+    """An event as a row: who, when, why and what."""
+    service, _, place = record.history.partition("/")
+    body = _call_body(record) if service == AUDIT or place.startswith(f"{AUDIT}/") else event_body(service, record.data)
+    metadata = record.metadata
+    return {
+        "time_ms": metadata.time_ms,
+        "service": service,
+        "history": place,
+        "sequence": record.sequence,
+        "type": record.type,
+        "actor": metadata.actor,
+        "cause": metadata.cause,
+        "request_id": metadata.request_id,
+        "text": summary(body),
+        "data": body,
+    }
+
+
+def _call_body(record: EventRecord) -> Document:
+    event = AuditEvent()
+    try:
+        event.ParseFromString(record.data)
+    except DecodeError:
+        return {}
+    name = event.WhichOneof("event")
+    return to_document(getattr(event, name)) if name else {}
+
+
+async def _read(reader: Reader, params: Params, latest: int) -> _Found:
+    found = _Found()
+    for service in _services(params):
+        try:
+            await _read_service(reader, service, params, latest, found)
+        except BraidError as error:
+            found.errors[service] = error
+    return found
+
+
+async def _read_service(reader: Reader, service: str, params: Params, latest: int, into: _Found) -> None:
+    wanted = EventFilter(
+        actor=params.get("actor", ""),
+        since_ms=whole_number(params, "since_ms", _TIME_MS_MAX),
+        refused=bool(params.get("refused")),
+    )
+    history = AUDIT if params.get("refused") else params.get("history", "")
+    request = ListEventsRequest(
+        history=history,
+        until_ms=whole_number(params, "until_ms", _TIME_MS_MAX),
+        latest=0 if wanted.since_ms or wanted.actor else latest,
+        filter=wanted,
+    )
+
+    def asked(token: str) -> ListEventsRequest:
+        page = ListEventsRequest()
+        page.CopyFrom(request)
+        page.page_size, page.page_token = PAGE_SIZE_MAX, token
+        return page
+
+    def items(page: ListEventsResponse) -> list[EventRecord]:
+        into.gaps.extend(page.gaps)
+        return [each for each in page.events if _matches(each, wanted)]
+
+    records, more = await reader.pages(service, "ListEvents", asked, ListEventsResponse, items, EVENTS_READ_MAX)
+    into.records.extend(records)
+    into.more = into.more or more
+
+
+def _matches(record: EventRecord, wanted: EventFilter) -> bool:
+    """Whether an event is wanted: replicas of older releases leave nothing out."""
+    return wanted.actor in ("", record.metadata.actor) and record.metadata.time_ms >= wanted.since_ms
+
+
+def _services(params: Params) -> tuple[str, ...]:
+    """Services whose histories may hold what is wanted. Raises `Invalid` for a service or a kind that is unknown."""
+    service, kind = params.get("service", ""), params.get("history", "").partition("/")[0]
+    if service and service not in EVENT_SERVICES:
+        raise Invalid("there is no such service", field="service", remedy=f"one of {', '.join(EVENT_SERVICES)}")
+    if kind and kind not in _OWNERS:
+        raise Invalid("nothing of that kind has a history", field="history", remedy=f"one of {', '.join(_OWNERS)}")
+    if params.get("refused"):
+        return (service or "registry",)  # each service knows the records of all
+    owner = _OWNERS.get(kind, "")
+    if service and owner and service != owner:
+        return ()
+    return (service,) if service else (owner,) if owner else EVENT_SERVICES
+
+
+def _sorted(records: list[EventRecord]) -> list[EventRecord]:
+    """Newest first."""
+    return sorted(records, key=lambda each: (-each.metadata.time_ms, each.history, -each.sequence))
+
+
+def _missing(service: str, error: BraidError) -> Document:
+    """A service that did not answer, as a gap."""
+    return {"history": service, "first": 0, "last": 0, "reason": f"{service} did not answer: {error.message}"}
+
+
+def _key(record: EventRecord) -> str:
+    return f"{record.history}#{record.sequence}"

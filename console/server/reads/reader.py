@@ -1,0 +1,101 @@
+"""Reads from services with one caller's rights: at the leader, or from any replica where there is none."""
+
+from collections.abc import Callable, Iterable
+from typing import TypeVar
+
+from google.protobuf.message import Message
+
+from braid.kernel.errors import ClusterUnavailable, DeadlineExceeded, Unavailable
+from braid.kernel.ports import Host
+from braid.rpc.directory import SERVICES, Directory
+from braid.rpc.documents import Document, to_document
+from braid.rpc.mesh_client import ServiceClient
+from braid.rpc.pages import Page, pages_of
+from console.server.limits import CHANGE_SECONDS, FOLLOWER_SECONDS, LEADERLESS_SECONDS, READ_SECONDS, ROWS_MAX
+from console.server.live.parts import Table
+
+T = TypeVar("T")
+P = TypeVar("P", bound=Page)
+M = TypeVar("M", bound=Message)
+
+
+class Reader:
+    """Clients of all services, as one caller."""
+
+    def __init__(self, host: Host, directory: Directory, client_id: str = "") -> None:
+        """`client_id` is who the caller says it is, which counts in plaintext alone."""
+        self.host = host
+        self._directory = directory
+        self._clients = {each: ServiceClient(directory, each, host, principal=client_id) for each in SERVICES}
+        self._leaderless_until: dict[str, float] = {}
+
+    async def one(
+        self, service: str, method: str, request: object, response_type: type[T], *, any_replica: bool = False
+    ) -> T:
+        """Asks the leader, which knows most; any replica where none leads, or where each knows the same.
+
+        Raises:
+            Unavailable: no replica answers.
+            BraidError: the service's answer is this error.
+        """
+        client = self._clients[service]
+        if not any_replica and self.host.clock.elapsed() >= self._leaderless_until.get(service, 0.0):
+            try:
+                return await client.unary(method, request, response_type, timeout_seconds=READ_SECONDS)
+            except ClusterUnavailable:
+                raise
+            except (Unavailable, DeadlineExceeded):
+                self._leaderless_until[service] = self.host.clock.elapsed() + LEADERLESS_SECONDS
+        seconds = READ_SECONDS if any_replica else FOLLOWER_SECONDS
+        return await client.unary(method, request, response_type, timeout_seconds=seconds, any_replica=True)
+
+    async def change(
+        self, service: str, method: str, request: object, response_type: type[T], request_id: str = ""
+    ) -> T:
+        """Asks the leader for a change. Raises the service's error."""
+        client = self._clients[service]
+        return await client.unary(method, request, response_type, timeout_seconds=CHANGE_SECONDS, request_id=request_id)
+
+    async def close(self) -> None:
+        """Ends all connections."""
+        await self._directory.close()
+
+    async def pages(
+        self,
+        service: str,
+        method: str,
+        request: Callable[[str], object],
+        response_type: type[P],
+        items: Callable[[P], Iterable[M]],
+        most: int = ROWS_MAX,
+        *,
+        any_replica: bool = False,
+    ) -> tuple[list[M], bool]:
+        """The items of a list, at most so many, and whether there are more. Raises the service's error."""
+        found: list[M] = []
+        async for page in pages_of(
+            lambda token: self.one(service, method, request(token), response_type, any_replica=any_replica)
+        ):
+            found.extend(items(page))
+            if len(found) > most or (len(found) == most and page.next_page_token):
+                return found[:most], True
+        return found, False
+
+
+class Memo:
+    """Documents of messages as they were last read: one that did not change is not made again."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[Message, Document]] = {}
+
+    def table(self, messages: Iterable[M], key: Callable[[M], str], more: bool = False) -> Table:
+        """The messages as rows. What was in the last table and is not in this one is forgotten."""
+        known: dict[str, tuple[Message, Document]] = {}
+        for message in messages:
+            name = key(message)
+            before = self._known.get(name)
+            if before is None or before[0] != message:
+                before = (message, to_document(message))
+            known[name] = before
+        self._known = known
+        return Table({name: document for name, (_, document) in known.items()}, more)

@@ -1,0 +1,154 @@
+"""Reads of the registry: clusters, streams, channels, grants and approvals."""
+
+from collections.abc import Mapping
+
+from braid.api.registry.v1 import approval_pb2, cluster_pb2, grant_pb2, stream_pb2
+from braid.api.registry.v1 import registry_service_pb2 as api
+from braid.kernel.limits.names import PAGE_SIZE_MAX
+from braid.rpc.documents import Value, enum_text, to_document
+from console.server.limits import FAST_POLL_SECONDS
+from console.server.live.parts import Content, Single
+from console.server.reads.reader import Memo, Reader
+from console.server.reads.view import Params, Read
+
+REGISTRY = "registry"
+
+
+def clusters(name: str = "clusters") -> Read:
+    """Every cluster, by name."""
+    memo = Memo()
+
+    async def take(reader: Reader, params: Params) -> Mapping[str, Content]:
+        found, more = await reader.pages(
+            REGISTRY,
+            "ListClusters",
+            lambda token: api.ListClustersRequest(page_size=PAGE_SIZE_MAX, page_token=token),
+            api.ListClustersResponse,
+            lambda page: page.clusters,
+        )
+        return {name: memo.table(found, lambda each: each.name, more)}
+
+    return Read((name,), take, FAST_POLL_SECONDS)
+
+
+def cluster() -> Read:
+    """The cluster that the page is about."""
+
+    async def take(reader: Reader, params: Params) -> Mapping[str, Content]:
+        request = api.GetClusterRequest(name=params["name"])
+        found = await reader.one(REGISTRY, "GetCluster", request, cluster_pb2.Cluster)
+        return {"cluster": Single(to_document(found))}
+
+    return Read(("cluster",), take, FAST_POLL_SECONDS)
+
+
+def streams() -> Read:
+    """Every stream, by name."""
+    memo = Memo()
+
+    async def take(reader: Reader, params: Params) -> Mapping[str, Content]:
+        found, more = await reader.pages(
+            REGISTRY,
+            "ListStreams",
+            lambda token: api.ListStreamsRequest(page_size=PAGE_SIZE_MAX, page_token=token),
+            api.ListStreamsResponse,
+            lambda page: page.streams,
+        )
+        return {"streams": memo.table(found, lambda each: each.name, more)}
+
+    return Read(("streams",), take, FAST_POLL_SECONDS)
+
+
+def stream() -> Read:
+    """The stream that the page is about."""
+
+    async def take(reader: Reader, params: Params) -> Mapping[str, Content]:
+        request = api.GetStreamRequest(name=params["name"])
+        found = await reader.one(REGISTRY, "GetStream", request, stream_pb2.Stream)
+        return {"stream": Single(to_document(found))}
+
+    return Read(("stream",), take, FAST_POLL_SECONDS)
+
+
+def channels(cluster_param: str = "") -> Read:
+    """Channels that have topics, by name; those on the cluster that a parameter names."""
+    memo = Memo()
+
+    async def take(reader: Reader, params: Params) -> Mapping[str, Content]:
+        on = params[cluster_param] if cluster_param else ""
+        found, more = await reader.pages(
+            REGISTRY,
+            "ListChannels",
+            lambda token: api.ListChannelsRequest(cluster=on, page_size=PAGE_SIZE_MAX, page_token=token),
+            api.ListChannelsResponse,
+            lambda page: page.channels,
+        )
+        return {"channels": memo.table(found, lambda each: each.name, more)}
+
+    return Read(("channels",), take, FAST_POLL_SECONDS)
+
+
+def grants() -> Read:
+    """Grants of roles, and how the mesh treats what is not granted."""
+    memo = Memo()
+
+    async def take(reader: Reader, params: Params) -> Mapping[str, Content]:
+        last: list[grant_pb2.ListGrantsResponse] = []
+
+        def items(page: grant_pb2.ListGrantsResponse) -> list[grant_pb2.Grant]:
+            last[:] = [page]
+            return list(page.grants)
+
+        found, more = await reader.pages(
+            REGISTRY,
+            "ListGrants",
+            lambda token: grant_pb2.ListGrantsRequest(page_size=PAGE_SIZE_MAX, page_token=token),
+            grant_pb2.ListGrantsResponse,
+            items,
+        )
+        admins: list[Value] = list(last[0].configured_admins)
+        return {
+            "grants": memo.table(found, _grant_key, more),
+            "summary": Single({"enforced": last[0].enforced, "configured_admins": admins}),
+        }
+
+    return Read(("grants", "summary"), take)
+
+
+def _grant_key(grant: grant_pb2.Grant) -> str:
+    spec = grant.spec
+    return f"{spec.principal} {enum_text(grant_pb2.AccessRole.DESCRIPTOR, spec.role)} {spec.resource}"
+
+
+def approvals() -> Read:
+    """Requests that wait for a second person, and those decided lately."""
+    memo = Memo()
+
+    async def take(reader: Reader, params: Params) -> Mapping[str, Content]:
+        found, more = await reader.pages(
+            REGISTRY,
+            "ListApprovals",
+            lambda token: approval_pb2.ListApprovalsRequest(page_size=PAGE_SIZE_MAX, page_token=token),
+            approval_pb2.ListApprovalsResponse,
+            lambda page: page.approvals,
+        )
+        return {"approvals": memo.table(found, lambda each: each.id, more)}
+
+    return Read(("approvals",), take)
+
+
+def approval_policies() -> Read:
+    """Which requests need a second person."""
+    memo = Memo()
+
+    async def take(reader: Reader, params: Params) -> Mapping[str, Content]:
+        found, more = await reader.pages(
+            REGISTRY,
+            "ListApprovalPolicies",
+            lambda token: approval_pb2.ListApprovalPoliciesRequest(page_size=PAGE_SIZE_MAX, page_token=token),
+            approval_pb2.ListApprovalPoliciesResponse,
+            lambda page: page.policies,
+        )
+        return {"policies": memo.table(found, lambda each: each.name, more)}
+
+    return Read(("policies",), take)

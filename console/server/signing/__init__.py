@@ -1,0 +1,1 @@
+"""The identity of browsers: one-time links, tokens, sessions, and the rights that each session reads with."""

@@ -1,0 +1,1 @@
+"""HTTP: what browsers ask, and what they are answered."""

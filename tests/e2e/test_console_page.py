@@ -1,0 +1,173 @@
+"""The console's page in a real browser, over an invented mesh with hostile names, a dead cluster and stale parts."""
+
+from collections.abc import Iterator
+from typing import Final
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from tests.support.console import documents
+from tests.support.console.browsing import PAGES, SIZES, Theme, axe_violations, browser, open_page, visit
+from tests.support.console.recorded import RecordedServer, recorded_console
+from tools import console_page
+
+pytestmark = pytest.mark.real
+
+_LOOKS: Final[list[tuple[Theme, str]]] = [("light", "desk"), ("dark", "desk"), ("light", "phone"), ("dark", "phone")]
+# One look for each page: all four come about over the pages.
+_SLICE: Final = [(name, *_LOOKS[place % len(_LOOKS)]) for place, name in enumerate(PAGES)]
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    """One browser for all tests; each opens a context of its own."""
+    with browser() as started:
+        yield started
+
+
+@pytest.fixture
+def server() -> Iterator[RecordedServer]:
+    """The invented mesh's console."""
+    with recorded_console() as running:
+        yield running
+
+
+def test_a_fresh_build_equals_the_committed_one() -> None:
+    """The lock, the sources and the compiler make the same bytes on every machine."""
+    console_page.compare()
+
+
+def test_the_page_passes_its_own_tests() -> None:
+    """Types and component tests of the page hold."""
+    console_page.test()
+
+
+def _judge(chromium: Browser, server: RecordedServer, looks: list[tuple[str, Theme, str]]) -> None:
+    found = []
+    for name, theme, size in looks:
+        with visit(chromium, server, theme, size) as page:
+            open_page(page, server, PAGES[name])
+            found += [f"{name} {theme} {size}: {each}" for each in axe_violations(page)]
+            width = page.evaluate("document.documentElement.scrollWidth")
+            found += [f"{name} {size} is {width} pixels wide"] if width > SIZES[size][0] else []
+            assert page.title().endswith("Braid")
+    assert not found, "\n".join(found)
+
+
+def test_pages_are_accessible_in_one_look_each(chromium: Browser, server: RecordedServer) -> None:
+    """Axe finds nothing, no page scrolls sideways, and no hostile name becomes markup."""
+    _judge(chromium, server, _SLICE)
+
+
+@pytest.mark.extended
+def test_pages_are_accessible_in_every_look(chromium: Browser, server: RecordedServer) -> None:
+    """Axe finds nothing on any page, in both themes and sizes."""
+    _judge(chromium, server, [(name, *look) for name in PAGES for look in _LOOKS])
+
+
+def test_sign_in_says_how_and_is_accessible(chromium: Browser) -> None:
+    """Without a session the page names the command, whatever address was asked for."""
+    with recorded_console(signed_in=False) as server, visit(chromium, server) as page:
+        page.goto(f"{server.address}/streams/logs?sign_in=expired")
+        expect(page.get_by_role("alert")).to_contain_text("five minutes")
+        expect(page.locator("code", has_text="braid open")).to_be_visible()
+        assert axe_violations(page) == []
+
+
+def _moved() -> documents.Document:
+    """`logs/bulk` fails over from west to east, which came back."""
+    stream = next(each for each in documents.streams() if each["name"] == "logs")
+    channels = stream["status"]["channels"]
+    old = next(each for each in channels if each["name"] == "logs/bulk/3")
+    old |= {"state": "draining", "weight": 0.0, "drain_step": "producers", "drain_holders": ["web-1"]}
+    channels.append(documents.channel("logs", "bulk", 4, "east", "active"))
+    return {"now_ms": documents.NOW_MS + 1_000, "parts": {"stream": {"value": stream}}}
+
+
+def test_a_failover_bends_the_diagram_at_its_event(chromium: Browser, server: RecordedServer) -> None:
+    """A delta of the route moves the lane's line, and nothing is loaded again."""
+    with visit(chromium, server) as page:
+        open_page(page, server, "/streams/logs")
+        page.evaluate("document.body.dataset.kept = 'yes'")
+        line = page.locator("path.route-flow").first
+        before = line.get_attribute("d")
+        server.tell(_moved())
+        expect(page.locator(".chip", has_text="waits for producers: web-1")).to_have_count(2)
+        assert line.get_attribute("d") != before
+        assert page.evaluate("document.body.dataset.kept") == "yes"
+
+
+def test_a_paused_page_holds_its_moment(chromium: Browser, server: RecordedServer) -> None:
+    """Space pauses; what came meanwhile is shown at the next one."""
+    with visit(chromium, server) as page:
+        open_page(page, server, "/streams/logs")
+        page.keyboard.press("Space")
+        server.tell(_moved())
+        paused = page.locator(".clock button", has_text="paused")
+        expect(paused).to_have_attribute("aria-pressed", "true")
+        expect(page.locator(".clock time")).to_have_text("14:00:00 UTC")
+        paused.click()
+        expect(page.locator(".clock time")).to_have_text("14:00:01 UTC")
+
+
+def test_the_keyboard_goes_anywhere_and_comes_back(chromium: Browser, server: RecordedServer) -> None:
+    """Ctrl-K, shortcuts and rows work without a mouse, and Escape gives the focus back."""
+    with visit(chromium, server) as page:
+        open_page(page, server, "/")
+        page.keyboard.press("Tab")
+        expect(page.locator(".skip")).to_be_focused()
+        page.keyboard.press("Control+k")
+        page.keyboard.type("indexer")
+        page.get_by_role("option", name="indexer").wait_for()
+        page.keyboard.press("Enter")
+        expect(page.locator("main h1")).to_have_text("indexer")
+        page.keyboard.press("g")
+        page.keyboard.press("s")
+        expect(page.locator("main h1")).to_have_text("Streams")
+        page.locator("tbody tr").first.wait_for()
+        page.keyboard.press("j")
+        expect(page.locator("tbody a.row-link").first).to_be_focused()
+        page.keyboard.press("?")
+        page.get_by_role("dialog", name="Shortcuts").wait_for()
+        assert axe_violations(page) == []
+        page.keyboard.press("Escape")
+        expect(page.locator("tbody a.row-link").first).to_be_focused()
+
+
+def test_a_move_is_tried_before_it_is_made(chromium: Browser, server: RecordedServer) -> None:
+    """The form shows its command; a dry run and the move itself are two requests."""
+    with visit(chromium, server) as page:
+        open_page(page, server, "/streams/logs")
+        page.get_by_role("button", name="Move", exact=True).click()
+        dialog = page.get_by_role("dialog", name="Move")
+        dialog.get_by_label("to ").first.fill("east")
+        expect(dialog.locator("code")).to_have_text("braid move logs --to east")
+        assert axe_violations(page) == []
+        dialog.get_by_role("button", name="Dry run").click()
+        expect(dialog.get_by_role("status")).to_contain_text("nothing was changed")
+        dialog.locator("button[type=submit]").click()
+        expect(dialog.get_by_role("status")).to_contain_text("move is recorded")
+    made = [body for path, body in server.requests if path == "/api/actions/move"]
+    assert [body.get("dry_run") for body in made] == [True, None]
+    assert made[0]["request_id"] != made[1]["request_id"]
+
+
+def _many(page: Page) -> int:
+    return page.locator("tbody tr").count()
+
+
+def test_ten_thousand_groups_keep_the_document_small(chromium: Browser, server: RecordedServer) -> None:
+    """Only rows in sight are in the document, and a filter finds any other."""
+    rows = [documents.group(f"group-{number:05}", 1, 4, 0) for number in range(10_000)]
+    with visit(chromium, server) as page:
+        open_page(page, server, "/groups")
+        server.tell({"now_ms": documents.NOW_MS, "parts": {"groups": {"set": rows}}})
+        expect(page.locator(".table-count")).to_have_text("10,006")
+        assert _many(page) < 100
+        page.get_by_role("region", name="groups table").evaluate("(it) => it.scrollTo(0, 150000)")
+        expect(page.locator("a.row-link", has_text="group-04").first).to_be_visible()
+        assert _many(page) < 100
+        page.keyboard.press("/")
+        page.keyboard.type("group-09999")
+        expect(page.locator("tbody a.row-link")).to_have_text(["group-09999"])
+        assert page.url.endswith("?q=group-09999")

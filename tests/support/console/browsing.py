@@ -1,0 +1,77 @@
+"""A browser at the invented mesh's console, and what it must never do."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final, Literal
+
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from tests.support.console.chromium import chromium_binary
+from tests.support.console.recorded import RecordedServer
+from tools import console_page
+
+Theme = Literal["light", "dark"]
+PAGES: Final = {
+    "overview": "/",
+    "groups": "/groups",
+    "group": "/groups/indexer?lease=logs/live/7/3",
+    "streams": "/streams",
+    "stream": "/streams/logs",
+    "clusters": "/clusters",
+    "cluster": "/clusters/east",
+    "alerts": "/alerts?resolved=1",
+    "events": "/events",
+    "inbox": "/dead-letters",
+    "letters": "/dead-letters?show=letters",
+    "letter": "/dead-letters/logs/2/0/1",
+    "replays": "/replays",
+    "pathways": "/pathways",
+    "access": "/access",
+    "lease": "/leases/logs/live/7/3",
+}
+SIZES: Final = {"desk": (1280, 720), "phone": (390, 844)}
+_AXE: Final = Path("console/page/node_modules/axe-core/axe.min.js")
+
+
+@contextmanager
+def browser() -> Iterator[Browser]:
+    """A Chromium without a window."""
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=chromium_binary(), args=["--no-sandbox"])
+        try:
+            yield started
+        finally:
+            started.close()
+
+
+@contextmanager
+def visit(started: Browser, server: RecordedServer, theme: Theme = "light", size: str = "desk") -> Iterator[Page]:
+    """A page that fails the test if it logs an error, breaks, or asks another host for anything."""
+    width, height = SIZES[size]
+    context = started.new_context(viewport={"width": width, "height": height}, color_scheme=theme)
+    page = context.new_page()
+    faults: list[str] = []
+    page.on("console", lambda message: faults.append(message.text) if message.type == "error" else None)
+    page.on("pageerror", lambda error: faults.append(str(error)))
+    page.on("request", lambda request: None if request.url.startswith(server.address) else faults.append(request.url))
+    try:
+        yield page
+        assert not faults
+    finally:
+        context.close()
+
+
+def open_page(page: Page, server: RecordedServer, path: str) -> None:
+    """Opens an address, and waits until its view is live."""
+    page.goto(server.address + path)
+    page.locator("main h1").wait_for()
+    if not path.startswith("/leases"):
+        page.locator(".clock button", has_text="live").wait_for()
+
+
+def axe_violations(page: Page) -> list[str]:
+    """Lists the faults that axe finds on the page as it is, one line for each element."""
+    page.evaluate((console_page.ROOT / _AXE).read_text(encoding="utf-8"))
+    found = page.evaluate("() => axe.run(document, {resultTypes: ['violations']}).then((result) => result.violations)")
+    return [f"{each['id']}: {node['html'][:200]}" for each in found for node in each["nodes"]]
