@@ -9,6 +9,7 @@ from services.assigner.model.events import GoneReason
 from services.assigner.model.group import GroupSpec
 from services.assigner.model.progress_findings import ReportDoubts
 from services.assigner.model.progress_resets import ResetCommand
+from services.assigner.model.response_events import ResponseCommand
 from services.assigner.model.rules import RuleCommand
 from services.assigner.model.scaling_events import ScalingCommand
 from services.assigner.model.stopped_lanes import StopCommand
@@ -239,5 +240,6 @@ Command = (
     | ReportDoubts
     | RuleCommand
     | ScalingCommand
+    | ResponseCommand
     | Together
 )

@@ -13,6 +13,7 @@ from braid.kernel.offset_ranges import ranges_text
 from braid.kernel.ports import Caller
 from braid.runtime.histories.event_metadata import metadata_message
 from braid.runtime.replica import Replica
+from services.assigner.codec.responses import responses_message
 from services.assigner.codec.rules import rules_message
 from services.assigner.codec.scaling import scaling_message
 from services.assigner.codec.specs import spec_message
@@ -35,6 +36,7 @@ from services.assigner.model.group import (
     lease_name,
     partition_of,
 )
+from services.assigner.model.responses import NO_RESPONSES
 from services.assigner.model.scaling import NO_SCALING
 from services.assigner.policy.constraints import ruled, said_capacity
 from services.assigner.reconciler.group_loop import GROUPS
@@ -218,6 +220,7 @@ def group_message(state: Group) -> group_pb2.Group:
         create_time_ms=state.created_at_ms,
         rules=rules_message(state),
         scaling=None if state.scaling == NO_SCALING else scaling_message(state.scaling),
+        responses=None if state.responses == NO_RESPONSES else responses_message(state.responses),
     )
 
 

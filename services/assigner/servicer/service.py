@@ -100,6 +100,7 @@ class Assigner:
                 _path("SetPolicy"): unary(api.SetPolicyRequest, operations.set_policy),
                 _path("SetShadow"): unary(api.SetShadowRequest, operations.set_shadow),
                 _path("SetScaling"): unary(api.SetScalingRequest, operations.set_scaling),
+                _path("SetResponses"): unary(api.SetResponsesRequest, operations.set_responses),
                 _path("ResumeLane"): unary(api.ResumeLaneRequest, operations.resume_lane),
                 _path("SplitBacklog"): unary(api.SplitBacklogRequest, operations.split_backlog),
                 _path("ResetProgress"): unary(api.ResetProgressRequest, progress.reset_progress),

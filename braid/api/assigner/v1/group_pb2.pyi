@@ -3,6 +3,7 @@
 isort:skip_file
 """
 
+from braid.api.assigner.v1 import responses_pb2 as _responses_pb2
 from braid.api.assigner.v1 import rules_pb2 as _rules_pb2
 from braid.api.assigner.v1 import scaling_pb2 as _scaling_pb2
 from collections import abc as _abc
@@ -155,6 +156,7 @@ class Group(_message.Message):
     RULES_FIELD_NUMBER: _builtins.int
     TENANT_FIELD_NUMBER: _builtins.int
     SCALING_FIELD_NUMBER: _builtins.int
+    RESPONSES_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     etag: _builtins.str
     create_time_ms: _builtins.int
@@ -172,6 +174,10 @@ class Group(_message.Message):
     def scaling(self) -> _scaling_pb2.GroupScaling:
         """How many members it should have, and by which policy."""
 
+    @_builtins.property
+    def responses(self) -> _responses_pb2.GroupResponses:
+        """How it answers lag by itself."""
+
     def __init__(
         self,
         *,
@@ -183,10 +189,11 @@ class Group(_message.Message):
         rules: _rules_pb2.GroupRules | None = ...,
         tenant: _builtins.str = ...,
         scaling: _scaling_pb2.GroupScaling | None = ...,
+        responses: _responses_pb2.GroupResponses | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["rules", b"rules", "scaling", b"scaling", "spec", b"spec", "status", b"status"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["responses", b"responses", "rules", b"rules", "scaling", b"scaling", "spec", b"spec", "status", b"status"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["create_time_ms", b"create_time_ms", "etag", b"etag", "name", b"name", "rules", b"rules", "scaling", b"scaling", "spec", b"spec", "status", b"status", "tenant", b"tenant"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["create_time_ms", b"create_time_ms", "etag", b"etag", "name", b"name", "responses", b"responses", "rules", b"rules", "scaling", b"scaling", "spec", b"spec", "status", b"status", "tenant", b"tenant"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -113,6 +113,8 @@ class MemberHello(_message.Message):
     SPLITS_FIELD_NUMBER: _builtins.int
     FOUND_FIELD_NUMBER: _builtins.int
     RESUME_SECRET_FIELD_NUMBER: _builtins.int
+    HANDLERS_FIELD_NUMBER: _builtins.int
+    MAX_HANDLERS_FIELD_NUMBER: _builtins.int
     protocol_version: _builtins.int
     group: _builtins.str
     member_id: _builtins.str
@@ -123,6 +125,11 @@ class MemberHello(_message.Message):
     """Cores, or a declared capacity."""
     resume_secret: _builtins.bytes
     """What the welcome gave, of members with the capability `secret`; empty at the first join."""
+    handlers: _builtins.int
+    """Handlers that it runs at once, and the most that it may be asked to run; 0 when it does not say. Of members with the
+    capability `work-division`.
+    """
+    max_handlers: _builtins.int
     @_builtins.property
     def capabilities(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     @_builtins.property
@@ -159,10 +166,12 @@ class MemberHello(_message.Message):
         splits: _abc.Iterable[Global___SplitLease] | None = ...,
         found: _abc.Iterable[Global___RestoreFindings] | None = ...,
         resume_secret: _builtins.bytes = ...,
+        handlers: _builtins.int = ...,
+        max_handlers: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["spec", b"spec"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["capabilities", b"capabilities", "capacity", b"capacity", "client_id", b"client_id", "found", b"found", "group", b"group", "held", b"held", "member_id", b"member_id", "protocol_version", b"protocol_version", "resume_secret", b"resume_secret", "spec", b"spec", "splits", b"splits", "stopped", b"stopped", "zone", b"zone"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["capabilities", b"capabilities", "capacity", b"capacity", "client_id", b"client_id", "found", b"found", "group", b"group", "handlers", b"handlers", "held", b"held", "max_handlers", b"max_handlers", "member_id", b"member_id", "protocol_version", b"protocol_version", "resume_secret", b"resume_secret", "spec", b"spec", "splits", b"splits", "stopped", b"stopped", "zone", b"zone"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -593,6 +602,7 @@ class JoinResponse(_message.Message):
     RESUME_FIELD_NUMBER: _builtins.int
     SPLIT_FIELD_NUMBER: _builtins.int
     NAMESAKE_FIELD_NUMBER: _builtins.int
+    WORK_FIELD_NUMBER: _builtins.int
     TRACEPARENT_FIELD_NUMBER: _builtins.int
     traceparent: _builtins.str
     """W3C trace context of the push of a delta, where its decision was traced."""
@@ -612,6 +622,8 @@ class JoinResponse(_message.Message):
     def namesake(self) -> Global___Namesake:
         """One that joined later than this member, and is connected beside it."""
 
+    @_builtins.property
+    def work(self) -> Global___WorkDivision: ...
     def __init__(
         self,
         *,
@@ -622,17 +634,70 @@ class JoinResponse(_message.Message):
         resume: Global___ResumeLane | None = ...,
         split: Global___SplitBacklog | None = ...,
         namesake: Global___Namesake | None = ...,
+        work: Global___WorkDivision | None = ...,
         traceparent: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["delta", b"delta", "heartbeat", b"heartbeat", "message", b"message", "namesake", b"namesake", "queued", b"queued", "resume", b"resume", "split", b"split", "welcome", b"welcome"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["delta", b"delta", "heartbeat", b"heartbeat", "message", b"message", "namesake", b"namesake", "queued", b"queued", "resume", b"resume", "split", b"split", "welcome", b"welcome", "work", b"work"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["delta", b"delta", "heartbeat", b"heartbeat", "message", b"message", "namesake", b"namesake", "queued", b"queued", "resume", b"resume", "split", b"split", "traceparent", b"traceparent", "welcome", b"welcome"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["delta", b"delta", "heartbeat", b"heartbeat", "message", b"message", "namesake", b"namesake", "queued", b"queued", "resume", b"resume", "split", b"split", "traceparent", b"traceparent", "welcome", b"welcome", "work", b"work"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_message: _TypeAlias = _typing.Literal["welcome", "heartbeat", "delta", "queued", "resume", "split", "namesake"]  # noqa: Y015
+    _WhichOneofReturnType_message: _TypeAlias = _typing.Literal["welcome", "heartbeat", "delta", "queued", "resume", "split", "namesake", "work"]  # noqa: Y015
     _WhichOneofArgType_message: _TypeAlias = _typing.Literal["message", b"message"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_message) -> _WhichOneofReturnType_message | None: ...
 
 Global___JoinResponse: _TypeAlias = JoinResponse  # noqa: Y015
+
+@_typing.final
+class WorkDivision(_message.Message):
+    """How members with the capability `work-division` divide their work from now on: all of it, each time."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class SharesEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.int
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    REVISION_FIELD_NUMBER: _builtins.int
+    SHARES_FIELD_NUMBER: _builtins.int
+    CONCURRENCY_FIELD_NUMBER: _builtins.int
+    revision: _builtins.int
+    """Increases over the group's history; on one stream, one that is not higher than the last is passed over."""
+    concurrency: _builtins.float
+    """Handlers at once, as a multiple of those that it said in its hello, within its bound; 0 for its own."""
+    @_builtins.property
+    def shares(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
+        """Shares by lane that count in place of the member's own; empty for its own."""
+
+    def __init__(
+        self,
+        *,
+        revision: _builtins.int = ...,
+        shares: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+        concurrency: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["concurrency", b"concurrency", "revision", b"revision", "shares", b"shares"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___WorkDivision: _TypeAlias = WorkDivision  # noqa: Y015
 
 @_typing.final
 class Namesake(_message.Message):
@@ -694,6 +759,7 @@ class MemberWelcome(_message.Message):
     TICKET_FIELD_NUMBER: _builtins.int
     NAMESAKES_FIELD_NUMBER: _builtins.int
     RESUME_SECRET_FIELD_NUMBER: _builtins.int
+    WORK_FIELD_NUMBER: _builtins.int
     protocol_version: _builtins.int
     member_id: _builtins.str
     lease_ms: _builtins.int
@@ -716,6 +782,10 @@ class MemberWelcome(_message.Message):
     def namesakes(self) -> _containers.RepeatedCompositeFieldContainer[Global___Namesake]:
         """Those that were connected already; of many, the first."""
 
+    @_builtins.property
+    def work(self) -> Global___WorkDivision:
+        """Absent: the member divides its work by its own settings."""
+
     def __init__(
         self,
         *,
@@ -729,10 +799,11 @@ class MemberWelcome(_message.Message):
         ticket: _builtins.int = ...,
         namesakes: _abc.Iterable[Global___Namesake] | None = ...,
         resume_secret: _builtins.bytes = ...,
+        work: Global___WorkDivision | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["spec", b"spec"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["spec", b"spec", "work", b"work"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["capabilities", b"capabilities", "heartbeat_ms", b"heartbeat_ms", "kept", b"kept", "lease_ms", b"lease_ms", "member_id", b"member_id", "namesakes", b"namesakes", "protocol_version", b"protocol_version", "resume_secret", b"resume_secret", "spec", b"spec", "ticket", b"ticket"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["capabilities", b"capabilities", "heartbeat_ms", b"heartbeat_ms", "kept", b"kept", "lease_ms", b"lease_ms", "member_id", b"member_id", "namesakes", b"namesakes", "protocol_version", b"protocol_version", "resume_secret", b"resume_secret", "spec", b"spec", "ticket", b"ticket", "work", b"work"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
