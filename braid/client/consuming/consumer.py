@@ -19,6 +19,7 @@ from braid.client.consuming.explainer import Explainer
 from braid.client.consuming.explanations import Explained, Lease, view
 from braid.client.consuming.lane_control import LaneControl
 from braid.client.consuming.leases import LeaseWorks, OpenLeases
+from braid.client.consuming.work_division import WorkDivision
 from braid.client.delivery.fetch_pauses import FetchPauses
 from braid.client.delivery.handler_lanes import HandlerPlace
 from braid.client.delivery.memory_bound import MemoryBound
@@ -75,10 +76,11 @@ class Consumer:
         self._cluster_watch = cluster_watch
         self._settings = settings
         self._ready = ReadyQueue(settings.lanes)
-        ready_records_max = max(READY_RECORDS_MAX, READY_RECORDS_PER_HANDLER * settings.handlers)
+        ready_records_max = max(READY_RECORDS_MAX, READY_RECORDS_PER_HANDLER * settings.handlers_max)
         self._memory = MemoryBound(settings.max_in_flight_bytes, settings.lanes, ready_records_max)
         self._background = Background(host.tasks, self._ready.fail)
         self._runners = Runners(settings.handlers)
+        self._division = WorkDivision(settings, self._ready, self._memory, self._runners)
         self._levels = Levels(settings.group)
         self._lanes = LaneControl(
             host, settings, self._ready, self._background, self._levels.stopped, self._tell_stopped
@@ -99,7 +101,9 @@ class Consumer:
             host, settings, zone, self._background, self._ready, self._memory, self._retries, self._dead_letters,
             brakes, self._pathways,
         )  # fmt: skip
-        self._works = LeaseWorks(kafka, open_leases, self._runners, context, resumed=self._lanes.resume_stopped)
+        self._works = LeaseWorks(
+            kafka, open_leases, self._runners, context, resumed=self._lanes.resume_stopped, division=self._division
+        )
         self._explainer = Explainer(self._works, context, states, self._runners)
         self._session = self._works.session
         self._way = ""  # "records" or "batches", once an order decides it
@@ -183,10 +187,10 @@ class Consumer:
         handler: Callable[[X], object],
         for_thread: Callable[[X, Tell], X],
     ) -> None:
-        threads = open_threads(self._host.tasks, handler, self._settings.handlers)
+        threads = open_threads(self._host.tasks, handler, self._settings.handlers_max)
         call = handler if threads is None else InThreads(handler, for_thread, threads)
         awaited = cast("Callable[[X], Awaitable[object]]", call)
-        with self._ready.places(self._settings.handlers, self._settings.handlers_by_lane) as places:
+        with self._ready.places(self._settings.handlers_max, self._settings.handlers_by_lane) as places:
             handling = HandlerRunner(
                 self._host,
                 list(map(supply, places)),

@@ -18,6 +18,7 @@ class Runners:
     def add(self, runner: HandlerRunner[X]) -> None:
         """Adds a runner that begins."""
         self._runners.append(runner)
+        runner.resize(self._handlers)
 
     def remove(self, runner: HandlerRunner[X]) -> None:
         """Removes a runner that has ended."""
@@ -30,6 +31,12 @@ class Runners:
     def running(self) -> bool:
         """Whether any handler runs."""
         return any(runner.running for runner in self._runners)
+
+    def resize(self, handlers: int) -> None:
+        """Runs so many handlers at once, in each runner, from now on; those that are too many end."""
+        self._handlers = handlers
+        for runner in self._runners:
+            runner.resize(handlers)
 
     def slots(self) -> int:
         """How many handlers run at once; 0 while no call of `Consumer.run` is under way."""

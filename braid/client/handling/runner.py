@@ -114,16 +114,17 @@ class HandlerRunner(Generic[X]):
         self._lost: dict[int, None] = {}  # slots that were cancelled: the lease of what they handle ended
         self._late: dict[int, None] = {}  # slots that were cancelled: they ran out of time
         self._overdue: dict[int, None] = {}  # slots whose handler did not end when its time was over
-        self._ending = False
+        self._count = len(supplies)
+        self._open: set[int] = set()  # slots that handle items, or wait for them
+        self._running = self._ending = False
 
     async def run(self) -> None:
         """Handles records until the consumer closes or refuses to go on."""
-        self._slots = [
-            self._watch(partial(self._slot, number), f"handler-{number}") for number in range(len(self._supplies))
-        ]
+        self._running = True
+        self._open_slots()
         overseer = None if self._timeout_seconds is None else self._watch(self._oversee, "handler-time")
         try:
-            for slot in self._slots:
+            for slot in self._slots:  # more may be added meanwhile
                 await slot.ended()
         finally:
             self._ending = True
@@ -133,6 +134,23 @@ class HandlerRunner(Generic[X]):
                 await slot.ended()
             if overseer is not None:
                 overseer.cancel()
+
+    def resize(self, count: int) -> None:
+        """Handles so many items at once from now on; the supplies of those that are too many end."""
+        self._count = min(count, len(self._supplies))
+        if self._running and not self._ending:
+            self._open_slots()
+
+    def _open_slots(self) -> None:
+        for number in range(self._count):
+            if number in self._open:
+                continue
+            self._open.add(number)
+            slot = self._watch(partial(self._slot, number), f"handler-{number}")
+            if number < len(self._slots):
+                self._slots[number] = slot
+            else:
+                self._slots.append(slot)
 
     @property
     def running(self) -> bool:
@@ -199,6 +217,7 @@ class HandlerRunner(Generic[X]):
                 if self._in_threads and task.cancelling():
                     return  # all end; a thread was waited for
         finally:
+            self._open.discard(number)
             self._idle(number, busy)
 
     def _idle(self, number: int, busy: BusyTime | None) -> None:

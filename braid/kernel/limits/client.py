@@ -16,6 +16,7 @@ COMMIT_RECORDS_MAX: Final = 5_000  # done since the last commit
 IN_FLIGHT_BYTES_MAX: Final = 64 << 20  # fetched, not done
 DEAD_LETTER_HEADERS_BYTES_MAX: Final = 12 << 10  # beyond its record; with framing it fits BATCH_OVERHEAD_BYTES
 RECOMMIT_SECONDS: Final = 30.0  # idle progress is committed again: a stale holder may have overwritten it
+LANE_SHARE_MAX: Final = 1_000  # that an assigner may give a lane: a turn of it is a few thousand records
 RECORDS_PER_SHARE: Final = 4  # handed out of a lane in a row, for each unit of its share
 HANDLERS_PER_LANE_MIN: Final = 2  # one that a lane keeps and one it lends; with fewer, all work for all lanes in turns
 MEMORY_KEPT: Final = 0.25  # of a lane's part: the rest is lent while it uses less than this, which holds its next fetch

@@ -32,6 +32,7 @@ RESPONSE_BUDGETS: Final[Mapping[str, int]] = {
     "raise-concurrency": 1,
     "leave-slow-members": 1,
 }
+MEMBER_HANDLERS_MAX: Final = 100_000  # of one member, as it says: more counts as that
 RESPONSE_FACTOR_MAX: Final = 16.0  # by which members may be asked to run more handlers
 RESPONSE_SPLIT_HOLD_SECONDS: Final = 10.0  # a split lasts as long as its backlog, so its need must be plain
 RESPONSE_SPLIT_RECORDS_MIN: Final = 1_000  # below, a split does not gain: members refuse it

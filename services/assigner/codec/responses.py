@@ -117,8 +117,8 @@ def _read_policy(kind: int, lane: str, mode: int, budget: int, *figures: float) 
 def _read_response(
     kind: int, lane: str, subject: str, state: int, before: Values, after: Values, reason: str, since_ms: int
 ) -> Response:
-    values = [tuple((name, figure) for name, figure in each) for each in (before, after)]
-    return Response(ResponseKind(kind), lane, subject, ResponseState(state), *values, reason, since_ms)
+    was, is_now = (tuple((name, figure) for name, figure in each) for each in (before, after))
+    return Response(ResponseKind(kind), lane, subject, ResponseState(state), was, is_now, reason, since_ms)
 
 
 def _key(kind: int, lane: str, subject: str) -> ResponseKey:

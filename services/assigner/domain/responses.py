@@ -39,6 +39,7 @@ from services.assigner.model.responses import (
     ResponsePolicy,
     Responses,
     ResponseState,
+    WorkDivision,
 )
 
 _SWITCHED_OFF = "its policy was switched off"
@@ -148,6 +149,17 @@ def evolve(state: Group, event: ResponseEvent, context: Context) -> Group:
             undone = dict([*undone.items(), (event.key, context.now_ms)][-RESPONSE_UNDONE_MAX:])
             after = replace(changed, taken=taken, undone=undone)
     return replace(state, responses=after, spec_changes=state.spec_changes + 1)
+
+
+def division_of(state: Group) -> WorkDivision:
+    """Returns how members divide their work now."""
+    return state.responses.division(own_shares(state))
+
+
+def own_shares(state: Group) -> Mapping[str, int]:
+    """Returns the shares of lanes that members have by themselves, by name."""
+    said = dict(state.spec.lanes) if state.spec is not None else {}
+    return said or {lane: 1 for lane in sorted(lanes_of(state))}
 
 
 def lanes_of(state: Group) -> Collection[str]:

@@ -123,6 +123,18 @@ class Response:
         return self.state is ResponseState.PROPOSED
 
 
+class MemberHandlers(NamedTuple):
+    """The handlers of a member that divides them as it is told, as its hello says.
+
+    Attributes:
+        now: How many it runs by itself.
+        most: How many it may be asked to run.
+    """
+
+    now: int
+    most: int
+
+
 @dataclass(frozen=True, slots=True)
 class WorkDivision:
     """How members divide their work: a group's responses, as members are told them.

@@ -42,6 +42,7 @@ from services.assigner.model.group import Channel, Group, GroupSpec
 from services.assigner.model.progress_findings import ProgressDoubted, ReportDoubts
 from services.assigner.model.progress_resets import RecordReset
 from services.assigner.model.registry_view import RegistryView
+from services.assigner.model.response_events import TakeResponse, UndoResponse
 from services.assigner.model.scaling_events import DesireCapacity
 from services.assigner.model.stopped_lanes import ReportStops
 from services.assigner.peers import RegistryFollower
@@ -183,6 +184,10 @@ class GroupKeeper:
     def desire(self, command: DesireCapacity) -> None:
         """Records how many members the group should have."""
         self._ask(command, "its lag and load")
+
+    def answer(self, command: TakeResponse | UndoResponse) -> None:
+        """Records a response to lag."""
+        self._ask(command, "its lag")
 
     def _ask(self, command: Command, cause: str) -> None:
         self._commands.append(command)

@@ -197,6 +197,7 @@ class Participant:
         self.holds: dict[LeaseId, OwnedLease] = {}
         self.lent_generations: dict[str, list[Generation]] = {}
         self.refusals: list[BraidError] = []
+        self.divisions: list[join_pb2.WorkDivision] = []
         self.drain_seconds = drain_seconds
         ownership = group_pb2.OWNERSHIP_EXCLUSIVE if exclusive else group_pb2.OWNERSHIP_AT_LEAST_ONCE
         lease_ms = lease_ms or self.LEASE_MS
@@ -273,6 +274,15 @@ class Participant:
 
     def split(self, asked: join_pb2.SplitBacklog) -> None:
         """See `LeaseListener`."""
+
+    @property
+    def divides_work(self) -> bool:
+        """See `LeaseListener`."""
+        return False
+
+    def work_divided(self, told: join_pb2.WorkDivision) -> None:
+        """See `LeaseListener`."""
+        self.divisions.append(told)
 
     def busy(self) -> bool:
         """See `LeaseListener`."""
