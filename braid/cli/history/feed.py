@@ -72,7 +72,12 @@ _CHANNEL: Final = {"lane", "generation"}
 _LETTER: Final = {"generation", "partition", "offset"}
 _UNREAD: Final = {"topic", "topic_id", "kafka_cluster_id"}
 _SELF_EVIDENT: Final = {"channel", "spec", "reason"}
-_BY_REASON: Final = {"TrafficMoved", "CapacityDesired"}  # events that are looked for by why they happened
+_BY_REASON: Final = {
+    "TrafficMoved",
+    "CapacityDesired",
+    "ResponseTaken",
+    "ResponseUndone",
+}  # events that are looked for by why they happened
 
 
 class Subject(NamedTuple):
@@ -305,6 +310,8 @@ def _short_mapping(value: Mapping[str, object]) -> str:
         return f"{value['lane']}/{value['generation']}"
     if value.keys() == _LETTER:  # as the end of a dead letter's name
         return f"{value['generation']}/{value['partition']}/{value['offset']}"
+    if value.keys() <= {"name", "value"}:  # a figure
+        return f"{value.get('name', '')}={value.get('value', 0):g}"
     if "lease" in value:
         return str(value["lease"])
     if value.keys() == {"partitions"}:

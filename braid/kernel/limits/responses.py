@@ -18,8 +18,9 @@ RESPONSE_UNDO_AFTER_MAX: Final = 7 * 86_400.0
 RESPONSE_BUDGET_MAX: Final = 100  # of one policy: each response is an entry of the group's state
 RESPONSE_POLICIES_MAX: Final = 100  # of a group
 RESPONSE_UNDONE_MAX: Final = 400  # remembered, so that they are not done again too soon; the latest
+RESPONSE_UNDONE_TOLD_MAX: Final = 20  # of them in an answer: more would only fill screens
 RESPONSE_REASON_CHARS_MAX: Final = 400  # of a recorded reason
-RESPONSE_SHARES_WHOLE: Final = 1_000  # shares that a response sets add up to about this
+RESPONSE_SHARES_WHOLE: Final = 20  # shares that a response sets add up to about this: a lane's turn grows with them
 RESPONSE_REACHES: Final[Mapping[str, float]] = {
     "shift-shares": 0.8,  # of the handlers; the rest is for the lanes that are not behind
     "split-backlog": 0.2,  # for the backlog, as `braid split` does

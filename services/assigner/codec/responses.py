@@ -4,7 +4,11 @@ from collections.abc import Sequence
 from typing import cast
 
 from braid.api.assigner.v1 import responses_pb2
-from braid.kernel.limits.responses import RESPONSE_COOLDOWN_DEFAULT, RESPONSE_UNDO_AFTER_DEFAULT
+from braid.kernel.limits.responses import (
+    RESPONSE_COOLDOWN_DEFAULT,
+    RESPONSE_UNDO_AFTER_DEFAULT,
+    RESPONSE_UNDONE_TOLD_MAX,
+)
 from services.assigner.model.responses import (
     Response,
     ResponseKey,
@@ -62,6 +66,10 @@ def responses_message(responses: Responses) -> responses_pb2.GroupResponses:
     return responses_pb2.GroupResponses(
         policies=map(response_policy_message, responses.policies),
         responses=map(_response_message, responses.taken.values()),
+        undone=[
+            responses_pb2.UndoneResponse(kind=_kind(key.kind), lane=key.lane, subject=key.subject, time_ms=at_ms)
+            for key, at_ms in list(responses.undone.items())[-RESPONSE_UNDONE_TOLD_MAX:]
+        ],
     )
 
 

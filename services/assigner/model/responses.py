@@ -4,6 +4,7 @@
 handlers go to members as one `WorkDivision`.
 """
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
@@ -213,7 +214,7 @@ def part_of(lane: str, shares: Values) -> float:
 
 
 def shifted(own: Mapping[str, int], lanes: Sequence[str], part: float) -> Mapping[str, int]:
-    """Returns shares in which some lanes have a part of everything, and the others the rest.
+    """Returns shares in which some lanes have a part of everything, and the others the rest; small whole numbers.
 
     Args:
         own: Present shares by lane, each 1 or more.
@@ -222,6 +223,10 @@ def shifted(own: Mapping[str, int], lanes: Sequence[str], part: float) -> Mappin
     """
     favoured = sum(own[lane] for lane in lanes)
     rest = sum(own.values()) - favoured
+    if not favoured or not rest:
+        return own
     part = max(part, favoured / (favoured + rest))
     sizes = {lane: part / favoured if lane in lanes else (1 - part) / rest for lane in own}
-    return {lane: max(1, round(RESPONSE_SHARES_WHOLE * own[lane] * size)) for lane, size in sizes.items()}
+    shares = {lane: max(1, round(RESPONSE_SHARES_WHOLE * own[lane] * size)) for lane, size in sizes.items()}
+    divisor = math.gcd(*shares.values())
+    return {lane: share // divisor for lane, share in shares.items()}

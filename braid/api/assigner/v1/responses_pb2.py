@@ -24,25 +24,27 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n%braid/api/assigner/v1/responses.proto\x12\x15\x62raid.api.assigner.v1\"\xf8\x01\n\x0eResponsePolicy\x12\x31\n\x04kind\x18\x01 \x01(\x0e\x32#.braid.api.assigner.v1.ResponseKind\x12\x0c\n\x04lane\x18\x02 \x01(\t\x12\x31\n\x04mode\x18\x03 \x01(\x0e\x32#.braid.api.assigner.v1.ResponseMode\x12\x13\n\x06\x62udget\x18\x04 \x01(\x05H\x00\x88\x01\x01\x12\x12\n\x05reach\x18\x05 \x01(\x01H\x01\x88\x01\x01\x12\x18\n\x10\x63ooldown_seconds\x18\x06 \x01(\x01\x12\x1a\n\x12undo_after_seconds\x18\x07 \x01(\x01\x42\t\n\x07_budgetB\x08\n\x06_reach\",\n\rResponseValue\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01\"\xa3\x02\n\rGroupResponse\x12\x31\n\x04kind\x18\x01 \x01(\x0e\x32#.braid.api.assigner.v1.ResponseKind\x12\x0c\n\x04lane\x18\x02 \x01(\t\x12\x0f\n\x07subject\x18\x03 \x01(\t\x12\x33\n\x05state\x18\x04 \x01(\x0e\x32$.braid.api.assigner.v1.ResponseState\x12\x34\n\x06\x62\x65\x66ore\x18\x05 \x03(\x0b\x32$.braid.api.assigner.v1.ResponseValue\x12\x33\n\x05\x61\x66ter\x18\x06 \x03(\x0b\x32$.braid.api.assigner.v1.ResponseValue\x12\x0e\n\x06reason\x18\x07 \x01(\t\x12\x10\n\x08since_ms\x18\x08 \x01(\x03\"\x82\x01\n\x0eGroupResponses\x12\x37\n\x08policies\x18\x01 \x03(\x0b\x32%.braid.api.assigner.v1.ResponsePolicy\x12\x37\n\tresponses\x18\x02 \x03(\x0b\x32$.braid.api.assigner.v1.GroupResponse*\xb9\x01\n\x0cResponseKind\x12\x1d\n\x19RESPONSE_KIND_UNSPECIFIED\x10\x00\x12\x1e\n\x1aRESPONSE_KIND_SHIFT_SHARES\x10\x01\x12\x1f\n\x1bRESPONSE_KIND_SPLIT_BACKLOG\x10\x02\x12#\n\x1fRESPONSE_KIND_RAISE_CONCURRENCY\x10\x03\x12$\n RESPONSE_KIND_LEAVE_SLOW_MEMBERS\x10\x04*|\n\x0cResponseMode\x12\x1d\n\x19RESPONSE_MODE_UNSPECIFIED\x10\x00\x12\x15\n\x11RESPONSE_MODE_OFF\x10\x01\x12\x19\n\x15RESPONSE_MODE_PROPOSE\x10\x02\x12\x1b\n\x17RESPONSE_MODE_AUTOMATIC\x10\x03*\x86\x01\n\rResponseState\x12\x1e\n\x1aRESPONSE_STATE_UNSPECIFIED\x10\x00\x12\x1b\n\x17RESPONSE_STATE_PROPOSED\x10\x01\x12\x1a\n\x16RESPONSE_STATE_APPLIED\x10\x02\x12\x1c\n\x18RESPONSE_STATE_EXHAUSTED\x10\x03\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n%braid/api/assigner/v1/responses.proto\x12\x15\x62raid.api.assigner.v1\"\xf8\x01\n\x0eResponsePolicy\x12\x31\n\x04kind\x18\x01 \x01(\x0e\x32#.braid.api.assigner.v1.ResponseKind\x12\x0c\n\x04lane\x18\x02 \x01(\t\x12\x31\n\x04mode\x18\x03 \x01(\x0e\x32#.braid.api.assigner.v1.ResponseMode\x12\x13\n\x06\x62udget\x18\x04 \x01(\x05H\x00\x88\x01\x01\x12\x12\n\x05reach\x18\x05 \x01(\x01H\x01\x88\x01\x01\x12\x18\n\x10\x63ooldown_seconds\x18\x06 \x01(\x01\x12\x1a\n\x12undo_after_seconds\x18\x07 \x01(\x01\x42\t\n\x07_budgetB\x08\n\x06_reach\",\n\rResponseValue\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01\"\xa3\x02\n\rGroupResponse\x12\x31\n\x04kind\x18\x01 \x01(\x0e\x32#.braid.api.assigner.v1.ResponseKind\x12\x0c\n\x04lane\x18\x02 \x01(\t\x12\x0f\n\x07subject\x18\x03 \x01(\t\x12\x33\n\x05state\x18\x04 \x01(\x0e\x32$.braid.api.assigner.v1.ResponseState\x12\x34\n\x06\x62\x65\x66ore\x18\x05 \x03(\x0b\x32$.braid.api.assigner.v1.ResponseValue\x12\x33\n\x05\x61\x66ter\x18\x06 \x03(\x0b\x32$.braid.api.assigner.v1.ResponseValue\x12\x0e\n\x06reason\x18\x07 \x01(\t\x12\x10\n\x08since_ms\x18\x08 \x01(\x03\"s\n\x0eUndoneResponse\x12\x31\n\x04kind\x18\x01 \x01(\x0e\x32#.braid.api.assigner.v1.ResponseKind\x12\x0c\n\x04lane\x18\x02 \x01(\t\x12\x0f\n\x07subject\x18\x03 \x01(\t\x12\x0f\n\x07time_ms\x18\x04 \x01(\x03\"\xb9\x01\n\x0eGroupResponses\x12\x37\n\x08policies\x18\x01 \x03(\x0b\x32%.braid.api.assigner.v1.ResponsePolicy\x12\x37\n\tresponses\x18\x02 \x03(\x0b\x32$.braid.api.assigner.v1.GroupResponse\x12\x35\n\x06undone\x18\x03 \x03(\x0b\x32%.braid.api.assigner.v1.UndoneResponse*\xb9\x01\n\x0cResponseKind\x12\x1d\n\x19RESPONSE_KIND_UNSPECIFIED\x10\x00\x12\x1e\n\x1aRESPONSE_KIND_SHIFT_SHARES\x10\x01\x12\x1f\n\x1bRESPONSE_KIND_SPLIT_BACKLOG\x10\x02\x12#\n\x1fRESPONSE_KIND_RAISE_CONCURRENCY\x10\x03\x12$\n RESPONSE_KIND_LEAVE_SLOW_MEMBERS\x10\x04*|\n\x0cResponseMode\x12\x1d\n\x19RESPONSE_MODE_UNSPECIFIED\x10\x00\x12\x15\n\x11RESPONSE_MODE_OFF\x10\x01\x12\x19\n\x15RESPONSE_MODE_PROPOSE\x10\x02\x12\x1b\n\x17RESPONSE_MODE_AUTOMATIC\x10\x03*\x86\x01\n\rResponseState\x12\x1e\n\x1aRESPONSE_STATE_UNSPECIFIED\x10\x00\x12\x1b\n\x17RESPONSE_STATE_PROPOSED\x10\x01\x12\x1a\n\x16RESPONSE_STATE_APPLIED\x10\x02\x12\x1c\n\x18RESPONSE_STATE_EXHAUSTED\x10\x03\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'braid.api.assigner.v1.responses_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_RESPONSEKIND']._serialized_start=789
-  _globals['_RESPONSEKIND']._serialized_end=974
-  _globals['_RESPONSEMODE']._serialized_start=976
-  _globals['_RESPONSEMODE']._serialized_end=1100
-  _globals['_RESPONSESTATE']._serialized_start=1103
-  _globals['_RESPONSESTATE']._serialized_end=1237
+  _globals['_RESPONSEKIND']._serialized_start=961
+  _globals['_RESPONSEKIND']._serialized_end=1146
+  _globals['_RESPONSEMODE']._serialized_start=1148
+  _globals['_RESPONSEMODE']._serialized_end=1272
+  _globals['_RESPONSESTATE']._serialized_start=1275
+  _globals['_RESPONSESTATE']._serialized_end=1409
   _globals['_RESPONSEPOLICY']._serialized_start=65
   _globals['_RESPONSEPOLICY']._serialized_end=313
   _globals['_RESPONSEVALUE']._serialized_start=315
   _globals['_RESPONSEVALUE']._serialized_end=359
   _globals['_GROUPRESPONSE']._serialized_start=362
   _globals['_GROUPRESPONSE']._serialized_end=653
-  _globals['_GROUPRESPONSES']._serialized_start=656
-  _globals['_GROUPRESPONSES']._serialized_end=786
+  _globals['_UNDONERESPONSE']._serialized_start=655
+  _globals['_UNDONERESPONSE']._serialized_end=770
+  _globals['_GROUPRESPONSES']._serialized_start=773
+  _globals['_GROUPRESPONSES']._serialized_end=958
 # @@protoc_insertion_point(module_scope)

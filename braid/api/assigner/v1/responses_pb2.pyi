@@ -219,24 +219,60 @@ class GroupResponse(_message.Message):
 Global___GroupResponse: _TypeAlias = GroupResponse  # noqa: Y015
 
 @_typing.final
+class UndoneResponse(_message.Message):
+    """A response that was undone, and is not done again within an hour."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    KIND_FIELD_NUMBER: _builtins.int
+    LANE_FIELD_NUMBER: _builtins.int
+    SUBJECT_FIELD_NUMBER: _builtins.int
+    TIME_MS_FIELD_NUMBER: _builtins.int
+    kind: Global___ResponseKind.ValueType
+    lane: _builtins.str
+    subject: _builtins.str
+    time_ms: _builtins.int
+    def __init__(
+        self,
+        *,
+        kind: Global___ResponseKind.ValueType = ...,
+        lane: _builtins.str = ...,
+        subject: _builtins.str = ...,
+        time_ms: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["kind", b"kind", "lane", b"lane", "subject", b"subject", "time_ms", b"time_ms"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___UndoneResponse: _TypeAlias = UndoneResponse  # noqa: Y015
+
+@_typing.final
 class GroupResponses(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     POLICIES_FIELD_NUMBER: _builtins.int
     RESPONSES_FIELD_NUMBER: _builtins.int
+    UNDONE_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def policies(self) -> _containers.RepeatedCompositeFieldContainer[Global___ResponsePolicy]: ...
     @_builtins.property
     def responses(self) -> _containers.RepeatedCompositeFieldContainer[Global___GroupResponse]: ...
+    @_builtins.property
+    def undone(self) -> _containers.RepeatedCompositeFieldContainer[Global___UndoneResponse]:
+        """The latest."""
+
     def __init__(
         self,
         *,
         policies: _abc.Iterable[Global___ResponsePolicy] | None = ...,
         responses: _abc.Iterable[Global___GroupResponse] | None = ...,
+        undone: _abc.Iterable[Global___UndoneResponse] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["policies", b"policies", "responses", b"responses"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["policies", b"policies", "responses", b"responses", "undone", b"undone"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
