@@ -101,7 +101,7 @@ class AnsweringMesh(Mesh):
 
     def member(self, name: str, **consumer: int) -> None:
         """Begins a member of the group in a process of its own."""
-        self._spawn(name, partial(self._consume, **consumer))
+        self._spawn(name, partial(self._consume, {"concurrency": HANDLERS, **consumer}))
 
     async def events(self) -> Sequence[Event]:
         """The group's whole history."""
@@ -133,9 +133,8 @@ class AnsweringMesh(Mesh):
 
     # --- processes
 
-    async def _consume(self, mesh: ClientMesh, process: VirtualProcess, **consumer: int) -> None:
+    async def _consume(self, given: Mapping[str, int], mesh: ClientMesh, process: VirtualProcess) -> None:
         """Consumes with handlers that take a while, until killed."""
-        given = {"concurrency": HANDLERS, **consumer}
 
         async def handle(record: Record) -> None:
             await process.host.clock.sleep(HANDLING_SECONDS)
