@@ -34,12 +34,13 @@ from tests.unit.dlq.mesh import Mesh
 
 STREAM: Final = "feeds"
 GROUP: Final = "reader"
+PLAIN: Final = "plain"  # a group that answers nothing
 TARGET_SECONDS: Final = 2.0
 LANES: Final = {"live": 1, "bulk": 3}
 RATES: Final = {"live": 30.0, "bulk": 10.0}  # records a second, without a flood
 FLOOD: Final = 10  # times as many records of bulk
 HANDLING_SECONDS: Final = 0.2
-HANDLERS: Final = 8  # of a member
+HANDLERS: Final = 16  # of a member
 _SEND_SECONDS: Final = 0.25
 
 
@@ -48,15 +49,17 @@ class LaneLag(NamedTuple):
 
     Attributes:
         at: When, on the run's clock.
+        group: Whose.
         seconds: How far it was behind.
     """
 
     at: float
+    group: str
     seconds: float
 
 
 class AnsweringMesh(Mesh):
-    """Two assigners, a lagmon and two members of one group, which have 16 handlers together.
+    """Two assigners, a lagmon, and two groups of one member with 16 handlers: one answers lag, the other does not.
 
     Attributes:
         seen: Lag of lane live, each half second.
@@ -84,8 +87,8 @@ class AnsweringMesh(Mesh):
         )
         request = registry_service_pb2.CreateStreamRequest(name=STREAM, spec=spec)
         await self.client.service("registry").unary("CreateStream", request, stream_pb2.Stream)
-        for number in (1, 2):
-            self.member(f"reader-{number}", **consumer)
+        for group in (GROUP, PLAIN):
+            self._spawn(f"{group}-1", partial(self._consume, group, {"concurrency": HANDLERS, **consumer}))
         for lane in LANES:
             self._spawn(f"sender-{lane}", partial(self._send, lane))
         self._spawn("watcher", self._watch)
@@ -99,20 +102,10 @@ class AnsweringMesh(Mesh):
         request = api.SetResponsesRequest(group=GROUP, policies=policies)
         return await self.client.service("assigner").unary("SetResponses", request, group_pb2.Group)
 
-    def member(self, name: str, **consumer: int) -> None:
-        """Begins a member of the group in a process of its own."""
-        self._spawn(name, partial(self._consume, {"concurrency": HANDLERS, **consumer}))
-
     async def events(self) -> Sequence[Event]:
         """The group's whole history."""
         loaded = self.server.load(HistoryId("assigner", GROUPS.name, GROUP))
         return [GROUPS.codec.decode(data)[0] for data in loaded.events]
-
-    async def lag(self) -> Mapping[str, float]:
-        """How far each lane is behind, in seconds."""
-        request = lagmon.ListLagRequest(filter=lagmon.LagFilter(group=GROUP))
-        told = await self.client.service("lagmon").unary("ListLag", request, lagmon.ListLagResponse)
-        return {each.lane: each.lag_seconds for each in told.lags}
 
     def now(self) -> float:
         """The run's clock."""
@@ -126,6 +119,11 @@ class AnsweringMesh(Mesh):
 
         return await self.until(holds, seconds)
 
+    def leading_assigner(self) -> str:
+        """The assigner that leads, or the first that lives."""
+        alive = [each for each in self.replicas if each.startswith("assigner") and self.processes[each].alive]
+        return next((each for each in alive if self.replicas[each].leading()), alive[0])
+
     def responses(self, replica: str = "assigner-0") -> Sequence[str]:
         """The responses in force or proposed, such as `shift-shares live`."""
         taken = self.replicas[replica].aggregates.state(GROUPS, GROUP).responses.taken
@@ -133,13 +131,13 @@ class AnsweringMesh(Mesh):
 
     # --- processes
 
-    async def _consume(self, given: Mapping[str, int], mesh: ClientMesh, process: VirtualProcess) -> None:
+    async def _consume(self, group: str, given: Mapping[str, int], mesh: ClientMesh, process: VirtualProcess) -> None:
         """Consumes with handlers that take a while, until killed."""
 
         async def handle(record: Record) -> None:
             await process.host.clock.sleep(HANDLING_SECONDS)
 
-        async with mesh, mesh.consumer([STREAM], group=GROUP, lanes=LANES, **given) as reader:  # type: ignore[arg-type]
+        async with mesh, mesh.consumer([STREAM], group=group, lanes=LANES, **given) as reader:  # type: ignore[arg-type]
             await reader.run(handle)
 
     async def _send(self, lane: str, mesh: ClientMesh, process: VirtualProcess) -> None:
@@ -153,8 +151,10 @@ class AnsweringMesh(Mesh):
     async def _watch(self, mesh: ClientMesh, process: VirtualProcess) -> None:
         """Notes the lag of lane live."""
         while True:
+            request = lagmon.ListLagRequest(filter=lagmon.LagFilter(stream=STREAM, lane="live"))
             with contextlib.suppress(BraidError):
-                self.seen.append(LaneLag(self.now(), (await self.lag()).get("live", 0.0)))
+                told = await mesh.service("lagmon").unary("ListLag", request, lagmon.ListLagResponse)
+                self.seen += [LaneLag(self.now(), each.group, each.lag_seconds) for each in told.lags]
             await process.host.clock.sleep(0.5)
 
     def _spawn(self, name: str, work: Callable[[ClientMesh, VirtualProcess], Coroutine[object, object, None]]) -> None:

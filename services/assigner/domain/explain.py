@@ -26,6 +26,7 @@ from services.assigner.model.events import (
 )
 from services.assigner.model.group import Group, GroupSpec, StartKind
 from services.assigner.model.progress_resets import UNTOUCHED, ProgressReset, ResetEvent, ResetIntended
+from services.assigner.model.response_events import ResponseTaken, ResponseUndone
 from services.assigner.model.rules import (
     Ban,
     CapacitySet,
@@ -217,7 +218,19 @@ def rule_text(lease: str, cluster: str, event: Event, holder: tuple[str, ...]) -
             return f"Zones count as {zones.name.lower()} from then on, and lanes are {apart}"
         case PolicySet(policy):
             return f"Leases are placed by {policy_text(policy)} from then on"
+        case ResponseTaken() | ResponseUndone():
+            return _response_text(lease, event)
     return _holder_text(event, holder)
+
+
+def _response_text(lease: str, event: ResponseTaken | ResponseUndone) -> str:
+    """Returns the sentence for a response to lag that changes how the lease's records are worked on."""
+    lane = LeaseId.parse(lease).channel.lane
+    if event.subject not in ("", lease) or event.lane not in ("", lane):
+        return ""
+    title = event.kind.title.replace("-", " ")
+    state = event.state.name.lower() if isinstance(event, ResponseTaken) else "undone"
+    return f"The group's response {title!r} was {state}: {event.reason}"
 
 
 def policy_text(policy: PlacementPolicy) -> str:

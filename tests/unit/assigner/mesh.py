@@ -14,6 +14,7 @@ from braid.client.membership.heartbeats import Heartbeats
 from braid.client.membership.lease_session import CAPABILITIES, LeaseSession
 from braid.client.records.delivery import OwnedLease
 from braid.kafka.memory import MemoryKafka
+from braid.kernel.capabilities import WORK_DIVISION
 from braid.kernel.errors import BraidError
 from braid.kernel.ids import ChannelId, LeaseId
 from braid.kernel.ports import DuplexCall, Generation, HistoryId
@@ -187,11 +188,14 @@ class Participant:
         start: group_pb2.StartPosition | None = None,
         drain_seconds: float = 0.01,
         fenced: bool = False,
+        handlers: tuple[int, int] | None = None,
         beside: "Participant | None" = None,
         process: str = "",
         identity: str = "",
     ) -> None:
-        """`beside` names one whose process this member shares; else its process is called `process`, or as it is."""
+        """`handlers` are those of one that divides them as it is told: how many, and how many at most.
+
+        `beside` names one whose process this member shares; else its process is called `process`, or as it is."""
         self.mesh = mesh
         self.client_id = client_id
         self.holds: dict[LeaseId, OwnedLease] = {}
@@ -207,6 +211,9 @@ class Participant:
         if fenced:
             hello.capabilities[:] = CAPABILITIES
             hello.spec.fencing = group_pb2.FENCING_GENERATION
+        if handlers is not None:
+            hello.capabilities.append(WORK_DIVISION)
+            hello.handlers, hello.max_handlers = handlers
         self.unreachable: list[str] = []
         self.loads: list[join_pb2.LeaseLoad] = []
         if beside is None:
