@@ -8,6 +8,7 @@ from typing import NamedTuple
 from braid.kernel.decider import Context
 from braid.kernel.limits.responses import RESPONSE_LOOK_SECONDS
 from services.assigner.domain import responses
+from services.assigner.model.backlog_splits import SplitAsked
 from services.assigner.model.group import Group, GroupSpec
 from services.assigner.model.response_events import (
     ResponseCommand,
@@ -139,7 +140,7 @@ class AnsweringGroup:
         """Decides on a command, and applies the events."""
         here = Context(round(self.now * 1000), "assigner-0")
         for event in responses.decide(self.state, command):
-            assert not isinstance(event, responses.SplitAsked)
+            assert not isinstance(event, SplitAsked)
             self.state = responses.evolve(self.state, event, here)
             if isinstance(event, ResponseTaken | ResponseUndone):
                 self.changes.append(Change(self.now, isinstance(event, ResponseTaken), event.key))

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from braid.cli.core.documents import Document
 from braid.cli.resources.group_responses import response_lines, values_text
 from tests.unit.cli.groups.test_verbs import with_members
 from tests.unit.cli.mesh import virtual
@@ -40,7 +41,7 @@ async def test_a_response_policy_is_set_shown_and_removed() -> None:
         ("set responses indexer shift-shares always", 2, "use off, propose, automatic"),
         ("set responses indexer shift-shares automatic --budget 0", 2, "use 1 to 100, or switch it off"),
         ("set responses indexer shift-shares automatic --reach 1.5", 2, "less than 1"),
-        ("set responses indexer shift-shares automatic --lane lvie", 4, "use live"),
+        ("set responses indexer shift-shares automatic --lane lvie", 4, "use bulk, live"),
         ("set responses indexer shift-shares automatic --cooldown soon", 2, "for example 30m"),
         ("set responses indxer shift-shares automatic", 4, "did you mean indexer?"),
     ],
@@ -58,7 +59,7 @@ def test_a_bad_response_policy_gets_a_precise_error(line: str, code: int, told: 
 
 
 def test_responses_are_shown_with_figures_and_reasons() -> None:
-    taken = {
+    taken: Document = {
         "kind": "shift_shares",
         "lane": "live",
         "subject": "",
@@ -68,7 +69,7 @@ def test_responses_are_shown_with_figures_and_reasons() -> None:
         "reason": "logs/live is late",
         "since_ms": 60_000,
     }
-    undone = {"kind": "split_backlog", "lane": "live", "subject": "logs/live/1/0", "time_ms": 60_000}
+    undone: Document = {"kind": "split_backlog", "lane": "live", "subject": "logs/live/1/0", "time_ms": 60_000}
     lines = response_lines({"responses": {"policies": [], "responses": [taken], "undone": [undone]}}, 65_000)
     assert lines == [
         "Responses:",

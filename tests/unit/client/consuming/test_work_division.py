@@ -118,7 +118,7 @@ async def test_handlers_of_a_lane_of_their_own_are_never_divided() -> None:
 def test_a_bound_below_the_concurrency_is_refused() -> None:
     for settings in ({"concurrency": 8, "max_concurrency": 7}, {"concurrency": {"live": 1}, "max_concurrency": 7}):
         with pytest.raises(Invalid) as refused:
-            ConsumerSettings(("logs",), "g", lanes={"live": 1}, **settings)  # type: ignore[arg-type]
+            ConsumerSettings(("logs",), "g", lanes={"live": 1}, **settings)
         assert refused.value.field == "max_concurrency"
 
 
