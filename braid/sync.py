@@ -307,10 +307,8 @@ class Mesh:
             on_revoked=on_revoked,
             where=where,
             handler_timeout_seconds=handler_timeout_seconds,
-            cancel_at_loss=cancel_at_loss,
-            backlog=backlog,
-            max_concurrency=max_concurrency,
-        )
+            cancel_at_loss=cancel_at_loss, backlog=backlog, max_concurrency=max_concurrency,
+        )  # fmt: skip
 
     def _consuming(self, open: Callable[P, braid.Consumer], *args: P.args, **settings: P.kwargs) -> Consumer:
         return Consumer(lambda: open(*args, **settings), self._thread)

@@ -53,6 +53,7 @@ if TYPE_CHECKING:  # a second of work to import: commands that only ask services
 _log: Final = logging.getLogger("braid.client")
 _CLIENTS: Final = (
     "braid.client.consuming.consumer",
+    "braid.client.consuming.hello",
     "braid.client.membership.lease_session",
     "braid.client.producing.producer",
     "braid.client.producing.route_session",
@@ -140,10 +141,8 @@ class MeshOfStreams:
             on_revoked=on_revoked,
             where=where,
             handler_timeout_seconds=handler_timeout_seconds,
-            cancel_at_loss=cancel_at_loss,
-            backlog=backlog,
-            max_concurrency=max_concurrency,
-        )
+            cancel_at_loss=cancel_at_loss, backlog=backlog, max_concurrency=max_concurrency,
+        )  # fmt: skip
         return self._make_consumer(settings)
 
     def _make_producer(self, stream: str, settings: ProducerSettings) -> "Producer":

@@ -45,7 +45,7 @@ _SEND_SECONDS: Final = 0.25
 
 
 class LaneLag(NamedTuple):
-    """What lagmon said of lane live.
+    """The lag of lane live, as lagmon said it.
 
     Attributes:
         at: When, on the run's clock.

@@ -34,7 +34,7 @@ def late(mesh: AnsweringMesh, group: str, since: float) -> list[float]:
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-def test_a_flood_is_answered_and_undone_beside_a_group_that_does_not(tmp_path: Path) -> None:
+def test_a_flood_is_answered_and_undone_beside_one_left_alone(tmp_path: Path) -> None:
     async def scenario() -> None:
         mesh = await AnsweringMesh(tmp_path).begin(SHIFT)
         begun, ended = await flooded(mesh)

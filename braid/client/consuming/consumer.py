@@ -80,11 +80,9 @@ class Consumer:
         self._memory = MemoryBound(settings.max_in_flight_bytes, settings.lanes, ready_records_max)
         self._background = Background(host.tasks, self._ready.fail)
         self._runners = Runners(settings.handlers)
-        self._division = WorkDivision(settings, self._ready, self._memory, self._runners)
         self._levels = Levels(settings.group)
-        self._lanes = LaneControl(
-            host, settings, self._ready, self._background, self._levels.stopped, self._tell_stopped
-        )
+        stopped = self._levels.stopped
+        self._lanes = LaneControl(host, settings, self._ready, self._background, stopped, self._tell_stopped)
         brakes, states = self._lanes.brakes, self._lanes.states
         pauses = FetchPauses(self._memory, states, self._levels.held_back, self._levels.copying)
         self._retries = Retries(host, pauses.parked, settings.retry.budget, brakes, states, self._levels.parked)
@@ -101,9 +99,9 @@ class Consumer:
             host, settings, zone, self._background, self._ready, self._memory, self._retries, self._dead_letters,
             brakes, self._pathways,
         )  # fmt: skip
-        self._works = LeaseWorks(
-            kafka, open_leases, self._runners, context, resumed=self._lanes.resume_stopped, division=self._division
-        )
+        division = WorkDivision(settings, self._ready, self._memory, self._runners)
+        resumed = self._lanes.resume_stopped
+        self._works = LeaseWorks(kafka, open_leases, self._runners, context, resumed=resumed, division=division)
         self._explainer = Explainer(self._works, context, states, self._runners)
         self._session = self._works.session
         self._way = ""  # "records" or "batches", once an order decides it

@@ -147,10 +147,7 @@ class HandlerRunner(Generic[X]):
                 continue
             self._open.add(number)
             slot = self._watch(partial(self._slot, number), f"handler-{number}")
-            if number < len(self._slots):
-                self._slots[number] = slot
-            else:
-                self._slots.append(slot)
+            self._slots[number : number + 1] = [slot]  # in place of one that ended, or at the end
 
     @property
     def running(self) -> bool:
@@ -217,11 +214,12 @@ class HandlerRunner(Generic[X]):
                 if self._in_threads and task.cancelling():
                     return  # all end; a thread was waited for
         finally:
-            self._open.discard(number)
-            self._idle(number, busy)
+            self._idle(number, busy, ended=True)
 
-    def _idle(self, number: int, busy: BusyTime | None) -> None:
-        """Marks a slot as idle, and stops its busy time."""
+    def _idle(self, number: int, busy: BusyTime | None, *, ended: bool = False) -> None:
+        """Marks a slot as idle or as ended, and stops its busy time."""
+        if ended:
+            self._open.discard(number)
         if busy is not None:
             busy.ended(self._elapsed())
             del self._current[number]

@@ -120,10 +120,9 @@ class GroupDecider:
                 return stopped_lanes.decide(state, command)
             case ReportDoubts():
                 return progress_findings.decide(state, command)
-            case SplitBacklog():
-                registered_spec(state)
-                return backlog_splits.decide(state, command)
-            case ReportSplits():
+            case SplitBacklog() | ReportSplits():
+                if isinstance(command, SplitBacklog):
+                    registered_spec(state)
                 return backlog_splits.decide(state, command)
             case LookAtIdle():
                 return idle_wait.decide(state, command)

@@ -47,7 +47,7 @@ class ResponseTaken:
 
     @property
     def key(self) -> ResponseKey:
-        """What it is about."""
+        """Kind, lane and subject of the response."""
         return ResponseKey(self.kind, self.lane, self.subject)
 
 
@@ -63,7 +63,7 @@ class ResponseUndone:
 
     @property
     def key(self) -> ResponseKey:
-        """What it is about."""
+        """Kind, lane and subject of the response."""
         return ResponseKey(self.kind, self.lane, self.subject)
 
 
@@ -79,7 +79,7 @@ class SetResponses:
 
 @dataclass(frozen=True, slots=True)
 class TakeResponse:
-    """Records a response.
+    """Records a response that the leader takes.
 
     Attributes:
         seen: The policies and responses that this was computed from; it counts only while they stand.

@@ -53,7 +53,7 @@ class ResponseState(Enum):
 
 
 class ResponseKey(NamedTuple):
-    """What a response is about.
+    """Names a response by its kind, lane and subject.
 
     Attributes:
         kind: What is done.
@@ -115,7 +115,7 @@ class Response:
 
     @property
     def key(self) -> ResponseKey:
-        """What it is about."""
+        """Kind, lane and subject of the response."""
         return ResponseKey(self.kind, self.lane, self.subject)
 
     @property

@@ -1,6 +1,7 @@
 """The assigner as the runtime runs it: its methods, changes of groups, and its work as leader or follower."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
 
 from braid.api.assigner.v1 import assigner_service_pb2 as api
@@ -67,16 +68,15 @@ class Assigner:
         """Returns the table of methods; called once, before serving."""
         registry = self._registry = RegistryFollower(replica.host, replica.client("registry"))
         self._metrics = make_assigner_metrics(replica.metrics)
+        term = partial(self._require_term, replica)
         reads = Reads(replica, self._connected, round(self._idle_expiry_seconds * 1_000))
         quotas = GroupQuotas(replica)
-        writes = _Writes(replica, registry, lambda: self._require_term(replica), quotas)
+        writes = _Writes(replica, registry, term, quotas)
         tickets = Tickets[MemberSession](int.from_bytes(replica.host.randomness.entropy(5)))
-        joins = Joins(replica, registry, tickets, lambda: self._require_term(replica), quotas)
-        beats = Beats(replica, tickets, lambda: self._require_term(replica))
+        joins = Joins(replica, registry, tickets, term, quotas)
         operations = Operations(replica)
         progress = Resets(replica, self._kafka, registry)
-        closings = Closings(replica, registry, self._kafka, lambda: self._require_term(replica))
-        previews = Previews(replica, lambda: self._require_term(replica))
+        closings = Closings(replica, registry, self._kafka, term)
         scaler = Scaler(replica)
         return RpcService(
             name=service_path(self.name),
@@ -90,7 +90,9 @@ class Assigner:
                 _path("ListLeases"): unary(api.ListLeasesRequest, reads.list_leases),
                 _path("ExplainLease"): unary(api.ExplainLeaseRequest, reads.explain_lease),
                 _path("DescribePast"): unary(api.DescribePastRequest, PastReads(replica).describe),
-                _path("PreviewPlacement"): unary(api.PreviewPlacementRequest, previews.preview_placement),
+                _path("PreviewPlacement"): unary(
+                    api.PreviewPlacementRequest, Previews(replica, term).preview_placement
+                ),
                 _path("PinLease"): unary(api.PinLeaseRequest, operations.pin_lease),
                 _path("BanMember"): unary(api.BanMemberRequest, operations.ban_member),
                 _path("FreezeGroup"): unary(api.FreezeGroupRequest, operations.freeze_group),
@@ -110,7 +112,7 @@ class Assigner:
             server_stream=scaler.server_stream,
             duplex={
                 _path("Join"): duplex(join_pb2.JoinRequest, joins.serve),
-                _path("Beat"): duplex(beat_pb2.BeatRequest, beats.serve),
+                _path("Beat"): duplex(beat_pb2.BeatRequest, Beats(replica, tickets, term).serve),
             },
             bytes_max={_path("Join"): LEASE_MESSAGE_BYTES_MAX, _path("Beat"): LEASE_MESSAGE_BYTES_MAX},
         )

@@ -193,9 +193,10 @@ class Participant:
         process: str = "",
         identity: str = "",
     ) -> None:
-        """`handlers` are those of one that divides them as it is told: how many, and how many at most.
+        """`beside` names one whose process this member shares; else its process is called `process`, or as it is.
 
-        `beside` names one whose process this member shares; else its process is called `process`, or as it is."""
+        `handlers` are how many it divides as it is told, and how many at most.
+        """
         self.mesh = mesh
         self.client_id = client_id
         self.holds: dict[LeaseId, OwnedLease] = {}
@@ -204,8 +205,9 @@ class Participant:
         self.divisions: list[join_pb2.WorkDivision] = []
         self.drain_seconds = drain_seconds
         ownership = group_pb2.OWNERSHIP_EXCLUSIVE if exclusive else group_pb2.OWNERSHIP_AT_LEAST_ONCE
-        lease_ms = lease_ms or self.LEASE_MS
-        spec = group_pb2.GroupSpec(streams=["logs"], ownership=ownership, lease_ms=lease_ms, start=start)
+        spec = group_pb2.GroupSpec(
+            streams=["logs"], ownership=ownership, lease_ms=lease_ms or self.LEASE_MS, start=start
+        )
         hello = join_pb2.MemberHello(protocol_version=1, group=group, spec=spec, client_id=client_id, zone="a")
         hello.capabilities.extend(["beats", "queued"])
         if fenced:
@@ -220,14 +222,9 @@ class Participant:
             self._begin(mesh, process or client_id, identity)
         else:
             self.process, self.assigner, self.heartbeats = beside.process, beside.assigner, beside.heartbeats
+        host, beats = self.process.host, self.heartbeats
         self.session = LeaseSession(
-            self.process.host,
-            self.assigner,
-            hello,
-            self,
-            loads=self._loads,
-            exclusive=exclusive,
-            heartbeats=self.heartbeats,
+            host, self.assigner, hello, self, loads=self._loads, exclusive=exclusive, heartbeats=beats
         )
         self.process.tasks.spawn(self.session.run(), "session")
         self.process.tasks.spawn(self.session.guard(), "guard")

@@ -67,7 +67,7 @@ class Healed(NamedTuple):
 
 
 class KindOfResponse(Protocol):
-    """What the facts of one moment mean for one kind of response. Without memory."""
+    """One kind of response: says what the facts of one moment mean for it. Without memory."""
 
     @property
     def kind(self) -> ResponseKind:

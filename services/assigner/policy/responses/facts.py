@@ -69,7 +69,7 @@ class LeaseFacts(NamedTuple):
 
 
 class SplitFacts(NamedTuple):
-    """What is known of a lease that is split, or was asked to be.
+    """A lease that is split, or was asked to be.
 
     Attributes:
         lane: Name of its lane.

@@ -9,11 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from braid.kernel.limits.responses import RESPONSE_AGAIN_SECONDS, RESPONSE_GAIN_SECONDS
+from services.assigner.domain import responses
 from services.assigner.model.response_events import TakeResponse
 from services.assigner.model.responses import ResponseKind, ResponseMode, ResponsePolicy, ResponseState
 from services.assigner.policy.responses import answering, facts, shift_shares
 from services.assigner.policy.responses.kinds import KINDS
-from tests.unit.assigner.policy.answering_group import HOUR, SHIFT, AnsweringGroup, Arrivals, returned
+from tests.unit.assigner.policy.answering_group import HOUR, RAISE, SHIFT, AnsweringGroup, Arrivals, returned
 
 LIVE = 30.0  # records a second: more than the 4 handlers of its own do, and less than what is lent to it
 CALM = 10.0
@@ -151,14 +152,15 @@ def _pressing_only_while_late(given: facts.ResponseFacts, lane: str) -> list[fac
 
 
 def test_without_a_cool_down_two_things_change_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(answering.ResponseMemory, "_cool", lambda self, policy, now: True)
-    group = AnsweringGroup(steady(200.0), steady(400.0)).run(HOUR)
+    monkeypatch.setattr(responses, "RESPONSE_COOLDOWN_MIN", 0.0)
+    policies = tuple(replace(each, cooldown_seconds=0.0) for each in (SHIFT, RAISE))
+    group = AnsweringGroup(steady(200.0), steady(400.0), policies).run(100)
     first, second = group.changes[:2]
     assert second.at - first.at < SHIFT.cooldown_seconds
 
 
 def test_without_the_hour_spikes_undo_and_do_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(answering.ResponseMemory, "_held_off", lambda self, key, now: False)
+    monkeypatch.setattr(answering, "RESPONSE_AGAIN_SECONDS", 0.0)
     group = AnsweringGroup(steady(LIVE), spikes(200.0), (SHIFT,)).run(HOUR)
     assert returned(group.changes, RESPONSE_AGAIN_SECONDS)
 

@@ -112,7 +112,7 @@ class AnsweringMesh(Mesh):
 
     @property
     def shares(self) -> Mapping[str, int]:
-        """Those that the modern member was told last."""
+        """The shares that the modern member was told last."""
         return dict(self.modern.divisions[-1].shares)
 
 
