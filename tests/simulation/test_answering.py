@@ -52,7 +52,6 @@ def test_a_flood_is_answered_and_undone_beside_one_left_alone(tmp_path: Path) ->
 
 
 @pytest.mark.slow
-@pytest.mark.extended
 @pytest.mark.timeout(300)
 def test_a_leader_killed_in_a_flood_leaves_the_answer_in_force(tmp_path: Path) -> None:
     async def scenario() -> None:
@@ -68,7 +67,6 @@ def test_a_leader_killed_in_a_flood_leaves_the_answer_in_force(tmp_path: Path) -
 
 
 @pytest.mark.slow
-@pytest.mark.extended
 @pytest.mark.timeout(300)
 def test_a_shift_without_regard_to_pressure_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario() -> None:

@@ -74,10 +74,10 @@ class Assigner:
         writes = _Writes(replica, registry, term, quotas)
         tickets = Tickets[MemberSession](int.from_bytes(replica.host.randomness.entropy(5)))
         joins = Joins(replica, registry, tickets, term, quotas)
-        operations = Operations(replica)
+        beats, previews = Beats(replica, tickets, term), Previews(replica, term)
         progress = Resets(replica, self._kafka, registry)
         closings = Closings(replica, registry, self._kafka, term)
-        scaler = Scaler(replica)
+        operations, scaler = Operations(replica), Scaler(replica)
         return RpcService(
             name=service_path(self.name),
             unary={
@@ -90,9 +90,7 @@ class Assigner:
                 _path("ListLeases"): unary(api.ListLeasesRequest, reads.list_leases),
                 _path("ExplainLease"): unary(api.ExplainLeaseRequest, reads.explain_lease),
                 _path("DescribePast"): unary(api.DescribePastRequest, PastReads(replica).describe),
-                _path("PreviewPlacement"): unary(
-                    api.PreviewPlacementRequest, Previews(replica, term).preview_placement
-                ),
+                _path("PreviewPlacement"): unary(api.PreviewPlacementRequest, previews.preview_placement),
                 _path("PinLease"): unary(api.PinLeaseRequest, operations.pin_lease),
                 _path("BanMember"): unary(api.BanMemberRequest, operations.ban_member),
                 _path("FreezeGroup"): unary(api.FreezeGroupRequest, operations.freeze_group),
@@ -112,7 +110,7 @@ class Assigner:
             server_stream=scaler.server_stream,
             duplex={
                 _path("Join"): duplex(join_pb2.JoinRequest, joins.serve),
-                _path("Beat"): duplex(beat_pb2.BeatRequest, Beats(replica, tickets, term).serve),
+                _path("Beat"): duplex(beat_pb2.BeatRequest, beats.serve),
             },
             bytes_max={_path("Join"): LEASE_MESSAGE_BYTES_MAX, _path("Beat"): LEASE_MESSAGE_BYTES_MAX},
         )

@@ -205,26 +205,23 @@ class Participant:
         self.divisions: list[join_pb2.WorkDivision] = []
         self.drain_seconds = drain_seconds
         ownership = group_pb2.OWNERSHIP_EXCLUSIVE if exclusive else group_pb2.OWNERSHIP_AT_LEAST_ONCE
-        spec = group_pb2.GroupSpec(
-            streams=["logs"], ownership=ownership, lease_ms=lease_ms or self.LEASE_MS, start=start
-        )
+        lease_ms = lease_ms or self.LEASE_MS
+        spec = group_pb2.GroupSpec(streams=["logs"], ownership=ownership, lease_ms=lease_ms, start=start)
         hello = join_pb2.MemberHello(protocol_version=1, group=group, spec=spec, client_id=client_id, zone="a")
         hello.capabilities.extend(["beats", "queued"])
         if fenced:
             hello.capabilities[:] = CAPABILITIES
             hello.spec.fencing = group_pb2.FENCING_GENERATION
-        if handlers is not None:
-            hello.capabilities.append(WORK_DIVISION)
-            hello.handlers, hello.max_handlers = handlers
+        _declare(hello, handlers)
         self.unreachable: list[str] = []
         self.loads: list[join_pb2.LeaseLoad] = []
         if beside is None:
             self._begin(mesh, process or client_id, identity)
         else:
             self.process, self.assigner, self.heartbeats = beside.process, beside.assigner, beside.heartbeats
-        host, beats = self.process.host, self.heartbeats
+        host, beats, loads = self.process.host, self.heartbeats, self._loads
         self.session = LeaseSession(
-            host, self.assigner, hello, self, loads=self._loads, exclusive=exclusive, heartbeats=beats
+            host, self.assigner, hello, self, loads=loads, exclusive=exclusive, heartbeats=beats
         )
         self.process.tasks.spawn(self.session.run(), "session")
         self.process.tasks.spawn(self.session.guard(), "guard")
@@ -305,6 +302,12 @@ class Participant:
 
     def _note(self, what: str, held: OwnedLease) -> None:
         self.mesh.changes.append(Told(self.mesh.host.clock.elapsed(), self.client_id, what, held.id, held.epoch))
+
+
+def _declare(hello: join_pb2.MemberHello, handlers: tuple[int, int] | None) -> None:
+    if handlers is not None:
+        hello.capabilities.append(WORK_DIVISION)
+        hello.handlers, hello.max_handlers = handlers
 
 
 class Wire:
