@@ -131,6 +131,17 @@ def test_a_response_is_taken_once_exhausted_once_and_undone() -> None:
     assert not history.state.responses.undone, "an operator knows better"
 
 
+def test_a_response_to_policies_that_no_longer_stand_is_none() -> None:
+    history = answering()
+    before = take(history)
+    history.do(SetResponses((replace(SHIFT, reach=0.7),)))
+    assert not history.do(before), "it was computed for another reach"
+    history.do(take(history))
+    stale = UndoResponse(LIVE, "healed", history.state.responses)
+    history.do(take(history, state=ResponseState.EXHAUSTED))
+    assert not history.do(stale)
+
+
 def test_what_a_policy_does_not_allow_leads_to_nothing() -> None:
     history = answering(replace(SHIFT, mode=ResponseMode.PROPOSE))
     assert not history.do(take(history)), "it is only to be proposed"
