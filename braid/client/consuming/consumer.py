@@ -25,6 +25,7 @@ from braid.client.delivery.handler_lanes import HandlerPlace
 from braid.client.delivery.memory_bound import MemoryBound
 from braid.client.delivery.ready_queue import ReadyQueue
 from braid.client.handling.consumer_runners import Runners
+from braid.client.handling.cpu_samples import CpuSamples
 from braid.client.handling.dead_letters import DeadLetters
 from braid.client.handling.retries import Retries
 from braid.client.handling.runner import HandlerRunner, Supply
@@ -79,7 +80,7 @@ class Consumer:
         ready_records_max = max(READY_RECORDS_MAX, READY_RECORDS_PER_HANDLER * settings.handlers_max)
         self._memory = MemoryBound(settings.max_in_flight_bytes, settings.lanes, ready_records_max)
         self._background = Background(host.tasks, self._ready.fail)
-        self._runners = Runners(settings.handlers)
+        self._runners = Runners(settings.handlers, CpuSamples(host.clock, host.cpu) if host.cpu else None)
         self._levels = Levels(settings.group)
         stopped = self._levels.stopped
         self._lanes = LaneControl(host, settings, self._ready, self._background, stopped, self._tell_stopped)
@@ -186,7 +187,7 @@ class Consumer:
         for_thread: Callable[[X, Tell], X],
     ) -> None:
         threads = open_threads(self._host.tasks, handler, self._settings.handlers_max)
-        call = handler if threads is None else InThreads(handler, for_thread, threads)
+        call = handler if threads is None else InThreads(handler, for_thread, threads, self._runners.samples)
         awaited = cast("Callable[[X], Awaitable[object]]", call)
         with self._ready.places(self._settings.handlers_max, self._settings.handlers_by_lane) as places:
             handling = HandlerRunner(
@@ -201,6 +202,7 @@ class Consumer:
                 overdue_changed=self._overdue_changed,
                 observer=self._works.observer,
                 pathways=self._pathways,
+                samples=self._runners.samples,
             )
             await self._run(handling, threads)
 

@@ -342,13 +342,23 @@ class LeaseWorks:
 
         Records taken one by one without `run` are only counted.
         """
-        heartbeat, now = join_pb2.Heartbeat(), self._host.clock.elapsed()
+        heartbeat, now, samples = join_pb2.Heartbeat(), self._host.clock.elapsed(), self._runners.samples
+        if samples is not None and (handlers := self._runners.slots()):
+            samples.take()
+            heartbeat.work.cores, heartbeat.work.handlers = self._runners.cores(), handlers
+            heartbeat.work.cpu_micros = samples.take_process_micros()
         for lease, work in self._works.items():
             records, size = work.take_load()
             busy, oldest = work.busy.take_micros(now), work.oldest_unfinished_ms or 0
             if records or size or busy or oldest:
+                cpu = 0 if samples is None else samples.micros(lease.channel, busy)
                 heartbeat.loads.add(
-                    lease=str(lease), records=records, bytes=size, busy_micros=busy, oldest_unfinished_ms=oldest
+                    lease=str(lease),
+                    records=records,
+                    bytes=size,
+                    busy_micros=busy,
+                    oldest_unfinished_ms=oldest,
+                    cpu_micros=cpu,
                 )
         away = [name for name, cluster in self.clusters.items() if cluster.committer.unreachable]
         heartbeat.unreachable_clusters.extend(away)

@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, cast
 
 from braid.client.consumer_settings import ConsumerSettings
+from braid.client.handling.cpu_samples import CpuSamples
 from braid.client.handling.error_kinds import ErrorKind, ErrorKinds
 from braid.client.records.handled import Handled, X
 from braid.client.records.record import Record
@@ -84,11 +85,12 @@ class HandlerRunner(Generic[X]):
         overdue_changed: Callable[[], None],
         observer: Observer | None = None,
         pathways: ReceivedPathways | None = None,
+        samples: CpuSamples | None = None,
     ) -> None:
         """`supplies` has one for each handler; what runs `in_threads` does not end when cancelled.
 
         `watch` runs what the consumer cannot live without, `trouble` hears of errors, `again` brings back a record
-        whose handler failed.
+        whose handler failed, `samples` measures CPU time.
         """
         self._host = host
         self._elapsed = host.clock.elapsed
@@ -97,7 +99,8 @@ class HandlerRunner(Generic[X]):
         self._error_kinds = ErrorKinds(settings.retry)
         self._timeout_seconds = settings.handler_timeout_seconds
         self._grace_seconds = 0.0 if in_threads else HANDLER_CANCEL_SECONDS
-        self._in_threads = in_threads
+        self.in_threads = in_threads
+        self._samples = None if in_threads else samples
         # Where an order or exclusive ownership is promised, nobody gets a record while a handler still has it.
         self._settles_late = settings.ordering != "none" or settings.ownership == "exclusive"
         self._handler = handler
@@ -177,6 +180,7 @@ class HandlerRunner(Generic[X]):
         assert task is not None, "slots are tasks"
         if self._pathways is not None:
             self._pathways.handling(partial(current.get, number))
+        samples, due = self._samples, [] if self._samples is None else self._samples.due
         busy: BusyTime | None = None  # runs on while records of one lease follow each other
         try:
             while True:
@@ -194,7 +198,7 @@ class HandlerRunner(Generic[X]):
                     self._since[number] = now
                     busy = _busy_with(item, busy, now)
                 try:
-                    await handler(item)
+                    await (samples.measured(handler, item) if due and samples else handler(item))
                 except asyncio.CancelledError as cancelled:
                     self._ended(number, item, cancelled)
                     continue
@@ -211,7 +215,7 @@ class HandlerRunner(Generic[X]):
                         self._in_time_again(number)
                 if lost or late:
                     self._forgive(number)  # a handler may have swallowed it
-                if self._in_threads and task.cancelling():
+                if self.in_threads and task.cancelling():
                     return  # all end; a thread was waited for
         finally:
             self._idle(number, busy, ended=True)
@@ -293,7 +297,7 @@ class HandlerRunner(Generic[X]):
         return began + self._grace_seconds if number in self._late else began
 
     def _time_is_over(self, number: int) -> None:
-        if not self._in_threads and number not in self._late:
+        if not self.in_threads and number not in self._late:
             self._late[number] = None
             self._slots[number].cancel()
             return

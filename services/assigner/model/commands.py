@@ -134,12 +134,14 @@ class Loads:
         settled: Whether it has measured long enough to move anything by it.
         moved: Partitions asked back within the last minute.
         ruled: Those of them that were asked back because of an operator's rule.
+        capacities: What members count for by what they tell; those not named as their hellos declared.
     """
 
     costs: Mapping[str, float] = field(default_factory=dict)
     settled: bool = True
     moved: int = 0
     ruled: int = 0
+    capacities: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

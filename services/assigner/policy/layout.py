@@ -11,6 +11,7 @@ import numpy as np
 from braid.kernel.limits.leases import HOME_SECONDS
 from braid.kernel.limits.placement import (
     LOAD_FLOOR,
+    LOAD_PART_MIN,
     MOVES_COUNTED_SECONDS,
     MOVES_PER_MINUTE_MIN,
     PLACEMENT_BAND_HIGH,
@@ -97,12 +98,12 @@ def layout(
     holders[states > HELD] = -1
     homes = _homes(state, members, blocks, now_ms)
     weights = costs_of({} if counted else loads.costs, blocks)
-    np.maximum(weights, LOAD_FLOOR, out=weights)
+    np.maximum(weights, least_weight(weights), out=weights)
     here = np.flatnonzero((holders >= 0) | (states != HELD))
     if len(here) < len(holders):
         names, holders, homes, weights, states = names.at(here), holders[here], homes[here], weights[here], states[here]
     uneven = len(weights) > 0 and bool(weights.min() < weights.max())
-    capacities = _capacities(state, members, now_ms, warming=uneven)
+    capacities = _capacities(state, members, loads, now_ms, warming=uneven)
     if counted:
         capacities = np.where(capacities > 0, 1.0, 0.0)
     rules = masks(state, members, names)
@@ -111,6 +112,11 @@ def layout(
     budget = max(share * _newcomers(state, members, now_ms) + 1, ruled)
     measured = Measured(weights, capacities, max(budget - loads.moved, 0), rules, band_of(policy))
     return Layout(members, names, names.of_channel, holders, measured, max(ruled - loads.ruled, 0), homes, states)
+
+
+def least_weight(costs: Floats) -> float:
+    """Returns what a lease counts at least: nobody draws many leases by hiding what they cost."""
+    return max(LOAD_FLOOR, LOAD_PART_MIN * float(costs.mean())) if len(costs) else LOAD_FLOOR
 
 
 def band_of(policy: PlacementPolicy) -> Band:
@@ -193,11 +199,11 @@ def _newcomers(state: Group, members: Sequence[str], now_ms: int) -> int:
     return int(np.count_nonzero(now_ms - joined_at_ms < 1000 * MOVES_COUNTED_SECONDS))
 
 
-def _capacities(state: Group, members: Sequence[str], now_ms: int, *, warming: bool) -> Floats:
+def _capacities(state: Group, members: Sequence[str], loads: Loads, now_ms: int, *, warming: bool) -> Floats:
     """Returns each member's capacity, 0 while it is drained; a newcomer's grows if partitions cost differently."""
     everybody = state.member_columns
     at = everybody.positions(members)
-    capacities: Floats = borne(state)[at]
+    capacities: Floats = borne(state, loads.capacities)[at]
     if warming:
         ages = (now_ms - everybody.joined_at_ms[at]) / 1000 / WARM_UP_SECONDS
         capacities = capacities * np.clip(ages, WARM_UP_PART_MIN, 1.0)

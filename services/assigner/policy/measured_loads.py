@@ -11,7 +11,7 @@ slow host would be sent back, for it seems as dear on a fast one.
 import math
 from array import array
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -32,19 +32,21 @@ from services.assigner.model.lease import split
 from services.assigner.model.rules import Basis
 from services.assigner.policy.constraints import borne, drained
 from services.assigner.policy.costs import Costs
-from services.assigner.policy.layout import band_of
+from services.assigner.policy.layout import band_of, least_weight
+from services.assigner.policy.member_work import MemberWork, ToldWork, Usage
 
 _SILENCE_SECONDS: Final = 2.0  # more than heartbeats are apart, and a stall of either side
 _INTERVAL_SECONDS: Final = (0.05, 10.0)  # between two heartbeats, as far as rates go by it
 
 
 class Sample(NamedTuple):
-    """A member's measurement of a lease since its last heartbeat."""
+    """A member's measurement of a lease since its last heartbeat; CPU time is part of the busy time."""
 
     lease: str
     records: int
     bytes: int
     busy_micros: int
+    cpu_micros: int = 0
 
 
 class Cost(NamedTuple):
@@ -67,11 +69,14 @@ class GroupLoads:
         """Begins at `now`, in seconds on a clock that never falls."""
         self._measures_since = now
         self._heard: dict[str, float] = {}
+        self._work = MemberWork()
         self._costs = _Measures()
         self._moved: deque[tuple[float, int, int]] = deque()
 
-    def heard(self, state: Group, member: str, now: float, samples: Iterable[Sample]) -> None:
-        """Takes a heartbeat's samples.
+    def heard(
+        self, state: Group, member: str, now: float, samples: Sequence[Sample], work: ToldWork | None = None
+    ) -> None:
+        """Takes a heartbeat's samples, and what the member may use and used.
 
         A member's first heartbeat only begins the interval; leases not its own are ignored.
         """
@@ -80,8 +85,11 @@ class GroupLoads:
         if before is None:
             if len(self._heard) > len(state.members):
                 self._heard = {each: at for each, at in self._heard.items() if each in state.members or each == member}
+            self._work.heard(member, work and work._replace(cpu_micros=0), 0, 0, 1.0, now)
             return
         seconds = min(max(now - before, _INTERVAL_SECONDS[0]), _INTERVAL_SECONDS[1])
+        busy, cpu = (sum(micros) for micros in ([s.busy_micros for s in samples], [s.cpu_micros for s in samples]))
+        self._work.heard(member, work, cpu, busy, seconds, now)
         for sample in samples:
             lease = state.leases.get(sample.lease)
             if lease is not None and lease.holder == member:
@@ -92,7 +100,7 @@ class GroupLoads:
                         self._measures_since = now
                     known = Cost(known.smooth, known.smooth, member, now, now - seconds)
                 known = _smoothed(known, 0.0, now - seconds)  # what was not named meanwhile was idle
-                self._costs.write(at, _smoothed(known, _rate(sample, seconds), now))
+                self._costs.write(at, _smoothed(known, _rate(sample, self._work, seconds), now))
 
     def moved(self, partitions: int, now: float, ruled: int = 0) -> None:
         """Notes how many partitions were asked back, and how many of them because of rules."""
@@ -108,8 +116,14 @@ class GroupLoads:
         """Returns the measurements for a balance step; forgets leases that are gone."""
         self.recovered(now)
         self._costs.keep(state)
+        self._work.look(state.members)
         moved = sum(partitions for _, partitions, _ in self._moved)
-        return Loads(self._costs.peaks(now), self.settled(now), moved, sum(ruled for _, _, ruled in self._moved))
+        ruled = sum(partitions for _, _, partitions in self._moved)
+        return Loads(self._costs.peaks(now), self.settled(now), moved, ruled, self._work.capacities)
+
+    def usage(self, member: str) -> Usage | None:
+        """Returns what a member uses; None where it does not tell."""
+        return self._work.usages.get(member)
 
     def recovered(self, now: float) -> bool:
         """Whether the budget of moves has recovered since this was last asked."""
@@ -128,10 +142,12 @@ class GroupLoads:
         blocks = [(name, columns.extent(name)) for name in state.channels]
         holders = columns.holders(blocks)
         held = np.flatnonzero(holders >= 0)
-        weights = np.maximum(self._costs.peaks(now).of(blocks)[held], LOAD_FLOOR)
+        self._work.look(state.members)
+        weights = self._costs.peaks(now).of(blocks)
+        weights = np.maximum(weights, least_weight(weights))[held]
         numbers = columns.numbers(everybody.ids)[counted]
         sums = np.append(np.bincount(holders[held], weights, len(columns.members.names)), 0.0)
-        loads, counts, capacities = sums[numbers], columns.counts(numbers), borne(state)[counted]
+        loads, counts, capacities = sums[numbers], columns.counts(numbers), borne(state, self._work.capacities)[counted]
         if state.rules.policy.basis is Basis.COUNT:
             loads, capacities = counts.astype(np.float64), np.ones(len(counts))
         band = band_of(state.rules.policy)
@@ -211,10 +227,11 @@ class _Measures:
         return Costs(dict(self._blocks), peaks)
 
 
-def _rate(sample: Sample, seconds: float) -> float:
+def _rate(sample: Sample, work: MemberWork, seconds: float) -> float:
     """Returns busy seconds per second; untimed records cost a minimum, and hostile numbers are cut."""
     nominal = max(sample.records, 0) * LOAD_NOMINAL_RECORD_SECONDS + max(sample.bytes, 0) * LOAD_NOMINAL_BYTE_SECONDS
-    return min(max(sample.busy_micros / 1e6, nominal) / seconds, LOAD_BUSY_PER_SECOND_MAX)
+    timed = work.cost_micros(sample.busy_micros, sample.cpu_micros) / 1e6
+    return min(max(timed, nominal) / seconds, LOAD_BUSY_PER_SECOND_MAX)
 
 
 def _smoothed(known: Cost, rate: float, now: float) -> Cost:

@@ -5,7 +5,7 @@ takes them all, and always ends with a balance step.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from braid.kernel.backoff import Backoff
 from braid.kernel.errors import BraidError, CorruptHistory, NotLeader
@@ -48,6 +48,7 @@ from services.assigner.model.stopped_lanes import ReportStops
 from services.assigner.peers import RegistryFollower
 from services.assigner.policy import constraints
 from services.assigner.policy.measured_loads import GroupLoads, Sample
+from services.assigner.policy.member_work import ToldWork, Usage
 from services.assigner.reconciler.deleted_streams import DeletedStreams
 from services.assigner.reconciler.drained import DrainedReads
 from services.assigner.reconciler.membership_endings import MembershipEnder
@@ -131,9 +132,13 @@ class GroupKeeper:
         self._commands.append(ReleaseLeases(member, releases))
         self.poke(f"given back by {member}", trace)
 
-    def measured(self, member: str, samples: Iterable[Sample]) -> None:
-        """Takes a heartbeat's measurements of a member's leases."""
-        self._loads.heard(self._state(), member, self._replica.host.clock.elapsed(), samples)
+    def measured(self, member: str, samples: Sequence[Sample], work: ToldWork | None) -> None:
+        """Takes a heartbeat's measurements of a member and its leases."""
+        self._loads.heard(self._state(), member, self._replica.host.clock.elapsed(), samples, work)
+
+    def usage(self, member: str) -> Usage | None:
+        """Returns what a member uses; None where it does not tell."""
+        return self._loads.usage(member)
 
     def loads(self) -> Loads:
         """The measurements, as a decision uses them."""

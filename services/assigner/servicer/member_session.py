@@ -6,7 +6,7 @@ only while this replica has authority at that instant.
 
 import asyncio
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from braid.api.assigner.v1 import beat_pb2, join_pb2
 from braid.api.mesh.v1.endpoint_pb2 import ClusterAddress
@@ -22,7 +22,14 @@ from braid.kernel.limits.rpc import OUTBOX_MESSAGES_MAX, STREAM_CLOSE_SECONDS
 from braid.kernel.ports import DuplexServing, Generation, Task
 from braid.runtime.replica import Replica
 from braid.telemetry.tracing import Attribute
-from services.assigner.codec.joins import grant_message, read_findings, read_splits, wish_message, work_message
+from services.assigner.codec.joins import (
+    grant_message,
+    read_findings,
+    read_measured,
+    read_splits,
+    wish_message,
+    work_message,
+)
 from services.assigner.codec.specs import spec_message
 from services.assigner.domain.admission import CAPABILITIES, PROTOCOL_VERSION
 from services.assigner.domain.responses import division_of
@@ -35,7 +42,6 @@ from services.assigner.model.events import LeaseGrant
 from services.assigner.model.group import Group, GroupSpec, LeaseState, Split, channel_of
 from services.assigner.model.responses import MemberHandlers, WorkDivision
 from services.assigner.peers import RegistryFollower
-from services.assigner.policy.measured_loads import Sample
 from services.assigner.reconciler.group_loop import GROUPS
 from services.assigner.reconciler.term import Term
 
@@ -79,6 +85,7 @@ class MemberSession:
         self._trace = ""  # of what is queued
         self._revoke_traces: dict[str, str] = {}  # by lease, until it is given back
         self._unreachable: frozenset[str] | None = None  # not sent yet
+        self._told_work = False
 
     @property
     def namesake(self) -> join_pb2.Namesake:
@@ -340,7 +347,7 @@ class MemberSession:
                 self._allowance.take(self._replica.host.clock.elapsed())
                 self._unreachable = frozenset(message.heartbeat.unreachable_clusters)
                 if self._term.heard(self.key, self):
-                    self._measured(message.heartbeat.loads)
+                    self._measured(message.heartbeat)
                     reply = join_pb2.HeartbeatReply(sequence=message.heartbeat.sequence)
                     self._push(join_pb2.JoinResponse(heartbeat=reply))
             case "acknowledge":
@@ -366,12 +373,13 @@ class MemberSession:
         """Takes what came with a heartbeat on a Beat stream."""
         if news.HasField("unreachable"):
             self._unreachable = frozenset(news.unreachable.clusters)
-        self._measured(news.loads)
+        self._measured(news)
 
-    def _measured(self, loads: Iterable[join_pb2.LeaseLoad]) -> None:
-        samples = [Sample(each.lease, each.records, each.bytes, each.busy_micros) for each in loads]
-        if samples:
-            self._term.keeper(self.key.group).measured(self.key.member, samples)
+    def _measured(self, told: join_pb2.Heartbeat | beat_pb2.MemberNews) -> None:
+        samples, work = read_measured(told)
+        if samples or work or self._told_work:
+            self._told_work = work is not None
+            self._term.keeper(self.key.group).measured(self.key.member, samples, work)
 
     def _given_back(self, message: join_pb2.Acknowledge) -> None:
         """Frees leases that the member gives back; those it never got or gave back before cost no decision."""

@@ -414,6 +414,7 @@ class Heartbeat(_message.Message):
     SEQUENCE_FIELD_NUMBER: _builtins.int
     LOADS_FIELD_NUMBER: _builtins.int
     UNREACHABLE_CLUSTERS_FIELD_NUMBER: _builtins.int
+    WORK_FIELD_NUMBER: _builtins.int
     sequence: _builtins.int
     """Increases by one on each stream."""
     @_builtins.property
@@ -424,20 +425,55 @@ class Heartbeat(_message.Message):
     def unreachable_clusters(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Clusters it could not reach lately, or had no reason to."""
 
+    @_builtins.property
+    def work(self) -> Global___MemberWork:
+        """Of members that measure CPU time, while they run handlers."""
+
     def __init__(
         self,
         *,
         sequence: _builtins.int = ...,
         loads: _abc.Iterable[Global___LeaseLoad] | None = ...,
         unreachable_clusters: _abc.Iterable[_builtins.str] | None = ...,
+        work: Global___MemberWork | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["work", b"work"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["loads", b"loads", "sequence", b"sequence", "unreachable_clusters", b"unreachable_clusters"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["loads", b"loads", "sequence", b"sequence", "unreachable_clusters", b"unreachable_clusters", "work", b"work"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Heartbeat: _TypeAlias = Heartbeat  # noqa: Y015
+
+@_typing.final
+class MemberWork(_message.Message):
+    """What a member may use, and what its process used."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CORES_FIELD_NUMBER: _builtins.int
+    HANDLERS_FIELD_NUMBER: _builtins.int
+    CPU_MICROS_FIELD_NUMBER: _builtins.int
+    cores: _builtins.float
+    """Processors that its handlers may use."""
+    handlers: _builtins.int
+    """Handlers that it runs at once."""
+    cpu_micros: _builtins.int
+    """CPU time of the whole process since the last heartbeat."""
+    def __init__(
+        self,
+        *,
+        cores: _builtins.float = ...,
+        handlers: _builtins.int = ...,
+        cpu_micros: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cores", b"cores", "cpu_micros", b"cpu_micros", "handlers", b"handlers"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___MemberWork: _TypeAlias = MemberWork  # noqa: Y015
 
 @_typing.final
 class LeaseLoad(_message.Message):
@@ -448,12 +484,15 @@ class LeaseLoad(_message.Message):
     BYTES_FIELD_NUMBER: _builtins.int
     BUSY_MICROS_FIELD_NUMBER: _builtins.int
     OLDEST_UNFINISHED_MS_FIELD_NUMBER: _builtins.int
+    CPU_MICROS_FIELD_NUMBER: _builtins.int
     lease: _builtins.str
     records: _builtins.int
     bytes: _builtins.int
     busy_micros: _builtins.int
     oldest_unfinished_ms: _builtins.int
     """Oldest unfinished record's ingestion time; 0 when none."""
+    cpu_micros: _builtins.int
+    """How much of the busy time was CPU time; told by members that tell `MemberWork`."""
     def __init__(
         self,
         *,
@@ -462,10 +501,11 @@ class LeaseLoad(_message.Message):
         bytes: _builtins.int = ...,
         busy_micros: _builtins.int = ...,
         oldest_unfinished_ms: _builtins.int = ...,
+        cpu_micros: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["busy_micros", b"busy_micros", "bytes", b"bytes", "lease", b"lease", "oldest_unfinished_ms", b"oldest_unfinished_ms", "records", b"records"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["busy_micros", b"busy_micros", "bytes", b"bytes", "cpu_micros", b"cpu_micros", "lease", b"lease", "oldest_unfinished_ms", b"oldest_unfinished_ms", "records", b"records"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from braid.kernel.limits.placement import LOAD_FLOOR, PLACEMENT_BAND_HIGH, PLACEMENT_BAND_INNER
+from braid.kernel.limits.placement import LOAD_FLOOR, LOAD_PART_MIN, PLACEMENT_BAND_HIGH, PLACEMENT_BAND_INNER
 from services.assigner.domain.decide import GroupDecider
 from services.assigner.model.commands import (
     Balance,
@@ -71,12 +71,14 @@ def check_layout(state: Group, costs: Mapping[str, float]) -> None:
         f"{name}/{number}" for name, channel in state.channels.items() for number in range(channel.partitions)
     )
     assert sorted(placed.leases) == wanted
+    mean = sum(costs.get(name, 0.0) for name in wanted) / max(len(wanted), 1)
+    least = max(LOAD_FLOOR, mean * LOAD_PART_MIN)
     for at, name in enumerate(placed.leases):
         lease = state.leases.get(name)
         held = lease is not None and lease.state is LeaseState.HELD
         holder = members[placed.holders[at]] if placed.holders[at] >= 0 else ""
         assert holder == (lease.holder if lease is not None and held else "")
-        assert placed.measured.weights[at] == max(costs.get(name, 0.0), LOAD_FLOOR)
+        assert placed.measured.weights[at] == pytest.approx(max(costs.get(name, 0.0), least))
         assert placed.leases.channels[placed.channels[at]] == channel_of(name)
 
 
