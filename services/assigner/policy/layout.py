@@ -35,6 +35,7 @@ from services.assigner.policy.constraints import borne, crowded, drained, forced
 from services.assigner.policy.costs import costs_of
 from services.assigner.policy.improvement import Band
 from services.assigner.policy.lease_names import LeaseNames, names_of
+from services.assigner.policy.slow_members import probing_capacities
 
 
 def _none() -> Indices:
@@ -106,12 +107,23 @@ def layout(
     capacities = _capacities(state, members, loads, now_ms, warming=uneven)
     if counted:
         capacities = np.where(capacities > 0, 1.0, 0.0)
+    else:
+        capacities = probing_capacities(
+            state, members, _lightest(weights, holders, len(members)), capacities, weights.sum()
+        )
     rules = masks(state, members, names)
     share = -(-len(names) // max(len(members), 1))
     ruled = max(share + 1, MOVES_PER_MINUTE_MIN)
     budget = max(share * _newcomers(state, members, now_ms) + 1, ruled)
     measured = Measured(weights, capacities, max(budget - loads.moved, 0), rules, band_of(policy))
     return Layout(members, names, names.of_channel, holders, measured, max(ruled - loads.ruled, 0), homes, states)
+
+
+def _lightest(weights: Floats, holders: Indices, members: int) -> Floats:
+    """Returns the lightest lease of each member; infinite where it has none."""
+    lightest = np.full(members + 1, np.inf)
+    np.minimum.at(lightest, holders, weights)  # the last is for free ones
+    return lightest[:-1]
 
 
 def least_weight(costs: Floats) -> float:

@@ -11,7 +11,7 @@ slow host would be sent back, for it seems as dear on a fast one.
 import math
 from array import array
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -30,10 +30,13 @@ from services.assigner.model.commands import Loads
 from services.assigner.model.group import Group
 from services.assigner.model.lease import split
 from services.assigner.model.rules import Basis
-from services.assigner.policy.constraints import borne, drained
+from services.assigner.policy.constraints import borne, drained, hosts_of
 from services.assigner.policy.costs import Costs
 from services.assigner.policy.layout import band_of, least_weight
 from services.assigner.policy.member_work import MemberWork, ToldWork, Usage
+from services.assigner.policy.slow_members import slow_parts
+from services.assigner.policy.slowness import Slowness
+from services.assigner.policy.work_times import Spent, WorkTimes
 
 _SILENCE_SECONDS: Final = 2.0  # more than heartbeats are apart, and a stall of either side
 _INTERVAL_SECONDS: Final = (0.05, 10.0)  # between two heartbeats, as far as rates go by it
@@ -70,6 +73,8 @@ class GroupLoads:
         self._measures_since = now
         self._heard: dict[str, float] = {}
         self._work = MemberWork()
+        self._times: WorkTimes | None = None
+        self._slow: frozenset[str] = frozenset()  # as of the last step
         self._costs = _Measures()
         self._moved: deque[tuple[float, int, int]] = deque()
 
@@ -90,6 +95,8 @@ class GroupLoads:
         seconds = min(max(now - before, _INTERVAL_SECONDS[0]), _INTERVAL_SECONDS[1])
         busy, cpu = (sum(micros) for micros in ([s.busy_micros for s in samples], [s.cpu_micros for s in samples]))
         self._work.heard(member, work, cpu, busy, seconds, now)
+        if self._times is not None:
+            self._times.heard(member, self._spent(state, member, samples), now)
         for sample in samples:
             lease = state.leases.get(sample.lease)
             if lease is not None and lease.holder == member:
@@ -119,7 +126,37 @@ class GroupLoads:
         self._work.look(state.members)
         moved = sum(partitions for _, partitions, _ in self._moved)
         ruled = sum(partitions for _, _, partitions in self._moved)
-        return Loads(self._costs.peaks(now), self.settled(now), moved, ruled, self._work.capacities)
+        self._follow_slow(slow_parts(state), now)
+        costs, work = self._costs.peaks(now), self._work
+        return Loads(costs, self.settled(now), moved, ruled, work.capacities, work.busy_handlers)
+
+    def _follow_slow(self, slow: Collection[str], now: float) -> None:
+        """Lets leases leave a member that has become slow at once; forgets how dear they were once it has recovered."""
+        if any(id not in self._slow for id in slow):
+            self._measures_since = min(self._measures_since, now - LOAD_SETTLE_SECONDS)
+        for id in self._slow:
+            if id not in slow:
+                self._costs.forget_peaks(id)
+        self._slow = frozenset(slow)
+
+    def compare(self, state: Group, now: float) -> Mapping[str, tuple[Slowness, str]]:
+        """Returns how members compare with each other, and in which lane; from now on their times are measured."""
+        if self._times is None:
+            self._times = WorkTimes()
+        self._times.keep(state.members)
+        return self._times.slowness(hosts_of(state), now)
+
+    def compare_no_more(self) -> None:
+        """Measures no times any more."""
+        self._times = None
+
+    def _spent(self, state: Group, member: str, samples: Sequence[Sample]) -> Iterator[Spent]:
+        """Yields what a heartbeat says of leases that are the member's own."""
+        for sample in samples:
+            lease = state.leases.get(sample.lease)
+            if lease is not None and lease.holder == member:
+                seconds = min(max(sample.busy_micros, 0) / 1e6, LOAD_BUSY_PER_SECOND_MAX)
+                yield Spent(sample.lease, sample.lease.rsplit("/", 2)[0], sample.records, seconds)
 
     def usage(self, member: str) -> Usage | None:
         """Returns what a member uses; None where it does not tell."""
@@ -139,6 +176,8 @@ class GroupLoads:
         counted = np.flatnonzero(here) if len(here) else np.arange(len(everybody.ids))
         if not self.settled(now) or len(counted) < 2 or state.rules.freeze is not None:
             return False
+        if slow_parts(state):
+            return True  # only a step knows what leases of slow members cost the others
         blocks = [(name, columns.extent(name)) for name in state.channels]
         holders = columns.holders(blocks)
         held = np.flatnonzero(holders >= 0)
@@ -196,6 +235,12 @@ class _Measures:
     def write(self, row: int, cost: Cost) -> None:
         """Sets a lease's measurement."""
         self._smooth[row], self._peaks[row], self._members[row], self._since[row], self._at[row] = cost
+
+    def forget_peaks(self, member: str) -> None:
+        """Counts the leases of a member as what they cost now."""
+        for row, known in enumerate(self._members):
+            if known == member:
+                self._peaks[row] = self._smooth[row]
 
     def keep(self, state: Group) -> None:
         """Forgets channels that are gone."""

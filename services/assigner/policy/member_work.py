@@ -117,6 +117,11 @@ class MemberWork:
         self.cores_per_handler = worth
         self.capacities = dict(zip(self.usages, counts.tolist(), strict=True))
 
+    @property
+    def busy_handlers(self) -> float:
+        """How many handlers of the group run, on average."""
+        return sum(each.busy_per_s for each in self.usages.values())
+
     def cost_micros(self, busy_micros: int, cpu_micros: int) -> float:
         """Returns what a lease took of the scarcer resource, in microseconds of a processor."""
         if not self.cores_per_handler:

@@ -49,6 +49,8 @@ from services.assigner.peers import RegistryFollower
 from services.assigner.policy import constraints
 from services.assigner.policy.measured_loads import GroupLoads, Sample
 from services.assigner.policy.member_work import ToldWork, Usage
+from services.assigner.policy.responses.facts import MemberFacts
+from services.assigner.policy.responses.group_facts import answers_slowness, member_facts
 from services.assigner.reconciler.deleted_streams import DeletedStreams
 from services.assigner.reconciler.drained import DrainedReads
 from services.assigner.reconciler.membership_endings import MembershipEnder
@@ -135,6 +137,14 @@ class GroupKeeper:
     def measured(self, member: str, samples: Sequence[Sample], work: ToldWork | None) -> None:
         """Takes a heartbeat's measurements of a member and its leases."""
         self._loads.heard(self._state(), member, self._replica.host.clock.elapsed(), samples, work)
+
+    def compared_members(self) -> Mapping[str, MemberFacts]:
+        """Returns how each member compares with the others, where the group's policies ask for it."""
+        state, now = self._state(), self._replica.host.clock.elapsed()
+        if not answers_slowness(state.responses):
+            self._loads.compare_no_more()
+            return member_facts(state, {})
+        return member_facts(state, self._loads.compare(state, now))
 
     def usage(self, member: str) -> Usage | None:
         """Returns what a member uses; None where it does not tell."""

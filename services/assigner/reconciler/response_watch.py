@@ -87,8 +87,11 @@ class ResponseWatch:
         if targets is None or rows is None:
             return None
         state = self._state(name)
-        members = [stream.handlers for stream in self._streams(name)]
-        return response_facts(state, own_shares(state), self._keeper(name).loads(), rows, targets, members)
+        handlers = [stream.handlers for stream in self._streams(name)]
+        keeper = self._keeper(name)
+        return response_facts(
+            state, own_shares(state), keeper.loads(), rows, targets, handlers, keeper.compared_members()
+        )
 
     async def _targets(self, state: Group) -> Mapping[str, float] | None:
         """Returns the group's targets by `<stream>/<lane>`; None when one stream's are not known."""

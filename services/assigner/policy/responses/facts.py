@@ -81,7 +81,23 @@ class SplitFacts(NamedTuple):
 
 
 class MemberFacts(NamedTuple):
-    """A member of the group."""
+    """A member of the group beside the others.
+
+    Attributes:
+        name: Its client id, or its id.
+        ratio: How many times longer a record takes at it; 0 where it cannot be compared.
+        seconds: Seconds that a record takes at it.
+        usual_seconds: Seconds that a record takes at the others.
+        lane: The lane that was compared, with its stream.
+        part: How much its handlers ran there, over those of an average member.
+    """
+
+    name: str
+    ratio: float = 0.0
+    seconds: float = 0.0
+    usual_seconds: float = 0.0
+    lane: str = ""
+    part: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

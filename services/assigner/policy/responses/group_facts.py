@@ -10,9 +10,10 @@ from services.assigner.model import group_channels
 from services.assigner.model.commands import Loads
 from services.assigner.model.group import Group
 from services.assigner.model.lag_rows import LagRow
-from services.assigner.model.responses import MemberHandlers
+from services.assigner.model.responses import MemberHandlers, ResponseKind, ResponseMode, Responses
 from services.assigner.policy.costs import costs_of
-from services.assigner.policy.responses.facts import LaneFacts, LeaseFacts, ResponseFacts, SplitFacts
+from services.assigner.policy.responses.facts import LaneFacts, LeaseFacts, MemberFacts, ResponseFacts, SplitFacts
+from services.assigner.policy.slowness import Slowness
 
 
 def response_facts(
@@ -21,7 +22,8 @@ def response_facts(
     loads: Loads,
     rows: Sequence[LagRow],
     targets: Mapping[str, float],
-    members: Iterable[MemberHandlers | None],
+    handlers: Iterable[MemberHandlers | None],
+    members: Mapping[str, MemberFacts],
 ) -> ResponseFacts:
     """Returns what is known of a group.
 
@@ -31,9 +33,10 @@ def response_facts(
         loads: What was measured of its leases.
         rows: Its lag by lane, and by partition where that was asked for.
         targets: Seconds, by `<stream>/<lane>`.
-        members: Handlers of each connected member; None for one that cannot be told how to divide them.
+        handlers: Those of each connected member; None for one that cannot be told how to divide them.
+        members: How each member compares with the others.
     """
-    told = [each for each in members if each is not None]
+    told = [each for each in handlers if each is not None]
     stopped = {stop.lane for stop in state.stops.values()}
     lanes = [
         LaneFacts(
@@ -52,6 +55,7 @@ def response_facts(
         lanes,
         list(_leases(state, rows)),
         dict(_splits(state)),
+        members,
         own=own,
         dividable=len(told),
         handlers=sum(each.now for each in told),
@@ -80,6 +84,23 @@ def _splits(state: Group) -> Iterator[tuple[str, SplitFacts]]:
 
 
 def _busy(state: Group, loads: Loads) -> float:
+    if loads.capacities:
+        return loads.busy_handlers  # costs are in processors then
     blocks = [(name, channel.partitions) for name, channel in group_channels.wanted(state).items()]
     costs = costs_of(loads.costs, blocks) if blocks else np.zeros(0)
     return float(costs[costs > LOAD_FLOOR].sum())
+
+
+def answers_slowness(responses: Responses) -> bool:
+    """Whether members are to be compared with each other: a policy says so, or one counts as slow."""
+    policy = responses.policy(ResponseKind.LEAVE_SLOW_MEMBERS)
+    return policy.mode is not ResponseMode.OFF or bool(responses.applied(ResponseKind.LEAVE_SLOW_MEMBERS))
+
+
+def member_facts(state: Group, compared: Mapping[str, tuple[Slowness, str]]) -> Mapping[str, MemberFacts]:
+    """Returns every member, with how it compares where that is known."""
+    facts = {id: MemberFacts(member.client_id or id) for id, member in state.members.items()}
+    for id, (found, lane) in compared.items():
+        if id in facts:
+            facts[id] = MemberFacts(facts[id].name, found.ratio, found.seconds, found.usual_seconds, lane, found.part)
+    return facts
