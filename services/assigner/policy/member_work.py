@@ -7,8 +7,10 @@ processors. With that the placement evens out one number for each lease, and no 
 
 This holds once every member of a group tells both. Before that, a group is placed by busy time alone.
 
-What members tell is bounded by what the others tell: no member counts for more than `CAPACITY_SAID_FACTOR` times the
-median. An operator who knows better sets a capacity.
+What members tell is bounded by what the others tell, and by what they do. Beyond the median a member counts for no more
+than `CAPACITY_USED_FACTOR` times what it uses, and never for more than `CAPACITY_SAID_FACTOR` times the median. So a
+large machine grows into its part, and one that only says that it is large gets none. An operator who knows better sets
+a capacity.
 """
 
 import math
@@ -21,6 +23,7 @@ from braid.kernel.limits.placement import (
     CAPACITY_MAX,
     CAPACITY_MIN,
     CAPACITY_SAID_FACTOR,
+    CAPACITY_USED_FACTOR,
     LOAD_BUSY_PER_SECOND_MAX,
     LOAD_RISE_SECONDS,
 )
@@ -107,8 +110,8 @@ class MemberWork:
             self.cores_per_handler, self.capacities = 0.0, {}
             return
         told = list(self.usages.values())
-        cores = bounded(np.array([each.cores for each in told]))
-        handlers = bounded(np.array([float(each.handlers) for each in told]))
+        cores = bounded([each.cores for each in told], [each.cpu_per_s for each in told])
+        handlers = bounded([float(each.handlers) for each in told], [each.busy_per_s for each in told])
         worth = float(cores.sum() / handlers.sum())
         computing = sum(each.cpu_per_s for each in told)
         waiting = sum(each.busy_per_s for each in told) * worth
@@ -129,13 +132,21 @@ class MemberWork:
         return max(min(cpu_micros, busy_micros), busy_micros * self.cores_per_handler)
 
 
-def bounded(said: Floats | Sequence[float]) -> Floats:
-    """Returns what members say, none of it above so many times the median; of an even number, the lower one."""
+def bounded(said: Floats | Sequence[float], used: Sequence[float] | None = None) -> Floats:
+    """Returns what members say, none of it far above the median; of an even number of members, the lower one.
+
+    Args:
+        said: What each says that it may use.
+        used: What each uses of it; None where that is not known.
+    """
     values: Floats = np.asarray(said, np.float64)
     if len(values) < 2:
         return values
     middle = (len(values) - 1) // 2
-    result: Floats = np.minimum(values, np.partition(values, middle)[middle] * CAPACITY_SAID_FACTOR)
+    median = float(np.partition(values, middle)[middle])
+    result: Floats = np.minimum(values, median * CAPACITY_SAID_FACTOR)
+    if used is not None:
+        result = np.minimum(result, np.maximum(median, np.asarray(used) * CAPACITY_USED_FACTOR))
     return result
 
 

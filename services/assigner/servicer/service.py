@@ -30,6 +30,7 @@ from services.assigner.model.commands import (
 )
 from services.assigner.model.group import Group, GroupSpec
 from services.assigner.peers import RegistryFollower
+from services.assigner.policy.member_work import Usage
 from services.assigner.reconciler.group_loop import GROUPS
 from services.assigner.reconciler.term import Term
 from services.assigner.servicer.approvals import require_approval
@@ -69,7 +70,7 @@ class Assigner:
         registry = self._registry = RegistryFollower(replica.host, replica.client("registry"))
         self._metrics = make_assigner_metrics(replica.metrics)
         term = partial(self._require_term, replica)
-        reads = Reads(replica, self._connected, round(self._idle_expiry_seconds * 1_000))
+        reads = Reads(replica, self._connected, self._usage, round(self._idle_expiry_seconds * 1_000))
         quotas = GroupQuotas(replica)
         writes = _Writes(replica, registry, term, quotas)
         tickets = Tickets[MemberSession](int.from_bytes(replica.host.randomness.entropy(5)))
@@ -152,6 +153,9 @@ class Assigner:
 
     def _connected(self, key: MemberKey) -> bool:
         return self._term is not None and self._term.connected(key)
+
+    def _usage(self, key: MemberKey) -> Usage | None:
+        return None if self._term is None else self._term.keeper(key.group).usage(key.member)
 
 
 class _Writes:

@@ -31,11 +31,21 @@ def test_a_lease_costs_what_it_takes_of_the_scarcer_resource() -> None:
 
 def test_members_count_by_cores_or_handlers_as_the_load_binds() -> None:
     unlike = {"a": (1.0, 10), "b": (2.0, 10), "c": (1.0, 30)}
-    computing = told(unlike, cpu=SECOND // 2, busy=SECOND // 2).capacities
+    computing = told(unlike, cpu=SECOND, busy=SECOND).capacities
     assert computing["b"] / computing["a"] == pytest.approx(2.0, rel=0.1), "cores bind"
-    waiting = told(unlike, cpu=0, busy=5 * SECOND).capacities
-    assert waiting["c"] / waiting["a"] == pytest.approx(3.0), "handlers bind"
-    assert sum(waiting.values()) == pytest.approx(4.0), "handlers are counted in processors"
+    waiting = told(unlike, cpu=0, busy=15 * SECOND).capacities
+    assert waiting["c"] / waiting["a"] == pytest.approx(3.0, rel=0.01), "handlers bind"
+    assert sum(waiting.values()) == pytest.approx(3.0), "handlers are counted in processors"
+
+
+def test_a_large_member_counts_as_it_shows_what_it_says() -> None:
+    sizes = {"a": (1.0, 10), "b": (1.0, 10), "large": (16.0, 10)}
+    idle = told(sizes, cpu=0, busy=0)
+    assert idle.capacities["large"] == pytest.approx(idle.capacities["a"]), "it has shown nothing yet"
+    used = told(sizes, cpu=SECOND, busy=SECOND)
+    assert used.capacities["large"] == pytest.approx(2 * used.capacities["a"], rel=0.1)
+    most = told(sizes, cpu=9 * SECOND, busy=9 * SECOND)
+    assert 3 < most.capacities["large"] / most.capacities["a"] <= 4, "four times the median at most"
 
 
 def test_a_group_is_placed_by_busy_time_until_all_tell_both() -> None:
