@@ -92,8 +92,7 @@ class HandlerRunner(Generic[X]):
         `watch` runs what the consumer cannot live without, `trouble` hears of errors, `again` brings back a record
         whose handler failed, `samples` measures CPU time.
         """
-        self._host = host
-        self._elapsed = host.clock.elapsed
+        self._host, self._elapsed = host, host.clock.elapsed
         self._supplies = supplies
         self._retry = settings.retry
         self._error_kinds = ErrorKinds(settings.retry)

@@ -30,7 +30,7 @@ def read_findings(messages: Iterable[join_pb2.RestoreFindings]) -> Sequence[Prog
     ]
 
 
-def read_measured(told: join_pb2.Heartbeat | beat_pb2.MemberNews) -> tuple[Sequence[Sample], ToldWork | None]:
+def read_load(told: join_pb2.Heartbeat | beat_pb2.MemberNews) -> tuple[Sequence[Sample], ToldWork | None]:
     """Reads what a member measured of its leases, and of itself; None where it does not measure CPU time."""
     samples = [Sample(each.lease, each.records, each.bytes, each.busy_micros, each.cpu_micros) for each in told.loads]
     work = ToldWork(told.work.cores, told.work.handlers, told.work.cpu_micros) if told.HasField("work") else None

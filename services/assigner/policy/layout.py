@@ -35,7 +35,7 @@ from services.assigner.policy.constraints import borne, crowded, drained, forced
 from services.assigner.policy.costs import costs_of
 from services.assigner.policy.improvement import Band
 from services.assigner.policy.lease_names import LeaseNames, names_of
-from services.assigner.policy.slow_members import probing_capacities
+from services.assigner.policy.slow_members import probing_capacities, slow_parts
 
 
 def _none() -> Indices:
@@ -114,7 +114,8 @@ def layout(
     rules = masks(state, members, names)
     share = -(-len(names) // max(len(members), 1))
     ruled = max(share + 1, MOVES_PER_MINUTE_MIN)
-    budget = max(share * _newcomers(state, members, now_ms) + 1, ruled)
+    leaving = share * len(slow_parts(state))  # what a slow member holds does not wait for what loads have moved
+    budget = max(share * _newcomers(state, members, now_ms) + 1, ruled) + leaving
     measured = Measured(weights, capacities, max(budget - loads.moved, 0), rules, band_of(policy))
     return Layout(members, names, names.of_channel, holders, measured, max(ruled - loads.ruled, 0), homes, states)
 

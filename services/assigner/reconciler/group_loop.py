@@ -136,7 +136,8 @@ class GroupKeeper:
 
     def measured(self, member: str, samples: Sequence[Sample], work: ToldWork | None) -> None:
         """Takes a heartbeat's measurements of a member and its leases."""
-        self._loads.heard(self._state(), member, self._replica.host.clock.elapsed(), samples, work)
+        if samples or work is not None or self._loads.usage(member) is not None:
+            self._loads.heard(self._state(), member, self._replica.host.clock.elapsed(), samples, work)
 
     def compared_members(self) -> Mapping[str, MemberFacts]:
         """Returns how each member compares with the others, where the group's policies ask for it."""

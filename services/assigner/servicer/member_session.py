@@ -25,7 +25,7 @@ from braid.telemetry.tracing import Attribute
 from services.assigner.codec.joins import (
     grant_message,
     read_findings,
-    read_measured,
+    read_load,
     read_splits,
     wish_message,
     work_message,
@@ -85,7 +85,6 @@ class MemberSession:
         self._trace = ""  # of what is queued
         self._revoke_traces: dict[str, str] = {}  # by lease, until it is given back
         self._unreachable: frozenset[str] | None = None  # not sent yet
-        self._told_work = False
 
     @property
     def namesake(self) -> join_pb2.Namesake:
@@ -376,10 +375,7 @@ class MemberSession:
         self._measured(news)
 
     def _measured(self, told: join_pb2.Heartbeat | beat_pb2.MemberNews) -> None:
-        samples, work = read_measured(told)
-        if samples or work or self._told_work:
-            self._told_work = work is not None
-            self._term.keeper(self.key.group).measured(self.key.member, samples, work)
+        self._term.keeper(self.key.group).measured(self.key.member, *read_load(told))
 
     def _given_back(self, message: join_pb2.Acknowledge) -> None:
         """Frees leases that the member gives back; those it never got or gave back before cost no decision."""

@@ -120,8 +120,9 @@ class Fleet:
         change = self.memory.look(self.state.responses, facts, self.now)
         if change is None:
             return
-        command = TakeResponse if isinstance(change, Take) else UndoResponse
-        self._note(self.history.do(command(*change, self.state.responses)))  # type: ignore[arg-type]
+        seen = self.state.responses
+        command = TakeResponse(*change, seen) if isinstance(change, Take) else UndoResponse(*change, seen)
+        self._note(self.history.do(command))
         self._balance()
 
     def _balance(self) -> None:
