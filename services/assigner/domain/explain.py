@@ -220,7 +220,7 @@ def rule_text(lease: str, cluster: str, event: Event, holder: tuple[str, ...]) -
         case PolicySet(policy):
             return f"Leases are placed by {policy_text(policy)} from then on"
         case ResponseTaken() | ResponseUndone():
-            return _response_text(lease, event)
+            return _response_text(lease, event) or _holder_text(event, holder)
     return _holder_text(event, holder)
 
 

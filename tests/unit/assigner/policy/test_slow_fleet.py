@@ -11,10 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from braid.kernel.ids import LeaseId
+from services.assigner.codec.usages import slow_message
+from services.assigner.domain.explain import explain
+from services.assigner.model.group import Group
 from services.assigner.policy import layout, member_work
 from services.assigner.policy.measured_loads import Sample
 from services.assigner.policy.member_work import ToldWork
-from tests.unit.assigner.groups import member
+from tests.unit.assigner.groups import context, member
 from tests.unit.assigner.policy.fleet import HANDLERS, POLICY, Fleet
 
 SLOW = 4
@@ -45,6 +49,23 @@ def test_leases_leave_a_slow_member_within_fifteen_seconds_and_return() -> None:
     fleet.pass_(60)
     assert fleet.held(SLOW) >= 10
     assert [what for _, what in fleet.responses()] == ["taken", "undone"]
+
+
+def test_a_lease_and_a_member_say_why_less_counts() -> None:
+    fleet = slowed(Fleet(4, 64, steady))
+    fleet.pass_(15)
+    lease = next(iter(fleet.state.held_by(member(SLOW))))
+    history = [(number, event, context()) for number, event in enumerate(fleet.history.events)]
+    told = [step.text for step in explain(LeaseId.parse(lease), history, Group("indexer"))]
+    assert any(
+        "web-4 is counted at " in text and "% of its capacity: a record of logs/live takes" in text for text in told
+    )
+    slow = slow_message(fleet.state, member(SLOW))
+    assert slow is not None and 0.1 <= slow.part < 0.5 and slow.reason.startswith("a record of logs/live takes")
+    assert slow_message(fleet.state, member(1)) is None
+    fleet.workers[member(SLOW)].slower = 1.0
+    fleet.pass_(60)
+    assert slow_message(fleet.state, member(SLOW)) is None
 
 
 def test_without_a_policy_the_group_lags_behind_a_slow_member() -> None:
