@@ -207,7 +207,7 @@ def member_item(member: group_pb2.Member) -> Item:
 
 
 def _capacity(member: group_pb2.Member) -> str:
-    """What a member declared, or counts for by default, and the part of it that counts while it is slow."""
+    """A member's capacity as it was declared or set, and the part of it that counts while it is slow."""
     said = f"{member.capacity:g}"
     return f"{said}, {member.slow.part:.0%} counts" if member.HasField("slow") else said
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from braid.api.assigner.v1 import beat_pb2, join_pb2
+from braid.api.assigner.v1 import join_pb2
 from braid.kernel.capabilities import WORK_DIVISION
 from braid.kernel.limits.responses import MEMBER_HANDLERS_MAX
 from braid.kernel.ports import Caller
@@ -12,8 +12,6 @@ from services.assigner.model.events import LeaseGrant
 from services.assigner.model.group import Channel, Split, partition_of
 from services.assigner.model.progress_findings import ProgressDoubted
 from services.assigner.model.responses import MemberHandlers, WorkDivision
-from services.assigner.policy.measured_loads import Sample
-from services.assigner.policy.member_work import ToldWork
 
 
 def read_splits(messages: Iterable[join_pb2.SplitLease]) -> Sequence[ToldSplit]:
@@ -28,13 +26,6 @@ def read_findings(messages: Iterable[join_pb2.RestoreFindings]) -> Sequence[Prog
         for told in messages
         for each in told.findings
     ]
-
-
-def read_load(told: join_pb2.Heartbeat | beat_pb2.MemberNews) -> tuple[Sequence[Sample], ToldWork | None]:
-    """Reads what a member measured of its leases, and of itself; None where it does not measure CPU time."""
-    samples = [Sample(each.lease, each.records, each.bytes, each.busy_micros, each.cpu_micros) for each in told.loads]
-    work = ToldWork(told.work.cores, told.work.handlers, told.work.cpu_micros) if told.HasField("work") else None
-    return samples, work
 
 
 def wish_message(split: Split) -> join_pb2.JoinResponse:

@@ -1,4 +1,4 @@
-"""What members may use and do use, as their heartbeats tell it: processors for CPU time, handlers for waiting. Pure.
+"""The processors and handlers that members may use, and how much of them they do use, by their heartbeats. Pure.
 
 Two resources bind a member: its handlers wait, of which it runs so many at once, and they compute, on so many cores.
 A lease costs what it takes of the scarcer one (Ghodsi and others, *Dominant Resource Fairness*, NSDI 2011). Both are
@@ -33,7 +33,7 @@ _HANDLERS_MAX: Final = 1_000_000  # that a member may say it runs; beside an abs
 
 
 class ToldWork(NamedTuple):
-    """What a member tells with a heartbeat.
+    """A member's own word of its work, with a heartbeat.
 
     Attributes:
         cores: Processors that its handlers may use.
@@ -47,7 +47,7 @@ class ToldWork(NamedTuple):
 
 
 class Usage(NamedTuple):
-    """What a member may use, and what it uses, smoothed.
+    """The smoothed usage of a member, beside what it may use.
 
     Attributes:
         cores: Processors that its handlers may use.

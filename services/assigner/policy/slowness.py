@@ -21,7 +21,7 @@ _HOSTS_MIN: Final = 3
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MemberTimes:
-    """What was measured of members lately; arrays of one element for each lane in which each works.
+    """Recent measurements of members; arrays of one element for each lane in which each works.
 
     Attributes:
         lanes: The number of the lane.

@@ -22,15 +22,9 @@ from braid.kernel.limits.rpc import OUTBOX_MESSAGES_MAX, STREAM_CLOSE_SECONDS
 from braid.kernel.ports import DuplexServing, Generation, Task
 from braid.runtime.replica import Replica
 from braid.telemetry.tracing import Attribute
-from services.assigner.codec.joins import (
-    grant_message,
-    read_findings,
-    read_load,
-    read_splits,
-    wish_message,
-    work_message,
-)
+from services.assigner.codec.joins import grant_message, read_findings, read_splits, wish_message, work_message
 from services.assigner.codec.specs import spec_message
+from services.assigner.codec.usages import read_load
 from services.assigner.domain.admission import CAPABILITIES, PROTOCOL_VERSION
 from services.assigner.domain.responses import division_of
 from services.assigner.liveness.member_streams import MemberKey

@@ -1,4 +1,4 @@
-"""What members count for by their processors and handlers, and what leases cost by the scarcer of the two."""
+"""Members count by their processors and handlers, and leases cost what they take of the scarcer of the two."""
 
 import math
 

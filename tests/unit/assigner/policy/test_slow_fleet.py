@@ -37,7 +37,7 @@ def slowed(fleet: Fleet, times: float = 10.0) -> Fleet:
     return fleet
 
 
-def test_leases_leave_a_slow_member_within_fifteen_seconds_and_return() -> None:
+def test_leases_leave_a_slow_member_in_15_seconds_and_return() -> None:
     fleet = slowed(Fleet(4, 64, steady))
     assert fleet.held(SLOW) == 16
     fleet.pass_(15)
@@ -104,7 +104,7 @@ def test_nothing_oscillates_whatever_the_load_does(load: str) -> None:
         assert fleet.moves(fleet.now - 300) == 0, "it has come to rest"
 
 
-def test_a_member_that_is_slow_on_and_off_is_left_at_most_once_an_hour() -> None:
+def test_a_member_slow_on_and_off_is_left_once_an_hour() -> None:
     fleet = Fleet(4, 32, steady)
     fleet.pass_(60)
     for _ in range(12):

@@ -100,7 +100,7 @@ def test_a_lane_that_waits_is_told_from_one_that_computes() -> None:
     assert samples.micros(ChannelId("logs", "other", 1), 700) == 700, "nothing measured: all of it counts"
 
 
-def test_a_measured_handler_returns_raises_and_is_cancelled_alike() -> None:
+def test_a_measured_handler_returns_raises_and_is_cancelled() -> None:
     _, samples = made()
     cleaned: list[str] = []
 
