@@ -51,6 +51,13 @@ def test_leases_leave_a_slow_member_in_15_seconds_and_return() -> None:
     assert [what for _, what in fleet.responses()] == ["taken", "undone"]
 
 
+def test_a_slow_member_does_not_wait_for_spent_moves() -> None:
+    fleet = slowed(Fleet(4, 64, steady))
+    fleet.loads.moved(17, fleet.now)  # all that one minute allows for loads
+    fleet.pass_(15)
+    assert fleet.held(SLOW) <= 8
+
+
 def test_a_lease_and_a_member_say_why_less_counts() -> None:
     fleet = slowed(Fleet(4, 64, steady))
     fleet.pass_(15)
