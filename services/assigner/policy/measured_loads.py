@@ -17,6 +17,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from braid.kernel.limits.placement import (
+    BALANCE_LOOK_SECONDS,
     LOAD_BUSY_PER_SECOND_MAX,
     LOAD_FALL_SECONDS,
     LOAD_FLOOR,
@@ -73,6 +74,7 @@ class GroupLoads:
         self._measures_since = now
         self._heard: dict[str, float] = {}
         self._work = MemberWork()
+        self._work_seen_at = -math.inf
         self._times: WorkTimes | None = None
         self._slow: frozenset[str] = frozenset()  # as of the last step
         self._costs = _Measures()
@@ -123,12 +125,18 @@ class GroupLoads:
         """Returns the measurements for a balance step; forgets leases that are gone."""
         self.recovered(now)
         self._costs.keep(state)
-        self._work.look(state.members)
+        self._look_at_work(state, now)
         moved = sum(partitions for _, partitions, _ in self._moved)
         ruled = sum(partitions for _, _, partitions in self._moved)
         self._follow_slow(slow_parts(state), now)
         costs, work = self._costs.peaks(now), self._work
         return Loads(costs, self.settled(now), moved, ruled, work.capacities, work.busy_handlers)
+
+    def _look_at_work(self, state: Group, now: float) -> None:
+        """Sums up what members tell: not for each decision, because it is a look at every member."""
+        if now - self._work_seen_at >= BALANCE_LOOK_SECONDS:
+            self._work_seen_at = now
+            self._work.look(state.members)
 
     def _follow_slow(self, slow: Collection[str], now: float) -> None:
         """Lets leases leave a member that has become slow at once; forgets how dear they were once it has recovered."""
@@ -181,7 +189,7 @@ class GroupLoads:
         blocks = [(name, columns.extent(name)) for name in state.channels]
         holders = columns.holders(blocks)
         held = np.flatnonzero(holders >= 0)
-        self._work.look(state.members)
+        self._look_at_work(state, now)
         weights = self._costs.peaks(now).of(blocks)
         weights = np.maximum(weights, least_weight(weights))[held]
         numbers = columns.numbers(everybody.ids)[counted]
