@@ -283,6 +283,7 @@ class Mesh:
         handler_timeout_seconds: float | None = None,
         cancel_at_loss: bool = False,
         backlog: braid.Backlog | None = None,
+        max_concurrency: int | None = None,
     ) -> Consumer:
         """See `braid.Mesh.consumer`; the callbacks are called in the loop's thread."""
         return self._consuming(
@@ -306,9 +307,8 @@ class Mesh:
             on_revoked=on_revoked,
             where=where,
             handler_timeout_seconds=handler_timeout_seconds,
-            cancel_at_loss=cancel_at_loss,
-            backlog=backlog,
-        )
+            cancel_at_loss=cancel_at_loss, backlog=backlog, max_concurrency=max_concurrency,
+        )  # fmt: skip
 
     def _consuming(self, open: Callable[P, braid.Consumer], *args: P.args, **settings: P.kwargs) -> Consumer:
         return Consumer(lambda: open(*args, **settings), self._thread)

@@ -200,6 +200,8 @@ class ConsumerSettings:
         concurrency: Handlers at once in `run`. They are divided between lanes by their shares; those of a lane that has
             nothing for them work for the others, but one of each, so that no lane waits for another's slow handlers.
             By lane: each of `lanes` has so many, and never more, however idle the others are.
+        max_concurrency: Handlers at once that the assigner may ask for while it answers lag (`braid set responses`).
+            None: no more than `concurrency`. Only where that is one number.
         retry: What follows when a handler raises.
         ownership: `at_least_once`, or `exclusive`: two live holders of a partition never overlap. Handlers of `run`
             are cancelled when their lease ends; a lease with records that are not settled is not given back but
@@ -248,6 +250,7 @@ class ConsumerSettings:
     handler_timeout_seconds: float | None = None
     cancel_at_loss: bool = False
     backlog: Backlog | None = None
+    max_concurrency: int | None = None
 
     def __post_init__(self) -> None:
         if not self.streams:
@@ -302,7 +305,12 @@ class ConsumerSettings:
         if isinstance(self.concurrency, int):
             if self.concurrency < 1:
                 raise Invalid("must be at least 1", field="concurrency")
+            if self.max_concurrency is not None and self.max_concurrency < self.concurrency:
+                raise Invalid(f"is less than {self.concurrency}, the concurrency", field="max_concurrency")
             return
+        if self.max_concurrency is not None:
+            remedy = "give concurrency as one number, or leave it out"
+            raise Invalid("handlers by lane are never more than they are", field="max_concurrency", remedy=remedy)
         if unlike := sorted(set(self.concurrency) ^ set(self.lanes)):
             raise Invalid(
                 f"handlers by lane are for the lanes that are consumed; {', '.join(unlike)} is not named in both",
@@ -317,6 +325,11 @@ class ConsumerSettings:
     def handlers(self) -> int:
         """How many run at once in `run`, over all lanes."""
         return self.concurrency if isinstance(self.concurrency, int) else sum(self.concurrency.values())
+
+    @property
+    def handlers_max(self) -> int:
+        """How many the assigner may ask for."""
+        return self.max_concurrency or self.handlers
 
     @property
     def handlers_by_lane(self) -> Mapping[str, int]:

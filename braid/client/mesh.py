@@ -12,7 +12,6 @@ from braid.api.assigner.v1 import join_pb2
 from braid.api.registry.v1.route_pb2 import ProducerHello
 from braid.client.consumer_settings import Backlog, ConsumerSettings, Retry, Start, stream_names
 from braid.client.consuming.cluster_session import ClusterSession
-from braid.client.consuming.group_spec import group_spec
 from braid.client.membership.heartbeats import Heartbeats
 from braid.client.producing.settings import ProducerSettings
 from braid.host.endpoints import Endpoint, resolve_here, unreachable
@@ -54,6 +53,7 @@ if TYPE_CHECKING:  # a second of work to import: commands that only ask services
 _log: Final = logging.getLogger("braid.client")
 _CLIENTS: Final = (
     "braid.client.consuming.consumer",
+    "braid.client.consuming.hello",
     "braid.client.membership.lease_session",
     "braid.client.producing.producer",
     "braid.client.producing.route_session",
@@ -118,6 +118,7 @@ class MeshOfStreams:
         handler_timeout_seconds: float | None = None,
         cancel_at_loss: bool = False,
         backlog: Backlog | None = None,
+        max_concurrency: int | None = None,
     ) -> "Consumer":
         """A member of a group; settings as `ConsumerSettings` explains them. Raises `Invalid` naming a field."""
         settings = ConsumerSettings(
@@ -140,9 +141,8 @@ class MeshOfStreams:
             on_revoked=on_revoked,
             where=where,
             handler_timeout_seconds=handler_timeout_seconds,
-            cancel_at_loss=cancel_at_loss,
-            backlog=backlog,
-        )
+            cancel_at_loss=cancel_at_loss, backlog=backlog, max_concurrency=max_concurrency,
+        )  # fmt: skip
         return self._make_consumer(settings)
 
     def _make_producer(self, stream: str, settings: ProducerSettings) -> "Producer":
@@ -282,18 +282,13 @@ class Mesh(MeshOfStreams):
     def _leases(
         self, settings: ConsumerSettings, listener: "LeaseListener", loads: Callable[[], join_pb2.Heartbeat]
     ) -> "LeaseKeeper":
+        from braid.client.consuming.hello import member_hello
         from braid.client.membership import lease_session
 
         self._members += 1
         own = self._named or self._members == 1
-        hello = join_pb2.MemberHello(
-            protocol_version=lease_session.PROTOCOL_VERSION,
-            capabilities=lease_session.CAPABILITIES,
-            group=settings.group,
-            spec=group_spec(settings),
-            client_id=self._client_id if own else f"{self._client_id}-{self._members}",
-            zone=self._zone,
-        )
+        client_id = self._client_id if own else f"{self._client_id}-{self._members}"
+        hello = member_hello(settings, client_id, self._zone, divides_work=listener.divides_work)
         return lease_session.LeaseSession(
             self._host,
             self.service("assigner"),

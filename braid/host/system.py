@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final, TypeVar
 
+from braid.host.processors import SystemCpu
 from braid.kernel.ids import make_ulid
 from braid.kernel.limits.runtime import CLOCK_OFFSET_SECONDS
 from braid.kernel.ports import Host
@@ -157,7 +158,8 @@ def system_host(on_death: OnDeath | None = None, clock_offset_file: Path | None 
         clock_offset_file: See `OffsetClock`.
     """
     clock = OffsetClock(clock_offset_file) if clock_offset_file else SystemClock()
-    return Host(clock, SystemRandomness(), SystemIds(clock), SystemTasks(on_death), exit_now, os.uname().nodename)
+    name = os.uname().nodename
+    return Host(clock, SystemRandomness(), SystemIds(clock), SystemTasks(on_death), exit_now, name, SystemCpu())
 
 
 def exit_now(reason: str) -> None:

@@ -33,6 +33,7 @@ _BODIES: Final[Mapping[str, type[Message]]] = {
 EVENT_SERVICES: Final = tuple(_DECIDED)  # those with events of their own
 _CHANNEL: Final = {"lane", "generation"}
 _LETTER: Final = {"generation", "partition", "offset"}
+_FIGURE: Final = {"name", "value"}
 _UNREAD: Final = {"topic", "topic_id", "kafka_cluster_id"}
 _SELF_EVIDENT: Final = {"channel", "spec", "reason"}
 
@@ -76,6 +77,8 @@ def _short_mapping(value: Mapping[str, object]) -> str:
         return f"{value['lane']}/{value['generation']}"
     if value.keys() == _LETTER:  # as the end of a dead letter's name
         return f"{value['generation']}/{value['partition']}/{value['offset']}"
+    if value.keys() == _FIGURE and isinstance(figure := value["value"], int | float):
+        return f"{value['name']}={figure:g}"
     if "lease" in value:
         return str(value["lease"])
     if value.keys() == {"partitions"}:

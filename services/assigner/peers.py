@@ -9,7 +9,7 @@ import contextlib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final
 
-from braid.api.lagmon.v1 import lag_history_pb2
+from braid.api.lagmon.v1 import lag_history_pb2, lag_pb2
 from braid.api.lagmon.v1 import lagmon_service_pb2 as lagmon
 from braid.api.mesh.v1.endpoint_pb2 import ClusterAddress
 from braid.api.registry.v1 import registry_service_pb2 as registry
@@ -31,6 +31,7 @@ from services.assigner.model.channels import (
     Presence,
     SeenChannel,
 )
+from services.assigner.model.lag_rows import LagRow
 from services.assigner.model.registry_view import ClusterPlace, RegistryView
 from services.assigner.model.scaling import LaneRates
 
@@ -201,6 +202,30 @@ class LagPeers:
         """Forgets targets of other streams."""
         self._targets = {name: known for name, known in self._targets.items() if name in streams}
 
+    async def present(self, group: str, *, partitions: bool) -> Sequence[LagRow] | None:
+        """Returns a group's lag at this moment by lane, and also by partition; None where any of it is not known.
+
+        As with `lag`, none is asked for a while after a call without an answer.
+        """
+        rows: list[LagRow] = []
+        for detail in (lag_pb2.LAG_DETAIL_LANE, *((lag_pb2.LAG_DETAIL_PARTITION,) if partitions else ())):
+            if self._clock.elapsed() < self._silent_until:
+                return None
+            request = lagmon.ListLagRequest(filter=lagmon.LagFilter(group=group), detail=detail)
+            listing = listed(
+                self._lagmon, "ListLag", request, lagmon.ListLagResponse, timeout_seconds=SCALING_ANSWER_SECONDS
+            )
+            try:
+                async for page in listing:
+                    read = None if page.catching_up else read_rows(page.lags)
+                    if read is None:
+                        return None
+                    rows += read
+            except BraidError:
+                self._silent_until = self._clock.elapsed() + SCALING_ANSWER_SECONDS
+                return None
+        return rows
+
     async def lag(self, group: str) -> Mapping[str, LaneRates | None] | None:
         """Returns a group's present lag by `<stream>/<lane>`; None for a lane, or for all, where it is not known.
 
@@ -227,6 +252,25 @@ class LagPeers:
             self._silent_until = self._clock.elapsed() + SCALING_ANSWER_SECONDS
             return None
         return found
+
+
+def read_rows(lags: Sequence[lag_pb2.Lag]) -> Sequence[LagRow] | None:
+    """Reads rows of lag; None where one is stale or not known, or nobody consumes."""
+    if any(each.stale or each.unattended or each.source == lag_pb2.LAG_SOURCE_UNKNOWN for each in lags):
+        return None
+    return [
+        LagRow(
+            each.stream,
+            each.lane,
+            each.topic,
+            each.partition,
+            each.lag_seconds,
+            each.lag_records,
+            each.seconds_to_zero if each.HasField("seconds_to_zero") else None,
+        )
+        for each in lags
+        if each.stream
+    ]
 
 
 def read_lane(steps: Sequence[lag_history_pb2.LagStep], now_ms: int) -> LaneRates | None:

@@ -56,6 +56,14 @@ class Log:
     def split(self, asked: join_pb2.SplitBacklog) -> None:
         """See `LeaseListener`."""
 
+    @property
+    def divides_work(self) -> bool:
+        """See `LeaseListener`."""
+        return False
+
+    def work_divided(self, told: join_pb2.WorkDivision) -> None:
+        """See `LeaseListener`."""
+
     def busy(self) -> bool:
         """See `LeaseListener`."""
         return False

@@ -89,6 +89,7 @@ class Control:
     witnesses: list[Witness] = field(default_factory=list)
     knows_witnesses: bool = True  # an older registry does not
     refused_witnesses: int = 0
+    division: join_pb2.WorkDivision | None = None  # of work, with each welcome; an older assigner has none
 
     def __post_init__(self) -> None:
         loop = running_loop()
@@ -302,6 +303,13 @@ class Control:
         asked = join_pb2.SplitBacklog(lease=lease, epoch=held, share=share, relaxed=relaxed)
         await joined.call.send(join_pb2.JoinResponse(split=asked))
 
+    async def divide(
+        self, at: int, revision: int, shares: Mapping[str, int] | None = None, concurrency: float = 0.0
+    ) -> None:
+        """Tells the `at`-th stream how to divide its work."""
+        told = join_pb2.WorkDivision(revision=revision, shares=shares, concurrency=concurrency)
+        await self.members[at].call.send(join_pb2.JoinResponse(work=told))
+
     def _delta(self, joined: Joined) -> join_pb2.LeaseDelta:
         joined.deltas += 1
         return join_pb2.LeaseDelta(sequence=joined.deltas)
@@ -328,6 +336,8 @@ class Control:
         welcome = join_pb2.MemberWelcome(
             protocol_version=1, member_id=member, lease_ms=self.lease_ms, heartbeat_ms=self.lease_ms // 4, kept=kept
         )
+        if self.division is not None:
+            welcome.work.CopyFrom(self.division)
         await call.send(join_pb2.JoinResponse(welcome=welcome))
         joined = Joined(member, hello, call)
         self.members.append(joined)

@@ -6,7 +6,7 @@ import typer
 
 from braid.cli.core.execution import ContextOption, EndpointOption, execute
 from braid.cli.core.kinds import GROUP, LEASE, MEMBER, parse_kind
-from braid.cli.groups import policies, scaling
+from braid.cli.groups import policies, responses, scaling
 from braid.cli.groups.changes import change, say
 from braid.cli.history.why import check_lease
 from braid.cli.resources.clusters import health as cluster_health
@@ -133,6 +133,7 @@ def register(app: typer.Typer) -> None:
     settings.command("fencing", help=_SET_FENCING)(_set_fencing)
     policies.register(settings)
     scaling.register(settings)
+    responses.register(settings)
     cluster_health.register(settings)
     app.add_typer(settings, name="set")
 

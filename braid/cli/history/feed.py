@@ -46,7 +46,12 @@ _OWNERS: Final = {
     "tenants": "registry",
     "approvals": "registry",
 }
-_BY_REASON: Final = {"TrafficMoved", "CapacityDesired"}  # events that are looked for by why they happened
+_BY_REASON: Final = {
+    "TrafficMoved",
+    "CapacityDesired",
+    "ResponseTaken",
+    "ResponseUndone",
+}  # events that are looked for by why they happened
 
 
 class Subject(NamedTuple):

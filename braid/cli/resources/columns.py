@@ -87,6 +87,8 @@ COLUMNS: Final[Mapping[Kind, Columns]] = {
             Column("LEASES"),
             Column("PEER", wide=True),
             Column("CAPACITY", wide=True),
+            Column("CPU", wide=True),
+            Column("WAIT", wide=True),
             Column("STOPPED", wide=True),
         )
     ),

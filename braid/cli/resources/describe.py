@@ -17,6 +17,7 @@ from braid.cli.resources.clusters.health import evidence_lines, with_evidence
 from braid.cli.resources.clusters.loads import load_lines
 from braid.cli.resources.columns import COLUMNS
 from braid.cli.resources.get import not_found
+from braid.cli.resources.group_responses import response_lines
 from braid.cli.resources.group_rules import rule_lines
 from braid.cli.resources.group_scaling import scaling_lines
 from braid.cli.resources.group_streams import DELETED_STREAMS, deleted_lines
@@ -71,6 +72,8 @@ async def describe_item(session: Session, kind: Kind, name: str, format: Format,
     parts = [_fields(session, item), *(_table(session, each, items) for each, items in related.items())]
     if isinstance(rules := item.document.get("rules"), dict):
         parts.insert(1, "\n".join(rule_lines(rules, session.now_ms)))
+    if told := "\n".join(response_lines(item.document, session.now_ms)):
+        parts.insert(1, told)
     if told := "\n".join(scaling_lines(item.document, session.now_ms)):
         parts.insert(1, told)
     if told := "\n".join(deleted_lines(item.document)):
@@ -131,7 +134,7 @@ def _document(item: Item, related: Mapping[Kind, Sequence[Item]], events: Sequen
 def _fields(session: Session, item: Item) -> str:
     shown: Document = {"name": item.name}
     for name, value in item.document.items():
-        if name in _NOT_FIELDS or (name == "rules" and isinstance(value, dict)) or name == "scaling":
+        if name in _NOT_FIELDS or (name == "rules" and isinstance(value, dict)) or name in ("scaling", "responses"):
             continue
         if name in ("spec", "status") and isinstance(value, dict):
             shown |= {each: inner for each, inner in value.items() if each not in _SHOWN_APART}

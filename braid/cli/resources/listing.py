@@ -198,10 +198,22 @@ def member_item(member: group_pb2.Member) -> Item:
         member_state(member),
         str(member.leases),
         member.peer,
-        f"{member.capacity:g}",
+        _capacity(member),
+        _used(member.usage.cpu_per_s, member.usage.cores) if member.HasField("usage") else "",
+        _used(member.usage.wait_per_s, member.usage.handlers) if member.HasField("usage") else "",
         "; ".join(f"{each.lane}: {each.reason}" for each in member.stopped),
     )
     return Item(member.id, f"member/{member.id}", cells, member.join_time_ms, _document("Member", member))
+
+
+def _capacity(member: group_pb2.Member) -> str:
+    """A member's capacity as it was declared or set, and the part of it that counts while it is slow."""
+    said = f"{member.capacity:g}"
+    return f"{said}, {member.slow.part:.0%} counts" if member.HasField("slow") else said
+
+
+def _used(part: float, whole: float) -> str:
+    return f"{part:.2g} of {whole:g}"
 
 
 def member_state(member: group_pb2.Member) -> str:
@@ -211,6 +223,8 @@ def member_state(member: group_pb2.Member) -> str:
         return enum_text(rules_pb2.DrainState.DESCRIPTOR, member.drain).upper()
     if member.stopped and here:
         return "STOPPED"
+    if member.HasField("slow") and here:
+        return "SLOW"
     return enum_text(group_pb2.MemberState.DESCRIPTOR, member.state).upper()
 
 

@@ -19,11 +19,13 @@ from braid.client.consuming.explainer import Explainer
 from braid.client.consuming.explanations import Explained, Lease, view
 from braid.client.consuming.lane_control import LaneControl
 from braid.client.consuming.leases import LeaseWorks, OpenLeases
+from braid.client.consuming.work_division import WorkDivision
 from braid.client.delivery.fetch_pauses import FetchPauses
 from braid.client.delivery.handler_lanes import HandlerPlace
 from braid.client.delivery.memory_bound import MemoryBound
 from braid.client.delivery.ready_queue import ReadyQueue
 from braid.client.handling.consumer_runners import Runners
+from braid.client.handling.cpu_samples import CpuSamples
 from braid.client.handling.dead_letters import DeadLetters
 from braid.client.handling.retries import Retries
 from braid.client.handling.runner import HandlerRunner, Supply
@@ -75,14 +77,13 @@ class Consumer:
         self._cluster_watch = cluster_watch
         self._settings = settings
         self._ready = ReadyQueue(settings.lanes)
-        ready_records_max = max(READY_RECORDS_MAX, READY_RECORDS_PER_HANDLER * settings.handlers)
+        ready_records_max = max(READY_RECORDS_MAX, READY_RECORDS_PER_HANDLER * settings.handlers_max)
         self._memory = MemoryBound(settings.max_in_flight_bytes, settings.lanes, ready_records_max)
         self._background = Background(host.tasks, self._ready.fail)
-        self._runners = Runners(settings.handlers)
+        self._runners = Runners(settings.handlers, CpuSamples(host.clock, host.cpu) if host.cpu else None)
         self._levels = Levels(settings.group)
-        self._lanes = LaneControl(
-            host, settings, self._ready, self._background, self._levels.stopped, self._tell_stopped
-        )
+        stopped = self._levels.stopped
+        self._lanes = LaneControl(host, settings, self._ready, self._background, stopped, self._tell_stopped)
         brakes, states = self._lanes.brakes, self._lanes.states
         pauses = FetchPauses(self._memory, states, self._levels.held_back, self._levels.copying)
         self._retries = Retries(host, pauses.parked, settings.retry.budget, brakes, states, self._levels.parked)
@@ -99,7 +100,9 @@ class Consumer:
             host, settings, zone, self._background, self._ready, self._memory, self._retries, self._dead_letters,
             brakes, self._pathways,
         )  # fmt: skip
-        self._works = LeaseWorks(kafka, open_leases, self._runners, context, resumed=self._lanes.resume_stopped)
+        division = WorkDivision(settings, self._ready, self._memory, self._runners)
+        resumed = self._lanes.resume_stopped
+        self._works = LeaseWorks(kafka, open_leases, self._runners, context, resumed=resumed, division=division)
         self._explainer = Explainer(self._works, context, states, self._runners)
         self._session = self._works.session
         self._way = ""  # "records" or "batches", once an order decides it
@@ -183,10 +186,10 @@ class Consumer:
         handler: Callable[[X], object],
         for_thread: Callable[[X, Tell], X],
     ) -> None:
-        threads = open_threads(self._host.tasks, handler, self._settings.handlers)
-        call = handler if threads is None else InThreads(handler, for_thread, threads)
+        threads = open_threads(self._host.tasks, handler, self._settings.handlers_max)
+        call = handler if threads is None else InThreads(handler, for_thread, threads, self._runners.samples)
         awaited = cast("Callable[[X], Awaitable[object]]", call)
-        with self._ready.places(self._settings.handlers, self._settings.handlers_by_lane) as places:
+        with self._ready.places(self._settings.handlers_max, self._settings.handlers_by_lane) as places:
             handling = HandlerRunner(
                 self._host,
                 list(map(supply, places)),
@@ -199,6 +202,7 @@ class Consumer:
                 overdue_changed=self._overdue_changed,
                 observer=self._works.observer,
                 pathways=self._pathways,
+                samples=self._runners.samples,
             )
             await self._run(handling, threads)
 

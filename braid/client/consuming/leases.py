@@ -14,6 +14,7 @@ from braid.client.commits.restore import Restored
 from braid.client.consuming.backlogs import Backlogs
 from braid.client.consuming.cluster import ClusterWork
 from braid.client.consuming.consumer_context import ConsumerContext
+from braid.client.consuming.work_division import WorkDivision
 from braid.client.delivery.key_order import KeyOrder
 from braid.client.delivery.lease_work import LeaseWork
 from braid.client.delivery.stages import Stage
@@ -48,10 +49,11 @@ class LeaseWorks:
         context: ConsumerContext,
         *,
         resumed: Callable[[str], None],
+        division: WorkDivision,
     ) -> None:
         """`open_leases` gets the listener for leases, and the function that fills heartbeats.
 
-        `resumed` is called with the lanes that an operator wants resumed.
+        `resumed` is called with the lanes that an operator wants resumed; `division` divides handlers between lanes.
         """
         settings = context.settings
         self._kafka = kafka
@@ -59,6 +61,7 @@ class LeaseWorks:
         self._context = context
         self._host, self._background, self._settings = context.host, context.background, settings
         self._resumed = resumed
+        self._division = division
         self.observer = observer(context.host.clock, settings.group, self._cluster_id)
         self._exclusive = settings.ownership == "exclusive"
         self._works: dict[LeaseId, LeaseWork] = {}
@@ -142,6 +145,15 @@ class LeaseWorks:
     def resumed(self, lane: str) -> None:
         """Resumes a stopped lane, as an operator asks."""
         self._resumed(lane)
+
+    @property
+    def divides_work(self) -> bool:
+        """See `LeaseListener.divides_work`."""
+        return self._division.possible
+
+    def work_divided(self, told: join_pb2.WorkDivision) -> None:
+        """Divides handlers between lanes as the assigner says."""
+        self._division.apply(told)
 
     def _cancel_handlers(self, lease: LeaseId) -> None:
         """Cancels the handlers of a lost lease: in exclusive groups, and where the application wants it."""
@@ -330,13 +342,23 @@ class LeaseWorks:
 
         Records taken one by one without `run` are only counted.
         """
-        heartbeat, now = join_pb2.Heartbeat(), self._host.clock.elapsed()
+        heartbeat, now, samples = join_pb2.Heartbeat(), self._host.clock.elapsed(), self._runners.samples
+        if samples is not None and (handlers := self._runners.slots()):
+            samples.take()
+            heartbeat.work.cores, heartbeat.work.handlers = self._runners.cores(), handlers
+            heartbeat.work.cpu_micros = samples.take_process_micros()
         for lease, work in self._works.items():
             records, size = work.take_load()
             busy, oldest = work.busy.take_micros(now), work.oldest_unfinished_ms or 0
             if records or size or busy or oldest:
+                cpu = 0 if samples is None else samples.micros(lease.channel, busy)
                 heartbeat.loads.add(
-                    lease=str(lease), records=records, bytes=size, busy_micros=busy, oldest_unfinished_ms=oldest
+                    lease=str(lease),
+                    records=records,
+                    bytes=size,
+                    busy_micros=busy,
+                    oldest_unfinished_ms=oldest,
+                    cpu_micros=cpu,
                 )
         away = [name for name, cluster in self.clusters.items() if cluster.committer.unreachable]
         heartbeat.unreachable_clusters.extend(away)

@@ -28,6 +28,7 @@ class HandlerDuty(NamedTuple):
 
 
 ANY = HandlerDuty("", True)
+RETIRED = HandlerDuty("", False)  # takes nothing
 
 
 def roles(handlers: int, shares: Mapping[str, int]) -> Sequence[HandlerDuty]:
@@ -74,6 +75,11 @@ class HandlerPlace:
     def work_as(self, role: HandlerDuty) -> None:
         """Takes so from now on."""
         self.lane, self.helps = role
+
+    @property
+    def retired(self) -> bool:
+        """Whether it takes nothing any more: fewer handlers are to run."""
+        return not self.lane and not self.helps
 
     def take_quickly(self) -> Record | None:
         """Returns the next record, or None if the caller must use `ReadyQueue.take`."""

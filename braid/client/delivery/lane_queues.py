@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Protocol
 
+from braid.client.delivery.memory_bound import share_of
 from braid.client.records.slices import Slice
 from braid.kernel.limits.client import RECORDS_PER_SHARE
 from braid.kernel.round_robin import RoundRobin
@@ -40,7 +41,7 @@ class LaneQueues:
     """Queues of slices by lane; a queue's `name` is its lane, or the lane's backlog."""
 
     def __init__(self, shares: Mapping[str, int]) -> None:
-        """`shares` by lane; a lane that is not named has share 1."""
+        """`shares` by lane; see `share_of`."""
         self._shares = dict(shares)
         self._queues: dict[str, deque[Slice[Cursor]]] = {}
         self._lanes: list[str] = []
@@ -64,7 +65,14 @@ class LaneQueues:
 
     def shares(self) -> Mapping[str, int]:
         """The shares of lanes with leases, in the order they were opened."""
-        return {lane: self._shares.get(lane, 1) for lane in self._lanes}
+        return {lane: share_of(lane, self._shares) for lane in self._lanes}
+
+    def share_out(self, shares: Mapping[str, int]) -> None:
+        """Gives turns by other shares from now on."""
+        self._shares = dict(shares)
+        for name, backlog in self._backlogs.items():
+            self._divide_turn(name, backlog)
+        self.end_turn()
 
     def put(self, waiting: "Slice[Cursor]", *, first: bool) -> str:
         """Adds a slice to the queue of its cursor, behind the others or before them. Returns the queue's lane."""
@@ -119,7 +127,6 @@ class LaneQueues:
         known = backlog or self._backlogs.get(name)
         if known is None:
             return
-        records = self._shares.get(known.lane, 1) * RECORDS_PER_SHARE
         if backlog is None:
             del self._backlogs[name], self._rounds[known.lane]
             self._turns.pop(known.lane, None)
@@ -129,9 +136,13 @@ class LaneQueues:
             own = self._rounds[backlog.lane] = RoundRobin(self.may_hand_out, self._turn_of)
             own.add(backlog.lane)
             own.add(name)
-            self._turns[name] = max(1, round(records * backlog.share))
-            self._turns[known.lane] = max(1, records - self._turns[name])
+            self._divide_turn(name, backlog)
         self._note_paused()
+
+    def _divide_turn(self, name: str, backlog: BacklogQueue) -> None:
+        records = share_of(backlog.lane, self._shares) * RECORDS_PER_SHARE
+        self._turns[name] = max(1, round(records * backlog.share))
+        self._turns[backlog.lane] = max(1, records - self._turns[name])
 
     def is_paused(self, lane: str) -> bool:
         """Whether no records of a lane are handed out."""
@@ -233,4 +244,4 @@ class LaneQueues:
 
     def _turn_of(self, name: str) -> int:
         """Returns how many of a queue's records are handed out in a row."""
-        return self._turns.get(name) or self._shares.get(name, 1) * RECORDS_PER_SHARE
+        return self._turns.get(name) or share_of(name, self._shares) * RECORDS_PER_SHARE

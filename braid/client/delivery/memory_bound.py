@@ -9,6 +9,11 @@ from collections.abc import Callable, Iterator, Mapping
 from braid.kernel.limits.client import MEMORY_KEPT, READY_RECORDS_MAX
 
 
+def share_of(lane: str, shares: Mapping[str, int]) -> int:
+    """Returns a lane's share: its own; the least of all where others are named and it is not; 1 where none is."""
+    return shares.get(lane) or min(shares.values(), default=1)
+
+
 class LaneMemory:
     """One lane's part of the memory. It keeps a backlog or a paused lane from blocking the records of other lanes."""
 
@@ -49,7 +54,7 @@ class LaneMemory:
 
 
 class MemoryBound:
-    """`max_bytes` over all lanes by their shares; a lane that is not named has share 1."""
+    """`max_bytes` over all lanes by their shares; see `share_of`."""
 
     def __init__(self, max_bytes: int, shares: Mapping[str, int], ready_records_max: int = READY_RECORDS_MAX) -> None:
         """`ready_records_max` of a lane's records may wait for a handler."""
@@ -68,7 +73,7 @@ class MemoryBound:
     def lane(self, name: str) -> LaneMemory:
         """Returns a lane's part."""
         if name not in self._lanes:
-            self._lanes[name] = LaneMemory(self, self._shares.get(name, 1), name=name)
+            self._lanes[name] = LaneMemory(self, share_of(name, self._shares), name=name)
         return self._lanes[name]
 
     def block(self, name: str, blocked: bool) -> None:
@@ -118,6 +123,14 @@ class MemoryBound:
                 lent += theirs - kept if used < kept else 0
                 taken += max(used, kept)
         return max(1, int(part * MEMORY_KEPT), min(part + lent, self.max_bytes - taken))
+
+    def share_out(self, shares: Mapping[str, int]) -> None:
+        """Divides the memory by other shares from now on. What is in use stays until it is done."""
+        self._shares = dict(shares)
+        for name in self._lanes:
+            for memory in self._of_lane(name):
+                memory.share = share_of(name, self._shares)
+        self.tell()
 
     def on_room(self, listener: Callable[[], None]) -> None:
         """Registers a callback for when a lane that was held back has room."""

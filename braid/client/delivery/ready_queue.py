@@ -8,10 +8,11 @@ import asyncio
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import chain, repeat
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from braid.client.delivery.handler_lanes import HandlerPlace, own_roles, roles
+from braid.client.delivery.handler_lanes import RETIRED, HandlerPlace, own_roles, roles
 from braid.client.delivery.lane_queues import BacklogQueue, LaneQueues
 from braid.client.delivery.run_ahead import RunAhead
 from braid.client.delivery.streak import Streak
@@ -34,11 +35,12 @@ class ReadyQueue:
     """
 
     def __init__(self, shares: Mapping[str, int]) -> None:
-        """`shares` by lane; a lane that is not named has share 1."""
+        """`shares` by lane; a lane that is not named has share 1, as long as none is."""
         self.run = RunAhead()
         self.waiters = Waiters()
         self._queues = LaneQueues(shares)
         self._handlers: list[tuple[list[HandlerPlace], Mapping[str, int]]] = []  # with what each lane has for itself
+        self._handlers_max: int | None = None  # of each call of `places`; None for all that were made
         self._divided = False  # whether handlers have lanes of their own
         self._error: BaseException | None = None
         self._closed = False
@@ -71,11 +73,19 @@ class ReadyQueue:
         self.recall()
         shares = self._queues.shares()
         for handlers, by_lane in self._handlers:
-            found = own_roles(by_lane) if by_lane else roles(len(handlers), shares)
-            for place, role in zip(handlers, found, strict=True):
+            count = len(handlers) if self._handlers_max is None else min(self._handlers_max, len(handlers))
+            found = own_roles(by_lane) if by_lane else roles(count, shares)
+            for place, role in zip(handlers, chain(found, repeat(RETIRED)), strict=False):
                 place.work_as(role)
         self._divided = any(place.lane for handlers, _ in self._handlers for place in handlers)
         self.waiters.wake_all()
+
+    def share_out(self, shares: Mapping[str, int], handlers: int) -> None:
+        """Gives lanes other shares from now on; of each call of `places` so many handlers take records."""
+        self.recall()
+        self._queues.share_out(shares)
+        self._handlers_max = handlers
+        self._divide_handlers()
 
     def divide(self, name: str, backlog: BacklogQueue | None) -> None:
         """Shares a lane's turns with a queue of its backlog; with None the lane has them for itself again."""
@@ -249,10 +259,13 @@ class ReadyQueue:
         return self.take_nowait(place)
 
     async def take(self, place: HandlerPlace | None = None) -> Record | None:
-        """Returns the next record, waiting for one; None once closed and empty. Raises the error given to `fail`."""
+        """Returns the next record, waiting for one; None once closed and empty, and for a handler that is not needed.
+
+        Raises the error given to `fail`.
+        """
         while await self._may_take():
             record = self.take_nowait(place)
-            if record is not None or self._closed:
+            if record is not None or self._closed or (place is not None and place.retired):
                 return record
             await self._wait(place)
         return None
@@ -261,7 +274,7 @@ class ReadyQueue:
         """Takes like `take`, but as many records of one partition as wait together."""
         while await self._may_take():
             taken = self.take_slice_nowait(max_records, place)
-            if taken is not None or self._closed:
+            if taken is not None or self._closed or (place is not None and place.retired):
                 return taken
             await self._wait(place)
         return None

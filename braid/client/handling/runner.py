@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, cast
 
 from braid.client.consumer_settings import ConsumerSettings
+from braid.client.handling.cpu_samples import CpuSamples
 from braid.client.handling.error_kinds import ErrorKind, ErrorKinds
 from braid.client.records.handled import Handled, X
 from braid.client.records.record import Record
@@ -84,20 +85,21 @@ class HandlerRunner(Generic[X]):
         overdue_changed: Callable[[], None],
         observer: Observer | None = None,
         pathways: ReceivedPathways | None = None,
+        samples: CpuSamples | None = None,
     ) -> None:
         """`supplies` has one for each handler; what runs `in_threads` does not end when cancelled.
 
         `watch` runs what the consumer cannot live without, `trouble` hears of errors, `again` brings back a record
-        whose handler failed.
+        whose handler failed, `samples` measures CPU time.
         """
-        self._host = host
-        self._elapsed = host.clock.elapsed
+        self._host, self._elapsed = host, host.clock.elapsed
         self._supplies = supplies
         self._retry = settings.retry
         self._error_kinds = ErrorKinds(settings.retry)
         self._timeout_seconds = settings.handler_timeout_seconds
         self._grace_seconds = 0.0 if in_threads else HANDLER_CANCEL_SECONDS
-        self._in_threads = in_threads
+        self.in_threads = in_threads
+        self._samples = None if in_threads else samples
         # Where an order or exclusive ownership is promised, nobody gets a record while a handler still has it.
         self._settles_late = settings.ordering != "none" or settings.ownership == "exclusive"
         self._handler = handler
@@ -114,16 +116,17 @@ class HandlerRunner(Generic[X]):
         self._lost: dict[int, None] = {}  # slots that were cancelled: the lease of what they handle ended
         self._late: dict[int, None] = {}  # slots that were cancelled: they ran out of time
         self._overdue: dict[int, None] = {}  # slots whose handler did not end when its time was over
-        self._ending = False
+        self._count = len(supplies)
+        self._open: set[int] = set()  # slots that handle items, or wait for them
+        self._running = self._ending = False
 
     async def run(self) -> None:
         """Handles records until the consumer closes or refuses to go on."""
-        self._slots = [
-            self._watch(partial(self._slot, number), f"handler-{number}") for number in range(len(self._supplies))
-        ]
+        self._running = True
+        self._open_slots()
         overseer = None if self._timeout_seconds is None else self._watch(self._oversee, "handler-time")
         try:
-            for slot in self._slots:
+            for slot in self._slots:  # more may be added meanwhile
                 await slot.ended()
         finally:
             self._ending = True
@@ -133,6 +136,20 @@ class HandlerRunner(Generic[X]):
                 await slot.ended()
             if overseer is not None:
                 overseer.cancel()
+
+    def resize(self, count: int) -> None:
+        """Handles so many items at once from now on; the supplies of those that are too many end."""
+        self._count = min(count, len(self._supplies))
+        if self._running and not self._ending:
+            self._open_slots()
+
+    def _open_slots(self) -> None:
+        for number in range(self._count):
+            if number in self._open:
+                continue
+            self._open.add(number)
+            slot = self._watch(partial(self._slot, number), f"handler-{number}")
+            self._slots[number : number + 1] = [slot]  # in place of one that ended, or at the end
 
     @property
     def running(self) -> bool:
@@ -151,10 +168,7 @@ class HandlerRunner(Generic[X]):
                 self._slots[number].cancel()
 
     async def _slot(self, number: int) -> None:
-        """Handles items one after another.
-
-        Every record passes here, so work that records can share is not done for each.
-        """
+        """Handles items one after another. Every record passes here: what records can share is not done for each."""
         current, elapsed, probes, take_quickly = self._current, self._elapsed, self._probes, self._supplies[number][0]
         lost, late, overdue, timed = self._lost, self._late, self._overdue, self._timeout_seconds is not None
         handler = self._handler if self._observer is None else partial(self._observed, number)
@@ -162,6 +176,7 @@ class HandlerRunner(Generic[X]):
         assert task is not None, "slots are tasks"
         if self._pathways is not None:
             self._pathways.handling(partial(current.get, number))
+        samples, due = self._samples, [] if self._samples is None else self._samples.due
         busy: BusyTime | None = None  # runs on while records of one lease follow each other
         try:
             while True:
@@ -179,7 +194,7 @@ class HandlerRunner(Generic[X]):
                     self._since[number] = now
                     busy = _busy_with(item, busy, now)
                 try:
-                    await handler(item)
+                    await (samples.measured(handler, item) if due and samples else handler(item))
                 except asyncio.CancelledError as cancelled:
                     self._ended(number, item, cancelled)
                     continue
@@ -196,13 +211,15 @@ class HandlerRunner(Generic[X]):
                         self._in_time_again(number)
                 if lost or late:
                     self._forgive(number)  # a handler may have swallowed it
-                if self._in_threads and task.cancelling():
+                if self.in_threads and task.cancelling():
                     return  # all end; a thread was waited for
         finally:
-            self._idle(number, busy)
+            self._idle(number, busy, ended=True)
 
-    def _idle(self, number: int, busy: BusyTime | None) -> None:
-        """Marks a slot as idle, and stops its busy time."""
+    def _idle(self, number: int, busy: BusyTime | None, *, ended: bool = False) -> None:
+        """Marks a slot as idle or as ended, and stops its busy time."""
+        if ended:
+            self._open.discard(number)
         if busy is not None:
             busy.ended(self._elapsed())
             del self._current[number]
@@ -276,7 +293,7 @@ class HandlerRunner(Generic[X]):
         return began + self._grace_seconds if number in self._late else began
 
     def _time_is_over(self, number: int) -> None:
-        if not self._in_threads and number not in self._late:
+        if not self.in_threads and number not in self._late:
             self._late[number] = None
             self._slots[number].cancel()
             return

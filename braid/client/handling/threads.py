@@ -11,6 +11,7 @@ from contextvars import copy_context
 from functools import partial
 from typing import TYPE_CHECKING, Generic
 
+from braid.client.handling.cpu_samples import CpuSamples
 from braid.client.records.handled import Tell, X
 from braid.kernel.errors import Invalid
 from braid.kernel.limits.client import HANDLER_THREADS_MAX
@@ -28,9 +29,15 @@ def is_asynchronous(handler: Callable[..., object]) -> bool:
 class InThreads(Generic[X]):
     """Turns an ordinary function into a coroutine function that runs it in a thread."""
 
-    def __init__(self, handler: Callable[[X], object], for_thread: Callable[[X, Tell], X], threads: Threads) -> None:
-        """`for_thread` wraps a record or batch so that it may be settled in a thread."""
-        self._handler = handler
+    def __init__(
+        self,
+        handler: Callable[[X], object],
+        for_thread: Callable[[X, Tell], X],
+        threads: Threads,
+        samples: CpuSamples | None = None,
+    ) -> None:
+        """`for_thread` wraps a record or batch so that it may be settled in a thread; `samples` measures the calls."""
+        self._handler = handler if samples is None else partial(samples.call, handler)
         self._for_thread = for_thread
         self._threads = threads
         self._tell = asyncio.get_running_loop().call_soon_threadsafe

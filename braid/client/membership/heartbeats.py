@@ -235,6 +235,7 @@ class Seat:
         self.due = 0.0
         self.heard_at = 0.0
         self.told: tuple[str, ...] | None = None
+        self._work_told = (0.0, 0)
         self.patience_seconds = lease_seconds * BEAT_PATIENCE
         self._heartbeats = heartbeats
         self._loads = loads
@@ -275,9 +276,13 @@ class Seat:
         self._silent_beats += 1
         again = self._silent_beats >= BEAT_TELL_AGAIN  # of two streams, either may have been read first
         tell = unreachable != self.told or (again and unreachable)
-        if not heartbeat.loads and not tell:
+        work = heartbeat.work.cores, heartbeat.work.handlers
+        if not heartbeat.loads and not tell and work == self._work_told:
             return None
         news = beat_pb2.MemberNews(ticket=self.ticket, loads=heartbeat.loads)
+        if heartbeat.HasField("work"):
+            news.work.CopyFrom(heartbeat.work)
+        self._work_told = work
         if tell:
             news.unreachable.clusters.extend(unreachable)
             news.unreachable.SetInParent()

@@ -46,6 +46,7 @@ class JoinStream:
         self._answered_at = 0.0  # when the assigner said anything to this member, on any stream
         self._sent_at: dict[int, float] = {}
         self._applied = AppliedSpans("apply leases")
+        self._work_revision = 0  # of the newest division of work on this stream
         self._seat: Seat | None = None  # among the heartbeats of this process's members, while welcomed with a ticket
 
     @property
@@ -80,9 +81,16 @@ class JoinStream:
 
         while isinstance(message := await within(self._host.clock, deadline, self._call.receive), wire.JoinResponse):
             if message.WhichOneof("message") != "queued":
-                return message.welcome if message.HasField("welcome") else None
+                return self._welcomed(message)
             asked_at, seconds = self._host.clock.elapsed(), min(message.queued.wait_ms / 1000, WELCOME_SECONDS_MAX)
         return None
+
+    def _welcomed(self, message: wire.JoinResponse) -> wire.MemberWelcome | None:
+        if not message.HasField("welcome"):
+            return None
+        self._work_revision = message.welcome.work.revision
+        self._listener.work_divided(message.welcome.work)  # an older assigner says nothing: the member's own
+        return message.welcome
 
     async def live(self, heartbeats: Heartbeats | None, ticket: int) -> None:
         """Receives and sends heartbeats until the stream ends; with a welcome's ticket, on the process's shared stream.
@@ -137,12 +145,20 @@ class JoinStream:
                     self._namesakes.warn([message.namesake])
                 case "split":
                     self._listener.split(message.split)
+                case "work":
+                    self._divide_work(message.work)
                 case "delta":
                     self._applied.began(message.delta.sequence, message.traceparent, {})
                     stray = self._held.apply(message.delta)
                     acknowledge = wire.Acknowledge(delta_sequence=message.delta.sequence, released=stray)
                     await self._call.send(wire.JoinRequest(acknowledge=acknowledge))
                     self._applied.ended(message.delta.sequence)
+
+    def _divide_work(self, told: wire.WorkDivision) -> None:
+        """Hands a division of work to the listener, unless a newer one came before."""
+        if told.revision > self._work_revision:
+            self._work_revision = told.revision
+            self._listener.work_divided(told)
 
     async def _next(self) -> object | None:
         """The next message. Raises `TimeoutError` when nothing is heard, here or for a carried heartbeat, in time.

@@ -13,6 +13,11 @@ from braid.kernel.ports import Generation
 class LeaseListener(Protocol):
     """Does the work that leases allow. Calls come in order, from one task."""
 
+    @property
+    def divides_work(self) -> bool:
+        """Whether the assigner may say how handlers are divided between lanes, and how many run."""
+        ...
+
     def granted(self, leases: Sequence[OwnedLease]) -> None:
         """Begins work on leases that belong to this member from now on."""
         ...
@@ -43,6 +48,10 @@ class LeaseListener(Protocol):
 
     def split(self, asked: wire.SplitBacklog) -> None:
         """Splits a lease, as an operator asks, so that its head is worked on too; the result goes to `divided`."""
+        ...
+
+    def work_divided(self, told: wire.WorkDivision) -> None:
+        """Divides handlers between lanes as told from now on; an empty word means the member's own settings."""
         ...
 
 

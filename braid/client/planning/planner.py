@@ -240,6 +240,14 @@ class PlannerSession:
         )
         self._background.beside(lambda: self._session.divided([refused]), f"split-{asked.lease}")
 
+    @property
+    def divides_work(self) -> bool:
+        """False: a planner runs no handlers."""
+        return False
+
+    def work_divided(self, told: join_pb2.WorkDivision) -> None:
+        """Does nothing: a planner runs no handlers."""
+
     def refused(self, error: BraidError) -> None:
         """Ends this member with the assigner's refusal."""
         self._background.refuse(error)

@@ -180,6 +180,7 @@ _ASSIGNER: Final[Mapping[str, Row]] = {
     "SetPolicy": Row(Action.OPERATE, (_OF_GROUP,)),
     "SetShadow": Row(Action.OPERATE, (_OF_GROUP,)),
     "SetScaling": Row(Action.OPERATE, (_OF_GROUP,)),
+    "SetResponses": Row(Action.OPERATE, (_OF_GROUP,)),
     # KEDA's external scaler: the metadata of a trigger names the group.
     "IsActive": Row(Action.VIEW, (_SCALED_GROUP,)),
     "StreamIsActive": Row(Action.VIEW, (_SCALED_GROUP,)),

@@ -111,6 +111,7 @@ COMMANDS: Final[Mapping[tuple[str, str], Twin]] = {
         ("group", "policy.mode#scaling_mode"),
         (("--min", "policy.min_members"), ("--max", "policy.max_members")),
     ),
+    ("assigner", "SetResponses"): Twin("set responses", ("group",)),
     ("assigner", "ResetProgress"): Twin("reset group", ("group",), (("--stream", "stream"), ("--lane", "lane"), _DRY)),
     ("assigner", "ResumeLane"): Twin("resume group", ("group",), (("--lane", "lane"), ("--member", "member"))),
     ("assigner", "SplitBacklog"): Twin(

@@ -16,6 +16,7 @@ COMMIT_RECORDS_MAX: Final = 5_000  # done since the last commit
 IN_FLIGHT_BYTES_MAX: Final = 64 << 20  # fetched, not done
 DEAD_LETTER_HEADERS_BYTES_MAX: Final = 12 << 10  # beyond its record; with framing it fits BATCH_OVERHEAD_BYTES
 RECOMMIT_SECONDS: Final = 30.0  # idle progress is committed again: a stale holder may have overwritten it
+LANE_SHARE_MAX: Final = 1_000  # that an assigner may give a lane: a turn of it is a few thousand records
 RECORDS_PER_SHARE: Final = 4  # handed out of a lane in a row, for each unit of its share
 HANDLERS_PER_LANE_MIN: Final = 2  # one that a lane keeps and one it lends; with fewer, all work for all lanes in turns
 MEMORY_KEPT: Final = 0.25  # of a lane's part: the rest is lent while it uses less than this, which holds its next fetch
@@ -68,6 +69,11 @@ FINAL_COMMIT_SECONDS: Final = 5.0  # a revoked lease's last commit; then it is w
 HANDLER_CANCEL_SECONDS: Final = 2.0  # after a handler's time: cancelled, it cleans up so long; then it counts as stuck
 HANDLER_TIME_TICK_SECONDS: Final = 0.01  # between two looks at handlers' time at least
 HANDLER_THREADS_MAX: Final = 1_000  # of ordinary functions at once; a thread takes some 10 ms of a second's switching
+CPU_SAMPLES_PER_HEARTBEAT: Final = 8  # handlers on the loop whose CPU time is measured; each costs some microseconds
+CPU_SAMPLES_KEPT_MAX: Final = (
+    1_000  # calls measured between two heartbeats, of handlers in threads; later ones replace them
+)
+CPU_SHARE_KEPT: Final = 0.9  # of what was measured, at each heartbeat: some ten heartbeats count
 HANDLERS_END_POLL_SECONDS: Final = 0.02  # between two looks whether the cancelled handlers of a lease have ended
 CONSUMER_CLOSE_SECONDS: Final = 10.0  # leaving a consumer's context waits so long for handlers and last commits
 

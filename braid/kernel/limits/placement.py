@@ -12,6 +12,9 @@ PLACEMENT_DESTINATIONS_TRIED: Final = 8  # takers looked at for one move where r
 CAPACITY_DEFAULT: Final = 1.0  # busy seconds per second, of a member that declares none: one process, one loop
 CAPACITY_MIN: Final = 0.001  # that a member may declare; with less it would get nothing that costs anything
 CAPACITY_MAX: Final = 100_000.0  # more processors than hosts have; beside an absurd number all others would vanish
+CAPACITY_SAID_FACTOR: Final = 4.0  # times the median: no member counts for more by what it says of itself
+CAPACITY_USED_FACTOR: Final = 2.0  # times what it uses: beyond the median, what a member says must be shown
+LOAD_PART_MIN: Final = 0.125  # of the mean, what a lease counts at least: who hides its load draws few leases with it
 LOAD_FLOOR: Final = 0.01  # busy seconds per second a partition costs at least: below it, noise would be balanced
 LOAD_RISE_SECONDS: Final = 6.0  # time constant of smoothing: a cost that doubles leaves the band within 4 s
 LOAD_FALL_SECONDS: Final = 60.0  # of a peak that fades: a pause in the traffic moves nothing
@@ -33,3 +36,13 @@ PLACEMENT_TRY_WORK: Final = 4_000  # what looking for one move costs whatever th
 POLICY_BAND_MIN: Final = 0.01  # of the mean: nearer than that, the noise of measuring would move leases
 POLICY_BAND_MAX: Final = 10.0  # above it nothing would ever be moved by load
 SHADOW_LOOK_SECONDS: Final = 10.0  # between two looks at what a shadow policy would do: each costs a preview
+
+# --- slow members
+SLOW_RATIO: Final = 3.0  # of the others' time for a record: hosts of one fleet differ by less than half of it
+SLOW_RECOVERED_RATIO: Final = 1.5  # below it a member is as fast as the others; in between nothing changes
+SLOW_WINDOW_SECONDS: Final = 3.0  # time constant of what is compared: a member ten times slower shows within 4 s
+SLOW_HOLD_SECONDS: Final = 3.0  # a member is slow for so long before it counts so: longer than a collection of garbage
+SLOW_RECORDS_MIN: Final = 3.0  # of a lease within the window; fewer say nothing
+SLOW_SPENT_MIN_SECONDS: Final = 1.0  # or its handlers ran for so long: one that does not end counts as it runs
+SLOW_SILENCE_SECONDS: Final = 5.0  # what was told of a member before is no comparison
+SLOW_MEMBERS_MIN: Final = 3  # of two members nobody can say which is the slow one

@@ -10,6 +10,7 @@ from braid.kernel.ports.archive import ArchivedObject, ArchiveStore
 from braid.kernel.ports.contact import Contact
 from braid.kernel.ports.host import (
     Clock,
+    Cpu,
     Host,
     Ids,
     Randomness,
@@ -118,6 +119,7 @@ __all__ = [
     "ClusterDescription",
     "Committed",
     "Contact",
+    "Cpu",
     "DamagedBatch",
     "DuplexCall",
     "DuplexHandler",

@@ -26,6 +26,22 @@ class Clock(Protocol):
         ...
 
 
+class Cpu(Protocol):
+    """The processors of a process: how much of them it used, and how much it may use."""
+
+    def process_seconds(self) -> float:
+        """CPU seconds that all threads of the process have used."""
+        ...
+
+    def thread_seconds(self) -> float:
+        """CPU seconds that the calling thread has used."""
+        ...
+
+    def cores(self) -> float:
+        """Processors that the process may use: those it may run on, as far as its control group lets it."""
+        ...
+
+
 class Randomness(Protocol):
     """Random choices, seeded in simulation."""
 
@@ -100,6 +116,7 @@ class Host:
     Attributes:
         exit: Ends the process at once, whatever it does, and says why.
         name: Of the machine or container it runs in; '' when nobody knows.
+        cpu: Its processors; None where CPU time is not measured.
     """
 
     clock: Clock
@@ -108,3 +125,4 @@ class Host:
     tasks: Tasks
     exit: Callable[[str], None] = _end_process
     name: str = ""
+    cpu: Cpu | None = None

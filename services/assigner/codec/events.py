@@ -12,6 +12,12 @@ from braid.kernel.decider import Context
 from braid.kernel.offset_ranges import OffsetRange
 from braid.runtime.histories.event_messages import EventMessages, conversion
 from services.assigner.codec import snapshots
+from services.assigner.codec.responses import (
+    read_response_policy,
+    read_value,
+    response_policy_message,
+    value_message,
+)
 from services.assigner.codec.rules import policy_message, read_policy
 from services.assigner.codec.scaling import rates_message, read_rates, read_scaling_policy, scaling_policy_message
 from services.assigner.codec.specs import decode_spec, spec_message
@@ -24,6 +30,8 @@ from services.assigner.model.events import (
     ReleaseReason,
 )
 from services.assigner.model.group import Group
+from services.assigner.model.response_events import ResponsesSet, ResponseTaken, ResponseUndone
+from services.assigner.model.responses import ResponseKind, ResponseState
 from services.assigner.model.rules import Zones
 from services.assigner.model.scaling import CapacityLimit, SeenRates
 from services.assigner.model.scaling_events import CapacityDesired, ScalingSet
@@ -59,8 +67,14 @@ _EVENTS: Final = EventMessages(
         "ScalingPolicy": conversion(scaling_policy_message, read_scaling_policy),
         "SeenRates": conversion(cast("Callable[[SeenRates], pb_scaling.SeenRates]", rates_message), read_rates),
         "CapacityLimit": conversion(lambda limit: limit.value, CapacityLimit),
+        "ResponsePolicy": conversion(response_policy_message, read_response_policy),
+        "ResponseValue": conversion(value_message, read_value),
+        "ResponseKind": conversion(lambda kind: kind.value, ResponseKind),
+        "ResponseState": conversion(lambda state: state.value, ResponseState),
     },
-    beside=dict.fromkeys((GroupIdleAlerted, ScalingSet, CapacityDesired), GroupUpdated),
+    beside=dict.fromkeys(
+        (GroupIdleAlerted, ScalingSet, CapacityDesired, ResponsesSet, ResponseTaken, ResponseUndone), GroupUpdated
+    ),
 )
 
 

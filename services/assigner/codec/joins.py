@@ -3,12 +3,15 @@
 from collections.abc import Iterable, Sequence
 
 from braid.api.assigner.v1 import join_pb2
+from braid.kernel.capabilities import WORK_DIVISION
+from braid.kernel.limits.responses import MEMBER_HANDLERS_MAX
 from braid.kernel.ports import Caller
 from services.assigner.model.backlog_splits import ToldSplit
 from services.assigner.model.commands import Hello
 from services.assigner.model.events import LeaseGrant
 from services.assigner.model.group import Channel, Split, partition_of
 from services.assigner.model.progress_findings import ProgressDoubted
+from services.assigner.model.responses import MemberHandlers, WorkDivision
 
 
 def read_splits(messages: Iterable[join_pb2.SplitLease]) -> Sequence[ToldSplit]:
@@ -29,6 +32,19 @@ def wish_message(split: Split) -> join_pb2.JoinResponse:
     """Builds the request to a lease's holder to split it."""
     asked = join_pb2.SplitBacklog(lease=split.lease, epoch=split.epoch, share=split.share, relaxed=split.relaxed)
     return join_pb2.JoinResponse(split=asked)
+
+
+def work_message(work: WorkDivision) -> join_pb2.WorkDivision:
+    """Builds the message that says how a member is to divide its work."""
+    return join_pb2.WorkDivision(revision=work.revision, shares=work.shares, concurrency=work.concurrency)
+
+
+def handlers_of(hello: join_pb2.MemberHello) -> MemberHandlers | None:
+    """Reads the handlers of a member that divides them as it is told; None for any other. It may say anything."""
+    if WORK_DIVISION not in hello.capabilities:
+        return None
+    now = min(max(hello.handlers, 0), MEMBER_HANDLERS_MAX)
+    return MemberHandlers(now, min(max(hello.max_handlers, now), MEMBER_HANDLERS_MAX))
 
 
 def hello_of(

@@ -47,7 +47,7 @@ def rates_message(rates: SeenRates) -> scaling_pb2.SeenRates | None:
 
 def read_rates(message: scaling_pb2.SeenRates) -> SeenRates:
     """Reads the message of `rates_message`."""
-    return SeenRates(message.members, message.done_per_s, message.produced_per_s, message.busy_per_s)
+    return SeenRates(message.members, message.done_per_s, message.produced_per_s, message.busy_per_s, message.cpu_apart)
 
 
 def scaling_message(scaling: Scaling) -> scaling_pb2.GroupScaling:
@@ -75,14 +75,17 @@ def scaling_json(scaling: Scaling) -> Sequence[object]:
         desired.since_ms,
         desired.reason,
         desired.limit.value,
-        list(desired.shortage),
+        list(desired.shortage[:4]),  # earlier releases read four
         desired.incarnation,
     ]
     return [policy.mode.value, *bounds, told]
 
 
-def read_scaling_json(item: Sequence[object]) -> Scaling:
-    """Reads the lists of `scaling_json`. Raises `TypeError`, `ValueError`, `IndexError` for anything else."""
+def read_scaling_json(item: Sequence[object], *, cpu_apart: bool = False) -> Scaling:
+    """Reads the lists of `scaling_json`, and beside them `SeenRates.cpu_apart`.
+
+    Raises `TypeError`, `ValueError`, `IndexError` for anything else.
+    """
     mode, *bounds = item[:6]
     policy = ScalingPolicy(ScalingMode(mode), *bounds)  # type: ignore[arg-type]  # JSON has no types
     if len(item) == 6:
@@ -93,7 +96,7 @@ def read_scaling_json(item: Sequence[object]) -> Scaling:
         cast("int", since_ms),
         cast("str", reason),
         CapacityLimit(limit),
-        SeenRates(*cast("Sequence[float]", shortage)),  # type: ignore[arg-type]  # as above
+        SeenRates(*cast("Sequence[float]", shortage))._replace(cpu_apart=cpu_apart),  # type: ignore[arg-type]  # as above
         cast("int", incarnation),
     )
     return Scaling(policy, desired)

@@ -10,6 +10,7 @@ from braid.kernel.errors import BraidError, CorruptHistory
 from braid.kernel.ids import ChannelId
 from braid.kernel.limits.store import SNAPSHOT_PIECE_ITEMS
 from braid.kernel.offset_ranges import OffsetRange
+from services.assigner.codec.responses import read_responses_json, responses_json
 from services.assigner.codec.scaling import read_scaling_json, scaling_json
 from services.assigner.model.group import (
     Channel,
@@ -27,6 +28,7 @@ from services.assigner.model.group import (
     StartPosition,
     Stop,
 )
+from services.assigner.model.responses import NO_RESPONSES
 from services.assigner.model.rules import Ban, Basis, Drain, Freeze, GroupRules, Pin, PlacementPolicy, Shadow, Zones
 from services.assigner.model.scaling import NO_SCALING
 
@@ -96,6 +98,8 @@ def _later_json(state: Group) -> Json:
         "later_of_channels": channels,
         "later_of_members": dict(sorted(secrets.items())),
         "scaling": scaling,
+        "scaling_cpu_apart": state.scaling.desired is not None and state.scaling.desired.shortage.cpu_apart,
+        "responses": None if state.responses == NO_RESPONSES else responses_json(state.responses),
     }
     return {name: value for name, value in told.items() if value}
 
@@ -199,7 +203,10 @@ def _group(document: dict[str, object]) -> Group:
     }
     told |= cast("dict[str, dict[str, object]]", document.get("rules", {})).get("later", {})
     if scaling := cast("dict[str, Sequence[object]]", told_later).get("scaling"):
-        told["scaling"] = read_scaling_json(scaling)
+        apart = bool(cast("dict[str, object]", told_later).get("scaling_cpu_apart"))
+        told["scaling"] = read_scaling_json(scaling, cpu_apart=apart)
+    if responses := cast("dict[str, Sequence[object]]", told_later).get("responses"):
+        told["responses"] = read_responses_json(responses)
     return Group(**told)  # type: ignore[arg-type]  # JSON has no types; a wrong field is a TypeError
 
 

@@ -6,6 +6,7 @@ Every refusal names the field at fault, as the request spells it (`spec.streams`
 from hmac import compare_digest
 from typing import Final
 
+from braid.kernel.capabilities import WORK_DIVISION
 from braid.kernel.errors import Conflict, Exhausted, Invalid, NotFound, Refused, Unauthenticated, Unsupported
 from braid.kernel.ids import ChannelId, check_name
 from braid.kernel.limits.leases import GROUP_MEMBERS_MAX, GROUP_STREAMS_MAX, HELLO_TEXT_MAX, LEASE_MS_MAX, LEASE_MS_MIN
@@ -20,7 +21,7 @@ GENERATIONS: Final = "generations"  # commits with what it is lent, and asks whe
 BEATS: Final = "beats"  # lets its heartbeats travel with those of others, by the ticket it is given
 QUEUED: Final = "queued"  # waits for its welcome as long as it is told to
 SECRET: Final = "secret"  # shows the secret of its welcome whenever it comes back
-CAPABILITIES: Final[tuple[str, ...]] = (GENERATIONS, BEATS, QUEUED, SECRET)
+CAPABILITIES: Final[tuple[str, ...]] = (GENERATIONS, BEATS, QUEUED, SECRET, WORK_DIVISION)
 FENCING_DEFAULT: Final = Fencing.GENERATION  # of new groups whose first member can work with it
 _ULID_LENGTH: Final = 26
 

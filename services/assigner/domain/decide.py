@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from braid.kernel.access.tenants import DEFAULT_TENANT
 from braid.kernel.decider import Context
 from braid.kernel.errors import AlreadyExists, NotFound, Refused, Unavailable
-from services.assigner.domain import admission, idle_wait, operator_rules, scaling, unfencing
+from services.assigner.domain import admission, idle_wait, operator_rules, responses, scaling, unfencing
 from services.assigner.domain.evolve import evolve
 from services.assigner.model import (
     backlog_splits,
@@ -67,6 +67,7 @@ from services.assigner.model.events import (
 from services.assigner.model.group import Group, GroupSpec, LeaseState
 from services.assigner.model.progress_findings import ReportDoubts
 from services.assigner.model.progress_resets import RecordReset, ResetProgress
+from services.assigner.model.response_events import SetResponses, TakeResponse, UndoResponse
 from services.assigner.model.scaling_events import DesireCapacity, SetScaling
 from services.assigner.model.stopped_lanes import ReportStops, ResumeLane
 from services.assigner.policy.balance import Assignor, balance
@@ -119,15 +120,16 @@ class GroupDecider:
                 return stopped_lanes.decide(state, command)
             case ReportDoubts():
                 return progress_findings.decide(state, command)
-            case SplitBacklog():
-                registered_spec(state)
-                return backlog_splits.decide(state, command)
-            case ReportSplits():
+            case SplitBacklog() | ReportSplits():
+                if isinstance(command, SplitBacklog):
+                    registered_spec(state)
                 return backlog_splits.decide(state, command)
             case LookAtIdle():
                 return idle_wait.decide(state, command)
             case SetScaling() | DesireCapacity():
                 return scaling.decide(state, command, context)
+            case SetResponses() | TakeResponse() | UndoResponse():
+                return responses.decide(state, command)
             case Together(commands):
                 return self._decide_all(state, commands, context)
             case _:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from braid.kernel.access.tenants import DEFAULT_TENANT
 from braid.kernel.decider import Context
 from braid.kernel.ids import ChannelId
-from services.assigner.domain import idle_wait, operator_rules, scaling, unfencing
+from services.assigner.domain import idle_wait, operator_rules, responses, scaling, unfencing
 from services.assigner.model import backlog_splits, generations, progress_findings, progress_resets, stopped_lanes
 from services.assigner.model.backlog_splits import LeaseSplit, SplitAsked, SplitEnded, SplitRefused
 from services.assigner.model.channels import (
@@ -35,6 +35,7 @@ from services.assigner.model.events import (
 from services.assigner.model.group import Channel, Group, Lease, LeaseState, Member, channel_of
 from services.assigner.model.progress_findings import ProgressDoubted
 from services.assigner.model.progress_resets import ProgressReset, ResetIntended
+from services.assigner.model.response_events import ResponsesSet, ResponseTaken, ResponseUndone
 from services.assigner.model.scaling_events import CapacityDesired, ScalingSet
 from services.assigner.model.stopped_lanes import LaneResumeAsked, LaneResumed, LaneStopped
 from services.assigner.policy import homing
@@ -77,6 +78,8 @@ def evolve(state: Group, event: Event, context: Context) -> Group:
             return _channel_changed(state, event)
         case ScalingSet() | CapacityDesired():
             return scaling.evolve(state, event, context)
+        case ResponsesSet() | ResponseTaken() | ResponseUndone():
+            return responses.evolve(state, event, context)
         case _:
             return replace(state, rules=operator_rules.evolve(state.rules, event, context))
 

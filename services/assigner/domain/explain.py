@@ -26,6 +26,8 @@ from services.assigner.model.events import (
 )
 from services.assigner.model.group import Group, GroupSpec, StartKind
 from services.assigner.model.progress_resets import UNTOUCHED, ProgressReset, ResetEvent, ResetIntended
+from services.assigner.model.response_events import ResponseTaken, ResponseUndone
+from services.assigner.model.responses import ResponseKind, ResponseState
 from services.assigner.model.rules import (
     Ban,
     CapacitySet,
@@ -217,7 +219,19 @@ def rule_text(lease: str, cluster: str, event: Event, holder: tuple[str, ...]) -
             return f"Zones count as {zones.name.lower()} from then on, and lanes are {apart}"
         case PolicySet(policy):
             return f"Leases are placed by {policy_text(policy)} from then on"
+        case ResponseTaken() | ResponseUndone():
+            return _response_text(lease, event) or _holder_text(event, holder)
     return _holder_text(event, holder)
+
+
+def _response_text(lease: str, event: ResponseTaken | ResponseUndone) -> str:
+    """Returns the sentence for a response to lag that changes how the lease's records are worked on."""
+    lane = LeaseId.parse(lease).channel.lane
+    if event.subject not in ("", lease) or event.lane not in ("", lane):
+        return ""
+    title = event.kind.title.replace("-", " ")
+    state = event.state.name.lower() if isinstance(event, ResponseTaken) else "undone"
+    return f"The group's response {title!r} was {state}: {event.reason}"
 
 
 def policy_text(policy: PlacementPolicy) -> str:
@@ -227,6 +241,11 @@ def policy_text(policy: PlacementPolicy) -> str:
     return policy.basis.name.lower() + (f" (moved {named} of the mean)" if named else "")
 
 
+def _named(member: str, holder: tuple[str, ...]) -> str:
+    """The client id of a lease's holder, or else its id."""
+    return holder[-1] or member
+
+
 def _holder_text(event: Event, holder: tuple[str, ...]) -> str:
     """Returns the sentence for a rule that names a member; only rules about the holder are reported."""
     match event:
@@ -234,6 +253,12 @@ def _holder_text(event: Event, holder: tuple[str, ...]) -> str:
             return f"{member} is to be drained" + (f" ({reason})" if reason else "")
         case MemberDrained(member) | MemberDrainEnded(member) if member in holder:
             return f"{member} is drained" if isinstance(event, MemberDrained) else f"{member} may hold leases again"
+        case ResponseTaken(kind=ResponseKind.LEAVE_SLOW_MEMBERS, subject=member) if member in holder:
+            part = dict(event.after).get("capacity", 1.0)
+            counts = "would be counted" if event.state is ResponseState.PROPOSED else "is counted"
+            return f"{_named(member, holder)} {counts} at {part:.0%} of its capacity: {event.reason}"
+        case ResponseUndone(kind=ResponseKind.LEAVE_SLOW_MEMBERS, subject=member) if member in holder:
+            return f"{_named(member, holder)} counts in full again: {event.reason}"
         case CapacitySet(member, capacity) if member in holder:
             return f"{member} was given the capacity {capacity:g}"
         case CapacityUnset(member) if member in holder:

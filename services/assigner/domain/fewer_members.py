@@ -17,6 +17,7 @@ from services.assigner.policy.arrays import Indices
 from services.assigner.policy.constraints import borne
 from services.assigner.policy.layout import Layout, layout
 
+_UNKNOWN: Final = Loads()
 _WARM_MS: Final = 10 * 60_000  # previews look so far ahead: newcomers are warm by then
 
 
@@ -29,7 +30,7 @@ def enough_members(state: Group, loads: Loads, members: int, now_ms: int) -> Gen
         members: How many would stay.
         now_ms: Now, wall clock.
     """
-    leaving = strongest(state, len(state.members) - members)
+    leaving = strongest(state, len(state.members) - members, loads)
     now = layout(state, state.member_columns.ids, loads, now_ms + _WARM_MS)
     changed = without_members(state, leaving)
     then = layout(changed, changed.member_columns.ids, loads, now_ms + _WARM_MS)
@@ -39,10 +40,10 @@ def enough_members(state: Group, loads: Loads, members: int, now_ms: int) -> Gen
     return not _overloaded(then, placed)
 
 
-def strongest(state: Group, count: int) -> Sequence[str]:
+def strongest(state: Group, count: int, loads: Loads = _UNKNOWN) -> Sequence[str]:
     """Returns the members with the largest capacities."""
     ids = state.member_columns.ids
-    order = np.argsort(-borne(state), kind="stable")
+    order = np.argsort(-borne(state, loads.capacities), kind="stable")
     return [ids[at] for at in order[: max(count, 0)].tolist()]
 
 

@@ -7,6 +7,7 @@ from typing import NamedTuple, Protocol
 from braid.kernel.errors import BraidError
 from services.assigner.model.events import LeaseGrant
 from services.assigner.model.group import Split
+from services.assigner.model.responses import MemberHandlers, WorkDivision
 
 
 class MemberKey(NamedTuple):
@@ -51,6 +52,15 @@ class MemberStream(Protocol):
 
     def split(self, split: Split) -> None:
         """Asks the member to split a lease, so that its head is worked on too; pushed at once."""
+        ...
+
+    @property
+    def handlers(self) -> MemberHandlers | None:
+        """The handlers that it divides as it is told; None where it does not."""
+        ...
+
+    def divide(self, work: WorkDivision) -> None:
+        """Tells the member how to divide its work from now on, if it does as it is told; pushed at once."""
         ...
 
     def reaches(self, cluster: str) -> bool:

@@ -9,6 +9,7 @@ from services.assigner.model.events import GoneReason
 from services.assigner.model.group import GroupSpec
 from services.assigner.model.progress_findings import ReportDoubts
 from services.assigner.model.progress_resets import ResetCommand
+from services.assigner.model.response_events import ResponseCommand
 from services.assigner.model.rules import RuleCommand
 from services.assigner.model.scaling_events import ScalingCommand
 from services.assigner.model.stopped_lanes import StopCommand
@@ -133,12 +134,16 @@ class Loads:
         settled: Whether it has measured long enough to move anything by it.
         moved: Partitions asked back within the last minute.
         ruled: Those of them that were asked back because of an operator's rule.
+        capacities: What members count for by what they tell; those not named as their hellos declared.
+        busy_handlers: How many handlers run, on average; where members tell what they may use.
     """
 
     costs: Mapping[str, float] = field(default_factory=dict)
     settled: bool = True
     moved: int = 0
     ruled: int = 0
+    capacities: Mapping[str, float] = field(default_factory=dict)
+    busy_handlers: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,5 +244,6 @@ Command = (
     | ReportDoubts
     | RuleCommand
     | ScalingCommand
+    | ResponseCommand
     | Together
 )

@@ -11,6 +11,7 @@ from services.assigner.model.channels import ChannelClosed, ChannelObserved
 from services.assigner.model.group import GroupSpec
 from services.assigner.model.progress_findings import ProgressDoubted
 from services.assigner.model.progress_resets import ResetEvent
+from services.assigner.model.response_events import ResponseEvent
 from services.assigner.model.rules import RuleEvent
 from services.assigner.model.scaling_events import ScalingEvent
 from services.assigner.model.stopped_lanes import StopEvent
@@ -207,4 +208,5 @@ Event = (
     | ProgressDoubted
     | RuleEvent
     | ScalingEvent
+    | ResponseEvent
 )

@@ -22,6 +22,7 @@ from services.assigner.model.lease_columns import LeaseColumns
 from services.assigner.model.leases import Leases
 from services.assigner.model.members import Member as Member
 from services.assigner.model.members import MemberColumns, Members
+from services.assigner.model.responses import NO_RESPONSES, Responses
 from services.assigner.model.rules import NO_RULES, GroupRules
 from services.assigner.model.scaling import NO_SCALING, Scaling
 
@@ -255,6 +256,7 @@ class Group:
             that incarnation; only after the store was restored.
         tenant: The tenant that registered it.
         scaling: How many members it should have, and by which policy.
+        responses: How it answers lag.
     """
 
     name: str
@@ -277,6 +279,7 @@ class Group:
     bumped_in: Mapping[str, int] = field(default_factory=dict)
     tenant: str = DEFAULT_TENANT
     scaling: Scaling = NO_SCALING
+    responses: Responses = NO_RESPONSES
 
     def __post_init__(self) -> None:
         """Converts plain mappings, which are accepted too."""

@@ -72,12 +72,14 @@ class SeenRates(NamedTuple):
         done_per_s: Records a second that they did.
         produced_per_s: Records a second that came.
         busy_per_s: Busy seconds a second that they reported for it.
+        cpu_apart: CPU time and waiting were told apart: it is then in processors, and compares with no other.
     """
 
     members: int = 0
     done_per_s: float = 0.0
     produced_per_s: float = 0.0
     busy_per_s: float = 0.0
+    cpu_apart: bool = False
 
 
 NO_RATES: Final = SeenRates()

@@ -23,9 +23,12 @@ from services.assigner.policy.arrays import (
     Mask,
 )
 from services.assigner.policy.lease_names import LeaseNames
+from services.assigner.policy.member_work import bounded
 from services.assigner.policy.placement_rules import Rules
+from services.assigner.policy.slow_members import slow_parts
 
 _LEASE_PARTS: Final = 4
+_NOTHING_TOLD: Final[Mapping[str, float]] = {}
 CROWDED: Final = "its lane is kept apart over hosts"
 
 
@@ -50,16 +53,24 @@ def drained(state: Group, member: Member) -> bool:
     return member.id in state.rules.drains or member.client_id in state.rules.drains
 
 
-def borne(state: Group) -> Floats:
+def borne(state: Group, told: Mapping[str, float] = _NOTHING_TOLD) -> Floats:
     """Returns every member's capacity in busy seconds per second, in the order of the member columns.
 
-    As an operator set it, as the member declared it, or as most can; nothing while it is drained.
+    As an operator set it, as the member declared it, as its heartbeats tell (`told`), or as most can. Part of that
+    while it counts as slow, and nothing while it is drained. What members say of themselves is bounded by what the
+    others say.
     """
     columns = state.member_columns
     bears = np.where(columns.capacities > 0, columns.capacities, CAPACITY_DEFAULT)
+    if told:
+        heard = np.array([told.get(id, 0.0) for id in columns.ids])
+        bears = np.where((columns.capacities > 0) | (heard <= 0), bears, heard)
+    bears = bounded(bears)
     by_name = sorted(state.rules.capacities.items(), key=lambda pair: pair[0] in state.members)  # its id counts last
     for name, capacity in [*by_name, *((name, 0.0) for name in state.rules.drains)]:
         bears[[columns.position(id) for id in carriers(state, name)]] = capacity
+    for id, part in slow_parts(state).items():
+        bears[columns.position(id)] *= part
     return bears
 
 
@@ -102,6 +113,11 @@ def masks(state: Group, members: Sequence[str], leases: LeaseNames) -> Rules | N
 def host_of(member: Member) -> str:
     """Returns the member's host: its address without the port."""
     return member.peer.rpartition(":")[0] or member.peer
+
+
+def hosts_of(state: Group) -> Mapping[str, str]:
+    """Returns the host of each member."""
+    return {id: host_of(member) for id, member in state.members.items()}
 
 
 def _apart(state: Group, members: Sequence[str], leases: LeaseNames, kinds: Indices, allowed: Mask) -> Rules | None:

@@ -90,6 +90,7 @@ class GroupFacts:
         leases: Partitions that members can share: no more members than that have work.
         fitting: How few members carry the load, by their capacities; `members` when that was not measured.
         busy_per_s: Busy seconds a second of all leases.
+        cpu_apart: They are in processors, because CPU time and waiting are told apart.
     """
 
     lanes: Sequence[LaneLag]
@@ -97,12 +98,13 @@ class GroupFacts:
     leases: int
     fitting: int
     busy_per_s: float = 0.0
+    cpu_apart: bool = False
 
     @property
     def rates(self) -> SeenRates:
         """Returns what the members do now."""
         done, produced = (sum(getattr(lane, name) for lane in self.lanes) for name in ("done_per_s", "produced_per_s"))
-        return SeenRates(self.members, done, produced, self.busy_per_s)
+        return SeenRates(self.members, done, produced, self.busy_per_s, self.cpu_apart)
 
 
 class Wish(NamedTuple):
@@ -160,7 +162,8 @@ def enough_by_rate(facts: GroupFacts, shortage: SeenRates) -> int:
         return 1
     now = facts.rates
     rate = shortage.done_per_s / shortage.members
-    if now.busy_per_s > 0 and now.done_per_s > 0 and shortage.busy_per_s > 0:
+    alike = now.cpu_apart == shortage.cpu_apart
+    if alike and now.busy_per_s > 0 and now.done_per_s > 0 and shortage.busy_per_s > 0:
         cheaper = (shortage.busy_per_s / shortage.done_per_s) / (now.busy_per_s / now.done_per_s)
         if not 1 / _CHEAPER_NOISE < cheaper < _CHEAPER_NOISE:
             rate *= min(max(cheaper, _CHEAPER_BOUNDS[0]), _CHEAPER_BOUNDS[1])

@@ -38,8 +38,8 @@ def facts_of(
         if rates is None:
             return None
         lanes.append(LaneLag(name, target, *rates, busy.get(name, 0.0), name.rpartition("/")[2] in stopped))
-    capacities = borne(state)
+    capacities = borne(state, loads.capacities)
     capacities = capacities[capacities > 0]  # drained members hold nothing
     whole = sum(busy.values())
     fitting = fitting_members(capacities.tolist(), whole) if loads.settled else len(capacities)
-    return GroupFacts(lanes, len(capacities), sum(size for _, size in blocks), fitting, whole)
+    return GroupFacts(lanes, len(capacities), sum(size for _, size in blocks), fitting, whole, bool(loads.capacities))

@@ -11,6 +11,7 @@ import numpy as np
 from braid.kernel.limits.leases import HOME_SECONDS
 from braid.kernel.limits.placement import (
     LOAD_FLOOR,
+    LOAD_PART_MIN,
     MOVES_COUNTED_SECONDS,
     MOVES_PER_MINUTE_MIN,
     PLACEMENT_BAND_HIGH,
@@ -34,6 +35,7 @@ from services.assigner.policy.constraints import borne, crowded, drained, forced
 from services.assigner.policy.costs import costs_of
 from services.assigner.policy.improvement import Band
 from services.assigner.policy.lease_names import LeaseNames, names_of
+from services.assigner.policy.slow_members import probing_capacities, slow_parts
 
 
 def _none() -> Indices:
@@ -97,20 +99,37 @@ def layout(
     holders[states > HELD] = -1
     homes = _homes(state, members, blocks, now_ms)
     weights = costs_of({} if counted else loads.costs, blocks)
-    np.maximum(weights, LOAD_FLOOR, out=weights)
+    np.maximum(weights, least_weight(weights), out=weights)
     here = np.flatnonzero((holders >= 0) | (states != HELD))
     if len(here) < len(holders):
         names, holders, homes, weights, states = names.at(here), holders[here], homes[here], weights[here], states[here]
     uneven = len(weights) > 0 and bool(weights.min() < weights.max())
-    capacities = _capacities(state, members, now_ms, warming=uneven)
+    capacities = _capacities(state, members, loads, now_ms, warming=uneven)
     if counted:
         capacities = np.where(capacities > 0, 1.0, 0.0)
+    else:
+        capacities = probing_capacities(
+            state, members, _lightest(weights, holders, len(members)), capacities, weights.sum()
+        )
     rules = masks(state, members, names)
     share = -(-len(names) // max(len(members), 1))
     ruled = max(share + 1, MOVES_PER_MINUTE_MIN)
-    budget = max(share * _newcomers(state, members, now_ms) + 1, ruled)
+    leaving = share * len(slow_parts(state))  # what a slow member holds does not wait for what loads have moved
+    budget = max(share * _newcomers(state, members, now_ms) + 1, ruled) + leaving
     measured = Measured(weights, capacities, max(budget - loads.moved, 0), rules, band_of(policy))
     return Layout(members, names, names.of_channel, holders, measured, max(ruled - loads.ruled, 0), homes, states)
+
+
+def _lightest(weights: Floats, holders: Indices, members: int) -> Floats:
+    """Returns the lightest lease of each member; infinite where it has none."""
+    lightest = np.full(members + 1, np.inf)
+    np.minimum.at(lightest, holders, weights)  # the last is for free ones
+    return lightest[:-1]
+
+
+def least_weight(costs: Floats) -> float:
+    """Returns what a lease counts at least: nobody draws many leases by hiding what they cost."""
+    return max(LOAD_FLOOR, LOAD_PART_MIN * float(costs.mean())) if len(costs) else LOAD_FLOOR
 
 
 def band_of(policy: PlacementPolicy) -> Band:
@@ -193,11 +212,11 @@ def _newcomers(state: Group, members: Sequence[str], now_ms: int) -> int:
     return int(np.count_nonzero(now_ms - joined_at_ms < 1000 * MOVES_COUNTED_SECONDS))
 
 
-def _capacities(state: Group, members: Sequence[str], now_ms: int, *, warming: bool) -> Floats:
+def _capacities(state: Group, members: Sequence[str], loads: Loads, now_ms: int, *, warming: bool) -> Floats:
     """Returns each member's capacity, 0 while it is drained; a newcomer's grows if partitions cost differently."""
     everybody = state.member_columns
     at = everybody.positions(members)
-    capacities: Floats = borne(state)[at]
+    capacities: Floats = borne(state, loads.capacities)[at]
     if warming:
         ages = (now_ms - everybody.joined_at_ms[at]) / 1000 / WARM_UP_SECONDS
         capacities = capacities * np.clip(ages, WARM_UP_PART_MIN, 1.0)

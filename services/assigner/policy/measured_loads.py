@@ -11,12 +11,13 @@ slow host would be sent back, for it seems as dear on a fast one.
 import math
 from array import array
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
 
 from braid.kernel.limits.placement import (
+    BALANCE_LOOK_SECONDS,
     LOAD_BUSY_PER_SECOND_MAX,
     LOAD_FALL_SECONDS,
     LOAD_FLOOR,
@@ -30,21 +31,26 @@ from services.assigner.model.commands import Loads
 from services.assigner.model.group import Group
 from services.assigner.model.lease import split
 from services.assigner.model.rules import Basis
-from services.assigner.policy.constraints import borne, drained
+from services.assigner.policy.constraints import borne, drained, hosts_of
 from services.assigner.policy.costs import Costs
-from services.assigner.policy.layout import band_of
+from services.assigner.policy.layout import band_of, least_weight
+from services.assigner.policy.member_work import MemberWork, ToldWork, Usage
+from services.assigner.policy.slow_members import slow_parts
+from services.assigner.policy.slowness import Slowness
+from services.assigner.policy.work_times import Spent, WorkTimes
 
 _SILENCE_SECONDS: Final = 2.0  # more than heartbeats are apart, and a stall of either side
 _INTERVAL_SECONDS: Final = (0.05, 10.0)  # between two heartbeats, as far as rates go by it
 
 
 class Sample(NamedTuple):
-    """A member's measurement of a lease since its last heartbeat."""
+    """A member's measurement of a lease since its last heartbeat; CPU time is part of the busy time."""
 
     lease: str
     records: int
     bytes: int
     busy_micros: int
+    cpu_micros: int = 0
 
 
 class Cost(NamedTuple):
@@ -67,11 +73,17 @@ class GroupLoads:
         """Begins at `now`, in seconds on a clock that never falls."""
         self._measures_since = now
         self._heard: dict[str, float] = {}
+        self._work = MemberWork()
+        self._work_seen_at = -math.inf
+        self._times: WorkTimes | None = None
+        self._slow: frozenset[str] = frozenset()  # as of the last step
         self._costs = _Measures()
         self._moved: deque[tuple[float, int, int]] = deque()
 
-    def heard(self, state: Group, member: str, now: float, samples: Iterable[Sample]) -> None:
-        """Takes a heartbeat's samples.
+    def heard(
+        self, state: Group, member: str, now: float, samples: Sequence[Sample], work: ToldWork | None = None
+    ) -> None:
+        """Takes a heartbeat's samples, and what the member may use and used.
 
         A member's first heartbeat only begins the interval; leases not its own are ignored.
         """
@@ -80,8 +92,13 @@ class GroupLoads:
         if before is None:
             if len(self._heard) > len(state.members):
                 self._heard = {each: at for each, at in self._heard.items() if each in state.members or each == member}
+            self._work.heard(member, work and work._replace(cpu_micros=0), 0, 0, 1.0, now)
             return
         seconds = min(max(now - before, _INTERVAL_SECONDS[0]), _INTERVAL_SECONDS[1])
+        busy, cpu = (sum(micros) for micros in ([s.busy_micros for s in samples], [s.cpu_micros for s in samples]))
+        self._work.heard(member, work, cpu, busy, seconds, now)
+        if self._times is not None:
+            self._times.heard(member, self._spent(state, member, samples), now)
         for sample in samples:
             lease = state.leases.get(sample.lease)
             if lease is not None and lease.holder == member:
@@ -92,7 +109,7 @@ class GroupLoads:
                         self._measures_since = now
                     known = Cost(known.smooth, known.smooth, member, now, now - seconds)
                 known = _smoothed(known, 0.0, now - seconds)  # what was not named meanwhile was idle
-                self._costs.write(at, _smoothed(known, _rate(sample, seconds), now))
+                self._costs.write(at, _smoothed(known, _rate(sample, self._work, seconds), now))
 
     def moved(self, partitions: int, now: float, ruled: int = 0) -> None:
         """Notes how many partitions were asked back, and how many of them because of rules."""
@@ -108,8 +125,50 @@ class GroupLoads:
         """Returns the measurements for a balance step; forgets leases that are gone."""
         self.recovered(now)
         self._costs.keep(state)
+        self._look_at_work(state, now)
         moved = sum(partitions for _, partitions, _ in self._moved)
-        return Loads(self._costs.peaks(now), self.settled(now), moved, sum(ruled for _, _, ruled in self._moved))
+        ruled = sum(partitions for _, _, partitions in self._moved)
+        self._follow_slow(slow_parts(state), now)
+        costs, work = self._costs.peaks(now), self._work
+        return Loads(costs, self.settled(now), moved, ruled, work.capacities, work.busy_handlers)
+
+    def _look_at_work(self, state: Group, now: float) -> None:
+        """Sums up what members tell: not for each decision, because it is a look at every member."""
+        if now - self._work_seen_at >= BALANCE_LOOK_SECONDS:
+            self._work_seen_at = now
+            self._work.look(state.members)
+
+    def _follow_slow(self, slow: Collection[str], now: float) -> None:
+        """Lets leases leave a member that has become slow at once; forgets how dear they were once it has recovered."""
+        if any(id not in self._slow for id in slow):
+            self._measures_since = min(self._measures_since, now - LOAD_SETTLE_SECONDS)
+        for id in self._slow:
+            if id not in slow:
+                self._costs.forget_peaks(id)
+        self._slow = frozenset(slow)
+
+    def compare(self, state: Group, now: float) -> Mapping[str, tuple[Slowness, str]]:
+        """Returns how members compare with each other, and in which lane; from now on their times are measured."""
+        if self._times is None:
+            self._times = WorkTimes()
+        self._times.keep(state.members)
+        return self._times.slowness(hosts_of(state), now)
+
+    def compare_no_more(self) -> None:
+        """Measures no times any more."""
+        self._times = None
+
+    def _spent(self, state: Group, member: str, samples: Sequence[Sample]) -> Iterator[Spent]:
+        """Yields what a heartbeat says of leases that are the member's own."""
+        for sample in samples:
+            lease = state.leases.get(sample.lease)
+            if lease is not None and lease.holder == member:
+                seconds = min(max(sample.busy_micros, 0) / 1e6, LOAD_BUSY_PER_SECOND_MAX)
+                yield Spent(sample.lease, sample.lease.rsplit("/", 2)[0], sample.records, seconds)
+
+    def usage(self, member: str) -> Usage | None:
+        """Returns what a member uses; None where it does not tell."""
+        return self._work.usages.get(member)
 
     def recovered(self, now: float) -> bool:
         """Whether the budget of moves has recovered since this was last asked."""
@@ -125,13 +184,17 @@ class GroupLoads:
         counted = np.flatnonzero(here) if len(here) else np.arange(len(everybody.ids))
         if not self.settled(now) or len(counted) < 2 or state.rules.freeze is not None:
             return False
+        if slow_parts(state):
+            return True  # only a step knows what leases of slow members cost the others
         blocks = [(name, columns.extent(name)) for name in state.channels]
         holders = columns.holders(blocks)
         held = np.flatnonzero(holders >= 0)
-        weights = np.maximum(self._costs.peaks(now).of(blocks)[held], LOAD_FLOOR)
+        self._look_at_work(state, now)
+        weights = self._costs.peaks(now).of(blocks)
+        weights = np.maximum(weights, least_weight(weights))[held]
         numbers = columns.numbers(everybody.ids)[counted]
         sums = np.append(np.bincount(holders[held], weights, len(columns.members.names)), 0.0)
-        loads, counts, capacities = sums[numbers], columns.counts(numbers), borne(state)[counted]
+        loads, counts, capacities = sums[numbers], columns.counts(numbers), borne(state, self._work.capacities)[counted]
         if state.rules.policy.basis is Basis.COUNT:
             loads, capacities = counts.astype(np.float64), np.ones(len(counts))
         band = band_of(state.rules.policy)
@@ -181,6 +244,12 @@ class _Measures:
         """Sets a lease's measurement."""
         self._smooth[row], self._peaks[row], self._members[row], self._since[row], self._at[row] = cost
 
+    def forget_peaks(self, member: str) -> None:
+        """Counts the leases of a member as what they cost now."""
+        for row, known in enumerate(self._members):
+            if known == member:
+                self._peaks[row] = self._smooth[row]
+
     def keep(self, state: Group) -> None:
         """Forgets channels that are gone."""
         gone = [name for name in self._blocks if name not in state.channels or state.channels[name].closed]
@@ -211,10 +280,11 @@ class _Measures:
         return Costs(dict(self._blocks), peaks)
 
 
-def _rate(sample: Sample, seconds: float) -> float:
+def _rate(sample: Sample, work: MemberWork, seconds: float) -> float:
     """Returns busy seconds per second; untimed records cost a minimum, and hostile numbers are cut."""
     nominal = max(sample.records, 0) * LOAD_NOMINAL_RECORD_SECONDS + max(sample.bytes, 0) * LOAD_NOMINAL_BYTE_SECONDS
-    return min(max(sample.busy_micros / 1e6, nominal) / seconds, LOAD_BUSY_PER_SECOND_MAX)
+    timed = work.cost_micros(sample.busy_micros, sample.cpu_micros) / 1e6
+    return min(max(timed, nominal) / seconds, LOAD_BUSY_PER_SECOND_MAX)
 
 
 def _smoothed(known: Cost, rate: float, now: float) -> Cost:

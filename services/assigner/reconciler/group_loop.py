@@ -5,7 +5,7 @@ takes them all, and always ends with a balance step.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from braid.kernel.backoff import Backoff
 from braid.kernel.errors import BraidError, CorruptHistory, NotLeader
@@ -42,11 +42,15 @@ from services.assigner.model.group import Channel, Group, GroupSpec
 from services.assigner.model.progress_findings import ProgressDoubted, ReportDoubts
 from services.assigner.model.progress_resets import RecordReset
 from services.assigner.model.registry_view import RegistryView
+from services.assigner.model.response_events import TakeResponse, UndoResponse
 from services.assigner.model.scaling_events import DesireCapacity
 from services.assigner.model.stopped_lanes import ReportStops
 from services.assigner.peers import RegistryFollower
 from services.assigner.policy import constraints
 from services.assigner.policy.measured_loads import GroupLoads, Sample
+from services.assigner.policy.member_work import ToldWork, Usage
+from services.assigner.policy.responses.facts import MemberFacts
+from services.assigner.policy.responses.group_facts import answers_slowness, member_facts
 from services.assigner.reconciler.deleted_streams import DeletedStreams
 from services.assigner.reconciler.drained import DrainedReads
 from services.assigner.reconciler.membership_endings import MembershipEnder
@@ -130,9 +134,22 @@ class GroupKeeper:
         self._commands.append(ReleaseLeases(member, releases))
         self.poke(f"given back by {member}", trace)
 
-    def measured(self, member: str, samples: Iterable[Sample]) -> None:
-        """Takes a heartbeat's measurements of a member's leases."""
-        self._loads.heard(self._state(), member, self._replica.host.clock.elapsed(), samples)
+    def measured(self, member: str, samples: Sequence[Sample], work: ToldWork | None) -> None:
+        """Takes a heartbeat's measurements of a member and its leases."""
+        if samples or work is not None or self._loads.usage(member) is not None:
+            self._loads.heard(self._state(), member, self._replica.host.clock.elapsed(), samples, work)
+
+    def compared_members(self) -> Mapping[str, MemberFacts]:
+        """Returns how each member compares with the others, where the group's policies ask for it."""
+        state, now = self._state(), self._replica.host.clock.elapsed()
+        if not answers_slowness(state.responses):
+            self._loads.compare_no_more()
+            return member_facts(state, {})
+        return member_facts(state, self._loads.compare(state, now))
+
+    def usage(self, member: str) -> Usage | None:
+        """Returns what a member uses; None where it does not tell."""
+        return self._loads.usage(member)
 
     def loads(self) -> Loads:
         """The measurements, as a decision uses them."""
@@ -183,6 +200,10 @@ class GroupKeeper:
     def desire(self, command: DesireCapacity) -> None:
         """Records how many members the group should have."""
         self._ask(command, "its lag and load")
+
+    def answer(self, command: TakeResponse | UndoResponse) -> None:
+        """Records a response to lag."""
+        self._ask(command, "its lag")
 
     def _ask(self, command: Command, cause: str) -> None:
         self._commands.append(command)

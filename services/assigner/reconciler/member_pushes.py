@@ -9,6 +9,7 @@ from itertools import islice
 from braid.kernel.limits.leases import FLUSHES_AT_ONCE, REVOKE_DEADLINE_SECONDS
 from braid.kernel.ports import Task
 from braid.runtime.replica import Replica
+from services.assigner.domain.responses import division_of
 from services.assigner.liveness.member_streams import MemberKey, MemberStream, MemberStreams
 from services.assigner.model.backlog_splits import SplitAsked
 from services.assigner.model.events import (
@@ -19,6 +20,7 @@ from services.assigner.model.events import (
     ReleaseReason,
     RevokesStarted,
 )
+from services.assigner.model.response_events import ResponsesSet, ResponseTaken, ResponseUndone
 from services.assigner.model.stopped_lanes import LaneResumeAsked
 from services.assigner.reconciler.group_loop import GROUPS
 
@@ -59,6 +61,8 @@ class MemberPushes:
             case LaneResumeAsked(member, lane):
                 if (stream := self._streams.get(MemberKey(group, member))) is not None:
                     stream.resume(lane)
+            case ResponsesSet() | ResponseTaken() | ResponseUndone():
+                self._divide(group)
             case SplitAsked(lease):
                 self._ask_to_split(group, lease)
         return {}
@@ -86,6 +90,12 @@ class MemberPushes:
             return
         if (stream := self._streams.get(MemberKey(group, held.holder))) is not None:
             stream.split(split)
+
+    def _divide(self, group: str) -> None:
+        """Tells members how to divide their work: all of it, under a revision that has grown."""
+        work = division_of(self._replica.aggregates.state(GROUPS, group))
+        for stream in self._streams.of(group):
+            stream.divide(work)
 
     def _lend(self, group: str, cluster: str) -> dict[MemberKey, MemberStream]:
         """Lends a new generation to the remaining members, and waits for none of them."""

@@ -33,6 +33,7 @@ from services.assigner.reconciler.group_loop import GROUPS, GroupKeeper
 from services.assigner.reconciler.idle_groups import IdleWatch
 from services.assigner.reconciler.member_pushes import MemberPushes
 from services.assigner.reconciler.memberships import Memberships
+from services.assigner.reconciler.response_watch import ResponseWatch
 from services.assigner.reconciler.scaling_watch import ScalingWatch
 
 
@@ -60,6 +61,8 @@ class Term:
         self._idle_checked_at = now
         self._looked_at = now
         self._streams = MemberStreams()
+        lag = LagPeers(replica.host, replica.client("registry"), replica.client("lagmon"))
+        self._responses = ResponseWatch(replica, lag, self.keeper, self._streams.of)
         self._pushes = MemberPushes(replica, self._streams)
         self._deadlines = MemberDeadlines(now)
         self._newcomers = Newcomers()
@@ -256,6 +259,7 @@ class Term:
             keeper.stop()
         self._idle.stop()
         self._scaling.stop()
+        self._responses.stop()
         for task in self._tasks:
             task.cancel()
         self._pushes.stop()
@@ -284,6 +288,7 @@ class Term:
             self._idle_checked_at = now
             self._idle.look()
         self._scaling.look()
+        self._responses.look()
         if now - self._looked_at >= BALANCE_LOOK_SECONDS:
             self._looked_at = now
             for keeper in self._keepers.values():

@@ -12,7 +12,7 @@ from braid.kernel.limits.rpc import HELLO_SECONDS
 from braid.kernel.ports import Caller, DuplexServing
 from braid.runtime.histories.kinds import Asked
 from braid.runtime.replica import Replica
-from services.assigner.codec.joins import hello_of, read_findings, read_splits
+from services.assigner.codec.joins import handlers_of, hello_of, read_findings, read_splits
 from services.assigner.domain.admission import (
     BEATS,
     GENERATIONS,
@@ -175,7 +175,9 @@ class Joins:
         state = self._replica.aggregates.state(GROUPS, key.group)
         if key.member not in state.members or not term.valid():
             raise LeaseLost("the membership ended while it began", remedy="join again")
-        session = MemberSession(self._replica, self._registry, term, key, registered_spec(state), stream)
+        session = MemberSession(
+            self._replica, self._registry, term, key, registered_spec(state), stream, handlers_of(message)
+        )
         if BEATS in message.capabilities:
             session.ticket = self._tickets.issue(origin_of(stream.caller), session)
         session.welcome(state, held, self._namesakes.enter(message.client_id, session), secret)

@@ -6,7 +6,7 @@ only while this replica has authority at that instant.
 
 import asyncio
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from braid.api.assigner.v1 import beat_pb2, join_pb2
 from braid.api.mesh.v1.endpoint_pb2 import ClusterAddress
@@ -22,12 +22,11 @@ from braid.kernel.limits.rpc import OUTBOX_MESSAGES_MAX, STREAM_CLOSE_SECONDS
 from braid.kernel.ports import DuplexServing, Generation, Task
 from braid.runtime.replica import Replica
 from braid.telemetry.tracing import Attribute
-from services.assigner.codec.joins import grant_message, read_findings, read_splits, wish_message
+from services.assigner.codec.joins import grant_message, read_findings, read_splits, wish_message, work_message
 from services.assigner.codec.specs import spec_message
-from services.assigner.domain.admission import (
-    CAPABILITIES,
-    PROTOCOL_VERSION,
-)
+from services.assigner.codec.usages import read_load
+from services.assigner.domain.admission import CAPABILITIES, PROTOCOL_VERSION
+from services.assigner.domain.responses import division_of
 from services.assigner.liveness.member_streams import MemberKey
 from services.assigner.liveness.message_allowance import Allowance
 from services.assigner.liveness.sent_leases import SentLeases
@@ -35,8 +34,8 @@ from services.assigner.model import generations
 from services.assigner.model.commands import Release
 from services.assigner.model.events import LeaseGrant
 from services.assigner.model.group import Group, GroupSpec, LeaseState, Split, channel_of
+from services.assigner.model.responses import MemberHandlers, WorkDivision
 from services.assigner.peers import RegistryFollower
-from services.assigner.policy.measured_loads import Sample
 from services.assigner.reconciler.group_loop import GROUPS
 from services.assigner.reconciler.term import Term
 
@@ -52,7 +51,9 @@ class MemberSession:
         key: MemberKey,
         spec: GroupSpec,
         stream: DuplexServing,
+        handlers: MemberHandlers | None = None,
     ) -> None:
+        self.handlers = handlers
         self.left = False
         self.returns = False  # its stream lasted as long as one may, and another follows
         self.key = key
@@ -146,6 +147,7 @@ class MemberSession:
             ticket=self.ticket,
             namesakes=[each.namesake for each in namesakes],
             resume_secret=secret,
+            work=work_message(division_of(state)),
         )
         self._push(join_pb2.JoinResponse(welcome=welcome))
         for each in namesakes if len(namesakes) < NAMESAKES_MAX else ():
@@ -175,6 +177,11 @@ class MemberSession:
     def split(self, split: Split) -> None:
         """Asks the member to split a lease, so that its head is worked on too."""
         self._push(wish_message(split))
+
+    def divide(self, work: WorkDivision) -> None:
+        """Tells the member how to divide its work, if it can."""
+        if self.handlers is not None:
+            self._push(join_pb2.JoinResponse(work=work_message(work)))
 
     def reaches(self, cluster: str) -> bool:
         """Whether the member holds leases on the cluster and does not report it as unreachable."""
@@ -333,7 +340,7 @@ class MemberSession:
                 self._allowance.take(self._replica.host.clock.elapsed())
                 self._unreachable = frozenset(message.heartbeat.unreachable_clusters)
                 if self._term.heard(self.key, self):
-                    self._measured(message.heartbeat.loads)
+                    self._measured(message.heartbeat)
                     reply = join_pb2.HeartbeatReply(sequence=message.heartbeat.sequence)
                     self._push(join_pb2.JoinResponse(heartbeat=reply))
             case "acknowledge":
@@ -359,12 +366,10 @@ class MemberSession:
         """Takes what came with a heartbeat on a Beat stream."""
         if news.HasField("unreachable"):
             self._unreachable = frozenset(news.unreachable.clusters)
-        self._measured(news.loads)
+        self._measured(news)
 
-    def _measured(self, loads: Iterable[join_pb2.LeaseLoad]) -> None:
-        samples = [Sample(each.lease, each.records, each.bytes, each.busy_micros) for each in loads]
-        if samples:
-            self._term.keeper(self.key.group).measured(self.key.member, samples)
+    def _measured(self, told: join_pb2.Heartbeat | beat_pb2.MemberNews) -> None:
+        self._term.keeper(self.key.group).measured(self.key.member, *read_load(told))
 
     def _given_back(self, message: join_pb2.Acknowledge) -> None:
         """Frees leases that the member gives back; those it never got or gave back before cost no decision."""

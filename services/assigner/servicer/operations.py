@@ -3,17 +3,22 @@
 from collections.abc import Callable
 
 from braid.api.assigner.v1 import assigner_service_pb2 as api
-from braid.api.assigner.v1 import group_pb2, rules_pb2
+from braid.api.assigner.v1 import group_pb2, responses_pb2, rules_pb2
 from braid.kernel.errors import Invalid, NotFound
 from braid.kernel.ids import LeaseId
+from braid.kernel.limits.responses import RESPONSE_POLICIES_MAX
 from braid.kernel.ports import Caller
 from braid.runtime.replica import Replica
+from services.assigner.codec.responses import read_response_policy
 from services.assigner.codec.rules import read_policy
 from services.assigner.codec.scaling import read_scaling_policy
 from services.assigner.domain import operator_rules
+from services.assigner.domain.responses import check_response_policy
 from services.assigner.domain.scaling import check_scaling
 from services.assigner.model.backlog_splits import SplitBacklog
 from services.assigner.model.group import Group
+from services.assigner.model.response_events import SetResponses
+from services.assigner.model.responses import ResponsePolicy
 from services.assigner.model.rules import (
     Ban,
     BanMember,
@@ -44,6 +49,19 @@ def asked_policy(message: rules_pb2.PlacementPolicy) -> PlacementPolicy:
     except ValueError:
         raise Invalid(f"basis {message.basis} is unknown", field="policy.basis", remedy="use load or count") from None
     operator_rules.check_policy(policy)
+    return policy
+
+
+def _asked_response(message: responses_pb2.ResponsePolicy, field: str) -> ResponsePolicy:
+    """Reads a response policy in a request. Raises `Invalid`."""
+    known = message.kind in responses_pb2.ResponseKind.values() and message.kind
+    try:
+        policy = read_response_policy(message)
+    except ValueError:
+        wrong, remedy = ("mode", "off, propose or automatic") if known else ("kind", "shift-shares or another kind")
+        told = f"{wrong} {getattr(message, wrong)} is unknown"
+        raise Invalid(told, field=f"{field}.{wrong}", remedy=f"use {remedy}") from None
+    check_response_policy(policy, field)
     return policy
 
 
@@ -111,6 +129,14 @@ class Operations:
         check_scaling(policy)
         return await self._execute(request.group, SetScaling(policy), caller)
 
+    async def set_responses(self, request: api.SetResponsesRequest, caller: Caller) -> group_pb2.Group:
+        """Sets how a group answers lag by itself."""
+        if not 1 <= len(request.policies) <= RESPONSE_POLICIES_MAX:
+            remedy = f"name 1 to {RESPONSE_POLICIES_MAX}"
+            raise Invalid(f"{len(request.policies)} policies", field="policies", remedy=remedy)
+        policies = [_asked_response(each, f"policies.{number}") for number, each in enumerate(request.policies)]
+        return await self._execute(request.group, SetResponses(tuple(policies)), caller)
+
     async def resume_lane(self, request: api.ResumeLaneRequest, caller: Caller) -> group_pb2.Group:
         """Asks members that have stopped a lane to resume it."""
         return await self._execute(request.group, ResumeLane(request.lane, request.member), caller)
@@ -145,7 +171,7 @@ class Operations:
         return found[0]
 
     async def _execute(
-        self, group: str, command: RuleCommand | ResumeLane | SetScaling | SplitBacklog, caller: Caller
+        self, group: str, command: RuleCommand | ResumeLane | SetScaling | SetResponses | SplitBacklog, caller: Caller
     ) -> group_pb2.Group:
         self._replica.require_leader()
         outcome = await self._replica.aggregates.execute(

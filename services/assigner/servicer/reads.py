@@ -13,9 +13,11 @@ from braid.kernel.offset_ranges import ranges_text
 from braid.kernel.ports import Caller
 from braid.runtime.histories.event_metadata import metadata_message
 from braid.runtime.replica import Replica
+from services.assigner.codec.responses import responses_message
 from services.assigner.codec.rules import rules_message
 from services.assigner.codec.scaling import scaling_message
 from services.assigner.codec.specs import spec_message
+from services.assigner.codec.usages import slow_message, usage_message
 from services.assigner.domain import idle_wait, unfencing
 from services.assigner.domain.admission import etag_of
 from services.assigner.domain.decide import registered_spec
@@ -35,8 +37,10 @@ from services.assigner.model.group import (
     lease_name,
     partition_of,
 )
+from services.assigner.model.responses import NO_RESPONSES
 from services.assigner.model.scaling import NO_SCALING
 from services.assigner.policy.constraints import ruled, said_capacity
+from services.assigner.policy.member_work import Usage
 from services.assigner.reconciler.group_loop import GROUPS
 from services.assigner.reconciler.idle_groups import measured
 
@@ -47,9 +51,19 @@ _NEVER = Lease(LeaseState.FREE, "", 0, 0)
 class Reads:
     """Handlers of the reading methods."""
 
-    def __init__(self, replica: Replica, connected: Callable[[MemberKey], bool], idle_expiry_ms: int) -> None:
-        """`connected` tells whether a member's stream is open here; a follower knows of none and awaits nobody."""
+    def __init__(
+        self,
+        replica: Replica,
+        connected: Callable[[MemberKey], bool],
+        usage: Callable[[MemberKey], Usage | None],
+        idle_expiry_ms: int,
+    ) -> None:
+        """`connected` tells whether a member's stream is open here; a follower knows of none and awaits nobody.
+
+        `usage` tells what a member uses, where that is heard here.
+        """
         self._replica = replica
+        self._usage = usage
         self._connected = connected
         self._idle_expiry_ms = idle_expiry_ms
 
@@ -153,7 +167,7 @@ class Reads:
     def _member(self, group: Group, member: Member, leases: int) -> group_pb2.Member:
         here = not self._replica.leading() or self._connected(MemberKey(group.name, member.id))
         state = group_pb2.MEMBER_STATE_LIVE if here else group_pb2.MEMBER_STATE_AWAITED
-        return _member_message(group, member, leases, state)
+        return _member_message(group, member, leases, state, self._usage(MemberKey(group.name, member.id)))
 
 
 def member_messages(group: Group) -> Sequence[group_pb2.Member]:
@@ -173,7 +187,11 @@ def leases_page(group: Group, size: int, token: str) -> tuple[list[group_pb2.Lea
 
 
 def _member_message(
-    group: Group, member: Member, leases: int, state: group_pb2.MemberState.ValueType
+    group: Group,
+    member: Member,
+    leases: int,
+    state: group_pb2.MemberState.ValueType,
+    usage: Usage | None = None,
 ) -> group_pb2.Member:
     return group_pb2.Member(
         id=member.id,
@@ -187,6 +205,8 @@ def _member_message(
         capacity=said_capacity(group, member),
         drain=_drain_state(group, member),
         stopped=[_stop_message(each) for each in stopped_lanes.of_member(group, member.id)],
+        usage=None if usage is None else usage_message(usage),
+        slow=slow_message(group, member.id),
     )
 
 
@@ -218,6 +238,7 @@ def group_message(state: Group) -> group_pb2.Group:
         create_time_ms=state.created_at_ms,
         rules=rules_message(state),
         scaling=None if state.scaling == NO_SCALING else scaling_message(state.scaling),
+        responses=None if state.responses == NO_RESPONSES else responses_message(state.responses),
     )
 
 

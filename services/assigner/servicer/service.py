@@ -1,6 +1,7 @@
 """The assigner as the runtime runs it: its methods, changes of groups, and its work as leader or follower."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
 
 from braid.api.assigner.v1 import assigner_service_pb2 as api
@@ -29,6 +30,7 @@ from services.assigner.model.commands import (
 )
 from services.assigner.model.group import Group, GroupSpec
 from services.assigner.peers import RegistryFollower
+from services.assigner.policy.member_work import Usage
 from services.assigner.reconciler.group_loop import GROUPS
 from services.assigner.reconciler.term import Term
 from services.assigner.servicer.approvals import require_approval
@@ -67,17 +69,16 @@ class Assigner:
         """Returns the table of methods; called once, before serving."""
         registry = self._registry = RegistryFollower(replica.host, replica.client("registry"))
         self._metrics = make_assigner_metrics(replica.metrics)
-        reads = Reads(replica, self._connected, round(self._idle_expiry_seconds * 1_000))
+        term = partial(self._require_term, replica)
+        reads = Reads(replica, self._connected, self._usage, round(self._idle_expiry_seconds * 1_000))
         quotas = GroupQuotas(replica)
-        writes = _Writes(replica, registry, lambda: self._require_term(replica), quotas)
+        writes = _Writes(replica, registry, term, quotas)
         tickets = Tickets[MemberSession](int.from_bytes(replica.host.randomness.entropy(5)))
-        joins = Joins(replica, registry, tickets, lambda: self._require_term(replica), quotas)
-        beats = Beats(replica, tickets, lambda: self._require_term(replica))
-        operations = Operations(replica)
+        joins = Joins(replica, registry, tickets, term, quotas)
+        beats, previews = Beats(replica, tickets, term), Previews(replica, term)
         progress = Resets(replica, self._kafka, registry)
-        closings = Closings(replica, registry, self._kafka, lambda: self._require_term(replica))
-        previews = Previews(replica, lambda: self._require_term(replica))
-        scaler = Scaler(replica)
+        closings = Closings(replica, registry, self._kafka, term)
+        operations, scaler = Operations(replica), Scaler(replica)
         return RpcService(
             name=service_path(self.name),
             unary={
@@ -100,6 +101,7 @@ class Assigner:
                 _path("SetPolicy"): unary(api.SetPolicyRequest, operations.set_policy),
                 _path("SetShadow"): unary(api.SetShadowRequest, operations.set_shadow),
                 _path("SetScaling"): unary(api.SetScalingRequest, operations.set_scaling),
+                _path("SetResponses"): unary(api.SetResponsesRequest, operations.set_responses),
                 _path("ResumeLane"): unary(api.ResumeLaneRequest, operations.resume_lane),
                 _path("SplitBacklog"): unary(api.SplitBacklogRequest, operations.split_backlog),
                 _path("ResetProgress"): unary(api.ResetProgressRequest, progress.reset_progress),
@@ -151,6 +153,9 @@ class Assigner:
 
     def _connected(self, key: MemberKey) -> bool:
         return self._term is not None and self._term.connected(key)
+
+    def _usage(self, key: MemberKey) -> Usage | None:
+        return None if self._term is None else self._term.keeper(key.group).usage(key.member)
 
 
 class _Writes:

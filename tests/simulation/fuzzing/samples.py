@@ -83,6 +83,10 @@ SAMPLES: Final[Mapping[str, Mapping[str, Sequence[str]]]] = {
             'group: "indexer" policy {mode: SCALING_MODE_AUTOMATIC min_members: 1 max_members: 9 factor: 2}',
             'group: "indexer" policy {mode: SCALING_MODE_OFF}',
         ],
+        "SetResponses": [
+            'group: "indexer" policies {kind: RESPONSE_KIND_SHIFT_SHARES mode: RESPONSE_MODE_AUTOMATIC lane: "live"}',
+            'group: "indexer" policies {kind: RESPONSE_KIND_SPLIT_BACKLOG mode: RESPONSE_MODE_PROPOSE reach: 0.3}',
+        ],
         "IsActive": ['scalerMetadata {key: "group" value: "indexer"}'],
         "StreamIsActive": ['scalerMetadata {key: "group" value: "indexer"}'],
         "GetMetricSpec": ['scalerMetadata {key: "group" value: "indexer"}'],

@@ -14,6 +14,7 @@ from braid.client.membership.heartbeats import Heartbeats
 from braid.client.membership.lease_session import CAPABILITIES, LeaseSession
 from braid.client.records.delivery import OwnedLease
 from braid.kafka.memory import MemoryKafka
+from braid.kernel.capabilities import WORK_DIVISION
 from braid.kernel.errors import BraidError
 from braid.kernel.ids import ChannelId, LeaseId
 from braid.kernel.ports import DuplexCall, Generation, HistoryId
@@ -187,16 +188,21 @@ class Participant:
         start: group_pb2.StartPosition | None = None,
         drain_seconds: float = 0.01,
         fenced: bool = False,
+        handlers: tuple[int, int] | None = None,
         beside: "Participant | None" = None,
         process: str = "",
         identity: str = "",
     ) -> None:
-        """`beside` names one whose process this member shares; else its process is called `process`, or as it is."""
+        """`beside` names one whose process this member shares; else its process is called `process`, or as it is.
+
+        `handlers` are how many it divides as it is told, and how many at most.
+        """
         self.mesh = mesh
         self.client_id = client_id
         self.holds: dict[LeaseId, OwnedLease] = {}
         self.lent_generations: dict[str, list[Generation]] = {}
         self.refusals: list[BraidError] = []
+        self.divisions: list[join_pb2.WorkDivision] = []
         self.drain_seconds = drain_seconds
         ownership = group_pb2.OWNERSHIP_EXCLUSIVE if exclusive else group_pb2.OWNERSHIP_AT_LEAST_ONCE
         lease_ms = lease_ms or self.LEASE_MS
@@ -206,20 +212,16 @@ class Participant:
         if fenced:
             hello.capabilities[:] = CAPABILITIES
             hello.spec.fencing = group_pb2.FENCING_GENERATION
+        _declare(hello, handlers)
         self.unreachable: list[str] = []
         self.loads: list[join_pb2.LeaseLoad] = []
         if beside is None:
             self._begin(mesh, process or client_id, identity)
         else:
             self.process, self.assigner, self.heartbeats = beside.process, beside.assigner, beside.heartbeats
+        host, beats, loads = self.process.host, self.heartbeats, self._loads
         self.session = LeaseSession(
-            self.process.host,
-            self.assigner,
-            hello,
-            self,
-            loads=self._loads,
-            exclusive=exclusive,
-            heartbeats=self.heartbeats,
+            host, self.assigner, hello, self, loads=loads, exclusive=exclusive, heartbeats=beats
         )
         self.process.tasks.spawn(self.session.run(), "session")
         self.process.tasks.spawn(self.session.guard(), "guard")
@@ -274,6 +276,15 @@ class Participant:
     def split(self, asked: join_pb2.SplitBacklog) -> None:
         """See `LeaseListener`."""
 
+    @property
+    def divides_work(self) -> bool:
+        """See `LeaseListener`."""
+        return False
+
+    def work_divided(self, told: join_pb2.WorkDivision) -> None:
+        """See `LeaseListener`."""
+        self.divisions.append(told)
+
     def busy(self) -> bool:
         """See `LeaseListener`."""
         return False
@@ -291,6 +302,12 @@ class Participant:
 
     def _note(self, what: str, held: OwnedLease) -> None:
         self.mesh.changes.append(Told(self.mesh.host.clock.elapsed(), self.client_id, what, held.id, held.epoch))
+
+
+def _declare(hello: join_pb2.MemberHello, handlers: tuple[int, int] | None) -> None:
+    if handlers is not None:
+        hello.capabilities.append(WORK_DIVISION)
+        hello.handlers, hello.max_handlers = handlers
 
 
 class Wire:

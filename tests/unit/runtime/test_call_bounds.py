@@ -68,6 +68,7 @@ BOUNDS: Final[Mapping[str, str]] = {
     "PreviewPlacement.leaving_members": GENERAL,
     "PreviewPlacement.lost_clusters": GENERAL,
     "PreviewPlacement.capacities": GENERAL,
+    "SetResponses.policies": "responses.RESPONSE_POLICIES_MAX",
     "ResetProgress.offsets": GENERAL,
     "Join.hello.capabilities": GENERAL,
     "Join.hello.spec.streams": "leases.GROUP_STREAMS_MAX",

@@ -4,6 +4,7 @@ isort:skip_file
 """
 
 from braid.api.assigner.v1 import group_pb2 as _group_pb2
+from braid.api.assigner.v1 import responses_pb2 as _responses_pb2
 from braid.api.assigner.v1 import rules_pb2 as _rules_pb2
 from braid.api.assigner.v1 import scaling_pb2 as _scaling_pb2
 from braid.api.mesh.v1 import event_pb2 as _event_pb2
@@ -838,6 +839,31 @@ class SetScalingRequest(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___SetScalingRequest: _TypeAlias = SetScalingRequest  # noqa: Y015
+
+@_typing.final
+class SetResponsesRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    GROUP_FIELD_NUMBER: _builtins.int
+    POLICIES_FIELD_NUMBER: _builtins.int
+    group: _builtins.str
+    @_builtins.property
+    def policies(self) -> _containers.RepeatedCompositeFieldContainer[_responses_pb2.ResponsePolicy]:
+        """Each in place of the one of its kind and lane."""
+
+    def __init__(
+        self,
+        *,
+        group: _builtins.str = ...,
+        policies: _abc.Iterable[_responses_pb2.ResponsePolicy] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["group", b"group", "policies", b"policies"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SetResponsesRequest: _TypeAlias = SetResponsesRequest  # noqa: Y015
 
 @_typing.final
 class ResetProgressRequest(_message.Message):

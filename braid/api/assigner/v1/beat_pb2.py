@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from braid.api.assigner.v1 import join_pb2 as braid_dot_api_dot_assigner_dot_v1_dot_join__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n braid/api/assigner/v1/beat.proto\x12\x15\x62raid.api.assigner.v1\x1a braid/api/assigner/v1/join.proto\"a\n\x0b\x42\x65\x61tRequest\x12\x10\n\x08sequence\x18\x01 \x01(\x03\x12\x0f\n\x07tickets\x18\x02 \x03(\x03\x12/\n\x04news\x18\x03 \x03(\x0b\x32!.braid.api.assigner.v1.MemberNews\"\x8e\x01\n\nMemberNews\x12\x0e\n\x06ticket\x18\x01 \x01(\x03\x12/\n\x05loads\x18\x02 \x03(\x0b\x32 .braid.api.assigner.v1.LeaseLoad\x12?\n\x0bunreachable\x18\x03 \x01(\x0b\x32*.braid.api.assigner.v1.UnreachableClusters\"\'\n\x13UnreachableClusters\x12\x10\n\x08\x63lusters\x18\x01 \x03(\t\"1\n\x0c\x42\x65\x61tResponse\x12\x10\n\x08sequence\x18\x01 \x01(\x03\x12\x0f\n\x07unheard\x18\x02 \x03(\x03\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n braid/api/assigner/v1/beat.proto\x12\x15\x62raid.api.assigner.v1\x1a braid/api/assigner/v1/join.proto\"a\n\x0b\x42\x65\x61tRequest\x12\x10\n\x08sequence\x18\x01 \x01(\x03\x12\x0f\n\x07tickets\x18\x02 \x03(\x03\x12/\n\x04news\x18\x03 \x03(\x0b\x32!.braid.api.assigner.v1.MemberNews\"\xbf\x01\n\nMemberNews\x12\x0e\n\x06ticket\x18\x01 \x01(\x03\x12/\n\x05loads\x18\x02 \x03(\x0b\x32 .braid.api.assigner.v1.LeaseLoad\x12?\n\x0bunreachable\x18\x03 \x01(\x0b\x32*.braid.api.assigner.v1.UnreachableClusters\x12/\n\x04work\x18\x04 \x01(\x0b\x32!.braid.api.assigner.v1.MemberWork\"\'\n\x13UnreachableClusters\x12\x10\n\x08\x63lusters\x18\x01 \x03(\t\"1\n\x0c\x42\x65\x61tResponse\x12\x10\n\x08sequence\x18\x01 \x01(\x03\x12\x0f\n\x07unheard\x18\x02 \x03(\x03\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -35,9 +35,9 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_BEATREQUEST']._serialized_start=93
   _globals['_BEATREQUEST']._serialized_end=190
   _globals['_MEMBERNEWS']._serialized_start=193
-  _globals['_MEMBERNEWS']._serialized_end=335
-  _globals['_UNREACHABLECLUSTERS']._serialized_start=337
-  _globals['_UNREACHABLECLUSTERS']._serialized_end=376
-  _globals['_BEATRESPONSE']._serialized_start=378
-  _globals['_BEATRESPONSE']._serialized_end=427
+  _globals['_MEMBERNEWS']._serialized_end=384
+  _globals['_UNREACHABLECLUSTERS']._serialized_start=386
+  _globals['_UNREACHABLECLUSTERS']._serialized_end=425
+  _globals['_BEATRESPONSE']._serialized_start=427
+  _globals['_BEATRESPONSE']._serialized_end=476
 # @@protoc_insertion_point(module_scope)

@@ -60,6 +60,7 @@ class MemberNews(_message.Message):
     TICKET_FIELD_NUMBER: _builtins.int
     LOADS_FIELD_NUMBER: _builtins.int
     UNREACHABLE_FIELD_NUMBER: _builtins.int
+    WORK_FIELD_NUMBER: _builtins.int
     ticket: _builtins.int
     @_builtins.property
     def loads(self) -> _containers.RepeatedCompositeFieldContainer[_join_pb2.LeaseLoad]:
@@ -69,16 +70,21 @@ class MemberNews(_message.Message):
     def unreachable(self) -> Global___UnreachableClusters:
         """Absent when they are as last told, here or on the member's Join stream."""
 
+    @_builtins.property
+    def work(self) -> _join_pb2.MemberWork:
+        """With loads, and whenever what the member may use has changed; absent of members that do not measure CPU time."""
+
     def __init__(
         self,
         *,
         ticket: _builtins.int = ...,
         loads: _abc.Iterable[_join_pb2.LeaseLoad] | None = ...,
         unreachable: Global___UnreachableClusters | None = ...,
+        work: _join_pb2.MemberWork | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["unreachable", b"unreachable"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["unreachable", b"unreachable", "work", b"work"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["loads", b"loads", "ticket", b"ticket", "unreachable", b"unreachable"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["loads", b"loads", "ticket", b"ticket", "unreachable", b"unreachable", "work", b"work"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

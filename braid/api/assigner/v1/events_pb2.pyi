@@ -4,6 +4,7 @@ isort:skip_file
 The assigner's histories at rest: kind `group`. Additive only."""
 
 from braid.api.assigner.v1 import group_pb2 as _group_pb2
+from braid.api.assigner.v1 import responses_pb2 as _responses_pb2
 from braid.api.assigner.v1 import rules_pb2 as _rules_pb2
 from braid.api.assigner.v1 import scaling_pb2 as _scaling_pb2
 from braid.api.mesh.v1 import event_pb2 as _event_pb2
@@ -125,6 +126,9 @@ class AssignerEvent(_message.Message):
     GROUP_IDLE_ALERTED_FIELD_NUMBER: _builtins.int
     SCALING_SET_FIELD_NUMBER: _builtins.int
     CAPACITY_DESIRED_FIELD_NUMBER: _builtins.int
+    RESPONSES_SET_FIELD_NUMBER: _builtins.int
+    RESPONSE_TAKEN_FIELD_NUMBER: _builtins.int
+    RESPONSE_UNDONE_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def metadata(self) -> _event_pb2.EventMetadata: ...
     @_builtins.property
@@ -217,6 +221,12 @@ class AssignerEvent(_message.Message):
     def scaling_set(self) -> Global___ScalingSet: ...
     @_builtins.property
     def capacity_desired(self) -> Global___CapacityDesired: ...
+    @_builtins.property
+    def responses_set(self) -> Global___ResponsesSet: ...
+    @_builtins.property
+    def response_taken(self) -> Global___ResponseTaken: ...
+    @_builtins.property
+    def response_undone(self) -> Global___ResponseUndone: ...
     def __init__(
         self,
         *,
@@ -266,14 +276,17 @@ class AssignerEvent(_message.Message):
         group_idle_alerted: Global___GroupIdleAlerted | None = ...,
         scaling_set: Global___ScalingSet | None = ...,
         capacity_desired: Global___CapacityDesired | None = ...,
+        responses_set: Global___ResponsesSet | None = ...,
+        response_taken: Global___ResponseTaken | None = ...,
+        response_undone: Global___ResponseUndone | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["bump_intended", b"bump_intended", "capacity_desired", b"capacity_desired", "capacity_set", b"capacity_set", "capacity_unset", b"capacity_unset", "channel_closed", b"channel_closed", "channel_observed", b"channel_observed", "event", b"event", "fencing_waived", b"fencing_waived", "generation_bumped", b"generation_bumped", "group_deleted", b"group_deleted", "group_frozen", b"group_frozen", "group_idle_alerted", b"group_idle_alerted", "group_idle_expired", b"group_idle_expired", "group_registered", b"group_registered", "group_unfrozen", b"group_unfrozen", "group_updated", b"group_updated", "lane_resume_asked", b"lane_resume_asked", "lane_resumed", b"lane_resumed", "lane_stopped", b"lane_stopped", "later", b"later", "lease_pinned", b"lease_pinned", "lease_split", b"lease_split", "lease_unpinned", b"lease_unpinned", "leases_granted", b"leases_granted", "leases_released", b"leases_released", "member_banned", b"member_banned", "member_drain_ended", b"member_drain_ended", "member_drain_started", b"member_drain_started", "member_drained", b"member_drained", "member_gone", b"member_gone", "member_joined", b"member_joined", "member_unbanned", b"member_unbanned", "membership_ended", b"membership_ended", "metadata", b"metadata", "policy_set", b"policy_set", "progress_doubted", b"progress_doubted", "progress_reset", b"progress_reset", "progress_set_aside", b"progress_set_aside", "reset_intended", b"reset_intended", "revokes_started", b"revokes_started", "scaling_set", b"scaling_set", "shadow_ended", b"shadow_ended", "shadow_set", b"shadow_set", "split_asked", b"split_asked", "split_ended", b"split_ended", "split_refused", b"split_refused", "spreading_set", b"spreading_set", "start_fixed", b"start_fixed"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["bump_intended", b"bump_intended", "capacity_desired", b"capacity_desired", "capacity_set", b"capacity_set", "capacity_unset", b"capacity_unset", "channel_closed", b"channel_closed", "channel_observed", b"channel_observed", "event", b"event", "fencing_waived", b"fencing_waived", "generation_bumped", b"generation_bumped", "group_deleted", b"group_deleted", "group_frozen", b"group_frozen", "group_idle_alerted", b"group_idle_alerted", "group_idle_expired", b"group_idle_expired", "group_registered", b"group_registered", "group_unfrozen", b"group_unfrozen", "group_updated", b"group_updated", "lane_resume_asked", b"lane_resume_asked", "lane_resumed", b"lane_resumed", "lane_stopped", b"lane_stopped", "later", b"later", "lease_pinned", b"lease_pinned", "lease_split", b"lease_split", "lease_unpinned", b"lease_unpinned", "leases_granted", b"leases_granted", "leases_released", b"leases_released", "member_banned", b"member_banned", "member_drain_ended", b"member_drain_ended", "member_drain_started", b"member_drain_started", "member_drained", b"member_drained", "member_gone", b"member_gone", "member_joined", b"member_joined", "member_unbanned", b"member_unbanned", "membership_ended", b"membership_ended", "metadata", b"metadata", "policy_set", b"policy_set", "progress_doubted", b"progress_doubted", "progress_reset", b"progress_reset", "progress_set_aside", b"progress_set_aside", "reset_intended", b"reset_intended", "response_taken", b"response_taken", "response_undone", b"response_undone", "responses_set", b"responses_set", "revokes_started", b"revokes_started", "scaling_set", b"scaling_set", "shadow_ended", b"shadow_ended", "shadow_set", b"shadow_set", "split_asked", b"split_asked", "split_ended", b"split_ended", "split_refused", b"split_refused", "spreading_set", b"spreading_set", "start_fixed", b"start_fixed"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["bump_intended", b"bump_intended", "capacity_desired", b"capacity_desired", "capacity_set", b"capacity_set", "capacity_unset", b"capacity_unset", "channel_closed", b"channel_closed", "channel_observed", b"channel_observed", "event", b"event", "fencing_waived", b"fencing_waived", "generation_bumped", b"generation_bumped", "group_deleted", b"group_deleted", "group_frozen", b"group_frozen", "group_idle_alerted", b"group_idle_alerted", "group_idle_expired", b"group_idle_expired", "group_registered", b"group_registered", "group_unfrozen", b"group_unfrozen", "group_updated", b"group_updated", "lane_resume_asked", b"lane_resume_asked", "lane_resumed", b"lane_resumed", "lane_stopped", b"lane_stopped", "later", b"later", "lease_pinned", b"lease_pinned", "lease_split", b"lease_split", "lease_unpinned", b"lease_unpinned", "leases_granted", b"leases_granted", "leases_released", b"leases_released", "member_banned", b"member_banned", "member_drain_ended", b"member_drain_ended", "member_drain_started", b"member_drain_started", "member_drained", b"member_drained", "member_gone", b"member_gone", "member_joined", b"member_joined", "member_unbanned", b"member_unbanned", "membership_ended", b"membership_ended", "metadata", b"metadata", "policy_set", b"policy_set", "progress_doubted", b"progress_doubted", "progress_reset", b"progress_reset", "progress_set_aside", b"progress_set_aside", "reset_intended", b"reset_intended", "revokes_started", b"revokes_started", "scaling_set", b"scaling_set", "shadow_ended", b"shadow_ended", "shadow_set", b"shadow_set", "split_asked", b"split_asked", "split_ended", b"split_ended", "split_refused", b"split_refused", "spreading_set", b"spreading_set", "start_fixed", b"start_fixed"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bump_intended", b"bump_intended", "capacity_desired", b"capacity_desired", "capacity_set", b"capacity_set", "capacity_unset", b"capacity_unset", "channel_closed", b"channel_closed", "channel_observed", b"channel_observed", "event", b"event", "fencing_waived", b"fencing_waived", "generation_bumped", b"generation_bumped", "group_deleted", b"group_deleted", "group_frozen", b"group_frozen", "group_idle_alerted", b"group_idle_alerted", "group_idle_expired", b"group_idle_expired", "group_registered", b"group_registered", "group_unfrozen", b"group_unfrozen", "group_updated", b"group_updated", "lane_resume_asked", b"lane_resume_asked", "lane_resumed", b"lane_resumed", "lane_stopped", b"lane_stopped", "later", b"later", "lease_pinned", b"lease_pinned", "lease_split", b"lease_split", "lease_unpinned", b"lease_unpinned", "leases_granted", b"leases_granted", "leases_released", b"leases_released", "member_banned", b"member_banned", "member_drain_ended", b"member_drain_ended", "member_drain_started", b"member_drain_started", "member_drained", b"member_drained", "member_gone", b"member_gone", "member_joined", b"member_joined", "member_unbanned", b"member_unbanned", "membership_ended", b"membership_ended", "metadata", b"metadata", "policy_set", b"policy_set", "progress_doubted", b"progress_doubted", "progress_reset", b"progress_reset", "progress_set_aside", b"progress_set_aside", "reset_intended", b"reset_intended", "response_taken", b"response_taken", "response_undone", b"response_undone", "responses_set", b"responses_set", "revokes_started", b"revokes_started", "scaling_set", b"scaling_set", "shadow_ended", b"shadow_ended", "shadow_set", b"shadow_set", "split_asked", b"split_asked", "split_ended", b"split_ended", "split_refused", b"split_refused", "spreading_set", b"spreading_set", "start_fixed", b"start_fixed"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["group_registered", "group_updated", "group_deleted", "group_idle_expired", "start_fixed", "channel_observed", "channel_closed", "member_joined", "member_gone", "leases_granted", "revokes_started", "leases_released", "bump_intended", "generation_bumped", "fencing_waived", "progress_set_aside", "membership_ended", "lease_pinned", "lease_unpinned", "member_banned", "member_unbanned", "group_frozen", "group_unfrozen", "member_drain_started", "member_drained", "member_drain_ended", "capacity_set", "capacity_unset", "spreading_set", "policy_set", "shadow_set", "shadow_ended", "reset_intended", "progress_reset", "lane_stopped", "lane_resumed", "lane_resume_asked", "split_asked", "lease_split", "split_refused", "split_ended", "progress_doubted"]  # noqa: Y015
     _WhichOneofArgType_event: _TypeAlias = _typing.Literal["event", b"event"]  # noqa: Y015
-    _WhichOneofReturnType_later: _TypeAlias = _typing.Literal["group_idle_alerted", "scaling_set", "capacity_desired"]  # noqa: Y015
+    _WhichOneofReturnType_later: _TypeAlias = _typing.Literal["group_idle_alerted", "scaling_set", "capacity_desired", "responses_set", "response_taken", "response_undone"]  # noqa: Y015
     _WhichOneofArgType_later: _TypeAlias = _typing.Literal["later", b"later"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType_event) -> _WhichOneofReturnType_event | None: ...
@@ -358,6 +371,101 @@ class CapacityDesired(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___CapacityDesired: _TypeAlias = CapacityDesired  # noqa: Y015
+
+@_typing.final
+class ResponsesSet(_message.Message):
+    """An operator set the group's response policies; these are all that it has now."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    POLICIES_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def policies(self) -> _containers.RepeatedCompositeFieldContainer[_responses_pb2.ResponsePolicy]: ...
+    def __init__(
+        self,
+        *,
+        policies: _abc.Iterable[_responses_pb2.ResponsePolicy] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["policies", b"policies"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ResponsesSet: _TypeAlias = ResponsesSet  # noqa: Y015
+
+@_typing.final
+class ResponseTaken(_message.Message):
+    """The group answers lag: a response is proposed or applied, or one that is applied is not enough."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    KIND_FIELD_NUMBER: _builtins.int
+    LANE_FIELD_NUMBER: _builtins.int
+    SUBJECT_FIELD_NUMBER: _builtins.int
+    STATE_FIELD_NUMBER: _builtins.int
+    BEFORE_FIELD_NUMBER: _builtins.int
+    AFTER_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    kind: _responses_pb2.ResponseKind.ValueType
+    lane: _builtins.str
+    """The name of the lane; empty where it is about all lanes."""
+    subject: _builtins.str
+    """The lease or the member that it is about; empty for the lane."""
+    state: _responses_pb2.ResponseState.ValueType
+    reason: _builtins.str
+    @_builtins.property
+    def before(self) -> _containers.RepeatedCompositeFieldContainer[_responses_pb2.ResponseValue]: ...
+    @_builtins.property
+    def after(self) -> _containers.RepeatedCompositeFieldContainer[_responses_pb2.ResponseValue]: ...
+    def __init__(
+        self,
+        *,
+        kind: _responses_pb2.ResponseKind.ValueType = ...,
+        lane: _builtins.str = ...,
+        subject: _builtins.str = ...,
+        state: _responses_pb2.ResponseState.ValueType = ...,
+        before: _abc.Iterable[_responses_pb2.ResponseValue] | None = ...,
+        after: _abc.Iterable[_responses_pb2.ResponseValue] | None = ...,
+        reason: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["after", b"after", "before", b"before", "kind", b"kind", "lane", b"lane", "reason", b"reason", "state", b"state", "subject", b"subject"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ResponseTaken: _TypeAlias = ResponseTaken  # noqa: Y015
+
+@_typing.final
+class ResponseUndone(_message.Message):
+    """A response is not in force any more, or not proposed."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    KIND_FIELD_NUMBER: _builtins.int
+    LANE_FIELD_NUMBER: _builtins.int
+    SUBJECT_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    kind: _responses_pb2.ResponseKind.ValueType
+    lane: _builtins.str
+    subject: _builtins.str
+    reason: _builtins.str
+    def __init__(
+        self,
+        *,
+        kind: _responses_pb2.ResponseKind.ValueType = ...,
+        lane: _builtins.str = ...,
+        subject: _builtins.str = ...,
+        reason: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["kind", b"kind", "lane", b"lane", "reason", b"reason", "subject", b"subject"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ResponseUndone: _TypeAlias = ResponseUndone  # noqa: Y015
 
 @_typing.final
 class GroupRegistered(_message.Message):

@@ -22,11 +22,12 @@ _runtime_version.ValidateProtobufRuntimeVersion(
 _sym_db = _symbol_database.Default()
 
 
+from braid.api.assigner.v1 import responses_pb2 as braid_dot_api_dot_assigner_dot_v1_dot_responses__pb2
 from braid.api.assigner.v1 import rules_pb2 as braid_dot_api_dot_assigner_dot_v1_dot_rules__pb2
 from braid.api.assigner.v1 import scaling_pb2 as braid_dot_api_dot_assigner_dot_v1_dot_scaling__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!braid/api/assigner/v1/group.proto\x12\x15\x62raid.api.assigner.v1\x1a!braid/api/assigner/v1/rules.proto\x1a#braid/api/assigner/v1/scaling.proto\"T\n\rStartPosition\x12\x12\n\x08\x65\x61rliest\x18\x01 \x01(\x08H\x00\x12\x10\n\x06latest\x18\x02 \x01(\x08H\x00\x12\x11\n\x07time_ms\x18\x03 \x01(\x03H\x00\x42\n\n\x08position\"\x97\x02\n\x05Group\x12\x0c\n\x04name\x18\x01 \x01(\t\x12.\n\x04spec\x18\x02 \x01(\x0b\x32 .braid.api.assigner.v1.GroupSpec\x12\x32\n\x06status\x18\x03 \x01(\x0b\x32\".braid.api.assigner.v1.GroupStatus\x12\x0c\n\x04\x65tag\x18\x04 \x01(\t\x12\x16\n\x0e\x63reate_time_ms\x18\x05 \x01(\x03\x12\x30\n\x05rules\x18\x06 \x01(\x0b\x32!.braid.api.assigner.v1.GroupRules\x12\x0e\n\x06tenant\x18\x07 \x01(\t\x12\x34\n\x07scaling\x18\x08 \x01(\x0b\x32#.braid.api.assigner.v1.GroupScaling\"\xb3\x02\n\tGroupSpec\x12\x0f\n\x07streams\x18\x01 \x03(\t\x12:\n\x05lanes\x18\x02 \x03(\x0b\x32+.braid.api.assigner.v1.GroupSpec.LanesEntry\x12\x33\n\townership\x18\x03 \x01(\x0e\x32 .braid.api.assigner.v1.Ownership\x12\x10\n\x08lease_ms\x18\x04 \x01(\x03\x12\x33\n\x05start\x18\x05 \x01(\x0b\x32$.braid.api.assigner.v1.StartPosition\x12/\n\x07\x66\x65ncing\x18\x06 \x01(\x0e\x32\x1e.braid.api.assigner.v1.Fencing\x1a,\n\nLanesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x05:\x02\x38\x01\"\x99\x03\n\x0bGroupStatus\x12\x0f\n\x07members\x18\x01 \x01(\x05\x12\x0e\n\x06leases\x18\x02 \x01(\x05\x12\x13\n\x0b\x66ree_leases\x18\x03 \x01(\x05\x12\x15\n\ridle_since_ms\x18\x04 \x01(\x03\x12\x14\n\x0cidle_expired\x18\x05 \x01(\x08\x12\x19\n\x11registry_revision\x18\x06 \x01(\x03\x12\x17\n\x0f\x65nding_clusters\x18\x07 \x03(\t\x12\x1a\n\x12resetting_channels\x18\x08 \x03(\t\x12\x15\n\rstopped_lanes\x18\t \x03(\t\x12\x37\n\x06splits\x18\n \x03(\x0b\x32\'.braid.api.assigner.v1.LeaseSplitStatus\x12\x0e\n\x06\x64oubts\x18\x0b \x03(\t\x12\x0e\n\x06resets\x18\x0c \x01(\x03\x12\x18\n\x10reading_channels\x18\r \x03(\t\x12\x0e\n\x06unread\x18\x0e \x03(\t\x12\x14\n\x0cidle_alerted\x18\x0f \x01(\x08\x12\x14\n\x0cidle_left_ms\x18\x10 \x01(\x03\x12\x11\n\tidle_held\x18\x11 \x01(\t\"\xa4\x02\n\x06Member\x12\n\n\x02id\x18\x01 \x01(\t\x12\r\n\x05group\x18\x02 \x01(\t\x12\x11\n\tclient_id\x18\x03 \x01(\t\x12\x0c\n\x04zone\x18\x04 \x01(\t\x12\x31\n\x05state\x18\x05 \x01(\x0e\x32\".braid.api.assigner.v1.MemberState\x12\x14\n\x0cjoin_time_ms\x18\x06 \x01(\x03\x12\x0e\n\x06leases\x18\x07 \x01(\x05\x12\x0c\n\x04peer\x18\x08 \x01(\t\x12\x10\n\x08\x63\x61pacity\x18\t \x01(\x01\x12\x30\n\x05\x64rain\x18\n \x01(\x0e\x32!.braid.api.assigner.v1.DrainState\x12\x33\n\x07stopped\x18\x0b \x03(\x0b\x32\".braid.api.assigner.v1.StoppedLane\"n\n\x10LeaseSplitStatus\x12\r\n\x05lease\x18\x01 \x01(\t\x12\n\n\x02\x61t\x18\x02 \x01(\x03\x12\r\n\x05share\x18\x03 \x01(\x01\x12\x10\n\x08since_ms\x18\x04 \x01(\x03\x12\r\n\x05\x61sked\x18\x05 \x01(\x08\x12\x0f\n\x07refused\x18\x06 \x01(\t\"S\n\x0bStoppedLane\x12\x0c\n\x04lane\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\x10\n\x08since_ms\x18\x03 \x01(\x03\x12\x14\n\x0cresume_asked\x18\x04 \x01(\x08\"\xe2\x01\n\x05Lease\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05group\x18\x02 \x01(\t\x12\x0f\n\x07\x63luster\x18\x03 \x01(\t\x12\r\n\x05topic\x18\x04 \x01(\t\x12\x11\n\tpartition\x18\x05 \x01(\x05\x12\x0e\n\x06member\x18\x06 \x01(\t\x12\x18\n\x10member_client_id\x18\x07 \x01(\t\x12\r\n\x05\x65poch\x18\x08 \x01(\x03\x12\x30\n\x05state\x18\t \x01(\x0e\x32!.braid.api.assigner.v1.LeaseState\x12\x10\n\x08since_ms\x18\n \x01(\x03\x12\x0c\n\x04rule\x18\x0b \x01(\t*\\\n\tOwnership\x12\x19\n\x15OWNERSHIP_UNSPECIFIED\x10\x00\x12\x1b\n\x17OWNERSHIP_AT_LEAST_ONCE\x10\x01\x12\x17\n\x13OWNERSHIP_EXCLUSIVE\x10\x02*L\n\x07\x46\x65ncing\x12\x17\n\x13\x46\x45NCING_UNSPECIFIED\x10\x00\x12\x16\n\x12\x46\x45NCING_GENERATION\x10\x01\x12\x10\n\x0c\x46\x45NCING_NONE\x10\x02*\\\n\x0bMemberState\x12\x1c\n\x18MEMBER_STATE_UNSPECIFIED\x10\x00\x12\x15\n\x11MEMBER_STATE_LIVE\x10\x01\x12\x18\n\x14MEMBER_STATE_AWAITED\x10\x02*o\n\nLeaseState\x12\x1b\n\x17LEASE_STATE_UNSPECIFIED\x10\x00\x12\x14\n\x10LEASE_STATE_FREE\x10\x01\x12\x14\n\x10LEASE_STATE_HELD\x10\x02\x12\x18\n\x14LEASE_STATE_REVOKING\x10\x03\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!braid/api/assigner/v1/group.proto\x12\x15\x62raid.api.assigner.v1\x1a%braid/api/assigner/v1/responses.proto\x1a!braid/api/assigner/v1/rules.proto\x1a#braid/api/assigner/v1/scaling.proto\"T\n\rStartPosition\x12\x12\n\x08\x65\x61rliest\x18\x01 \x01(\x08H\x00\x12\x10\n\x06latest\x18\x02 \x01(\x08H\x00\x12\x11\n\x07time_ms\x18\x03 \x01(\x03H\x00\x42\n\n\x08position\"\xd1\x02\n\x05Group\x12\x0c\n\x04name\x18\x01 \x01(\t\x12.\n\x04spec\x18\x02 \x01(\x0b\x32 .braid.api.assigner.v1.GroupSpec\x12\x32\n\x06status\x18\x03 \x01(\x0b\x32\".braid.api.assigner.v1.GroupStatus\x12\x0c\n\x04\x65tag\x18\x04 \x01(\t\x12\x16\n\x0e\x63reate_time_ms\x18\x05 \x01(\x03\x12\x30\n\x05rules\x18\x06 \x01(\x0b\x32!.braid.api.assigner.v1.GroupRules\x12\x0e\n\x06tenant\x18\x07 \x01(\t\x12\x34\n\x07scaling\x18\x08 \x01(\x0b\x32#.braid.api.assigner.v1.GroupScaling\x12\x38\n\tresponses\x18\t \x01(\x0b\x32%.braid.api.assigner.v1.GroupResponses\"\xb3\x02\n\tGroupSpec\x12\x0f\n\x07streams\x18\x01 \x03(\t\x12:\n\x05lanes\x18\x02 \x03(\x0b\x32+.braid.api.assigner.v1.GroupSpec.LanesEntry\x12\x33\n\townership\x18\x03 \x01(\x0e\x32 .braid.api.assigner.v1.Ownership\x12\x10\n\x08lease_ms\x18\x04 \x01(\x03\x12\x33\n\x05start\x18\x05 \x01(\x0b\x32$.braid.api.assigner.v1.StartPosition\x12/\n\x07\x66\x65ncing\x18\x06 \x01(\x0e\x32\x1e.braid.api.assigner.v1.Fencing\x1a,\n\nLanesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x05:\x02\x38\x01\"\x99\x03\n\x0bGroupStatus\x12\x0f\n\x07members\x18\x01 \x01(\x05\x12\x0e\n\x06leases\x18\x02 \x01(\x05\x12\x13\n\x0b\x66ree_leases\x18\x03 \x01(\x05\x12\x15\n\ridle_since_ms\x18\x04 \x01(\x03\x12\x14\n\x0cidle_expired\x18\x05 \x01(\x08\x12\x19\n\x11registry_revision\x18\x06 \x01(\x03\x12\x17\n\x0f\x65nding_clusters\x18\x07 \x03(\t\x12\x1a\n\x12resetting_channels\x18\x08 \x03(\t\x12\x15\n\rstopped_lanes\x18\t \x03(\t\x12\x37\n\x06splits\x18\n \x03(\x0b\x32\'.braid.api.assigner.v1.LeaseSplitStatus\x12\x0e\n\x06\x64oubts\x18\x0b \x03(\t\x12\x0e\n\x06resets\x18\x0c \x01(\x03\x12\x18\n\x10reading_channels\x18\r \x03(\t\x12\x0e\n\x06unread\x18\x0e \x03(\t\x12\x14\n\x0cidle_alerted\x18\x0f \x01(\x08\x12\x14\n\x0cidle_left_ms\x18\x10 \x01(\x03\x12\x11\n\tidle_held\x18\x11 \x01(\t\"\x88\x03\n\x06Member\x12\n\n\x02id\x18\x01 \x01(\t\x12\r\n\x05group\x18\x02 \x01(\t\x12\x11\n\tclient_id\x18\x03 \x01(\t\x12\x0c\n\x04zone\x18\x04 \x01(\t\x12\x31\n\x05state\x18\x05 \x01(\x0e\x32\".braid.api.assigner.v1.MemberState\x12\x14\n\x0cjoin_time_ms\x18\x06 \x01(\x03\x12\x0e\n\x06leases\x18\x07 \x01(\x05\x12\x0c\n\x04peer\x18\x08 \x01(\t\x12\x10\n\x08\x63\x61pacity\x18\t \x01(\x01\x12\x30\n\x05\x64rain\x18\n \x01(\x0e\x32!.braid.api.assigner.v1.DrainState\x12\x33\n\x07stopped\x18\x0b \x03(\x0b\x32\".braid.api.assigner.v1.StoppedLane\x12\x31\n\x05usage\x18\x0c \x01(\x0b\x32\".braid.api.assigner.v1.MemberUsage\x12/\n\x04slow\x18\r \x01(\x0b\x32!.braid.api.assigner.v1.SlowMember\"l\n\x0bMemberUsage\x12\r\n\x05\x63ores\x18\x01 \x01(\x01\x12\x10\n\x08handlers\x18\x02 \x01(\x05\x12\x15\n\rprocess_per_s\x18\x03 \x01(\x01\x12\x11\n\tcpu_per_s\x18\x04 \x01(\x01\x12\x12\n\nwait_per_s\x18\x05 \x01(\x01\"<\n\nSlowMember\x12\x0c\n\x04part\x18\x01 \x01(\x01\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\x10\n\x08since_ms\x18\x03 \x01(\x03\"n\n\x10LeaseSplitStatus\x12\r\n\x05lease\x18\x01 \x01(\t\x12\n\n\x02\x61t\x18\x02 \x01(\x03\x12\r\n\x05share\x18\x03 \x01(\x01\x12\x10\n\x08since_ms\x18\x04 \x01(\x03\x12\r\n\x05\x61sked\x18\x05 \x01(\x08\x12\x0f\n\x07refused\x18\x06 \x01(\t\"S\n\x0bStoppedLane\x12\x0c\n\x04lane\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\x10\n\x08since_ms\x18\x03 \x01(\x03\x12\x14\n\x0cresume_asked\x18\x04 \x01(\x08\"\xe2\x01\n\x05Lease\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05group\x18\x02 \x01(\t\x12\x0f\n\x07\x63luster\x18\x03 \x01(\t\x12\r\n\x05topic\x18\x04 \x01(\t\x12\x11\n\tpartition\x18\x05 \x01(\x05\x12\x0e\n\x06member\x18\x06 \x01(\t\x12\x18\n\x10member_client_id\x18\x07 \x01(\t\x12\r\n\x05\x65poch\x18\x08 \x01(\x03\x12\x30\n\x05state\x18\t \x01(\x0e\x32!.braid.api.assigner.v1.LeaseState\x12\x10\n\x08since_ms\x18\n \x01(\x03\x12\x0c\n\x04rule\x18\x0b \x01(\t*\\\n\tOwnership\x12\x19\n\x15OWNERSHIP_UNSPECIFIED\x10\x00\x12\x1b\n\x17OWNERSHIP_AT_LEAST_ONCE\x10\x01\x12\x17\n\x13OWNERSHIP_EXCLUSIVE\x10\x02*L\n\x07\x46\x65ncing\x12\x17\n\x13\x46\x45NCING_UNSPECIFIED\x10\x00\x12\x16\n\x12\x46\x45NCING_GENERATION\x10\x01\x12\x10\n\x0c\x46\x45NCING_NONE\x10\x02*\\\n\x0bMemberState\x12\x1c\n\x18MEMBER_STATE_UNSPECIFIED\x10\x00\x12\x15\n\x11MEMBER_STATE_LIVE\x10\x01\x12\x18\n\x14MEMBER_STATE_AWAITED\x10\x02*o\n\nLeaseState\x12\x1b\n\x17LEASE_STATE_UNSPECIFIED\x10\x00\x12\x14\n\x10LEASE_STATE_FREE\x10\x01\x12\x14\n\x10LEASE_STATE_HELD\x10\x02\x12\x18\n\x14LEASE_STATE_REVOKING\x10\x03\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -35,30 +36,34 @@ if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_GROUPSPEC_LANESENTRY']._loaded_options = None
   _globals['_GROUPSPEC_LANESENTRY']._serialized_options = b'8\001'
-  _globals['_OWNERSHIP']._serialized_start=1943
-  _globals['_OWNERSHIP']._serialized_end=2035
-  _globals['_FENCING']._serialized_start=2037
-  _globals['_FENCING']._serialized_end=2113
-  _globals['_MEMBERSTATE']._serialized_start=2115
-  _globals['_MEMBERSTATE']._serialized_end=2207
-  _globals['_LEASESTATE']._serialized_start=2209
-  _globals['_LEASESTATE']._serialized_end=2320
-  _globals['_STARTPOSITION']._serialized_start=132
-  _globals['_STARTPOSITION']._serialized_end=216
-  _globals['_GROUP']._serialized_start=219
-  _globals['_GROUP']._serialized_end=498
-  _globals['_GROUPSPEC']._serialized_start=501
-  _globals['_GROUPSPEC']._serialized_end=808
-  _globals['_GROUPSPEC_LANESENTRY']._serialized_start=764
-  _globals['_GROUPSPEC_LANESENTRY']._serialized_end=808
-  _globals['_GROUPSTATUS']._serialized_start=811
-  _globals['_GROUPSTATUS']._serialized_end=1220
-  _globals['_MEMBER']._serialized_start=1223
-  _globals['_MEMBER']._serialized_end=1515
-  _globals['_LEASESPLITSTATUS']._serialized_start=1517
-  _globals['_LEASESPLITSTATUS']._serialized_end=1627
-  _globals['_STOPPEDLANE']._serialized_start=1629
-  _globals['_STOPPEDLANE']._serialized_end=1712
-  _globals['_LEASE']._serialized_start=1715
-  _globals['_LEASE']._serialized_end=1941
+  _globals['_OWNERSHIP']._serialized_start=2312
+  _globals['_OWNERSHIP']._serialized_end=2404
+  _globals['_FENCING']._serialized_start=2406
+  _globals['_FENCING']._serialized_end=2482
+  _globals['_MEMBERSTATE']._serialized_start=2484
+  _globals['_MEMBERSTATE']._serialized_end=2576
+  _globals['_LEASESTATE']._serialized_start=2578
+  _globals['_LEASESTATE']._serialized_end=2689
+  _globals['_STARTPOSITION']._serialized_start=171
+  _globals['_STARTPOSITION']._serialized_end=255
+  _globals['_GROUP']._serialized_start=258
+  _globals['_GROUP']._serialized_end=595
+  _globals['_GROUPSPEC']._serialized_start=598
+  _globals['_GROUPSPEC']._serialized_end=905
+  _globals['_GROUPSPEC_LANESENTRY']._serialized_start=861
+  _globals['_GROUPSPEC_LANESENTRY']._serialized_end=905
+  _globals['_GROUPSTATUS']._serialized_start=908
+  _globals['_GROUPSTATUS']._serialized_end=1317
+  _globals['_MEMBER']._serialized_start=1320
+  _globals['_MEMBER']._serialized_end=1712
+  _globals['_MEMBERUSAGE']._serialized_start=1714
+  _globals['_MEMBERUSAGE']._serialized_end=1822
+  _globals['_SLOWMEMBER']._serialized_start=1824
+  _globals['_SLOWMEMBER']._serialized_end=1884
+  _globals['_LEASESPLITSTATUS']._serialized_start=1886
+  _globals['_LEASESPLITSTATUS']._serialized_end=1996
+  _globals['_STOPPEDLANE']._serialized_start=1998
+  _globals['_STOPPEDLANE']._serialized_end=2081
+  _globals['_LEASE']._serialized_start=2084
+  _globals['_LEASE']._serialized_end=2310
 # @@protoc_insertion_point(module_scope)

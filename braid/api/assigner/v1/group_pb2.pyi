@@ -3,6 +3,7 @@
 isort:skip_file
 """
 
+from braid.api.assigner.v1 import responses_pb2 as _responses_pb2
 from braid.api.assigner.v1 import rules_pb2 as _rules_pb2
 from braid.api.assigner.v1 import scaling_pb2 as _scaling_pb2
 from collections import abc as _abc
@@ -155,6 +156,7 @@ class Group(_message.Message):
     RULES_FIELD_NUMBER: _builtins.int
     TENANT_FIELD_NUMBER: _builtins.int
     SCALING_FIELD_NUMBER: _builtins.int
+    RESPONSES_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     etag: _builtins.str
     create_time_ms: _builtins.int
@@ -172,6 +174,10 @@ class Group(_message.Message):
     def scaling(self) -> _scaling_pb2.GroupScaling:
         """How many members it should have, and by which policy."""
 
+    @_builtins.property
+    def responses(self) -> _responses_pb2.GroupResponses:
+        """How it answers lag by itself."""
+
     def __init__(
         self,
         *,
@@ -183,10 +189,11 @@ class Group(_message.Message):
         rules: _rules_pb2.GroupRules | None = ...,
         tenant: _builtins.str = ...,
         scaling: _scaling_pb2.GroupScaling | None = ...,
+        responses: _responses_pb2.GroupResponses | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["rules", b"rules", "scaling", b"scaling", "spec", b"spec", "status", b"status"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["responses", b"responses", "rules", b"rules", "scaling", b"scaling", "spec", b"spec", "status", b"status"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["create_time_ms", b"create_time_ms", "etag", b"etag", "name", b"name", "rules", b"rules", "scaling", b"scaling", "spec", b"spec", "status", b"status", "tenant", b"tenant"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["create_time_ms", b"create_time_ms", "etag", b"etag", "name", b"name", "responses", b"responses", "rules", b"rules", "scaling", b"scaling", "spec", b"spec", "status", b"status", "tenant", b"tenant"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -363,6 +370,8 @@ class Member(_message.Message):
     CAPACITY_FIELD_NUMBER: _builtins.int
     DRAIN_FIELD_NUMBER: _builtins.int
     STOPPED_FIELD_NUMBER: _builtins.int
+    USAGE_FIELD_NUMBER: _builtins.int
+    SLOW_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     """ULID, given at the first join, kept over reconnects."""
     group: _builtins.str
@@ -380,6 +389,14 @@ class Member(_message.Message):
     def stopped(self) -> _containers.RepeatedCompositeFieldContainer[Global___StoppedLane]:
         """Lanes it hands out no more, until somebody resumes them."""
 
+    @_builtins.property
+    def usage(self) -> Global___MemberUsage:
+        """What it uses, as the leader hears; absent on other replicas, and of members that do not measure CPU time."""
+
+    @_builtins.property
+    def slow(self) -> Global___SlowMember:
+        """Set while it counts as slow."""
+
     def __init__(
         self,
         *,
@@ -394,14 +411,82 @@ class Member(_message.Message):
         capacity: _builtins.float = ...,
         drain: _rules_pb2.DrainState.ValueType = ...,
         stopped: _abc.Iterable[Global___StoppedLane] | None = ...,
+        usage: Global___MemberUsage | None = ...,
+        slow: Global___SlowMember | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["slow", b"slow", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["capacity", b"capacity", "client_id", b"client_id", "drain", b"drain", "group", b"group", "id", b"id", "join_time_ms", b"join_time_ms", "leases", b"leases", "peer", b"peer", "state", b"state", "stopped", b"stopped", "zone", b"zone"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["capacity", b"capacity", "client_id", b"client_id", "drain", b"drain", "group", b"group", "id", b"id", "join_time_ms", b"join_time_ms", "leases", b"leases", "peer", b"peer", "slow", b"slow", "state", b"state", "stopped", b"stopped", "usage", b"usage", "zone", b"zone"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Member: _TypeAlias = Member  # noqa: Y015
+
+@_typing.final
+class MemberUsage(_message.Message):
+    """What a member may use and does use."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CORES_FIELD_NUMBER: _builtins.int
+    HANDLERS_FIELD_NUMBER: _builtins.int
+    PROCESS_PER_S_FIELD_NUMBER: _builtins.int
+    CPU_PER_S_FIELD_NUMBER: _builtins.int
+    WAIT_PER_S_FIELD_NUMBER: _builtins.int
+    cores: _builtins.float
+    """Processors that its handlers may use."""
+    handlers: _builtins.int
+    """Handlers that it runs at once."""
+    process_per_s: _builtins.float
+    """CPU seconds a second of its whole process."""
+    cpu_per_s: _builtins.float
+    """CPU seconds a second of its handlers."""
+    wait_per_s: _builtins.float
+    """Handlers that wait, on average."""
+    def __init__(
+        self,
+        *,
+        cores: _builtins.float = ...,
+        handlers: _builtins.int = ...,
+        process_per_s: _builtins.float = ...,
+        cpu_per_s: _builtins.float = ...,
+        wait_per_s: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cores", b"cores", "cpu_per_s", b"cpu_per_s", "handlers", b"handlers", "process_per_s", b"process_per_s", "wait_per_s", b"wait_per_s"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___MemberUsage: _TypeAlias = MemberUsage  # noqa: Y015
+
+@_typing.final
+class SlowMember(_message.Message):
+    """A member that is slower than the others, and counts as having less capacity."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PART_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    SINCE_MS_FIELD_NUMBER: _builtins.int
+    part: _builtins.float
+    """The part of its capacity that counts."""
+    reason: _builtins.str
+    since_ms: _builtins.int
+    def __init__(
+        self,
+        *,
+        part: _builtins.float = ...,
+        reason: _builtins.str = ...,
+        since_ms: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["part", b"part", "reason", b"reason", "since_ms", b"since_ms"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SlowMember: _TypeAlias = SlowMember  # noqa: Y015
 
 @_typing.final
 class LeaseSplitStatus(_message.Message):

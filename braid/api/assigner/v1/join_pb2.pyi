@@ -113,6 +113,8 @@ class MemberHello(_message.Message):
     SPLITS_FIELD_NUMBER: _builtins.int
     FOUND_FIELD_NUMBER: _builtins.int
     RESUME_SECRET_FIELD_NUMBER: _builtins.int
+    HANDLERS_FIELD_NUMBER: _builtins.int
+    MAX_HANDLERS_FIELD_NUMBER: _builtins.int
     protocol_version: _builtins.int
     group: _builtins.str
     member_id: _builtins.str
@@ -123,6 +125,11 @@ class MemberHello(_message.Message):
     """Cores, or a declared capacity."""
     resume_secret: _builtins.bytes
     """What the welcome gave, of members with the capability `secret`; empty at the first join."""
+    handlers: _builtins.int
+    """Handlers that it runs at once, and the most that it may be asked to run; 0 when it does not say. Of members with the
+    capability `work-division`.
+    """
+    max_handlers: _builtins.int
     @_builtins.property
     def capabilities(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     @_builtins.property
@@ -159,10 +166,12 @@ class MemberHello(_message.Message):
         splits: _abc.Iterable[Global___SplitLease] | None = ...,
         found: _abc.Iterable[Global___RestoreFindings] | None = ...,
         resume_secret: _builtins.bytes = ...,
+        handlers: _builtins.int = ...,
+        max_handlers: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["spec", b"spec"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["capabilities", b"capabilities", "capacity", b"capacity", "client_id", b"client_id", "found", b"found", "group", b"group", "held", b"held", "member_id", b"member_id", "protocol_version", b"protocol_version", "resume_secret", b"resume_secret", "spec", b"spec", "splits", b"splits", "stopped", b"stopped", "zone", b"zone"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["capabilities", b"capabilities", "capacity", b"capacity", "client_id", b"client_id", "found", b"found", "group", b"group", "handlers", b"handlers", "held", b"held", "max_handlers", b"max_handlers", "member_id", b"member_id", "protocol_version", b"protocol_version", "resume_secret", b"resume_secret", "spec", b"spec", "splits", b"splits", "stopped", b"stopped", "zone", b"zone"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -405,6 +414,7 @@ class Heartbeat(_message.Message):
     SEQUENCE_FIELD_NUMBER: _builtins.int
     LOADS_FIELD_NUMBER: _builtins.int
     UNREACHABLE_CLUSTERS_FIELD_NUMBER: _builtins.int
+    WORK_FIELD_NUMBER: _builtins.int
     sequence: _builtins.int
     """Increases by one on each stream."""
     @_builtins.property
@@ -415,20 +425,55 @@ class Heartbeat(_message.Message):
     def unreachable_clusters(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Clusters it could not reach lately, or had no reason to."""
 
+    @_builtins.property
+    def work(self) -> Global___MemberWork:
+        """Of members that measure CPU time, while they run handlers."""
+
     def __init__(
         self,
         *,
         sequence: _builtins.int = ...,
         loads: _abc.Iterable[Global___LeaseLoad] | None = ...,
         unreachable_clusters: _abc.Iterable[_builtins.str] | None = ...,
+        work: Global___MemberWork | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["work", b"work"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["loads", b"loads", "sequence", b"sequence", "unreachable_clusters", b"unreachable_clusters"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["loads", b"loads", "sequence", b"sequence", "unreachable_clusters", b"unreachable_clusters", "work", b"work"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Heartbeat: _TypeAlias = Heartbeat  # noqa: Y015
+
+@_typing.final
+class MemberWork(_message.Message):
+    """What a member may use, and what its process used."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CORES_FIELD_NUMBER: _builtins.int
+    HANDLERS_FIELD_NUMBER: _builtins.int
+    CPU_MICROS_FIELD_NUMBER: _builtins.int
+    cores: _builtins.float
+    """Processors that its handlers may use."""
+    handlers: _builtins.int
+    """Handlers that it runs at once."""
+    cpu_micros: _builtins.int
+    """CPU time of the whole process since the last heartbeat."""
+    def __init__(
+        self,
+        *,
+        cores: _builtins.float = ...,
+        handlers: _builtins.int = ...,
+        cpu_micros: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cores", b"cores", "cpu_micros", b"cpu_micros", "handlers", b"handlers"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___MemberWork: _TypeAlias = MemberWork  # noqa: Y015
 
 @_typing.final
 class LeaseLoad(_message.Message):
@@ -439,12 +484,15 @@ class LeaseLoad(_message.Message):
     BYTES_FIELD_NUMBER: _builtins.int
     BUSY_MICROS_FIELD_NUMBER: _builtins.int
     OLDEST_UNFINISHED_MS_FIELD_NUMBER: _builtins.int
+    CPU_MICROS_FIELD_NUMBER: _builtins.int
     lease: _builtins.str
     records: _builtins.int
     bytes: _builtins.int
     busy_micros: _builtins.int
     oldest_unfinished_ms: _builtins.int
     """Oldest unfinished record's ingestion time; 0 when none."""
+    cpu_micros: _builtins.int
+    """How much of the busy time was CPU time; told by members that tell `MemberWork`."""
     def __init__(
         self,
         *,
@@ -453,10 +501,11 @@ class LeaseLoad(_message.Message):
         bytes: _builtins.int = ...,
         busy_micros: _builtins.int = ...,
         oldest_unfinished_ms: _builtins.int = ...,
+        cpu_micros: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["busy_micros", b"busy_micros", "bytes", b"bytes", "lease", b"lease", "oldest_unfinished_ms", b"oldest_unfinished_ms", "records", b"records"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["busy_micros", b"busy_micros", "bytes", b"bytes", "cpu_micros", b"cpu_micros", "lease", b"lease", "oldest_unfinished_ms", b"oldest_unfinished_ms", "records", b"records"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -593,6 +642,7 @@ class JoinResponse(_message.Message):
     RESUME_FIELD_NUMBER: _builtins.int
     SPLIT_FIELD_NUMBER: _builtins.int
     NAMESAKE_FIELD_NUMBER: _builtins.int
+    WORK_FIELD_NUMBER: _builtins.int
     TRACEPARENT_FIELD_NUMBER: _builtins.int
     traceparent: _builtins.str
     """W3C trace context of the push of a delta, where its decision was traced."""
@@ -612,6 +662,8 @@ class JoinResponse(_message.Message):
     def namesake(self) -> Global___Namesake:
         """One that joined later than this member, and is connected beside it."""
 
+    @_builtins.property
+    def work(self) -> Global___WorkDivision: ...
     def __init__(
         self,
         *,
@@ -622,17 +674,70 @@ class JoinResponse(_message.Message):
         resume: Global___ResumeLane | None = ...,
         split: Global___SplitBacklog | None = ...,
         namesake: Global___Namesake | None = ...,
+        work: Global___WorkDivision | None = ...,
         traceparent: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["delta", b"delta", "heartbeat", b"heartbeat", "message", b"message", "namesake", b"namesake", "queued", b"queued", "resume", b"resume", "split", b"split", "welcome", b"welcome"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["delta", b"delta", "heartbeat", b"heartbeat", "message", b"message", "namesake", b"namesake", "queued", b"queued", "resume", b"resume", "split", b"split", "welcome", b"welcome", "work", b"work"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["delta", b"delta", "heartbeat", b"heartbeat", "message", b"message", "namesake", b"namesake", "queued", b"queued", "resume", b"resume", "split", b"split", "traceparent", b"traceparent", "welcome", b"welcome"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["delta", b"delta", "heartbeat", b"heartbeat", "message", b"message", "namesake", b"namesake", "queued", b"queued", "resume", b"resume", "split", b"split", "traceparent", b"traceparent", "welcome", b"welcome", "work", b"work"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_message: _TypeAlias = _typing.Literal["welcome", "heartbeat", "delta", "queued", "resume", "split", "namesake"]  # noqa: Y015
+    _WhichOneofReturnType_message: _TypeAlias = _typing.Literal["welcome", "heartbeat", "delta", "queued", "resume", "split", "namesake", "work"]  # noqa: Y015
     _WhichOneofArgType_message: _TypeAlias = _typing.Literal["message", b"message"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_message) -> _WhichOneofReturnType_message | None: ...
 
 Global___JoinResponse: _TypeAlias = JoinResponse  # noqa: Y015
+
+@_typing.final
+class WorkDivision(_message.Message):
+    """How members with the capability `work-division` divide their work from now on: all of it, each time."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class SharesEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.int
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    REVISION_FIELD_NUMBER: _builtins.int
+    SHARES_FIELD_NUMBER: _builtins.int
+    CONCURRENCY_FIELD_NUMBER: _builtins.int
+    revision: _builtins.int
+    """Increases over the group's history; on one stream, one that is not higher than the last is passed over."""
+    concurrency: _builtins.float
+    """Handlers at once, as a multiple of those that it said in its hello, within its bound; 0 for its own."""
+    @_builtins.property
+    def shares(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
+        """Shares by lane that count in place of the member's own; empty for its own."""
+
+    def __init__(
+        self,
+        *,
+        revision: _builtins.int = ...,
+        shares: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+        concurrency: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["concurrency", b"concurrency", "revision", b"revision", "shares", b"shares"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___WorkDivision: _TypeAlias = WorkDivision  # noqa: Y015
 
 @_typing.final
 class Namesake(_message.Message):
@@ -694,6 +799,7 @@ class MemberWelcome(_message.Message):
     TICKET_FIELD_NUMBER: _builtins.int
     NAMESAKES_FIELD_NUMBER: _builtins.int
     RESUME_SECRET_FIELD_NUMBER: _builtins.int
+    WORK_FIELD_NUMBER: _builtins.int
     protocol_version: _builtins.int
     member_id: _builtins.str
     lease_ms: _builtins.int
@@ -716,6 +822,10 @@ class MemberWelcome(_message.Message):
     def namesakes(self) -> _containers.RepeatedCompositeFieldContainer[Global___Namesake]:
         """Those that were connected already; of many, the first."""
 
+    @_builtins.property
+    def work(self) -> Global___WorkDivision:
+        """Absent: the member divides its work by its own settings."""
+
     def __init__(
         self,
         *,
@@ -729,10 +839,11 @@ class MemberWelcome(_message.Message):
         ticket: _builtins.int = ...,
         namesakes: _abc.Iterable[Global___Namesake] | None = ...,
         resume_secret: _builtins.bytes = ...,
+        work: Global___WorkDivision | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["spec", b"spec"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["spec", b"spec", "work", b"work"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["capabilities", b"capabilities", "heartbeat_ms", b"heartbeat_ms", "kept", b"kept", "lease_ms", b"lease_ms", "member_id", b"member_id", "namesakes", b"namesakes", "protocol_version", b"protocol_version", "resume_secret", b"resume_secret", "spec", b"spec", "ticket", b"ticket"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["capabilities", b"capabilities", "heartbeat_ms", b"heartbeat_ms", "kept", b"kept", "lease_ms", b"lease_ms", "member_id", b"member_id", "namesakes", b"namesakes", "protocol_version", b"protocol_version", "resume_secret", b"resume_secret", "spec", b"spec", "ticket", b"ticket", "work", b"work"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

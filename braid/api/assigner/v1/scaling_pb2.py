@@ -24,23 +24,23 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n#braid/api/assigner/v1/scaling.proto\x12\x15\x62raid.api.assigner.v1\"\xc2\x01\n\rScalingPolicy\x12\x30\n\x04mode\x18\x01 \x01(\x0e\x32\".braid.api.assigner.v1.ScalingMode\x12\x18\n\x0bmin_members\x18\x02 \x01(\x05H\x00\x88\x01\x01\x12\x13\n\x0bmax_members\x18\x03 \x01(\x05\x12\x18\n\x10\x63ooldown_seconds\x18\x04 \x01(\x01\x12\x16\n\x0ewindow_seconds\x18\x05 \x01(\x01\x12\x0e\n\x06\x66\x61\x63tor\x18\x06 \x01(\x01\x42\x0e\n\x0c_min_members\"\\\n\tSeenRates\x12\x0f\n\x07members\x18\x01 \x01(\x05\x12\x12\n\ndone_per_s\x18\x02 \x01(\x01\x12\x16\n\x0eproduced_per_s\x18\x03 \x01(\x01\x12\x12\n\nbusy_per_s\x18\x04 \x01(\x01\"y\n\x0f\x44\x65siredCapacity\x12\x0f\n\x07members\x18\x01 \x01(\x05\x12\x10\n\x08since_ms\x18\x02 \x01(\x03\x12\x0e\n\x06reason\x18\x03 \x01(\t\x12\x33\n\x05limit\x18\x04 \x01(\x0e\x32$.braid.api.assigner.v1.CapacityLimit\"}\n\x0cGroupScaling\x12\x34\n\x06policy\x18\x01 \x01(\x0b\x32$.braid.api.assigner.v1.ScalingPolicy\x12\x37\n\x07\x64\x65sired\x18\x02 \x01(\x0b\x32&.braid.api.assigner.v1.DesiredCapacity*w\n\x0bScalingMode\x12\x1c\n\x18SCALING_MODE_UNSPECIFIED\x10\x00\x12\x14\n\x10SCALING_MODE_OFF\x10\x01\x12\x18\n\x14SCALING_MODE_PROPOSE\x10\x02\x12\x1a\n\x16SCALING_MODE_AUTOMATIC\x10\x03*~\n\rCapacityLimit\x12\x1e\n\x1a\x43\x41PACITY_LIMIT_UNSPECIFIED\x10\x00\x12\x17\n\x13\x43\x41PACITY_LIMIT_NONE\x10\x01\x12\x18\n\x14\x43\x41PACITY_LIMIT_BOUND\x10\x02\x12\x1a\n\x16\x43\x41PACITY_LIMIT_NO_GAIN\x10\x03\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n#braid/api/assigner/v1/scaling.proto\x12\x15\x62raid.api.assigner.v1\"\xc2\x01\n\rScalingPolicy\x12\x30\n\x04mode\x18\x01 \x01(\x0e\x32\".braid.api.assigner.v1.ScalingMode\x12\x18\n\x0bmin_members\x18\x02 \x01(\x05H\x00\x88\x01\x01\x12\x13\n\x0bmax_members\x18\x03 \x01(\x05\x12\x18\n\x10\x63ooldown_seconds\x18\x04 \x01(\x01\x12\x16\n\x0ewindow_seconds\x18\x05 \x01(\x01\x12\x0e\n\x06\x66\x61\x63tor\x18\x06 \x01(\x01\x42\x0e\n\x0c_min_members\"o\n\tSeenRates\x12\x0f\n\x07members\x18\x01 \x01(\x05\x12\x12\n\ndone_per_s\x18\x02 \x01(\x01\x12\x16\n\x0eproduced_per_s\x18\x03 \x01(\x01\x12\x12\n\nbusy_per_s\x18\x04 \x01(\x01\x12\x11\n\tcpu_apart\x18\x05 \x01(\x08\"y\n\x0f\x44\x65siredCapacity\x12\x0f\n\x07members\x18\x01 \x01(\x05\x12\x10\n\x08since_ms\x18\x02 \x01(\x03\x12\x0e\n\x06reason\x18\x03 \x01(\t\x12\x33\n\x05limit\x18\x04 \x01(\x0e\x32$.braid.api.assigner.v1.CapacityLimit\"}\n\x0cGroupScaling\x12\x34\n\x06policy\x18\x01 \x01(\x0b\x32$.braid.api.assigner.v1.ScalingPolicy\x12\x37\n\x07\x64\x65sired\x18\x02 \x01(\x0b\x32&.braid.api.assigner.v1.DesiredCapacity*w\n\x0bScalingMode\x12\x1c\n\x18SCALING_MODE_UNSPECIFIED\x10\x00\x12\x14\n\x10SCALING_MODE_OFF\x10\x01\x12\x18\n\x14SCALING_MODE_PROPOSE\x10\x02\x12\x1a\n\x16SCALING_MODE_AUTOMATIC\x10\x03*~\n\rCapacityLimit\x12\x1e\n\x1a\x43\x41PACITY_LIMIT_UNSPECIFIED\x10\x00\x12\x17\n\x13\x43\x41PACITY_LIMIT_NONE\x10\x01\x12\x18\n\x14\x43\x41PACITY_LIMIT_BOUND\x10\x02\x12\x1a\n\x16\x43\x41PACITY_LIMIT_NO_GAIN\x10\x03\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'braid.api.assigner.v1.scaling_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_SCALINGMODE']._serialized_start=603
-  _globals['_SCALINGMODE']._serialized_end=722
-  _globals['_CAPACITYLIMIT']._serialized_start=724
-  _globals['_CAPACITYLIMIT']._serialized_end=850
+  _globals['_SCALINGMODE']._serialized_start=622
+  _globals['_SCALINGMODE']._serialized_end=741
+  _globals['_CAPACITYLIMIT']._serialized_start=743
+  _globals['_CAPACITYLIMIT']._serialized_end=869
   _globals['_SCALINGPOLICY']._serialized_start=63
   _globals['_SCALINGPOLICY']._serialized_end=257
   _globals['_SEENRATES']._serialized_start=259
-  _globals['_SEENRATES']._serialized_end=351
-  _globals['_DESIREDCAPACITY']._serialized_start=353
-  _globals['_DESIREDCAPACITY']._serialized_end=474
-  _globals['_GROUPSCALING']._serialized_start=476
-  _globals['_GROUPSCALING']._serialized_end=601
+  _globals['_SEENRATES']._serialized_end=370
+  _globals['_DESIREDCAPACITY']._serialized_start=372
+  _globals['_DESIREDCAPACITY']._serialized_end=493
+  _globals['_GROUPSCALING']._serialized_start=495
+  _globals['_GROUPSCALING']._serialized_end=620
 # @@protoc_insertion_point(module_scope)

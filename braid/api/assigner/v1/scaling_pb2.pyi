@@ -117,10 +117,13 @@ class SeenRates(_message.Message):
     DONE_PER_S_FIELD_NUMBER: _builtins.int
     PRODUCED_PER_S_FIELD_NUMBER: _builtins.int
     BUSY_PER_S_FIELD_NUMBER: _builtins.int
+    CPU_APART_FIELD_NUMBER: _builtins.int
     members: _builtins.int
     done_per_s: _builtins.float
     produced_per_s: _builtins.float
     busy_per_s: _builtins.float
+    cpu_apart: _builtins.bool
+    """Members told CPU time and waiting apart: `busy_per_s` is in processors then."""
     def __init__(
         self,
         *,
@@ -128,10 +131,11 @@ class SeenRates(_message.Message):
         done_per_s: _builtins.float = ...,
         produced_per_s: _builtins.float = ...,
         busy_per_s: _builtins.float = ...,
+        cpu_apart: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["busy_per_s", b"busy_per_s", "done_per_s", b"done_per_s", "members", b"members", "produced_per_s", b"produced_per_s"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["busy_per_s", b"busy_per_s", "cpu_apart", b"cpu_apart", "done_per_s", b"done_per_s", "members", b"members", "produced_per_s", b"produced_per_s"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

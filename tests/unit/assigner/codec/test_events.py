@@ -18,6 +18,7 @@ from services.assigner.model import backlog_splits as sp
 from services.assigner.model import events as ev
 from services.assigner.model import progress_findings as do
 from services.assigner.model import progress_resets as re
+from services.assigner.model import response_events as res
 from services.assigner.model import rules as ru
 from services.assigner.model import scaling_events as se
 from services.assigner.model import stopped_lanes as st
@@ -81,7 +82,7 @@ EXAMPLES: dict[str, ev.Event] = {
 def test_there_is_an_example_and_a_golden_file_for_every_event() -> None:
     fields = {field.name for field in pb.AssignerEvent.DESCRIPTOR.oneofs_by_name["event"].fields}
     assert fields == set(EXAMPLES) == {path.stem for path in GOLDEN.glob("*.json")}
-    later = {ev.GroupIdleAlerted, se.ScalingSet, se.CapacityDesired}
+    later = {ev.GroupIdleAlerted, se.ScalingSet, se.CapacityDesired, *get_args(res.ResponseEvent)}
     assert {type(example) for example in EXAMPLES.values()} | later == set(get_args(ev.Event))
 
 

@@ -267,7 +267,7 @@ def test_changed_loads_and_unreachable_clusters_are_reported() -> None:
         members = await shared(mesh, 2)
         measured: list[tuple[str, int]] = []
 
-        def note(self: GroupKeeper, member: str, samples: Sequence[Any]) -> None:
+        def note(self: GroupKeeper, member: str, samples: Sequence[Any], work: object) -> None:
             measured.extend((member, each.records) for each in samples)
 
         leases = [next(iter(member.holds)) for member in members]

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from braid.kernel.limits.placement import LOAD_FLOOR, PLACEMENT_BAND_HIGH, PLACEMENT_BAND_INNER
+from braid.kernel.limits.placement import LOAD_FLOOR, LOAD_PART_MIN, PLACEMENT_BAND_HIGH, PLACEMENT_BAND_INNER
 from services.assigner.domain.decide import GroupDecider
 from services.assigner.model.commands import (
     Balance,
@@ -51,12 +51,18 @@ def drawn_costs(data: st.DataObject, state: Group) -> dict[str, float]:
     return {name: data.draw(COSTS) for name in sorted(state.leases)}
 
 
+def counted(costs: Mapping[str, float]) -> dict[str, float]:
+    """The weights of leases in a decision: their costs, the floor at least, and a part of the mean."""
+    least = max(LOAD_FLOOR, LOAD_PART_MIN * sum(costs.values()) / max(len(costs), 1))
+    return {name: max(cost, least) for name, cost in costs.items()}
+
+
 def borne(state: Group, costs: Mapping[str, float]) -> dict[str, float]:
     """The load of each member; of capacities alike."""
-    loads = dict.fromkeys(state.members, 0.0)
+    loads, weights = dict.fromkeys(state.members, 0.0), counted(costs)
     for name, lease in state.leases.items():
         if lease.holder and lease.state is LeaseState.HELD:
-            loads[lease.holder] += max(costs[name], LOAD_FLOOR)
+            loads[lease.holder] += weights[name]
     return loads
 
 
@@ -71,12 +77,13 @@ def check_layout(state: Group, costs: Mapping[str, float]) -> None:
         f"{name}/{number}" for name, channel in state.channels.items() for number in range(channel.partitions)
     )
     assert sorted(placed.leases) == wanted
+    weights = counted({name: costs.get(name, 0.0) for name in wanted})
     for at, name in enumerate(placed.leases):
         lease = state.leases.get(name)
         held = lease is not None and lease.state is LeaseState.HELD
         holder = members[placed.holders[at]] if placed.holders[at] >= 0 else ""
         assert holder == (lease.holder if lease is not None and held else "")
-        assert placed.measured.weights[at] == max(costs.get(name, 0.0), LOAD_FLOOR)
+        assert placed.measured.weights[at] == pytest.approx(weights[name])
         assert placed.leases.channels[placed.channels[at]] == channel_of(name)
 
 
@@ -84,7 +91,7 @@ def check_death(before: Group, after: Group, dead: str, costs: Mapping[str, floa
     """Only what the dead held changed hands, and nobody who got something ends a partition above the mean."""
     loads, was = borne(after, costs), borne(before, costs)
     mean = sum(loads.values()) / len(loads)
-    heaviest = max(max(costs.values()), LOAD_FLOOR)
+    heaviest = max(counted(costs).values())
     for name, lease in after.leases.items():
         if before.leases[name].holder != dead:
             assert lease == before.leases[name], f"{name} moved, and was not the dead's"
@@ -99,9 +106,9 @@ def check_evened(before: Group, asked: list[str], costs: Mapping[str, float]) ->
     mean = sum(loads.values()) / len(loads)
     givers = {before.leases[name].holder for name in asked}
     above = sum(max(0.0, loads[giver] - mean) for giver in givers)
-    heaviest = max(max(costs.values()), LOAD_FLOOR)
+    heaviest = max(counted(costs).values())
     assert len(asked) == len(set(asked))
-    assert sum(max(costs[name], LOAD_FLOOR) for name in asked) <= above + len(givers) * heaviest + EXACT
+    assert sum(counted(costs)[name] for name in asked) <= above + len(givers) * heaviest + EXACT
     assert all(loads[giver] > mean for giver in givers), "who is not above the mean gives nothing"
 
 
@@ -113,7 +120,7 @@ def asked_back(events: list[Event]) -> list[str]:
 def check_rest(state: Group, costs: Mapping[str, float]) -> None:
     """At rest all are within the band, or so near to the mean that a heaviest partition too much explains it."""
     loads = borne(state, costs)
-    mean, heaviest = sum(loads.values()) / len(loads), max(max(costs.values()), LOAD_FLOOR)
+    mean, heaviest = sum(loads.values()) / len(loads), max(counted(costs).values())
     assert (
         max(loads.values())
         <= max(mean * (1 + PLACEMENT_BAND_HIGH), mean * (1 + PLACEMENT_BAND_INNER) + heaviest) + EXACT
