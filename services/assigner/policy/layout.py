@@ -34,6 +34,7 @@ from services.assigner.policy.constraints import borne, crowded, drained, forced
 from services.assigner.policy.costs import costs_of
 from services.assigner.policy.improvement import Band
 from services.assigner.policy.lease_names import LeaseNames, names_of
+from services.assigner.policy.zone_preference import with_preferred_zones
 
 
 def _none() -> Indices:
@@ -105,11 +106,13 @@ def layout(
     capacities = _capacities(state, members, now_ms, warming=uneven)
     if counted:
         capacities = np.where(capacities > 0, 1.0, 0.0)
+    band = band_of(policy)
     rules = masks(state, members, names)
+    rules = with_preferred_zones(state, members, names, rules, holders, weights, capacities, band)
     share = -(-len(names) // max(len(members), 1))
     ruled = max(share + 1, MOVES_PER_MINUTE_MIN)
     budget = max(share * _newcomers(state, members, now_ms) + 1, ruled)
-    measured = Measured(weights, capacities, max(budget - loads.moved, 0), rules, band_of(policy))
+    measured = Measured(weights, capacities, max(budget - loads.moved, 0), rules, band)
     return Layout(members, names, names.of_channel, holders, measured, max(ruled - loads.ruled, 0), homes, states)
 
 

@@ -44,7 +44,9 @@ class StreamRequests:
         """Streams, sorted by name."""
         existing = [(name, stream) for name, stream in self._context.world().streams.items() if stream.exists]
         page, token = page_of(existing, request.page_size, request.page_token)
-        return api.ListStreamsResponse(streams=[self._message(each) for each in page], next_page_token=token)
+        world = self._context.world()
+        messages = [stream_message(each, self._known(), world) for each in page]
+        return api.ListStreamsResponse(streams=messages, next_page_token=token)
 
     async def channels(self, request: api.ListChannelsRequest, caller: Caller) -> api.ListChannelsResponse:
         """Channels sorted by stream, lane and generation; of all streams that still have topics, deleted ones too."""
@@ -60,7 +62,8 @@ class StreamRequests:
             if channel.live or request.include_retired
         ]
         page, token = page_of(sorted(found, key=lambda each: each[0]), request.page_size, request.page_token)
-        messages = [channel_message(stream, each, known) for stream, each in page]
+        zones = {name: cluster.spec.zone for name, cluster in self._context.world().clusters.items()}
+        messages = [channel_message(stream, each, known, zones.get(each.cluster, "")) for stream, each in page]
         return api.ListChannelsResponse(channels=messages, next_page_token=token)
 
     async def create(self, request: api.CreateStreamRequest, caller: Caller) -> stream_pb2.Stream:
@@ -240,4 +243,4 @@ class StreamRequests:
             await wait_for(changed, deadline - clock.elapsed())
 
     def _message(self, stream: Stream) -> stream_pb2.Stream:
-        return stream_message(stream, self._known())
+        return stream_message(stream, self._known(), self._context.world())
