@@ -64,7 +64,7 @@ class Applications:
                 process.communicate()  # closes its input too
 
     def lines(self, *zones: str) -> Sequence[Line]:
-        """What processes of zones wrote."""
+        """Lines that the processes of zones wrote."""
         return [line for zone in zones or ZONES for line in Line.read(self._directory / f"{self.stream}-{zone}")]
 
     def kill(self, zone: str) -> None:

@@ -44,7 +44,7 @@ Work = Callable[[Mesh, VirtualProcess], Coroutine[object, object, None]]
 
 
 class Ledger:
-    """What producers were acknowledged and members handled, each with its time.
+    """Records that were acknowledged to producers and handled by members, each with its time.
 
     Attributes:
         acknowledged: When and in which zone's producer, by record.

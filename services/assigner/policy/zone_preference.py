@@ -66,7 +66,7 @@ def with_preferred_zones(
         able = np.asarray((rules.allowed & near).any(axis=1), np.bool_)[rules.kinds]
         here = np.flatnonzero((lease_zones == zone) & able)
         share = mean * float(capacities[near].sum())
-        kept[_kept(here, np.isin(holders[here], np.flatnonzero(near)), weights[here], share, slack)] = True
+        kept[kept_near(here, np.isin(holders[here], np.flatnonzero(near)), weights[here], share, slack)] = True
     return _restricted(rules, kept, lease_zones, member_zones, len(zones))
 
 
@@ -79,7 +79,7 @@ def _slack(of_member: Sequence[str], capacities: Floats, band: Band) -> float:
     return min(band.high, band.low * smallest / rest) if rest > 0 else band.high
 
 
-def _kept(leases: Indices, at_home: Mask, weights: Floats, share: float, slack: float) -> Indices:
+def kept_near(leases: Indices, at_home: Mask, weights: Floats, share: float, slack: float) -> Indices:
     """Returns the leases of a zone that its members bear: first those they hold, of each kind the heaviest first.
 
     Each counts by half: a share may be exceeded by half of the last, as any placement of whole leases exceeds it.

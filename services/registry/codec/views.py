@@ -20,7 +20,7 @@ from services.registry.model.streams import Stream
 from services.registry.policy.decommission import Departure, Stage, progress
 from services.registry.policy.moves import LaneMove
 from services.registry.policy.world import World
-from services.registry.policy.zone_spread import missing_zones
+from services.registry.policy.zone_spread import MissingZone
 
 Holders = Mapping[tuple[str, ChannelRef], Sequence[str]]
 
@@ -233,14 +233,22 @@ def _reassignment_message(channel: Channel, progress: CopiesProgress | None) -> 
     )
 
 
-def stream_message(stream: Stream, known: LeaderKnowledge, world: World | None = None) -> stream_pb2.Stream:
-    """A stream's message, with its channels that still have a topic; zones are told where the `world` is known."""
+def stream_message(
+    stream: Stream, known: LeaderKnowledge, zones: Mapping[str, str], missing: Sequence[MissingZone] = ()
+) -> stream_pb2.Stream:
+    """A stream's message, with its channels that still have a topic.
+
+    Args:
+        stream: The stream.
+        known: The leader's facts about its channels.
+        zones: Of each cluster, by name.
+        missing: Zones that lack a channel of its lanes.
+    """
     channels = [
-        channel_message(stream, channel, known, world.cluster(channel.cluster).spec.zone if world else "")
+        channel_message(stream, channel, known, zones.get(channel.cluster, ""))
         for channel in stream.channels
         if channel.live and not channel.discarded
     ]
-    missing = [stream_pb2.MissingZone(**each._asdict()) for each in missing_zones(world, stream)] if world else []
     asked = [
         f"a move away from {cluster} is proposed: braid move stream {stream.name} --away-from {cluster}"
         for cluster in stream.proposed
@@ -253,7 +261,7 @@ def stream_message(stream: Stream, known: LeaderKnowledge, world: World | None =
             route_revision=stream.route_revision,
             channels=channels,
             blocked_reason="; ".join((*reasons, *asked)),
-            missing_zones=missing,
+            missing_zones=[stream_pb2.MissingZone(**each._asdict()) for each in missing],
         ),
         etag=stream.etag,
         create_time_ms=stream.create_time_ms,

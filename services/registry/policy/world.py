@@ -37,6 +37,11 @@ class World:
         """The cluster of a name; an unknown one is neither reachable nor takes traffic."""
         return self.clusters.get(name) or Cluster(name)
 
+    @property
+    def zones(self) -> Mapping[str, str]:
+        """The declared zone of each cluster; '' if it has none."""
+        return {name: each.spec.zone for name, each in self.clusters.items()}
+
     def load(self, name: str) -> MeasuredLoad | None:
         """The recent measurement of a cluster; None if there is none."""
         return self.loads.get(name)

@@ -64,14 +64,18 @@ def spread_over_zones(world: World, stream: Stream, room: Room) -> Iterator[_Ste
 
 def missing_zones(world: World, stream: Stream) -> Sequence[MissingZone]:
     """Returns the zones without an active channel of a lane that is spread over zones."""
-    room = Room(world) if stream.spec.zone_lanes else None
-    return [
-        MissingZone(lane, zone, _why_none(world, stream, lane, room, zone, zones))
+    zones = zones_of(world, stream) if stream.spec.zone_lanes else {}
+    lacking = [
+        (lane, zone)
         for lane in stream.spec.zone_lanes
-        if room is not None
-        for zones in [zones_of(world, stream)]
         for zone in zones
         if zone not in {world.cluster(each.cluster).spec.zone for each in stream.active(lane)}
+    ]
+    room = Room(world) if lacking else None  # a look at all streams
+    return [
+        MissingZone(lane, zone, _why_none(world, stream, lane, room, zones[zone]))
+        for lane, zone in lacking
+        if room is not None
     ]
 
 
@@ -111,17 +115,14 @@ def _place(world: World, stream: Stream, lane: str, room: Room, zone: str) -> st
     return min(free, key=lambda name: rank(world, stream, wanted, room, name), default="")
 
 
-def _why_none(
-    world: World, stream: Stream, lane: str, room: Room, zone: str, zones: Mapping[str, Sequence[str]]
-) -> str:
-    """Returns why a zone has no channel, by cluster; '' while one is on its way."""
+def _why_none(world: World, stream: Stream, lane: str, room: Room, here: Sequence[str]) -> str:
+    """Returns why a zone with these clusters has no channel, by cluster; '' while one is on its way."""
     active = stream.active(lane)
     if len(active) >= ZONES_MAX:
         return f"the lane has a channel in {ZONES_MAX} zones, which is the most"
     if _left_lately(world, stream):
         return f"traffic left a cluster less than {ZONE_RETURN_SECONDS:g} s ago"
     refused = refusals(world, stream, Wanted(stream.spec.lanes[lane]), room)
-    here = zones[zone]
     if any(name not in refused for name in here):
         return ""
     return ", ".join(f"{name} {refused[name]}" for name in here)

@@ -64,7 +64,7 @@ def test_balance_comes_before_zones() -> None:
 
 
 def test_zones_without_a_share_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(zone_preference, "_kept", lambda leases, *rest: leases)  # as the rule was before
+    monkeypatch.setattr(zone_preference, "kept_near", lambda leases, *rest: leases)  # as the rule was before
     with pytest.raises(AssertionError):
         check_balanced()
 
