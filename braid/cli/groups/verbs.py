@@ -83,7 +83,7 @@ _SET_CAPACITY: Final = """Set a member's capacity, in busy seconds a second, ins
 _SET_ZONES: Final = """Set whether members consume from clusters in their own zone: any, prefer or strict.
 
 \b
-  braid set zones indexer prefer           if a member of the zone can
+  braid set zones indexer prefer           as far as loads stay even
   braid set zones indexer strict           only members of the zone
   braid set zones indexer any
 """

@@ -47,6 +47,7 @@ COLUMNS: Final[Mapping[Kind, Columns]] = {
             Column("PARTITIONS"),
             Column("WAITS FOR", shrinks=True),
             Column("WEIGHT", wide=True),
+            Column("ZONE", wide=True),
             Column("TOPIC", wide=True),
         ),
     ),

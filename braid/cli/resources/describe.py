@@ -137,13 +137,18 @@ def _fields(session: Session, item: Item) -> str:
         if name in _NOT_FIELDS or (name == "rules" and isinstance(value, dict)) or name in ("scaling", "responses"):
             continue
         if name in ("spec", "status") and isinstance(value, dict):
-            shown |= {each: inner for each, inner in value.items() if each not in _SHOWN_APART}
+            shown |= {each: inner for each, inner in value.items() if each not in _SHOWN_APART and _said(each, inner)}
         else:
             shown[name] = value
     lines = field_lines({_label(name): _value(session, name, value) for name, value in shown.items()})
     if item.since_ms:
         lines.insert(1, f"{'age:':{_LABEL_COLUMNS}}{age_text(item.since_ms, session.now_ms)}")
     return "\n".join(lines)
+
+
+def _said(name: str, value: Value) -> bool:
+    """Whether a field is shown: zones that lack a channel are, where there are any."""
+    return name != "missing_zones" or bool(value)
 
 
 def _label(name: str) -> str:

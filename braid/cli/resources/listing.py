@@ -102,6 +102,7 @@ def channel_item(channel: stream_pb2.Channel) -> Item:
         str(channel.partitions),
         waits_for(channel),
         f"{channel.weight:g}",
+        channel.zone or "-",
         channel.topic,
     )
     return Item(channel.name, f"channel/{channel.name}", cells, channel.state_since_ms, _document("Channel", channel))

@@ -102,7 +102,7 @@ class Dispatcher:
             return True
         route = self._route
         assert route is not None, "a lane's gate opens with the first route"
-        channel, partition = self._placement.choose(route.lanes[record.lane], record.lane, record.key)
+        channel, partition = self._placement.choose(route, record.lane, record.key)
         sender = self._senders.get(channel.id)
         if sender is None or sender.left:
             return False
@@ -339,7 +339,7 @@ class Dispatcher:
         """Chooses a record's channel; returns the sender and the partition."""
         route = self._route
         assert route is not None, "a lane's gate opens with the first route"
-        channel, partition = self._placement.choose(route.lanes[record.lane], record.lane, record.key)
+        channel, partition = self._placement.choose(route, record.lane, record.key)
         record.channel, record.partition = channel.id, partition
         if record.key is None:
             self._placement.went(record.lane, record.size)

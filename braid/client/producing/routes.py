@@ -1,9 +1,10 @@
 """Chooses where a record goes by a route: from lane to channel to partition. Pure, so every producer chooses alike.
 
-Keyed records: the channel by weighted rendezvous hashing (Thaler & Ravishankar 1998; logarithmic weights as in
-draft-ietf-bess-weighted-hrw), the partition by Kafka's murmur2. Keyless records stick to one partition for a while, as
-KIP-480 and KIP-794 have it, so that batches fill, and leave it when it has no leader. Weights come before zones: among
-channels of equal weight a keyless record goes to one in its producer's zone, and nothing else about a zone counts.
+Keyed records: the channel by weighted rendezvous hashing (Thaler & Ravishankar 1998; logarithmic weights as in draft-
+ietf-bess-weighted-hrw), the partition by Kafka's murmur2. In a lane keyed by zone the hash chooses among the channels
+of the producer's zone, so keys keep their order among the producers of one zone. Keyless records stick to one
+partition for a while, as KIP-480 and KIP-794 have it, so that batches fill, and leave it when it has no leader.
+Weights come before zones: among channels of equal weight a keyless record goes to one in its producer's zone.
 """
 
 import math
@@ -17,6 +18,7 @@ from braid.kafka.partitioner import murmur2, partition_of
 from braid.kernel.errors import Invalid, NotFound
 from braid.kernel.ids import DEFAULT_LANE, DLQ_LANE, ChannelId
 from braid.kernel.ports import Randomness
+from braid.kernel.zones import zone_key
 
 STICKY_BYTES: Final = 16 << 10  # keyless records change partition after so many bytes (KIP-794)
 NOTHING_GONE: Final[Mapping[ChannelId, Collection[int]]] = {}
@@ -50,6 +52,7 @@ class RouteTable:
         clusters: How to reach the clusters they are on.
         max_record_bytes: Bound on key plus value plus headers.
         planned: For channels this route dropped, whether their cluster is well.
+        keyed_by_zone: Lanes whose records with a key prefer their producer's zone too.
     """
 
     stream: str
@@ -58,6 +61,7 @@ class RouteTable:
     clusters: Mapping[str, ClusterAddress]
     max_record_bytes: int
     planned: Mapping[ChannelId, bool]
+    keyed_by_zone: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, route: Route) -> Self:
@@ -70,6 +74,7 @@ class RouteTable:
             clusters=clusters,
             max_record_bytes=route.max_record_bytes,
             planned={ChannelId.parse(dropped.channel): dropped.planned for dropped in route.dropped},
+            keyed_by_zone=frozenset(lane.lane for lane in route.lanes if lane.keys_by_zone),
         )
 
     def places(self) -> dict[ChannelId, tuple[str, str]]:
@@ -178,15 +183,19 @@ class Placement:
 
     def __init__(self, randomness: Randomness, zone: str) -> None:
         """`zone` is the producer's."""
+        zone = zone_key(zone)
         self._randomness = randomness
         self._zone = zone
         self._sticky: dict[str, StickyChoice] = {}
         self._gone: Mapping[ChannelId, Collection[int]] = NOTHING_GONE
 
-    def choose(self, channels: Sequence[ActiveChannel], lane: str, key: bytes | None) -> tuple[ActiveChannel, int]:
-        """Chooses where the next record of a lane with these channels goes."""
+    def choose(self, route: RouteTable, lane: str, key: bytes | None) -> tuple[ActiveChannel, int]:
+        """Chooses where the next record of a lane goes."""
+        channels = route.lanes[lane]
         if key is not None:
             channel = rendezvous(channels, key)
+            if self._zone and lane in route.keyed_by_zone:
+                channel = rendezvous(near(channels, channel, self._zone), key)
             return channel, partition_of(key, channel.partitions)
         sticky = self._sticky.get(lane)
         if sticky is None:

@@ -11,6 +11,7 @@ from opentelemetry import metrics
 
 from braid.kernel.limits.client import ZONE_TALLIES_MAX
 from braid.kernel.metrics import MetricDeclaration
+from braid.kernel.zones import same_zone
 
 SENT: Final = "sent"
 FETCHED: Final = "fetched"
@@ -44,7 +45,8 @@ class ZoneBytes(NamedTuple):
     @property
     def cross_zone(self) -> bool:
         """Whether they crossed from one zone to another, as far as both are known."""
-        return bool(self.cluster_zone and self.client_zone) and self.cluster_zone != self.client_zone
+        known = self.cluster_zone and self.client_zone
+        return bool(known) and not same_zone(self.cluster_zone, self.client_zone)
 
 
 class Tally:

@@ -16,6 +16,8 @@ DECIDE_SECONDS: Final = 0.25  # of other decisions, until traffic in trouble is 
 SPARE_GRACE_SECONDS: Final = 60.0  # a channel made for a move may stand by so long in a shape the lane has not yet
 SPARE_LATE_SECONDS: Final = 3.0  # a topic takes milliseconds; later than that, what must leave looks elsewhere too
 DISK_FREE_SHARE_MIN: Final = 0.05  # of a cluster's fullest disk, for new traffic: a broker whose disk is full ends
+ZONES_MAX: Final = 8  # in which a lane has an active channel: each has all of the lane's partitions
+ZONE_RETURN_SECONDS: Final = 60.0  # after a failover, until a zone gets its channel back: a cluster that flaps does not
 PASSED_OVER_NAMED_MAX: Final = 5  # clusters that could not take traffic, in the reason of a failover
 
 # --- loads of clusters

@@ -16,7 +16,7 @@ class Zones(Enum):
     """Whether members are to consume from clusters of their own zone; numbered as in `rules.proto`."""
 
     ANY = 1
-    PREFER = 2  # where a member of the zone may hold the partition, nobody else does
+    PREFER = 2  # members of the zone hold it, as far as they are not loaded beyond the band
     STRICT = 3  # nobody else ever does
 
 

@@ -30,7 +30,7 @@ from services.assigner.model.lease_columns import FREE, HELD
 from services.assigner.policy import homing
 from services.assigner.policy.arrays import Indices
 from services.assigner.policy.by_number import Measured, Movable
-from services.assigner.policy.constraints import CROWDED, why_not
+from services.assigner.policy.constraints import CROWDED, why_nearer, why_not
 from services.assigner.policy.layout import Layout, layout, relieved, uncrowded
 
 _TAKERS_NAMED: Final = 3  # in the reason for a move
@@ -176,7 +176,10 @@ def _by_load(state: Group, placed: Layout, target: Indices, context: Context, as
 
 def _asked_for(state: Group, lease: LeaseGrant, taker: str, *, crowded: bool) -> str:
     """Says why a lease moves whatever loads are; empty if it moves because of loads."""
-    why = why_not(state, lease.lease, state.members[lease.member]) if state.rules.constrain else ""
+    why = ""
+    if state.rules.constrain:
+        holder = state.members[lease.member]
+        why = why_not(state, lease.lease, holder) or why_nearer(state, lease.lease, holder, state.members[taker])
     home = state.leases[lease.lease].home
     if not why and crowded:
         return CROWDED

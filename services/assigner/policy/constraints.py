@@ -3,8 +3,9 @@
 Pure, NumPy.
 
 A mask has one row for every set of members that some partition may go to; partitions that may go to the same members
-share a row. Where a rule leaves the choice (a pin whose member is away, a preferred zone nobody is in) it is as if it
-were not there. What a member holds against the rules is asked back only when somebody else may take it.
+share a row. Where a rule leaves the choice (a pin whose member is away) it is as if it were not there. Preferred
+zones depend on loads and are added by `zone_preference.py`. What a member holds against the rules is asked back only
+when somebody else may take it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,6 +14,7 @@ from typing import Final
 import numpy as np
 
 from braid.kernel.limits.placement import CAPACITY_DEFAULT
+from braid.kernel.zones import zone_key
 from services.assigner.model.events import RevokesStarted
 from services.assigner.model.group import Channel, Group, Member, channel_of
 from services.assigner.model.members import index_of
@@ -30,6 +32,7 @@ from services.assigner.policy.slow_members import slow_parts
 _LEASE_PARTS: Final = 4
 _NOTHING_TOLD: Final[Mapping[str, float]] = {}
 CROWDED: Final = "its lane is kept apart over hosts"
+PREFERRED: Final = "its zone is preferred"  # begins the reason
 
 
 def carries(member: Member, name: str) -> bool:
@@ -194,14 +197,22 @@ def why_not(state: Group, lease: str, member: Member) -> str:
     pin = rules.pins.get(lease)
     if pin is not None and not carries(member, pin.member):
         return f"it is pinned to {pin.member}"
-    if _elsewhere(channel, member) and rules.zones is not Zones.ANY:
+    if _elsewhere(channel, member) and rules.zones is Zones.STRICT:
         return f"{name} is in zone {member.zone or 'unknown'}, cluster {channel.cluster} in {channel.zone}"
     return ""
 
 
+def why_nearer(state: Group, lease: str, holder: Member, taker: Member) -> str:
+    """Says why a lease moves to a member of its cluster's zone; empty if the group does not prefer that, or none is."""
+    channel = state.channels[channel_of(lease)]
+    if state.rules.zones is not Zones.PREFER or not _elsewhere(channel, holder) or _elsewhere(channel, taker):
+        return ""
+    return f"{PREFERRED}: cluster {channel.cluster} is in zone {channel.zone}"
+
+
 def asked_for(state: Group, event: RevokesStarted) -> int:
     """How many of the leases were asked back because a rule keeps them from their holders."""
-    if event.reason == CROWDED:
+    if event.reason == CROWDED or event.reason.startswith(PREFERRED):
         return len(event.leases)
     if not state.rules.constrain:
         return 0
@@ -220,7 +231,7 @@ def ruled(state: Group, lease: str) -> str:
 
 
 def _elsewhere(channel: Channel, member: Member) -> bool:
-    return channel.zone not in ("", member.zone)
+    return zone_key(channel.zone) not in ("", zone_key(member.zone))
 
 
 class MemberFilter:
@@ -233,8 +244,8 @@ class MemberFilter:
         self._open: Mask = np.ones(len(members), np.bool_)
         for name in state.rules.drains:
             self._open &= ~self._columns[name]
-        zoned = state.rules.zones is not Zones.ANY
-        self._zones = np.array([state.members[member].zone if zoned else "" for member in members])
+        strict = state.rules.zones is Zones.STRICT
+        self._zones = np.array([zone_key(state.members[member].zone) if strict else "" for member in members])
         single = {ban.path for ban in state.rules.bans if ban.path.count("/") == _LEASE_PARTS - 1}
         self.special = single | set(state.rules.pins)
 
@@ -251,16 +262,13 @@ class MemberFilter:
         for ban in rules.bans:
             if ban.covers(lease or channel, known.cluster):
                 row &= ~self._columns[ban.member]
-        near = self._zones == known.zone if known.zone else np.ones(len(row), np.bool_)
-        if rules.zones is Zones.STRICT:
-            row &= near
+        if rules.zones is Zones.STRICT and known.zone:
+            row &= self._zones == zone_key(known.zone)
         pin = rules.pins.get(lease)
         if pin is not None:
             pinned = row & self._columns[pin.member]
             if pin.strict or pinned.any():
                 return pinned
-        if rules.zones is Zones.PREFER and (row & near).any():
-            row &= near
         return row
 
 

@@ -36,6 +36,7 @@ from services.assigner.policy.costs import costs_of
 from services.assigner.policy.improvement import Band
 from services.assigner.policy.lease_names import LeaseNames, names_of
 from services.assigner.policy.slow_members import probing_capacities, slow_parts
+from services.assigner.policy.zone_preference import with_preferred_zones
 
 
 def _none() -> Indices:
@@ -111,12 +112,14 @@ def layout(
         capacities = probing_capacities(
             state, members, _lightest(weights, holders, len(members)), capacities, weights.sum()
         )
+    band = band_of(policy)
     rules = masks(state, members, names)
+    rules = with_preferred_zones(state, members, names, rules, holders, weights, capacities, band)
     share = -(-len(names) // max(len(members), 1))
     ruled = max(share + 1, MOVES_PER_MINUTE_MIN)
     leaving = share * len(slow_parts(state))  # what a slow member holds does not wait for what loads have moved
     budget = max(share * _newcomers(state, members, now_ms) + 1, ruled) + leaving
-    measured = Measured(weights, capacities, max(budget - loads.moved, 0), rules, band_of(policy))
+    measured = Measured(weights, capacities, max(budget - loads.moved, 0), rules, band)
     return Layout(members, names, names.of_channel, holders, measured, max(ruled - loads.ruled, 0), homes, states)
 
 

@@ -59,7 +59,7 @@ def read_cluster_spec(message: cluster_pb2.ClusterSpec) -> ClusterSpec:
 def stream_spec_message(spec: StreamSpec) -> stream_pb2.StreamSpec:
     """A stream's declaration as a message."""
     return stream_pb2.StreamSpec(
-        lanes={lane: stream_pb2.LaneSpec(partitions=partitions) for lane, partitions in spec.lanes.items()},
+        lanes={lane: _lane_message(spec, lane) for lane in spec.lanes},
         clusters=spec.clusters,
         replication_factor=spec.replication_factor,
         retention_hours=spec.retention_hours,
@@ -71,6 +71,14 @@ def stream_spec_message(spec: StreamSpec) -> stream_pb2.StreamSpec:
         drill=drill_message(spec.drill) if spec.drill else None,
         lag_target=spec.lag_target,
         availability=spec.availability,
+    )
+
+
+def _lane_message(spec: StreamSpec, lane: str) -> stream_pb2.LaneSpec:
+    return stream_pb2.LaneSpec(
+        partitions=spec.lanes[lane],
+        spread=stream_pb2.LANE_SPREAD_ZONES if lane in spec.zone_lanes else None,
+        keys_by_zone=True if lane in spec.lanes_keyed_by_zone else None,
     )
 
 
@@ -95,13 +103,20 @@ def read_stream_spec(message: stream_pb2.StreamSpec) -> StreamSpec:
     """A stream's declaration from a message, unchecked but for the enum.
 
     Raises:
-        Invalid: this release does not know the failover mode or the kind of drill.
+        Invalid: this release does not know the failover mode, the kind of drill or over what a lane is spread.
     """
     if message.failover not in _MODES:
         remedy = "use automatic, propose or off"
         raise Invalid(f"{message.failover} is not a failover mode", field="spec.failover", remedy=remedy)
+    lanes = sorted(message.lanes)
+    for lane in lanes:
+        if message.lanes[lane].spread not in stream_pb2.LaneSpread.values():
+            found = f"{message.lanes[lane].spread} is nothing that a lane is spread over"
+            raise Invalid(found, field=f"spec.lanes.{lane}.spread", remedy="write zones, or leave it out")
     return StreamSpec(
-        lanes={lane: message.lanes[lane].partitions for lane in sorted(message.lanes)},
+        lanes={lane: message.lanes[lane].partitions for lane in lanes},
+        zone_lanes=tuple(lane for lane in lanes if message.lanes[lane].spread == stream_pb2.LANE_SPREAD_ZONES),
+        lanes_keyed_by_zone=tuple(lane for lane in lanes if message.lanes[lane].keys_by_zone),
         clusters=tuple(message.clusters),
         replication_factor=message.replication_factor,
         retention_hours=message.retention_hours,

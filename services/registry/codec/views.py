@@ -20,6 +20,7 @@ from services.registry.model.streams import Stream
 from services.registry.policy.decommission import Departure, Stage, progress
 from services.registry.policy.moves import LaneMove
 from services.registry.policy.world import World
+from services.registry.policy.zone_spread import MissingZone
 
 Holders = Mapping[tuple[str, ChannelRef], Sequence[str]]
 
@@ -184,8 +185,10 @@ def departure_message(departure: Departure) -> api.Departure:
     return api.Departure(stream=departure.stream, moves=moves, blocked_reason=departure.blocked)
 
 
-def channel_message(stream: Stream, channel: Channel, known: LeaderKnowledge = NOTHING_KNOWN) -> stream_pb2.Channel:
-    """A channel's message, with the leader's facts about it."""
+def channel_message(
+    stream: Stream, channel: Channel, known: LeaderKnowledge = NOTHING_KNOWN, zone: str = ""
+) -> stream_pb2.Channel:
+    """A channel's message, with the leader's facts about it, and the zone of its cluster if it is asked for."""
     holders = known.holders.get((stream.name, channel.ref), ())
     return stream_pb2.Channel(
         name=str(channel.id(stream.name)),
@@ -214,6 +217,7 @@ def channel_message(stream: Stream, channel: Channel, known: LeaderKnowledge = N
         retiring=channel.retiring,
         replication_factor=channel.copies,
         reassignment=_reassignment_message(channel, known.copies.get(CopiesKey(stream.name, channel.ref))),
+        zone=zone,
     )
 
 
@@ -229,10 +233,21 @@ def _reassignment_message(channel: Channel, progress: CopiesProgress | None) -> 
     )
 
 
-def stream_message(stream: Stream, known: LeaderKnowledge) -> stream_pb2.Stream:
-    """A stream's message, with its channels that still have a topic."""
+def stream_message(
+    stream: Stream, known: LeaderKnowledge, zones: Mapping[str, str], missing: Sequence[MissingZone] = ()
+) -> stream_pb2.Stream:
+    """A stream's message, with its channels that still have a topic.
+
+    Args:
+        stream: The stream.
+        known: The leader's facts about its channels.
+        zones: Of each cluster, by name.
+        missing: Zones that lack a channel of its lanes.
+    """
     channels = [
-        channel_message(stream, channel, known) for channel in stream.channels if channel.live and not channel.discarded
+        channel_message(stream, channel, known, zones.get(channel.cluster, ""))
+        for channel in stream.channels
+        if channel.live and not channel.discarded
     ]
     asked = [
         f"a move away from {cluster} is proposed: braid move stream {stream.name} --away-from {cluster}"
@@ -243,7 +258,10 @@ def stream_message(stream: Stream, known: LeaderKnowledge) -> stream_pb2.Stream:
         name=stream.name,
         spec=stream_spec_message(stream.spec),
         status=stream_pb2.StreamStatus(
-            route_revision=stream.route_revision, channels=channels, blocked_reason="; ".join((*reasons, *asked))
+            route_revision=stream.route_revision,
+            channels=channels,
+            blocked_reason="; ".join((*reasons, *asked)),
+            missing_zones=[stream_pb2.MissingZone(**each._asdict()) for each in missing],
         ),
         etag=stream.etag,
         create_time_ms=stream.create_time_ms,
@@ -271,7 +289,8 @@ def route_message(stream: Stream, world: World) -> route_pb2.Route:
     for lane in stream.spec.lanes:
         channels = [_route_channel(stream.name, channel) for channel in stream.active(lane)]
         if channels:
-            lanes.append(route_pb2.RouteLane(lane=lane, channels=channels))
+            keyed = lane in stream.spec.lanes_keyed_by_zone
+            lanes.append(route_pb2.RouteLane(lane=lane, channels=channels, keys_by_zone=keyed))
     dropped = [
         route_pb2.DroppedChannel(channel=str(channel.id(stream.name)), planned=channel.planned)
         for channel in stream.channels

@@ -16,7 +16,7 @@ from services.registry.domain.drills import begin, check_mark, end
 from services.registry.domain.evolve import evolved
 from services.registry.domain.found_channels import find
 from services.registry.model import copies
-from services.registry.model.channels import CONSUMABLE, ChannelRef, ChannelState
+from services.registry.model.channels import CONSUMABLE, ChannelRef, ChannelState, ChannelWeight
 from services.registry.model.etags import check_etag
 from services.registry.model.stream_commands import (
     BlockFailover,
@@ -48,7 +48,14 @@ from services.registry.model.stream_events import (
     StreamUpdated,
     TrafficMoved,
 )
-from services.registry.model.streams import Stream, check_order, check_partitions, check_size, check_stream_spec
+from services.registry.model.streams import (
+    Stream,
+    StreamSpec,
+    check_order,
+    check_partitions,
+    check_size,
+    check_stream_spec,
+)
 
 
 class StreamDecider:
@@ -129,7 +136,15 @@ def _update(state: Stream, command: UpdateStream) -> Sequence[StreamEvent]:
     updated = replace(state, spec=spec)
     for lane in spec.lanes:
         check_order(updated, lane, len(state.active(lane)), "spec.ordered")
-    return [StreamUpdated(spec)] if spec != state.spec else []
+    return [StreamUpdated(spec), *_told_of_keys(updated, state.spec)] if spec != state.spec else []
+
+
+def _told_of_keys(updated: Stream, before: StreamSpec) -> Sequence[TrafficMoved]:
+    """A new route for producers of lanes whose keys now keep to zones, or no longer do; nothing else changes in it."""
+    changed = {*updated.spec.lanes_keyed_by_zone} ^ {*before.lanes_keyed_by_zone}
+    kept = [ChannelWeight(each.ref, each.weight) for lane in sorted(changed) for each in updated.active(lane)]
+    reason = f"keys of {', '.join(sorted(changed))} go by other zones"
+    return [TrafficMoved(updated.route_revision + 1, tuple(kept), (), True, reason, True)] if kept else []
 
 
 def _plan_channel(state: Stream, command: PlanChannel) -> Sequence[StreamEvent]:

@@ -49,6 +49,8 @@ class StreamSpec:
         drill: The failure it rehearses for another stream; None if it carries an application's records.
         lag_target: How far groups may be behind, by lane or `<lane>/<group>`; see `kernel.lag_targets`.
         availability: Percent of time in which targets hold; None for the default.
+        zone_lanes: Lanes with an active channel in each zone, sorted.
+        lanes_keyed_by_zone: Those of them whose records with a key prefer their producer's zone too.
     """
 
     lanes: Mapping[str, int]
@@ -63,6 +65,8 @@ class StreamSpec:
     drill: Drill | None = None
     lag_target: Mapping[str, str] = field(default_factory=dict)
     availability: float | None = None
+    zone_lanes: tuple[str, ...] = ()
+    lanes_keyed_by_zone: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +172,21 @@ def check_stream_spec(spec: StreamSpec) -> StreamSpec:
         raise Invalid(f"{spec.ride_out_seconds:g} is out of bounds", field="spec.ride_out_seconds", remedy=remedy)
     check_lag_targets(spec.lag_target, lanes, "spec.lag_target")
     check_availability(spec.availability, "spec.availability")
+    _check_zone_lanes(spec)
     return replace(spec, lanes=lanes, retention_hours=retention_hours, max_record_bytes=max_record_bytes)
+
+
+def _check_zone_lanes(spec: StreamSpec) -> None:
+    """Raises `Invalid` for a lane that is to keep to zones, and also its order over all of them."""
+    for lane in spec.zone_lanes:
+        if spec.ordered and lane != DEAD_LETTER_LANE:
+            message = f"lane {lane} would be on a channel in each zone: between them no order holds"
+            remedy = "leave out spread, or let the stream not be ordered"
+            raise Invalid(message, field=f"spec.lanes.{lane}.spread", remedy=remedy)
+    for lane in spec.lanes_keyed_by_zone:
+        if lane not in spec.zone_lanes:
+            message = f"lane {lane} has no channel in each zone for its keys"
+            raise Invalid(message, field=f"spec.lanes.{lane}.keys_by_zone", remedy="declare spread: zones beside it")
 
 
 def check_order(stream: Stream, lane: str, active: int, field: str) -> None:

@@ -118,11 +118,14 @@ def _flaps(world: World, stream: Stream) -> bool:
 def _way(world: World, stream: Stream, channel: Channel, room: Room, ways: Sequence[_Way]) -> _Way | None:
     """How a channel's traffic leaves now; None if it cannot, or a better way is under way.
 
-    In this order: to a cluster that carries the lane already, to a standby on a healthy cluster, and only from a dead
-    cluster to a standby on a mostly working one. Health comes before speed: the traffic would stay on an unhealthy
-    cluster.
+    A lane that is spread over zones stays in the zone if a standby waits there. Else in this order: to a cluster that
+    carries the lane already, to a standby on a healthy cluster, and only from a dead cluster to a standby on a mostly
+    working one. Health comes before speed: the traffic would stay on an unhealthy cluster.
     """
     lane = channel.ref.lane
+    if spare := _in_zone(world, stream, channel, room):
+        room.activate(spare)
+        return _Way(channel, spare.cluster, STANDBY, spare)
     for other in stream.active(lane):
         if not world.in_trouble(other):
             return _Way(channel, other.cluster, CARRIES_TOO)
@@ -138,6 +141,14 @@ def _way(world: World, stream: Stream, channel: Channel, room: Room, ways: Seque
         room.activate(spare)
         return _Way(channel, spare.cluster, f"{STANDBY}, {world.cluster(spare.cluster).health.name}", spare)
     return None
+
+
+def _in_zone(world: World, stream: Stream, channel: Channel, room: Room) -> Channel | None:
+    """A standby in a channel's own zone, for a lane that is spread over zones; None for others."""
+    zone = world.cluster(channel.cluster).spec.zone
+    if not zone or channel.ref.lane not in stream.spec.zone_lanes:
+        return None
+    return ready(world, stream, channel.ref.lane, room, zone=zone)
 
 
 def _is_dead(world: World, channel: Channel) -> bool:

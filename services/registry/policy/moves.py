@@ -140,6 +140,8 @@ def check_target(world: World, stream: Stream, name: str, field: str) -> None:
 
 
 def _lane_move(world: World, stream: Stream, lane: str, order: MoveOrder, room: Room) -> LaneMove:
+    if lane in stream.spec.zone_lanes and (within := _zone_move(world, stream, lane, order, room)):
+        return within
     partitions = order.partitions or stream.spec.lanes[lane]
     active = stream.active(lane)
     drain = tuple(channel for channel in active if _leaves(channel, order, partitions))
@@ -159,6 +161,48 @@ def _lane_move(world: World, stream: Stream, lane: str, order: MoveOrder, room: 
     to = standby_on(world, stream, lane, cluster, partitions)
     why = STANDBY if order.away_from_cluster else ""
     return LaneMove(lane, drain, to, cluster, partitions, why=why)
+
+
+def _zone_move(world: World, stream: Stream, lane: str, order: MoveOrder, room: Room) -> LaneMove | None:
+    """The move of a lane that is spread over zones: only the zone of the named cluster changes, all weights stay equal.
+
+    Without another cluster in the zone, its traffic joins that of another zone. None if the lane is in no other zone.
+    """
+    partitions, name = stream.spec.lanes[lane], order.to_cluster or order.away_from_cluster
+    if order.partitions not in (0, partitions):
+        message = f"lane {lane} of stream {stream.name} is spread over zones: its channels are resized together"
+        remedy = "name a cluster of each zone, all with weight 1, by a spread: --spread east=1,west=1"
+        raise Refused(message, field="partitions", remedy=remedy)
+    zone = world.cluster(name).spec.zone
+    if order.to_cluster and not zone:
+        message = f"lane {lane} of stream {stream.name} is spread over zones, and cluster {name} is in none"
+        raise Refused(message, field="to_cluster", remedy="declare the cluster's zone, or name another cluster")
+    active = stream.active(lane)
+    here = [each for each in active if world.cluster(each.cluster).spec.zone == zone]
+    if order.to_cluster:
+        drain = tuple(each for each in here if each.cluster != name)
+        cluster, beside = name, [each for each in here if each.cluster == name]
+    else:
+        drain = tuple(each for each in active if each.cluster == name)
+        beside = [each for each in active if each not in drain and _takes(world, each)]
+        beside.sort(key=lambda each: (each not in here, room.used(each.cluster)))
+        cluster = "" if beside and beside[0] in here else _in_zone(world, stream, partitions, active, room, zone)
+    if not drain:
+        return LaneMove(lane, (), None, "", partitions)
+    if not cluster or (order.to_cluster and beside):
+        if not beside:
+            return None
+        to = beside[0]
+        return LaneMove(lane, drain, to.ref, to.cluster, partitions, joins=True, share=to.weight, why=CARRIES_TOO)
+    if not room.has(cluster, partitions):
+        raise FailoverBlocked(why_no_target(world, stream, partitions, (), room), field="lanes")
+    return LaneMove(lane, drain, standby_on(world, stream, lane, cluster, partitions), cluster, partitions)
+
+
+def _in_zone(world: World, stream: Stream, partitions: int, active: Sequence[Channel], room: Room, zone: str) -> str:
+    """The best cluster of a zone that does not carry the lane; '' if there is none."""
+    others = {each for each in world.clusters if not zone or world.cluster(each).spec.zone != zone}
+    return find_target(world, stream, Wanted(partitions, others | {each.cluster for each in active}), room)
 
 
 def _leaves(channel: Channel, order: MoveOrder, partitions: int) -> bool:

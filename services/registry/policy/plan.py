@@ -1,8 +1,8 @@
 """Plans the next decisions from the world alone. Level-triggered: the shell executes the plan, then asks again. Pure.
 
 This file plans what to provision, activate, strand and retire. Other files plan the rest: `failover.py` how traffic
-leaves a cluster automatically, `channel_work.py` the steps of a drain, `moves.py` an operator's move, `decommission.py`
-how a cluster is emptied. `health/judge.py` judges health.
+leaves a cluster automatically, `zone_spread.py` channels in each zone, `channel_work.py` the steps of a drain,
+`moves.py` an operator's move, `decommission.py` how a cluster is emptied. `health/judge.py` judges health.
 
 Guards of a failover: only to a healthy, uncordoned cluster with headroom; at most `FAILOVERS_MAX` per stream within
 `FAILOVER_WINDOW_SECONDS`; at most `MOVES_PER_ROUND_MAX` streams per round, and `ARRIVALS_AT_ONCE` that change over to
@@ -30,6 +30,7 @@ from services.registry.policy.decommission import Wave, kept_for_ms, leave
 from services.registry.policy.failover import leaving, must_leave
 from services.registry.policy.spares import covered, place, ready
 from services.registry.policy.world import Room, World
+from services.registry.policy.zone_spread import spread_over_zones
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +99,7 @@ def _plan_stream(world: World, stream: Stream, room: Room, wave: Wave, arrivals:
     yield from leaving(world, stream, room, arrivals)
     yield from leave(world, stream, room, wave)
     yield from _first_channels(world, stream, room)
+    yield from spread_over_zones(world, stream, room)
     yield from _spares(world, stream, room)
     yield from _retirements(world, stream)
 

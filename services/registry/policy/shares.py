@@ -51,6 +51,7 @@ def plan_shares(world: World, stream: Stream, order: MoveOrder) -> Sequence[Lane
         active = stream.active(lane)
         wanted = order.spread or _trial(stream, lane, active, order.to_cluster, order.percent or 0.0)
         check_order(stream, lane, len(wanted), "spread" if order.spread else "percent")
+        _check_zones(stream, lane, order)
         partitions = order.partitions or stream.spec.lanes[lane]
         if not _is_so(active, wanted, partitions):
             moves += _lane_moves(world, stream, lane, wanted, partitions, room)
@@ -87,6 +88,16 @@ def _check(world: World, stream: Stream, order: MoveOrder) -> None:
         if name in [each for each, _ in order.spread[:position]]:
             raise Invalid(f"cluster {name} is named twice", field=field)
         _check_cluster(world, stream, name, field, gains=True)
+
+
+def _check_zones(stream: Stream, lane: str, order: MoveOrder) -> None:
+    """Raises `Refused` for unequal shares of a lane that is spread over zones: they would send producers elsewhere."""
+    if lane not in stream.spec.zone_lanes:
+        return
+    if order.percent is not None or len({weight for _, weight in order.spread}) > 1:
+        message = f"lane {lane} of stream {stream.name} is spread over zones: its channels have the same weight"
+        remedy = "give all clusters the same weight, or take spread: zones off the lane first"
+        raise Refused(message, field="spread" if order.spread else "percent", remedy=remedy)
 
 
 def _check_cluster(world: World, stream: Stream, name: str, field: str, *, gains: bool) -> None:

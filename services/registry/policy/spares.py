@@ -8,10 +8,12 @@ from services.registry.model.streams import Stream
 from services.registry.policy.world import Rank, Room, Wanted, World, find_target, rank, refusals
 
 
-def ready(world: World, stream: Stream, lane: str, room: Room, *, last_resort: bool = False) -> Channel | None:
+def ready(
+    world: World, stream: Stream, lane: str, room: Room, *, last_resort: bool = False, zone: str = ""
+) -> Channel | None:
     """The best standby that may take the lane's traffic now; one of the lane's present shape is preferred.
 
-    With `last_resort`, a standby on a mostly working cluster qualifies too.
+    With `last_resort`, a standby on a mostly working cluster qualifies too; with `zone`, only standbys there.
     """
     partitions = stream.spec.lanes.get(lane, 0)
     wanted = Wanted(partitions, _carrying(stream, lane), spare=True)
@@ -19,6 +21,7 @@ def ready(world: World, stream: Stream, lane: str, room: Room, *, last_resort: b
         spare
         for spare in _spares(stream, lane)
         if spare.state is ChannelState.STANDBY and _able(world, spare, room, last_resort=last_resort)
+        if zone in ("", world.cluster(spare.cluster).spec.zone)
     ]
 
     def worse(spare: Channel) -> tuple[bool, bool, Rank, ChannelRef]:

@@ -37,6 +37,11 @@ class World:
         """The cluster of a name; an unknown one is neither reachable nor takes traffic."""
         return self.clusters.get(name) or Cluster(name)
 
+    @property
+    def zones(self) -> Mapping[str, str]:
+        """The declared zone of each cluster; '' if it has none."""
+        return {name: each.spec.zone for name, each in self.clusters.items()}
+
     def load(self, name: str) -> MeasuredLoad | None:
         """The recent measurement of a cluster; None if there is none."""
         return self.loads.get(name)
@@ -175,7 +180,7 @@ def rank(world: World, stream: Stream, wanted: Wanted, room: Room, name: str) ->
 def find_target(world: World, stream: Stream, wanted: Wanted, room: Room) -> str:
     """The best cluster for the search; '' if there is none."""
     refused = refusals(world, stream, wanted, room)
-    free = [name for name in _named(world, stream) if name not in refused and name not in wanted.exclude]
+    free = [name for name in clusters_of(world, stream) if name not in refused and name not in wanted.exclude]
     return min(free, key=lambda name: rank(world, stream, wanted, room, name), default="")
 
 
@@ -187,7 +192,7 @@ def choose_target(world: World, stream: Stream, partitions: int, exclude: Collec
 def refusals(world: World, stream: Stream, wanted: Wanted, room: Room) -> Mapping[str, str]:
     """Why each cluster that the stream may use, and that is not excluded, cannot take it. In a stable order."""
     reasons: dict[str, str] = {}
-    for name in _named(world, stream):
+    for name in clusters_of(world, stream):
         cluster = world.cluster(name)
         if name in wanted.exclude:
             continue
@@ -245,7 +250,7 @@ def none_can(reasons: Mapping[str, str]) -> str:
     return "no cluster can take the traffic: " + (told or "there is no other cluster")
 
 
-def _named(world: World, stream: Stream) -> Sequence[str]:
+def clusters_of(world: World, stream: Stream) -> Sequence[str]:
     """Clusters that the stream may use."""
     names = stream.spec.clusters or sorted(world.clusters)
     return [name for name in names if world.cluster(name).exists]

@@ -49,8 +49,12 @@ class PastRequests:
         stream = (await self.replica.aggregates.past(STREAMS, name, at_ms)).state
         if not stream.exists:
             raise _unknown("stream", name)
-        channels = [channel_message(stream, each) for each in _in_order(stream) if each.live]
-        return api.DescribePastResponse(stream=stream_message(stream, NOTHING_KNOWN), channels=channels)
+        clusters: dict[str, Cluster] = await self._all(CLUSTERS, at_ms)
+        zones = World(at_ms, clusters, {}).zones
+        channels = [
+            channel_message(stream, each, zone=zones.get(each.cluster, "")) for each in _in_order(stream) if each.live
+        ]
+        return api.DescribePastResponse(stream=stream_message(stream, NOTHING_KNOWN, zones), channels=channels)
 
     async def _cluster(self, name: str, at_ms: int) -> api.DescribePastResponse:
         cluster = (await self.replica.aggregates.past(CLUSTERS, name, at_ms)).state
@@ -59,7 +63,7 @@ class PastRequests:
         streams: dict[str, Stream] = await self._all(STREAMS, at_ms)
         clusters: dict[str, Cluster] = await self._all(CLUSTERS, at_ms) if cluster.decommissioning else {name: cluster}
         channels = [
-            channel_message(stream, each)
+            channel_message(stream, each, zone=cluster.spec.zone)
             for stream in streams.values()
             for each in _in_order(stream)
             if each.live and each.cluster == name

@@ -21,6 +21,7 @@ from services.registry.model.streams import Stream, StreamSpec, check_stream_spe
 from services.registry.policy.moves import LaneMove, MoveOrder, as_command, plan_move
 from services.registry.policy.shares import plan_shares, shares_traffic
 from services.registry.policy.world import Room, check_replication_factor, choose_target, why_no_target
+from services.registry.policy.zone_spread import missing_zones
 from services.registry.servicer.request_context import RequestContext, page_of
 from services.registry.servicer.tenant_quotas import TenantQuotas, partitions_after
 from services.registry.term import Term
@@ -44,7 +45,10 @@ class StreamRequests:
         """Streams, sorted by name."""
         existing = [(name, stream) for name, stream in self._context.world().streams.items() if stream.exists]
         page, token = page_of(existing, request.page_size, request.page_token)
-        return api.ListStreamsResponse(streams=[self._message(each) for each in page], next_page_token=token)
+        world = self._context.world()
+        zones, known = world.zones, self._known()
+        messages = [stream_message(each, known, zones, missing_zones(world, each)) for each in page]
+        return api.ListStreamsResponse(streams=messages, next_page_token=token)
 
     async def channels(self, request: api.ListChannelsRequest, caller: Caller) -> api.ListChannelsResponse:
         """Channels sorted by stream, lane and generation; of all streams that still have topics, deleted ones too."""
@@ -60,7 +64,8 @@ class StreamRequests:
             if channel.live or request.include_retired
         ]
         page, token = page_of(sorted(found, key=lambda each: each[0]), request.page_size, request.page_token)
-        messages = [channel_message(stream, each, known) for stream, each in page]
+        zones = self._context.world().zones
+        messages = [channel_message(stream, each, known, zones.get(each.cluster, "")) for stream, each in page]
         return api.ListChannelsResponse(channels=messages, next_page_token=token)
 
     async def create(self, request: api.CreateStreamRequest, caller: Caller) -> stream_pb2.Stream:
@@ -240,4 +245,5 @@ class StreamRequests:
             await wait_for(changed, deadline - clock.elapsed())
 
     def _message(self, stream: Stream) -> stream_pb2.Stream:
-        return stream_message(stream, self._known())
+        world = self._context.world()
+        return stream_message(stream, self._known(), world.zones, missing_zones(world, stream))

@@ -29,7 +29,7 @@ class _ZoneRuleEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ZoneRule.Val
     ZONE_RULE_ANY: _ZoneRule.ValueType  # 1
     """Zones do not matter."""
     ZONE_RULE_PREFER: _ZoneRule.ValueType  # 2
-    """Where a member of the cluster's zone may hold a lease, nobody else gets it."""
+    """Members of the cluster's zone hold a lease, as far as that loads none of them beyond the group's band."""
     ZONE_RULE_STRICT: _ZoneRule.ValueType  # 3
     """Nobody else ever gets it."""
 
@@ -40,7 +40,7 @@ ZONE_RULE_UNSPECIFIED: ZoneRule.ValueType  # 0
 ZONE_RULE_ANY: ZoneRule.ValueType  # 1
 """Zones do not matter."""
 ZONE_RULE_PREFER: ZoneRule.ValueType  # 2
-"""Where a member of the cluster's zone may hold a lease, nobody else gets it."""
+"""Members of the cluster's zone hold a lease, as far as that loads none of them beyond the group's band."""
 ZONE_RULE_STRICT: ZoneRule.ValueType  # 3
 """Nobody else ever gets it."""
 Global___ZoneRule: _TypeAlias = ZoneRule  # noqa: Y015

@@ -26,7 +26,7 @@ from braid.api.mesh.v1 import endpoint_pb2 as braid_dot_api_dot_mesh_dot_v1_dot_
 from braid.api.registry.v1 import stream_pb2 as braid_dot_api_dot_registry_dot_v1_dot_stream__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!braid/api/registry/v1/route.proto\x12\x15\x62raid.api.registry.v1\x1a braid/api/mesh/v1/endpoint.proto\x1a\"braid/api/registry/v1/stream.proto\"\xe1\x01\n\x05Route\x12\x0e\n\x06stream\x18\x01 \x01(\t\x12\x10\n\x08revision\x18\x02 \x01(\x03\x12/\n\x05lanes\x18\x03 \x03(\x0b\x32 .braid.api.registry.v1.RouteLane\x12\x33\n\x08\x63lusters\x18\x04 \x03(\x0b\x32!.braid.api.mesh.v1.ClusterAddress\x12\x18\n\x10max_record_bytes\x18\x05 \x01(\x03\x12\x36\n\x07\x64ropped\x18\x06 \x03(\x0b\x32%.braid.api.registry.v1.DroppedChannel\"P\n\tRouteLane\x12\x0c\n\x04lane\x18\x01 \x01(\t\x12\x35\n\x08\x63hannels\x18\x02 \x03(\x0b\x32#.braid.api.registry.v1.RouteChannel\"c\n\x0cRouteChannel\x12\x0f\n\x07\x63hannel\x18\x01 \x01(\t\x12\x0f\n\x07\x63luster\x18\x02 \x01(\t\x12\r\n\x05topic\x18\x03 \x01(\t\x12\x12\n\npartitions\x18\x04 \x01(\x05\x12\x0e\n\x06weight\x18\x05 \x01(\x01\"2\n\x0e\x44roppedChannel\x12\x0f\n\x07\x63hannel\x18\x01 \x01(\t\x12\x0f\n\x07planned\x18\x02 \x01(\x08\"\xfd\x02\n\x12WatchRoutesRequest\x12\x35\n\x05hello\x18\x01 \x01(\x0b\x32$.braid.api.registry.v1.ProducerHelloH\x00\x12@\n\x0c\x61\x63knowledged\x18\x02 \x01(\x0b\x32(.braid.api.registry.v1.RouteAcknowledgedH\x00\x12\x38\n\x0bsend_errors\x18\x03 \x01(\x0b\x32!.braid.api.registry.v1.SendErrorsH\x00\x12:\n\x0c\x63hannel_left\x18\x04 \x01(\x0b\x32\".braid.api.registry.v1.ChannelLeftH\x00\x12\x33\n\x05reach\x18\x05 \x01(\x0b\x32\".braid.api.registry.v1.ReachAnswerH\x00\x12\x38\n\x0blog_resumed\x18\x06 \x01(\x0b\x32!.braid.api.registry.v1.LogResumedH\x00\x42\t\n\x07message\"\x9a\x02\n\rProducerHello\x12\x18\n\x10protocol_version\x18\x01 \x01(\x05\x12\x14\n\x0c\x63\x61pabilities\x18\x02 \x03(\t\x12\x13\n\x0bproducer_id\x18\x03 \x01(\t\x12\x11\n\tclient_id\x18\x04 \x01(\t\x12\x0c\n\x04zone\x18\x05 \x01(\t\x12\x0e\n\x06stream\x18\x06 \x01(\t\x12\x10\n\x08revision\x18\x07 \x01(\x03\x12\x30\n\x04left\x18\x08 \x03(\x0b\x32\".braid.api.registry.v1.ChannelLeft\x12\x0c\n\x04host\x18\t \x01(\t\x12\x32\n\x07resumed\x18\n \x03(\x0b\x32!.braid.api.registry.v1.LogResumed\x12\r\n\x05lanes\x18\x0b \x03(\t\"%\n\x11RouteAcknowledged\x12\x10\n\x08revision\x18\x01 \x01(\x03\"\xbd\x01\n\x0b\x43hannelLeft\x12\x0f\n\x07\x63hannel\x18\x01 \x01(\t\x12I\n\x0cnext_offsets\x18\x02 \x03(\x0b\x32\x33.braid.api.registry.v1.ChannelLeft.NextOffsetsEntry\x12\x0f\n\x07\x63luster\x18\x03 \x01(\t\x12\r\n\x05topic\x18\x04 \x01(\t\x1a\x32\n\x10NextOffsetsEntry\x12\x0b\n\x03key\x18\x01 \x01(\x05\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\"u\n\nLogResumed\x12\x0f\n\x07\x63hannel\x18\x01 \x01(\t\x12\x36\n\x0bresumptions\x18\x02 \x03(\x0b\x32!.braid.api.registry.v1.Resumption\x12\x0f\n\x07\x63luster\x18\x03 \x01(\t\x12\r\n\x05topic\x18\x04 \x01(\t\"\xa7\x01\n\nResumption\x12\x11\n\tpartition\x18\x01 \x01(\x05\x12\x14\n\x0c\x66irst_offset\x18\x02 \x01(\x03\x12\x13\n\x0bnext_offset\x18\x03 \x01(\x03\x12\x16\n\x0eresumed_offset\x18\x04 \x01(\x03\x12\x10\n\x08producer\x18\x05 \x01(\x03\x12\x31\n\tstretches\x18\x06 \x03(\x0b\x32\x1e.braid.api.registry.v1.Stretch\"L\n\x07Stretch\x12\x14\n\x0c\x66irst_offset\x18\x01 \x01(\x03\x12\x13\n\x0bnext_offset\x18\x02 \x01(\x03\x12\x16\n\x0e\x66irst_sequence\x18\x03 \x01(\x05\"M\n\nSendErrors\x12\x0f\n\x07\x63luster\x18\x01 \x01(\t\x12\x0f\n\x07\x63hannel\x18\x02 \x01(\t\x12\r\n\x05\x63ount\x18\x03 \x01(\x05\x12\x0e\n\x06reason\x18\x04 \x01(\t\"\x92\x02\n\x13WatchRoutesResponse\x12\x39\n\x07welcome\x18\x01 \x01(\x0b\x32&.braid.api.registry.v1.ProducerWelcomeH\x00\x12-\n\x05route\x18\x02 \x01(\x0b\x32\x1c.braid.api.registry.v1.RouteH\x00\x12:\n\tunchanged\x18\x03 \x01(\x0b\x32%.braid.api.registry.v1.RouteUnchangedH\x00\x12\x35\n\x05reach\x18\x04 \x01(\x0b\x32$.braid.api.registry.v1.ReachQuestionH\x00\x12\x13\n\x0btraceparent\x18\x05 \x01(\tB\t\n\x07message\" \n\rReachQuestion\x12\x0f\n\x07\x63luster\x18\x01 \x01(\t\"N\n\x0bReachAnswer\x12\x0f\n\x07\x63luster\x18\x01 \x01(\t\x12\x1b\n\x13\x61\x63knowledged_ms_ago\x18\x02 \x01(\x03\x12\x11\n\tin_flight\x18\x03 \x01(\x05\"\"\n\x0eRouteUnchanged\x12\x10\n\x08revision\x18\x01 \x01(\x03\"U\n\x0fProducerWelcome\x12\x18\n\x10protocol_version\x18\x01 \x01(\x05\x12\x14\n\x0c\x63\x61pabilities\x18\x02 \x03(\t\x12\x12\n\nsession_ms\x18\x03 \x01(\x03\"F\n\x14WatchChannelsRequest\x12\x18\n\x10protocol_version\x18\x01 \x01(\x05\x12\x14\n\x0c\x63\x61pabilities\x18\x02 \x03(\t\"\xb3\x01\n\x15WatchChannelsResponse\x12\x10\n\x08revision\x18\x01 \x01(\x03\x12\x30\n\x08\x63hannels\x18\x02 \x03(\x0b\x32\x1e.braid.api.registry.v1.Channel\x12\x33\n\x08\x63lusters\x18\x03 \x03(\x0b\x32!.braid.api.mesh.v1.ClusterAddress\x12\x0c\n\x04\x66ull\x18\x04 \x01(\x08\x12\x13\n\x0btraceparent\x18\x05 \x01(\tb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!braid/api/registry/v1/route.proto\x12\x15\x62raid.api.registry.v1\x1a braid/api/mesh/v1/endpoint.proto\x1a\"braid/api/registry/v1/stream.proto\"\xe1\x01\n\x05Route\x12\x0e\n\x06stream\x18\x01 \x01(\t\x12\x10\n\x08revision\x18\x02 \x01(\x03\x12/\n\x05lanes\x18\x03 \x03(\x0b\x32 .braid.api.registry.v1.RouteLane\x12\x33\n\x08\x63lusters\x18\x04 \x03(\x0b\x32!.braid.api.mesh.v1.ClusterAddress\x12\x18\n\x10max_record_bytes\x18\x05 \x01(\x03\x12\x36\n\x07\x64ropped\x18\x06 \x03(\x0b\x32%.braid.api.registry.v1.DroppedChannel\"f\n\tRouteLane\x12\x0c\n\x04lane\x18\x01 \x01(\t\x12\x35\n\x08\x63hannels\x18\x02 \x03(\x0b\x32#.braid.api.registry.v1.RouteChannel\x12\x14\n\x0ckeys_by_zone\x18\x03 \x01(\x08\"c\n\x0cRouteChannel\x12\x0f\n\x07\x63hannel\x18\x01 \x01(\t\x12\x0f\n\x07\x63luster\x18\x02 \x01(\t\x12\r\n\x05topic\x18\x03 \x01(\t\x12\x12\n\npartitions\x18\x04 \x01(\x05\x12\x0e\n\x06weight\x18\x05 \x01(\x01\"2\n\x0e\x44roppedChannel\x12\x0f\n\x07\x63hannel\x18\x01 \x01(\t\x12\x0f\n\x07planned\x18\x02 \x01(\x08\"\xfd\x02\n\x12WatchRoutesRequest\x12\x35\n\x05hello\x18\x01 \x01(\x0b\x32$.braid.api.registry.v1.ProducerHelloH\x00\x12@\n\x0c\x61\x63knowledged\x18\x02 \x01(\x0b\x32(.braid.api.registry.v1.RouteAcknowledgedH\x00\x12\x38\n\x0bsend_errors\x18\x03 \x01(\x0b\x32!.braid.api.registry.v1.SendErrorsH\x00\x12:\n\x0c\x63hannel_left\x18\x04 \x01(\x0b\x32\".braid.api.registry.v1.ChannelLeftH\x00\x12\x33\n\x05reach\x18\x05 \x01(\x0b\x32\".braid.api.registry.v1.ReachAnswerH\x00\x12\x38\n\x0blog_resumed\x18\x06 \x01(\x0b\x32!.braid.api.registry.v1.LogResumedH\x00\x42\t\n\x07message\"\x9a\x02\n\rProducerHello\x12\x18\n\x10protocol_version\x18\x01 \x01(\x05\x12\x14\n\x0c\x63\x61pabilities\x18\x02 \x03(\t\x12\x13\n\x0bproducer_id\x18\x03 \x01(\t\x12\x11\n\tclient_id\x18\x04 \x01(\t\x12\x0c\n\x04zone\x18\x05 \x01(\t\x12\x0e\n\x06stream\x18\x06 \x01(\t\x12\x10\n\x08revision\x18\x07 \x01(\x03\x12\x30\n\x04left\x18\x08 \x03(\x0b\x32\".braid.api.registry.v1.ChannelLeft\x12\x0c\n\x04host\x18\t \x01(\t\x12\x32\n\x07resumed\x18\n \x03(\x0b\x32!.braid.api.registry.v1.LogResumed\x12\r\n\x05lanes\x18\x0b \x03(\t\"%\n\x11RouteAcknowledged\x12\x10\n\x08revision\x18\x01 \x01(\x03\"\xbd\x01\n\x0b\x43hannelLeft\x12\x0f\n\x07\x63hannel\x18\x01 \x01(\t\x12I\n\x0cnext_offsets\x18\x02 \x03(\x0b\x32\x33.braid.api.registry.v1.ChannelLeft.NextOffsetsEntry\x12\x0f\n\x07\x63luster\x18\x03 \x01(\t\x12\r\n\x05topic\x18\x04 \x01(\t\x1a\x32\n\x10NextOffsetsEntry\x12\x0b\n\x03key\x18\x01 \x01(\x05\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\"u\n\nLogResumed\x12\x0f\n\x07\x63hannel\x18\x01 \x01(\t\x12\x36\n\x0bresumptions\x18\x02 \x03(\x0b\x32!.braid.api.registry.v1.Resumption\x12\x0f\n\x07\x63luster\x18\x03 \x01(\t\x12\r\n\x05topic\x18\x04 \x01(\t\"\xa7\x01\n\nResumption\x12\x11\n\tpartition\x18\x01 \x01(\x05\x12\x14\n\x0c\x66irst_offset\x18\x02 \x01(\x03\x12\x13\n\x0bnext_offset\x18\x03 \x01(\x03\x12\x16\n\x0eresumed_offset\x18\x04 \x01(\x03\x12\x10\n\x08producer\x18\x05 \x01(\x03\x12\x31\n\tstretches\x18\x06 \x03(\x0b\x32\x1e.braid.api.registry.v1.Stretch\"L\n\x07Stretch\x12\x14\n\x0c\x66irst_offset\x18\x01 \x01(\x03\x12\x13\n\x0bnext_offset\x18\x02 \x01(\x03\x12\x16\n\x0e\x66irst_sequence\x18\x03 \x01(\x05\"M\n\nSendErrors\x12\x0f\n\x07\x63luster\x18\x01 \x01(\t\x12\x0f\n\x07\x63hannel\x18\x02 \x01(\t\x12\r\n\x05\x63ount\x18\x03 \x01(\x05\x12\x0e\n\x06reason\x18\x04 \x01(\t\"\x92\x02\n\x13WatchRoutesResponse\x12\x39\n\x07welcome\x18\x01 \x01(\x0b\x32&.braid.api.registry.v1.ProducerWelcomeH\x00\x12-\n\x05route\x18\x02 \x01(\x0b\x32\x1c.braid.api.registry.v1.RouteH\x00\x12:\n\tunchanged\x18\x03 \x01(\x0b\x32%.braid.api.registry.v1.RouteUnchangedH\x00\x12\x35\n\x05reach\x18\x04 \x01(\x0b\x32$.braid.api.registry.v1.ReachQuestionH\x00\x12\x13\n\x0btraceparent\x18\x05 \x01(\tB\t\n\x07message\" \n\rReachQuestion\x12\x0f\n\x07\x63luster\x18\x01 \x01(\t\"N\n\x0bReachAnswer\x12\x0f\n\x07\x63luster\x18\x01 \x01(\t\x12\x1b\n\x13\x61\x63knowledged_ms_ago\x18\x02 \x01(\x03\x12\x11\n\tin_flight\x18\x03 \x01(\x05\"\"\n\x0eRouteUnchanged\x12\x10\n\x08revision\x18\x01 \x01(\x03\"U\n\x0fProducerWelcome\x12\x18\n\x10protocol_version\x18\x01 \x01(\x05\x12\x14\n\x0c\x63\x61pabilities\x18\x02 \x03(\t\x12\x12\n\nsession_ms\x18\x03 \x01(\x03\"F\n\x14WatchChannelsRequest\x12\x18\n\x10protocol_version\x18\x01 \x01(\x05\x12\x14\n\x0c\x63\x61pabilities\x18\x02 \x03(\t\"\xb3\x01\n\x15WatchChannelsResponse\x12\x10\n\x08revision\x18\x01 \x01(\x03\x12\x30\n\x08\x63hannels\x18\x02 \x03(\x0b\x32\x1e.braid.api.registry.v1.Channel\x12\x33\n\x08\x63lusters\x18\x03 \x03(\x0b\x32!.braid.api.mesh.v1.ClusterAddress\x12\x0c\n\x04\x66ull\x18\x04 \x01(\x08\x12\x13\n\x0btraceparent\x18\x05 \x01(\tb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -38,41 +38,41 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_ROUTE']._serialized_start=131
   _globals['_ROUTE']._serialized_end=356
   _globals['_ROUTELANE']._serialized_start=358
-  _globals['_ROUTELANE']._serialized_end=438
-  _globals['_ROUTECHANNEL']._serialized_start=440
-  _globals['_ROUTECHANNEL']._serialized_end=539
-  _globals['_DROPPEDCHANNEL']._serialized_start=541
-  _globals['_DROPPEDCHANNEL']._serialized_end=591
-  _globals['_WATCHROUTESREQUEST']._serialized_start=594
-  _globals['_WATCHROUTESREQUEST']._serialized_end=975
-  _globals['_PRODUCERHELLO']._serialized_start=978
-  _globals['_PRODUCERHELLO']._serialized_end=1260
-  _globals['_ROUTEACKNOWLEDGED']._serialized_start=1262
-  _globals['_ROUTEACKNOWLEDGED']._serialized_end=1299
-  _globals['_CHANNELLEFT']._serialized_start=1302
-  _globals['_CHANNELLEFT']._serialized_end=1491
-  _globals['_CHANNELLEFT_NEXTOFFSETSENTRY']._serialized_start=1441
-  _globals['_CHANNELLEFT_NEXTOFFSETSENTRY']._serialized_end=1491
-  _globals['_LOGRESUMED']._serialized_start=1493
-  _globals['_LOGRESUMED']._serialized_end=1610
-  _globals['_RESUMPTION']._serialized_start=1613
-  _globals['_RESUMPTION']._serialized_end=1780
-  _globals['_STRETCH']._serialized_start=1782
-  _globals['_STRETCH']._serialized_end=1858
-  _globals['_SENDERRORS']._serialized_start=1860
-  _globals['_SENDERRORS']._serialized_end=1937
-  _globals['_WATCHROUTESRESPONSE']._serialized_start=1940
-  _globals['_WATCHROUTESRESPONSE']._serialized_end=2214
-  _globals['_REACHQUESTION']._serialized_start=2216
-  _globals['_REACHQUESTION']._serialized_end=2248
-  _globals['_REACHANSWER']._serialized_start=2250
-  _globals['_REACHANSWER']._serialized_end=2328
-  _globals['_ROUTEUNCHANGED']._serialized_start=2330
-  _globals['_ROUTEUNCHANGED']._serialized_end=2364
-  _globals['_PRODUCERWELCOME']._serialized_start=2366
-  _globals['_PRODUCERWELCOME']._serialized_end=2451
-  _globals['_WATCHCHANNELSREQUEST']._serialized_start=2453
-  _globals['_WATCHCHANNELSREQUEST']._serialized_end=2523
-  _globals['_WATCHCHANNELSRESPONSE']._serialized_start=2526
-  _globals['_WATCHCHANNELSRESPONSE']._serialized_end=2705
+  _globals['_ROUTELANE']._serialized_end=460
+  _globals['_ROUTECHANNEL']._serialized_start=462
+  _globals['_ROUTECHANNEL']._serialized_end=561
+  _globals['_DROPPEDCHANNEL']._serialized_start=563
+  _globals['_DROPPEDCHANNEL']._serialized_end=613
+  _globals['_WATCHROUTESREQUEST']._serialized_start=616
+  _globals['_WATCHROUTESREQUEST']._serialized_end=997
+  _globals['_PRODUCERHELLO']._serialized_start=1000
+  _globals['_PRODUCERHELLO']._serialized_end=1282
+  _globals['_ROUTEACKNOWLEDGED']._serialized_start=1284
+  _globals['_ROUTEACKNOWLEDGED']._serialized_end=1321
+  _globals['_CHANNELLEFT']._serialized_start=1324
+  _globals['_CHANNELLEFT']._serialized_end=1513
+  _globals['_CHANNELLEFT_NEXTOFFSETSENTRY']._serialized_start=1463
+  _globals['_CHANNELLEFT_NEXTOFFSETSENTRY']._serialized_end=1513
+  _globals['_LOGRESUMED']._serialized_start=1515
+  _globals['_LOGRESUMED']._serialized_end=1632
+  _globals['_RESUMPTION']._serialized_start=1635
+  _globals['_RESUMPTION']._serialized_end=1802
+  _globals['_STRETCH']._serialized_start=1804
+  _globals['_STRETCH']._serialized_end=1880
+  _globals['_SENDERRORS']._serialized_start=1882
+  _globals['_SENDERRORS']._serialized_end=1959
+  _globals['_WATCHROUTESRESPONSE']._serialized_start=1962
+  _globals['_WATCHROUTESRESPONSE']._serialized_end=2236
+  _globals['_REACHQUESTION']._serialized_start=2238
+  _globals['_REACHQUESTION']._serialized_end=2270
+  _globals['_REACHANSWER']._serialized_start=2272
+  _globals['_REACHANSWER']._serialized_end=2350
+  _globals['_ROUTEUNCHANGED']._serialized_start=2352
+  _globals['_ROUTEUNCHANGED']._serialized_end=2386
+  _globals['_PRODUCERWELCOME']._serialized_start=2388
+  _globals['_PRODUCERWELCOME']._serialized_end=2473
+  _globals['_WATCHCHANNELSREQUEST']._serialized_start=2475
+  _globals['_WATCHCHANNELSREQUEST']._serialized_end=2545
+  _globals['_WATCHCHANNELSRESPONSE']._serialized_start=2548
+  _globals['_WATCHCHANNELSRESPONSE']._serialized_end=2727
 # @@protoc_insertion_point(module_scope)

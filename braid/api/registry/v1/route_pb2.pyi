@@ -67,7 +67,10 @@ class RouteLane(_message.Message):
 
     LANE_FIELD_NUMBER: _builtins.int
     CHANNELS_FIELD_NUMBER: _builtins.int
+    KEYS_BY_ZONE_FIELD_NUMBER: _builtins.int
     lane: _builtins.str
+    keys_by_zone: _builtins.bool
+    """Records with a key prefer channels in their producer's zone, as others do."""
     @_builtins.property
     def channels(self) -> _containers.RepeatedCompositeFieldContainer[Global___RouteChannel]: ...
     def __init__(
@@ -75,10 +78,11 @@ class RouteLane(_message.Message):
         *,
         lane: _builtins.str = ...,
         channels: _abc.Iterable[Global___RouteChannel] | None = ...,
+        keys_by_zone: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["channels", b"channels", "lane", b"lane"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["channels", b"channels", "keys_by_zone", b"keys_by_zone", "lane", b"lane"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"braid/api/registry/v1/stream.proto\x12\x15\x62raid.api.registry.v1\"\xb2\x01\n\x06Stream\x12\x0c\n\x04name\x18\x01 \x01(\t\x12/\n\x04spec\x18\x02 \x01(\x0b\x32!.braid.api.registry.v1.StreamSpec\x12\x33\n\x06status\x18\x03 \x01(\x0b\x32#.braid.api.registry.v1.StreamStatus\x12\x0c\n\x04\x65tag\x18\x04 \x01(\t\x12\x16\n\x0e\x63reate_time_ms\x18\x05 \x01(\x03\x12\x0e\n\x06tenant\x18\x06 \x01(\t\"\x1e\n\x08LaneSpec\x12\x12\n\npartitions\x18\x01 \x01(\x05\"\xc4\x05\n\nStreamSpec\x12;\n\x05lanes\x18\x01 \x03(\x0b\x32,.braid.api.registry.v1.StreamSpec.LanesEntry\x12\x10\n\x08\x63lusters\x18\x02 \x03(\t\x12\x1a\n\x12replication_factor\x18\x03 \x01(\x05\x12\x17\n\x0fretention_hours\x18\x04 \x01(\x05\x12\x18\n\x10max_record_bytes\x18\x05 \x01(\x03\x12\x35\n\x08\x66\x61ilover\x18\x06 \x01(\x0e\x32#.braid.api.registry.v1.FailoverMode\x12H\n\x0ctopic_config\x18\x07 \x03(\x0b\x32\x32.braid.api.registry.v1.StreamSpec.TopicConfigEntry\x12\x0f\n\x07ordered\x18\x08 \x01(\x08\x12\x1d\n\x10ride_out_seconds\x18\t \x01(\x01H\x00\x88\x01\x01\x12+\n\x05\x64rill\x18\n \x01(\x0b\x32\x1c.braid.api.registry.v1.Drill\x12\x44\n\nlag_target\x18\x0b \x03(\x0b\x32\x30.braid.api.registry.v1.StreamSpec.LagTargetEntry\x12\x19\n\x0c\x61vailability\x18\x0c \x01(\x01H\x01\x88\x01\x01\x1aM\n\nLanesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12.\n\x05value\x18\x02 \x01(\x0b\x32\x1f.braid.api.registry.v1.LaneSpec:\x02\x38\x01\x1a\x32\n\x10TopicConfigEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x1a\x30\n\x0eLagTargetEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x42\x13\n\x11_ride_out_secondsB\x0f\n\r_availability\"h\n\x05\x44rill\x12\x0e\n\x06stream\x18\x01 \x01(\t\x12.\n\x04kind\x18\x02 \x01(\x0e\x32 .braid.api.registry.v1.DrillKind\x12\x0f\n\x07\x63luster\x18\x03 \x01(\t\x12\x0e\n\x06\x62roker\x18\x04 \x01(\x05\"p\n\x0cStreamStatus\x12\x16\n\x0eroute_revision\x18\x01 \x01(\x03\x12\x30\n\x08\x63hannels\x18\x02 \x03(\x0b\x32\x1e.braid.api.registry.v1.Channel\x12\x16\n\x0e\x62locked_reason\x18\x03 \x01(\t\"\xb3\x05\n\x07\x43hannel\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06stream\x18\x02 \x01(\t\x12\x0c\n\x04lane\x18\x03 \x01(\t\x12\x12\n\ngeneration\x18\x04 \x01(\x03\x12\x0f\n\x07\x63luster\x18\x05 \x01(\t\x12\r\n\x05topic\x18\x06 \x01(\t\x12\x12\n\npartitions\x18\x07 \x01(\x05\x12\x32\n\x05state\x18\x08 \x01(\x0e\x32#.braid.api.registry.v1.ChannelState\x12\x10\n\x08stranded\x18\t \x01(\x08\x12\x0e\n\x06weight\x18\n \x01(\x01\x12\x10\n\x08topic_id\x18\x0b \x01(\x0c\x12\x13\n\x0b\x65nd_offsets\x18\x0c \x03(\x03\x12\x34\n\ndrain_step\x18\r \x01(\x0e\x32 .braid.api.registry.v1.DrainStep\x12\x15\n\rdrain_holders\x18\x0e \x03(\t\x12\x16\n\x0estate_since_ms\x18\x0f \x01(\x03\x12\x30\n\x04lost\x18\x10 \x03(\x0b\x32\".braid.api.registry.v1.OffsetRange\x12\x15\n\rlost_evidence\x18\x11 \x01(\t\x12\x14\n\x0c\x61\x63knowledged\x18\x12 \x03(\x03\x12\x0e\n\x06\x63losed\x18\x13 \x01(\x08\x12\x11\n\twaits_for\x18\x15 \x03(\t\x12\x37\n\x0boverwritten\x18\x16 \x03(\x0b\x32\".braid.api.registry.v1.OffsetRange\x12\x15\n\rleft_revision\x18\x17 \x01(\x03\x12\x10\n\x08in_order\x18\x18 \x01(\x08\x12\x10\n\x08retiring\x18\x19 \x01(\x08\x12\x1a\n\x12replication_factor\x18\x1a \x01(\x05\x12@\n\x0creassignment\x18\x1b \x01(\x0b\x32*.braid.api.registry.v1.ChannelReassignment\"{\n\x13\x43hannelReassignment\x12\x1a\n\x12replication_factor\x18\x01 \x01(\x05\x12\x1c\n\x14throttle_bytes_per_s\x18\x02 \x01(\x03\x12\x17\n\x0fpartitions_left\x18\x03 \x01(\x05\x12\x11\n\twaits_for\x18\x04 \x01(\t\"=\n\x0bOffsetRange\x12\x11\n\tpartition\x18\x01 \x01(\x05\x12\r\n\x05\x66irst\x18\x02 \x01(\x03\x12\x0c\n\x04last\x18\x03 \x01(\x03*|\n\x0c\x46\x61iloverMode\x12\x1d\n\x19\x46\x41ILOVER_MODE_UNSPECIFIED\x10\x00\x12\x1b\n\x17\x46\x41ILOVER_MODE_AUTOMATIC\x10\x01\x12\x19\n\x15\x46\x41ILOVER_MODE_PROPOSE\x10\x02\x12\x15\n\x11\x46\x41ILOVER_MODE_OFF\x10\x03*\xd4\x01\n\x0c\x43hannelState\x12\x1d\n\x19\x43HANNEL_STATE_UNSPECIFIED\x10\x00\x12\x1e\n\x1a\x43HANNEL_STATE_PROVISIONING\x10\x01\x12\x19\n\x15\x43HANNEL_STATE_STANDBY\x10\x02\x12\x18\n\x14\x43HANNEL_STATE_ACTIVE\x10\x03\x12\x1a\n\x16\x43HANNEL_STATE_DRAINING\x10\x04\x12\x19\n\x15\x43HANNEL_STATE_DRAINED\x10\x05\x12\x19\n\x15\x43HANNEL_STATE_RETIRED\x10\x06*\x89\x01\n\tDrainStep\x12\x1a\n\x16\x44RAIN_STEP_UNSPECIFIED\x10\x00\x12\x18\n\x14\x44RAIN_STEP_PRODUCERS\x10\x01\x12\x13\n\x0f\x44RAIN_STEP_SEAL\x10\x02\x12\x1a\n\x16\x44RAIN_STEP_END_OFFSETS\x10\x03\x12\x15\n\x11\x44RAIN_STEP_GROUPS\x10\x04*\x91\x01\n\tDrillKind\x12\x1a\n\x16\x44RILL_KIND_UNSPECIFIED\x10\x00\x12\x13\n\x0f\x44RILL_KIND_MOVE\x10\x01\x12\x1b\n\x17\x44RILL_KIND_CLUSTER_LOSS\x10\x02\x12\x1a\n\x16\x44RILL_KIND_BROKER_LOSS\x10\x03\x12\x1a\n\x16\x44RILL_KIND_MEMBER_LOSS\x10\x04\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"braid/api/registry/v1/stream.proto\x12\x15\x62raid.api.registry.v1\"\xb2\x01\n\x06Stream\x12\x0c\n\x04name\x18\x01 \x01(\t\x12/\n\x04spec\x18\x02 \x01(\x0b\x32!.braid.api.registry.v1.StreamSpec\x12\x33\n\x06status\x18\x03 \x01(\x0b\x32#.braid.api.registry.v1.StreamStatus\x12\x0c\n\x04\x65tag\x18\x04 \x01(\t\x12\x16\n\x0e\x63reate_time_ms\x18\x05 \x01(\x03\x12\x0e\n\x06tenant\x18\x06 \x01(\t\"\x8d\x01\n\x08LaneSpec\x12\x12\n\npartitions\x18\x01 \x01(\x05\x12\x36\n\x06spread\x18\x02 \x01(\x0e\x32!.braid.api.registry.v1.LaneSpreadH\x00\x88\x01\x01\x12\x19\n\x0ckeys_by_zone\x18\x03 \x01(\x08H\x01\x88\x01\x01\x42\t\n\x07_spreadB\x0f\n\r_keys_by_zone\"\xc4\x05\n\nStreamSpec\x12;\n\x05lanes\x18\x01 \x03(\x0b\x32,.braid.api.registry.v1.StreamSpec.LanesEntry\x12\x10\n\x08\x63lusters\x18\x02 \x03(\t\x12\x1a\n\x12replication_factor\x18\x03 \x01(\x05\x12\x17\n\x0fretention_hours\x18\x04 \x01(\x05\x12\x18\n\x10max_record_bytes\x18\x05 \x01(\x03\x12\x35\n\x08\x66\x61ilover\x18\x06 \x01(\x0e\x32#.braid.api.registry.v1.FailoverMode\x12H\n\x0ctopic_config\x18\x07 \x03(\x0b\x32\x32.braid.api.registry.v1.StreamSpec.TopicConfigEntry\x12\x0f\n\x07ordered\x18\x08 \x01(\x08\x12\x1d\n\x10ride_out_seconds\x18\t \x01(\x01H\x00\x88\x01\x01\x12+\n\x05\x64rill\x18\n \x01(\x0b\x32\x1c.braid.api.registry.v1.Drill\x12\x44\n\nlag_target\x18\x0b \x03(\x0b\x32\x30.braid.api.registry.v1.StreamSpec.LagTargetEntry\x12\x19\n\x0c\x61vailability\x18\x0c \x01(\x01H\x01\x88\x01\x01\x1aM\n\nLanesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12.\n\x05value\x18\x02 \x01(\x0b\x32\x1f.braid.api.registry.v1.LaneSpec:\x02\x38\x01\x1a\x32\n\x10TopicConfigEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x1a\x30\n\x0eLagTargetEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x42\x13\n\x11_ride_out_secondsB\x0f\n\r_availability\"h\n\x05\x44rill\x12\x0e\n\x06stream\x18\x01 \x01(\t\x12.\n\x04kind\x18\x02 \x01(\x0e\x32 .braid.api.registry.v1.DrillKind\x12\x0f\n\x07\x63luster\x18\x03 \x01(\t\x12\x0e\n\x06\x62roker\x18\x04 \x01(\x05\"\xab\x01\n\x0cStreamStatus\x12\x16\n\x0eroute_revision\x18\x01 \x01(\x03\x12\x30\n\x08\x63hannels\x18\x02 \x03(\x0b\x32\x1e.braid.api.registry.v1.Channel\x12\x16\n\x0e\x62locked_reason\x18\x03 \x01(\t\x12\x39\n\rmissing_zones\x18\x04 \x03(\x0b\x32\".braid.api.registry.v1.MissingZone\"9\n\x0bMissingZone\x12\x0c\n\x04lane\x18\x01 \x01(\t\x12\x0c\n\x04zone\x18\x02 \x01(\t\x12\x0e\n\x06reason\x18\x03 \x01(\t\"\xc1\x05\n\x07\x43hannel\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06stream\x18\x02 \x01(\t\x12\x0c\n\x04lane\x18\x03 \x01(\t\x12\x12\n\ngeneration\x18\x04 \x01(\x03\x12\x0f\n\x07\x63luster\x18\x05 \x01(\t\x12\r\n\x05topic\x18\x06 \x01(\t\x12\x12\n\npartitions\x18\x07 \x01(\x05\x12\x32\n\x05state\x18\x08 \x01(\x0e\x32#.braid.api.registry.v1.ChannelState\x12\x10\n\x08stranded\x18\t \x01(\x08\x12\x0e\n\x06weight\x18\n \x01(\x01\x12\x10\n\x08topic_id\x18\x0b \x01(\x0c\x12\x13\n\x0b\x65nd_offsets\x18\x0c \x03(\x03\x12\x34\n\ndrain_step\x18\r \x01(\x0e\x32 .braid.api.registry.v1.DrainStep\x12\x15\n\rdrain_holders\x18\x0e \x03(\t\x12\x16\n\x0estate_since_ms\x18\x0f \x01(\x03\x12\x30\n\x04lost\x18\x10 \x03(\x0b\x32\".braid.api.registry.v1.OffsetRange\x12\x15\n\rlost_evidence\x18\x11 \x01(\t\x12\x14\n\x0c\x61\x63knowledged\x18\x12 \x03(\x03\x12\x0e\n\x06\x63losed\x18\x13 \x01(\x08\x12\x11\n\twaits_for\x18\x15 \x03(\t\x12\x37\n\x0boverwritten\x18\x16 \x03(\x0b\x32\".braid.api.registry.v1.OffsetRange\x12\x15\n\rleft_revision\x18\x17 \x01(\x03\x12\x10\n\x08in_order\x18\x18 \x01(\x08\x12\x10\n\x08retiring\x18\x19 \x01(\x08\x12\x1a\n\x12replication_factor\x18\x1a \x01(\x05\x12@\n\x0creassignment\x18\x1b \x01(\x0b\x32*.braid.api.registry.v1.ChannelReassignment\x12\x0c\n\x04zone\x18\x1c \x01(\t\"{\n\x13\x43hannelReassignment\x12\x1a\n\x12replication_factor\x18\x01 \x01(\x05\x12\x1c\n\x14throttle_bytes_per_s\x18\x02 \x01(\x03\x12\x17\n\x0fpartitions_left\x18\x03 \x01(\x05\x12\x11\n\twaits_for\x18\x04 \x01(\t\"=\n\x0bOffsetRange\x12\x11\n\tpartition\x18\x01 \x01(\x05\x12\r\n\x05\x66irst\x18\x02 \x01(\x03\x12\x0c\n\x04last\x18\x03 \x01(\x03*|\n\x0c\x46\x61iloverMode\x12\x1d\n\x19\x46\x41ILOVER_MODE_UNSPECIFIED\x10\x00\x12\x1b\n\x17\x46\x41ILOVER_MODE_AUTOMATIC\x10\x01\x12\x19\n\x15\x46\x41ILOVER_MODE_PROPOSE\x10\x02\x12\x15\n\x11\x46\x41ILOVER_MODE_OFF\x10\x03*\xd4\x01\n\x0c\x43hannelState\x12\x1d\n\x19\x43HANNEL_STATE_UNSPECIFIED\x10\x00\x12\x1e\n\x1a\x43HANNEL_STATE_PROVISIONING\x10\x01\x12\x19\n\x15\x43HANNEL_STATE_STANDBY\x10\x02\x12\x18\n\x14\x43HANNEL_STATE_ACTIVE\x10\x03\x12\x1a\n\x16\x43HANNEL_STATE_DRAINING\x10\x04\x12\x19\n\x15\x43HANNEL_STATE_DRAINED\x10\x05\x12\x19\n\x15\x43HANNEL_STATE_RETIRED\x10\x06*\x89\x01\n\tDrainStep\x12\x1a\n\x16\x44RAIN_STEP_UNSPECIFIED\x10\x00\x12\x18\n\x14\x44RAIN_STEP_PRODUCERS\x10\x01\x12\x13\n\x0f\x44RAIN_STEP_SEAL\x10\x02\x12\x1a\n\x16\x44RAIN_STEP_END_OFFSETS\x10\x03\x12\x15\n\x11\x44RAIN_STEP_GROUPS\x10\x04*\x91\x01\n\tDrillKind\x12\x1a\n\x16\x44RILL_KIND_UNSPECIFIED\x10\x00\x12\x13\n\x0f\x44RILL_KIND_MOVE\x10\x01\x12\x1b\n\x17\x44RILL_KIND_CLUSTER_LOSS\x10\x02\x12\x1a\n\x16\x44RILL_KIND_BROKER_LOSS\x10\x03\x12\x1a\n\x16\x44RILL_KIND_MEMBER_LOSS\x10\x04*@\n\nLaneSpread\x12\x1b\n\x17LANE_SPREAD_UNSPECIFIED\x10\x00\x12\x15\n\x11LANE_SPREAD_ZONES\x10\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -37,34 +37,38 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_STREAMSPEC_TOPICCONFIGENTRY']._serialized_options = b'8\001'
   _globals['_STREAMSPEC_LAGTARGETENTRY']._loaded_options = None
   _globals['_STREAMSPEC_LAGTARGETENTRY']._serialized_options = b'8\001'
-  _globals['_FAILOVERMODE']._serialized_start=2087
-  _globals['_FAILOVERMODE']._serialized_end=2211
-  _globals['_CHANNELSTATE']._serialized_start=2214
-  _globals['_CHANNELSTATE']._serialized_end=2426
-  _globals['_DRAINSTEP']._serialized_start=2429
-  _globals['_DRAINSTEP']._serialized_end=2566
-  _globals['_DRILLKIND']._serialized_start=2569
-  _globals['_DRILLKIND']._serialized_end=2714
+  _globals['_FAILOVERMODE']._serialized_start=2332
+  _globals['_FAILOVERMODE']._serialized_end=2456
+  _globals['_CHANNELSTATE']._serialized_start=2459
+  _globals['_CHANNELSTATE']._serialized_end=2671
+  _globals['_DRAINSTEP']._serialized_start=2674
+  _globals['_DRAINSTEP']._serialized_end=2811
+  _globals['_DRILLKIND']._serialized_start=2814
+  _globals['_DRILLKIND']._serialized_end=2959
+  _globals['_LANESPREAD']._serialized_start=2961
+  _globals['_LANESPREAD']._serialized_end=3025
   _globals['_STREAM']._serialized_start=62
   _globals['_STREAM']._serialized_end=240
-  _globals['_LANESPEC']._serialized_start=242
-  _globals['_LANESPEC']._serialized_end=272
-  _globals['_STREAMSPEC']._serialized_start=275
-  _globals['_STREAMSPEC']._serialized_end=983
-  _globals['_STREAMSPEC_LANESENTRY']._serialized_start=766
-  _globals['_STREAMSPEC_LANESENTRY']._serialized_end=843
-  _globals['_STREAMSPEC_TOPICCONFIGENTRY']._serialized_start=845
-  _globals['_STREAMSPEC_TOPICCONFIGENTRY']._serialized_end=895
-  _globals['_STREAMSPEC_LAGTARGETENTRY']._serialized_start=897
-  _globals['_STREAMSPEC_LAGTARGETENTRY']._serialized_end=945
-  _globals['_DRILL']._serialized_start=985
-  _globals['_DRILL']._serialized_end=1089
-  _globals['_STREAMSTATUS']._serialized_start=1091
-  _globals['_STREAMSTATUS']._serialized_end=1203
-  _globals['_CHANNEL']._serialized_start=1206
-  _globals['_CHANNEL']._serialized_end=1897
-  _globals['_CHANNELREASSIGNMENT']._serialized_start=1899
-  _globals['_CHANNELREASSIGNMENT']._serialized_end=2022
-  _globals['_OFFSETRANGE']._serialized_start=2024
-  _globals['_OFFSETRANGE']._serialized_end=2085
+  _globals['_LANESPEC']._serialized_start=243
+  _globals['_LANESPEC']._serialized_end=384
+  _globals['_STREAMSPEC']._serialized_start=387
+  _globals['_STREAMSPEC']._serialized_end=1095
+  _globals['_STREAMSPEC_LANESENTRY']._serialized_start=878
+  _globals['_STREAMSPEC_LANESENTRY']._serialized_end=955
+  _globals['_STREAMSPEC_TOPICCONFIGENTRY']._serialized_start=957
+  _globals['_STREAMSPEC_TOPICCONFIGENTRY']._serialized_end=1007
+  _globals['_STREAMSPEC_LAGTARGETENTRY']._serialized_start=1009
+  _globals['_STREAMSPEC_LAGTARGETENTRY']._serialized_end=1057
+  _globals['_DRILL']._serialized_start=1097
+  _globals['_DRILL']._serialized_end=1201
+  _globals['_STREAMSTATUS']._serialized_start=1204
+  _globals['_STREAMSTATUS']._serialized_end=1375
+  _globals['_MISSINGZONE']._serialized_start=1377
+  _globals['_MISSINGZONE']._serialized_end=1434
+  _globals['_CHANNEL']._serialized_start=1437
+  _globals['_CHANNEL']._serialized_end=2142
+  _globals['_CHANNELREASSIGNMENT']._serialized_start=2144
+  _globals['_CHANNELREASSIGNMENT']._serialized_end=2267
+  _globals['_OFFSETRANGE']._serialized_start=2269
+  _globals['_OFFSETRANGE']._serialized_end=2330
 # @@protoc_insertion_point(module_scope)

@@ -114,6 +114,24 @@ DRILL_KIND_MEMBER_LOSS: DrillKind.ValueType  # 4
 """One of the drill's consuming processes is killed."""
 Global___DrillKind: _TypeAlias = DrillKind  # noqa: Y015
 
+class _LaneSpread:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _LaneSpreadEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_LaneSpread.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    LANE_SPREAD_UNSPECIFIED: _LaneSpread.ValueType  # 0
+    LANE_SPREAD_ZONES: _LaneSpread.ValueType  # 1
+    """An active channel in each zone in which a cluster of the stream may take traffic."""
+
+class LaneSpread(_LaneSpread, metaclass=_LaneSpreadEnumTypeWrapper):
+    """Over what a lane's traffic is spread."""
+
+LANE_SPREAD_UNSPECIFIED: LaneSpread.ValueType  # 0
+LANE_SPREAD_ZONES: LaneSpread.ValueType  # 1
+"""An active channel in each zone in which a cluster of the stream may take traffic."""
+Global___LaneSpread: _TypeAlias = LaneSpread  # noqa: Y015
+
 @_typing.final
 class Stream(_message.Message):
     """A stable name for a flow of records, independent of clusters."""
@@ -159,17 +177,34 @@ class LaneSpec(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     PARTITIONS_FIELD_NUMBER: _builtins.int
+    SPREAD_FIELD_NUMBER: _builtins.int
+    KEYS_BY_ZONE_FIELD_NUMBER: _builtins.int
     partitions: _builtins.int
+    """Of each of its channels."""
+    spread: Global___LaneSpread.ValueType
+    keys_by_zone: _builtins.bool
+    """Records with a key go to their producer's zone too: those of a key keep their order among producers of one zone, and
+    not between zones. Needs `spread`.
+    """
     def __init__(
         self,
         *,
         partitions: _builtins.int = ...,
+        spread: Global___LaneSpread.ValueType | None = ...,
+        keys_by_zone: _builtins.bool | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_keys_by_zone", b"_keys_by_zone", "_spread", b"_spread", "keys_by_zone", b"keys_by_zone", "spread", b"spread"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["partitions", b"partitions"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_keys_by_zone", b"_keys_by_zone", "_spread", b"_spread", "keys_by_zone", b"keys_by_zone", "partitions", b"partitions", "spread", b"spread"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__keys_by_zone: _TypeAlias = _typing.Literal["keys_by_zone"]  # noqa: Y015
+    _WhichOneofArgType__keys_by_zone: _TypeAlias = _typing.Literal["_keys_by_zone", b"_keys_by_zone"]  # noqa: Y015
+    _WhichOneofReturnType__spread: _TypeAlias = _typing.Literal["spread"]  # noqa: Y015
+    _WhichOneofArgType__spread: _TypeAlias = _typing.Literal["_spread", b"_spread"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__keys_by_zone) -> _WhichOneofReturnType__keys_by_zone | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__spread) -> _WhichOneofReturnType__spread | None: ...
 
 Global___LaneSpec: _TypeAlias = LaneSpec  # noqa: Y015
 
@@ -360,25 +395,59 @@ class StreamStatus(_message.Message):
     ROUTE_REVISION_FIELD_NUMBER: _builtins.int
     CHANNELS_FIELD_NUMBER: _builtins.int
     BLOCKED_REASON_FIELD_NUMBER: _builtins.int
+    MISSING_ZONES_FIELD_NUMBER: _builtins.int
     route_revision: _builtins.int
     blocked_reason: _builtins.str
     """Why traffic cannot leave an unhealthy cluster; empty when nothing is blocked."""
     @_builtins.property
     def channels(self) -> _containers.RepeatedCompositeFieldContainer[Global___Channel]: ...
+    @_builtins.property
+    def missing_zones(self) -> _containers.RepeatedCompositeFieldContainer[Global___MissingZone]:
+        """Zones without an active channel of a lane that is spread over zones."""
+
     def __init__(
         self,
         *,
         route_revision: _builtins.int = ...,
         channels: _abc.Iterable[Global___Channel] | None = ...,
         blocked_reason: _builtins.str = ...,
+        missing_zones: _abc.Iterable[Global___MissingZone] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["blocked_reason", b"blocked_reason", "channels", b"channels", "route_revision", b"route_revision"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["blocked_reason", b"blocked_reason", "channels", b"channels", "missing_zones", b"missing_zones", "route_revision", b"route_revision"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___StreamStatus: _TypeAlias = StreamStatus  # noqa: Y015
+
+@_typing.final
+class MissingZone(_message.Message):
+    """A zone whose producers write to another one, because a lane that is spread over zones has no channel there."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    LANE_FIELD_NUMBER: _builtins.int
+    ZONE_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    lane: _builtins.str
+    zone: _builtins.str
+    reason: _builtins.str
+    """Why it has none, by cluster; empty while a channel is on its way."""
+    def __init__(
+        self,
+        *,
+        lane: _builtins.str = ...,
+        zone: _builtins.str = ...,
+        reason: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["lane", b"lane", "reason", b"reason", "zone", b"zone"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___MissingZone: _TypeAlias = MissingZone  # noqa: Y015
 
 @_typing.final
 class Channel(_message.Message):
@@ -412,6 +481,7 @@ class Channel(_message.Message):
     RETIRING_FIELD_NUMBER: _builtins.int
     REPLICATION_FACTOR_FIELD_NUMBER: _builtins.int
     REASSIGNMENT_FIELD_NUMBER: _builtins.int
+    ZONE_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """`<stream>/<lane>/<generation>`."""
     stream: _builtins.str
@@ -440,6 +510,8 @@ class Channel(_message.Message):
     """Its topic is about to be deleted: no group may begin to read it."""
     replication_factor: _builtins.int
     """Copies of each partition, as they were last brought about; 0 while nobody knows."""
+    zone: _builtins.str
+    """The declared zone of its cluster."""
     @_builtins.property
     def end_offsets(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """Per partition, read after the seal."""
@@ -497,10 +569,11 @@ class Channel(_message.Message):
         retiring: _builtins.bool = ...,
         replication_factor: _builtins.int = ...,
         reassignment: Global___ChannelReassignment | None = ...,
+        zone: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["reassignment", b"reassignment"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["acknowledged", b"acknowledged", "closed", b"closed", "cluster", b"cluster", "drain_holders", b"drain_holders", "drain_step", b"drain_step", "end_offsets", b"end_offsets", "generation", b"generation", "in_order", b"in_order", "lane", b"lane", "left_revision", b"left_revision", "lost", b"lost", "lost_evidence", b"lost_evidence", "name", b"name", "overwritten", b"overwritten", "partitions", b"partitions", "reassignment", b"reassignment", "replication_factor", b"replication_factor", "retiring", b"retiring", "state", b"state", "state_since_ms", b"state_since_ms", "stranded", b"stranded", "stream", b"stream", "topic", b"topic", "topic_id", b"topic_id", "waits_for", b"waits_for", "weight", b"weight"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["acknowledged", b"acknowledged", "closed", b"closed", "cluster", b"cluster", "drain_holders", b"drain_holders", "drain_step", b"drain_step", "end_offsets", b"end_offsets", "generation", b"generation", "in_order", b"in_order", "lane", b"lane", "left_revision", b"left_revision", "lost", b"lost", "lost_evidence", b"lost_evidence", "name", b"name", "overwritten", b"overwritten", "partitions", b"partitions", "reassignment", b"reassignment", "replication_factor", b"replication_factor", "retiring", b"retiring", "state", b"state", "state_since_ms", b"state_since_ms", "stranded", b"stranded", "stream", b"stream", "topic", b"topic", "topic_id", b"topic_id", "waits_for", b"waits_for", "weight", b"weight", "zone", b"zone"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -64,15 +64,15 @@ TWO_ZONES = (at("logs/live/1", "east", "a", 6), at("logs/live/2", "west", "b", 6
 
 
 def test_members_keep_to_their_zone_where_they_can() -> None:
-    history = fleet([("a", "h1"), ("a", "h2"), ("b", "h3")], *TWO_ZONES)
+    history = fleet([("a", "h1"), ("a", "h2"), ("b", "h3"), ("b", "h4")], *TWO_ZONES)
     assert strangers(history)
     history.do(SetSpreading(zones=Zones.PREFER))
     settle(history)
     assert not strangers(history) and len(history.holders()) == 12
-    history.do(RemoveMember(member(3), GoneReason.DISCONNECTED))
+    history.do(*(RemoveMember(member(number), GoneReason.DISCONNECTED) for number in (3, 4)))
     settle(history)
     assert len(history.holders()) == 12  # nobody is in b: others stand in
-    history.do(JoinMember(hello(member(4), zone="b"), SPEC))
+    history.do(*(JoinMember(hello(member(number), zone="b"), SPEC) for number in (5, 6)))
     settle(history)
     assert not strangers(history)
 

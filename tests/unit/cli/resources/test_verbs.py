@@ -130,7 +130,7 @@ async def test_json_lists_items() -> None:
         *("apiVersion", "kind", "name", "stream", "lane", "generation", "cluster", "topic", "partitions", "state"),
         *("stranded", "weight", "topic_id", "end_offsets", "drain_step", "drain_holders", "state_since_ms"),
         *("lost", "lost_evidence", "acknowledged", "closed", "waits_for", "overwritten"),
-        *("left_revision", "in_order", "retiring", "replication_factor"),
+        *("left_revision", "in_order", "retiring", "replication_factor", "zone"),
     ]
     assert (channel["generation"], channel["state"], channel["weight"]) == (1, "active", 1.0)
 

@@ -5,9 +5,11 @@ from collections.abc import Sequence
 
 import pytest
 
+from braid.api.registry.v1.route_pb2 import Route, RouteLane
 from braid.client.producing import routes
-from braid.client.producing.routes import ActiveChannel, StickyChoice
+from braid.client.producing.routes import ActiveChannel, Placement, RouteTable, StickyChoice
 from braid.client.records.outgoing import Outgoing
+from braid.host.system import SystemRandomness
 from braid.kernel.ids import ChannelId
 from tests.support.scripted_control import Control, until, virtual
 
@@ -83,6 +85,47 @@ def test_a_zone_with_its_channel_lost_leaves_records_to_others() -> None:
     assert choice.choose(there)[0].zone == "a"
     assert choice.choose(there, {there[0].id: [0, 1, 2, 3]})[0].zone == "b"
     assert choice.choose(there)[0].zone == "a"
+
+
+def keyed_routes(there: Sequence[ActiveChannel], zone: str, *, by_zone: bool = True) -> list[str]:
+    """The zones that a producer's keys go to, in a lane that is keyed by zone or is not."""
+    lanes = frozenset({"live"} if by_zone else set())
+    route = RouteTable("logs", 1, {"live": there}, {}, 1_000, {}, lanes)
+    placement = Placement(SystemRandomness(), zone)
+    return [placement.choose(route, "live", b"%d" % number)[0].zone for number in range(200)]
+
+
+@pytest.mark.parametrize("zone", ["a", "B"])
+def test_keys_of_a_lane_keyed_by_zone_stay_in_it(zone: str) -> None:
+    there = channels(("a", 1.0), ("b", 1.0), ("c", 1.0), ("b", 1.0))
+    assert set(keyed_routes(there, zone)) == {zone.lower()}
+    assert set(keyed_routes(there, zone, by_zone=False)) == {"a", "b", "c"}
+
+
+def test_producers_of_one_zone_place_a_key_alike() -> None:
+    there = channels(("a", 1.0), ("b", 1.0), ("b", 1.0))
+    route = RouteTable("logs", 1, {"live": there}, {}, 1_000, {}, frozenset({"live"}))
+    for number in range(200):
+        placed = {Placement(SystemRandomness(), "b").choose(route, "live", b"%d" % number) for _ in range(3)}
+        assert len(placed) == 1
+
+
+@pytest.mark.parametrize("zone", ["", "d"])
+def test_keys_from_a_zone_without_a_channel_go_to_all_others(zone: str) -> None:
+    there = channels(("a", 1.0), ("b", 1.0), ("c", 1.0))
+    found = keyed_routes(there, zone)
+    assert found == keyed_routes(there, zone, by_zone=False) and set(found) == {"a", "b", "c"}
+
+
+def test_weights_come_before_zones_for_keys_too() -> None:
+    assert set(keyed_routes(channels(("a", 9.0), ("b", 1.0)), "a")) == {"a", "b"}
+
+
+def test_a_route_says_which_lanes_are_keyed_by_zone() -> None:
+    message = Route(
+        stream="logs", revision=3, lanes=[RouteLane(lane="live", keys_by_zone=True), RouteLane(lane="bulk")]
+    )
+    assert RouteTable.of(message).keyed_by_zone == {"live"}
 
 
 async def lane_on_both(first: float, second: float) -> Control:

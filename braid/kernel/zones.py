@@ -1,0 +1,14 @@
+"""Compares the names of zones. Pure."""
+
+
+def zone_key(zone: str) -> str:
+    """Returns what zones are compared by: `A` and `a` are one zone. Empty for a zone that nobody declared.
+
+    The zones of clusters are written in small letters. Racks of brokers are compared by Kafka, which keeps to the case.
+    """
+    return zone.strip().lower()
+
+
+def same_zone(one: str, other: str) -> bool:
+    """Whether two declared zones are the same; an undeclared one is the same as none."""
+    return zone_key(one) == zone_key(other) != ""
