@@ -51,7 +51,7 @@ VERBS: Final[Mapping[str, Verb]] = {
     "close": Verb("braid.cli.moves.close", "End a drain that cannot end; name the records to give up"),
     "release": Verb("braid.cli.moves.close", "Let an ordered stream continue before older channels are drained"),
     "why": Verb("braid.cli.history.why", "Explain why a member holds a lease"),
-    "preview": Verb("braid.cli.groups.preview", "Show which leases would move if a member or cluster went"),
+    "preview": Verb("braid.cli.groups.preview", "Show which leases or streams would move, and why"),
     "drain": Verb("braid.cli.groups.verbs", "Empty a member of a group"),
     "undrain": Verb("braid.cli.groups.verbs", "Let a drained member have leases again"),
     "pin": Verb("braid.cli.groups.verbs", "Give a lease to a member for good"),

@@ -36,7 +36,7 @@ _WORDS: Final[Mapping[str, Sequence[Sequence[str]]]] = {
     "uncordon": (("cluster",), (_NAMES,)),
     "decommission": (("cluster",), (_NAMES,)),
     "why": (("lease",), (_NAMES,)),
-    "preview": (("group",), (_NAMES,)),
+    "preview": (("group", "clusters"), (_NAMES,)),
     "drain": (("member",), (_NAMES,)),
     "undrain": (("member",), (_NAMES,)),
     "pin": (("lease",), (_NAMES,)),

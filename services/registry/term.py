@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from braid.kernel.ports import Kafka
 from braid.runtime.histories.kinds import Change, Reloaded
@@ -15,12 +15,14 @@ from services.registry.liveness.producer_sessions import Sessions
 from services.registry.liveness.witnesses import Users, Witnesses, users_of
 from services.registry.model.clusters.loads import MeasuredLoad
 from services.registry.model.clusters.thresholds import Thresholds
+from services.registry.model.rebalances import BalanceRules
 from services.registry.model.stream_events import FailoverBlocked, FailoverUnblocked, StreamDeleted
 from services.registry.model.streams import Stream
 from services.registry.ownership.mark_keeper import MarkKeeper
 from services.registry.ownership.mark_log import MarkLogs
 from services.registry.ownership.restoration import Restoration
 from services.registry.peers import Peers
+from services.registry.reconciler.balancer import Balancer
 from services.registry.reconciler.client_quotas import QuotaKeeper
 from services.registry.reconciler.copies import CopiesKeeper
 from services.registry.reconciler.drills import DrillJudge
@@ -43,6 +45,7 @@ class Tuning:
     producer_session_seconds: float
     probe_interval_seconds: float
     probe_timeout_seconds: float
+    balance: BalanceRules = field(default_factory=BalanceRules)
 
 
 class Term:
@@ -83,6 +86,7 @@ class Term:
             self._answering,
             self._loads,
         )
+        self.balancer = Balancer(replica, tuning.balance, self.reconciler.world, self.placing, gauges)
         rehearsals, usual = Rehearsals(), Thresholds(look_timeout_seconds=tuning.probe_timeout_seconds)
         self.producers = Producers(
             *(replica, self.sessions, witnesses, rehearsals, lateness, self.changed),
@@ -109,23 +113,26 @@ class Term:
         unsubscribe = self._replica.aggregates.subscribe(self._on_change)
         self._show_blocked()
         tasks, instance = self._replica.host.tasks, self._replica.instance
-        probing = tasks.spawn(self.prober.run(), f"{instance} prober")
-        measuring = tasks.spawn(self.measurer.run(), f"{instance} measurer")
-        looking = tasks.spawn(self.ends.run(), f"{instance} ends of logs")
-        marking = tasks.spawn(self.keeper.run(), f"{instance} marks")
-        comparing = tasks.spawn(self.restoration.run(), f"{instance} restoration")
-        copying = tasks.spawn(self.copies.run(), f"{instance} copies")
-        rehearsing = tasks.spawn(self.drills.run(), f"{instance} drills")
-        bounding = tasks.spawn(self.quotas.run(), f"{instance} quotas")
+        running = [
+            tasks.spawn(self.prober.run(), f"{instance} prober"),
+            tasks.spawn(self.measurer.run(), f"{instance} measurer"),
+            tasks.spawn(self.ends.run(), f"{instance} ends of logs"),
+            tasks.spawn(self.keeper.run(), f"{instance} marks"),
+            tasks.spawn(self.restoration.run(), f"{instance} restoration"),
+            tasks.spawn(self.copies.run(), f"{instance} copies"),
+            tasks.spawn(self.drills.run(), f"{instance} drills"),
+            tasks.spawn(self.quotas.run(), f"{instance} quotas"),
+        ]
         try:
             await self.restoration.first()
+            running.append(tasks.spawn(self.balancer.run(), f"{instance} balance"))
             await self.reconciler.run()
         finally:
             unsubscribe()
             self._gauges.show_blocked(())
             self.changed.fire()
             self.readers.close()
-            for task in (probing, measuring, looking, marking, comparing, copying, rehearsing, bounding):
+            for task in running:
                 task.cancel()
                 await task.ended()
             await self.access.close()

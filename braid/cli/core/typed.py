@@ -10,7 +10,7 @@ _SEVERAL_TYPES: Final = frozenset({"get", "describe", "delete"})
 # Verbs that take one type alone, which is typed all the same: another may come.
 _ONE_TYPE: Final[Mapping[str, Kind]] = {
     **dict.fromkeys(("cordon", "uncordon", "decommission"), CLUSTER),
-    **dict.fromkeys(("freeze", "unfreeze", "preview", "reset", "resume"), GROUP),
+    **dict.fromkeys(("freeze", "unfreeze", "reset", "resume"), GROUP),
     **dict.fromkeys(("drain", "undrain", "ban", "unban"), MEMBER),
     **dict.fromkeys(("pin", "unpin", "why"), LEASE),
     **dict.fromkeys(("close", "release"), CHANNEL),

@@ -1,11 +1,11 @@
-"""`preview`: a group's placement under assumed changes. Changes nothing."""
+"""`preview`: a group's placement, or load between clusters, under assumed changes. Changes nothing."""
 
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from braid.cli.core.execution import ContextOption, DocumentOption, EndpointOption, execute
-from braid.cli.core.kinds import GROUP, parse_kind
+from braid.cli.core.kinds import CLUSTER, GROUP, parse_kind
 from braid.cli.core.output import Format, parse_format, render_document
 from braid.cli.core.times import age_text
 from braid.cli.groups.policies import parse_policy
@@ -14,13 +14,13 @@ from braid.kernel.errors import Invalid
 from braid.kernel.limits.placement import CLI_MOVES_SHOWN
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from braid.api.assigner.v1.assigner_service_pb2 import MemberLoad, PreviewPlacementResponse, ShadowComparison
     from braid.api.assigner.v1.rules_pb2 import PlacementPolicy
     from braid.cli.core.session import Session
 
-_PREVIEW: Final = """Show which leases would move if members left, a cluster died or capacities changed. Nothing moves.
+_PREVIEW: Final = """Show which leases or streams would move if members left or clusters changed. Nothing moves.
 
 \b
   braid preview group indexer --without web-1
@@ -28,6 +28,8 @@ _PREVIEW: Final = """Show which leases would move if members left, a cluster die
   braid preview group indexer --capacity web-2=4.0     busy seconds a second
   braid preview group indexer                          what is on its way now, and what its shadow would do
   braid preview group indexer --policy count           were numbers evened out
+  braid preview clusters                               which streams would even out load between clusters
+  braid preview clusters --without east --new north    were one gone, and another there
 """
 
 
@@ -38,13 +40,17 @@ def register(app: typer.Typer) -> None:
 
 def _preview(
     type_: Annotated[str, typer.Argument(metavar="TYPE", show_default=False)],
-    name: Annotated[str, typer.Argument(metavar="NAME", show_default=False)],
+    name: Annotated[str, typer.Argument(metavar="[NAME]", show_default=False)] = "",
     without: Annotated[
-        list[str] | None, typer.Option("--without", metavar="MEMBER", help="A member that left; may be repeated.")
+        list[str] | None,
+        typer.Option("--without", metavar="NAME", help="A member or cluster that left; may be repeated."),
     ] = None,
     without_cluster: Annotated[
         list[str] | None,
         typer.Option("--without-cluster", metavar="CLUSTER", help="A cluster that died; may be repeated."),
+    ] = None,
+    new: Annotated[
+        list[str] | None, typer.Option("--new", metavar="CLUSTER", help="With clusters: one more; may be repeated.")
     ] = None,
     capacity: Annotated[
         list[str] | None,
@@ -57,12 +63,37 @@ def _preview(
     endpoint: EndpointOption = "",
     context: ContextOption = "",
 ) -> None:
-    parse_kind(type_, "preview", (GROUP,))
+    kind = parse_kind(type_, "preview", (GROUP, CLUSTER))
     format = parse_format(output, (Format.TABLE, Format.JSON, Format.YAML))
+    if kind is CLUSTER:
+        given = {"NAME": name, "--without-cluster": without_cluster, "--capacity": capacity, "--policy": policy}
+        _preview_clusters(given, without, new, format, endpoint, context)
+        return
+    if not name or new:
+        remedy = "write braid preview group NAME, without --new"
+        raise Invalid("a preview of leases is of a group", field="NAME", remedy=remedy)
     capacities = dict(_parse_capacity(each) for each in capacity or ())
     members, clusters = tuple(without or ()), tuple(without_cluster or ())
     placed = parse_policy(policy, above, below) if policy else None
     execute(endpoint, context, lambda session: _show(session, name, members, clusters, capacities, placed, format))
+
+
+def _preview_clusters(
+    given: "Mapping[str, object]",
+    without: list[str] | None,
+    new: list[str] | None,
+    format: Format,
+    endpoint: str,
+    context: str,
+) -> None:
+    from braid.cli.resources.clusters.balance_preview import preview_clusters
+
+    for field, value in given.items():
+        if value:
+            remedy = "braid preview clusters takes --without CLUSTER and --new CLUSTER"
+            raise Invalid("a preview of clusters is of all of them", field=field, remedy=remedy)
+    left, more = tuple(without or ()), tuple(new or ())
+    execute(endpoint, context, lambda session: preview_clusters(session, left, more, format))
 
 
 def _parse_capacity(text: str) -> tuple[str, float]:

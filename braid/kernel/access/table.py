@@ -114,6 +114,8 @@ _REGISTRY: Final[Mapping[str, Row]] = {
     "CordonCluster": Row(Action.OPERATE, (_NAME_CLUSTER,)),
     # It moves every stream on the cluster, and may discard drained topics.
     "DecommissionCluster": Row(Action.CHANGE, (_NAME_CLUSTER,)),
+    # It names streams of the whole mesh, and what they carry.
+    "PreviewClusters": Row(Action.VIEW, otherwise=Resource(CLUSTER, "*")),
     "GetStream": Row(Action.VIEW, (_NAME_STREAM,)),
     "ListStreams": Row(Action.VIEW, otherwise=Resource(STREAM, "*")),
     "CreateStream": Row(Action.CHANGE, (_NAME_STREAM,)),

@@ -150,6 +150,11 @@ _EVENTS: Final = EventMessages(
         e.CopiesSettled: e.StreamUpdated,
         e.DrillBegan: e.StreamUpdated,
         e.DrillEnded: e.StreamUpdated,
+        e.RebalanceProposed: e.StreamUpdated,
+        e.RebalanceWithdrawn: e.StreamUpdated,
+        e.StreamRebalanced: e.StreamUpdated,
+        c.BalanceBlocked: c.ClusterUpdated,
+        c.BalanceUnblocked: c.ClusterUpdated,
     },
 )
 

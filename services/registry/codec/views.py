@@ -253,6 +253,9 @@ def stream_message(
         f"a move away from {cluster} is proposed: braid move stream {stream.name} --away-from {cluster}"
         for cluster in stream.proposed
     ]
+    if (proposal := stream.rebalance) is not None:
+        move = f"braid move stream {stream.name} --to {proposal.to_cluster}"
+        asked.append(f"a move to {proposal.to_cluster} is proposed ({proposal.reason}): {move}")
     reasons = [f"{cluster}: {reason}" for cluster, reason in sorted(stream.blocked.items())]
     return stream_pb2.Stream(
         name=stream.name,

@@ -32,6 +32,7 @@ from services.registry.model.clusters.client_quotas import decide as decide_quot
 from services.registry.model.clusters.client_quotas import evolve as evolve_quotas
 from services.registry.model.clusters.cluster import LEFT, Cluster
 from services.registry.model.clusters.commands import (
+    BlockBalance,
     CancelDecommission,
     ClusterCommand,
     Cordon,
@@ -48,6 +49,8 @@ from services.registry.model.clusters.commands import (
 )
 from services.registry.model.clusters.events import (
     AppendTimeLearnt,
+    BalanceBlocked,
+    BalanceUnblocked,
     ClusterBrokersObserved,
     ClusterCordoned,
     ClusterDeleted,
@@ -100,6 +103,8 @@ class ClusterDecider:
                 return decide_belonging(state.belonging, command, state.spec)
             case IntendClientQuotas() | ReleaseClientQuotas():
                 return decide_quotas(state.client_quotas, command, state.spec)
+            case BlockBalance():
+                return _block_balance(state, command)
             case DeleteCluster():
                 check_etag(command.etag, state.etag, f"cluster {state.name}")
                 if state.decommissioning and not state.emptied:
@@ -157,6 +162,12 @@ def _decommission(
             return [intended] if state.emptied else []
 
 
+def _block_balance(state: Cluster, command: BlockBalance) -> Sequence[ClusterEvent]:
+    if command.reason == state.balance_blocked:
+        return []
+    return [BalanceBlocked(command.reason, state.spec) if command.reason else BalanceUnblocked(state.spec)]
+
+
 def _look(name: str) -> str:
     return f"see what is left: braid describe cluster {name}"
 
@@ -185,6 +196,8 @@ def _evolved(state: Cluster, event: ClusterEvent, context: Context) -> Cluster:
             return replace(state, belonging=evolve_belonging(state.belonging, event))
         case ClientQuotasIntended() | ClientQuotasReleased():
             return replace(state, client_quotas=evolve_quotas(state.client_quotas, event))
+        case BalanceBlocked() | BalanceUnblocked():
+            return replace(state, balance_blocked=event.reason if isinstance(event, BalanceBlocked) else "")
         case ClusterDeleted():
             return Cluster(state.name, changes=state.changes)
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 from braid.kernel.access.tenants import DEFAULT_TENANT
 from braid.kernel.decider import Context
 from braid.kernel.limits.registry import FAILOVERS_MAX, RETIRED_CHANNELS_KEPT
+from services.registry.domain.rebalances import evolve_rebalance, without_done_proposal
 from services.registry.model.channels import Channel, ChannelState
 from services.registry.model.stream_events import (
     ChannelClosed,
@@ -25,6 +26,8 @@ from services.registry.model.stream_events import (
     MoveProposed,
     ProducersLeft,
     ReassignmentIntended,
+    RebalanceProposed,
+    RebalanceWithdrawn,
     RecordsLost,
     RetentionLifted,
     RetentionRestored,
@@ -32,6 +35,7 @@ from services.registry.model.stream_events import (
     StreamCreated,
     StreamDeleted,
     StreamEvent,
+    StreamRebalanced,
     StreamUpdated,
     TrafficMoved,
 )
@@ -55,13 +59,15 @@ def evolved(state: Stream, event: StreamEvent, context: Context) -> Stream:
             generations = {**state.generations, event.ref.lane: event.ref.generation}
             return replace(state, channels=(*state.channels, channel), generations=generations)
         case TrafficMoved():
-            return _traffic_moved(state, event, context)
+            return without_done_proposal(_traffic_moved(state, event, context))
         case FailoverBlocked():
             return replace(state, blocked={**state.blocked, event.cluster: event.reason})
         case FailoverUnblocked():
             blocked = {cluster: reason for cluster, reason in state.blocked.items() if cluster != event.cluster}
             proposed = tuple(cluster for cluster in state.proposed if cluster != event.cluster)
             return replace(state, blocked=blocked, proposed=proposed)
+        case RebalanceProposed() | RebalanceWithdrawn() | StreamRebalanced():
+            return evolve_rebalance(state, event, context.now_ms)
         case MoveProposed():
             return replace(state, proposed=(*state.proposed, event.away_from_cluster))
         case ChannelRetired():

@@ -15,6 +15,7 @@ from services.registry.domain import channel_steps
 from services.registry.domain.drills import begin, check_mark, end
 from services.registry.domain.evolve import evolved
 from services.registry.domain.found_channels import find
+from services.registry.domain.rebalances import decide_proposal, rebalanced
 from services.registry.model import copies
 from services.registry.model.channels import CONSUMABLE, ChannelRef, ChannelState, ChannelWeight
 from services.registry.model.etags import check_etag
@@ -29,12 +30,14 @@ from services.registry.model.stream_commands import (
     MoveTraffic,
     PlanChannel,
     ProposeMove,
+    ProposeRebalance,
     RecordCopies,
     RecordFound,
     RecordRetired,
     StreamCommand,
     UnblockFailover,
     UpdateStream,
+    WithdrawRebalance,
 )
 from services.registry.model.stream_events import (
     ChannelPlanned,
@@ -94,6 +97,8 @@ class StreamDecider:
                 return copies.intend_reassignment(state, command)
             case MoveTraffic():
                 return _move(state, command)
+            case ProposeRebalance() | WithdrawRebalance():
+                return decide_proposal(state, command)
             case MarkStranded() | MarkReturned() | BlockFailover() | UnblockFailover() | ProposeMove():
                 return _notice(state, command)
             case _:
@@ -183,7 +188,7 @@ def _move(state: Stream, command: MoveTraffic) -> Sequence[StreamEvent]:
     moved = TrafficMoved(
         state.route_revision + 1, command.activate, command.drain, command.planned, command.reason, command.asked_for
     )
-    return [moved, *_unblocked(state, set(command.drain))]
+    return [moved, *rebalanced(state, command), *_unblocked(state, set(command.drain))]
 
 
 def _require_routes(state: Stream, activated: set[ChannelRef], drained: set[ChannelRef]) -> None:

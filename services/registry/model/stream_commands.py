@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from braid.kernel.offset_ranges import OffsetRanges
 from services.registry.model.channels import ChannelRef, ChannelWeight
+from services.registry.model.rebalances import Rebalance
 from services.registry.model.streams import StreamSpec
 
 
@@ -85,7 +86,8 @@ class RecordCopies:
 class MoveTraffic:
     """Changes the route: some channels become active (or change weight), others begin to drain.
 
-    A move that somebody `asked_for` is no failover, however unhealthy the old cluster is.
+    A move that somebody `asked_for` is no failover, however unhealthy the old cluster is. `rebalance` says that it
+    evens out load.
     """
 
     activate: tuple[ChannelWeight, ...]
@@ -93,6 +95,7 @@ class MoveTraffic:
     planned: bool
     reason: str
     asked_for: bool = False
+    rebalance: Rebalance | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,6 +247,22 @@ class ProposeMove:
     reason: str
 
 
+@dataclass(frozen=True, slots=True)
+class ProposeRebalance:
+    """Asks an operator to move the stream so that load evens out."""
+
+    from_cluster: str
+    to_cluster: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class WithdrawRebalance:
+    """Takes back the proposal to move the stream."""
+
+    reason: str
+
+
 StreamCommand = (
     CreateStream
     | UpdateStream
@@ -272,4 +291,6 @@ StreamCommand = (
     | ProposeMove
     | IntendReassignment
     | RecordCopies
+    | ProposeRebalance
+    | WithdrawRebalance
 )

@@ -244,6 +244,38 @@ class MoveProposed:
     reason: str
 
 
+@dataclass(frozen=True, slots=True)
+class RebalanceProposed:
+    """An operator is asked to move the stream so that load evens out. The `spec` is as in `ReassignmentIntended`."""
+
+    from_cluster: str
+    to_cluster: str
+    reason: str
+    spec: StreamSpec
+
+
+@dataclass(frozen=True, slots=True)
+class RebalanceWithdrawn:
+    """The proposal is not wanted any more. The `spec` is as in `ReassignmentIntended`."""
+
+    reason: str
+    spec: StreamSpec
+
+
+@dataclass(frozen=True, slots=True)
+class StreamRebalanced:
+    """The registry moved the stream to even out load; `TrafficMoved` stands before it.
+
+    `kept_bytes` stay on the old cluster until retention ends. The `spec` is as in `ReassignmentIntended`.
+    """
+
+    from_cluster: str
+    to_cluster: str
+    kept_bytes: int
+    reason: str
+    spec: StreamSpec
+
+
 StreamEvent = (
     StreamCreated
     | StreamUpdated
@@ -271,4 +303,7 @@ StreamEvent = (
     | MoveProposed
     | ReassignmentIntended
     | CopiesSettled
+    | RebalanceProposed
+    | RebalanceWithdrawn
+    | StreamRebalanced
 )

@@ -21,6 +21,7 @@ from braid.kernel.limits.registry import (
 )
 from services.registry.model.channels import CONSUMABLE, Channel, ChannelRef, ChannelState
 from services.registry.model.clusters.drills import Drill
+from services.registry.model.rebalances import MadeRebalance, RebalanceProposal
 from services.registry.model.topics import check_topic_config
 
 DEAD_LETTER_LANE: Final = "dlq"
@@ -81,6 +82,8 @@ class Stream:
         failovers_ms: Times of the latest automatic moves.
         changes: Number of events so far; the etag.
         tenant: The tenant that created it.
+        rebalance: A move that an operator is asked to make to even out load.
+        rebalances: The latest moves that the registry made for that.
     """
 
     name: str
@@ -95,6 +98,8 @@ class Stream:
     failovers_ms: tuple[int, ...] = ()
     changes: int = 0
     tenant: str = DEFAULT_TENANT
+    rebalance: RebalanceProposal | None = None
+    rebalances: tuple[MadeRebalance, ...] = ()
 
     @property
     def partitions(self) -> int:

@@ -1,5 +1,6 @@
 """The registry's own metrics, exported while it leads."""
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Final
@@ -45,6 +46,27 @@ FAILOVER_BLOCKED: Final = MetricDeclaration(
     ("cluster",),
     "Streams whose traffic cannot leave a cluster it should",
 )
+BALANCE_PROPOSED: Final = MetricDeclaration(
+    "braid_balance_proposed",
+    "gauge",
+    "{stream}",
+    ("cluster",),
+    "Streams that an operator is asked to move off a cluster to even out load",
+)
+BALANCE_BLOCKED: Final = MetricDeclaration(
+    "braid_balance_blocked",
+    "gauge",
+    "{cluster}",
+    ("cluster",),
+    "Whether a cluster carries too much, and no stream can be moved to change that",
+)
+CLUSTER_DISK_FULL_SECONDS: Final = MetricDeclaration(
+    "braid_cluster_disk_full_seconds",
+    "gauge",
+    "s",
+    ("cluster",),
+    "Until 90 % of a cluster's fullest disk is used, by forecast; no row while no end is seen",
+)
 EVIDENCE_REFUSED: Final = MetricDeclaration(
     "braid_evidence_refused",
     "counter",
@@ -67,6 +89,9 @@ class Gauges:
         self._retention = SampledMetric(registry, CLUSTER_OFFSETS_RETENTION_SECONDS)
         self._blocked = SampledMetric(registry, FAILOVER_BLOCKED)
 
+        self._proposed = SampledMetric(registry, BALANCE_PROPOSED)
+        self._unbalanced = SampledMetric(registry, BALANCE_BLOCKED)
+        self._full = SampledMetric(registry, CLUSTER_DISK_FULL_SECONDS)
         self._evidence = SampledMetric(registry, EVIDENCE_REFUSED)
         self._refused: Counter[str] = Counter()
 
@@ -79,6 +104,14 @@ class Gauges:
         """Shows how many streams are blocked, by the cluster they cannot leave; clusters without any have no row."""
         counts = Counter(cluster for stream in streams for cluster in stream.blocked)
         self._blocked.replace({(cluster,): count for cluster, count in counts.items()})
+
+    def show_balance(
+        self, proposals: Mapping[str, int], blocked: Iterable[str], full_seconds: Mapping[str, float]
+    ) -> None:
+        """Shows proposals to move streams, clusters that nothing relieves, and when disks fill up, by cluster."""
+        self._proposed.replace({(name,): count for name, count in proposals.items()})
+        self._unbalanced.replace({(name,): 1 for name in blocked})
+        self._full.replace({(name,): seconds for name, seconds in full_seconds.items() if math.isfinite(seconds)})
 
     def show_logs(self, segments: Mapping[str, int], retention_seconds: Mapping[str, float]) -> None:
         """Shows open segments and offsets retention, by cluster."""

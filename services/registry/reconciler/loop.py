@@ -127,16 +127,17 @@ class Reconciler:
         try:
             while True:
                 woken = self._wake.next()
-                if await self._move(self._world()):
+                if await self._move(self.world()):
                     continue
-                decided = await self._decide(self._world())
-                self._start_work(self._world())
+                decided = await self._decide(self.world())
+                self._start_work(self.world())
                 if decided:
                     await wait_for(woken, RECONCILE_SECONDS)
         finally:
             await self._running.stop()
 
-    def _world(self) -> World:
+    def world(self) -> World:
+        """The world as this leader knows it now."""
         world = read_world(self._replica.aggregates, self._replica.host.clock.now_ms(), self._replica.waits)
         return replace(world, broken=self._broken(), answering=self._answering(), loads=self._loads())
 
@@ -172,12 +173,12 @@ class Reconciler:
     async def _place(self, decision: Decision, command: PlanChannel) -> None:
         """Plans a channel, unless its cluster was closed since the plan was made."""
         async with self._placing:
-            if self._world().cluster(command.cluster).takes_traffic:
+            if self.world().cluster(command.cluster).takes_traffic:
                 await self._execute(decision.stream, command, decision.cause)
 
     async def _call_empty(self, decision: ClusterDecision) -> None:
         async with self._placing:
-            if left_on(self._world(), decision.cluster):
+            if left_on(self.world(), decision.cluster):
                 return
             try:
                 await self._replica.aggregates.execute(

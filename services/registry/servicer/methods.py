@@ -18,6 +18,7 @@ from braid.kernel.ports import Caller, DuplexServing, RpcService, UnaryHandler
 from braid.rpc.methods import duplex, method_path, server_stream, service_path, unary
 from services.registry.codec.views import NOTHING_KNOWN, LeaderKnowledge
 from services.registry.servicer.approval_requests import ApprovalRequests
+from services.registry.servicer.balance_requests import BalanceRequests
 from services.registry.servicer.closing import ClosingRequests
 from services.registry.servicer.cluster_requests import ClusterRequests
 from services.registry.servicer.grant_requests import GrantRequests
@@ -57,6 +58,7 @@ def registry_rpc(context: RequestContext) -> RpcService:
     revocations = _revocation_methods(RevocationRequests(context.replica))
     tenants = _tenant_methods(TenantRequests(context, quotas))
     approvals = _approval_methods(ApprovalRequests(context.replica))
+    clusters = {**clusters, "PreviewClusters": unary(api.PreviewClustersRequest, BalanceRequests(context).preview)}
     unaries = {**clusters, **_stream_methods(streams), **channels}
     unaries |= {**grants, **revocations, **tenants, **approvals}
     return RpcService(

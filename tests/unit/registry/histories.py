@@ -54,9 +54,9 @@ class StreamHistory:
         return self.state.channel(ChannelRef(lane, generation))
 
 
-def created(spec: StreamSpec = LOGS) -> StreamHistory:
+def created(spec: StreamSpec = LOGS, name: str = "logs") -> StreamHistory:
     """A stream whose lanes are active on the first cluster it names."""
-    history = StreamHistory()
+    history = StreamHistory(Stream(name))
     history.run(CreateStream(spec))
     refs: list[ChannelRef] = []
     for lane, partitions in history.state.spec.lanes.items():

@@ -25,6 +25,8 @@ BOUNDS: Final[Mapping[str, str]] = {
     "UpdateStream.spec.lag_target": "lagmon.alerts.LAG_TARGETS_MAX",
     "MoveStream.lanes": "names.LANES_MAX",
     "MoveStream.spread": "names.STREAM_CLUSTERS_MAX",
+    "PreviewClusters.without": "balancing.BALANCE_PREVIEW_CLUSTERS",
+    "PreviewClusters.new_clusters": "balancing.BALANCE_PREVIEW_CLUSTERS",
     "CloseChannel.accept_loss": GENERAL,
     "WatchChannels.capabilities": GENERAL,
     "WatchRoutes.hello.capabilities": GENERAL,

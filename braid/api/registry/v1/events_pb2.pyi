@@ -68,6 +68,11 @@ class RegistryEvent(_message.Message):
     COPIES_SETTLED_FIELD_NUMBER: _builtins.int
     DRILL_BEGAN_FIELD_NUMBER: _builtins.int
     DRILL_ENDED_FIELD_NUMBER: _builtins.int
+    REBALANCE_PROPOSED_FIELD_NUMBER: _builtins.int
+    REBALANCE_WITHDRAWN_FIELD_NUMBER: _builtins.int
+    STREAM_REBALANCED_FIELD_NUMBER: _builtins.int
+    BALANCE_BLOCKED_FIELD_NUMBER: _builtins.int
+    BALANCE_UNBLOCKED_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def metadata(self) -> _event_pb2.EventMetadata: ...
     @_builtins.property
@@ -154,6 +159,16 @@ class RegistryEvent(_message.Message):
     def drill_began(self) -> Global___DrillBegan: ...
     @_builtins.property
     def drill_ended(self) -> Global___DrillEnded: ...
+    @_builtins.property
+    def rebalance_proposed(self) -> Global___RebalanceProposed: ...
+    @_builtins.property
+    def rebalance_withdrawn(self) -> Global___RebalanceWithdrawn: ...
+    @_builtins.property
+    def stream_rebalanced(self) -> Global___StreamRebalanced: ...
+    @_builtins.property
+    def balance_blocked(self) -> Global___BalanceBlocked: ...
+    @_builtins.property
+    def balance_unblocked(self) -> Global___BalanceUnblocked: ...
     def __init__(
         self,
         *,
@@ -200,14 +215,19 @@ class RegistryEvent(_message.Message):
         copies_settled: Global___CopiesSettled | None = ...,
         drill_began: Global___DrillBegan | None = ...,
         drill_ended: Global___DrillEnded | None = ...,
+        rebalance_proposed: Global___RebalanceProposed | None = ...,
+        rebalance_withdrawn: Global___RebalanceWithdrawn | None = ...,
+        stream_rebalanced: Global___StreamRebalanced | None = ...,
+        balance_blocked: Global___BalanceBlocked | None = ...,
+        balance_unblocked: Global___BalanceUnblocked | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["append_time_learnt", b"append_time_learnt", "channel_closed", b"channel_closed", "channel_drained", b"channel_drained", "channel_planned", b"channel_planned", "channel_provisioned", b"channel_provisioned", "channel_released", b"channel_released", "channel_retired", b"channel_retired", "channel_returned", b"channel_returned", "channel_sealed", b"channel_sealed", "channel_stranded", b"channel_stranded", "client_quotas_intended", b"client_quotas_intended", "client_quotas_released", b"client_quotas_released", "cluster_brokers_observed", b"cluster_brokers_observed", "cluster_compared", b"cluster_compared", "cluster_cordoned", b"cluster_cordoned", "cluster_deleted", b"cluster_deleted", "cluster_emptied", b"cluster_emptied", "cluster_health_changed", b"cluster_health_changed", "cluster_identity_changed", b"cluster_identity_changed", "cluster_marked", b"cluster_marked", "cluster_registered", b"cluster_registered", "cluster_updated", b"cluster_updated", "copies_settled", b"copies_settled", "decommission_cancelled", b"decommission_cancelled", "decommission_intended", b"decommission_intended", "drill_began", b"drill_began", "drill_ended", b"drill_ended", "end_offsets_read", b"end_offsets_read", "event", b"event", "failover_blocked", b"failover_blocked", "failover_unblocked", b"failover_unblocked", "foreign_mark_seen", b"foreign_mark_seen", "later", b"later", "metadata", b"metadata", "move_proposed", b"move_proposed", "producers_left", b"producers_left", "reassignment_intended", b"reassignment_intended", "records_lost", b"records_lost", "retention_lifted", b"retention_lifted", "retention_restored", b"retention_restored", "retirement_intended", b"retirement_intended", "stream_created", b"stream_created", "stream_deleted", b"stream_deleted", "stream_updated", b"stream_updated", "traffic_moved", b"traffic_moved"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["append_time_learnt", b"append_time_learnt", "balance_blocked", b"balance_blocked", "balance_unblocked", b"balance_unblocked", "channel_closed", b"channel_closed", "channel_drained", b"channel_drained", "channel_planned", b"channel_planned", "channel_provisioned", b"channel_provisioned", "channel_released", b"channel_released", "channel_retired", b"channel_retired", "channel_returned", b"channel_returned", "channel_sealed", b"channel_sealed", "channel_stranded", b"channel_stranded", "client_quotas_intended", b"client_quotas_intended", "client_quotas_released", b"client_quotas_released", "cluster_brokers_observed", b"cluster_brokers_observed", "cluster_compared", b"cluster_compared", "cluster_cordoned", b"cluster_cordoned", "cluster_deleted", b"cluster_deleted", "cluster_emptied", b"cluster_emptied", "cluster_health_changed", b"cluster_health_changed", "cluster_identity_changed", b"cluster_identity_changed", "cluster_marked", b"cluster_marked", "cluster_registered", b"cluster_registered", "cluster_updated", b"cluster_updated", "copies_settled", b"copies_settled", "decommission_cancelled", b"decommission_cancelled", "decommission_intended", b"decommission_intended", "drill_began", b"drill_began", "drill_ended", b"drill_ended", "end_offsets_read", b"end_offsets_read", "event", b"event", "failover_blocked", b"failover_blocked", "failover_unblocked", b"failover_unblocked", "foreign_mark_seen", b"foreign_mark_seen", "later", b"later", "metadata", b"metadata", "move_proposed", b"move_proposed", "producers_left", b"producers_left", "reassignment_intended", b"reassignment_intended", "rebalance_proposed", b"rebalance_proposed", "rebalance_withdrawn", b"rebalance_withdrawn", "records_lost", b"records_lost", "retention_lifted", b"retention_lifted", "retention_restored", b"retention_restored", "retirement_intended", b"retirement_intended", "stream_created", b"stream_created", "stream_deleted", b"stream_deleted", "stream_rebalanced", b"stream_rebalanced", "stream_updated", b"stream_updated", "traffic_moved", b"traffic_moved"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["append_time_learnt", b"append_time_learnt", "channel_closed", b"channel_closed", "channel_drained", b"channel_drained", "channel_planned", b"channel_planned", "channel_provisioned", b"channel_provisioned", "channel_released", b"channel_released", "channel_retired", b"channel_retired", "channel_returned", b"channel_returned", "channel_sealed", b"channel_sealed", "channel_stranded", b"channel_stranded", "client_quotas_intended", b"client_quotas_intended", "client_quotas_released", b"client_quotas_released", "cluster_brokers_observed", b"cluster_brokers_observed", "cluster_compared", b"cluster_compared", "cluster_cordoned", b"cluster_cordoned", "cluster_deleted", b"cluster_deleted", "cluster_emptied", b"cluster_emptied", "cluster_health_changed", b"cluster_health_changed", "cluster_identity_changed", b"cluster_identity_changed", "cluster_marked", b"cluster_marked", "cluster_registered", b"cluster_registered", "cluster_updated", b"cluster_updated", "copies_settled", b"copies_settled", "decommission_cancelled", b"decommission_cancelled", "decommission_intended", b"decommission_intended", "drill_began", b"drill_began", "drill_ended", b"drill_ended", "end_offsets_read", b"end_offsets_read", "event", b"event", "failover_blocked", b"failover_blocked", "failover_unblocked", b"failover_unblocked", "foreign_mark_seen", b"foreign_mark_seen", "later", b"later", "metadata", b"metadata", "move_proposed", b"move_proposed", "producers_left", b"producers_left", "reassignment_intended", b"reassignment_intended", "records_lost", b"records_lost", "retention_lifted", b"retention_lifted", "retention_restored", b"retention_restored", "retirement_intended", b"retirement_intended", "stream_created", b"stream_created", "stream_deleted", b"stream_deleted", "stream_updated", b"stream_updated", "traffic_moved", b"traffic_moved"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["append_time_learnt", b"append_time_learnt", "balance_blocked", b"balance_blocked", "balance_unblocked", b"balance_unblocked", "channel_closed", b"channel_closed", "channel_drained", b"channel_drained", "channel_planned", b"channel_planned", "channel_provisioned", b"channel_provisioned", "channel_released", b"channel_released", "channel_retired", b"channel_retired", "channel_returned", b"channel_returned", "channel_sealed", b"channel_sealed", "channel_stranded", b"channel_stranded", "client_quotas_intended", b"client_quotas_intended", "client_quotas_released", b"client_quotas_released", "cluster_brokers_observed", b"cluster_brokers_observed", "cluster_compared", b"cluster_compared", "cluster_cordoned", b"cluster_cordoned", "cluster_deleted", b"cluster_deleted", "cluster_emptied", b"cluster_emptied", "cluster_health_changed", b"cluster_health_changed", "cluster_identity_changed", b"cluster_identity_changed", "cluster_marked", b"cluster_marked", "cluster_registered", b"cluster_registered", "cluster_updated", b"cluster_updated", "copies_settled", b"copies_settled", "decommission_cancelled", b"decommission_cancelled", "decommission_intended", b"decommission_intended", "drill_began", b"drill_began", "drill_ended", b"drill_ended", "end_offsets_read", b"end_offsets_read", "event", b"event", "failover_blocked", b"failover_blocked", "failover_unblocked", b"failover_unblocked", "foreign_mark_seen", b"foreign_mark_seen", "later", b"later", "metadata", b"metadata", "move_proposed", b"move_proposed", "producers_left", b"producers_left", "reassignment_intended", b"reassignment_intended", "rebalance_proposed", b"rebalance_proposed", "rebalance_withdrawn", b"rebalance_withdrawn", "records_lost", b"records_lost", "retention_lifted", b"retention_lifted", "retention_restored", b"retention_restored", "retirement_intended", b"retirement_intended", "stream_created", b"stream_created", "stream_deleted", b"stream_deleted", "stream_rebalanced", b"stream_rebalanced", "stream_updated", b"stream_updated", "traffic_moved", b"traffic_moved"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["cluster_registered", "cluster_updated", "cluster_health_changed", "cluster_cordoned", "cluster_identity_changed", "cluster_deleted", "decommission_intended", "decommission_cancelled", "cluster_emptied", "append_time_learnt", "stream_created", "stream_updated", "stream_deleted", "channel_planned", "channel_provisioned", "traffic_moved", "producers_left", "channel_sealed", "end_offsets_read", "channel_drained", "retirement_intended", "channel_retired", "channel_stranded", "channel_returned", "retention_lifted", "retention_restored", "failover_blocked", "move_proposed", "failover_unblocked", "records_lost", "channel_closed", "channel_released"]  # noqa: Y015
     _WhichOneofArgType_event: _TypeAlias = _typing.Literal["event", b"event"]  # noqa: Y015
-    _WhichOneofReturnType_later: _TypeAlias = _typing.Literal["cluster_brokers_observed", "cluster_marked", "foreign_mark_seen", "cluster_compared", "client_quotas_intended", "client_quotas_released", "reassignment_intended", "copies_settled", "drill_began", "drill_ended"]  # noqa: Y015
+    _WhichOneofReturnType_later: _TypeAlias = _typing.Literal["cluster_brokers_observed", "cluster_marked", "foreign_mark_seen", "cluster_compared", "client_quotas_intended", "client_quotas_released", "reassignment_intended", "copies_settled", "drill_began", "drill_ended", "rebalance_proposed", "rebalance_withdrawn", "stream_rebalanced", "balance_blocked", "balance_unblocked"]  # noqa: Y015
     _WhichOneofArgType_later: _TypeAlias = _typing.Literal["later", b"later"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType_event) -> _WhichOneofReturnType_event | None: ...
@@ -1241,6 +1261,123 @@ class MoveProposed(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___MoveProposed: _TypeAlias = MoveProposed  # noqa: Y015
+
+@_typing.final
+class RebalanceProposed(_message.Message):
+    """A person is asked to move the stream, so that its cluster is within its band again or its disk does not fill up."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    FROM_CLUSTER_FIELD_NUMBER: _builtins.int
+    TO_CLUSTER_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    from_cluster: _builtins.str
+    to_cluster: _builtins.str
+    reason: _builtins.str
+    """With figures, for people."""
+    def __init__(
+        self,
+        *,
+        from_cluster: _builtins.str = ...,
+        to_cluster: _builtins.str = ...,
+        reason: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["from_cluster", b"from_cluster", "reason", b"reason", "to_cluster", b"to_cluster"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RebalanceProposed: _TypeAlias = RebalanceProposed  # noqa: Y015
+
+@_typing.final
+class RebalanceWithdrawn(_message.Message):
+    """The proposal is not wanted any more."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REASON_FIELD_NUMBER: _builtins.int
+    reason: _builtins.str
+    def __init__(
+        self,
+        *,
+        reason: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["reason", b"reason"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RebalanceWithdrawn: _TypeAlias = RebalanceWithdrawn  # noqa: Y015
+
+@_typing.final
+class StreamRebalanced(_message.Message):
+    """The registry moved the stream to even out load. Its `TrafficMoved` stands before it."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    FROM_CLUSTER_FIELD_NUMBER: _builtins.int
+    TO_CLUSTER_FIELD_NUMBER: _builtins.int
+    KEPT_BYTES_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    from_cluster: _builtins.str
+    to_cluster: _builtins.str
+    kept_bytes: _builtins.int
+    """Bytes of the stream's logs at that time: they stay on the old cluster until retention ends. Counts for the budget."""
+    reason: _builtins.str
+    """With figures, for people."""
+    def __init__(
+        self,
+        *,
+        from_cluster: _builtins.str = ...,
+        to_cluster: _builtins.str = ...,
+        kept_bytes: _builtins.int = ...,
+        reason: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["from_cluster", b"from_cluster", "kept_bytes", b"kept_bytes", "reason", b"reason", "to_cluster", b"to_cluster"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___StreamRebalanced: _TypeAlias = StreamRebalanced  # noqa: Y015
+
+@_typing.final
+class BalanceBlocked(_message.Message):
+    """The cluster carries too much, and no stream can be moved to change that. Recorded once for each reason."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REASON_FIELD_NUMBER: _builtins.int
+    reason: _builtins.str
+    def __init__(
+        self,
+        *,
+        reason: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["reason", b"reason"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___BalanceBlocked: _TypeAlias = BalanceBlocked  # noqa: Y015
+
+@_typing.final
+class BalanceUnblocked(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___BalanceUnblocked: _TypeAlias = BalanceUnblocked  # noqa: Y015
 
 @_typing.final
 class RecordsLost(_message.Message):

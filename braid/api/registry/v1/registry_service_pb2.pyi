@@ -250,6 +250,185 @@ class DecommissionClusterResponse(_message.Message):
 Global___DecommissionClusterResponse: _TypeAlias = DecommissionClusterResponse  # noqa: Y015
 
 @_typing.final
+class PreviewClustersRequest(_message.Message):
+    """How loads of clusters could be evened out. Nothing is done."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    WITHOUT_FIELD_NUMBER: _builtins.int
+    NEW_CLUSTERS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def without(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Clusters to imagine away: their streams go elsewhere."""
+
+    @_builtins.property
+    def new_clusters(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Names of clusters to imagine, each as large as the mean of those that there are."""
+
+    def __init__(
+        self,
+        *,
+        without: _abc.Iterable[_builtins.str] | None = ...,
+        new_clusters: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["new_clusters", b"new_clusters", "without", b"without"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PreviewClustersRequest: _TypeAlias = PreviewClustersRequest  # noqa: Y015
+
+@_typing.final
+class PreviewClustersResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CLUSTERS_FIELD_NUMBER: _builtins.int
+    MOVES_FIELD_NUMBER: _builtins.int
+    MOVE_COUNT_FIELD_NUMBER: _builtins.int
+    BALANCED_FIELD_NUMBER: _builtins.int
+    PROBLEMS_FIELD_NUMBER: _builtins.int
+    MODE_FIELD_NUMBER: _builtins.int
+    move_count: _builtins.int
+    """All of them."""
+    balanced: _builtins.bool
+    """Whether every cluster would be within its band afterwards."""
+    mode: _builtins.str
+    """off, propose or automatic, as the registry is set."""
+    @_builtins.property
+    def clusters(self) -> _containers.RepeatedCompositeFieldContainer[Global___ClusterBalance]: ...
+    @_builtins.property
+    def moves(self) -> _containers.RepeatedCompositeFieldContainer[Global___BalanceMove]:
+        """In the order in which they would be made; the first thousand."""
+
+    @_builtins.property
+    def problems(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """What stands in the way, for people."""
+
+    def __init__(
+        self,
+        *,
+        clusters: _abc.Iterable[Global___ClusterBalance] | None = ...,
+        moves: _abc.Iterable[Global___BalanceMove] | None = ...,
+        move_count: _builtins.int = ...,
+        balanced: _builtins.bool = ...,
+        problems: _abc.Iterable[_builtins.str] | None = ...,
+        mode: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["balanced", b"balanced", "clusters", b"clusters", "mode", b"mode", "move_count", b"move_count", "moves", b"moves", "problems", b"problems"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PreviewClustersResponse: _TypeAlias = PreviewClustersResponse  # noqa: Y015
+
+@_typing.final
+class ClusterBalance(_message.Message):
+    """A cluster's load now and after all moves. Shares are of its capacity, 1 for all of it."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    LEFT_OUT_FIELD_NUMBER: _builtins.int
+    BYTES_PER_S_NOW_FIELD_NUMBER: _builtins.int
+    BYTES_PER_S_THEN_FIELD_NUMBER: _builtins.int
+    DISK_SHARE_NOW_FIELD_NUMBER: _builtins.int
+    DISK_SHARE_THEN_FIELD_NUMBER: _builtins.int
+    PARTITIONS_NOW_FIELD_NUMBER: _builtins.int
+    PARTITIONS_THEN_FIELD_NUMBER: _builtins.int
+    LOAD_NOW_FIELD_NUMBER: _builtins.int
+    LOAD_THEN_FIELD_NUMBER: _builtins.int
+    FULL_SECONDS_FIELD_NUMBER: _builtins.int
+    FULL_SOONEST_SECONDS_FIELD_NUMBER: _builtins.int
+    FULL_LATEST_SECONDS_FIELD_NUMBER: _builtins.int
+    FULL_SEASONAL_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    left_out: _builtins.str
+    """Why it takes no part; then the rest is empty."""
+    bytes_per_s_now: _builtins.float
+    bytes_per_s_then: _builtins.float
+    disk_share_now: _builtins.float
+    """Of its fullest disk, once streams keep as much where they are as they do now."""
+    disk_share_then: _builtins.float
+    partitions_now: _builtins.int
+    partitions_then: _builtins.int
+    load_now: _builtins.float
+    """Load over what the band allows, of whatever it has most of; above 1 is too much."""
+    load_then: _builtins.float
+    full_seconds: _builtins.float
+    """Seconds until 90 % of its fullest disk is used, with the soonest and the latest; 0 if no end is seen."""
+    full_soonest_seconds: _builtins.float
+    full_latest_seconds: _builtins.float
+    full_seasonal: _builtins.bool
+    """Whether that follows a daily wave."""
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        left_out: _builtins.str = ...,
+        bytes_per_s_now: _builtins.float = ...,
+        bytes_per_s_then: _builtins.float = ...,
+        disk_share_now: _builtins.float = ...,
+        disk_share_then: _builtins.float = ...,
+        partitions_now: _builtins.int = ...,
+        partitions_then: _builtins.int = ...,
+        load_now: _builtins.float = ...,
+        load_then: _builtins.float = ...,
+        full_seconds: _builtins.float = ...,
+        full_soonest_seconds: _builtins.float = ...,
+        full_latest_seconds: _builtins.float = ...,
+        full_seasonal: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bytes_per_s_now", b"bytes_per_s_now", "bytes_per_s_then", b"bytes_per_s_then", "disk_share_now", b"disk_share_now", "disk_share_then", b"disk_share_then", "full_latest_seconds", b"full_latest_seconds", "full_seasonal", b"full_seasonal", "full_seconds", b"full_seconds", "full_soonest_seconds", b"full_soonest_seconds", "left_out", b"left_out", "load_now", b"load_now", "load_then", b"load_then", "name", b"name", "partitions_now", b"partitions_now", "partitions_then", b"partitions_then"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ClusterBalance: _TypeAlias = ClusterBalance  # noqa: Y015
+
+@_typing.final
+class BalanceMove(_message.Message):
+    """One stream that would move."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STREAM_FIELD_NUMBER: _builtins.int
+    LANES_FIELD_NUMBER: _builtins.int
+    FROM_CLUSTER_FIELD_NUMBER: _builtins.int
+    TO_CLUSTER_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    BYTES_PER_S_FIELD_NUMBER: _builtins.int
+    KEPT_BYTES_FIELD_NUMBER: _builtins.int
+    stream: _builtins.str
+    from_cluster: _builtins.str
+    to_cluster: _builtins.str
+    reason: _builtins.str
+    bytes_per_s: _builtins.float
+    kept_bytes: _builtins.int
+    @_builtins.property
+    def lanes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    def __init__(
+        self,
+        *,
+        stream: _builtins.str = ...,
+        lanes: _abc.Iterable[_builtins.str] | None = ...,
+        from_cluster: _builtins.str = ...,
+        to_cluster: _builtins.str = ...,
+        reason: _builtins.str = ...,
+        bytes_per_s: _builtins.float = ...,
+        kept_bytes: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bytes_per_s", b"bytes_per_s", "from_cluster", b"from_cluster", "kept_bytes", b"kept_bytes", "lanes", b"lanes", "reason", b"reason", "stream", b"stream", "to_cluster", b"to_cluster"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___BalanceMove: _TypeAlias = BalanceMove  # noqa: Y015
+
+@_typing.final
 class Departure(_message.Message):
     """One stream's way off a cluster."""
 

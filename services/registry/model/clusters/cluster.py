@@ -32,6 +32,7 @@ class Cluster:
         belonging: The mesh it belongs to, and its topics and groups that no history knows.
         usual_brokers: Numbers of the brokers it usually has, including absent ones; empty if unknown.
         client_quotas: Quotas of Kafka users that Braid set or is about to set, sorted, until they are seen to be gone.
+        balance_blocked: Why it carries too much and no stream can be moved; empty if that is not so.
     """
 
     name: str
@@ -55,6 +56,7 @@ class Cluster:
     usual_brokers: tuple[int, ...] = ()
     belonging: Belonging = _NOT_LOOKED
     client_quotas: tuple[ClientQuota, ...] = ()
+    balance_blocked: str = ""
 
     @property
     def etag(self) -> str:

@@ -92,6 +92,13 @@ class DeleteCluster:
     etag: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class BlockBalance:
+    """Records why no stream can be moved off a cluster that carries too much; an empty reason ends that."""
+
+    reason: str
+
+
 ClusterCommand = (
     RegisterCluster
     | UpdateCluster
@@ -107,4 +114,5 @@ ClusterCommand = (
     | DeleteCluster
     | BelongingCommand
     | ClientQuotasCommand
+    | BlockBalance
 )

@@ -85,6 +85,22 @@ class ClusterDeleted:
     """The cluster was deleted from the mesh."""
 
 
+@dataclass(frozen=True, slots=True)
+class BalanceBlocked:
+    """The cluster carries too much, and no stream can be moved to change that. The `spec` is its declaration, as in
+    `ClusterBrokersObserved`."""
+
+    reason: str
+    spec: ClusterSpec
+
+
+@dataclass(frozen=True, slots=True)
+class BalanceUnblocked:
+    """The cluster carries too much no more, or streams can be moved again. The `spec` is as in `BalanceBlocked`."""
+
+    spec: ClusterSpec
+
+
 ClusterEvent = (
     ClusterRegistered
     | ClusterUpdated
@@ -99,4 +115,6 @@ ClusterEvent = (
     | ClusterDeleted
     | BelongingEvent
     | ClientQuotasEvent
+    | BalanceBlocked
+    | BalanceUnblocked
 )

@@ -8,11 +8,19 @@ made is smaller until it is complete, and one that fell behind stays smaller.
 
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from braid.kernel.limits.balancing import DISK_BYTES_MAX, LOG_GROWTH_MAX
 from braid.kernel.limits.traffic import LOAD_LOOKS, LOAD_PARTITIONS_MAX
 from braid.kernel.ports import LogDir, TopicPartition
+
+
+class TopicLoad(NamedTuple):
+    """Bytes of one topic on disk, and bytes a second since the look before, each partition counted once."""
+
+    bytes: int
+    bytes_per_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +36,8 @@ class MeasuredLoad:
             whatever
             its number of copies. Counts all records, not only Braid's, compressed as on disk. 0 until a second look.
         silent: Brokers that did not report; one of their disks may be fuller.
+        topics: The same by topic, of the last look alone.
+        brokers: How many reported.
     """
 
     measured_ms: int
@@ -36,11 +46,16 @@ class MeasuredLoad:
     total_bytes: int
     bytes_per_s: float
     silent: tuple[int, ...] = ()
+    topics: Mapping[str, TopicLoad] = field(default_factory=dict)
+    brokers: int = 1
 
     @property
     def free_share(self) -> float:
         """Free share of the fullest disk, 0 to 1."""
         return self.free_bytes / self.total_bytes
+
+
+_NOTHING = TopicLoad(0, 0.0)
 
 
 class _Copy(NamedTuple):
@@ -75,6 +90,7 @@ class Meter:
         self._fullest: _Disk | None = None
         self._silent: list[int] = []
         self._told = False
+        self._brokers = 0
 
     @property
     def followed(self) -> int:
@@ -82,10 +98,11 @@ class Meter:
         return len(self._copies)
 
     def see(self, broker: int, dirs: Sequence[LogDir]) -> None:
-        """Takes one broker's report."""
+        """Takes one broker's report, without what no disk can be."""
         self._told = True
+        self._brokers += 1
         for each in dirs:
-            if each.total_bytes > 0 and each.usable_bytes >= 0:
+            if 0 < each.total_bytes <= DISK_BYTES_MAX and 0 <= each.usable_bytes <= each.total_bytes:
                 share = each.usable_bytes / each.total_bytes
                 disk = _Disk(share, broker, each.usable_bytes, each.total_bytes)
                 self._fullest = min(disk, self._fullest or disk)
@@ -97,6 +114,8 @@ class Meter:
 
     def _see_sizes(self, broker: int, sizes: Mapping[TopicPartition, int]) -> None:
         for partition, size in sizes.items():
+            if not 0 <= size <= DISK_BYTES_MAX:
+                continue
             known = self._copies.get(partition)
             if known is not None and known.broker == broker:
                 self._grown[partition] = size - known.size
@@ -112,24 +131,28 @@ class Meter:
         seconds = now - self._looked_at if self._looked_at is not None else 0.0
         taken = 0.0
         copies: dict[TopicPartition, _Copy] = {}
+        topics: dict[str, TopicLoad] = {}
         for partition, (size, broker) in self._largest.items():
             rate = self._rate(partition, seconds)
             taken += rate * seconds
             copies[partition] = _Copy(broker, size, rate)
+            before = topics.get(partition.topic, _NOTHING)
+            topics[partition.topic] = TopicLoad(before.bytes + size, before.bytes_per_s + rate)
         if self._told:
             self._copies, self._looked_at = copies, now
             self._taken.append((taken, seconds))
-        disk, silent = self._fullest, tuple(sorted(self._silent))
+        disk, silent, brokers = self._fullest, tuple(sorted(self._silent)), self._brokers
         self._begin()
         if disk is None:
             return None
-        return MeasuredLoad(now_ms, disk.broker, disk.free_bytes, disk.total_bytes, self._bytes_per_s(), silent)
+        rate = self._bytes_per_s()
+        return MeasuredLoad(now_ms, *disk[1:], rate, silent, topics, max(1, brokers))
 
     def _rate(self, partition: TopicPartition, seconds: float) -> float:
         known, grown = self._copies.get(partition), self._grown.get(partition, -1)
         if known is None or seconds <= 0:
             return 0.0
-        return grown / seconds if grown >= 0 else known.rate
+        return grown / seconds if 0 <= grown <= LOG_GROWTH_MAX * seconds else known.rate
 
     def _bytes_per_s(self) -> float:
         seconds = sum(each for _, each in self._taken)

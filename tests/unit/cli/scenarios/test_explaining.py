@@ -17,9 +17,11 @@ from braid.api.assigner.v1.events_pb2 import AssignerEvent, GroupIdleAlerted, Gr
 from braid.api.assigner.v1.rules_pb2 import PLACEMENT_BASIS_LOAD, PlacementPolicy
 from braid.api.dlq.v1.events_pb2 import DlqEvent, ReplayCreated
 from braid.api.dlq.v1.replay_pb2 import ReplaySpec
+from braid.api.registry.v1.registry_service_pb2 import BalanceMove, ClusterBalance, PreviewClustersResponse
 from braid.cli.groups.preview import told as preview_text
 from braid.cli.history import feed
 from braid.cli.history.feed import event_body, parse_subject, summary
+from braid.cli.resources.clusters.balance_preview import preview_lines
 from braid.kernel.errors import Invalid
 from tests.unit.cli.mesh import Shell, virtual
 
@@ -209,6 +211,34 @@ async def test_a_preview_shows_what_would_move() -> None:
     for line, (code, says) in cases.items():
         ran = await shell.braid(*line.split())
         assert ran.code == code and says in ran.err, line
+
+
+@virtual
+async def test_a_preview_of_clusters_shows_every_cluster() -> None:
+    shell = await with_a_group()
+    told = (await shell.braid("preview", "clusters")).out
+    assert told.startswith("no streams would move")
+    assert "Balancing is off" in told
+    assert json.loads((await shell.braid("preview", "clusters", "-o", "json")).out)["mode"] == "off"
+    cases = {
+        "preview clusters logs": (2, "a preview of clusters is of all of them"),
+        "preview clusters --capacity web-2=1": (2, "a preview of clusters is of all of them"),
+        "preview clusters --without nowhere": (4, "there is no cluster nowhere"),
+        "preview group --new north": (2, "a preview of leases is of a group"),
+    }
+    for line, (code, says) in cases.items():
+        ran = await shell.braid(*line.split())
+        assert ran.code == code and says in ran.err, (line, ran)
+
+
+def test_a_preview_of_clusters_within_80_columns() -> None:
+    row = ClusterBalance(name="east", bytes_per_s_now=9e8, bytes_per_s_then=3e8, load_now=2.5, full_seconds=20_000)
+    gone = ClusterBalance(name="west", left_out="is not measured")
+    move = BalanceMove(stream="logs", from_cluster="east", to_cluster="west", reason="east has too much")
+    lines = preview_lines(PreviewClustersResponse(clusters=[row, gone], moves=[move], move_count=1, problems=["why"]))
+    assert max(len(line) for line in lines) <= 80
+    assert "logs  east → west  east has too much" in lines
+    assert "west  " in "\n".join(lines) and "takes no part: is not measured" in "\n".join(lines)
 
 
 def test_a_preview_within_80_columns() -> None:

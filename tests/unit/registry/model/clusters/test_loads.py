@@ -101,7 +101,7 @@ def test_the_fullest_disk_is_the_one_with_the_least_share_free() -> None:
     meter.miss(4)
     meter.miss(3)
     load = meter.end(1.0, 1_000)
-    assert load == MeasuredLoad(1_000, 1, 400, 1_000, 0.0, (3, 4))
+    assert load == MeasuredLoad(1_000, 1, 400, 1_000, 0.0, (3, 4), brokers=2)
     assert load.free_share == 0.4
 
 
@@ -138,3 +138,20 @@ def test_beyond_so_many_partitions_growth_is_followed_no_more() -> None:
         load = meter.end(10.0 * look, 0)
     assert load is not None and meter.followed == LOAD_PARTITIONS_MAX
     assert load.bytes_per_s == LOAD_PARTITIONS_MAX * 10
+
+
+def test_reports_that_cannot_be_are_left_out() -> None:
+    meter = Meter()
+    meter.see(1, [disk({ONE: 1 << 63}, usable=50, total=100), disk({}, usable=200, total=100)])
+    meter.see(2, [disk({TWO: -1}, usable=1, total=1 << 63)])
+    load = meter.end(1.0, 1_000)
+    assert load is not None
+    assert (load.broker, load.free_bytes, load.total_bytes) == (1, 50, 100)
+    assert not load.topics
+
+
+def test_a_log_that_grows_faster_than_any_keeps_its_rate() -> None:
+    looks = Looks()
+    looks.look({ONE: 0})
+    looks.look({ONE: 1_000})
+    assert looks.look({ONE: 1 << 59}) == 100.0

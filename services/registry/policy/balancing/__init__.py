@@ -1,0 +1,1 @@
+"""Algorithms that even out load between clusters: loads, searches, disks that fill, and what to do now. Pure."""
