@@ -71,6 +71,7 @@ class DevMesh:
         kafka_version: str = "",
         store_members: int = 0,
         secure: bool | None = None,
+        console: int | None = None,
         outlive: bool = False,
     ) -> None:
         self._config = MeshConfig(
@@ -88,6 +89,7 @@ class DevMesh:
             kafka_version=kafka_version,
             store_members=store_members,
             secure=secure,
+            console=console,
         )
         self._outlive = outlive
         self._files = MeshFiles(directory)

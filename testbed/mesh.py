@@ -34,11 +34,12 @@ def running_mesh(
     kafka_settings: Mapping[str, str] | None = None,
     kafka_version: str = "",
     secure: bool = False,
+    console: bool = False,
 ) -> Iterator[DevMesh]:
     """A mesh in which everything answers. For fixtures of any scope: it belongs to no event loop.
 
     A cluster may be `east:3`, of three brokers; `kafka_settings` and `kafka_version` are for all brokers. It speaks
-    plain text unless it is to be `secure`: many tests address one by its endpoint alone.
+    plain text unless it is to be `secure`: many tests address one by its endpoint alone. A `console` is at a free port.
     """
     mesh = DevMesh(
         directory,
@@ -51,6 +52,7 @@ def running_mesh(
         kafka_settings=kafka_settings,
         kafka_version=kafka_version,
         secure=secure,
+        console=0 if console else None,
     )
     try:
         asyncio.run(mesh.up(print))

@@ -29,6 +29,7 @@ from devmesh.files import MeshFiles
 from devmesh.mesh import DevMesh
 from testbed.mesh import processes_of, running_mesh, wait_gone
 from testbed.patience import until
+from tests.support.console.failover import watched_failover
 from tests.support.planted import checked
 
 BRAID: Final = (sys.executable, "-c", "from braid.cli import main; main()")
@@ -42,7 +43,7 @@ pytestmark = [pytest.mark.real, pytest.mark.untimed, pytest.mark.timeout(1_200)]
 @pytest.fixture(scope="module")
 def mesh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevMesh]:
     """One mesh for the tests that leave it whole."""
-    with running_mesh(tmp_path_factory.mktemp("mesh"), lagmons=1, dlqs=1, secure=True) as running:
+    with running_mesh(tmp_path_factory.mktemp("mesh"), lagmons=1, dlqs=1, secure=True, console=True) as running:
         yield running
 
 
@@ -154,6 +155,16 @@ async def test_a_cluster_dies_and_returns_with_its_records(mesh: DevMesh) -> Non
     assert await consume(mesh.ready, "kept", "returned", 2) == [b"before", b"during"]
 
 
+async def test_the_console_shows_a_failover_at_once(mesh: DevMesh) -> None:
+    """Somebody watches the stream's page while its cluster dies: the diagram moves, and the events say why."""
+    await healthy(mesh)
+    watched = await watched_failover(mesh, "watched")
+    print(f"the page showed the move {watched.behind_seconds:.2f} s after its event, {watched.sent} records went on")
+    assert watched.frames.keys() == {"before", "moved", "returned"}
+    assert len({*watched.frames.values()}) == 3  # each moment looks different
+    assert "is dead" in watched.events or "DEAD" in watched.events
+
+
 def test_verbs_and_status_on_the_command_line(mesh: DevMesh) -> None:
     where = Path(mesh.ready.dir)
     assert dev(where, "pause", "assigner-1").returncode == 0
@@ -167,7 +178,9 @@ def test_verbs_and_status_on_the_command_line(mesh: DevMesh) -> None:
 
     missing = dev(where, "kill", "nosuch")
     assert (missing.returncode, missing.stdout) == (4, "")
-    assert missing.stderr == (f"braid: this mesh has no 'nosuch'\n  try: it has east, west, {', '.join(SERVICES)}\n")
+    assert missing.stderr == (
+        f"braid: this mesh has no 'nosuch'\n  try: it has east, west, {', '.join(SERVICES)}, console\n"
+    )
     refused = dev(where)
     assert refused.returncode == 4
     assert f"a mesh runs in {where} already (process {mesh.supervisor_pid})" in refused.stderr

@@ -24,7 +24,7 @@ GUIDES: Final = sorted((DOCS / "guides").glob("*.md"))
 LONG: Final = {"running-a-spark-job"}  # it starts Spark twice, which takes three minutes beside other tests
 SNIPPET_SECONDS: Final = 600.0  # by the wall: it ends what hangs, and judges nothing
 HEALTHY_SECONDS: Final = 150.0  # a cluster that was killed is trusted again after ten seconds of success, or is held
-_CREATED: Final = re.compile(r"^braid create stream (\S+)", re.MULTILINE)
+_CREATED: Final = re.compile(r"^(?:braid create stream |kind: Stream\nmetadata: \{name: )([\w.-]+)", re.MULTILINE)
 _GROUPED: Final = re.compile(r"""(?:--group |\bgroup=")([\w-]+)""")
 _LINK: Final = re.compile(r"\]\(([^)#:]+)\)")
 

@@ -1,7 +1,7 @@
 """Placement that heeds no rule: what the mutants of `mutants` put in place of the assigner's own functions."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -49,6 +49,6 @@ def sieve_without_drains(self: constraints.MemberFilter, state: Group, members: 
     _sieve(self, _undrained(state), members)
 
 
-def borne_without_drains(state: Group) -> Floats:
+def borne_without_drains(state: Group, told: Mapping[str, float]) -> Floats:
     """The same, of what members bear."""
-    return _borne(_undrained(state))
+    return _borne(_undrained(state), told)
