@@ -37,11 +37,11 @@ test("a group's row sums its lanes and names the worst", () => {
   expect([row?.worst?.lane, row?.records, row?.state, foreign?.key, foreign?.state]).toEqual(["bulk", 20, "live", "x", "foreign"]);
 });
 
-const lease = (name: string, member: string): Lease => ({ key: name, name, member, member_client_id: member, since_ms: 0, state: "held" }) as Lease;
+const lease = (name: string, member: string): Lease => ({ key: name, name, member, member_client_id: member, since_ms: 0, state: "held", cluster: "east", topic: name.slice(0, name.lastIndexOf("/")), partition: Number(name.split("/").at(-1)) }) as Lease;
 
 test("the heat map orders partitions by number and ends with what nobody has", () => {
   const members = [{ key: "m", id: "m", client_id: "app" } as Member];
-  const matrix = matrixOf(members, [lease("s/live/1/10", "m"), lease("s/live/1/9", "m"), lease("s/bulk/1/0", "")], [lag("g", "live", 70, { lease: "s/live/1/9" })], "lag", 0);
+  const matrix = matrixOf(members, [lease("s/live/1/10", "m"), lease("s/live/1/9", "m"), lease("s/bulk/1/0", "")], [lag("g", "live", 70, { cluster: "east", topic: "s/live/1", partition: 9 }), lag("g", "live", 900, { cluster: "west", topic: "s/live/1", partition: 10 })], "lag", 0);
   expect(matrix.rows.map((row) => [row.label, row.cells.map((cell) => [cell.column, cell.level])])).toEqual([["app", [[1, 3], [2, 0]]], ["nobody", [[0, 0]]]]);
   expect(matrix.lanes).toEqual([{ at: 0, name: "s/bulk" }, { at: 1, name: "s/live" }]);
 });

@@ -292,7 +292,7 @@ def lease_lags() -> list[Document]:
         seconds = {"east": 97.0, "west": 0.4 * int(partition)}[lease["cluster"]] if lane == "live" else 3_000.0
         where = f"logs/{lane}/{lease['cluster']}/{lease['topic']}/{partition}"
         stale = lease["cluster"] == "east"
-        found.append(lag("indexer", where, seconds, int(seconds * 310), lease=lease["name"], stale=stale))
+        found.append(lag("indexer", where, seconds, int(seconds * 310), stale=stale))
     return found
 
 

@@ -54,7 +54,7 @@ function LeaseFacts({ lease, lag }: { lease: Lease; lag: Lag | undefined }): Rea
         ["Member", lease.member_client_id || lease.member],
         ["Cluster", lease.cluster],
         ["Topic", <span key="topic" className="mono">{`${lease.topic}/${lease.partition}`}</span>],
-        ["Epoch", count(lease.epoch)],
+        ["Epoch", String(lease.epoch)],
         ["Lag", lag ? `${lagText(lag)}, ${count(lag.lag_records)} records` : ""],
         ["Committed", lag && lag.committed_offset >= 0 ? `${count(lag.committed_offset)} of ${count(lag.end_offset)}` : ""],
         ["Rule", lease.rule],
