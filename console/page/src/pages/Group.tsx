@@ -116,7 +116,7 @@ function Placement({ live, now_ms, group }: { live: LiveState; now_ms: number; g
         </>
       ) : null}
       {matrix?.columns === 0 ? <Empty title="No partition is given out yet." command={`braid consume STREAM --group ${group}`} /> : null}
-      {chosen ? <Why group={group} lease={chosen} lag={chosenLag} onClose={() => change({ lease: "" })} /> : null}
+      {chosen ? <Why group={group} lease={chosen} lag={chosenLag} now_ms={now_ms} onClose={() => change({ lease: "" })} /> : null}
     </Section>
   );
 }

@@ -8,6 +8,7 @@ import { count } from "../format/numbers";
 import { lagText } from "../parts/cells";
 import { Command } from "../parts/Copy";
 import { Facts } from "../parts/Facts";
+import { GapStrip } from "../parts/GapStrip";
 import { Moment } from "../parts/moments";
 import { Problem } from "../parts/Notes";
 import { State } from "../parts/State";
@@ -18,8 +19,8 @@ interface Explained {
   kept_from_sequence: number;
 }
 
-export function Why(props: { group: string; lease: string; lag: Lag | undefined; onClose: () => void }): ReactElement {
-  const { group, lease, lag, onClose } = props;
+export function Why(props: { group: string; lease: string; lag: Lag | undefined; now_ms?: number; onClose: () => void }): ReactElement {
+  const { group, lease, lag, now_ms = Date.now(), onClose } = props;
   const asked = useQuery({
     queryKey: ["why", group, lease],
     queryFn: () => ask<Explained>(`/api/why${query({ group, lease })}`),
@@ -39,6 +40,7 @@ export function Why(props: { group: string; lease: string; lag: Lag | undefined;
         </div>
       </header>
       {asked.data?.lease ? <LeaseFacts lease={asked.data.lease} lag={lag} /> : null}
+      {asked.data?.lease && lag ? <GapStrip lease={asked.data.lease} lag={lag} now_ms={now_ms} /> : null}
       {asked.error instanceof CallError ? <Problem fault={asked.error.fault} /> : null}
       {asked.data ? <Steps explained={asked.data} /> : null}
       <Command text={`braid why lease ${lease}${group ? ` --group ${group}` : ""}`} />
