@@ -171,3 +171,39 @@ def test_ten_thousand_groups_keep_the_document_small(chromium: Browser, server: 
         page.keyboard.type("group-09999")
         expect(page.locator("tbody a.row-link")).to_have_text(["group-09999"])
         assert page.url.endswith("?q=group-09999")
+
+
+def test_paper_is_light_and_holds_every_row(chromium: Browser, server: RecordedServer) -> None:
+    """A printed page leaves out buttons, names its mesh and moment, and is cut nowhere."""
+    rows = [documents.group(f"group-{number:05}", 1, 4, 0) for number in range(300)]
+    with visit(chromium, server, "dark") as page:
+        open_page(page, server, "/groups")
+        server.tell({"now_ms": documents.NOW_MS, "parts": {"groups": {"set": rows}}})
+        expect(page.locator(".table-count")).to_have_text("306")
+        assert _many(page) < 100
+        page.evaluate("dispatchEvent(new Event('beforeprint'))")
+        page.emulate_media(media="print")
+        assert _many(page) == 306
+        expect(page.locator(".only-print")).to_contain_text("as of 29 Nov 2026, 14:00:00 UTC")
+        expect(page.locator("nav.side")).to_be_hidden()
+        dark = "getComputedStyle(document.documentElement).colorScheme"
+        assert page.evaluate(dark) == "light"
+        page.emulate_media(media="screen")
+        page.evaluate("dispatchEvent(new Event('afterprint'))")
+        expect(page.locator("tbody tr")).not_to_have_count(306)
+        assert page.evaluate(dark) == "dark"
+
+
+def test_an_incident_is_copied_with_its_lag(chromium: Browser, server: RecordedServer) -> None:
+    """One Markdown holds a group's alerts, its lag as a line, and what happened to it, its streams and clusters."""
+    with visit(chromium, server) as page:
+        page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+        open_page(page, server, "/groups/indexer")
+        page.get_by_role("button", name="Copy as incident timeline").click()
+        page.get_by_role("button", name="Copied").wait_for()
+        text = page.evaluate("navigator.clipboard.readText()")
+    assert "# Group indexer, 29 Nov 2026, 14:00:00 UTC" in text
+    assert "indexer is 97 s behind on logs/live, its target is 5 s" in text
+    assert "| logs/live | 1m37s |" in text
+    assert "Traffic moved lane live moves from east to west" in text
+    assert documents.HOSTILE not in text

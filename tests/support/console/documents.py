@@ -276,7 +276,7 @@ def leases() -> list[Document]:
                 "partition": place % 8,
                 "member": f"01JDQ7W1N3V8Y6{owner}" if held else "",
                 "member_client_id": f"indexer-{owner}" if held else "",
-                "epoch": 4_294_967_311 + place,
+                "epoch": (7 << 40) + 15 + place,
                 "state": "free" if not held else "revoking" if place == 3 else "held",
                 "since_ms": NOW_MS - (30_000 if place < 8 else 7_200_000),
                 "rule": "",

@@ -19,6 +19,7 @@ import { Tabs } from "../parts/Tabs";
 import { useAddress } from "../state/search";
 import { nowOf, table, useView, value } from "../state/view";
 import { AlertList } from "./AlertList";
+import { IncidentCopy } from "./IncidentReport";
 import { LeaseTable, MemberTable } from "./GroupTables";
 import { Title } from "./Title";
 import { Why } from "./Why";
@@ -35,6 +36,7 @@ export function GroupPage(): ReactElement {
   return (
     <>
       <Title name={name} parent={["/groups", "Groups"]} state={group.value ? <State state={frozen ? "frozen" : group.value.status.members > 0 ? "live" : "unattended"} /> : null}>
+        {group.value ? <IncidentCopy group={group.value} live={live} /> : null}
         <ActionButton verb="freeze" given={{ group: name, undo: frozen }} label={frozen ? "Unfreeze" : "Freeze"} />
         <ActionButton verb="reset" given={{ group: name }} label="Reset progress" />
       </Title>

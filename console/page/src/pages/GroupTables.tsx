@@ -2,7 +2,7 @@
 import { useMemo, type ReactElement } from "react";
 import { ActionButton } from "../actions/ActionDialog";
 import type { Lag, Lease, Member } from "../api/documents";
-import { count } from "../format/numbers";
+import { count, epochText } from "../format/numbers";
 import { ClusterLink, LagCell, lagText } from "../parts/cells";
 import { Age } from "../parts/moments";
 import { lagFinder } from "../parts/lease_lags";
@@ -65,7 +65,7 @@ export function LeaseTable(props: { group: string; rows: readonly Lease[]; lags:
     { id: "cluster", label: "Cluster", text: (row) => row.cluster, width: 90, cell: (row) => <ClusterLink name={row.cluster} />, leave: "phone" },
     { id: "lag", label: "Lag", text: (row) => (row.lag ? lagText(row.lag) : ""), order: (row) => row.lag?.lag_seconds ?? -1, align: "right", width: 124, cell: (row) => (row.lag ? <LagCell lag={row.lag} now_ms={now_ms} /> : <span className="faint">unknown</span>) },
     { id: "records", label: "Records", text: (row) => (row.lag ? count(row.lag.lag_records) : ""), order: (row) => row.lag?.lag_records ?? -1, align: "right", width: 92, leave: "tablet" },
-    { id: "epoch", label: "Epoch", text: (row) => String(row.epoch), order: (row) => row.epoch, align: "right", width: 116, leave: "tablet" },
+    { id: "epoch", label: "Epoch", text: (row) => epochText(row.epoch), order: (row) => row.epoch, align: "right", width: 84, leave: "tablet" },
     { id: "since", label: "Since", text: (row) => age(row.since_ms, now_ms), order: (row) => -row.since_ms, align: "right", width: 66, leave: "tablet", cell: (row) => <Age ms={row.since_ms} now_ms={now_ms} /> },
     {
       id: "actions",

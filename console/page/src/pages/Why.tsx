@@ -4,7 +4,7 @@ import type { ReactElement } from "react";
 import { ActionButton } from "../actions/ActionDialog";
 import { ask, CallError, query } from "../api/calls";
 import type { Lag, Lease } from "../api/documents";
-import { count } from "../format/numbers";
+import { count, epochText } from "../format/numbers";
 import { lagText } from "../parts/cells";
 import { Command } from "../parts/Copy";
 import { Facts } from "../parts/Facts";
@@ -56,7 +56,7 @@ function LeaseFacts({ lease, lag }: { lease: Lease; lag: Lag | undefined }): Rea
         ["Member", lease.member_client_id || lease.member],
         ["Cluster", lease.cluster],
         ["Topic", <span key="topic" className="mono">{`${lease.topic}/${lease.partition}`}</span>],
-        ["Epoch", String(lease.epoch)],
+        ["Epoch", epochText(lease.epoch)],
         ["Lag", lag ? `${lagText(lag)}, ${count(lag.lag_records)} records` : ""],
         ["Committed", lag && lag.committed_offset >= 0 ? `${count(lag.committed_offset)} of ${count(lag.end_offset)}` : ""],
         ["Rule", lease.rule],
