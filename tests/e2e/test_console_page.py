@@ -1,5 +1,6 @@
 """The console's page in a real browser, over an invented mesh with hostile names, a dead cluster and stale parts."""
 
+import re
 from collections.abc import Iterator
 from typing import Final
 
@@ -207,3 +208,32 @@ def test_an_incident_is_copied_with_its_lag(chromium: Browser, server: RecordedS
     assert "| logs/live | 1m37s |" in text
     assert "Traffic moved lane live moves from east to west" in text
     assert documents.HOSTILE not in text
+
+
+_DRILL: Final = re.compile(r"^\| (?P<question>[^|]+\?) \| (?P<clicks>\*\*[^|]+) \| `(?P<answer>[^`]+)` \|$", re.MULTILINE)
+_CLICKS_MAX: Final = 3
+
+
+def _click(page: Page, name: str) -> None:
+    """Clicks a link or button of that name, or the first whose name begins so."""
+    exact = page.get_by_role("link", name=name, exact=True).or_(page.get_by_role("button", name=name, exact=True))
+    begins = re.compile("^" + re.escape(name).replace("/", r"\/"))  # the browser reads it between slashes
+    either = page.get_by_role("link", name=begins).or_(page.get_by_role("button", name=begins))
+    either.first.wait_for()
+    (exact if exact.count() else either).first.click()
+
+
+def test_on_call_questions_are_three_clicks_away(chromium: Browser, server: RecordedServer) -> None:
+    """Each path of the guide, from the overview on, ends where its answer is read."""
+    guide = (console_page.ROOT / "docs/guides/on-call.md").read_text(encoding="utf-8")
+    rows = list(_DRILL.finditer(guide))
+    assert len(rows) == 10
+    for row in rows:
+        clicks = re.findall(r"\*\*([^*]+)\*\*", row["clicks"])
+        assert len(clicks) <= _CLICKS_MAX, row["question"]
+        with visit(chromium, server) as page:
+            open_page(page, server, "/")
+            for name in clicks:
+                _click(page, name)
+            shown = page.locator("main").get_by_text(row["answer"]).filter(visible=True).first
+            expect(shown, row["question"]).to_be_visible()

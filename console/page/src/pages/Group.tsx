@@ -35,7 +35,7 @@ export function GroupPage(): ReactElement {
   const frozen = Boolean(group.value?.rules?.freeze);
   return (
     <>
-      <Title name={name} parent={["/groups", "Groups"]} state={group.value ? <State state={frozen ? "frozen" : group.value.status.members > 0 ? "live" : "unattended"} /> : null}>
+      <Title name={name} parent={["/groups", "Groups"]} history={`group/${name}`} state={group.value ? <State state={frozen ? "frozen" : group.value.status.members > 0 ? "live" : "unattended"} /> : null}>
         {group.value ? <IncidentCopy group={group.value} live={live} /> : null}
         <ActionButton verb="freeze" given={{ group: name, undo: frozen }} label={frozen ? "Unfreeze" : "Freeze"} />
         <ActionButton verb="reset" given={{ group: name }} label="Reset progress" />
