@@ -210,7 +210,9 @@ def test_an_incident_is_copied_with_its_lag(chromium: Browser, server: RecordedS
     assert documents.HOSTILE not in text
 
 
-_DRILL: Final = re.compile(r"^\| (?P<question>[^|]+\?) \| (?P<clicks>\*\*[^|]+) \| `(?P<answer>[^`]+)` \|$", re.MULTILINE)
+_DRILL: Final = re.compile(
+    r"^\| (?P<question>[^|]+\?) \| (?P<clicks>\*\*[^|]+) \| `(?P<answer>[^`]+)` \|$", re.MULTILINE
+)
 _CLICKS_MAX: Final = 3
 
 

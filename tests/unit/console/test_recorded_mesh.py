@@ -1,10 +1,10 @@
-"""The invented mesh holds only what the services answer: a field that no service has would make a test of the page lie."""
+"""The invented mesh holds only what services answer: a field that none has would make tests of the page lie."""
 
 from collections.abc import Iterator, Mapping
-from typing import Final
+from typing import Any, Final
 
 import pytest
-from google.protobuf.descriptor import Descriptor
+from google.protobuf.message import Message
 
 from braid.api.assigner.v1 import group_pb2
 from braid.api.dlq.v1 import dead_letter_pb2, replay_pb2
@@ -16,7 +16,7 @@ from tests.support.console.documents import Document
 
 # Fields that the console's server adds to those of a message.
 _ADDED: Final = {"key", "relative_load"}
-_ROWS: Final = {
+_ROWS: Final[Mapping[str, tuple[type[Message], list[Document]]]] = {
     "lag of lanes": (lag_pb2.Lag, documents.lags()),
     "lag of partitions": (lag_pb2.Lag, documents.lease_lags()),
     "history": (lag_history_pb2.LagHistory, documents.history()),
@@ -31,7 +31,7 @@ _ROWS: Final = {
 }
 
 
-def _unknown(descriptor: Descriptor, row: Document, place: str = "") -> Iterator[str]:
+def _unknown(descriptor: Any, row: Document, place: str = "") -> Iterator[str]:
     for name, value in row.items():
         field = descriptor.fields_by_name.get(name)
         if field is None:
