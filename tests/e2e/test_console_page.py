@@ -1,5 +1,6 @@
 """The console's page in a real browser, over an invented mesh with hostile names, a dead cluster and stale parts."""
 
+import re
 from collections.abc import Iterator
 from typing import Final
 
@@ -171,3 +172,70 @@ def test_ten_thousand_groups_keep_the_document_small(chromium: Browser, server: 
         page.keyboard.type("group-09999")
         expect(page.locator("tbody a.row-link")).to_have_text(["group-09999"])
         assert page.url.endswith("?q=group-09999")
+
+
+def test_paper_is_light_and_holds_every_row(chromium: Browser, server: RecordedServer) -> None:
+    """A printed page leaves out buttons, names its mesh and moment, and is cut nowhere."""
+    rows = [documents.group(f"group-{number:05}", 1, 4, 0) for number in range(300)]
+    with visit(chromium, server, "dark") as page:
+        open_page(page, server, "/groups")
+        server.tell({"now_ms": documents.NOW_MS, "parts": {"groups": {"set": rows}}})
+        expect(page.locator(".table-count")).to_have_text("306")
+        assert _many(page) < 100
+        page.evaluate("dispatchEvent(new Event('beforeprint'))")
+        page.emulate_media(media="print")
+        assert _many(page) == 306
+        expect(page.locator(".only-print")).to_contain_text("as of 29 Nov 2026, 14:00:00 UTC")
+        expect(page.locator("nav.side")).to_be_hidden()
+        dark = "getComputedStyle(document.documentElement).colorScheme"
+        assert page.evaluate(dark) == "light"
+        page.emulate_media(media="screen")
+        page.evaluate("dispatchEvent(new Event('afterprint'))")
+        expect(page.locator("tbody tr")).not_to_have_count(306)
+        assert page.evaluate(dark) == "dark"
+
+
+def test_an_incident_is_copied_with_its_lag(chromium: Browser, server: RecordedServer) -> None:
+    """One Markdown holds a group's alerts, its lag as a line, and what happened to it, its streams and clusters."""
+    with visit(chromium, server) as page:
+        page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+        open_page(page, server, "/groups/indexer")
+        page.get_by_role("button", name="Copy as incident timeline").click()
+        page.get_by_role("button", name="Copied").wait_for()
+        text = page.evaluate("navigator.clipboard.readText()")
+    assert "# Group indexer, 29 Nov 2026, 14:00:00 UTC" in text
+    assert "indexer is 97 s behind on logs/live, its target is 5 s" in text
+    assert "| logs/live | 1m37s |" in text
+    assert "Traffic moved lane live moves from east to west" in text
+    assert documents.HOSTILE not in text
+
+
+_DRILL: Final = re.compile(
+    r"^\| (?P<question>[^|]+\?) \| (?P<clicks>\*\*[^|]+) \| `(?P<answer>[^`]+)` \|$", re.MULTILINE
+)
+_CLICKS_MAX: Final = 3
+
+
+def _click(page: Page, name: str) -> None:
+    """Clicks a link or button of that name, or the first whose name begins so."""
+    exact = page.get_by_role("link", name=name, exact=True).or_(page.get_by_role("button", name=name, exact=True))
+    begins = re.compile("^" + re.escape(name).replace("/", r"\/"))  # the browser reads it between slashes
+    either = page.get_by_role("link", name=begins).or_(page.get_by_role("button", name=begins))
+    either.first.wait_for()
+    (exact if exact.count() else either).first.click()
+
+
+def test_on_call_questions_are_three_clicks_away(chromium: Browser, server: RecordedServer) -> None:
+    """Each path of the guide, from the overview on, ends where its answer is read."""
+    guide = (console_page.ROOT / "docs/guides/on-call.md").read_text(encoding="utf-8")
+    rows = list(_DRILL.finditer(guide))
+    assert len(rows) == 10
+    for row in rows:
+        clicks = re.findall(r"\*\*([^*]+)\*\*", row["clicks"])
+        assert len(clicks) <= _CLICKS_MAX, row["question"]
+        with visit(chromium, server) as page:
+            open_page(page, server, "/")
+            for name in clicks:
+                _click(page, name)
+            shown = page.locator("main").get_by_text(row["answer"]).filter(visible=True).first
+            expect(shown, row["question"]).to_be_visible()

@@ -1,7 +1,7 @@
 // Times, numbers and exports as people and spreadsheets read them.
 import { expect, test } from "vitest";
 import { csv, incidentTimeline } from "../src/format/exports";
-import { bytes, count, counted, percent, rate } from "../src/format/numbers";
+import { bytes, count, counted, epochText, percent, rate } from "../src/format/numbers";
 import { age, clock, dateTime, duration } from "../src/format/times";
 
 const AT = Date.UTC(2026, 10, 29, 14, 3, 22);
@@ -37,4 +37,8 @@ test("an incident timeline is oldest first and holds no markup of others", () =>
   const event = { key: "", service: "registry", history: "", type: "", cause: "", request_id: "", data: null, actor: "" };
   const text = incidentTimeline([{ ...event, time_ms: AT, sequence: 2, text: "moved <b>*x*</b>\nnext" }, { ...event, time_ms: AT - 1000, sequence: 1, text: "suspect" }], "utc");
   expect(text).toContain("- **29 Nov 2026, 14:03:21 UTC** suspect (registry)\n- **29 Nov 2026, 14:03:22 UTC** moved \\<b\\>\\*x\\*\\</b\\> next (registry)");
+});
+
+test("an epoch reads as commands print it", () => {
+  expect([epochText(2 ** 40 * 7 + 15), epochText(0)]).toEqual(["7.15", "0.0"]);
 });

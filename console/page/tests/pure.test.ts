@@ -1,10 +1,11 @@
 // Rows, matrices, routes, filters and letters: what pages compute before they draw.
 import { expect, test } from "vitest";
 import { argumentsOf, missing } from "../src/actions/values";
-import type { Channel, Lag, LagHistory, Lease, Member } from "../src/api/documents";
+import type { Channel, DeadLetter, Lag, LagHistory, Lease, Member } from "../src/api/documents";
 import { groupRows } from "../src/pages/group_rows";
 import { kindFilter } from "../src/pages/letter_filter";
 import { hexDump, pretty, SHOWN_MAX, visible } from "../src/pages/letter_text";
+import { bandsOf, gapsOf, isOf, marksOf } from "../src/parts/gaps";
 import { levelOf, matrixOf } from "../src/parts/heat";
 import { columnsOf, linesOf } from "../src/parts/LagChart";
 import { layOut, shownChannels } from "../src/parts/route";
@@ -37,11 +38,11 @@ test("a group's row sums its lanes and names the worst", () => {
   expect([row?.worst?.lane, row?.records, row?.state, foreign?.key, foreign?.state]).toEqual(["bulk", 20, "live", "x", "foreign"]);
 });
 
-const lease = (name: string, member: string): Lease => ({ key: name, name, member, member_client_id: member, since_ms: 0, state: "held" }) as Lease;
+const lease = (name: string, member: string): Lease => ({ key: name, name, member, member_client_id: member, since_ms: 0, state: "held", cluster: "east", topic: name.slice(0, name.lastIndexOf("/")), partition: Number(name.split("/").at(-1)) }) as Lease;
 
 test("the heat map orders partitions by number and ends with what nobody has", () => {
   const members = [{ key: "m", id: "m", client_id: "app" } as Member];
-  const matrix = matrixOf(members, [lease("s/live/1/10", "m"), lease("s/live/1/9", "m"), lease("s/bulk/1/0", "")], [lag("g", "live", 70, { lease: "s/live/1/9" })], "lag", 0);
+  const matrix = matrixOf(members, [lease("s/live/1/10", "m"), lease("s/live/1/9", "m"), lease("s/bulk/1/0", "")], [lag("g", "live", 70, { cluster: "east", topic: "s/live/1", partition: 9 }), lag("g", "live", 900, { cluster: "west", topic: "s/live/1", partition: 10 })], "lag", 0);
   expect(matrix.rows.map((row) => [row.label, row.cells.map((cell) => [cell.column, cell.level])])).toEqual([["app", [[1, 3], [2, 0]]], ["nobody", [[0, 0]]]]);
   expect(matrix.lanes).toEqual([{ at: 0, name: "s/bulk" }, { at: 1, name: "s/live" }]);
 });
@@ -120,4 +121,31 @@ test("an action's arguments are typed, and empty ones left out", () => {
   expect(argumentsOf(action, { stream: " logs ", lanes: "live, bulk", percent: "5", undo: false })).toEqual({ stream: "logs", lanes: ["live", "bulk"], percent: 5 });
   expect(argumentsOf(action, { stream: "logs", percent: "many" })).toEqual({ stream: "logs", percent: "many" });
   expect(missing(action, { stream: " " })).toEqual(["stream"]);
+});
+
+const held = { group: "g", cluster: "east", topic: "t", partition: 3 } as Lease;
+const letter = (offset: number, more: object = {}, group = "g"): DeadLetter => ({ key: String(offset), group, origin: { cluster: "east", topic: "t", partition: 3, offset, ...more } }) as DeadLetter;
+const behind = (committed_offset: number, end_offset: number, lag_records: number): Lag => lag("g", "live", 5, { committed_offset, end_offset, lag_records });
+
+test("a gap strip counts what is done after the commit, and what was rejected of it", () => {
+  const gaps = gapsOf(behind(100, 200, 60), [letter(150), letter(120), letter(99), letter(200)]);
+  expect([gaps.done, gaps.undone, gaps.rejected.map((each) => each.origin?.offset), gaps.rejected_before]).toEqual([40, 60, [120, 150], 1]);
+  expect(bandsOf(gaps).map((band) => [band.kind, band.from, band.to])).toEqual([["done", 0, 0.38], ["rejected", 0.38, 0.4], ["undone", 0.4, 1]]);
+  expect(marksOf(gaps)).toEqual([0.2, 0.5]);
+});
+
+test("a gap strip is whole where all is done, and claims nothing without a commit", () => {
+  expect(bandsOf(gapsOf(behind(100, 100, 0), []))).toEqual([{ kind: "done", from: 0, to: 1 }]);
+  const none = gapsOf(behind(-1, 50, 50), [letter(10)]);
+  expect([none.done, none.undone, none.rejected, none.rejected_before]).toEqual([0, 50, [], 0]);
+  // The log's end was seen before the commit.
+  expect(gapsOf(behind(100, 90, 0), [])).toMatchObject({ done: 0, undone: 0, end: 100 });
+});
+
+test("a letter of another group, cluster, topic or partition is none of the strip's", () => {
+  expect([letter(1), letter(1, { cluster: "west" }), letter(1, { topic: "u" }), letter(1, { partition: 4 }), letter(1, {}, "h")].map((each) => isOf(each, held))).toEqual([true, false, false, false, false]);
+});
+
+test("a thousand rejected records make no more marks than can be told apart", () => {
+  expect(marksOf(gapsOf(behind(0, 1_000_000, 0), Array.from({ length: 1_000 }, (_, n) => letter(n * 10)))).length).toBeLessThanOrEqual(201);
 });

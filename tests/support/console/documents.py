@@ -9,6 +9,7 @@ NOW_MS: Final = 1_795_960_800_000  # 29 November 2026, 14:00 UTC
 HOSTILE: Final = "<script>document.title='owned'</script>"
 REVERSED: Final = "invoice-\u202egnp.exe"
 _MINUTE: Final = 60_000
+_DONE_AFTER: Final = 128  # records of a partition that are done after its commit
 Document = dict[str, Any]
 
 CLUSTER_STATES: Final = (
@@ -174,7 +175,7 @@ def lag(group: str, where: str, seconds: float, records: int, **more: Any) -> Do
         "stale": False,
         "as_of_ms": NOW_MS - 400,
         "committed_offset": 1_204_331 if parts[4] else -1,
-        "end_offset": 1_204_331 + records if parts[4] else -1,
+        "end_offset": 1_204_331 + records + _DONE_AFTER if parts[4] else -1,
         "epoch": 0,
         "detached": False,
         "commit_time_ms": NOW_MS - 700,
@@ -275,7 +276,7 @@ def leases() -> list[Document]:
                 "partition": place % 8,
                 "member": f"01JDQ7W1N3V8Y6{owner}" if held else "",
                 "member_client_id": f"indexer-{owner}" if held else "",
-                "epoch": 4_294_967_311 + place,
+                "epoch": (7 << 40) + 15 + place,
                 "state": "free" if not held else "revoking" if place == 3 else "held",
                 "since_ms": NOW_MS - (30_000 if place < 8 else 7_200_000),
                 "rule": "",
@@ -292,7 +293,7 @@ def lease_lags() -> list[Document]:
         seconds = {"east": 97.0, "west": 0.4 * int(partition)}[lease["cluster"]] if lane == "live" else 3_000.0
         where = f"logs/{lane}/{lease['cluster']}/{lease['topic']}/{partition}"
         stale = lease["cluster"] == "east"
-        found.append(lag("indexer", where, seconds, int(seconds * 310), lease=lease["name"], stale=stale))
+        found.append(lag("indexer", where, seconds, int(seconds * 310), stale=stale))
     return found
 
 

@@ -175,7 +175,7 @@ def letters() -> list[Document]:
                     "cluster": "west",
                     "topic": "braid.logs.live.7",
                     "partition": place % 8,
-                    "offset": 5_000 + place,
+                    "offset": 1_204_200 + 3 * place,
                     "timestamp_ms": NOW_MS - 70_000,
                     "epoch": 7,
                     "id": f"01JDS{place:04}",

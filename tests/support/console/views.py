@@ -114,6 +114,19 @@ def _letters(_params: Mapping[str, str]) -> Document:
     return {"letters": _table(happenings.letters()), "kinds": _table(happenings.kinds()), "summary": _value(summary)}
 
 
+def _matching(params: Mapping[str, str]) -> list[Document]:
+    """Returns the events that a filter asks for, as the server does."""
+    since, until = int(params.get("since_ms") or 0), int(params.get("until_ms") or 1 << 52)
+    return [
+        each
+        for each in happenings.events()
+        if params.get("history", each["history"]) in ("", each["history"])
+        and params.get("service", each["service"]) in ("", each["service"])
+        and params.get("actor", each["actor"]) in ("", each["actor"])
+        and since <= each["time_ms"] <= until
+    ]
+
+
 def _access(_params: Mapping[str, str]) -> Document:
     summary = {"enforced": True, "configured_admins": ["spiffe://braid.local/user/root"]}
     return {
@@ -133,7 +146,7 @@ VIEWS: Final[Mapping[str, Callable[[Mapping[str, str]], Document]]] = {
     "clusters": lambda _params: {"clusters": _table(_clusters()), "channels": _table(_channels())},
     "cluster": _cluster,
     "alerts": lambda _params: {"alerts": _table(happenings.alerts()), "outlets": _table(happenings.outlets())},
-    "events": lambda _params: {"events": _table(happenings.events()), "gaps": _table([])},
+    "events": lambda params: {"events": _table(_matching(params)), "gaps": _table([])},
     "dead-letters": _letters,
     "dead-letter": lambda _params: {"letter": _value(happenings.letter_in_full())},
     "replays": lambda _params: {"replays": _table(happenings.replays())},
@@ -186,5 +199,5 @@ QUESTIONS: Final[Mapping[str, Callable[[Mapping[str, str]], Document]]] = {
         "missing": {"role": "operator", "resource": "stream/logs"},
     },
     "actions": lambda _params: {"actions": ACTIONS},
-    "events": lambda _params: {"events": [], "gaps": [], "next_page_token": "", "errors": []},
+    "events": lambda params: {"events": _matching(params), "gaps": [], "next_page_token": "", "errors": []},
 }

@@ -59,7 +59,8 @@ export interface Lag extends Row {
   unattended: boolean;
   trend_per_s?: number;
   seconds_to_zero?: number;
-  lease?: string;
+  split_partitions: number;
+  live_lag_seconds: number;
 }
 
 export interface Group extends Row {

@@ -22,7 +22,8 @@ export function csv<R>(columns: readonly ExportColumn<R>[], rows: readonly R[]):
   return [columns.map((column) => cell(column.label)).join(","), ...lines].join("\r\n") + "\r\n";
 }
 
-function escaped(text: string): string {
+/** Text of others in Markdown: on one line, and no markup. */
+export function escaped(text: string): string {
   return text.replaceAll(/[\\`*_[\]<>|]/g, "\\$&").replaceAll(/[\r\n]+/g, " ");
 }
 

@@ -31,3 +31,10 @@ export function percent(share: number): string {
 export function counted(value: number, noun: string, plural = `${noun}s`): string {
   return `${count(value)} ${value === 1 ? noun : plural}`;
 }
+
+const COUNTER = 2 ** 40;
+
+/** An epoch as commands print it, for example `3.117`: the store's incarnation, and a counter. */
+export function epochText(epoch: number): string {
+  return Number.isSafeInteger(epoch) ? `${Math.floor(epoch / COUNTER)}.${epoch % COUNTER}` : String(epoch);
+}

@@ -25,7 +25,7 @@ export function ClusterPage(): ReactElement {
   const cordoned = cluster.value?.status.cordoned ?? false;
   return (
     <>
-      <Title name={name} parent={["/clusters", "Clusters"]} state={cluster.value ? <State state={cluster.value.status.health} /> : null}>
+      <Title name={name} parent={["/clusters", "Clusters"]} history={`cluster/${name}`} state={cluster.value ? <State state={cluster.value.status.health} /> : null}>
         <ActionButton verb="cordon" given={{ cluster: name, undo: cordoned }} label={cordoned ? "Uncordon" : "Cordon"} />
       </Title>
       <Staleness part={cluster} now_ms={now} />

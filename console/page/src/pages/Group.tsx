@@ -11,6 +11,7 @@ import { Facts } from "../parts/Facts";
 import { matrixOf, type Heat } from "../parts/heat";
 import { HeatLegend, HeatMap } from "../parts/HeatMap";
 import { LagChart, type Measure } from "../parts/LagChart";
+import { lagFinder } from "../parts/lease_lags";
 import { Age } from "../parts/moments";
 import { Empty, Section, Staleness } from "../parts/Notes";
 import { State } from "../parts/State";
@@ -18,6 +19,7 @@ import { Tabs } from "../parts/Tabs";
 import { useAddress } from "../state/search";
 import { nowOf, table, useView, value } from "../state/view";
 import { AlertList } from "./AlertList";
+import { IncidentCopy } from "./IncidentReport";
 import { LeaseTable, MemberTable } from "./GroupTables";
 import { Title } from "./Title";
 import { Why } from "./Why";
@@ -33,7 +35,8 @@ export function GroupPage(): ReactElement {
   const frozen = Boolean(group.value?.rules?.freeze);
   return (
     <>
-      <Title name={name} parent={["/groups", "Groups"]} state={group.value ? <State state={frozen ? "frozen" : group.value.status.members > 0 ? "live" : "unattended"} /> : null}>
+      <Title name={name} parent={["/groups", "Groups"]} history={`group/${name}`} state={group.value ? <State state={frozen ? "frozen" : group.value.status.members > 0 ? "live" : "unattended"} /> : null}>
+        {group.value ? <IncidentCopy group={group.value} live={live} /> : null}
         <ActionButton verb="freeze" given={{ group: name, undo: frozen }} label={frozen ? "Unfreeze" : "Freeze"} />
         <ActionButton verb="reset" given={{ group: name }} label="Reset progress" />
       </Title>
@@ -101,6 +104,8 @@ function Placement({ live, now_ms, group }: { live: LiveState; now_ms: number; g
   const members = table<Member>(live, "members").rows;
   const leases = table<Lease>(live, "leases");
   const lags = table<Lag>(live, "lag").rows;
+  const held = leases.rows.find((lease) => lease.name === chosen);
+  const chosenLag = held ? lagFinder(lags)(held) : undefined;
   const matrix = useMemo(() => (leases.rows.length > HEAT_LEASES_MAX ? null : matrixOf(members, leases.rows, lags, heat, now_ms)), [members, leases.rows, lags, heat, now_ms]);
   return (
     <Section title="Members and partitions" part={leases} now_ms={now_ms} actions={<Tabs label="Heat" choices={HEATS} chosen={heat} onChoose={(next) => change({ heat: next })} />}>
@@ -113,7 +118,7 @@ function Placement({ live, now_ms, group }: { live: LiveState; now_ms: number; g
         </>
       ) : null}
       {matrix?.columns === 0 ? <Empty title="No partition is given out yet." command={`braid consume STREAM --group ${group}`} /> : null}
-      {chosen ? <Why group={group} lease={chosen} lag={lags.find((lag) => lag.lease === chosen)} onClose={() => change({ lease: "" })} /> : null}
+      {chosen ? <Why group={group} lease={chosen} lag={chosenLag} now_ms={now_ms} onClose={() => change({ lease: "" })} /> : null}
     </Section>
   );
 }

@@ -2,9 +2,10 @@
 import { useMemo, type ReactElement } from "react";
 import { ActionButton } from "../actions/ActionDialog";
 import type { Lag, Lease, Member } from "../api/documents";
-import { count } from "../format/numbers";
+import { count, epochText } from "../format/numbers";
 import { ClusterLink, LagCell, lagText } from "../parts/cells";
 import { Age } from "../parts/moments";
+import { lagFinder } from "../parts/lease_lags";
 import { Empty } from "../parts/Notes";
 import { State } from "../parts/State";
 import { Table, type CellColumn } from "../parts/Table";
@@ -54,23 +55,23 @@ export function LeaseTable(props: { group: string; rows: readonly Lease[]; lags:
   const { group, rows, lags, now_ms } = props;
   const [, change] = useAddress();
   const joined = useMemo(() => {
-    const found = new Map(lags.filter((lag) => lag.lease).map((lag) => [lag.lease, lag]));
-    return rows.map((row): LeaseRow => ({ ...row, lag: found.get(row.name) }));
+    const lagOf = lagFinder(lags);
+    return rows.map((row): LeaseRow => ({ ...row, lag: lagOf(row) }));
   }, [rows, lags]);
   const columns: CellColumn<LeaseRow>[] = [
     { id: "lease", label: "Lease", text: (row) => row.name, cell: (row) => <span className="mono">{row.name}</span> },
-    { id: "state", label: "State", text: (row) => row.state, width: 120, cell: (row) => <State state={row.state} />, leave: "phone" },
-    { id: "member", label: "Member", text: (row) => row.member_client_id || row.member, width: 170, leave: "tablet" },
-    { id: "cluster", label: "Cluster", text: (row) => row.cluster, width: 110, cell: (row) => <ClusterLink name={row.cluster} />, leave: "phone" },
-    { id: "lag", label: "Lag", text: (row) => (row.lag ? lagText(row.lag) : ""), order: (row) => row.lag?.lag_seconds ?? -1, align: "right", width: 130, cell: (row) => (row.lag ? <LagCell lag={row.lag} now_ms={now_ms} /> : <span className="faint">unknown</span>) },
-    { id: "records", label: "Records", text: (row) => (row.lag ? count(row.lag.lag_records) : ""), order: (row) => row.lag?.lag_records ?? -1, align: "right", width: 110, leave: "tablet" },
-    { id: "epoch", label: "Epoch", text: (row) => String(row.epoch), order: (row) => row.epoch, align: "right", width: 110, leave: "tablet" },
-    { id: "since", label: "Since", text: (row) => age(row.since_ms, now_ms), order: (row) => -row.since_ms, align: "right", width: 90, leave: "tablet", cell: (row) => <Age ms={row.since_ms} now_ms={now_ms} /> },
+    { id: "state", label: "State", text: (row) => row.state, width: 104, cell: (row) => <State state={row.state} />, leave: "phone" },
+    { id: "member", label: "Member", text: (row) => row.member_client_id || row.member, width: 130, leave: "tablet" },
+    { id: "cluster", label: "Cluster", text: (row) => row.cluster, width: 90, cell: (row) => <ClusterLink name={row.cluster} />, leave: "phone" },
+    { id: "lag", label: "Lag", text: (row) => (row.lag ? lagText(row.lag) : ""), order: (row) => row.lag?.lag_seconds ?? -1, align: "right", width: 124, cell: (row) => (row.lag ? <LagCell lag={row.lag} now_ms={now_ms} /> : <span className="faint">unknown</span>) },
+    { id: "records", label: "Records", text: (row) => (row.lag ? count(row.lag.lag_records) : ""), order: (row) => row.lag?.lag_records ?? -1, align: "right", width: 92, leave: "tablet" },
+    { id: "epoch", label: "Epoch", text: (row) => epochText(row.epoch), order: (row) => row.epoch, align: "right", width: 84, leave: "tablet" },
+    { id: "since", label: "Since", text: (row) => age(row.since_ms, now_ms), order: (row) => -row.since_ms, align: "right", width: 66, leave: "tablet", cell: (row) => <Age ms={row.since_ms} now_ms={now_ms} /> },
     {
       id: "actions",
       label: "",
       text: () => "",
-      width: 80,
+      width: 70,
       align: "right",
       cell: (row) => (
         <button type="button" className="small" aria-label={`Why is ${row.name} here`} onClick={() => change({ lease: row.name })}>

@@ -28,7 +28,7 @@ export function StreamPage(): ReactElement {
   const stream = value<Stream>(live, "stream");
   return (
     <>
-      <Title name={name} parent={["/streams", "Streams"]} state={stream.value ? <State state={streamState(stream.value)} /> : null}>
+      <Title name={name} parent={["/streams", "Streams"]} history={`stream/${name}`} state={stream.value ? <State state={streamState(stream.value)} /> : null}>
         <ActionButton verb="move" given={{ stream: name }} label="Move" />
         <ActionButton verb="replay" given={{ stream: name }} label="Replay dead letters" />
       </Title>

@@ -6,10 +6,12 @@ interface TitleProps {
   name: string;
   parent?: readonly [string, string];
   state?: ReactNode;
+  /** What events call it, for example `stream/logs`. */
+  history?: string;
   children?: ReactNode;
 }
 
-export function Title({ name, parent, state, children }: TitleProps): ReactElement {
+export function Title({ name, parent, state, history, children }: TitleProps): ReactElement {
   return (
     <header className="title">
       <div className="title-name">
@@ -21,7 +23,14 @@ export function Title({ name, parent, state, children }: TitleProps): ReactEleme
         <h1>{name}</h1>
         {state}
       </div>
-      <div className="title-actions">{children}</div>
+      <div className="title-actions">
+        {history ? (
+          <Link to="/events" search={{ history } as never} className="button">
+            History
+          </Link>
+        ) : null}
+        {children}
+      </div>
     </header>
   );
 }

@@ -4,10 +4,11 @@ import type { ReactElement } from "react";
 import { ActionButton } from "../actions/ActionDialog";
 import { ask, CallError, query } from "../api/calls";
 import type { Lag, Lease } from "../api/documents";
-import { count } from "../format/numbers";
+import { count, epochText } from "../format/numbers";
 import { lagText } from "../parts/cells";
 import { Command } from "../parts/Copy";
 import { Facts } from "../parts/Facts";
+import { GapStrip } from "../parts/GapStrip";
 import { Moment } from "../parts/moments";
 import { Problem } from "../parts/Notes";
 import { State } from "../parts/State";
@@ -18,8 +19,8 @@ interface Explained {
   kept_from_sequence: number;
 }
 
-export function Why(props: { group: string; lease: string; lag: Lag | undefined; onClose: () => void }): ReactElement {
-  const { group, lease, lag, onClose } = props;
+export function Why(props: { group: string; lease: string; lag: Lag | undefined; now_ms?: number; onClose: () => void }): ReactElement {
+  const { group, lease, lag, now_ms = Date.now(), onClose } = props;
   const asked = useQuery({
     queryKey: ["why", group, lease],
     queryFn: () => ask<Explained>(`/api/why${query({ group, lease })}`),
@@ -39,6 +40,7 @@ export function Why(props: { group: string; lease: string; lag: Lag | undefined;
         </div>
       </header>
       {asked.data?.lease ? <LeaseFacts lease={asked.data.lease} lag={lag} /> : null}
+      {asked.data?.lease && lag ? <GapStrip lease={asked.data.lease} lag={lag} now_ms={now_ms} /> : null}
       {asked.error instanceof CallError ? <Problem fault={asked.error.fault} /> : null}
       {asked.data ? <Steps explained={asked.data} /> : null}
       <Command text={`braid why lease ${lease}${group ? ` --group ${group}` : ""}`} />
@@ -54,7 +56,7 @@ function LeaseFacts({ lease, lag }: { lease: Lease; lag: Lag | undefined }): Rea
         ["Member", lease.member_client_id || lease.member],
         ["Cluster", lease.cluster],
         ["Topic", <span key="topic" className="mono">{`${lease.topic}/${lease.partition}`}</span>],
-        ["Epoch", count(lease.epoch)],
+        ["Epoch", epochText(lease.epoch)],
         ["Lag", lag ? `${lagText(lag)}, ${count(lag.lag_records)} records` : ""],
         ["Committed", lag && lag.committed_offset >= 0 ? `${count(lag.committed_offset)} of ${count(lag.end_offset)}` : ""],
         ["Rule", lease.rule],

@@ -1,11 +1,12 @@
-// A button that copies a text and says that it did.
+// A button that copies a text, or one that is made when it is pressed, and says that it did.
 import { useState, type ReactElement } from "react";
 
-export function Copy({ text, label = "Copy", what }: { text: string; label?: string; what?: string }): ReactElement {
+export function Copy({ text, label = "Copy", what }: { text: string | (() => Promise<string>); label?: string; what?: string }): ReactElement {
   const [done, setDone] = useState("");
   const copy = async (): Promise<void> => {
     try {
-      await navigator.clipboard.writeText(text);
+      if (typeof text !== "string") setDone("Reading…");
+      await navigator.clipboard.writeText(typeof text === "string" ? text : await text());
       setDone("Copied");
     } catch {
       setDone("Not allowed: select it by hand");

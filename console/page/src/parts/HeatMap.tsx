@@ -1,6 +1,6 @@
 // Members by partitions. The table of leases below it says the same to a screen reader.
 import type { ReactElement } from "react";
-import { count } from "../format/numbers";
+import { count, epochText } from "../format/numbers";
 import { duration } from "../format/times";
 import { BOUNDS, type Heat, type HeatCell, type HeatMatrix, type HeatRow } from "./heat";
 
@@ -79,7 +79,7 @@ function Cell(props: { cell: HeatCell; y: number; heat: Heat; chosen: boolean; o
   const moving = cell.lease.state === "revoking";
   return (
     <g className={`heat-cell${stale ? " stale" : ""}${chosen ? " chosen" : ""}`} onClick={() => onChoose(cell.lease.name)}>
-      <title>{`${cell.lease.name} on ${cell.lease.cluster}: ${heatText(cell.value, heat)}${stale ? ", stale" : ""}, epoch ${cell.lease.epoch}, ${cell.lease.state}`}</title>
+      <title>{`${cell.lease.name} on ${cell.lease.cluster}: ${heatText(cell.value, heat)}${stale ? ", stale" : ""}, epoch ${epochText(cell.lease.epoch)}, ${cell.lease.state}`}</title>
       <rect className={`heat-${cell.level}`} x={LABEL + LOAD + cell.column * CELL} y={y} width={CELL - 1} height={CELL - 1} rx={2} />
       {moving ? <path className="heat-moving" d={`M${LABEL + LOAD + cell.column * CELL + 3} ${y + CELL - 4}l8 -8`} /> : null}
     </g>

@@ -4,6 +4,7 @@ import type uPlot from "uplot";
 import type { LagHistory, LagStep } from "../api/documents";
 import { duration, zoneName, type Zone } from "../format/times";
 import { usePreferences } from "../state/preferences";
+import { usePrinting } from "../state/printing";
 
 const HEIGHT = 220;
 
@@ -127,6 +128,8 @@ function useTheme(): string {
     media.addEventListener("change", changed);
     return () => media.removeEventListener("change", changed);
   }, []);
+  const printing = usePrinting();
+  if (printing) return "paper";
   return theme === "system" ? (dark ? "dark" : "light") : theme;
 }
 

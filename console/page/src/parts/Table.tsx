@@ -6,10 +6,13 @@ import { csv, download } from "../format/exports";
 import { count } from "../format/numbers";
 import { useAddress } from "../state/search";
 import { usePreferences } from "../state/preferences";
+import { usePrinting } from "../state/printing";
 import { filtered, sorted, sortingOf, sortingText, type Column, type Sorting } from "./rows";
 
 /** Tables with more rows than this scroll by themselves. */
 const WHOLE_ROWS_MAX = 60;
+/** Rows of a table on paper; a file of all of them says more than a hundred pages. */
+const PRINTED_ROWS_MAX = 2_000;
 const ROW_PIXELS = { compact: 30, roomy: 40 };
 
 export interface CellColumn<R> extends Column<R> {
@@ -93,7 +96,8 @@ interface GridProps<R extends Row> extends TableProps<R> {
 function Grid<R extends Row>({ name, rows, columns, sorting, sortBy, greyed, staleColumns = [] }: GridProps<R>): ReactElement {
   const scroll = useRef<HTMLDivElement>(null);
   const height = ROW_PIXELS[usePreferences().density];
-  const whole = rows.length <= WHOLE_ROWS_MAX;
+  const printing = usePrinting();
+  const whole = printing || rows.length <= WHOLE_ROWS_MAX;
   const virtual = useVirtualizer({
     count: whole ? 0 : rows.length,
     getScrollElement: () => scroll.current,
@@ -102,7 +106,7 @@ function Grid<R extends Row>({ name, rows, columns, sorting, sortBy, greyed, sta
   });
   const items = virtual.getVirtualItems();
   const first = items[0]?.index ?? 0;
-  const seen = whole ? rows : rows.slice(first, (items.at(-1)?.index ?? -1) + 1);
+  const seen = whole ? rows.slice(0, PRINTED_ROWS_MAX) : rows.slice(first, (items.at(-1)?.index ?? -1) + 1);
   const above = items[0]?.start ?? 0;
   const below = whole ? 0 : virtual.getTotalSize() - (items.at(-1)?.end ?? 0);
   return (
@@ -124,6 +128,7 @@ function Grid<R extends Row>({ name, rows, columns, sorting, sortBy, greyed, sta
           <Spacer pixels={below} columns={columns.length} />
         </tbody>
       </table>
+      {whole && rows.length > seen.length ? <p className="note">{count(rows.length - seen.length)} more rows: export the table.</p> : null}
     </div>
   );
 }

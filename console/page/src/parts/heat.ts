@@ -1,5 +1,6 @@
 // The heat map's matrix: members by partitions, and how hot each cell is. Pure.
 import type { Lag, Lease, Member } from "../api/documents";
+import { lagFinder } from "./lease_lags";
 
 export type Heat = "lag" | "records" | "age";
 
@@ -51,7 +52,7 @@ function byLane(one: Lease, other: Lease): number {
 
 /** Columns are leases in the order of stream, lane, generation and partition; the last row holds those that nobody has. */
 export function matrixOf(members: readonly Member[], leases: readonly Lease[], lags: readonly Lag[], heat: Heat, now_ms: number): HeatMatrix {
-  const lagOf = new Map(lags.filter((lag) => lag.lease).map((lag) => [lag.lease, lag]));
+  const lagOf = lagFinder(lags);
   const rows = new Map<string, HeatRow>(
     [...members]
       .sort((one, other) => one.client_id.localeCompare(other.client_id) || one.id.localeCompare(other.id))
@@ -62,7 +63,7 @@ export function matrixOf(members: readonly Member[], leases: readonly Lease[], l
   ordered.forEach((lease, column) => {
     const name = lease.name.split("/").slice(0, 2).join("/");
     if (lanes.at(-1)?.name !== name) lanes.push({ at: column, name });
-    const lag = lagOf.get(lease.name);
+    const lag = lagOf(lease);
     const value = valueOf(lease, lag, heat, now_ms);
     const cell = { lease, lag, value, level: levelOf(value, heat), column };
     const row = rows.get(lease.member) ?? { id: lease.member, label: lease.member ? lease.member_client_id || lease.member : "nobody", member: undefined, cells: [] };

@@ -4,6 +4,8 @@ import { useEffect, useMemo, useRef, useState, type ReactElement } from "react";
 import { ActionDialogs } from "../actions/ActionDialog";
 import { send, type Session } from "../api/calls";
 import { Dialog } from "../parts/Dialog";
+import { dateTime } from "../format/times";
+import { usePreferences } from "../state/preferences";
 import { setPaused, useCurrent, usePaused } from "../state/view";
 import { Clock } from "./Clock";
 import { Display } from "./Display";
@@ -45,6 +47,7 @@ export function Shell({ session, onSignedOut }: { session: Session; onSignedOut:
       </nav>
       <Header session={session} onOpen={setOpen} />
       <main id="main" ref={main} tabIndex={-1}>
+        <Printed mesh={session.mesh ?? ""} />
         <Outlet />
       </main>
       {open === "palette" ? <Palette onClose={close} /> : null}
@@ -126,6 +129,20 @@ function Header({ session, onOpen }: { session: Session; onOpen: (open: Open) =>
       </button>
       <Who session={session} />
     </header>
+  );
+}
+
+/** What paper must say, and a screen shows elsewhere: which mesh, as of when, at which address. */
+function Printed({ mesh }: { mesh: string }): ReactElement {
+  const { zone } = usePreferences();
+  const { state } = useCurrent();
+  useLocation();
+  return (
+    <p className="only-print faint">
+      Braid, mesh {mesh}, as of {state ? dateTime(state.now_ms, zone) : "no answer"}
+      <br />
+      {window.location.href}
+    </p>
   );
 }
 
