@@ -21,7 +21,9 @@ LANES: Final = {"live": 1, "bulk": 7}  # shares
 RATES: Final = {"live": 30.0, "bulk": 9.0}  # records a second, without a flood
 FLOOD: Final = 10  # times as many records of bulk
 HANDLERS: Final = 16
-HANDLING_SECONDS: Final = 0.2  # so they do 80 records a second; 10 of lane live while bulk presses, and a flood brings 90
+HANDLING_SECONDS: Final = (
+    0.2  # so they do 80 records a second; 10 of lane live while bulk presses, and a flood brings 90
+)
 _SEND_SECONDS: Final = 0.25
 
 
@@ -91,9 +93,7 @@ async def answering_groups(endpoint: str, stream: str, groups: Sequence[str]) ->
         request = CreateStreamRequest(name=stream, spec=spec)
         await made.mesh.service("registry").unary("CreateStream", request, Stream, timeout_seconds=60)
         producer = await stack.enter_async_context(made.mesh.producer(stream))
-        handling = [
-            AnsweringGroups(mesh, stream).handle(group) for mesh, group in zip(meshes, groups, strict=True)
-        ]
+        handling = [AnsweringGroups(mesh, stream).handle(group) for mesh, group in zip(meshes, groups, strict=True)]
         tasks = [asyncio.ensure_future(each) for each in (*handling, *(made.send(lane, producer) for lane in LANES))]
         try:
             yield made

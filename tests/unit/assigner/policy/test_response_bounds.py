@@ -24,15 +24,17 @@ from services.assigner.policy.responses.kinds import KINDS
 AMOUNTS = st.one_of(st.floats(0.0, 1e9), st.sampled_from([0.0, 1e-300, 9.0, 90.0, float("inf")]))
 COUNTS = st.one_of(st.integers(0, 10**12), st.sampled_from([10, 10_000]))
 PARTS = st.one_of(st.floats(0.01, 0.99), st.just(0.99))
+TARGETS = st.sampled_from([5.0, 5.0, None])
 OWN = {"bulk": 3, "live": 1}
 
 
 @st.composite
 def groups(draw: st.DrawFn) -> ResponseFacts:
     """Any group: lag, loads and what members say of themselves are whatever somebody may claim."""
-    lanes = [LaneFacts("logs", lane, draw(AMOUNTS), draw(COUNTS), draw(st.sampled_from([5.0, 5.0, None]))) for lane in OWN]
+    lanes = [LaneFacts("logs", lane, draw(AMOUNTS), draw(COUNTS), draw(TARGETS)) for lane in OWN]
     leases = [LeaseFacts(f"logs/{lane}/1/{at}", lane, draw(AMOUNTS), draw(COUNTS)) for lane in OWN for at in (0, 1)]
-    members = {f"m-{at}": MemberFacts("web", draw(AMOUNTS), part=draw(AMOUNTS)) for at in range(draw(st.integers(0, 6)))}
+    ids = [f"m-{at}" for at in range(draw(st.integers(0, 6)))]
+    members = {id: MemberFacts("web", draw(AMOUNTS), part=draw(AMOUNTS)) for id in ids}
     return ResponseFacts(
         lanes,
         leases,
