@@ -70,8 +70,7 @@ class Assigner:
     def rpc(self, replica: Replica) -> RpcService:
         """Returns the table of methods; called once, before serving."""
         registry = self._registry = RegistryFollower(replica.host, replica.client("registry"))
-        self._metrics = make_assigner_metrics(replica.metrics)
-        self._gauges = GroupGauges(replica.metrics)
+        self._metrics, self._gauges = make_assigner_metrics(replica.metrics), GroupGauges(replica.metrics)
         term = partial(self._require_term, replica)
         reads = Reads(replica, self._connected, self._usage, round(self._idle_expiry_seconds * 1_000))
         quotas = GroupQuotas(replica)
