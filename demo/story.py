@@ -15,6 +15,7 @@ from braid.api.lagmon.v1.lag_pb2 import Lag
 from braid.kernel.errors import Unavailable
 from demo.control import LANES, Control, active_cluster, serving, undrained
 from demo.evidence import Evidence
+from demo.flood import Flood
 from demo.lag import LagWatch, worded
 from demo.member import PAUSED_LANE
 from demo.plan import BACKLOG, BACKLOG_MIN, CLUSTER_DIES_AT, CLUSTER_RETURNS_AFTER, MEMBER_DIES_AT, POISON_AT, Plan
@@ -78,15 +79,18 @@ class Story:
             await self._open(control)
             self._lag = LagWatch(control, GROUP)
             watching = asyncio.ensure_future(self._lag.run())
+            flooding = asyncio.ensure_future(Flood(self._stage, self._scenes, self._ready).play())
             try:
                 await self._poison_record(control)
                 await self._member_dies()
+                await flooding
                 await self._cluster_dies(control)
                 await self._move_home(control)
                 await self._close()
             finally:
                 watching.cancel()
-                await asyncio.wait([watching])
+                flooding.cancel()
+                await asyncio.gather(watching, flooding, return_exceptions=True)
 
     # --- acts
 

@@ -29,6 +29,8 @@ class Scenes:
         drained_ms: From its return to its channels being DRAINED.
         takeover_ms: From a member's death to the first record of its partitions at a survivor.
         move_stall_ms: Longest time without an acknowledgement during the planned move.
+        answered_ms: From a lane beyond its target, in a flood of another, to the lane within it again.
+        undone_ms: From the end of that flood to the answer undone.
         event_store: Whether a table was to be kept; without it nothing is said of one.
         table: The event store's table against the ledger.
         lag_seconds_max: The longest lag that lagmon told of.
@@ -48,6 +50,8 @@ class Scenes:
     drained_ms: float | None = None
     takeover_ms: float | None = None
     move_stall_ms: float | None = None
+    answered_ms: float | None = None
+    undone_ms: float | None = None
     event_store: bool = True
     table: Comparison | None = None
     lag_seconds_max: float = 0.0
@@ -115,6 +119,11 @@ class Verdict:
             yield Complaint("the lost cluster's tail was not drained", "mesh/services/registry-*/service.log")
         if scenes.takeover_ms is None:
             yield Complaint("no partition was taken over", "mesh/services/assigner-*/service.log")
+        if scenes.answered_ms is None or scenes.undone_ms is None:
+            what = (
+                "the flood was not answered" if scenes.answered_ms is None else "the answer to the flood was not undone"
+            )
+            yield Complaint(what, "mesh/services/assigner-*/service.log")
         if evidence.dead_lettered != evidence.poisoned or not evidence.poisoned:
             counts = f"{len(evidence.poisoned)} damaged records, {len(evidence.dead_lettered)} dead letters"
             yield Complaint(f"dead letters are not accounted for: {counts}", "mesh/services/dlq-*/service.log")
@@ -156,6 +165,7 @@ class Verdict:
                 "drained_ms": _rounded(scenes.drained_ms),
             },
             **({"event_store": _table_document(scenes.table)} if scenes.event_store else {}),
+            "responses": {"answered_ms": _rounded(scenes.answered_ms), "undone_ms": _rounded(scenes.undone_ms)},
             "takeover": {"member_killed_to_first_record_ms": _rounded(scenes.takeover_ms)},
             "lag": {
                 "max_seconds": round(scenes.lag_seconds_max, 1),
@@ -187,6 +197,8 @@ class Verdict:
             _timed("cluster killed → first acknowledgement elsewhere", scenes.first_ack_elsewhere_ms, 5_000),
             _timed("cluster back → its tail drained", scenes.drained_ms, None),
             _timed("planned move: longest producer stall", scenes.move_stall_ms, 1_000),
+            _timed("flood of one lane: until another is within its target", scenes.answered_ms, 15_000),
+            _timed("flood over → its answer undone", scenes.undone_ms, 60_000),
             Row("longest lag, and lag at the end", self._lag(), "0 at the end", self._drained),
             Row("  oldest record at a handler", f"{evidence.age_seconds_max:.1f} s"),
             Row(

@@ -8,6 +8,7 @@ from braid.client.telemetry import metrics as sdk_metrics
 from braid.client.telemetry import zone_bytes
 from braid.kernel.metrics import MetricDeclaration
 from braid.runtime.metrics import catalogue as runtime
+from services.assigner.reconciler import gauges as assigner_gauges
 from services.lagmon.alerts import condition_gauges
 from services.lagmon.alerts import gauges as alert_gauges
 from services.lagmon.alerts.outlets import gauges as outlet_gauges
@@ -18,6 +19,7 @@ from services.registry.reconciler import gauges as registry_gauges
 
 # Modules that declare metrics, by the service whose replicas have them.
 _MODULES: Final = {
+    "assigner": (assigner_gauges,),
     "lagmon": (alert_gauges, condition_gauges, outlet_gauges, kept_metrics, lag_metrics, pathway_gauges),
     "registry": (registry_gauges,),
 }
@@ -29,7 +31,8 @@ MODULES: Final[tuple[ModuleType, ...]] = (
 def services() -> list[tuple[str, Sequence[MetricDeclaration]]]:
     """Metrics of the services by name, every service's own first (under an empty name)."""
     parts: dict[str, Sequence[MetricDeclaration]] = dict(runtime.PARTS)
-    parts |= {owner: [each for module in modules for each in _of(module)] for owner, modules in _MODULES.items()}
+    for owner, modules in _MODULES.items():
+        parts[owner] = [*parts.get(owner, ()), *(each for module in modules for each in _of(module))]
     exporters = [each for metrics in exporter_metrics.EXPORTER_METRICS.values() for each in metrics]
     parts["lagmon"] = (*parts["lagmon"], *exporters)
     special = {each for part in runtime.PARTS.values() for each in part}

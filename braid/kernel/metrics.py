@@ -67,6 +67,7 @@ LABELS: Final[Mapping[str, str]] = {
     "rule": "rules of alerts",
     "service": "one a replica",
     "severity": "severities of alerts",
+    "state": "states that the code names",
     "stream": "registered streams",
     "tenant": "declared tenants, at most `TENANTS_MAX`",
     "to": "`store` and `file`",

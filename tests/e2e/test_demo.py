@@ -198,6 +198,8 @@ def test_the_story_ends_well(story: Story, pytestconfig: pytest.Config) -> None:
     assert verdict["failover"]["cluster"] in ("east", "west")
     assert verdict["failover"]["first_ack_elsewhere_ms"] > 0
     assert verdict["takeover"]["member_killed_to_first_record_ms"] > 0
+    assert verdict["responses"]["answered_ms"] > 0
+    assert verdict["responses"]["undone_ms"] > 0
     assert verdict["lag"]["final_seconds"] == 0
     assert said.splitlines()[-1].startswith("OK")
     assert "\x1b" not in said

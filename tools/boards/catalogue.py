@@ -5,6 +5,7 @@ from typing import Final
 from braid.client.telemetry import metrics as sdk
 from braid.client.telemetry.zone_bytes import ZONE_IO
 from braid.runtime.metrics import catalogue as runtime
+from services.assigner.reconciler import gauges as assigner
 from services.lagmon.alerts import gauges as alerts
 from services.lagmon.servicer import kept_metrics as kept
 from services.lagmon.servicer import metrics as lag
@@ -98,6 +99,12 @@ GROUP: Final = Board(
                 _FOREIGN_GROUP),
             total("Committed offsets", _LAG["consumergroup_current_offset_sum"], ("topic",), _FOREIGN_GROUP),
             value("Leases a shadow policy would move", runtime.SHADOW_MOVES, ("group",), _GROUP),
+        )),
+        Section("Responses to lag", (
+            value("Responses", assigner.GROUP_RESPONSES, ("kind", "state"), _GROUP, "max"),
+            rate("Responses taken and undone", assigner.GROUP_RESPONSE_CHANGES, ("kind", "outcome"), _GROUP),
+            value("Members wanted", assigner.GROUP_DESIRED_MEMBERS, ("group",), _GROUP, "max"),
+            value("Slow members", assigner.GROUP_SLOW_MEMBERS, ("group",), _GROUP, "max"),
         )),
         Section("Members", (
             rate("Records fetched", sdk.CONSUMED, _SDK_NAME, _SDK_GROUP),

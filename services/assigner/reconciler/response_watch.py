@@ -19,6 +19,7 @@ from services.assigner.policy.responses.answering import ResponseMemory, Take
 from services.assigner.policy.responses.facts import ResponseFacts
 from services.assigner.policy.responses.group_facts import response_facts
 from services.assigner.policy.responses.kinds import KINDS
+from services.assigner.reconciler.gauges import GroupGauges
 from services.assigner.reconciler.group_loop import GROUPS, GroupKeeper
 
 
@@ -29,6 +30,7 @@ class ResponseWatch:
         self,
         replica: Replica,
         peers: LagPeers,
+        gauges: GroupGauges,
         keeper: Callable[[str], GroupKeeper],
         streams: Callable[[str], Sequence[MemberStream]],
     ) -> None:
@@ -36,6 +38,7 @@ class ResponseWatch:
         self._replica = replica
         self._clock = replica.host.clock
         self._peers = peers
+        self._gauges = gauges
         self._keeper = keeper
         self._streams = streams
         self._memories: dict[str, ResponseMemory] = {}
@@ -89,9 +92,9 @@ class ResponseWatch:
         state = self._state(name)
         handlers = [stream.handlers for stream in self._streams(name)]
         keeper = self._keeper(name)
-        return response_facts(
-            state, own_shares(state), keeper.loads(), rows, targets, handlers, keeper.compared_members()
-        )
+        members = keeper.compared_members()
+        self._gauges.compare(name, members)
+        return response_facts(state, own_shares(state), keeper.loads(), rows, targets, handlers, members)
 
     async def _targets(self, state: Group) -> Mapping[str, float] | None:
         """Returns the group's targets by `<stream>/<lane>`; None when one stream's are not known."""

@@ -29,6 +29,7 @@ from services.assigner.model.events import GoneReason, MemberGone, MemberJoined
 from services.assigner.model.group import Fencing, Group, GroupSpec, Ownership
 from services.assigner.model.registry_view import ClusterPlace
 from services.assigner.peers import LagPeers, RegistryFollower
+from services.assigner.reconciler.gauges import GroupGauges
 from services.assigner.reconciler.group_loop import GROUPS, GroupKeeper
 from services.assigner.reconciler.idle_groups import IdleWatch
 from services.assigner.reconciler.member_pushes import MemberPushes
@@ -46,11 +47,13 @@ class Term:
         registry: RegistryFollower,
         kafka: Kafka,
         metrics: AssignerMetrics,
+        gauges: GroupGauges,
         idle_expiry_seconds: float,
     ) -> None:
         self._replica = replica
         self._registry = registry
         self._kafka = kafka
+        self._gauges = gauges
         self._memberships = Memberships(kafka, metrics)
         self._idle = IdleWatch(replica, metrics, round(idle_expiry_seconds * 1000), self.keeper)
         lag = LagPeers(replica.host, replica.client("registry"), replica.client("lagmon"))
@@ -62,7 +65,7 @@ class Term:
         self._looked_at = now
         self._streams = MemberStreams()
         lag = LagPeers(replica.host, replica.client("registry"), replica.client("lagmon"))
-        self._responses = ResponseWatch(replica, lag, self.keeper, self._streams.of)
+        self._responses = ResponseWatch(replica, lag, gauges, self.keeper, self._streams.of)
         self._pushes = MemberPushes(replica, self._streams)
         self._deadlines = MemberDeadlines(now)
         self._newcomers = Newcomers()
@@ -260,6 +263,7 @@ class Term:
         self._idle.stop()
         self._scaling.stop()
         self._responses.stop()
+        self._gauges.clear()
         for task in self._tasks:
             task.cancel()
         self._pushes.stop()
@@ -291,6 +295,7 @@ class Term:
         self._responses.look()
         if now - self._looked_at >= BALANCE_LOOK_SECONDS:
             self._looked_at = now
+            self._gauges.show(self._replica.aggregates.states(GROUPS))
             for keeper in self._keepers.values():
                 keeper.look()
 
@@ -328,6 +333,7 @@ class Term:
                 self._end_stream(MemberKey(state.name, record.event.member), "the member is gone from its group")
             touched |= self._pushes.tell(change.history.id, record.event, record.context.trace)
         self._pushes.flush(touched.values())
+        self._gauges.count(state.name, (record.event for record in change.events))
         last = change.events[-1]
         cause = f"{type(last.event).__name__} {last.sequence}"
         if all(isinstance(record.event, MemberJoined) for record in change.events):

@@ -31,6 +31,7 @@ from services.assigner.model.commands import (
 from services.assigner.model.group import Group, GroupSpec
 from services.assigner.peers import RegistryFollower
 from services.assigner.policy.member_work import Usage
+from services.assigner.reconciler.gauges import GroupGauges
 from services.assigner.reconciler.group_loop import GROUPS
 from services.assigner.reconciler.term import Term
 from services.assigner.servicer.approvals import require_approval
@@ -64,11 +65,12 @@ class Assigner:
         self._registry: RegistryFollower | None = None
         self._term: Term | None = None
         self._metrics: AssignerMetrics | None = None
+        self._gauges: GroupGauges | None = None
 
     def rpc(self, replica: Replica) -> RpcService:
         """Returns the table of methods; called once, before serving."""
         registry = self._registry = RegistryFollower(replica.host, replica.client("registry"))
-        self._metrics = make_assigner_metrics(replica.metrics)
+        self._metrics, self._gauges = make_assigner_metrics(replica.metrics), GroupGauges(replica.metrics)
         term = partial(self._require_term, replica)
         reads = Reads(replica, self._connected, self._usage, round(self._idle_expiry_seconds * 1_000))
         quotas = GroupQuotas(replica)
@@ -122,8 +124,9 @@ class Assigner:
 
     async def lead(self, replica: Replica) -> None:
         """Leads for one term; cancelled the moment authority ends."""
-        assert self._metrics, "rpc() comes first"
-        self._term = Term(replica, self._followed(), self._kafka, self._metrics, self._idle_expiry_seconds)
+        assert self._metrics and self._gauges, "rpc() comes first"
+        metrics, gauges, idle_seconds = self._metrics, self._gauges, self._idle_expiry_seconds
+        self._term = Term(replica, self._followed(), self._kafka, metrics, gauges, idle_seconds)
         counting = replica.host.tasks.spawn(replica.waits.lead(), f"{replica.instance} waits")
         try:
             await self._term.run()

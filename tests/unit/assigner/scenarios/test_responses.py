@@ -3,6 +3,8 @@
 import asyncio
 from collections.abc import Mapping, Sequence
 
+import pytest
+
 from braid.api.assigner.v1 import assigner_service_pb2 as api
 from braid.api.assigner.v1 import group_pb2, join_pb2, responses_pb2
 from braid.api.lagmon.v1 import lag_pb2
@@ -21,6 +23,7 @@ from services.assigner.model.events import Event
 from services.assigner.model.group import Group
 from services.assigner.model.response_events import ResponseTaken, ResponseUndone
 from services.assigner.model.responses import ResponseKind, ResponseState
+from services.assigner.policy.responses import answering
 from tests.support.virtual_time import run_virtual
 from tests.unit.assigner.groups import context
 from tests.unit.assigner.mesh import Mesh, Participant
@@ -82,8 +85,9 @@ class ToldLagmon:
 class AnsweringMesh(Mesh):
     """Assigners, a registry with a lag target, a lagmon, and two members: one divides its work as it is told."""
 
-    def __init__(self) -> None:
+    def __init__(self, participant: type[Participant] = Participant) -> None:
         super().__init__()
+        self.participant = participant
         self.lagmon = ToldLagmon()
         self.registry.lag_targets = {"live": "10s"}
 
@@ -95,8 +99,8 @@ class AnsweringMesh(Mesh):
         process.tasks.spawn(replica.run(), "run")
         await replica.ready()
         await self.start(assigners, ("logs/live/1", "logs/bulk/1"))
-        self.modern = Participant(self, "web-1", lease_ms=60_000, handlers=(8, 12))
-        self.older = Participant(self, "web-2", lease_ms=60_000)
+        self.modern = self.participant(self, "web-1", lease_ms=60_000, handlers=(8, 12))
+        self.older = self.participant(self, "web-2", lease_ms=60_000)
         await self.settled(2)
         await self.set(*policies)
         return self
@@ -114,6 +118,15 @@ class AnsweringMesh(Mesh):
     def shares(self) -> Mapping[str, int]:
         """The shares that the modern member was told last."""
         return dict(self.modern.divisions[-1].shares)
+
+
+class Refusing(Participant):
+    """A member that splits no lease, as a planner of a Spark query."""
+
+    def split(self, asked: join_pb2.SplitBacklog) -> None:
+        """See `LeaseListener`."""
+        refused = join_pb2.SplitLease(lease=asked.lease, epoch=asked.epoch, at=-1, refused="it keeps an order")
+        self.process.tasks.spawn(self.session.divided([refused]), "refused")
 
 
 def test_a_late_lane_gets_shares_until_it_has_healed() -> None:
@@ -172,7 +185,7 @@ def test_lag_that_is_not_known_changes_nothing() -> None:
     run_virtual(scenario())
 
 
-def test_a_backlog_is_split_and_a_refusal_is_not_repeated() -> None:
+def test_backlogs_are_split_within_the_budget() -> None:
     async def scenario() -> None:
         mesh = await AnsweringMesh().begin(policy(responses_pb2.RESPONSE_KIND_SPLIT_BACKLOG, budget=2))
         await mesh.until(lambda: len(mesh.state().splits) == 2, 60.0)
@@ -180,6 +193,21 @@ def test_a_backlog_is_split_and_a_refusal_is_not_repeated() -> None:
         assert {each.kind for each in taken} == {ResponseKind.SPLIT_BACKLOG}
         asked = [each.lease for each in await mesh.events() if isinstance(each, SplitAsked)]
         assert asked == [each.subject for each in taken]
+
+    run_virtual(scenario())
+
+
+def test_a_refused_split_is_told_once_and_not_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario() -> None:
+        monkeypatch.setattr(answering, "RESPONSE_AGAIN_SECONDS", 0.0)  # it must hold for longer than the hour
+        mesh = AnsweringMesh(Refusing)
+        await mesh.begin(policy(responses_pb2.RESPONSE_KIND_SPLIT_BACKLOG, budget=4))
+        await asyncio.sleep(200.0)
+        taken, undone = await mesh.answers()
+        assert isinstance(taken, ResponseTaken) and isinstance(undone, ResponseUndone)
+        assert (undone.key, undone.reason) == (taken.key, "its holder did not split it: it keeps an order")
+        asked = [each.lease for each in await mesh.events() if isinstance(each, SplitAsked)]
+        assert asked == [taken.subject], "no other lease of the lane was asked for, nor this one again"
 
     run_virtual(scenario())
 
