@@ -26,6 +26,7 @@ def local(whole_mesh: DevMesh) -> DevMesh:
     return whole_mesh
 
 
+@pytest.mark.extended
 async def test_a_flood_is_answered_and_undone(local: DevMesh, try_name: Callable[[str], str]) -> None:
     stream, group, plain = (try_name(name) for name in ("tides", "tides-answering", "tides-plain"))
     async with flooded_stream(local.ready.endpoint, stream, (group, plain)) as flooded:

@@ -4,6 +4,7 @@
 """
 
 import asyncio
+import re
 import subprocess
 import sys
 import tempfile
@@ -70,7 +71,8 @@ async def watched_failover(mesh: DevMesh, stream: str) -> Watched:
             other = next(name for name in ready.clusters if name != carrier)
             await page.evaluate(_NOTICE, other)
             await mesh.kill(carrier)
-            await page.wait_for_function("window.noticed", timeout=SEEN_SECONDS * 1_000)
+            moved_to = page.locator(".chip title", has_text=re.compile(f" on {other}, .*: active,")).first
+            await expect(moved_to).to_be_attached(timeout=SEEN_SECONDS * 1_000)
             frames["moved"] = await page.screenshot(animations="disabled")
             moved = [each for each in await _active(client, stream) if each.cluster == other]
             noticed_ms = await page.evaluate("window.noticed")
@@ -148,7 +150,7 @@ async def _events(page: Page, stream: str) -> str:
     address = page.url.partition("/streams/")[0]
     await page.goto(f"{address}/events?history=stream/{stream}")
     rows = page.locator("main")
-    await expect(rows).to_contain_text("TrafficMoved")
+    await expect(rows).to_contain_text("Traffic moved")
     return await rows.inner_text()
 
 
