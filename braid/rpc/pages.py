@@ -27,6 +27,7 @@ class Page(Protocol):
 
 
 P = TypeVar("P", bound=Page)
+R = TypeVar("R", bound=ListRequest)
 
 
 async def pages_of(ask: Callable[[str], Awaitable[P]]) -> AsyncIterator[P]:
@@ -61,9 +62,13 @@ def listed(
         BraidError: a call fails.
     """
 
-    def ask(token: str) -> Awaitable[P]:
-        page = deepcopy(request)  # an earlier one may still be on its way, late
-        page.page_size, page.page_token = request.page_size or PAGE_SIZE_MAX, token
-        return client.unary(method, page, response_type, timeout_seconds=timeout_seconds)
+    return pages_of(
+        lambda token: client.unary(method, page_request(request, token), response_type, timeout_seconds=timeout_seconds)
+    )
 
-    return pages_of(ask)
+
+def page_request(request: R, token: str) -> R:
+    """Returns the request of one page of a list, as large as can be unless the request names a size."""
+    page = deepcopy(request)  # an earlier one may still be on its way, late
+    page.page_size, page.page_token = request.page_size or PAGE_SIZE_MAX, token
+    return page

@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from braid.api.assigner.v1 import assigner_service_pb2 as api
 from braid.api.assigner.v1 import group_pb2
 from braid.kernel.errors import BraidError
-from braid.kernel.limits.names import PAGE_SIZE_MAX
 from braid.rpc.documents import Document, to_document
 from console.server.limits import SLOW_POLL_SECONDS
 from console.server.live.parts import Content, Single, Table
+from console.server.reads.listing import listing
 from console.server.reads.reader import Memo, Reader
 from console.server.reads.view import Params, Read
 
@@ -49,7 +49,7 @@ async def _groups(reader: Reader, stream: str) -> tuple[list[group_pb2.Group], b
     return await reader.pages(
         ASSIGNER,
         "ListGroups",
-        lambda token: api.ListGroupsRequest(stream=stream, page_size=PAGE_SIZE_MAX, page_token=token),
+        api.ListGroupsRequest(stream=stream),
         api.ListGroupsResponse,
         lambda page: page.groups,
     )
@@ -73,7 +73,7 @@ def members() -> Read:
         found, more = await reader.pages(
             ASSIGNER,
             "ListMembers",
-            lambda token: api.ListMembersRequest(group=params["name"], page_size=PAGE_SIZE_MAX, page_token=token),
+            api.ListMembersRequest(group=params["name"]),
             api.ListMembersResponse,
             lambda page: page.members,
         )
@@ -86,19 +86,14 @@ def members() -> Read:
 
 def leases() -> Read:
     """The group's leases, by name."""
-    memo = Memo()
-
-    async def take(reader: Reader, params: Params) -> Mapping[str, Content]:
-        found, more = await reader.pages(
-            ASSIGNER,
-            "ListLeases",
-            lambda token: api.ListLeasesRequest(group=params["name"], page_size=PAGE_SIZE_MAX, page_token=token),
-            api.ListLeasesResponse,
-            lambda page: page.leases,
-        )
-        return {"leases": memo.table(found, lambda each: each.name, more)}
-
-    return Read(("leases",), take)
+    return listing(
+        "leases",
+        ASSIGNER,
+        "ListLeases",
+        lambda params: api.ListLeasesRequest(group=params["name"]),
+        api.ListLeasesResponse,
+        lambda page: page.leases,
+    )
 
 
 class _Loads:

@@ -4,10 +4,10 @@ from collections.abc import Iterable, Mapping
 
 from braid.api.dlq.v1 import dead_letter_pb2
 from braid.api.dlq.v1 import dlq_service_pb2 as api
-from braid.kernel.limits.names import PAGE_SIZE_MAX
 from braid.rpc.documents import Document, Value, to_document
 from console.server.limits import LETTER_TEXT_BYTES_MAX, LETTERS_MAX, SLOW_POLL_SECONDS
 from console.server.live.parts import Content, Single, Table
+from console.server.reads.listing import listing
 from console.server.reads.reader import Memo, Reader
 from console.server.reads.view import Params, Read
 
@@ -29,11 +29,8 @@ def letters() -> Read:
         found, more = await reader.pages(
             DLQ,
             "ListDeadLetters",
-            lambda token: api.ListDeadLettersRequest(
-                stream=params.get("stream", ""),
-                filter=params.get("filter", ""),
-                page_size=LETTERS_MAX,
-                page_token=token,
+            api.ListDeadLettersRequest(
+                stream=params.get("stream", ""), filter=params.get("filter", ""), page_size=LETTERS_MAX
             ),
             api.ListDeadLettersResponse,
             items,
@@ -109,19 +106,13 @@ def _bytes(name: str, data: bytes) -> Document:
 
 def replays() -> Read:
     """Replays, newest first; of one stream where the page names it."""
-    memo = Memo()
-
-    async def take(reader: Reader, params: Params) -> Mapping[str, Content]:
-        found, more = await reader.pages(
-            DLQ,
-            "ListReplays",
-            lambda token: api.ListReplaysRequest(
-                stream=params.get("stream", ""), page_size=PAGE_SIZE_MAX, page_token=token
-            ),
-            api.ListReplaysResponse,
-            lambda page: page.replays,
-            LETTERS_MAX,
-        )
-        return {"replays": memo.table(found, lambda each: each.id, more)}
-
-    return Read(("replays",), take)
+    return listing(
+        "replays",
+        DLQ,
+        "ListReplays",
+        lambda params: api.ListReplaysRequest(stream=params.get("stream", "")),
+        api.ListReplaysResponse,
+        lambda page: page.replays,
+        lambda each: each.id,
+        most=LETTERS_MAX,
+    )

@@ -8,7 +8,6 @@ from google.protobuf.message import DecodeError
 from braid.api.mesh.v1.audit_pb2 import AuditEvent
 from braid.api.mesh.v1.event_pb2 import EventFilter, EventGap, EventRecord, ListEventsRequest, ListEventsResponse
 from braid.kernel.errors import BraidError, Invalid
-from braid.kernel.limits.names import PAGE_SIZE_MAX
 from braid.rpc.documents import Document, Value, to_document
 from braid.rpc.event_documents import EVENT_SERVICES, event_body, summary
 from console.server.limits import EVENTS_MAX, EVENTS_READ_MAX, POLL_SECONDS
@@ -138,17 +137,11 @@ async def _read_service(reader: Reader, service: str, params: Params, latest: in
         filter=wanted,
     )
 
-    def asked(token: str) -> ListEventsRequest:
-        page = ListEventsRequest()
-        page.CopyFrom(request)
-        page.page_size, page.page_token = PAGE_SIZE_MAX, token
-        return page
-
     def items(page: ListEventsResponse) -> list[EventRecord]:
         into.gaps.extend(page.gaps)
         return [each for each in page.events if _matches(each, wanted)]
 
-    records, more = await reader.pages(service, "ListEvents", asked, ListEventsResponse, items, EVENTS_READ_MAX)
+    records, more = await reader.pages(service, "ListEvents", request, ListEventsResponse, items, EVENTS_READ_MAX)
     into.records.extend(records)
     into.more = into.more or more
 

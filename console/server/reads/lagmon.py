@@ -2,16 +2,15 @@
 
 from collections.abc import Mapping
 from heapq import nlargest
-from typing import cast
 
 from google.protobuf.message import Message
 
 from braid.api.lagmon.v1 import lag_pb2, pathway_pb2
 from braid.api.lagmon.v1 import lagmon_service_pb2 as api
-from braid.kernel.limits.names import PAGE_SIZE_MAX
 from braid.rpc.documents import Document, to_document
-from console.server.limits import HISTORY_SECONDS, ROWS_MAX, SLOW_POLL_SECONDS, WORST_LAGS
+from console.server.limits import HISTORY_SECONDS, SLOW_POLL_SECONDS, WORST_LAGS
 from console.server.live.parts import Content, Single, Table
+from console.server.reads.listing import name_of
 from console.server.reads.reader import Memo, Reader
 from console.server.reads.view import Params, Read, whole_number
 
@@ -66,7 +65,7 @@ async def _lags(
     return await reader.pages(
         LAGMON,
         "ListLag",
-        lambda token: api.ListLagRequest(filter=filter, detail=detail, page_size=PAGE_SIZE_MAX, page_token=token),
+        api.ListLagRequest(filter=filter, detail=detail),
         api.ListLagResponse,
         lambda page: page.lags,
         any_replica=True,
@@ -91,7 +90,7 @@ def lag_history() -> Read:
         found, more = await reader.pages(
             LAGMON,
             "ListLagHistory",
-            lambda token: api.ListLagHistoryRequest(filter=filter, since_ms=since_ms, page_size=100, page_token=token),
+            api.ListLagHistoryRequest(filter=filter, since_ms=since_ms, page_size=100),
             api.ListLagHistoryResponse,
             lambda page: page.histories,
             1_000,
@@ -141,25 +140,18 @@ def alerts(stream_param: str = "", cluster_param: str = "", group_param: str = "
         found, more = await reader.pages(
             LAGMON,
             "ListAlerts",
-            lambda token: api.ListAlertsRequest(
+            api.ListAlertsRequest(
                 stream=params.get(stream_param, ""),
                 cluster=params.get(cluster_param, ""),
                 include_resolved=bool(params.get("resolved")),
-                page_size=PAGE_SIZE_MAX,
-                page_token=token,
             ),
             api.ListAlertsResponse,
             items,
-            ROWS_MAX,
         )
-        shown: dict[str, Content] = {"alerts": memo.table(found, _name, more)}
-        return {**shown, "outlets": outlets.table(sent, _name)} if whole else shown
+        shown: dict[str, Content] = {"alerts": memo.table(found, name_of, more)}
+        return {**shown, "outlets": outlets.table(sent, name_of)} if whole else shown
 
     return Read(("alerts", "outlets") if whole else ("alerts",), take)
-
-
-def _name(message: Message) -> str:
-    return cast("str", message.name)  # type: ignore[attr-defined]  # alerts and outlets both have one
 
 
 def pathways() -> Read:
@@ -176,9 +168,7 @@ def pathways() -> Read:
         found, more = await reader.pages(
             LAGMON,
             "ListPathways",
-            lambda token: api.ListPathwaysRequest(
-                stream=params.get("stream", ""), window_ms=seconds * 1_000, page_size=PAGE_SIZE_MAX, page_token=token
-            ),
+            api.ListPathwaysRequest(stream=params.get("stream", ""), window_ms=seconds * 1_000),
             api.ListPathwaysResponse,
             items,
         )

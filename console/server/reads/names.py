@@ -1,15 +1,21 @@
 """Names of everything that a person may look for, and how they are found."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from typing import TypeVar
+
+from google.protobuf.message import Message
 
 from braid.api.assigner.v1 import assigner_service_pb2 as assigner_api
 from braid.api.registry.v1 import registry_service_pb2 as registry_api
-from braid.kernel.limits.names import PAGE_SIZE_MAX
 from braid.rpc.documents import Document, Value
+from braid.rpc.pages import ListRequest, Page
 from console.server.limits import NAMES_FOUND_MAX
 from console.server.live.parts import Content, Part, Table
+from console.server.reads.listing import name_of
 from console.server.reads.reader import Reader
 from console.server.reads.view import Params, Read, whole_number
+
+P = TypeVar("P", bound=Page)
 
 _SECONDS = 5.0  # between two reads: what was made just now is found soon
 
@@ -17,9 +23,30 @@ _SECONDS = 5.0  # between two reads: what was made just now is found soon
 def names() -> tuple[Read, Read, Read]:
     """The names of streams, groups and clusters, a part each."""
     return (
-        Read(("stream",), _streams, _SECONDS),
-        Read(("group",), _groups, _SECONDS),
-        Read(("cluster",), _clusters, _SECONDS),
+        _names(
+            "stream",
+            "registry",
+            "ListStreams",
+            registry_api.ListStreamsRequest(),
+            registry_api.ListStreamsResponse,
+            lambda page: page.streams,
+        ),
+        _names(
+            "group",
+            "assigner",
+            "ListGroups",
+            assigner_api.ListGroupsRequest(),
+            assigner_api.ListGroupsResponse,
+            lambda page: page.groups,
+        ),
+        _names(
+            "cluster",
+            "registry",
+            "ListClusters",
+            registry_api.ListClustersRequest(),
+            registry_api.ListClustersResponse,
+            lambda page: page.clusters,
+        ),
     )
 
 
@@ -40,38 +67,16 @@ def _rows(part: Part) -> Iterable[str]:
     return part.content.rows if isinstance(part.content, Table) else ()
 
 
-async def _streams(reader: Reader, params: Params) -> Mapping[str, Content]:
-    found, more = await reader.pages(
-        "registry",
-        "ListStreams",
-        lambda token: registry_api.ListStreamsRequest(page_size=PAGE_SIZE_MAX, page_token=token),
-        registry_api.ListStreamsResponse,
-        lambda page: page.streams,
-    )
-    return {"stream": _table((each.name for each in found), more)}
+def _names(
+    kind: str,
+    service: str,
+    method: str,
+    request: ListRequest,
+    response_type: type[P],
+    items: Callable[[P], Iterable[Message]],
+) -> Read:
+    async def take(reader: Reader, params: Params) -> Mapping[str, Content]:
+        found, more = await reader.pages(service, method, request, response_type, items)
+        return {kind: Table({name_of(each): {} for each in found}, more)}
 
-
-async def _groups(reader: Reader, params: Params) -> Mapping[str, Content]:
-    found, more = await reader.pages(
-        "assigner",
-        "ListGroups",
-        lambda token: assigner_api.ListGroupsRequest(page_size=PAGE_SIZE_MAX, page_token=token),
-        assigner_api.ListGroupsResponse,
-        lambda page: page.groups,
-    )
-    return {"group": _table((each.name for each in found), more)}
-
-
-async def _clusters(reader: Reader, params: Params) -> Mapping[str, Content]:
-    found, more = await reader.pages(
-        "registry",
-        "ListClusters",
-        lambda token: registry_api.ListClustersRequest(page_size=PAGE_SIZE_MAX, page_token=token),
-        registry_api.ListClustersResponse,
-        lambda page: page.clusters,
-    )
-    return {"cluster": _table((each.name for each in found), more)}
-
-
-def _table(found: Iterable[str], more: bool) -> Table:
-    return Table({name: {} for name in found}, more)
+    return Read((kind,), take, _SECONDS)

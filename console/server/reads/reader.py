@@ -10,7 +10,7 @@ from braid.kernel.ports import Host
 from braid.rpc.directory import SERVICES, Directory
 from braid.rpc.documents import Document, to_document
 from braid.rpc.mesh_client import ServiceClient
-from braid.rpc.pages import Page, pages_of
+from braid.rpc.pages import ListRequest, Page, page_request, pages_of
 from console.server.limits import CHANGE_SECONDS, FOLLOWER_SECONDS, LEADERLESS_SECONDS, READ_SECONDS, ROWS_MAX
 from console.server.live.parts import Table
 
@@ -64,7 +64,7 @@ class Reader:
         self,
         service: str,
         method: str,
-        request: Callable[[str], object],
+        request: ListRequest,
         response_type: type[P],
         items: Callable[[P], Iterable[M]],
         most: int = ROWS_MAX,
@@ -74,7 +74,9 @@ class Reader:
         """The items of a list, at most so many, and whether there are more. Raises the service's error."""
         found: list[M] = []
         async for page in pages_of(
-            lambda token: self.one(service, method, request(token), response_type, any_replica=any_replica)
+            lambda token: self.one(
+                service, method, page_request(request, token), response_type, any_replica=any_replica
+            )
         ):
             found.extend(items(page))
             if len(found) > most or (len(found) == most and page.next_page_token):

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 
 from braid.api.registry.v1 import approval_pb2, cluster_pb2, grant_pb2, stream_pb2
 from braid.api.registry.v1 import registry_service_pb2 as api
-from braid.kernel.limits.names import PAGE_SIZE_MAX
 from braid.rpc.documents import Value, enum_text, to_document
 from console.server.limits import FAST_POLL_SECONDS
 from console.server.live.parts import Content, Single
+from console.server.reads.listing import listing
 from console.server.reads.reader import Memo, Reader
 from console.server.reads.view import Params, Read
 
@@ -16,19 +16,15 @@ REGISTRY = "registry"
 
 def clusters(name: str = "clusters") -> Read:
     """Every cluster, by name."""
-    memo = Memo()
-
-    async def take(reader: Reader, params: Params) -> Mapping[str, Content]:
-        found, more = await reader.pages(
-            REGISTRY,
-            "ListClusters",
-            lambda token: api.ListClustersRequest(page_size=PAGE_SIZE_MAX, page_token=token),
-            api.ListClustersResponse,
-            lambda page: page.clusters,
-        )
-        return {name: memo.table(found, lambda each: each.name, more)}
-
-    return Read((name,), take, FAST_POLL_SECONDS)
+    return listing(
+        name,
+        REGISTRY,
+        "ListClusters",
+        lambda params: api.ListClustersRequest(),
+        api.ListClustersResponse,
+        lambda page: page.clusters,
+        seconds=FAST_POLL_SECONDS,
+    )
 
 
 def cluster() -> Read:
@@ -44,19 +40,15 @@ def cluster() -> Read:
 
 def streams() -> Read:
     """Every stream, by name."""
-    memo = Memo()
-
-    async def take(reader: Reader, params: Params) -> Mapping[str, Content]:
-        found, more = await reader.pages(
-            REGISTRY,
-            "ListStreams",
-            lambda token: api.ListStreamsRequest(page_size=PAGE_SIZE_MAX, page_token=token),
-            api.ListStreamsResponse,
-            lambda page: page.streams,
-        )
-        return {"streams": memo.table(found, lambda each: each.name, more)}
-
-    return Read(("streams",), take, FAST_POLL_SECONDS)
+    return listing(
+        "streams",
+        REGISTRY,
+        "ListStreams",
+        lambda params: api.ListStreamsRequest(),
+        api.ListStreamsResponse,
+        lambda page: page.streams,
+        seconds=FAST_POLL_SECONDS,
+    )
 
 
 def stream() -> Read:
@@ -72,20 +64,15 @@ def stream() -> Read:
 
 def channels(cluster_param: str = "") -> Read:
     """Channels that have topics, by name; those on the cluster that a parameter names."""
-    memo = Memo()
-
-    async def take(reader: Reader, params: Params) -> Mapping[str, Content]:
-        on = params[cluster_param] if cluster_param else ""
-        found, more = await reader.pages(
-            REGISTRY,
-            "ListChannels",
-            lambda token: api.ListChannelsRequest(cluster=on, page_size=PAGE_SIZE_MAX, page_token=token),
-            api.ListChannelsResponse,
-            lambda page: page.channels,
-        )
-        return {"channels": memo.table(found, lambda each: each.name, more)}
-
-    return Read(("channels",), take, FAST_POLL_SECONDS)
+    return listing(
+        "channels",
+        REGISTRY,
+        "ListChannels",
+        lambda params: api.ListChannelsRequest(cluster=params[cluster_param] if cluster_param else ""),
+        api.ListChannelsResponse,
+        lambda page: page.channels,
+        seconds=FAST_POLL_SECONDS,
+    )
 
 
 def grants() -> Read:
@@ -102,7 +89,7 @@ def grants() -> Read:
         found, more = await reader.pages(
             REGISTRY,
             "ListGrants",
-            lambda token: grant_pb2.ListGrantsRequest(page_size=PAGE_SIZE_MAX, page_token=token),
+            grant_pb2.ListGrantsRequest(),
             grant_pb2.ListGrantsResponse,
             items,
         )
@@ -122,33 +109,24 @@ def _grant_key(grant: grant_pb2.Grant) -> str:
 
 def approvals() -> Read:
     """Requests that wait for a second person, and those decided lately."""
-    memo = Memo()
-
-    async def take(reader: Reader, params: Params) -> Mapping[str, Content]:
-        found, more = await reader.pages(
-            REGISTRY,
-            "ListApprovals",
-            lambda token: approval_pb2.ListApprovalsRequest(page_size=PAGE_SIZE_MAX, page_token=token),
-            approval_pb2.ListApprovalsResponse,
-            lambda page: page.approvals,
-        )
-        return {"approvals": memo.table(found, lambda each: each.id, more)}
-
-    return Read(("approvals",), take)
+    return listing(
+        "approvals",
+        REGISTRY,
+        "ListApprovals",
+        lambda params: approval_pb2.ListApprovalsRequest(),
+        approval_pb2.ListApprovalsResponse,
+        lambda page: page.approvals,
+        lambda each: each.id,
+    )
 
 
 def approval_policies() -> Read:
     """Which requests need a second person."""
-    memo = Memo()
-
-    async def take(reader: Reader, params: Params) -> Mapping[str, Content]:
-        found, more = await reader.pages(
-            REGISTRY,
-            "ListApprovalPolicies",
-            lambda token: approval_pb2.ListApprovalPoliciesRequest(page_size=PAGE_SIZE_MAX, page_token=token),
-            approval_pb2.ListApprovalPoliciesResponse,
-            lambda page: page.policies,
-        )
-        return {"policies": memo.table(found, lambda each: each.name, more)}
-
-    return Read(("policies",), take)
+    return listing(
+        "policies",
+        REGISTRY,
+        "ListApprovalPolicies",
+        lambda params: approval_pb2.ListApprovalPoliciesRequest(),
+        approval_pb2.ListApprovalPoliciesResponse,
+        lambda page: page.policies,
+    )
