@@ -179,8 +179,24 @@ class LagPeers:
         self._targets: dict[str, tuple[float, Mapping[str, float]]] = {}
         self._silent_until = 0.0
 
-    async def targets(self, group: str, stream: str, lanes: Collection[str]) -> Mapping[str, float] | None:
-        """Returns a group's targets in seconds by lane, those that are declared; None when the registry does not say.
+    async def targets(self, group: str, lanes: Mapping[str, Collection[str]]) -> Mapping[str, float] | None:
+        """Returns a group's declared targets in seconds by `<stream>/<lane>`; None when a stream's are not known.
+
+        Args:
+            group: Its name.
+            lanes: Those that it consumes, by stream.
+        """
+        found: dict[str, float] = {}
+        for stream, names in lanes.items():
+            known = await self._declared(stream)
+            if known is None:
+                return None
+            told = {lane: target_of(known, lane, group) for lane in names}
+            found |= {f"{stream}/{lane}": seconds for lane, seconds in told.items() if seconds is not None}
+        return found
+
+    async def _declared(self, stream: str) -> Mapping[str, float] | None:
+        """Returns the targets that a stream declares; None when the registry does not say.
 
         What it said within a minute is not asked again.
         """
@@ -195,8 +211,7 @@ class LagPeers:
                 return None
             known = _read_targets(found.spec.lag_target)
             self._targets[stream] = (self._clock.elapsed(), known)
-        told = {lane: target_of(known, lane, group) for lane in lanes}
-        return {lane: seconds for lane, seconds in told.items() if seconds is not None}
+        return known
 
     def keep(self, streams: Collection[str]) -> None:
         """Forgets targets of other streams."""

@@ -4,10 +4,9 @@ A look that does not learn a group's lag changes nothing. What was seen so far i
 follows from looks in a row.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from braid.kernel.limits.responses import RESPONSE_LOOK_SECONDS
-from braid.kernel.ports import Task
 from braid.runtime.replica import Replica
 from services.assigner.domain.responses import lanes_of, own_shares
 from services.assigner.liveness.member_streams import MemberStream
@@ -20,6 +19,7 @@ from services.assigner.policy.responses.facts import ResponseFacts
 from services.assigner.policy.responses.group_facts import response_facts
 from services.assigner.policy.responses.kinds import KINDS
 from services.assigner.reconciler.gauges import GroupGauges
+from services.assigner.reconciler.group_looks import GroupLooks
 from services.assigner.reconciler.group_loop import GROUPS, GroupKeeper
 
 
@@ -41,33 +41,17 @@ class ResponseWatch:
         self._gauges = gauges
         self._keeper = keeper
         self._streams = streams
-        self._memories: dict[str, ResponseMemory] = {}
-        self._looked_at = self._clock.elapsed()
-        self._looking: Task | None = None
+        self._looks: GroupLooks[ResponseMemory] = GroupLooks(
+            replica, peers, RESPONSE_LOOK_SECONDS, "responses to lag", _answers, self._look_at
+        )
 
     def look(self) -> None:
         """Starts a round of looks when one is due and the last has ended."""
-        now = self._clock.elapsed()
-        if self._looking is None and now - self._looked_at >= RESPONSE_LOOK_SECONDS:
-            answering = {name for name, state in self._replica.aggregates.states(GROUPS).items() if _answers(state)}
-            self._looked_at = now
-            self._memories = {name: known for name, known in self._memories.items() if name in answering}
-            if answering:
-                self._looking = self._replica.host.tasks.spawn(self._look(answering), "responses to lag")
+        self._looks.look()
 
     def stop(self) -> None:
         """Ends a round that is under way."""
-        if self._looking is not None:
-            self._looking.cancel()
-
-    async def _look(self, groups: Collection[str]) -> None:
-        try:
-            specs = [self._state(name).spec for name in groups]
-            self._peers.keep({stream for spec in specs if spec is not None for stream in spec.streams})
-            for name in sorted(groups):
-                await self._look_at(name)
-        finally:
-            self._looking = None
+        self._looks.stop()
 
     async def _look_at(self, name: str) -> None:
         found = await self._facts(name)
@@ -75,7 +59,7 @@ class ResponseWatch:
         if not _answers(state):
             return
         now = self._clock.elapsed()
-        memory = self._memories.setdefault(name, ResponseMemory(KINDS, now))
+        memory = self._looks.memories.setdefault(name, ResponseMemory(KINDS, now))
         change = memory.look(state.responses, found, now)
         if isinstance(change, Take):
             self._keeper(name).answer(TakeResponse(*change, state.responses))
@@ -85,7 +69,9 @@ class ResponseWatch:
     async def _facts(self, name: str) -> ResponseFacts | None:
         """Returns what is known of a group; None where its lag or its targets are not."""
         state = self._state(name)
-        targets = await self._targets(state)
+        lanes = lanes_of(state)
+        streams = state.spec.streams if state.spec is not None else ()
+        targets = await self._peers.targets(name, dict.fromkeys(streams, lanes))
         rows = await self._peers.present(name, partitions=_needs_partitions(state)) if targets is not None else None
         if targets is None or rows is None:
             return None
@@ -95,16 +81,6 @@ class ResponseWatch:
         members = keeper.compared_members()
         self._gauges.compare(name, members)
         return response_facts(state, own_shares(state), keeper.loads(), rows, targets, handlers, members)
-
-    async def _targets(self, state: Group) -> Mapping[str, float] | None:
-        """Returns the group's targets by `<stream>/<lane>`; None when one stream's are not known."""
-        found: dict[str, float] = {}
-        for stream in state.spec.streams if state.spec is not None else ():
-            told = await self._peers.targets(state.name, stream, lanes_of(state))
-            if told is None:
-                return None
-            found |= {f"{stream}/{lane}": seconds for lane, seconds in told.items()}
-        return found
 
     def _state(self, name: str) -> Group:
         return self._replica.aggregates.state(GROUPS, name)
