@@ -24,7 +24,7 @@ _SIGNED: Final = b"braid console link 1\0"
 
 
 class Link(NamedTuple):
-    """A link whose signature holds: what tells it from others, and when it ends."""
+    """A link with a valid signature: its nonce, and when it expires."""
 
     nonce: bytes
     expire_ms: int

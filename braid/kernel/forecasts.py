@@ -74,8 +74,12 @@ class FillSeries:
             self._coarse.append((at, used))
 
     def shift(self, at: float, rate: float) -> None:
-        """Rewrites the past as if so many more bytes a second had come all along: something that brings them came at
-        `at`. A negative rate is of what left."""
+        """Corrects earlier readings for a stream that came or left, so that its move does not look like growth.
+
+        Args:
+            at: When it came or left.
+            rate: Bytes a second that it brings; negative for one that left.
+        """
         for readings in (self._fine, self._coarse):
             moved = [(time, used - rate * (at - time)) for time, used in readings]
             readings.clear()
@@ -157,7 +161,7 @@ def _shows_days(times: Floats, window: float) -> bool:
 
 
 def _reached(weights: Floats, slope: float, missing: float, reach: float, *, waved: bool) -> float:
-    """Seconds until the curve has grown by what is missing; infinite when not within its reach."""
+    """Seconds until the curve has grown by the missing bytes; infinite when that lies beyond its reach."""
     if missing <= 0:
         return 0.0
     if not waved:

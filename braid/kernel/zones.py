@@ -2,7 +2,7 @@
 
 
 def zone_key(zone: str) -> str:
-    """Returns what zones are compared by: `A` and `a` are one zone. Empty for a zone that nobody declared.
+    """Returns the form in which zones are compared: `A` and `a` are the same zone. Empty for an undeclared zone.
 
     The zones of clusters are written in small letters. Racks of brokers are compared by Kafka, which keeps to the case.
     """

@@ -1,4 +1,4 @@
-"""Events of every service as documents, and as one line for people. Knows messages, and asks nobody."""
+"""Converts events of every service to documents, and to one line of text. Calls no service."""
 
 from collections.abc import Mapping
 from typing import Final

@@ -53,7 +53,7 @@ class Serving(NamedTuple):
 
 
 class Console:
-    """One console: what browsers call, and what it reads meanwhile.
+    """One console: the application that browsers call, and the pages that it reads for them.
 
     Attributes:
         app: Answers browsers.
@@ -89,7 +89,7 @@ class Console:
         self.app: ASGIApp = Guard(starlette, serving.hosts)
 
     def start(self) -> None:
-        """Begins to end what nobody uses any more."""
+        """Starts the tasks that end unused pages, sessions and connections."""
         self.feeds.start()
         self._host.tasks.spawn(self._sweep(), "end sessions")
 

@@ -1,4 +1,4 @@
-"""Errors as browsers get them: an HTTP status, the mesh's reason, what happened, the field and the remedy."""
+"""Errors as browsers get them: HTTP status, the mesh's reason, message, field and remedy."""
 
 from collections.abc import Mapping
 from typing import Final, NamedTuple
@@ -37,7 +37,7 @@ class Problem(NamedTuple):
 
     @property
     def forgets(self) -> bool:
-        """Whether what was read before must not be shown any more."""
+        """Whether content that was read before must be hidden."""
         return self.status in _FORGETTING
 
     def document(self) -> Document:

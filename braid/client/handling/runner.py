@@ -168,7 +168,7 @@ class HandlerRunner(Generic[X]):
                 self._slots[number].cancel()
 
     async def _slot(self, number: int) -> None:
-        """Handles items one after another. Every record passes here: what records can share is not done for each."""
+        """Handles items one after another. Each record passes here, so shared work is done outside the loop."""
         current, elapsed, probes, take_quickly = self._current, self._elapsed, self._probes, self._supplies[number][0]
         lost, late, overdue, timed = self._lost, self._late, self._overdue, self._timeout_seconds is not None
         handler = self._handler if self._observer is None else partial(self._observed, number)

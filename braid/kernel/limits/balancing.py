@@ -9,7 +9,7 @@ FORECAST_FINE_SECONDS: Final = 1_800.0  # in which every reading is kept: a disk
 FORECAST_READINGS_FINE: Final = 360  # of them, if they come more often than measurements do
 FORECAST_READINGS_MAX: Final = 1_152  # four days: three or four waves tell a day from a slope; 18 KB a cluster
 FORECAST_READINGS_MIN: Final = 12  # two minutes: fewer fit any line
-FORECAST_REACH: Final = 4.0  # a forecast reaches so many times as far as its readings
+FORECAST_REACH: Final = 4.0  # a forecast looks ahead at most four times the span of its readings
 
 # --- what is too much
 BALANCE_BAND: Final = 0.2  # over the mean, before a cluster counts as overloaded: less would follow noise
@@ -24,7 +24,7 @@ DISK_HORIZON_SECONDS: Final = 6 * 3_600.0  # a disk at its level sooner gives st
 # --- when something is done
 BALANCE_LOOK_SECONDS: Final = 2.0  # between two looks: channels are made within one
 BALANCE_RATES: Final = 5  # looks whose median is a stream's rate: a spike of two looks is nothing
-BALANCE_HOLD_SECONDS: Final = 10.0  # an overload must last so long, beyond the median
+BALANCE_HOLD_SECONDS: Final = 10.0  # for which an overload must last
 BALANCE_CALM_SECONDS: Final = 600.0  # without overload, before proposals are withdrawn: near the band, load wavers
 BALANCE_COOL_DOWN_SECONDS: Final = 3_600.0  # after any move of a stream: nothing is done and undone within an hour
 BALANCE_INTENT_SECONDS: Final = 30.0  # for a move to be made, channels included; then the stream waits

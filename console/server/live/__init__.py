@@ -1,1 +1,1 @@
-"""Pages that change: their parts, the events that say what changed, and those who watch."""
+"""Live pages: their parts, the events that tell changes, and their watchers."""

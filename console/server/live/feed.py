@@ -1,4 +1,4 @@
-"""One page that people look at: read once for all of them, told as one snapshot and then as what changed."""
+"""One live page: read once for all its viewers, and sent as a snapshot followed by changes."""
 
 import asyncio
 import time
@@ -53,25 +53,25 @@ class Feed:
         return self._parts
 
     def start(self) -> None:
-        """Begins to read."""
+        """Starts reading."""
         for read in self._view.reads:
             self._tasks.append(self._host.tasks.spawn(self._repeat(read), f"read {self._view.name}"))
 
     def end(self) -> None:
-        """Ends reading, and all who watch."""
+        """Stops reading, and ends the streams of all watchers."""
         self.ended = True
         for task in self._tasks:
             task.cancel()
         self._wake()
 
     async def first(self, seconds: float) -> None:
-        """Waits until every read was tried once, or so long."""
+        """Waits until every read was tried once, at most for a time."""
         deadline = self._host.clock.elapsed() + seconds
         while self._unread and not self.ended and (left := deadline - self._host.clock.elapsed()) > 0:
             await self.changed(left)
 
     async def changed(self, seconds: float) -> None:
-        """Waits for the next event, or so long."""
+        """Waits for the next event, at most for a time."""
         waiting = self._changed
         try:
             async with asyncio.timeout(seconds):
@@ -99,7 +99,7 @@ class Feed:
         }
 
     def snapshot(self) -> bytes:
-        """The event that replaces everything a browser shows. Made once for all who ask at the same state."""
+        """The event that replaces everything a browser shows. Made once for each state of the page."""
         number, made = self._snapshot
         if number != self._ring.newest:
             made = sse_event("snapshot", self.document(), self.id)
@@ -107,7 +107,7 @@ class Feed:
         return made
 
     def forget_snapshot(self) -> None:
-        """Gives the memory of the last snapshot back."""
+        """Frees the memory of the last snapshot."""
         self._snapshot = (-1, b"")
 
     async def _repeat(self, read: Read) -> None:

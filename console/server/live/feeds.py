@@ -1,4 +1,4 @@
-"""All pages that people look at: each is read once for everybody with the same rights, and ended when nobody looks."""
+"""All live pages: each is read once for all viewers with the same rights, and ended when it has no viewer."""
 
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
@@ -43,7 +43,7 @@ class Feeds:
         return sum(self._watchers.values())
 
     def start(self) -> None:
-        """Begins to end feeds that nobody looks at."""
+        """Starts the task that ends pages without viewers."""
         self._host.tasks.spawn(self._sweep(), "end feeds")
 
     def end(self) -> None:
@@ -98,7 +98,7 @@ class Feeds:
                 return
             found = feed.after(at) if at else None
             if found is None:
-                if at:  # it took so long to take the last events that newer ones are gone
+                if at:  # the browser was so slow that events after its last one are gone
                     yield sse_event("gap", {"reason": "slow"})
                 whole, at = feed.snapshot(), feed.id
                 for chunk in _chunks(whole):
@@ -133,7 +133,7 @@ class Feeds:
             raise Unavailable("the console is ending", remedy="try again in a while")
         mine = sum(key[0] == identity for key in self._feeds)
         if len(self._feeds) >= FEEDS_MAX or mine >= FEEDS_PER_IDENTITY_MAX:
-            self._end_idle(2 * FIRST_SECONDS)  # not those whose first answers somebody waits for
+            self._end_idle(2 * FIRST_SECONDS)  # long enough to keep pages that still wait for their first answers
             mine = sum(key[0] == identity for key in self._feeds)
         if len(self._feeds) >= FEEDS_MAX or mine >= FEEDS_PER_IDENTITY_MAX:
             raise Exhausted("too many different pages are shown at once", remedy="close some, or try again in a while")

@@ -1,4 +1,4 @@
-"""Parts of a page, and what changed between two states of one. Pure."""
+"""Parts of a page, and the changes between two states of a part. Pure."""
 
 from collections.abc import Mapping
 from typing import Final, NamedTuple
@@ -46,7 +46,7 @@ class Part(NamedTuple):
         return Part(content, now_ms, False, None)
 
     def failed(self, problem: Problem, now_ms: int) -> "Part":
-        """The part after a read that failed: what was read before stays, unless the failure says that it must not."""
+        """The part after a failed read: the last content stays, unless the failure means that it must not be shown."""
         if not problem.forgets:
             return self._replace(stale=True, problem=problem)
         return Part(EMPTY_TABLE if isinstance(self.content, Table) else NOTHING, now_ms, False, problem)

@@ -1,4 +1,4 @@
-"""Reads of dlq: dead letters, by what went wrong and one in full, and their replays."""
+"""Reads of dlq: dead letters by error, one dead letter in full, and replays."""
 
 from collections.abc import Iterable, Mapping
 

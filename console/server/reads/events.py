@@ -35,7 +35,7 @@ _OWNERS: Final[Mapping[str, str]] = {
 
 
 class _Found:
-    """Events of several services, and what went wrong with some of them."""
+    """Events of several services, and the errors of services that could not be read."""
 
     def __init__(self) -> None:
         self.records: list[EventRecord] = []
@@ -50,7 +50,7 @@ class _Found:
 
 
 def newest_events(most: int = EVENTS_MAX, seconds: float = POLL_SECONDS) -> Read:
-    """The newest events that match the page's parameters, and what of them is not kept."""
+    """The newest events that match the page's parameters, and the gaps between them."""
 
     async def take(reader: Reader, params: Params) -> Mapping[str, Content]:
         found = await _read(reader, params, most)
@@ -152,7 +152,7 @@ def _matches(record: EventRecord, wanted: EventFilter) -> bool:
 
 
 def _services(params: Params) -> tuple[str, ...]:
-    """Services whose histories may hold what is wanted. Raises `Invalid` for a service or a kind that is unknown."""
+    """Services whose histories may hold matching events. Raises `Invalid` for a service or a kind that is unknown."""
     service, kind = params.get("service", ""), params.get("history", "").partition("/")[0]
     if service and service not in EVENT_SERVICES:
         raise Invalid("there is no such service", field="service", remedy=f"one of {', '.join(EVENT_SERVICES)}")

@@ -10,7 +10,7 @@ _PARTS = ("clusters", "streams", "group_counts", "lag", "alerts")
 
 
 def overview_summary(parts: Mapping[str, Part]) -> Mapping[str, Part]:
-    """The numbers at the head of the overview; one is null while what it counts was never read."""
+    """The numbers at the head of the overview; a number is null until its list has been read."""
     numbers: Document = {
         "clusters": _count(parts["clusters"], lambda row: True),
         "clusters_unwell": _count(parts["clusters"], lambda row: _status(row).get("health") != "healthy"),

@@ -23,7 +23,7 @@ class Reader:
     """Clients of all services, as one caller."""
 
     def __init__(self, host: Host, directory: Directory, client_id: str = "") -> None:
-        """`client_id` is who the caller says it is, which counts in plaintext alone."""
+        """`client_id` is the name that the caller gives itself; services use it only without TLS."""
         self.host = host
         self._directory = directory
         self._clients = {each: ServiceClient(directory, each, host, principal=client_id) for each in SERVICES}
@@ -71,7 +71,7 @@ class Reader:
         *,
         any_replica: bool = False,
     ) -> tuple[list[M], bool]:
-        """The items of a list, at most so many, and whether there are more. Raises the service's error."""
+        """The items of a list up to a bound, and whether there are more. Raises the service's error."""
         found: list[M] = []
         async for page in pages_of(
             lambda token: self.one(
@@ -91,7 +91,7 @@ class Memo:
         self._known: dict[str, tuple[Message, Document]] = {}
 
     def table(self, messages: Iterable[M], key: Callable[[M], str], more: bool = False) -> Table:
-        """The messages as rows. What was in the last table and is not in this one is forgotten."""
+        """The messages as rows. Rows of the last table that are gone are forgotten."""
         known: dict[str, tuple[Message, Document]] = {}
         for message in messages:
             name = key(message)

@@ -76,7 +76,7 @@ def channels(cluster_param: str = "") -> Read:
 
 
 def grants() -> Read:
-    """Grants of roles, and how the mesh treats what is not granted."""
+    """Grants of roles, and whether the mesh enforces them."""
     memo = Memo()
 
     async def take(reader: Reader, params: Params) -> Mapping[str, Content]:

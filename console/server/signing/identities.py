@@ -28,7 +28,7 @@ class Identities:
         self._known: dict[str, Identity] = {}
 
     async def own(self) -> Identity:
-        """The identity of who runs the console. The mesh's name for it is asked for, and may come later."""
+        """The identity of the user that runs the console. Its principal is empty until the mesh has answered."""
         identity = self._known.get(_OWN)
         if identity is None:
             identity = self._known[_OWN] = Identity(self._host.ids.ulid(), "link", self._open(""))

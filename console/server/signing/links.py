@@ -1,4 +1,4 @@
-"""One-time links that were used: each counts once, and for a short time. Pure."""
+"""One-time links: each is accepted once, and expires soon. Pure."""
 
 from enum import StrEnum
 
@@ -16,14 +16,14 @@ class LinkVerdict(StrEnum):
 
 
 class Links:
-    """The links of one start of the console."""
+    """The one-time links that this process of the console accepts."""
 
     def __init__(self, key: bytes) -> None:
         self._key = key
         self._used: dict[bytes, int] = {}  # by nonce, when each ends
 
     def use(self, token: str, now_ms: int) -> LinkVerdict:
-        """Takes a link, which counts no second time."""
+        """Accepts a link, once."""
         link = read_link(self._key, token) if len(token) <= LINK_TEXT_MAX else None
         if link is None:
             return LinkVerdict.UNKNOWN

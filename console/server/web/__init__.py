@@ -1,1 +1,1 @@
-"""HTTP: what browsers ask, and what they are answered."""
+"""HTTP: requests of browsers, and the answers to them."""

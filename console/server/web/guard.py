@@ -1,4 +1,4 @@
-"""Guards every request: which host it names, and what browsers may do with the answer."""
+"""Guards every request: checks its host, and adds security headers to the answer."""
 
 from collections.abc import Collection
 from typing import Final
@@ -36,7 +36,7 @@ _LOCAL: Final = ("127.0.0.1", "::1", "localhost")
 
 
 class Guard:
-    """Refuses requests that name another host, and adds what keeps browsers from doing more than they should.
+    """Refuses requests that name another host, and adds security headers to answers.
 
     A page of somebody else's may make its own name point to this address (DNS rebinding). Its requests name that host.
 

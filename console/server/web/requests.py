@@ -41,7 +41,7 @@ class Doorkeeper:
         return session
 
     def changing(self, request: Request) -> Session:
-        """The session of a request that changes something: only our own page knows what to send with it.
+        """The session of a request that changes something. Our own page proves itself by a header.
 
         Raises:
             Unauthenticated: there is none.

@@ -1,4 +1,4 @@
-"""Requests about sessions: links, tokens, who is signed in, and signing out."""
+"""Requests about sessions: signing in by link or token, the present session, and signing out."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -130,7 +130,7 @@ class SigningIn:
 
 
 def _own_path(text: str) -> str:
-    """A path of this console; `/` for what would lead elsewhere."""
+    """Returns a path of this console; `/` for a path that would lead to another site."""
     plain = text.isascii() and text.isprintable() and "\\" not in text
     return text if plain and text.startswith("/") and not text.startswith("//") else "/"
 

@@ -133,7 +133,7 @@ class GroupLoads:
         return Loads(costs, self.settled(now), moved, ruled, work.capacities, work.busy_handlers)
 
     def _look_at_work(self, state: Group, now: float) -> None:
-        """Sums up what members tell: not for each decision, because it is a look at every member."""
+        """Sums up the members' measurements now and then: for each decision it would cost too much."""
         if now - self._work_seen_at >= BALANCE_LOOK_SECONDS:
             self._work_seen_at = now
             self._work.look(state.members)

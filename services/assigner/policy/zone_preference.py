@@ -1,4 +1,4 @@
-"""Keeps leases in the zone of their cluster as far as its members can bear them. Pure, NumPy.
+"""Keeps leases in the zone of their cluster, up to the load that its members can bear. Pure, NumPy.
 
 The members of a zone bear their share of the whole load, by capacity. Leases of the zone are kept to its members up to
 that share. What exceeds it may go to any member, so a zone with few members is not overloaded, and balance comes before

@@ -81,7 +81,7 @@ class GroupGauges:
         self._forget({name for name, state in groups.items() if state.spec is not None})
 
     def clear(self) -> None:
-        """Shows no group any more, because another replica may lead; what was counted stays."""
+        """Removes the rows of gauges, because another replica may lead; counters stay."""
         self._slow_by_group = {}
         for each in (self._desired, self._responses, self._slow):
             each.replace({})

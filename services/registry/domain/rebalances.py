@@ -19,7 +19,7 @@ RebalanceEvent = RebalanceProposed | RebalanceWithdrawn | StreamRebalanced
 
 
 def decide_proposal(state: Stream, command: ProposeRebalance | WithdrawRebalance) -> Sequence[StreamEvent]:
-    """The events of a proposal or its end; none for what is recorded already."""
+    """The events of a proposal or its end; none if it is recorded already."""
     known = state.rebalance
     if isinstance(command, WithdrawRebalance):
         return [RebalanceWithdrawn(command.reason, state.spec)] if known is not None else []

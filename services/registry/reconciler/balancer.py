@@ -136,7 +136,7 @@ class Balancer:
         self._replica.log.info("cluster", cluster=action.cluster, change=action.reason or "balance unblocked")
 
     def _show(self, world: World) -> None:
-        """Shows what waits for people, and forecasts of disks."""
+        """Shows proposals, blocked clusters and forecasts of disks as gauges."""
         proposals = Counter(
             stream.rebalance.from_cluster for stream in world.streams.values() if stream.exists and stream.rebalance
         )

@@ -98,7 +98,7 @@ class Meter:
         return len(self._copies)
 
     def see(self, broker: int, dirs: Sequence[LogDir]) -> None:
-        """Takes one broker's report, without what no disk can be."""
+        """Takes one broker's report, without figures that no disk can have."""
         self._told = True
         self._brokers += 1
         for each in dirs:

@@ -75,6 +75,6 @@ def _growth(placement: Placement, filling: Filling, at: int) -> float:
 
 
 def _holds(placement: Placement, target: int, unit: Unit) -> bool:
-    """Whether a cluster's disks hold what comes for the horizon, and as much as the unit keeps now."""
+    """Whether a cluster's disks hold the unit's growth until the horizon, and the bytes that it keeps now."""
     free = DISK_LEVEL * placement.capacities[target, DISK] - placement.loads[target, DISK]
     return bool(free > max(unit.load[BYTES] * DISK_HORIZON_SECONDS, unit.load[DISK]))

@@ -170,7 +170,7 @@ def _came_lately(world: World, channel: Channel) -> bool:
 
 
 def _allowed(view: View, unit: Unit, names: tuple[str, ...], room: Room, known: _Known) -> list[bool]:
-    """Where a unit may go, in the order of the names. What is `known` of streams alike is not asked again."""
+    """Whether a unit may go to each cluster, in the order of names. Streams alike share an answer in `known`."""
     if unit.fixed:
         return [False] * len(names)
     stream = view.world.streams[unit.stream]

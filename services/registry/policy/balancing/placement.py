@@ -25,7 +25,7 @@ Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
 BYTES, DISK, PARTITIONS = 0, 1, 2
-COPIES: Final = 3  # of a partition, on a cluster with so many brokers
+COPIES: Final = 3  # of a partition, on a cluster of three brokers or more
 NAMES: Final = ("bytes a second", "disk", "partitions")
 _EVENNESS: Final = 1e-3  # weight of evenness within the band beside what exceeds it
 _PER_MOVE: Final = 0.05  # of the overload at first, which a further move must take away if no plan takes all
@@ -117,7 +117,7 @@ class Found(NamedTuple):
 
 
 class _State(NamedTuple):
-    """A placement that the search follows: its loads, where units are, what exceeds the band, and the way there."""
+    """A placement that the search follows: its loads, where units are, its overload, and the moves that lead there."""
 
     score: float
     exceeds: float

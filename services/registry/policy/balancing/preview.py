@@ -48,7 +48,7 @@ class ClusterPreview:
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """All of it; `problems` says what stands in the way."""
+    """The whole preview; `problems` says why clusters stay uneven."""
 
     clusters: Sequence[ClusterPreview]
     moves: Sequence[PreviewedMove]

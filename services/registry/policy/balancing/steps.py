@@ -148,7 +148,7 @@ def spent(world: World) -> int:
 
 
 def reason_of(placement: Placement, step: Step, full: Mapping[str, Filling]) -> str:
-    """Why a stream goes where it goes, with figures, for people."""
+    """Returns the reason of a move for people, with figures."""
     unit, target = placement.units[step.unit], placement.clusters[step.target]
     goes = f"{bytes_text(unit.load[BYTES])}/s go to {target}"
     if unit.home in full:
@@ -198,7 +198,7 @@ def _blocks(
     calm: Collection[str],
     started: Sequence[Action],
 ) -> Iterator[Block]:
-    """Reasons to record of clusters that need relief and get none, each once."""
+    """Yields the reasons to record, once each, of clusters that need relief and get none."""
     over = dict(zip(placement.clusters, placement.over().max(axis=1, initial=0.0), strict=True))
     helped = {each.rebalance.from_cluster for each in started if isinstance(each, StartMove | Propose)}
     helped |= {unit.home for unit in placement.units if unit.home != unit.cluster}
