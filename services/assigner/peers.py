@@ -31,9 +31,9 @@ from services.assigner.model.channels import (
     Presence,
     SeenChannel,
 )
-from services.assigner.model.lag_rows import LagRow
+from services.assigner.model.lag.rows import LagRow
+from services.assigner.model.lag.scaling import LaneRates
 from services.assigner.model.registry_view import ClusterPlace, RegistryView
-from services.assigner.model.scaling import LaneRates
 
 _STEP_MS: Final = 10_000  # of kept lag: the shortest
 

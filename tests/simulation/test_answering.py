@@ -6,7 +6,7 @@ from typing import Final
 import pytest
 
 from braid.api.assigner.v1 import responses_pb2 as pb
-from services.assigner.model.response_events import ResponseTaken, ResponseUndone
+from services.assigner.model.lag.response_events import ResponseTaken, ResponseUndone
 from services.assigner.policy.responses import shift_shares
 from tests.simulation.answering import FLOOD, GROUP, PLAIN, TARGET_SECONDS, AnsweringMesh
 from tests.support.virtual_time import run_virtual

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from services.assigner.model.response_events import ResponseTaken, ResponseUndone
+from services.assigner.model.lag.response_events import ResponseTaken, ResponseUndone
 from tests.simulation.answering import GROUP, PLAIN, TARGET_SECONDS
 from tests.simulation.slowing import SLOW, SLOWER, SlowingMesh
 from tests.support.virtual_time import run_virtual

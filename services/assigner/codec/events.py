@@ -30,11 +30,11 @@ from services.assigner.model.events import (
     ReleaseReason,
 )
 from services.assigner.model.group import Group
-from services.assigner.model.response_events import ResponsesSet, ResponseTaken, ResponseUndone
-from services.assigner.model.responses import ResponseKind, ResponseState
+from services.assigner.model.lag.response_events import ResponsesSet, ResponseTaken, ResponseUndone
+from services.assigner.model.lag.responses import ResponseKind, ResponseState
+from services.assigner.model.lag.scaling import CapacityLimit, SeenRates
+from services.assigner.model.lag.scaling_events import CapacityDesired, ScalingSet
 from services.assigner.model.rules import Zones
-from services.assigner.model.scaling import CapacityLimit, SeenRates
-from services.assigner.model.scaling_events import CapacityDesired, ScalingSet
 
 
 def _grant_message(grant: LeaseGrant) -> pb.LeaseGrant:

@@ -10,8 +10,8 @@ from services.assigner.model.backlog_splits import ToldSplit
 from services.assigner.model.commands import Hello
 from services.assigner.model.events import LeaseGrant
 from services.assigner.model.group import Channel, Split, partition_of
+from services.assigner.model.lag.responses import MemberHandlers, WorkDivision
 from services.assigner.model.progress_findings import ProgressDoubted
-from services.assigner.model.responses import MemberHandlers, WorkDivision
 
 
 def read_splits(messages: Iterable[join_pb2.SplitLease]) -> Sequence[ToldSplit]:

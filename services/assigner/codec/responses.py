@@ -9,7 +9,7 @@ from braid.kernel.limits.responses import (
     RESPONSE_UNDO_AFTER_DEFAULT,
     RESPONSE_UNDONE_TOLD_MAX,
 )
-from services.assigner.model.responses import (
+from services.assigner.model.lag.responses import (
     Response,
     ResponseKey,
     ResponseKind,

@@ -28,9 +28,9 @@ from services.assigner.model.group import (
     StartPosition,
     Stop,
 )
-from services.assigner.model.responses import NO_RESPONSES
+from services.assigner.model.lag.responses import NO_RESPONSES
+from services.assigner.model.lag.scaling import NO_SCALING
 from services.assigner.model.rules import Ban, Basis, Drain, Freeze, GroupRules, Pin, PlacementPolicy, Shadow, Zones
-from services.assigner.model.scaling import NO_SCALING
 
 T = TypeVar("T")
 Json = Mapping[str, object]

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from braid.api.assigner.v1 import beat_pb2, group_pb2, join_pb2
 from services.assigner.model.group import Group
-from services.assigner.model.responses import ResponseKind
+from services.assigner.model.lag.responses import ResponseKind
 from services.assigner.policy.measured_loads import Sample
 from services.assigner.policy.member_work import ToldWork, Usage
 from services.assigner.policy.slow_members import slow_parts

@@ -65,10 +65,10 @@ from services.assigner.model.events import (
     released,
 )
 from services.assigner.model.group import Group, GroupSpec, LeaseState
+from services.assigner.model.lag.response_events import SetResponses, TakeResponse, UndoResponse
+from services.assigner.model.lag.scaling_events import DesireCapacity, SetScaling
 from services.assigner.model.progress_findings import ReportDoubts
 from services.assigner.model.progress_resets import RecordReset, ResetProgress
-from services.assigner.model.response_events import SetResponses, TakeResponse, UndoResponse
-from services.assigner.model.scaling_events import DesireCapacity, SetScaling
 from services.assigner.model.stopped_lanes import ReportStops, ResumeLane
 from services.assigner.policy.balance import Assignor, balance
 from services.assigner.policy.by_number import place

@@ -33,10 +33,10 @@ from services.assigner.model.events import (
     StartFixed,
 )
 from services.assigner.model.group import Channel, Group, Lease, LeaseState, Member, channel_of
+from services.assigner.model.lag.response_events import ResponsesSet, ResponseTaken, ResponseUndone
+from services.assigner.model.lag.scaling_events import CapacityDesired, ScalingSet
 from services.assigner.model.progress_findings import ProgressDoubted
 from services.assigner.model.progress_resets import ProgressReset, ResetIntended
-from services.assigner.model.response_events import ResponsesSet, ResponseTaken, ResponseUndone
-from services.assigner.model.scaling_events import CapacityDesired, ScalingSet
 from services.assigner.model.stopped_lanes import LaneResumeAsked, LaneResumed, LaneStopped
 from services.assigner.policy import homing
 

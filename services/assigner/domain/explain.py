@@ -25,9 +25,9 @@ from services.assigner.model.events import (
     StartFixed,
 )
 from services.assigner.model.group import Group, GroupSpec, StartKind
+from services.assigner.model.lag.response_events import ResponseTaken, ResponseUndone
+from services.assigner.model.lag.responses import ResponseKind, ResponseState
 from services.assigner.model.progress_resets import UNTOUCHED, ProgressReset, ResetEvent, ResetIntended
-from services.assigner.model.response_events import ResponseTaken, ResponseUndone
-from services.assigner.model.responses import ResponseKind, ResponseState
 from services.assigner.model.rules import (
     Ban,
     CapacitySet,

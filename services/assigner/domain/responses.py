@@ -22,7 +22,7 @@ from braid.kernel.limits.responses import (
 )
 from services.assigner.model.backlog_splits import SplitAsked
 from services.assigner.model.group import Group, GroupSpec, LeaseState
-from services.assigner.model.response_events import (
+from services.assigner.model.lag.response_events import (
     ResponseCommand,
     ResponseEvent,
     ResponsesSet,
@@ -32,7 +32,7 @@ from services.assigner.model.response_events import (
     TakeResponse,
     UndoResponse,
 )
-from services.assigner.model.responses import (
+from services.assigner.model.lag.responses import (
     Response,
     ResponseKind,
     ResponseMode,

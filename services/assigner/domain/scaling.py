@@ -20,7 +20,7 @@ from braid.kernel.limits.scaling import (
     SCALING_WINDOW_MIN,
 )
 from services.assigner.model.group import Group, GroupSpec
-from services.assigner.model.scaling import (
+from services.assigner.model.lag.scaling import (
     NO_RATES,
     NO_SCALING,
     CapacityLimit,
@@ -29,7 +29,7 @@ from services.assigner.model.scaling import (
     ScalingMode,
     ScalingPolicy,
 )
-from services.assigner.model.scaling_events import (
+from services.assigner.model.lag.scaling_events import (
     CapacityDesired,
     DesireCapacity,
     ScalingCommand,

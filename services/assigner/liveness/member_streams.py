@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol
 from braid.kernel.errors import BraidError
 from services.assigner.model.events import LeaseGrant
 from services.assigner.model.group import Split
-from services.assigner.model.responses import MemberHandlers, WorkDivision
+from services.assigner.model.lag.responses import MemberHandlers, WorkDivision
 
 
 class MemberKey(NamedTuple):

@@ -7,11 +7,11 @@ from services.assigner.model.backlog_splits import SplitCommand
 from services.assigner.model.channels import ChannelCommand, ChannelView
 from services.assigner.model.events import GoneReason
 from services.assigner.model.group import GroupSpec
+from services.assigner.model.lag.response_events import ResponseCommand
+from services.assigner.model.lag.scaling_events import ScalingCommand
 from services.assigner.model.progress_findings import ReportDoubts
 from services.assigner.model.progress_resets import ResetCommand
-from services.assigner.model.response_events import ResponseCommand
 from services.assigner.model.rules import RuleCommand
-from services.assigner.model.scaling_events import ScalingCommand
 from services.assigner.model.stopped_lanes import StopCommand
 
 

@@ -9,11 +9,11 @@ from braid.kernel.limits.leases import GRANTS_PER_DECISION_MAX
 from services.assigner.model.backlog_splits import SplitEvent
 from services.assigner.model.channels import ChannelClosed, ChannelObserved
 from services.assigner.model.group import GroupSpec
+from services.assigner.model.lag.response_events import ResponseEvent
+from services.assigner.model.lag.scaling_events import ScalingEvent
 from services.assigner.model.progress_findings import ProgressDoubted
 from services.assigner.model.progress_resets import ResetEvent
-from services.assigner.model.response_events import ResponseEvent
 from services.assigner.model.rules import RuleEvent
-from services.assigner.model.scaling_events import ScalingEvent
 from services.assigner.model.stopped_lanes import StopEvent
 
 _RELEASES_PER_EVENT: Final = GRANTS_PER_DECISION_MAX // 2  # a waived one is named twice

@@ -14,17 +14,17 @@ from braid.kernel.access.tenants import DEFAULT_TENANT
 from braid.kernel.ids import ChannelId, LeaseId
 from braid.kernel.limits.leases import LEASE_MS_DEFAULT
 from braid.kernel.offset_ranges import OffsetRanges
-from services.assigner.model.lease import Lease as Lease
-from services.assigner.model.lease import LeaseState as LeaseState
-from services.assigner.model.lease import channel_of as channel_of
-from services.assigner.model.lease import partition_of as partition_of
-from services.assigner.model.lease_columns import LeaseColumns
-from services.assigner.model.leases import Leases
+from services.assigner.model.lag.responses import NO_RESPONSES, Responses
+from services.assigner.model.lag.scaling import NO_SCALING, Scaling
+from services.assigner.model.leases.columns import LeaseColumns
+from services.assigner.model.leases.lease import Lease as Lease
+from services.assigner.model.leases.lease import LeaseState as LeaseState
+from services.assigner.model.leases.lease import channel_of as channel_of
+from services.assigner.model.leases.lease import partition_of as partition_of
+from services.assigner.model.leases.table import Leases
 from services.assigner.model.members import Member as Member
 from services.assigner.model.members import MemberColumns, Members
-from services.assigner.model.responses import NO_RESPONSES, Responses
 from services.assigner.model.rules import NO_RULES, GroupRules
-from services.assigner.model.scaling import NO_SCALING, Scaling
 
 DEAD_LETTER_LANE: Final = "dlq"
 

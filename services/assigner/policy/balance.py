@@ -26,7 +26,7 @@ from services.assigner.model.events import (
     released,
 )
 from services.assigner.model.group import Group
-from services.assigner.model.lease_columns import FREE, HELD
+from services.assigner.model.leases.columns import FREE, HELD
 from services.assigner.policy import homing
 from services.assigner.policy.arrays import Indices
 from services.assigner.policy.by_number import Measured, Movable

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from braid.kernel.limits.placement import LOAD_FLOOR
-from services.assigner.model.lease import split
+from services.assigner.model.leases.lease import split
 from services.assigner.policy.lease_names import names_of
 
 Floats = NDArray[np.float64]

@@ -34,7 +34,14 @@ from braid.kernel.limits.scaling import (
     SCALING_SHORTAGE_SECONDS,
     SCALING_TOLERANCE,
 )
-from services.assigner.model.scaling import NO_RATES, CapacityLimit, DesiredCapacity, Scaling, ScalingMode, SeenRates
+from services.assigner.model.lag.scaling import (
+    NO_RATES,
+    CapacityLimit,
+    DesiredCapacity,
+    Scaling,
+    ScalingMode,
+    SeenRates,
+)
 
 _CHEAPER_BOUNDS: Final = (0.25, 4.0)  # how far the cost of a record may change what was learned of members
 _CHEAPER_NOISE: Final = 1.5  # a cost of a record within this factor of the former one counts as the same

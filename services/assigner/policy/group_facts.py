@@ -8,7 +8,7 @@ from braid.kernel.limits.placement import LOAD_FLOOR
 from services.assigner.model import group_channels
 from services.assigner.model.commands import Loads
 from services.assigner.model.group import Group
-from services.assigner.model.scaling import LaneRates
+from services.assigner.model.lag.scaling import LaneRates
 from services.assigner.policy.constraints import borne
 from services.assigner.policy.costs import costs_of
 from services.assigner.policy.desired_capacity import GroupFacts, LaneLag, fitting_members

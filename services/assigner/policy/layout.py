@@ -23,7 +23,7 @@ from braid.kernel.limits.placement import (
 from services.assigner.model import group_channels
 from services.assigner.model.commands import Loads
 from services.assigner.model.group import Group, Lease
-from services.assigner.model.lease_columns import HELD, Blocks, Codes
+from services.assigner.model.leases.columns import HELD, Blocks, Codes
 from services.assigner.model.members import index_of
 from services.assigner.model.rules import Basis, PlacementPolicy
 from services.assigner.policy.arrays import (

@@ -7,8 +7,8 @@ from typing import Final
 
 import numpy as np
 
-from services.assigner.model.lease import split
-from services.assigner.model.lease_columns import Indices
+from services.assigner.model.leases.columns import Indices
+from services.assigner.model.leases.lease import split
 
 _REMEMBERED: Final = 8  # groups: the largest are asked about again and again, the others cost nothing
 

@@ -29,7 +29,7 @@ from braid.kernel.limits.placement import (
 )
 from services.assigner.model.commands import Loads
 from services.assigner.model.group import Group
-from services.assigner.model.lease import split
+from services.assigner.model.leases.lease import split
 from services.assigner.model.rules import Basis
 from services.assigner.policy.constraints import borne, drained, hosts_of
 from services.assigner.policy.costs import Costs

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from services.assigner.model.group import Group
-from services.assigner.model.responses import ResponseKind
+from services.assigner.model.lag.responses import ResponseKind
 from services.assigner.policy.arrays import Floats
 
 

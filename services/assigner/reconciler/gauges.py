@@ -9,7 +9,7 @@ from braid.kernel.metrics import MetricDeclaration
 from braid.runtime.metrics.sampled import SampledMetric
 from braid.runtime.telemetry import Metrics
 from services.assigner.model.group import Group
-from services.assigner.model.response_events import ResponseTaken, ResponseUndone
+from services.assigner.model.lag.response_events import ResponseTaken, ResponseUndone
 from services.assigner.policy.responses.facts import MemberFacts
 from services.assigner.policy.responses.group_facts import answers_slowness
 

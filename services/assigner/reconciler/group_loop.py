@@ -39,11 +39,11 @@ from services.assigner.model.events import (
     RevokesStarted,
 )
 from services.assigner.model.group import Channel, Group, GroupSpec
+from services.assigner.model.lag.response_events import TakeResponse, UndoResponse
+from services.assigner.model.lag.scaling_events import DesireCapacity
 from services.assigner.model.progress_findings import ProgressDoubted, ReportDoubts
 from services.assigner.model.progress_resets import RecordReset
 from services.assigner.model.registry_view import RegistryView
-from services.assigner.model.response_events import TakeResponse, UndoResponse
-from services.assigner.model.scaling_events import DesireCapacity
 from services.assigner.model.stopped_lanes import ReportStops
 from services.assigner.peers import RegistryFollower
 from services.assigner.policy import constraints

@@ -20,7 +20,7 @@ from services.assigner.model.events import (
     ReleaseReason,
     RevokesStarted,
 )
-from services.assigner.model.response_events import ResponsesSet, ResponseTaken, ResponseUndone
+from services.assigner.model.lag.response_events import ResponsesSet, ResponseTaken, ResponseUndone
 from services.assigner.model.stopped_lanes import LaneResumeAsked
 from services.assigner.reconciler.group_loop import GROUPS
 

@@ -11,8 +11,8 @@ from braid.runtime.replica import Replica
 from services.assigner.domain.responses import lanes_of, own_shares
 from services.assigner.liveness.member_streams import MemberStream
 from services.assigner.model.group import Group
-from services.assigner.model.response_events import TakeResponse, UndoResponse
-from services.assigner.model.responses import ResponseKind, ResponseMode
+from services.assigner.model.lag.response_events import TakeResponse, UndoResponse
+from services.assigner.model.lag.responses import ResponseKind, ResponseMode
 from services.assigner.peers import LagPeers
 from services.assigner.policy.responses.answering import ResponseMemory, Take
 from services.assigner.policy.responses.facts import ResponseFacts

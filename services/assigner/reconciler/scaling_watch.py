@@ -11,8 +11,8 @@ from braid.runtime.replica import Replica
 from services.assigner.domain.fewer_members import enough_members
 from services.assigner.model.commands import Loads
 from services.assigner.model.group import Group
-from services.assigner.model.scaling import ScalingMode, is_restored
-from services.assigner.model.scaling_events import DesireCapacity
+from services.assigner.model.lag.scaling import ScalingMode, is_restored
+from services.assigner.model.lag.scaling_events import DesireCapacity
 from services.assigner.peers import LagPeers
 from services.assigner.policy.desired_capacity import ScalingMemory, Wish, after_restore
 from services.assigner.policy.group_facts import facts_of

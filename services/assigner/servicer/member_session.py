@@ -34,7 +34,7 @@ from services.assigner.model import generations
 from services.assigner.model.commands import Release
 from services.assigner.model.events import LeaseGrant
 from services.assigner.model.group import Group, GroupSpec, LeaseState, Split, channel_of
-from services.assigner.model.responses import MemberHandlers, WorkDivision
+from services.assigner.model.lag.responses import MemberHandlers, WorkDivision
 from services.assigner.peers import RegistryFollower
 from services.assigner.reconciler.group_loop import GROUPS
 from services.assigner.reconciler.term import Term

@@ -17,8 +17,9 @@ from services.assigner.domain.responses import check_response_policy
 from services.assigner.domain.scaling import check_scaling
 from services.assigner.model.backlog_splits import SplitBacklog
 from services.assigner.model.group import Group
-from services.assigner.model.response_events import SetResponses
-from services.assigner.model.responses import ResponsePolicy
+from services.assigner.model.lag.response_events import SetResponses
+from services.assigner.model.lag.responses import ResponsePolicy
+from services.assigner.model.lag.scaling_events import SetScaling
 from services.assigner.model.rules import (
     Ban,
     BanMember,
@@ -35,7 +36,6 @@ from services.assigner.model.rules import (
     UnpinLease,
     Zones,
 )
-from services.assigner.model.scaling_events import SetScaling
 from services.assigner.model.stopped_lanes import ResumeLane
 from services.assigner.policy import constraints
 from services.assigner.reconciler.group_loop import GROUPS

@@ -37,8 +37,8 @@ from services.assigner.model.group import (
     lease_name,
     partition_of,
 )
-from services.assigner.model.responses import NO_RESPONSES
-from services.assigner.model.scaling import NO_SCALING
+from services.assigner.model.lag.responses import NO_RESPONSES
+from services.assigner.model.lag.scaling import NO_SCALING
 from services.assigner.policy.constraints import ruled, said_capacity
 from services.assigner.policy.member_work import Usage
 from services.assigner.reconciler.group_loop import GROUPS

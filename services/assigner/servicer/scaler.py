@@ -16,7 +16,7 @@ from braid.rpc.methods import server_stream, unary
 from braid.runtime.histories.kinds import Change, Reloaded
 from braid.runtime.replica import Replica
 from services.assigner.domain.decide import registered_spec
-from services.assigner.model.scaling import DesiredCapacity, ScalingMode, is_restored
+from services.assigner.model.lag.scaling import DesiredCapacity, ScalingMode, is_restored
 from services.assigner.reconciler.group_loop import GROUPS
 
 METRIC: Final = "desired-members"

@@ -26,8 +26,8 @@ from braid.runtime.replica import Replica
 from braid.stores.memory import MemoryStore
 from braid.stores.memory_server import MemoryStoreServer
 from services.assigner.model.commands import RegisterGroup
-from services.assigner.model.scaling import CapacityLimit, ScalingMode, ScalingPolicy, SeenRates
-from services.assigner.model.scaling_events import DesireCapacity, SetScaling
+from services.assigner.model.lag.scaling import CapacityLimit, ScalingMode, ScalingPolicy, SeenRates
+from services.assigner.model.lag.scaling_events import DesireCapacity, SetScaling
 from services.assigner.reconciler.group_loop import GROUPS
 from services.assigner.servicer.service import Assigner
 from testbed.authority import ALICE, Authority

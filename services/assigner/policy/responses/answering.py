@@ -21,7 +21,7 @@ from braid.kernel.limits.responses import (
     RESPONSE_HOLD_SECONDS,
     RESPONSE_LOOKS_APART_SECONDS,
 )
-from services.assigner.model.responses import (
+from services.assigner.model.lag.responses import (
     Response,
     ResponseKey,
     ResponseKind,

@@ -9,8 +9,8 @@ from braid.kernel.limits.placement import LOAD_FLOOR
 from services.assigner.model import group_channels
 from services.assigner.model.commands import Loads
 from services.assigner.model.group import Group
-from services.assigner.model.lag_rows import LagRow
-from services.assigner.model.responses import MemberHandlers, ResponseKind, ResponseMode, Responses
+from services.assigner.model.lag.responses import MemberHandlers, ResponseKind, ResponseMode, Responses
+from services.assigner.model.lag.rows import LagRow
 from services.assigner.policy.costs import costs_of
 from services.assigner.policy.responses.facts import LaneFacts, LeaseFacts, MemberFacts, ResponseFacts, SplitFacts
 from services.assigner.policy.slowness import Slowness

@@ -7,7 +7,7 @@ when it has recovered.
 from collections.abc import Sequence
 
 from braid.kernel.limits.placement import SLOW_HOLD_SECONDS, SLOW_MEMBERS_MIN, SLOW_RATIO, SLOW_RECOVERED_RATIO
-from services.assigner.model.responses import Response, ResponseKind, Responses
+from services.assigner.model.lag.responses import Response, ResponseKind, Responses
 from services.assigner.policy.responses.answering import Healed, Need
 from services.assigner.policy.responses.facts import MemberFacts, ResponseFacts
 

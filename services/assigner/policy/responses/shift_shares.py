@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from braid.kernel.limits.responses import RESPONSE_CALM
-from services.assigner.model.responses import Response, ResponseKind, Responses, Values, part_of, shifted
+from services.assigner.model.lag.responses import Response, ResponseKind, Responses, Values, part_of, shifted
 from services.assigner.policy.responses.answering import Healed, Need
 from services.assigner.policy.responses.facts import LaneFacts, ResponseFacts
 

@@ -18,12 +18,12 @@ from services.assigner.model import backlog_splits as sp
 from services.assigner.model import events as ev
 from services.assigner.model import progress_findings as do
 from services.assigner.model import progress_resets as re
-from services.assigner.model import response_events as res
 from services.assigner.model import rules as ru
-from services.assigner.model import scaling_events as se
 from services.assigner.model import stopped_lanes as st
 from services.assigner.model.channels import ChannelClosed, ChannelObserved
 from services.assigner.model.group import Group, GroupSpec, Ownership, StartKind, StartPosition
+from services.assigner.model.lag import response_events as res
+from services.assigner.model.lag import scaling_events as se
 from tests.unit.assigner.groups import joined, member, seen
 
 GOLDEN = Path("tests/golden/events/assigner")

@@ -15,7 +15,7 @@ from services.assigner.domain.responses import division_of
 from services.assigner.model.backlog_splits import SplitAsked
 from services.assigner.model.commands import Command, DeleteGroup, RemoveMember
 from services.assigner.model.events import GoneReason, GroupUpdated
-from services.assigner.model.response_events import (
+from services.assigner.model.lag.response_events import (
     ResponseEvent,
     ResponsesSet,
     ResponseTaken,
@@ -24,7 +24,7 @@ from services.assigner.model.response_events import (
     TakeResponse,
     UndoResponse,
 )
-from services.assigner.model.responses import (
+from services.assigner.model.lag.responses import (
     ResponseKey,
     ResponseKind,
     ResponseMode,

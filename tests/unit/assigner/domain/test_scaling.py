@@ -15,8 +15,7 @@ from services.assigner.codec.events import GroupCodec
 from services.assigner.domain.fewer_members import enough_members
 from services.assigner.model.commands import Command, DeleteGroup, Loads
 from services.assigner.model.events import GroupUpdated
-from services.assigner.model.rules import Ban, BanMember
-from services.assigner.model.scaling import (
+from services.assigner.model.lag.scaling import (
     NO_RATES,
     CapacityLimit,
     Scaling,
@@ -25,7 +24,14 @@ from services.assigner.model.scaling import (
     SeenRates,
     is_restored,
 )
-from services.assigner.model.scaling_events import CapacityDesired, DesireCapacity, ScalingEvent, ScalingSet, SetScaling
+from services.assigner.model.lag.scaling_events import (
+    CapacityDesired,
+    DesireCapacity,
+    ScalingEvent,
+    ScalingSet,
+    SetScaling,
+)
+from services.assigner.model.rules import Ban, BanMember
 from tests.unit.assigner.groups import SPEC, History, context, joined, member, registered, seen
 from tests.unit.assigner.policy.test_by_load import finished
 

@@ -8,8 +8,8 @@ from typing import Final, NamedTuple
 from braid.kernel.decider import Context
 from braid.kernel.limits.scaling import SCALING_LAG_SECONDS, SCALING_LOOK_SECONDS
 from services.assigner.domain import scaling
-from services.assigner.model.scaling import ScalingMode, ScalingPolicy
-from services.assigner.model.scaling_events import DesireCapacity, SetScaling
+from services.assigner.model.lag.scaling import ScalingMode, ScalingPolicy
+from services.assigner.model.lag.scaling_events import DesireCapacity, SetScaling
 from services.assigner.policy.desired_capacity import GroupFacts, LaneLag, ScalingMemory, fitting_members
 from tests.unit.assigner.policy.answering_group import AnsweringGroup
 

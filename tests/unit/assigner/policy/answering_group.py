@@ -10,7 +10,7 @@ from braid.kernel.limits.responses import RESPONSE_LOOK_SECONDS
 from services.assigner.domain import responses
 from services.assigner.model.backlog_splits import SplitAsked
 from services.assigner.model.group import Group, GroupSpec
-from services.assigner.model.response_events import (
+from services.assigner.model.lag.response_events import (
     ResponseCommand,
     ResponseTaken,
     ResponseUndone,
@@ -18,7 +18,7 @@ from services.assigner.model.response_events import (
     TakeResponse,
     UndoResponse,
 )
-from services.assigner.model.responses import ResponseKey, ResponseKind, ResponseMode, ResponsePolicy, Responses
+from services.assigner.model.lag.responses import ResponseKey, ResponseKind, ResponseMode, ResponsePolicy, Responses
 from services.assigner.policy.responses.answering import ResponseMemory, Take
 from services.assigner.policy.responses.facts import LaneFacts, ResponseFacts
 from services.assigner.policy.responses.kinds import KINDS

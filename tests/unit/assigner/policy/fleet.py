@@ -7,14 +7,14 @@ from typing import Final
 from services.assigner.model.commands import Balance, JoinMember
 from services.assigner.model.events import Event, RevokesStarted
 from services.assigner.model.group import Group
-from services.assigner.model.response_events import (
+from services.assigner.model.lag.response_events import (
     ResponseTaken,
     ResponseUndone,
     SetResponses,
     TakeResponse,
     UndoResponse,
 )
-from services.assigner.model.responses import ResponseKind, ResponseMode, ResponsePolicy
+from services.assigner.model.lag.responses import ResponseKind, ResponseMode, ResponsePolicy
 from services.assigner.policy.measured_loads import GroupLoads, Sample
 from services.assigner.policy.member_work import ToldWork
 from services.assigner.policy.responses.answering import ResponseMemory, Take

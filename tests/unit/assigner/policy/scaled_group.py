@@ -9,8 +9,8 @@ from braid.kernel.decider import Context
 from braid.kernel.limits.scaling import SCALING_LAG_SECONDS, SCALING_LOOK_SECONDS
 from services.assigner.domain import scaling
 from services.assigner.model.group import Group, GroupSpec
-from services.assigner.model.scaling import Scaling, ScalingMode, ScalingPolicy
-from services.assigner.model.scaling_events import DesireCapacity, SetScaling
+from services.assigner.model.lag.scaling import Scaling, ScalingMode, ScalingPolicy
+from services.assigner.model.lag.scaling_events import DesireCapacity, SetScaling
 from services.assigner.policy.desired_capacity import GroupFacts, LaneLag, ScalingMemory, fitting_members
 
 HOUR = 3_600.0

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from braid.kernel.limits.responses import RESPONSE_AGAIN_SECONDS, RESPONSE_GAIN_SECONDS
 from services.assigner.domain import responses
-from services.assigner.model.response_events import TakeResponse
-from services.assigner.model.responses import ResponseKind, ResponseMode, ResponsePolicy, ResponseState
+from services.assigner.model.lag.response_events import TakeResponse
+from services.assigner.model.lag.responses import ResponseKind, ResponseMode, ResponsePolicy, ResponseState
 from services.assigner.policy.responses import answering, facts, shift_shares
 from services.assigner.policy.responses.kinds import KINDS
 from tests.unit.assigner.policy.answering_group import HOUR, RAISE, SHIFT, AnsweringGroup, Arrivals, returned

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 import pytest
 
 from braid.kernel.limits.responses import RESPONSE_AGAIN_SECONDS
-from services.assigner.model.responses import ResponseKind
+from services.assigner.model.lag.responses import ResponseKind
 from services.assigner.policy.responses import answering, facts, shift_shares
 from tests.unit.assigner.policy.answering_day import SCALING, AnsweringDay
 from tests.unit.assigner.policy.answering_group import HOUR, Arrivals, returned

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from services.assigner.model.scaling import CapacityLimit, Scaling, SeenRates
+from services.assigner.model.lag.scaling import CapacityLimit, Scaling, SeenRates
 from services.assigner.policy.desired_capacity import (
     GroupFacts,
     LaneLag,

@@ -24,7 +24,7 @@ from services.assigner.model.events import (
     LeasesGranted,
     RevokesStarted,
 )
-from services.assigner.model.leases import Leases
+from services.assigner.model.leases.table import Leases
 from services.assigner.model.rules import Ban, BanMember, FreezeGroup
 from services.assigner.policy import homing
 from services.assigner.policy.layout import Layout

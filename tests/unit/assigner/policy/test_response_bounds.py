@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from braid.kernel.errors import Invalid
 from braid.kernel.limits.responses import RESPONSE_FACTOR_MAX
 from services.assigner.domain.responses import check_response_policy
-from services.assigner.model.responses import (
+from services.assigner.model.lag.responses import (
     Response,
     ResponseKind,
     ResponseMode,

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from braid.kernel.limits.placement import SLOW_RATIO, SLOW_RECOVERED_RATIO
-from services.assigner.model.responses import (
+from services.assigner.model.lag.responses import (
     Response,
     ResponseKey,
     ResponseKind,

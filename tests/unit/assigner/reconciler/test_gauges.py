@@ -8,9 +8,9 @@ from prometheus_client import generate_latest
 
 from braid.runtime.telemetry import Metrics, make_metrics
 from services.assigner.model.group import Group
-from services.assigner.model.response_events import ResponseUndone, SetResponses, TakeResponse, UndoResponse
-from services.assigner.model.responses import ResponseKey, ResponseKind, ResponseMode, ResponsePolicy, ResponseState
-from services.assigner.model.scaling import DesiredCapacity
+from services.assigner.model.lag.response_events import ResponseUndone, SetResponses, TakeResponse, UndoResponse
+from services.assigner.model.lag.responses import ResponseKey, ResponseKind, ResponseMode, ResponsePolicy, ResponseState
+from services.assigner.model.lag.scaling import DesiredCapacity
 from services.assigner.policy.responses.facts import MemberFacts
 from services.assigner.reconciler.gauges import GroupGauges
 from tests.unit.assigner.groups import History, joined, seen

@@ -24,8 +24,8 @@ from services.assigner.model.events import (
     RevokesStarted,
 )
 from services.assigner.model.group import Group, LeaseState
-from services.assigner.model.lease import channel_of
-from services.assigner.model.lease_columns import LeaseColumns, Page
+from services.assigner.model.leases.columns import LeaseColumns, Page
+from services.assigner.model.leases.lease import channel_of
 from services.assigner.policy.arrays import Indices
 from services.assigner.policy.balance import Assignor
 from services.assigner.policy.by_number import Measured, Movable

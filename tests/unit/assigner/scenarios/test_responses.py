@@ -21,8 +21,8 @@ from services.assigner.domain.explain import explain
 from services.assigner.model.backlog_splits import SplitAsked
 from services.assigner.model.events import Event
 from services.assigner.model.group import Group
-from services.assigner.model.response_events import ResponseTaken, ResponseUndone
-from services.assigner.model.responses import ResponseKind, ResponseState
+from services.assigner.model.lag.response_events import ResponseTaken, ResponseUndone
+from services.assigner.model.lag.responses import ResponseKind, ResponseState
 from services.assigner.policy.responses import answering
 from tests.support.virtual_time import run_virtual
 from tests.unit.assigner.groups import context

@@ -18,7 +18,7 @@ from braid.rpc.methods import method_path, unary
 from braid.runtime.histories.kinds import AnyKind
 from braid.runtime.replica import Replica
 from braid.stores.memory import MemoryStore
-from services.assigner.model.scaling_events import CapacityDesired
+from services.assigner.model.lag.scaling_events import CapacityDesired
 from services.assigner.peers import read_lane
 from tests.support.virtual_time import run_virtual
 from tests.unit.assigner.mesh import Mesh, Participant

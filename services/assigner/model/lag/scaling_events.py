@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from services.assigner.model.group import GroupSpec
-from services.assigner.model.scaling import NO_RATES, CapacityLimit, Scaling, ScalingPolicy, SeenRates
+from services.assigner.model.lag.scaling import NO_RATES, CapacityLimit, Scaling, ScalingPolicy, SeenRates
 
 
 @dataclass(frozen=True, slots=True)

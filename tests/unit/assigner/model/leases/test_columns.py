@@ -15,9 +15,9 @@ from services.assigner.model.commands import (
 )
 from services.assigner.model.events import GoneReason
 from services.assigner.model.group import Group, Lease, LeaseState, Member
-from services.assigner.model.lease import split
-from services.assigner.model.lease_columns import PAGE, LeaseColumns, Page
-from services.assigner.model.leases import Leases
+from services.assigner.model.leases.columns import PAGE, LeaseColumns, Page
+from services.assigner.model.leases.lease import split
+from services.assigner.model.leases.table import Leases
 from services.assigner.model.members import MemberColumns, Members, gathered
 from services.assigner.policy.lease_names import names_of
 from tests.unit.assigner.groups import SPEC, hello, joined, member, seen

@@ -8,8 +8,8 @@ from collections.abc import ItemsView, Iterator, Mapping, ValuesView
 from types import MappingProxyType
 from typing import Final
 
-from services.assigner.model.lease import Lease, split
-from services.assigner.model.lease_columns import EMPTY, PAGE, LeaseColumns, Page
+from services.assigner.model.leases.columns import EMPTY, PAGE, LeaseColumns, Page
+from services.assigner.model.leases.lease import Lease, split
 
 _NONE: Final[Mapping[str, Lease]] = MappingProxyType({})
 

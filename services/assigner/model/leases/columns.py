@@ -13,7 +13,7 @@ from typing import Final, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from services.assigner.model.lease import Lease, LeaseState
+from services.assigner.model.leases.lease import Lease, LeaseState
 
 T = TypeVar("T", bound=np.generic)
 

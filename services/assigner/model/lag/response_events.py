@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from services.assigner.model.group import GroupSpec
-from services.assigner.model.responses import (
+from services.assigner.model.lag.responses import (
     ResponseKey,
     ResponseKind,
     ResponsePolicy,
