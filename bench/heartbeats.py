@@ -28,7 +28,7 @@ from bench.harness.tables import Table, made_with
 from braid.api.assigner.v1 import assigner_service_pb2 as api
 from braid.api.assigner.v1 import group_pb2
 from braid.host.system import system_host
-from braid.host.tls_files import TlsFiles
+from braid.host.tls.files import TlsFiles
 from braid.rpc.directory import Directory
 from braid.rpc.grpc.transport import GrpcTransport
 from braid.rpc.mesh_client import ServiceClient

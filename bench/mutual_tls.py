@@ -19,7 +19,7 @@ from bench.harness.contest import play
 from bench.harness.rounds import rows, verdict
 from bench.harness.tables import Table, made_with
 from braid.api.mesh.v1.event_pb2 import EventRecord
-from braid.host.tls_files import TlsFiles
+from braid.host.tls.files import TlsFiles
 from braid.kernel.ports import Caller, CallOptions, DuplexServing, RpcChannel, RpcService
 from braid.rpc.grpc.transport import GrpcTransport
 from braid.rpc.methods import duplex, unary

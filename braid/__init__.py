@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from braid.client.records.where import Where
     from braid.client.telemetry.zone_bytes import ZoneBytes, zone_bytes
     from braid.host.endpoints import find_endpoint
-    from braid.host.tls import Tls
+    from braid.host.tls.paths import Tls
     from braid.host.tokens import Token
     from braid.kernel.errors import (
         AccessDenied,
@@ -125,7 +125,7 @@ _HOMES = {
     "braid.client.records.where": ("Where",),
     "braid.client.telemetry.zone_bytes": ("ZoneBytes", "zone_bytes"),
     "braid.host.endpoints": ("find_endpoint",),
-    "braid.host.tls": ("Tls",),
+    "braid.host.tls.paths": ("Tls",),
     "braid.host.tokens": ("Token",),
     "braid.kernel.errors": (
         "AccessDenied",

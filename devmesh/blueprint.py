@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from braid._mesh import mesh_command
 from braid.host.store_credentials import StoreCredentials
 from braid.host.store_credentials import environment_of as store_environment_of
-from braid.host.tls import Tls, environment_of
+from braid.host.tls.paths import Tls, environment_of
 
 SERVICES: Final = ("registry", "assigner", "lagmon", "dlq")
 CONSOLE: Final = "console"

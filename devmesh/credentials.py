@@ -14,7 +14,7 @@ from typing import Final
 from braid.certs.authority import BUNDLE, CERTIFICATE, KEY, Authority
 from braid.certs.contents import Reached
 from braid.certs.identity import DEFAULT_TRUST_DOMAIN, Identity, IdentityKind
-from braid.host.tls import Tls
+from braid.host.tls.paths import Tls
 from braid.kernel.errors import BraidError
 from devmesh.limits import DEV_RENEWAL_SECONDS
 

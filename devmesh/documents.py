@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from braid.host.tls import Tls
+from braid.host.tls.paths import Tls
 
 
 @dataclass(frozen=True)

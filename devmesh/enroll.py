@@ -10,7 +10,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from braid.host.tls import tls_of_environment
+from braid.host.tls.paths import tls_of_environment
 from braid.kernel.errors import BraidError, Invalid
 from braid.kernel.ids import check_name
 from devmesh.registration import Address, Registration

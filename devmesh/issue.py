@@ -18,7 +18,7 @@ from braid.certs.authority import BUNDLE, CERTIFICATE, KEY, Authority
 from braid.certs.contents import Reached
 from braid.certs.identity import DEFAULT_TRUST_DOMAIN, Identity, IdentityKind
 from braid.host import private_files
-from braid.host.tls import Tls
+from braid.host.tls.paths import Tls
 from braid.kernel.errors import BraidError, Invalid
 from devmesh.credentials import HERE
 from devmesh.store_certificates import StoreCertificates

@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from braid._mesh import mesh_command
-from braid.host.tls import Tls
+from braid.host.tls.paths import Tls
 from braid.kernel.errors import BraidError, NotFound, Unavailable
 from braid.kernel.limits.runtime import CLOCK_OFFSET_SECONDS
 from devmesh.config import DERIVED_REPLICAS, MeshConfig

@@ -11,8 +11,8 @@ from braid.api.registry.v1.registry_service_pb2 import (
     UpdateClusterRequest,
 )
 from braid.host.system import system_host
-from braid.host.tls import Tls
-from braid.host.tls_files import TlsFiles
+from braid.host.tls.files import TlsFiles
+from braid.host.tls.paths import Tls
 from braid.kernel.errors import Conflict, Unavailable
 from braid.kernel.limits.names import PAGE_SIZE_MAX
 from braid.rpc.directory import Directory

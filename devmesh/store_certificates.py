@@ -11,7 +11,7 @@ from typing import Final
 from braid.certs.authority import BUNDLE, CERTIFICATE, KEY, Authority
 from braid.certs.contents import Reached
 from braid.certs.identity import Identity, IdentityKind
-from braid.host.tls import Tls
+from braid.host.tls.paths import Tls
 from devmesh.credentials import HERE
 
 TRUST_DOMAIN: Final = "store.braid.local"

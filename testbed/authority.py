@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from braid.host.tls import Tls
+from braid.host.tls.paths import Tls
 
 SERVICE = "spiffe://test.local/service/registry-0"
 ALICE = "spiffe://test.local/user/alice"

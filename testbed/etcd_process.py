@@ -13,7 +13,7 @@ from typing import Final
 
 from braid.host.store_credentials import StoreCredentials
 from braid.host.system import SystemClock
-from braid.host.tls import Tls
+from braid.host.tls.paths import Tls
 from braid.kernel.errors import StoreUnavailable
 from braid.stores.etcd import keys, requests
 from braid.stores.etcd.client import RANGE, EtcdClient, Method

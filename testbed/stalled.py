@@ -6,7 +6,7 @@ import time
 from types import TracebackType
 from typing import Final, Self
 
-from braid.host.tls import Tls
+from braid.host.tls.paths import Tls
 
 NOTHING: Final = "nothing"
 HALF_HELLO: Final = "half a ClientHello"

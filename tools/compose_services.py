@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from braid.certs.authority import BUNDLE, CERTIFICATE, KEY
-from braid.host.tls import Tls, environment_of
+from braid.host.tls.paths import Tls, environment_of
 from devmesh import blueprint
 from devmesh.blueprint import CONSOLE, CONSOLE_PORT, BrokerPlace, ConsolePlace, ServicePlace, StorePlace, kind_of
 from devmesh.issue import ADMIN, ADMINS_FILE

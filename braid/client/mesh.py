@@ -16,8 +16,8 @@ from braid.client.membership.heartbeats import Heartbeats
 from braid.client.producing.settings import ProducerSettings
 from braid.host.endpoints import Endpoint, resolve_here, unreachable
 from braid.host.system import system_host
-from braid.host.tls import Tls
-from braid.host.tls_files import TlsFiles
+from braid.host.tls.files import TlsFiles
+from braid.host.tls.paths import Tls
 from braid.host.token_files import TokenFiles
 from braid.host.tokens import Token
 from braid.host.tracebacks import tracebacks_here

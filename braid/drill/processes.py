@@ -8,7 +8,7 @@ from pathlib import Path
 
 from braid.drill.arguments import ProcessSpec
 from braid.drill.orders import Refuse
-from braid.host.tls import Tls, environment_of
+from braid.host.tls.paths import Tls, environment_of
 from braid.kernel.limits.drill import DRILL_END_SECONDS
 
 

@@ -14,7 +14,7 @@ from braid.drill.orders import Refuse
 from braid.drill.plan import DrillKind, Plan
 from braid.drill.processes import DrillProcess
 from braid.drill.verdict import DrillInstants, DrillVerdict
-from braid.host.tls import Tls
+from braid.host.tls.paths import Tls
 from braid.kernel.errors import BraidError, DeadlineExceeded, FailoverBlocked, Unavailable
 from braid.kernel.limits.drill import (
     DRILL_ASK_SECONDS,

@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from braid.host.tls import CA_VARIABLE, Tls, tls_of_environment, tls_of_files
+from braid.host.tls.paths import CA_VARIABLE, Tls, tls_of_environment, tls_of_files
 from braid.host.tokens import Token, token_of_environment
 from braid.kernel.errors import Invalid, Unavailable
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from braid.host import secret_files
 from braid.host.addresses import is_loopback
-from braid.host.tls import Tls, reload_seconds_of, tls_of_environment, tls_of_files
+from braid.host.tls.paths import Tls, reload_seconds_of, tls_of_environment, tls_of_files
 from braid.kernel.errors import Invalid
 from braid.kernel.limits.rpc import TLS_FILE_BYTES_MAX
 

@@ -10,7 +10,7 @@ from typing import Final, TypeVar
 
 from braid.host import secret_files
 from braid.host.reread_files import RereadFiles
-from braid.host.tls_files import TlsMaterial
+from braid.host.tls.files import TlsMaterial
 from braid.host.tokens import Token
 from braid.kernel.errors import BraidError, Invalid, Unauthenticated, Unavailable
 from braid.kernel.limits.access.tokens import TOKEN_BYTES_MAX

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from braid.host.tls import CA_VARIABLE
+from braid.host.tls.paths import CA_VARIABLE
 from braid.kernel.errors import Invalid
 from braid.kernel.limits.access.tokens import TOKEN_RELOAD_SECONDS
 

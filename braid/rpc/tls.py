@@ -6,9 +6,9 @@ from typing import Final, cast
 
 import grpc
 
-from braid.host.tls import Tls as Tls
-from braid.host.tls_files import TlsFiles, TlsMaterial
-from braid.host.tls_peers import peer_certificate
+from braid.host.tls.files import TlsFiles, TlsMaterial
+from braid.host.tls.paths import Tls as Tls
+from braid.host.tls.peers import peer_certificate
 from braid.kernel.errors import Unauthenticated
 from braid.kernel.limits.rpc import (
     CONNECTIONS_MAX,

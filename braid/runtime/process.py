@@ -18,7 +18,7 @@ from braid.host.addresses import is_loopback
 from braid.host.open_files import for_callers, raise_open_files
 from braid.host.store_credentials import ETCD_SCHEMES, ETCD_TLS_SCHEME
 from braid.host.system import system_host
-from braid.host.tls_files import TlsFiles
+from braid.host.tls.files import TlsFiles
 from braid.kernel.errors import BraidError
 from braid.kernel.limits.rpc import CONNECTIONS_MAX, HEALTH_CONNECTIONS_MAX
 from braid.kernel.limits.runtime import DRAIN_SECONDS, LOOP_LAG_INTERVAL_SECONDS, PARENT_POLL_SECONDS, SHUTDOWN_SECONDS

@@ -22,8 +22,8 @@ from braid.host.store_credentials import CA_VARIABLE as STORE_CA_VARIABLE
 from braid.host.store_credentials import CERTIFICATE_VARIABLE as STORE_CERTIFICATE_VARIABLE
 from braid.host.store_credentials import KEY_VARIABLE as STORE_KEY_VARIABLE
 from braid.host.store_credentials import StoreCredentials
-from braid.host.tls import CA_VARIABLE, CERTIFICATE_VARIABLE, KEY_VARIABLE, Tls, tls_of_files
-from braid.host.tls_principal import own_principal
+from braid.host.tls.paths import CA_VARIABLE, CERTIFICATE_VARIABLE, KEY_VARIABLE, Tls, tls_of_files
+from braid.host.tls.principal import own_principal
 from braid.kernel.access.grants import ServicePrincipals, check_principal
 from braid.kernel.audit.forms import Reads
 from braid.kernel.errors import Invalid

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from braid.client.records.where import Where
-from braid.host.tls import Tls, tls_of_files
+from braid.host.tls.paths import Tls, tls_of_files
 from braid.host.tokens import Token
 from braid.kernel.errors import Invalid, Unsupported
 from braid.kernel.ids import LeaseId, check_name

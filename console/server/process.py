@@ -20,7 +20,7 @@ import uvloop
 from braid.host.console_links import write_key
 from braid.host.endpoints import Choice, Endpoint, resolve
 from braid.host.system import system_host
-from braid.host.tls_files import TlsFiles
+from braid.host.tls.files import TlsFiles
 from braid.host.token_files import TokenFiles
 from braid.host.tokens import Token
 from braid.kernel.errors import BraidError, Unavailable

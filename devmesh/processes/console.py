@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 from typing import Final
 
-from braid.host.tls import Tls
+from braid.host.tls.paths import Tls
 from devmesh.blueprint import CONSOLE, ConsolePlace, console_command, console_settings
 from devmesh.files import remove
 from devmesh.processes.process import Process

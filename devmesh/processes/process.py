@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from braid.host.tls import Tls
+from braid.host.tls.paths import Tls
 from braid.kernel.errors import Refused, Unavailable
 from devmesh.blueprint import ServicePlace, StorePlace, service_command, service_settings, store_arguments
 from devmesh.files import remove

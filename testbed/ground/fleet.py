@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from braid.host.tls import Tls, environment_of
+from braid.host.tls.paths import Tls, environment_of
 from devmesh.processes.guard import spawn_guarded
 from testbed.ground.entering import TOLD
 from testbed.patience import Deadline

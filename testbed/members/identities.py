@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from braid.host.tls import Tls, environment_of
+from braid.host.tls.paths import Tls, environment_of
 from testbed.authority import ALICE, Authority
 
 _SERVICES: Final = "spiffe://test.local/service"

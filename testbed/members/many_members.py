@@ -18,8 +18,8 @@ from braid.client.membership.heartbeats import Heartbeats
 from braid.client.membership.lease_session import CAPABILITIES, LeaseSession
 from braid.client.records.delivery import OwnedLease
 from braid.host.system import system_host
-from braid.host.tls import tls_of_environment
-from braid.host.tls_files import TlsFiles
+from braid.host.tls.files import TlsFiles
+from braid.host.tls.paths import tls_of_environment
 from braid.kernel.errors import BraidError
 from braid.kernel.ports import Generation, Host
 from braid.rpc.directory import Directory

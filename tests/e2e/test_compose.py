@@ -17,7 +17,7 @@ from braid.api.registry.v1.stream_pb2 import LaneSpec, Stream, StreamSpec
 from braid.cli.manifests.declarations import read_files
 from braid.host.store_credentials import StoreCredentials
 from braid.host.system import system_host
-from braid.host.tls import Tls
+from braid.host.tls.paths import Tls
 from braid.kernel.errors import AccessDenied, StoreAccessDenied, Unavailable
 from braid.stores.etcd import EtcdStore
 from tests.support.compose import ENDPOINT, HANG_SECONDS, ROOT, Played, read_compose

@@ -27,7 +27,7 @@ from braid.api.registry.v1.registry_service_pb2 import (
     ListStreamsRequest,
     ListStreamsResponse,
 )
-from braid.host.tls import environment_of
+from braid.host.tls.paths import environment_of
 from braid.kernel.limits.drill import DRILL_YOUNG_SECONDS
 from testbed.mesh import running_mesh
 from testbed.patience import until

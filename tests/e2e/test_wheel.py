@@ -12,7 +12,7 @@ from typing import Final
 
 import pytest
 
-from braid.host.tls import environment_of
+from braid.host.tls.paths import environment_of
 from testbed.mesh import running_mesh
 from tools.sbom import LOCKS
 

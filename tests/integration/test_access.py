@@ -16,7 +16,7 @@ from braid.api.mesh.v1.event_pb2 import EventRecord, WatchEventsRequest
 from braid.api.registry.v1 import grant_pb2 as grants
 from braid.api.registry.v1.registry_service_pb2 import ListStreamsRequest, ListStreamsResponse
 from braid.host.system import system_host
-from braid.host.tls_files import TlsFiles
+from braid.host.tls.files import TlsFiles
 from braid.kernel.errors import AccessDenied, BraidError, Unauthenticated
 from braid.kernel.ports import CallOptions
 from braid.rpc.directory import Directory

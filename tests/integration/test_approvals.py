@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 import pytest
 
-from braid.host.tls import Tls
+from braid.host.tls.paths import Tls
 from devmesh.processes.brokers import KafkaBroker
 from testbed.patience import until
 from tests.integration.test_access import ANN, Processes, mesh

@@ -11,7 +11,7 @@ import pytest
 from braid.api.mesh.v1.audit_pb2 import CALL_OUTCOME_REFUSED, AuditEvent
 from braid.api.mesh.v1.event_pb2 import ListEventsRequest, ListEventsResponse
 from braid.api.registry.v1 import grant_pb2 as grants
-from braid.host.tls_files import TlsFiles
+from braid.host.tls.files import TlsFiles
 from braid.kernel.errors import AccessDenied
 from braid.rpc.mesh_client import ServiceClient
 from braid.rpc.methods import method_path

@@ -16,8 +16,8 @@ from google.protobuf.wrappers_pb2 import Int64Value
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from braid.host.system import system_host
-from braid.host.tls import Tls
-from braid.host.tls_files import TlsFiles
+from braid.host.tls.files import TlsFiles
+from braid.host.tls.paths import Tls
 from braid.kernel.limits.rpc import HANDSHAKE_SECONDS
 from braid.rpc.directory import Directory
 from braid.rpc.grpc.transport import GrpcTransport

@@ -12,8 +12,8 @@ import pytest
 from google.protobuf.wrappers_pb2 import Int64Value
 
 from braid.host.system import system_host
-from braid.host.tls import Tls
-from braid.host.tls_files import TlsFiles
+from braid.host.tls.files import TlsFiles
+from braid.host.tls.paths import Tls
 from braid.rpc.directory import Directory
 from braid.rpc.grpc.transport import GrpcTransport
 from braid.rpc.mesh_client import ServiceClient

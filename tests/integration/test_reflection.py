@@ -12,7 +12,7 @@ from braid.api.mesh.v1.audit_pb2 import CALL_OUTCOME_REFUSED
 from braid.api.registry.v1 import grant_pb2 as grants
 from braid.api.registry.v1 import revocation_pb2 as revocations
 from braid.certs.revocable import read_certificate
-from braid.host.tls import Tls
+from braid.host.tls.paths import Tls
 from braid.rpc.grpc.reflection import REFLECTION_PATH
 from testbed.authority import ALICE, Authority
 from testbed.patience import until

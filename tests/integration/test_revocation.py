@@ -12,8 +12,8 @@ from braid.api.mesh.v1.endpoint_pb2 import ListEndpointsRequest, ListEndpointsRe
 from braid.api.mesh.v1.event_pb2 import EventRecord, WatchEventsRequest
 from braid.api.registry.v1 import revocation_pb2 as revocations
 from braid.certs.revocable import read_certificate
-from braid.host.tls import Tls
-from braid.host.tls_files import TlsFiles
+from braid.host.tls.files import TlsFiles
+from braid.host.tls.paths import Tls
 from braid.kernel.errors import BraidError, IdentityRevoked, StreamExpired, Unavailable
 from braid.kernel.ports import CallOptions, RpcChannel
 from braid.rpc.grpc.transport import GrpcTransport

@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_pri
 from braid.api.assigner.v1 import assigner_service_pb2 as api
 from braid.api.assigner.v1 import group_pb2
 from braid.host.store_credentials import StoreCredentials
-from braid.host.tls import Tls
+from braid.host.tls.paths import Tls
 from braid.kernel.errors import BraidError
 from testbed.authority import SERVICE, Authority, write_files
 from testbed.etcd_process import etcd_cluster

@@ -14,8 +14,8 @@ from braid.api.assigner.v1 import group_pb2, join_pb2
 from braid.client.membership.lease_session import LeaseSession
 from braid.client.records.delivery import OwnedLease
 from braid.host.system import system_host
-from braid.host.tls import tls_of_environment
-from braid.host.tls_files import TlsFiles
+from braid.host.tls.files import TlsFiles
+from braid.host.tls.paths import tls_of_environment
 from braid.kernel.errors import BraidError
 from braid.kernel.ports import Generation, Host
 from braid.rpc.directory import Directory

@@ -4,7 +4,7 @@ import socket
 import ssl
 from typing import Final, NamedTuple
 
-from braid.host.tls import Tls
+from braid.host.tls.paths import Tls
 
 _PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 _DATA, _HEADERS, _SETTINGS = 0, 1, 4

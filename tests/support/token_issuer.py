@@ -14,7 +14,7 @@ import jwt
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from jwt.algorithms import ECAlgorithm, RSAAlgorithm
 
-from braid.host.tls import Tls
+from braid.host.tls.paths import Tls
 
 ISSUER = "https://id.test"
 AUDIENCE = "braid"

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final, cast
 
 from braid.cli.core.limits import CLI_PROBE_SECONDS
 from braid.cli.doctor.certificate_findings import CertificateFacts
-from braid.host.tls import Tls
-from braid.host.tls_files import read_tls
+from braid.host.tls.files import read_tls
+from braid.host.tls.paths import Tls
 from braid.kernel.errors import Invalid
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import grpc
 
-from braid.host.tls_files import TlsFiles
+from braid.host.tls.files import TlsFiles
 from braid.host.token_files import TokenFiles
 from braid.kernel.errors import BraidError, Unavailable
 from braid.kernel.limits.rpc import STREAM_CLOSE_SECONDS

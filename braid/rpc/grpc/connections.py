@@ -5,8 +5,8 @@ Streams stay on the connection they began on until the server ends them (`TlsSer
 
 import grpc
 
-from braid.host.tls_connections import TlsConnections
-from braid.host.tls_files import TlsFiles, TlsMaterial
+from braid.host.tls.connections import TlsConnections
+from braid.host.tls.files import TlsFiles, TlsMaterial
 from braid.host.token_files import TokenFiles
 from braid.rpc.grpc.wire import CLIENT_OPTIONS
 from braid.rpc.tls import channel_credentials

@@ -9,8 +9,8 @@ import time
 from collections.abc import AsyncIterator, Callable
 from functools import partial
 
-from braid.host.tls_files import TlsFiles
-from braid.host.tls_peers import vouched_for
+from braid.host.tls.files import TlsFiles
+from braid.host.tls.peers import vouched_for
 from braid.kernel.errors import CertificateUntrusted
 from braid.kernel.limits.rpc import PEER_CERTIFICATES_REMEMBERED_MAX, PEER_TRUST_GRACE_SECONDS
 from braid.kernel.ports import (

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import grpc
 
-from braid.host.tls_files import TlsFiles
+from braid.host.tls.files import TlsFiles
 from braid.kernel.errors import Invalid, Unavailable
 from braid.kernel.limits.rpc import CALLS_OPEN_MAX, HEALTH_CALLS_MAX
 from braid.kernel.ports import Authenticator, RpcService

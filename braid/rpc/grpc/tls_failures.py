@@ -10,9 +10,9 @@ from typing import Final
 
 import grpc
 
-from braid.host.tls import CA_VARIABLE, CERTIFICATE_VARIABLE, KEY_VARIABLE, Tls
-from braid.host.tls_faults import Refusal, refusal_of, server_fault
-from braid.host.tls_files import TlsFiles
+from braid.host.tls.faults import Refusal, refusal_of, server_fault
+from braid.host.tls.files import TlsFiles
+from braid.host.tls.paths import CA_VARIABLE, CERTIFICATE_VARIABLE, KEY_VARIABLE, Tls
 from braid.host.token_files import TokenFiles
 from braid.kernel.errors import BraidError, CertificateUntrusted, Unauthenticated, Unavailable
 from braid.rpc.grpc.wire import error_of

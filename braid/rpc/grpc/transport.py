@@ -1,6 +1,6 @@
 """The gRPC transport of control RPCs. Calls are in `grpc.calls`, serving in `grpc.server`."""
 
-from braid.host.tls_files import TlsFiles
+from braid.host.tls.files import TlsFiles
 from braid.host.token_files import TokenFiles
 from braid.kernel.ports import Authenticator, RpcChannel, RpcServer, RpcService
 from braid.rpc.grpc.calls import GrpcChannel

@@ -18,7 +18,7 @@ from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
 from prometheus_client import CollectorRegistry, make_wsgi_app
 
-from braid.host.tls_files import TlsFiles, TlsMaterial
+from braid.host.tls.files import TlsFiles, TlsMaterial
 from braid.kernel.errors import Unavailable
 from braid.kernel.limits.runtime import (
     METRICS_BACKLOG,

@@ -15,7 +15,7 @@ import grpc
 from google.protobuf.message import Message
 
 from braid.host.store_credentials import StoreCredentials
-from braid.host.tls_files import TlsFiles
+from braid.host.tls.files import TlsFiles
 from braid.kernel.errors import BraidError, OutcomeUnknown, StoreAccessDenied, StoreUnavailable
 from braid.kernel.limits.store import ETCD_READ_SECONDS, ETCD_RECONNECT_MS_MIN, STORE_CALL_SECONDS
 from braid.kernel.ports import Clock

@@ -8,9 +8,9 @@ from typing import Final
 
 import grpc
 
-from braid.host.tls_connections import TlsConnections
-from braid.host.tls_faults import Refusal, refusal_of, server_fault
-from braid.host.tls_files import TlsFiles, TlsMaterial
+from braid.host.tls.connections import TlsConnections
+from braid.host.tls.faults import Refusal, refusal_of, server_fault
+from braid.host.tls.files import TlsFiles, TlsMaterial
 from braid.kernel.errors import StoreAccessDenied
 from braid.kernel.limits.store import (
     ETCD_CONNECT_MS,

@@ -9,7 +9,7 @@ import pytest
 from google.protobuf.wrappers_pb2 import StringValue
 
 from braid.host.system import system_host
-from braid.host.tls_files import TlsFiles
+from braid.host.tls.files import TlsFiles
 from braid.kernel.ports import (
     AdmitHandler,
     Caller,

@@ -6,8 +6,8 @@ import ssl
 from pathlib import Path
 from typing import Final
 
-from braid.host.tls import Tls
-from braid.host.tls_files import TlsFiles, TlsMaterial
+from braid.host.tls.files import TlsFiles, TlsMaterial
+from braid.host.tls.paths import Tls
 from braid.rpc.grpc.transport import GrpcTransport
 from testbed.authority import Authority
 from testbed.patience import until

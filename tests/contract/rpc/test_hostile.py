@@ -12,7 +12,7 @@ import pytest
 from google.protobuf.wrappers_pb2 import StringValue
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from braid.host.tls_files import TlsFiles
+from braid.host.tls.files import TlsFiles
 from braid.kernel.errors import DeadlineExceeded, Exhausted, Unavailable, Unsupported
 from braid.kernel.limits.rpc import METADATA_BYTES_MAX
 from braid.kernel.ports import Caller, CallOptions, DuplexServing, RpcServer, RpcService

@@ -15,7 +15,7 @@ from grpc_tools import protoc
 
 from braid.api.keda import externalscaler_pb2 as keda
 from braid.host.system import system_host
-from braid.host.tls_files import TlsFiles
+from braid.host.tls.files import TlsFiles
 from braid.kafka.memory import MemoryKafka
 from braid.kernel.access.grants import ServicePrincipals
 from braid.kernel.errors import Unavailable

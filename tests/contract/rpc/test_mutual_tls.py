@@ -15,8 +15,8 @@ from google.protobuf.wrappers_pb2 import StringValue
 from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
 from grpc_health.v1.health_pb2_grpc import HealthStub
 
-from braid.host.tls import Tls
-from braid.host.tls_files import TlsFiles
+from braid.host.tls.files import TlsFiles
+from braid.host.tls.paths import Tls
 from braid.kernel.access.refusals import REFUSAL_FACT
 from braid.kernel.errors import BraidError, StreamExpired, Unauthenticated, Unavailable
 from braid.kernel.ports import Caller, DuplexServing, RpcServer, RpcService

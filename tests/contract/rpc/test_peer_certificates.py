@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from google.protobuf.wrappers_pb2 import StringValue
 
-from braid.host.tls import Tls
-from braid.host.tls_files import TlsFiles
-from braid.host.tls_peers import peer_certificate
+from braid.host.tls.files import TlsFiles
+from braid.host.tls.paths import Tls
+from braid.host.tls.peers import peer_certificate
 from braid.kernel.errors import CertificateUntrusted, StreamExpired, Unavailable
 from braid.kernel.ports import Caller, DuplexCall, DuplexServing, RpcChannel, RpcServer
 from braid.rpc.grpc.stream_lifetimes import StreamLifetimes

@@ -12,7 +12,7 @@ import pytest
 from google.protobuf.wrappers_pb2 import StringValue
 
 from braid.host.system import system_host
-from braid.host.tls_files import TlsFiles
+from braid.host.tls.files import TlsFiles
 from braid.host.token_files import TokenFiles
 from braid.host.tokens import Token
 from braid.kernel.errors import Invalid, StreamExpired, Unauthenticated, Unavailable

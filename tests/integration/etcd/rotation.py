@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, EllipticCurv
 
 from braid.host.store_credentials import StoreCredentials
 from braid.host.system import system_host
-from braid.host.tls import Tls
+from braid.host.tls.paths import Tls
 from braid.kernel.ports import Leader, Session
 from braid.stores.etcd import EtcdStore, requests
 from braid.stores.etcd.client import RANGE

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from braid.host.store_credentials import StoreCredentials
-from braid.host.tls import Tls
+from braid.host.tls.paths import Tls
 from braid.stores.etcd import keys
 from braid.stores.etcd.client import EtcdClient, Method
 from braid.stores.etcd_wire import etcd_pb2 as wire

@@ -11,8 +11,8 @@ import pytest
 
 from braid.host.store_credentials import StoreCredentials
 from braid.host.system import system_host
-from braid.host.tls import Tls
-from braid.host.tls_connections import TlsConnections
+from braid.host.tls.connections import TlsConnections
+from braid.host.tls.paths import Tls
 from braid.kernel.errors import StoreAccessDenied, StoreUnavailable
 from braid.stores.etcd import EtcdStore
 from testbed.authority import ALICE, Authority, write_files

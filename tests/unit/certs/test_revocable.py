@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from braid.certs.revocable import read_certificate
-from braid.host.tls_peers import peer_certificate
+from braid.host.tls.peers import peer_certificate
 from braid.kernel.errors import Invalid
 from testbed.authority import ALICE, Authority
 

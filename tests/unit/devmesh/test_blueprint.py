@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 
-from braid.host.tls import Tls
+from braid.host.tls.paths import Tls
 from devmesh import blueprint, roster
 from devmesh.blueprint import (
     CONSOLE,

@@ -7,7 +7,7 @@ import pytest
 
 from braid.certs.authority import Authority
 from braid.certs.identity import Identity
-from braid.host.tls_files import read_tls
+from braid.host.tls.files import read_tls
 from devmesh.credentials import HERE, MeshCredentials, paths_of, prepared, user_identity
 from devmesh.limits import DEV_RENEWAL_SECONDS
 from tests.support.tls_handshake import handshake

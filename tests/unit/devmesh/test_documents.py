@@ -4,7 +4,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-from braid.host.tls import Tls
+from braid.host.tls.paths import Tls
 from devmesh.documents import (
     BrokerAddress,
     ClusterAddress,

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from braid.certs.identity import Identity
-from braid.host.tls import Tls
-from braid.host.tls_files import read_tls
+from braid.host.tls.files import read_tls
+from braid.host.tls.paths import Tls
 from braid.runtime.access.settings import read_admins
 from devmesh.issue import issue, main
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from braid.host.tls import Tls
+from braid.host.tls.paths import Tls
 from braid.kernel.errors import NotFound, Refused, Unavailable
 from devmesh import config, roster, supervisor
 from devmesh.config import MeshConfig

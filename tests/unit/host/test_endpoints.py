@@ -10,7 +10,7 @@ import braid
 import braid.sync
 from braid.client.mesh import Mesh, system_ports
 from braid.host.endpoints import Choice, Endpoint, contexts_path, resolve
-from braid.host.tls import Tls
+from braid.host.tls.paths import Tls
 from braid.host.tokens import Token
 from braid.kernel.errors import Invalid, Unavailable
 

@@ -10,7 +10,7 @@ from braid.host.store_credentials import (
     etcd_credentials,
     store_credentials_of_environment,
 )
-from braid.host.tls import Tls
+from braid.host.tls.paths import Tls
 from braid.kernel.errors import Invalid
 
 OWN = {"BRAID_TLS_CERTIFICATE": "/own.crt", "BRAID_TLS_KEY": "/own.key", "BRAID_TLS_CA": "/own-ca.crt"}

@@ -6,7 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from braid.host.system import system_host
-from braid.host.tls import Tls
+from braid.host.tls.paths import Tls
 from braid.kernel.audit.forms import Reads
 from braid.kernel.errors import Invalid
 from braid.runtime.audit.settings import AuditSettings

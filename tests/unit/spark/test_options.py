@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from braid.client.records.where import Where
-from braid.host.tls import Tls
+from braid.host.tls.paths import Tls
 from braid.host.tokens import Token
 from braid.kernel.errors import BraidError, Invalid
 from braid.kernel.ids import LeaseId

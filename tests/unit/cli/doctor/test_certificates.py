@@ -11,7 +11,7 @@ from google.protobuf.wrappers_pb2 import StringValue
 from braid.cli.doctor.certificate_findings import CertificateFacts, check_certificate
 from braid.cli.doctor.certificates import certificate_end
 from braid.cli.doctor.findings import Level
-from braid.host.tls_files import TlsFiles
+from braid.host.tls.files import TlsFiles
 from braid.kernel.ports import Caller, RpcService
 from braid.rpc.grpc.transport import GrpcTransport
 from braid.rpc.methods import unary

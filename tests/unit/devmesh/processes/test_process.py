@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from braid.host.tls import Tls
+from braid.host.tls.paths import Tls
 from braid.kernel.errors import Refused, Unavailable
 from devmesh.blueprint import StorePlace
 from devmesh.processes.process import EtcdProcess, ServiceProcess

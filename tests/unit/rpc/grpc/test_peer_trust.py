@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from braid.host.tls_files import TlsFiles
-from braid.host.tls_peers import peer_certificate
+from braid.host.tls.files import TlsFiles
+from braid.host.tls.peers import peer_certificate
 from braid.kernel.ports import Caller
 from braid.rpc.grpc.peer_trust import PeerTrust
 from braid.rpc.grpc.stream_lifetimes import StreamLifetimes

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from prometheus_client import CollectorRegistry, Gauge
 
-from braid.host.tls import Tls
-from braid.host.tls_files import TlsFiles
+from braid.host.tls.files import TlsFiles
+from braid.host.tls.paths import Tls
 from braid.kernel.errors import Unavailable
 from braid.kernel.limits.runtime import METRICS_CONNECTIONS_MAX
 from braid.runtime.metrics.server import MetricsServer

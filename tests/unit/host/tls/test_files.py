@@ -9,8 +9,8 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_private_key
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, PrivateFormat
 
-from braid.host.tls import Tls
-from braid.host.tls_files import TlsFiles, read_tls
+from braid.host.tls.files import TlsFiles, read_tls
+from braid.host.tls.paths import Tls
 from braid.kernel.errors import Invalid
 from testbed.authority import ALICE, Authority
 

@@ -9,7 +9,7 @@ import ssl
 from enum import Enum
 from typing import Final
 
-from braid.host.tls import Tls
+from braid.host.tls.paths import Tls
 from braid.kernel.limits.rpc import TLS_PROBE_SECONDS
 
 # What gRPC's details say of the server's certificate.

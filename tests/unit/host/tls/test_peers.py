@@ -7,7 +7,7 @@ from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
-from braid.host.tls_peers import peer_certificate, vouched_for
+from braid.host.tls.peers import peer_certificate, vouched_for
 from testbed.authority import ALICE, Authority
 
 

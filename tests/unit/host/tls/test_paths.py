@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from braid.host.tls import Tls, environment_of, tls_of_environment
+from braid.host.tls.paths import Tls, environment_of, tls_of_environment
 from braid.kernel.errors import Invalid
 
 FILES = {"BRAID_TLS_CERTIFICATE": "/a.crt", "BRAID_TLS_KEY": "/a.key", "BRAID_TLS_CA": "/ca.crt"}

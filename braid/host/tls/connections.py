@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import Generic, Protocol, TypeVar
 
-from braid.host.tls_files import TlsMaterial
+from braid.host.tls.files import TlsMaterial
 from braid.kernel.limits.rpc import CONNECTION_RENEWAL_SECONDS, TLS_CONNECTIONS_RETIRED_MAX
 
 C = TypeVar("C")

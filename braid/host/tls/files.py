@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from braid.host import secret_files
 from braid.host.reread_files import RereadFiles
-from braid.host.tls import Tls
+from braid.host.tls.paths import Tls
 from braid.kernel.errors import Invalid
 from braid.kernel.limits.rpc import TLS_FILE_BYTES_MAX
 

@@ -1,6 +1,6 @@
 """Reads the principal of this side's certificate from its PEM file, as the other side of a connection would."""
 
-from braid.host.tls import Tls
+from braid.host.tls.paths import Tls
 from braid.kernel.errors import Invalid
 from braid.kernel.principals import principal_of
 
