@@ -33,7 +33,7 @@ from bench.peers import by_hand_process
 from bench.peers.by_hand_process import places
 from bench.takeover import SHARE_MIN, percentile
 from braid.kafka.cluster import AioKafka
-from braid.kernel.limits.registry import FAILOVERS_MAX
+from braid.kernel.limits.registry.resources import FAILOVERS_MAX
 from devmesh.mesh import DevMesh
 from testbed.patience import Deadline
 from testbed.trusting import never_held

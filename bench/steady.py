@@ -17,7 +17,7 @@ from bench.harness.arguments import Asked, asked
 from bench.harness.rounds import Sample, rows
 from bench.harness.tables import Table, made_with
 from bench.takeover import SHARE_MIN
-from braid.kernel.limits.placement import LOAD_SETTLE_SECONDS
+from braid.kernel.limits.assigner.placement import LOAD_SETTLE_SECONDS
 from devmesh.mesh import DevMesh
 from testbed.members.loaded_group import BUSY, HOG_PART_MIN, MEMBERS, PARTITIONS, LoadedGroup, loaded_group
 from testbed.mesh import running_mesh

@@ -18,6 +18,7 @@ import braid
 from braid.client.consumer_settings import Start
 from braid.client.mesh import MeshOfStreams
 from braid.client.records.handled import ThreadRecord
+from braid.kernel.limits.assigner.leases import LEASE_MS_DEFAULT
 from braid.kernel.limits.client import (
     COMMIT_INTERVAL_SECONDS,
     DELIVERY_TIMEOUT_SECONDS,
@@ -26,7 +27,6 @@ from braid.kernel.limits.client import (
     IN_FLIGHT_BYTES_MAX,
     PRODUCER_BUFFER_BYTES,
 )
-from braid.kernel.limits.leases import LEASE_MS_DEFAULT
 
 T = TypeVar("T")
 P = ParamSpec("P")

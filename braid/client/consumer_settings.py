@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from braid.host.tracebacks import TRACEBACKS, check_tracebacks
 from braid.kernel.errors import Invalid
 from braid.kernel.ids import check_name
+from braid.kernel.limits.assigner.leases import LEASE_MS_DEFAULT, LEASE_MS_MAX, LEASE_MS_MIN
 from braid.kernel.limits.client import (
     BACKLOG_PERMILLE_DEFAULT,
     CIRCUIT_FAILURES,
@@ -24,7 +25,6 @@ from braid.kernel.limits.client import (
     RETRY_BUDGET_PER_SECOND,
     RETRY_BUDGET_SHARE,
 )
-from braid.kernel.limits.leases import LEASE_MS_DEFAULT, LEASE_MS_MAX, LEASE_MS_MIN
 
 if TYPE_CHECKING:
     from braid.client.records.where import Where

@@ -25,6 +25,7 @@ from braid.kafka.late import LateKafka
 from braid.kernel.capabilities import KNOWS_DENIALS
 from braid.kernel.errors import BraidError, Invalid, Unavailable
 from braid.kernel.ids import DLQ_LANE, check_name
+from braid.kernel.limits.assigner.leases import HELLO_TEXT_MAX, LEASE_MS_DEFAULT
 from braid.kernel.limits.client import (
     COMMIT_INTERVAL_SECONDS,
     DELIVERY_TIMEOUT_SECONDS,
@@ -33,7 +34,6 @@ from braid.kernel.limits.client import (
     IN_FLIGHT_BYTES_MAX,
     PRODUCER_BUFFER_BYTES,
 )
-from braid.kernel.limits.leases import HELLO_TEXT_MAX, LEASE_MS_DEFAULT
 from braid.kernel.ports import Host, Kafka, RpcTransport
 from braid.rpc.directory import Directory
 from braid.rpc.grpc.transport import GrpcTransport

@@ -13,7 +13,7 @@ from braid.drill.gate import parse_addresses
 from braid.drill.orders import Refuse
 from braid.host.system import system_host
 from braid.kernel.capabilities import KNOWS_DENIALS
-from braid.kernel.limits.drill import DRILL_BROKER_LOOK_SECONDS
+from braid.kernel.limits.registry.drill import DRILL_BROKER_LOOK_SECONDS
 
 
 class BrokerWatch:

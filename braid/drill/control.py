@@ -10,8 +10,8 @@ from braid.api.registry.v1 import registry_service_pb2 as registry_api
 from braid.client.mesh import Mesh
 from braid.drill.plan import Plan
 from braid.kernel.errors import AlreadyExists, NotFound, Unsupported
-from braid.kernel.limits.drill import DRILL_VERDICT_CHARACTERS_MAX
 from braid.kernel.limits.names import PAGE_SIZE_MAX
+from braid.kernel.limits.registry.drill import DRILL_VERDICT_CHARACTERS_MAX
 from braid.kernel.ports import Kafka
 from braid.rpc.pages import listed
 

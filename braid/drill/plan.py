@@ -8,7 +8,7 @@ from typing import Final
 from braid.api.registry.v1 import cluster_pb2, stream_pb2
 from braid.kernel.errors import Invalid, Refused
 from braid.kernel.ids import DLQ_LANE
-from braid.kernel.limits.drill import (
+from braid.kernel.limits.registry.drill import (
     DRILL_LEAVE_SECONDS,
     DRILL_PARTITIONS,
     DRILL_PREFIX,

@@ -9,7 +9,7 @@ from pathlib import Path
 from braid.drill.arguments import ProcessSpec
 from braid.drill.orders import Refuse
 from braid.host.tls.paths import Tls, environment_of
-from braid.kernel.limits.drill import DRILL_END_SECONDS
+from braid.kernel.limits.registry.drill import DRILL_END_SECONDS
 
 
 class DrillProcess:

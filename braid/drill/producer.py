@@ -17,7 +17,7 @@ from braid.drill.clients import DrillMesh, run_gated, until_told_to_end
 from braid.drill.evidence import ledger_line
 from braid.drill.journal import Journal
 from braid.kernel.errors import BraidError
-from braid.kernel.limits.drill import (
+from braid.kernel.limits.registry.drill import (
     DRILL_END_SECONDS,
     DRILL_KEYS,
     DRILL_RECORD_BYTES,

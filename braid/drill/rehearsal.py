@@ -16,7 +16,7 @@ from braid.drill.processes import DrillProcess
 from braid.drill.verdict import DrillInstants, DrillVerdict
 from braid.host.tls.paths import Tls
 from braid.kernel.errors import BraidError, DeadlineExceeded, FailoverBlocked, Unavailable
-from braid.kernel.limits.drill import (
+from braid.kernel.limits.registry.drill import (
     DRILL_ASK_SECONDS,
     DRILL_CLEAN_SECONDS,
     DRILL_DRAIN_SECONDS,

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from braid.drill.control import Control
 from braid.kernel.errors import BraidError
-from braid.kernel.limits.drill import DRILL_YOUNG_SECONDS
+from braid.kernel.limits.registry.drill import DRILL_YOUNG_SECONDS
 
 
 async def find_remains(control: Control, now_ms: int, *, young_too: bool = False) -> Sequence[str]:

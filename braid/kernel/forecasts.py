@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from braid.kernel.days import DAY_SECONDS
-from braid.kernel.limits.balancing import (
+from braid.kernel.limits.registry.balancing import (
     FORECAST_COARSE_SECONDS,
     FORECAST_FINE_SECONDS,
     FORECAST_KEPT_SECONDS,

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable
 from braid.api.registry.v1 import route_pb2
 from braid.kernel.backoff import Backoff
 from braid.kernel.errors import BraidError
-from braid.kernel.limits.registry import WATCH_SILENCE_SECONDS
+from braid.kernel.limits.registry.resources import WATCH_SILENCE_SECONDS
 from braid.kernel.ports import Host
 from braid.rpc.mesh_client import ServiceClient
 

@@ -17,8 +17,8 @@ from braid.host.tls.paths import Tls, tls_of_files
 from braid.host.tokens import Token
 from braid.kernel.errors import Invalid, Unsupported
 from braid.kernel.ids import LeaseId, check_name
+from braid.kernel.limits.assigner.leases import LEASE_MS_DEFAULT, LEASE_MS_MAX, LEASE_MS_MIN
 from braid.kernel.limits.client import DELIVERY_TIMEOUT_SECONDS
-from braid.kernel.limits.leases import LEASE_MS_DEFAULT, LEASE_MS_MAX, LEASE_MS_MIN
 from braid.spark.limits import SPARK_CLUSTER_WAIT_SECONDS
 
 EARLIEST: Final = "earliest"

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from braid.kernel.errors import Compacted, Conflict, CorruptHistory, Fenced, Invalid
-from braid.kernel.limits.registry import RESTORE_REVISION_GAP
+from braid.kernel.limits.registry.resources import RESTORE_REVISION_GAP
 from braid.kernel.limits.store import WATCH_KEEP_REVISIONS, WATCH_PAGE_BATCHES
 from braid.kernel.ports import Appended, Clock, Endpoint, EventBatch, Fence, HistoryId, Leader, Loaded, Snapshot
 from braid.stores.batches import check_append, whole_tail

@@ -9,7 +9,7 @@ from collections.abc import Awaitable
 from typing import Protocol, TypeVar
 
 from braid.kernel.errors import Fenced, Unavailable
-from braid.kernel.limits.leases import CLOCK_RATE_SLACK
+from braid.kernel.limits.assigner.leases import CLOCK_RATE_SLACK
 from braid.kernel.limits.store import KEEP_ALIVES_PER_SESSION
 from braid.kernel.ports import Clock, Host
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from braid.host import private_files
 from braid.kernel.errors import Invalid, StoreUnavailable
-from braid.kernel.limits.registry import RESTORE_REVISION_GAP
+from braid.kernel.limits.registry.resources import RESTORE_REVISION_GAP
 from braid.kernel.limits.store import STORE_CALL_SECONDS
 from braid.stores import sqlite_histories as histories
 from braid.stores.backups import StoreFacts, check_mesh, check_stopped, next_incarnation

@@ -9,7 +9,7 @@ from braid.client.producing.routes import cluster_address
 from braid.client.records.delivery import OwnedLease
 from braid.kafka.memory import MemoryKafka
 from braid.kernel.ids import DLQ_LANE, LeaseId, make_epoch
-from braid.kernel.limits.leases import REVOKE_DEADLINE_SECONDS
+from braid.kernel.limits.assigner.leases import REVOKE_DEADLINE_SECONDS
 from braid.kernel.ports import Generation, TopicPartition
 from braid.testing.streams import Channel
 

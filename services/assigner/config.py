@@ -2,7 +2,7 @@
 
 from pydantic import Field
 
-from braid.kernel.limits.leases import GROUP_IDLE_EXPIRY_SECONDS
+from braid.kernel.limits.assigner.leases import GROUP_IDLE_EXPIRY_SECONDS
 from braid.runtime.settings import Settings
 
 

@@ -16,8 +16,8 @@ from braid.api.registry.v1 import registry_service_pb2 as registry
 from braid.api.registry.v1 import route_pb2, stream_pb2
 from braid.kernel.errors import BraidError, DeadlineExceeded, Invalid, NotFound, Unavailable
 from braid.kernel.lag_targets import target_of, target_seconds
-from braid.kernel.limits.leases import REGISTRY_ANSWER_SECONDS
-from braid.kernel.limits.scaling import (
+from braid.kernel.limits.assigner.leases import REGISTRY_ANSWER_SECONDS
+from braid.kernel.limits.assigner.scaling import (
     SCALING_ANSWER_SECONDS,
     SCALING_LAG_SECONDS,
     SCALING_STALE_SECONDS,

@@ -4,10 +4,10 @@ from typing import Literal
 
 from pydantic import Field
 
-from braid.kernel.limits.balancing import BALANCE_BAND, BALANCE_BYTES_PER_DAY, BALANCE_MOVES_AT_ONCE
-from braid.kernel.limits.health import PROBE_INTERVAL_SECONDS, PROBE_TIMEOUT_SECONDS
-from braid.kernel.limits.leases import PRODUCER_SESSION_SECONDS
-from braid.kernel.limits.traffic import MOVES_PER_ROUND_MAX
+from braid.kernel.limits.assigner.leases import PRODUCER_SESSION_SECONDS
+from braid.kernel.limits.registry.balancing import BALANCE_BAND, BALANCE_BYTES_PER_DAY, BALANCE_MOVES_AT_ONCE
+from braid.kernel.limits.registry.health import PROBE_INTERVAL_SECONDS, PROBE_TIMEOUT_SECONDS
+from braid.kernel.limits.registry.traffic import MOVES_PER_ROUND_MAX
 from braid.runtime.settings import Settings
 
 

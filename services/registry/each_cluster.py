@@ -3,7 +3,7 @@
 from collections.abc import Callable, Coroutine
 from functools import partial
 
-from braid.kernel.limits.registry import RECONCILE_SECONDS
+from braid.kernel.limits.registry.resources import RECONCILE_SECONDS
 from braid.runtime.replica import Replica
 from services.registry.histories import CLUSTERS
 from services.registry.term_tasks import KeyedTasks

@@ -13,7 +13,7 @@ from braid.api.assigner.v1.assigner_service_pb2 import (
     ListGroupsResponse,
 )
 from braid.api.assigner.v1.group_pb2 import Group
-from braid.kernel.limits.registry import DRAIN_GROUPS_PAGE
+from braid.kernel.limits.registry.resources import DRAIN_GROUPS_PAGE
 from braid.kernel.limits.store import STORE_CALL_SECONDS
 from braid.rpc.mesh_client import ServiceClient
 from braid.rpc.pages import listed

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 
 from braid.kernel.errors import NotLeader, Unavailable
-from braid.kernel.limits.health import PROBE_INTERVAL_SECONDS, PROBE_TIMEOUT_SECONDS
-from braid.kernel.limits.leases import PRODUCER_SESSION_SECONDS
+from braid.kernel.limits.assigner.leases import PRODUCER_SESSION_SECONDS
+from braid.kernel.limits.registry.health import PROBE_INTERVAL_SECONDS, PROBE_TIMEOUT_SECONDS
 from braid.kernel.ports import Kafka, RpcService
 from braid.runtime.histories.kinds import AnyKind
 from braid.runtime.replica import Replica

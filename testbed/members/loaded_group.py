@@ -21,7 +21,7 @@ from braid.api.assigner.v1.assigner_service_pb2 import CreateGroupRequest, Expla
 from braid.api.registry.v1.registry_service_pb2 import CreateStreamRequest
 from braid.api.registry.v1.stream_pb2 import LaneSpec, Stream, StreamSpec
 from braid.kafka.partitioner import murmur2
-from braid.kernel.limits.placement import LOAD_SETTLE_SECONDS
+from braid.kernel.limits.assigner.placement import LOAD_SETTLE_SECONDS
 from testbed.members.loaded_member import HANDLER_SECONDS
 from testbed.patience import until
 

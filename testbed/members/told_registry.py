@@ -16,7 +16,7 @@ from braid.api.mesh.v1.endpoint_pb2 import ClusterAddress
 from braid.api.registry.v1 import registry_service_pb2, route_pb2, stream_pb2
 from braid.kernel.errors import NotFound
 from braid.kernel.ids import ChannelId
-from braid.kernel.limits.registry import WATCH_ALIVE_SECONDS
+from braid.kernel.limits.registry.resources import WATCH_ALIVE_SECONDS
 from braid.kernel.ports import Caller, RpcService
 from braid.rpc.methods import method_path, server_stream, unary
 from braid.runtime.histories.kinds import AnyKind

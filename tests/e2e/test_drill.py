@@ -28,7 +28,7 @@ from braid.api.registry.v1.registry_service_pb2 import (
     ListStreamsResponse,
 )
 from braid.host.tls.paths import environment_of
-from braid.kernel.limits.drill import DRILL_YOUNG_SECONDS
+from braid.kernel.limits.registry.drill import DRILL_YOUNG_SECONDS
 from testbed.mesh import running_mesh
 from testbed.patience import until
 

@@ -14,7 +14,7 @@ from braid.api.assigner.v1 import assigner_service_pb2 as assigner_api
 from braid.api.assigner.v1 import group_pb2
 from braid.api.registry.v1 import registry_service_pb2 as api
 from braid.api.registry.v1 import stream_pb2
-from braid.kernel.limits.leases import IDLE_CHECK_SECONDS
+from braid.kernel.limits.assigner.leases import IDLE_CHECK_SECONDS
 from braid.kernel.ports import TopicPartition
 from braid.rpc.mesh_client import ServiceClient
 from testbed.brokers import running_broker

@@ -21,7 +21,7 @@ from braid.api.registry.v1 import registry_service_pb2 as api
 from braid.api.registry.v1 import stream_pb2
 from braid.cli.doctor.findings import Level
 from braid.client.mesh import Mesh
-from braid.kernel.limits.leases import IDLE_CHECK_SECONDS
+from braid.kernel.limits.assigner.leases import IDLE_CHECK_SECONDS
 from braid.kernel.limits.runtime import CLOCKS_APART_SECONDS, CLOCKS_COMPARE_SECONDS
 from devmesh.files import MeshFiles
 from devmesh.mesh import DevMesh

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from braid.kernel.limits.health import SOLE_WITNESS_SECONDS
+from braid.kernel.limits.registry.health import SOLE_WITNESS_SECONDS
 from devmesh.processes.brokers import KafkaBroker
 from testbed.brokers import READY_SECONDS, running_broker
 from testbed.patience import Deadline, until

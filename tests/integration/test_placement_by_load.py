@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 import braid
-from braid.kernel.limits.placement import LOAD_SETTLE_SECONDS
+from braid.kernel.limits.assigner.placement import LOAD_SETTLE_SECONDS
 from devmesh.mesh import DevMesh
 from testbed.members.loaded_group import HOG_PART_MIN, MEMBERS, Hog, LoadedGroup, loaded_group, reasons
 from testbed.patience import Deadline

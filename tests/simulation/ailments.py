@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from braid.kernel.limits.health import SLOW_AFTER_SECONDS, SOLE_WITNESS_SECONDS
+from braid.kernel.limits.registry.health import SLOW_AFTER_SECONDS, SOLE_WITNESS_SECONDS
 from testbed.checkers.checking import Instant
 from testbed.checkers.facts import Acknowledged, Ailing, Fact, Folded
 from tests.simulation.world import MEMBERS, PRODUCERS, SERVICES, World

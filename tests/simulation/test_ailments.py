@@ -7,7 +7,7 @@ from typing import Final
 
 import pytest
 
-from braid.kernel.limits.health import SOLE_WITNESS_SECONDS
+from braid.kernel.limits.registry.health import SOLE_WITNESS_SECONDS
 from braid.kernel.ports import HistoryId
 from testbed.checkers.facts import Acknowledged, Ailing, Fact, Folded, Place
 from tests.simulation.ailments import FULL_SECONDS, LATELY_SECONDS, SILENT_SECONDS, HonestHealth

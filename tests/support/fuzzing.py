@@ -26,7 +26,7 @@ with atheris.instrument_imports(include=["braid.kernel", "braid.kafka"]):
     from braid.kernel.envelope.spill import read_spilled, record_key
     from braid.kernel.errors import Invalid, Unsupported
     from braid.kernel.limits.envelope import ENVELOPE_UNITS_MAX
-    from braid.kernel.limits.registry import OFFSET_MAX
+    from braid.kernel.limits.registry.resources import OFFSET_MAX
     from braid.kernel.ports import Isolation, TopicPartition
     from braid.kernel.progress.fields import EnvelopeFields, SpillPointer
     from testbed.batches import CODECS, batch, packed, raw_batch

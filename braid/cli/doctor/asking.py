@@ -19,7 +19,7 @@ from braid.cli.doctor.cluster_findings import ClusterFacts
 from braid.cli.manifests.stream_warnings import UNCLEAN
 from braid.cli.resources.clusters.health import with_evidence
 from braid.kernel.errors import BraidError, Unavailable
-from braid.kernel.limits.traffic import LOAD_BROKERS_AT_ONCE, TOPICS_READ_MAX
+from braid.kernel.limits.registry.traffic import LOAD_BROKERS_AT_ONCE, TOPICS_READ_MAX
 from braid.kernel.ports import KafkaAdmin
 
 if TYPE_CHECKING:

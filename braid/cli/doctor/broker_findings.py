@@ -9,7 +9,7 @@ from braid.cli.doctor.releases import METADATA_VERSION, release_text
 from braid.cli.manifests.stream_warnings import UNCLEAN
 from braid.kernel.errors import BraidError
 from braid.kernel.limits.envelope import ENVELOPE_UNITS_DEFAULT
-from braid.kernel.limits.traffic import OFFSETS_RETENTION_MINUTES_MIN
+from braid.kernel.limits.registry.traffic import OFFSETS_RETENTION_MINUTES_MIN
 from braid.kernel.ports import BrokerDescription, ClusterDescription
 
 IN_SYNC: Final = "min.insync.replicas"

@@ -11,7 +11,7 @@ from braid.api.assigner.v1.group_pb2 import FENCING_NONE, Group
 from braid.cli.core.times import age_text
 from braid.cli.doctor.cluster_findings import ClusterFacts
 from braid.cli.doctor.findings import Finding, Level
-from braid.kernel.limits.leases import GROUP_IDLE_EXPIRY_SECONDS
+from braid.kernel.limits.assigner.leases import GROUP_IDLE_EXPIRY_SECONDS
 
 _SHARE_TOLD: Final = 0.5  # of the time it has left when its last member goes: then there is time to do something
 _MINUTE_MS: Final = 60_000

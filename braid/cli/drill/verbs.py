@@ -12,7 +12,7 @@ from braid.cli.core.endpoints import Choice, find_endpoint, typed
 from braid.cli.core.execution import ContextOption, EndpointOption, YesOption, execute
 from braid.cli.core.output import Format, parse_format
 from braid.kernel.errors import Invalid
-from braid.kernel.limits.drill import DRILL_RATE_MAX
+from braid.kernel.limits.registry.drill import DRILL_RATE_MAX
 
 _DRILL: Final = """Rehearse a failure on this mesh: with a stream of its own, placed like yours, and a verdict.
 

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Final
 
 from braid.cli.core.limits import CLI_WATCH_SECONDS
 from braid.kernel.errors import Invalid, NotFound
-from braid.kernel.limits.leases import CLI_FENCING_SECONDS
+from braid.kernel.limits.assigner.leases import CLI_FENCING_SECONDS
 
 if TYPE_CHECKING:
     from braid.api.assigner.v1.group_pb2 import Group

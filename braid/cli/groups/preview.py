@@ -11,7 +11,7 @@ from braid.cli.core.times import age_text
 from braid.cli.groups.policies import parse_policy
 from braid.cli.resources.group_rules import policy_text
 from braid.kernel.errors import Invalid
-from braid.kernel.limits.placement import CLI_MOVES_SHOWN
+from braid.kernel.limits.assigner.placement import CLI_MOVES_SHOWN
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -11,8 +11,8 @@ from braid.cli.core.limits import CLI_WATCH_SECONDS
 from braid.cli.core.output import Format, parse_format, render_document
 from braid.cli.core.times import parse_time, to_ms
 from braid.kernel.errors import Invalid
+from braid.kernel.limits.assigner.leases import CLI_FENCING_SECONDS
 from braid.kernel.limits.envelope import CLI_LEASES_SHOWN
-from braid.kernel.limits.leases import CLI_FENCING_SECONDS
 
 if TYPE_CHECKING:
     from braid.api.assigner.v1.assigner_service_pb2 import ResetProgressRequest, ResetProgressResponse

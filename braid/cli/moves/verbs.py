@@ -9,7 +9,7 @@ from braid.cli.core.execution import ContextOption, DocumentOption, DryRunOption
 from braid.cli.core.kinds import CLUSTER, STREAM, parse_kind
 from braid.cli.core.output import Format, parse_format, render_document
 from braid.kernel.errors import Invalid, NotFound
-from braid.kernel.limits.traffic import DECOMMISSION_WAIT_SECONDS
+from braid.kernel.limits.registry.traffic import DECOMMISSION_WAIT_SECONDS
 
 if TYPE_CHECKING:
     from braid.api.registry.v1.registry_service_pb2 import (

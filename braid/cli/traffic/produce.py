@@ -14,7 +14,7 @@ from braid.cli.core.session import Session, missing_among
 from braid.client.producing.producer import Producer
 from braid.client.records.outgoing import Receipt
 from braid.kernel.errors import BraidError, Invalid, NotFound
-from braid.kernel.limits.registry import RECORD_BYTES_MAX
+from braid.kernel.limits.registry.resources import RECORD_BYTES_MAX
 
 
 class Line(NamedTuple):

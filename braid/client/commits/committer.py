@@ -18,8 +18,8 @@ from braid.client.commits.encoder import CommitEncoder, EncodedProgress
 from braid.client.delivery.lease_work import LeaseWork
 from braid.kernel.errors import BraidError, ClusterAccessDenied, ClusterUnavailable, Fenced, Invalid, NotFound
 from braid.kernel.ids import LeaseId
+from braid.kernel.limits.assigner.leases import CLUSTER_REACHED_SECONDS, UNCOMMITTED_RECORDS_MAX
 from braid.kernel.limits.client import COMMIT_RECORDS_MAX, FINAL_COMMIT_SECONDS, RECOMMIT_SECONDS
-from braid.kernel.limits.leases import CLUSTER_REACHED_SECONDS, UNCOMMITTED_RECORDS_MAX
 from braid.kernel.ports import (
     Committed,
     Contact,

@@ -27,8 +27,8 @@ from braid.kernel.limits.client import (
     RECONNECT_SECONDS,
     SEND_ERRORS_AFTER_SECONDS,
 )
-from braid.kernel.limits.health import COMPLAIN_AGAIN_SECONDS, CONTACT_LOOK_SECONDS, UNKNOWN_CALL_TRIES
 from braid.kernel.limits.kafka import DENIED_AGAIN_SECONDS
+from braid.kernel.limits.registry.health import COMPLAIN_AGAIN_SECONDS, CONTACT_LOOK_SECONDS, UNKNOWN_CALL_TRIES
 from braid.kernel.ports import Contact, DuplexCall, Host, Task
 from braid.rpc.mesh_client import ServiceClient
 

@@ -9,7 +9,7 @@ from braid.client.consuming.cluster_session import silent_seconds
 from braid.client.delivery.cursor import Cursor
 from braid.client.delivery.lease_work import LeaseWork
 from braid.client.records.delivery import Delivery
-from braid.kernel.limits.leases import CLUSTER_REACHED_SECONDS
+from braid.kernel.limits.assigner.leases import CLUSTER_REACHED_SECONDS
 from braid.kernel.ports import Contact
 
 

@@ -21,8 +21,7 @@ from braid.client.tasks import happens, race
 from braid.kernel.access.quotas import retry_seconds
 from braid.kernel.backoff import Backoff
 from braid.kernel.errors import BraidError, Unavailable
-from braid.kernel.limits.client import RECONNECT_SECONDS
-from braid.kernel.limits.leases import (
+from braid.kernel.limits.assigner.leases import (
     BEAT_MEMBERS_MAX,
     BEAT_NEWS_BYTES,
     BEAT_PATIENCE,
@@ -30,6 +29,7 @@ from braid.kernel.limits.leases import (
     BEAT_TELL_AGAIN,
     HELLOS_AT_ONCE,
 )
+from braid.kernel.limits.client import RECONNECT_SECONDS
 from braid.kernel.ports import DuplexCall, Host, Task
 from braid.rpc.mesh_client import ServiceClient
 

@@ -14,8 +14,8 @@ from braid.client.membership.lease_protocol import LeaseListener
 from braid.client.records.delivery import OwnedLease
 from braid.client.tasks import happens
 from braid.kernel.ids import LeaseId
+from braid.kernel.limits.assigner.leases import CLOCK_RATE_SLACK, HEARTBEAT_MS_MAX, LEASE_MS_DEFAULT
 from braid.kernel.limits.client import EXCLUSIVE_MARGIN
-from braid.kernel.limits.leases import CLOCK_RATE_SLACK, HEARTBEAT_MS_MAX, LEASE_MS_DEFAULT
 from braid.kernel.ports import Generation, Host, TopicPartition
 
 _log = logging.getLogger("braid.consumer")

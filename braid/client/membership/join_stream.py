@@ -11,8 +11,8 @@ from braid.client.membership.lease_protocol import LeaseListener
 from braid.client.membership.namesakes import NamesakeWarnings
 from braid.client.tasks import race, within
 from braid.kernel.errors import Unavailable
+from braid.kernel.limits.assigner.leases import WELCOME_ALIVE_SECONDS_MAX, WELCOME_SECONDS_MAX
 from braid.kernel.limits.client import JOIN_SILENCE_SECONDS_MIN
-from braid.kernel.limits.leases import WELCOME_ALIVE_SECONDS_MAX, WELCOME_SECONDS_MAX
 from braid.kernel.ports import DuplexCall, Host
 from braid.telemetry.applied_spans import AppliedSpans
 

@@ -16,12 +16,12 @@ from braid.client.tasks import hanging_up
 from braid.kernel.access.quotas import retry_seconds
 from braid.kernel.errors import BraidError, Unavailable
 from braid.kernel.ids import LeaseId
+from braid.kernel.limits.assigner.leases import WELCOME_SECONDS_MAX
 from braid.kernel.limits.client import (
     DETACHED_SECONDS_MAX,
     JOIN_SILENCE_SECONDS_MIN,
     RECONNECT_SECONDS,
 )
-from braid.kernel.limits.leases import WELCOME_SECONDS_MAX
 from braid.kernel.ports import DuplexCall, Generation, Host
 from braid.rpc.mesh_client import ServiceClient
 

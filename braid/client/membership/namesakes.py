@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Sequence
 
 from braid.api.assigner.v1.join_pb2 import Namesake
-from braid.kernel.limits.leases import NAMESAKES_MAX
+from braid.kernel.limits.assigner.leases import NAMESAKES_MAX
 
 _log = logging.getLogger("braid.consumer")
 

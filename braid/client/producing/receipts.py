@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from braid.client.producing.routes import ActiveChannel
 from braid.kernel.ids import ChannelId
 from braid.kernel.limits.client import RECEIPTS_CHANNELS_MAX
-from braid.kernel.limits.health import STRETCHES_MAX
+from braid.kernel.limits.registry.health import STRETCHES_MAX
 from braid.kernel.ports import Written
 from braid.kernel.resumptions import SEQUENCES, Resumption, Stretch
 

@@ -16,8 +16,8 @@ from braid.kernel.access.quotas import retry_seconds
 from braid.kernel.backoff import Backoff
 from braid.kernel.errors import BraidError, Unavailable
 from braid.kernel.limits.client import RECEIPTS_CHANNELS_MAX, RECONNECT_SECONDS
-from braid.kernel.limits.health import RESUMPTIONS_BYTES_MAX, RESUMPTIONS_MAX
-from braid.kernel.limits.registry import WATCH_SILENCE_SECONDS
+from braid.kernel.limits.registry.health import RESUMPTIONS_BYTES_MAX, RESUMPTIONS_MAX
+from braid.kernel.limits.registry.resources import WATCH_SILENCE_SECONDS
 from braid.kernel.limits.rpc import OUTBOX_MESSAGES_MAX
 from braid.kernel.ports import DuplexCall, Host
 from braid.kernel.resumptions import Resumption

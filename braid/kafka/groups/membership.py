@@ -25,7 +25,7 @@ from braid.kafka.groups.offsets import AioOffsets
 from braid.kafka.permissions import Need
 from braid.kafka.protocol.wire import Wire
 from braid.kernel.errors import ClusterUnavailable, GroupOccupied
-from braid.kernel.limits.leases import MEMBERSHIP_REBALANCE_MS, MEMBERSHIP_RESERVED_MS, MEMBERSHIP_SESSION_MS
+from braid.kernel.limits.assigner.leases import MEMBERSHIP_REBALANCE_MS, MEMBERSHIP_RESERVED_MS, MEMBERSHIP_SESSION_MS
 from braid.kernel.ports import Generation
 
 _PROTOCOL_TYPE: Final = "consumer"  # lets ordinary tools find the group

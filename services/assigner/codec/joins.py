@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from braid.api.assigner.v1 import join_pb2
 from braid.kernel.capabilities import WORK_DIVISION
-from braid.kernel.limits.responses import MEMBER_HANDLERS_MAX
+from braid.kernel.limits.assigner.responses import MEMBER_HANDLERS_MAX
 from braid.kernel.ports import Caller
 from services.assigner.model.backlog_splits import ToldSplit
 from services.assigner.model.commands import Hello

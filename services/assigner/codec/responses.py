@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import cast
 
 from braid.api.assigner.v1 import responses_pb2
-from braid.kernel.limits.responses import (
+from braid.kernel.limits.assigner.responses import (
     RESPONSE_COOLDOWN_DEFAULT,
     RESPONSE_UNDO_AFTER_DEFAULT,
     RESPONSE_UNDONE_TOLD_MAX,

@@ -4,7 +4,11 @@ from collections.abc import Sequence
 from typing import cast
 
 from braid.api.assigner.v1 import scaling_pb2
-from braid.kernel.limits.scaling import SCALING_COOLDOWN_DEFAULT, SCALING_FACTOR_DEFAULT, SCALING_WINDOW_DEFAULT
+from braid.kernel.limits.assigner.scaling import (
+    SCALING_COOLDOWN_DEFAULT,
+    SCALING_FACTOR_DEFAULT,
+    SCALING_WINDOW_DEFAULT,
+)
 from services.assigner.model.lag.scaling import (
     NO_RATES,
     CapacityLimit,

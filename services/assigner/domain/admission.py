@@ -9,9 +9,15 @@ from typing import Final
 from braid.kernel.capabilities import WORK_DIVISION
 from braid.kernel.errors import Conflict, Exhausted, Invalid, NotFound, Refused, Unauthenticated, Unsupported
 from braid.kernel.ids import ChannelId, check_name
-from braid.kernel.limits.leases import GROUP_MEMBERS_MAX, GROUP_STREAMS_MAX, HELLO_TEXT_MAX, LEASE_MS_MAX, LEASE_MS_MIN
+from braid.kernel.limits.assigner.leases import (
+    GROUP_MEMBERS_MAX,
+    GROUP_STREAMS_MAX,
+    HELLO_TEXT_MAX,
+    LEASE_MS_MAX,
+    LEASE_MS_MIN,
+)
+from braid.kernel.limits.assigner.placement import CAPACITY_MAX, CAPACITY_MIN
 from braid.kernel.limits.names import LANES_MAX
-from braid.kernel.limits.placement import CAPACITY_MAX, CAPACITY_MIN
 from services.assigner.model.channels import ChannelView
 from services.assigner.model.commands import Hello
 from services.assigner.model.group import DEAD_LETTER_LANE, Fencing, Group, GroupSpec, Ownership, StartKind

@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from braid.kernel.limits.scaling import SCALING_LOAD_MAX
+from braid.kernel.limits.assigner.scaling import SCALING_LOAD_MAX
 from services.assigner.domain.preview import wanted, without_members
 from services.assigner.model.commands import Loads
 from services.assigner.model.group import Group

@@ -12,8 +12,8 @@ from typing import TypeVar
 from braid.kernel.decider import Context
 from braid.kernel.errors import Exhausted, Invalid, NotFound, Refused
 from braid.kernel.ids import ChannelId, LeaseId
-from braid.kernel.limits.leases import GROUP_RULES_MAX, GROUP_RULES_SHOWN, HELLO_TEXT_MAX
-from braid.kernel.limits.placement import POLICY_BAND_MAX, POLICY_BAND_MIN
+from braid.kernel.limits.assigner.leases import GROUP_RULES_MAX, GROUP_RULES_SHOWN, HELLO_TEXT_MAX
+from braid.kernel.limits.assigner.placement import POLICY_BAND_MAX, POLICY_BAND_MIN
 from services.assigner.domain.admission import check_capacity
 from services.assigner.model.commands import Loads
 from services.assigner.model.group import Group, channel_of

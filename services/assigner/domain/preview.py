@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from braid.kernel.errors import Invalid, NotFound
-from braid.kernel.limits.placement import LOAD_FLOOR
+from braid.kernel.limits.assigner.placement import LOAD_FLOOR
 from services.assigner.domain.admission import check_capacity
 from services.assigner.model.commands import Loads
 from services.assigner.model.group import Group, Lease, LeaseState, channel_of

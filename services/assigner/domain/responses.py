@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from braid.kernel.decider import Context
 from braid.kernel.errors import Invalid, NotFound
-from braid.kernel.limits.responses import (
+from braid.kernel.limits.assigner.responses import (
     RESPONSE_BUDGET_MAX,
     RESPONSE_COOLDOWN_MAX,
     RESPONSE_COOLDOWN_MIN,

@@ -10,8 +10,8 @@ from dataclasses import replace
 from braid.kernel.decider import Context
 from braid.kernel.errors import Invalid, NotFound
 from braid.kernel.ids import split_epoch
-from braid.kernel.limits.leases import GROUP_MEMBERS_MAX
-from braid.kernel.limits.scaling import (
+from braid.kernel.limits.assigner.leases import GROUP_MEMBERS_MAX
+from braid.kernel.limits.assigner.scaling import (
     SCALING_COOLDOWN_MAX,
     SCALING_COOLDOWN_MIN,
     SCALING_FACTOR_MAX,

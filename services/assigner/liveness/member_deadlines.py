@@ -6,7 +6,7 @@ interval (`deadlines.py`). What follows from a missed one is the term's.
 
 from typing import Final, NamedTuple
 
-from braid.kernel.limits.leases import CLOCK_RATE_SLACK, DEADLINE_BEAT_SECONDS, REVOKE_DEADLINE_SECONDS
+from braid.kernel.limits.assigner.leases import CLOCK_RATE_SLACK, DEADLINE_BEAT_SECONDS, REVOKE_DEADLINE_SECONDS
 from services.assigner.liveness.deadlines import Deadlines
 from services.assigner.liveness.member_streams import MemberKey
 from services.assigner.model.events import LeasesReleased, MemberGone, MemberJoined, RevokesStarted

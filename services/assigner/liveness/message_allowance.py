@@ -7,7 +7,7 @@ side, or of the network between, sends a burst that is nobody's fault; a flood g
 from typing import Final
 
 from braid.kernel.errors import Exhausted
-from braid.kernel.limits.leases import HEARTBEAT_MESSAGES_AT_ONCE, HEARTBEAT_MESSAGES_PER_SECOND
+from braid.kernel.limits.assigner.leases import HEARTBEAT_MESSAGES_AT_ONCE, HEARTBEAT_MESSAGES_PER_SECOND
 
 _REMEDY: Final = "send one for each heartbeat time that the welcome named"
 

@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from braid.kernel.limits.leases import JOINS_GATHER_SECONDS
+from braid.kernel.limits.assigner.leases import JOINS_GATHER_SECONDS
 from services.assigner.liveness.member_streams import MemberKey
 
 

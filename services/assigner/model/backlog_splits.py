@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from braid.kernel.decider import Context
 from braid.kernel.errors import Invalid, NotFound
 from braid.kernel.ids import LeaseId
-from braid.kernel.limits.leases import HELLO_TEXT_MAX
+from braid.kernel.limits.assigner.leases import HELLO_TEXT_MAX
 from services.assigner.model.group import Group, LeaseState, Split
 
 

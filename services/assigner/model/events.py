@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-from braid.kernel.limits.leases import GRANTS_PER_DECISION_MAX
+from braid.kernel.limits.assigner.leases import GRANTS_PER_DECISION_MAX
 from services.assigner.model.backlog_splits import SplitEvent
 from services.assigner.model.channels import ChannelClosed, ChannelObserved
 from services.assigner.model.group import GroupSpec

@@ -12,7 +12,7 @@ import numpy as np
 
 from braid.kernel.access.tenants import DEFAULT_TENANT
 from braid.kernel.ids import ChannelId, LeaseId
-from braid.kernel.limits.leases import LEASE_MS_DEFAULT
+from braid.kernel.limits.assigner.leases import LEASE_MS_DEFAULT
 from braid.kernel.offset_ranges import OffsetRanges
 from services.assigner.model.lag.responses import NO_RESPONSES, Responses
 from services.assigner.model.lag.scaling import NO_SCALING, Scaling

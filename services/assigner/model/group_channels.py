@@ -17,7 +17,7 @@ from typing import Final
 
 from braid.kernel.errors import Unavailable
 from braid.kernel.ids import ChannelId
-from braid.kernel.limits.leases import DRAINED_TIME_SLACK_SECONDS, READING_AT_ONCE
+from braid.kernel.limits.assigner.leases import DRAINED_TIME_SLACK_SECONDS, READING_AT_ONCE
 from braid.kernel.offset_ranges import OPEN, OffsetRange, OffsetRanges
 from services.assigner.model.channels import (
     ChannelClosed,

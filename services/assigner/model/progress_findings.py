@@ -7,8 +7,8 @@ that epoch. So a repeated or late report is the same. The next holder looks anew
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from braid.kernel.limits.assigner.leases import HELLO_TEXT_MAX
 from braid.kernel.limits.client import RESTORE_FINDINGS_MAX
-from braid.kernel.limits.leases import HELLO_TEXT_MAX
 from services.assigner.model.group import Doubt, Group
 
 

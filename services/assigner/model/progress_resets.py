@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from braid.kernel.decider import Context
 from braid.kernel.errors import NotFound, Refused, Unavailable
-from braid.kernel.limits.leases import GROUP_RULES_SHOWN
+from braid.kernel.limits.assigner.leases import GROUP_RULES_SHOWN
 from services.assigner.model.channels import ChannelObserved
 from services.assigner.model.group import Channel, Group
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from braid.kernel.decider import Context
 from braid.kernel.errors import NotFound
-from braid.kernel.limits.leases import HELLO_TEXT_MAX
+from braid.kernel.limits.assigner.leases import HELLO_TEXT_MAX
 from services.assigner.model.group import Group, Stop
 
 

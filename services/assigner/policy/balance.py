@@ -13,8 +13,8 @@ import numpy as np
 
 from braid.kernel.decider import Context
 from braid.kernel.ids import make_epoch, split_epoch
-from braid.kernel.limits.leases import GRANTS_PER_DECISION_MAX, REVOKE_DEADLINE_SECONDS
-from braid.kernel.limits.placement import WARM_UP_SECONDS
+from braid.kernel.limits.assigner.leases import GRANTS_PER_DECISION_MAX, REVOKE_DEADLINE_SECONDS
+from braid.kernel.limits.assigner.placement import WARM_UP_SECONDS
 from services.assigner.model import generations, group_channels
 from services.assigner.model.commands import Loads
 from services.assigner.model.events import (

@@ -22,7 +22,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from braid.kernel.limits.placement import PLACEMENT_DESTINATIONS_TRIED
+from braid.kernel.limits.assigner.placement import PLACEMENT_DESTINATIONS_TRIED
 from services.assigner.policy.arrays import Floats, Indices, Mask
 from services.assigner.policy.placement_rules import HostRoom, Rules
 

@@ -20,7 +20,7 @@ from enum import Enum
 import numpy as np
 from numpy.typing import NDArray
 
-from braid.kernel.limits.placement import PLACEMENT_SLICE_WORK, PLACEMENT_TRY_WORK
+from braid.kernel.limits.assigner.placement import PLACEMENT_SLICE_WORK, PLACEMENT_TRY_WORK
 from services.assigner.policy.arrays import (
     Floats,
     Indices,

@@ -13,7 +13,7 @@ from typing import Final
 
 import numpy as np
 
-from braid.kernel.limits.placement import CAPACITY_DEFAULT
+from braid.kernel.limits.assigner.placement import CAPACITY_DEFAULT
 from braid.kernel.zones import zone_key
 from services.assigner.model.events import RevokesStarted
 from services.assigner.model.group import Channel, Group, Member, channel_of

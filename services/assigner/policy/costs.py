@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from braid.kernel.limits.placement import LOAD_FLOOR
+from braid.kernel.limits.assigner.placement import LOAD_FLOOR
 from services.assigner.model.leases.lease import split
 from services.assigner.policy.lease_names import names_of
 

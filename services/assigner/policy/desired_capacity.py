@@ -25,7 +25,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from braid.kernel.limits.scaling import (
+from braid.kernel.limits.assigner.scaling import (
     SCALING_ARRIVALS_GROWN,
     SCALING_CATCH_UP_SECONDS,
     SCALING_GAIN_MIN,

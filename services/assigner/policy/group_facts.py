@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from braid.kernel.limits.placement import LOAD_FLOOR
+from braid.kernel.limits.assigner.placement import LOAD_FLOOR
 from services.assigner.model import group_channels
 from services.assigner.model.commands import Loads
 from services.assigner.model.group import Group

@@ -15,7 +15,7 @@ from typing import Final
 
 import numpy as np
 
-from braid.kernel.limits.placement import (
+from braid.kernel.limits.assigner.placement import (
     PLACEMENT_BAND_HIGH,
     PLACEMENT_BAND_INNER,
     PLACEMENT_BAND_LOW,

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from braid.kernel.limits.leases import HOME_SECONDS
-from braid.kernel.limits.placement import (
+from braid.kernel.limits.assigner.leases import HOME_SECONDS
+from braid.kernel.limits.assigner.placement import (
     LOAD_FLOOR,
     LOAD_PART_MIN,
     MOVES_COUNTED_SECONDS,

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from braid.kernel.limits.placement import (
+from braid.kernel.limits.assigner.placement import (
     BALANCE_LOOK_SECONDS,
     LOAD_BUSY_PER_SECOND_MAX,
     LOAD_FALL_SECONDS,

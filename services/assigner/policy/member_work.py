@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from braid.kernel.limits.placement import (
+from braid.kernel.limits.assigner.placement import (
     CAPACITY_MAX,
     CAPACITY_MIN,
     CAPACITY_SAID_FACTOR,

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from braid.kernel.limits.placement import (
+from braid.kernel.limits.assigner.placement import (
     SLOW_RECORDS_MIN,
     SLOW_SILENCE_SECONDS,
     SLOW_SPENT_MIN_SECONDS,

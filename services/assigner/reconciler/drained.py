@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from braid.kernel.envelope import decode
 from braid.kernel.errors import BraidError, CorruptHistory, NotLeader
-from braid.kernel.limits.leases import READING_IDLE_LOOK_SECONDS, READING_LOOK_SECONDS, UNREAD_RANGES_MAX
+from braid.kernel.limits.assigner.leases import READING_IDLE_LOOK_SECONDS, READING_LOOK_SECONDS, UNREAD_RANGES_MAX
 from braid.kernel.offset_ranges import OffsetRange, OffsetRanges
 from braid.kernel.ports import Kafka, KafkaAdmin, KafkaOffsets, OffsetAt, Task, TopicPartition
 from braid.kernel.progress.ranges import Ranges

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from braid.kernel.limits.placement import SLOW_RATIO
+from braid.kernel.limits.assigner.placement import SLOW_RATIO
 from braid.kernel.metrics import MetricDeclaration
 from braid.runtime.metrics.sampled import SampledMetric
 from braid.runtime.telemetry import Metrics

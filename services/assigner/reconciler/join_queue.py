@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from braid.kernel.errors import BraidError, Unavailable
-from braid.kernel.limits.leases import JOINS_AT_ONCE
+from braid.kernel.limits.assigner.leases import JOINS_AT_ONCE
 from braid.runtime.histories.kinds import Asked
 from braid.runtime.replica import Replica
 from services.assigner.model.commands import Command

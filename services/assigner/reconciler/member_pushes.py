@@ -6,7 +6,7 @@ Only grants, revokes and the like pass here. The term knows which members are co
 from collections.abc import Iterable
 from itertools import islice
 
-from braid.kernel.limits.leases import FLUSHES_AT_ONCE, REVOKE_DEADLINE_SECONDS
+from braid.kernel.limits.assigner.leases import FLUSHES_AT_ONCE, REVOKE_DEADLINE_SECONDS
 from braid.kernel.ports import Task
 from braid.runtime.replica import Replica
 from services.assigner.domain.responses import division_of

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from braid.kernel.backoff import Backoff
 from braid.kernel.errors import BraidError, CorruptHistory, NotLeader, Unavailable
-from braid.kernel.limits.leases import COMMITS_COPIED_AT_ONCE
+from braid.kernel.limits.assigner.leases import COMMITS_COPIED_AT_ONCE
 from braid.kernel.ports import Committed, Kafka, KafkaOffsets, Task, TopicPartition
 from braid.runtime.replica import Replica
 from services.assigner.domain import unfencing

@@ -13,7 +13,7 @@ from typing import Final
 
 from braid.kernel.backoff import Backoff
 from braid.kernel.errors import BraidError, ClusterUnavailable, CorruptHistory, Fenced, GroupOccupied, NotLeader
-from braid.kernel.limits.leases import (
+from braid.kernel.limits.assigner.leases import (
     CLUSTER_REACHED_SECONDS,
     HEARTBEAT_MS_MAX,
     MEMBERSHIP_RENEW_SECONDS,

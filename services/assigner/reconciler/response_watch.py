@@ -6,7 +6,7 @@ follows from looks in a row.
 
 from collections.abc import Callable, Sequence
 
-from braid.kernel.limits.responses import RESPONSE_LOOK_SECONDS
+from braid.kernel.limits.assigner.responses import RESPONSE_LOOK_SECONDS
 from braid.runtime.replica import Replica
 from services.assigner.domain.responses import lanes_of, own_shares
 from services.assigner.liveness.member_streams import MemberStream

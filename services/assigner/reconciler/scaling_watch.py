@@ -6,7 +6,7 @@ follows from looks in a row.
 
 from collections.abc import Callable, Collection, Mapping
 
-from braid.kernel.limits.scaling import SCALING_LOOK_SECONDS, SCALING_PREVIEWS_MAX, SCALING_RESTORED_SECONDS
+from braid.kernel.limits.assigner.scaling import SCALING_LOOK_SECONDS, SCALING_PREVIEWS_MAX, SCALING_RESTORED_SECONDS
 from braid.runtime.replica import Replica
 from services.assigner.domain.fewer_members import enough_members
 from services.assigner.model.commands import Loads

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Generator
 from typing import TypeVar
 
-from braid.kernel.limits.placement import SHADOW_LOOK_SECONDS
+from braid.kernel.limits.assigner.placement import SHADOW_LOOK_SECONDS
 from braid.kernel.ports import Clock, Task
 from braid.runtime.replica import Replica
 from braid.runtime.telemetry import AssignerMetrics

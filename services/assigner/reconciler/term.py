@@ -8,13 +8,13 @@ from collections.abc import Iterable
 
 from braid.kernel.errors import BraidError, LeaseLost, NotLeader, Unavailable
 from braid.kernel.ids import ChannelId
-from braid.kernel.limits.leases import (
+from braid.kernel.limits.assigner.leases import (
     DEADLINE_BEAT_SECONDS,
     IDLE_CHECK_SECONDS,
     JOIN_TURN_SECONDS,
     LEADER_GRACE_SECONDS,
 )
-from braid.kernel.limits.placement import BALANCE_LOOK_SECONDS
+from braid.kernel.limits.assigner.placement import BALANCE_LOOK_SECONDS
 from braid.kernel.ports import Kafka, Task
 from braid.runtime.histories.kinds import Change, Reloaded
 from braid.runtime.replica import Replica

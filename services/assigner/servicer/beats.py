@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from braid.api.assigner.v1 import beat_pb2
 from braid.kernel.errors import Exhausted, Invalid, NotLeader
-from braid.kernel.limits.leases import BEAT_ANSWER_SECONDS, BEAT_MEMBERS_MAX, BEAT_STREAMS_MAX
+from braid.kernel.limits.assigner.leases import BEAT_ANSWER_SECONDS, BEAT_MEMBERS_MAX, BEAT_STREAMS_MAX
 from braid.kernel.ports import DuplexServing
 from braid.runtime.replica import Replica
 from services.assigner.liveness.message_allowance import Allowance

@@ -4,7 +4,7 @@ from typing import cast
 
 from braid.api.assigner.v1 import group_pb2
 from braid.kernel.errors import Invalid
-from braid.kernel.limits.leases import LEASE_MS_DEFAULT
+from braid.kernel.limits.assigner.leases import LEASE_MS_DEFAULT
 from services.assigner.codec.specs import decode_spec
 from services.assigner.domain.admission import FENCING_DEFAULT
 from services.assigner.model.group import Fencing, GroupSpec, Ownership

@@ -7,7 +7,7 @@ from dataclasses import replace
 from braid.api.assigner.v1 import join_pb2
 from braid.kernel.errors import Invalid, LeaseLost
 from braid.kernel.ids import check_name
-from braid.kernel.limits.leases import JOIN_TURN_SECONDS, QUEUE_NOTICE_SECONDS, REGISTRATIONS_AT_ONCE
+from braid.kernel.limits.assigner.leases import JOIN_TURN_SECONDS, QUEUE_NOTICE_SECONDS, REGISTRATIONS_AT_ONCE
 from braid.kernel.limits.rpc import HELLO_SECONDS
 from braid.kernel.ports import Caller, DuplexServing
 from braid.runtime.histories.kinds import Asked

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from braid.api.assigner.v1 import beat_pb2, join_pb2
 from braid.api.mesh.v1.endpoint_pb2 import ClusterAddress
 from braid.kernel.errors import BraidError, Exhausted, Invalid, NotLeader, StreamExpired, Unavailable
-from braid.kernel.limits.leases import (
+from braid.kernel.limits.assigner.leases import (
     DELTA_LEASES_MAX,
     HEARTBEAT_MS_MAX,
     HEARTBEATS_PER_LEASE,

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from itertools import islice
 
-from braid.kernel.limits.leases import NAMESAKES_MAX
+from braid.kernel.limits.assigner.leases import NAMESAKES_MAX
 from services.assigner.servicer.member_session import MemberSession
 
 

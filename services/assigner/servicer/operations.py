@@ -6,7 +6,7 @@ from braid.api.assigner.v1 import assigner_service_pb2 as api
 from braid.api.assigner.v1 import group_pb2, responses_pb2, rules_pb2
 from braid.kernel.errors import Invalid, NotFound
 from braid.kernel.ids import LeaseId
-from braid.kernel.limits.responses import RESPONSE_POLICIES_MAX
+from braid.kernel.limits.assigner.responses import RESPONSE_POLICIES_MAX
 from braid.kernel.ports import Caller
 from braid.runtime.replica import Replica
 from services.assigner.codec.responses import read_response_policy

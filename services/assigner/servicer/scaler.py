@@ -10,7 +10,7 @@ from typing import Final
 
 from braid.api.keda import externalscaler_pb2 as keda
 from braid.kernel.errors import BraidError, Invalid, Refused
-from braid.kernel.limits.scaling import SCALER_STREAMS_SECONDS
+from braid.kernel.limits.assigner.scaling import SCALER_STREAMS_SECONDS
 from braid.kernel.ports import Caller, StreamHandler, UnaryHandler
 from braid.rpc.methods import server_stream, unary
 from braid.runtime.histories.kinds import Change, Reloaded

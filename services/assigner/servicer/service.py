@@ -11,7 +11,7 @@ from braid.kernel.access.requests import Lookup
 from braid.kernel.decider import Context
 from braid.kernel.errors import Invalid, Unavailable
 from braid.kernel.ids import check_name
-from braid.kernel.limits.leases import GROUP_IDLE_EXPIRY_SECONDS, LEASE_MESSAGE_BYTES_MAX
+from braid.kernel.limits.assigner.leases import GROUP_IDLE_EXPIRY_SECONDS, LEASE_MESSAGE_BYTES_MAX
 from braid.kernel.ports import Caller, Kafka, RpcService
 from braid.rpc.methods import duplex, method_path, service_path, unary
 from braid.runtime.histories.kinds import AnyKind, Outcome

@@ -11,9 +11,9 @@ from braid.client.mesh import MeshOfStreams
 from braid.client.records.record import Record
 from braid.kernel.errors import BraidError
 from braid.kernel.ids import DLQ_LANE
+from braid.kernel.limits.assigner.leases import GROUP_STREAMS_MAX
 from braid.kernel.limits.client import FETCH_RECORDS_MAX, FETCH_WAIT_SECONDS
 from braid.kernel.limits.dlq import DLQ_INDEX_POLL_SECONDS, DLQ_MEMBER_RETRY_SECONDS
-from braid.kernel.limits.leases import GROUP_STREAMS_MAX
 from braid.kernel.ports import Host, Task, TopicPartition
 from braid.runtime.replica import Replica
 from services.dlq.index.tail import Tail

@@ -9,7 +9,6 @@ from braid.api.registry.v1 import cluster_pb2, stream_pb2
 from braid.api.registry.v1 import registry_service_pb2 as registry
 from braid.kernel.errors import Invalid
 from braid.kernel.lag_targets import target_seconds
-from braid.kernel.limits.health import STRAND_ALLOWANCE_HOURS
 from braid.kernel.limits.lagmon.alerts import (
     ALERT_CLUSTERS_SECONDS,
     ALERT_FACTS_SECONDS,
@@ -17,6 +16,7 @@ from braid.kernel.limits.lagmon.alerts import (
     ALERT_STREAMS_SECONDS,
     AVAILABILITY_PERCENT_DEFAULT,
 )
+from braid.kernel.limits.registry.health import STRAND_ALLOWANCE_HOURS
 from braid.kernel.ports import Host
 from braid.rpc.mesh_client import ServiceClient
 from braid.rpc.pages import listed

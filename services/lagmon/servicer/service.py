@@ -20,7 +20,7 @@ from braid.kernel.limits.lagmon.sampling import (
     LAG_WATCH_ROWS_MAX,
 )
 from braid.kernel.limits.names import PAGE_SIZE_MAX
-from braid.kernel.limits.registry import WATCH_ALIVE_SECONDS
+from braid.kernel.limits.registry.resources import WATCH_ALIVE_SECONDS
 from braid.kernel.limits.runtime import PAGE_SIZE_DEFAULT
 from braid.kernel.ports import Caller, Kafka, RpcService
 from braid.rpc.methods import method_path, server_stream, service_path, unary

@@ -6,8 +6,8 @@ from typing import Final, NamedTuple
 from braid.api.mesh.v1.endpoint_pb2 import ClusterAddress
 from braid.api.registry.v1 import cluster_pb2, route_pb2, stream_pb2
 from braid.api.registry.v1 import registry_service_pb2 as api
-from braid.kernel.limits.health import GONE_NAMED_MAX, UNDER_REPLICATED_NAMED_MAX
-from braid.kernel.limits.traffic import DECOMMISSION_NAMED_MAX
+from braid.kernel.limits.registry.health import GONE_NAMED_MAX, UNDER_REPLICATED_NAMED_MAX
+from braid.kernel.limits.registry.traffic import DECOMMISSION_NAMED_MAX
 from services.registry.codec.events import health_number, range_messages, verdict_number
 from services.registry.codec.specs import cluster_spec_message, stream_spec_message, thresholds_message
 from services.registry.health.observed import EvidenceSummary

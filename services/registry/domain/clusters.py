@@ -10,7 +10,7 @@ from dataclasses import replace
 from braid.kernel.decider import Context
 from braid.kernel.errors import AlreadyExists, Invalid, NotFound, Refused
 from braid.kernel.ids import check_name, split_epoch
-from braid.kernel.limits.health import FLAP_FALLS_MAX
+from braid.kernel.limits.registry.health import FLAP_FALLS_MAX
 from services.registry.model.belonging import (
     Belonging,
     ClusterCompared,

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from braid.kernel.access.tenants import DEFAULT_TENANT
 from braid.kernel.decider import Context
-from braid.kernel.limits.registry import FAILOVERS_MAX, RETIRED_CHANNELS_KEPT
+from braid.kernel.limits.registry.resources import FAILOVERS_MAX, RETIRED_CHANNELS_KEPT
 from services.registry.domain.rebalances import evolve_rebalance, without_done_proposal
 from services.registry.model.channels import Channel, ChannelState
 from services.registry.model.stream_events import (

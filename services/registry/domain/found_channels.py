@@ -10,7 +10,7 @@ channel joins the route and leaves it again, in one append.
 
 from collections.abc import Sequence
 
-from braid.kernel.limits.registry import RESTORE_ROUTE_GAP
+from braid.kernel.limits.registry.resources import RESTORE_ROUTE_GAP
 from services.registry.model.channels import SPARE, Channel, ChannelRef, ChannelState, ChannelWeight
 from services.registry.model.stream_commands import RecordFound
 from services.registry.model.stream_events import ChannelPlanned, ChannelProvisioned, StreamEvent, TrafficMoved

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from braid.kernel.limits.balancing import BALANCE_MOVES_OF_STREAM
+from braid.kernel.limits.registry.balancing import BALANCE_MOVES_OF_STREAM
 from services.registry.model.channels import ChannelState
 from services.registry.model.rebalances import MadeRebalance, RebalanceProposal
 from services.registry.model.stream_commands import MoveTraffic, ProposeRebalance, WithdrawRebalance

@@ -8,7 +8,7 @@ lasting change becomes usual, a change of seconds does not.
 from dataclasses import dataclass, replace
 from statistics import median
 
-from braid.kernel.limits.health import (
+from braid.kernel.limits.registry.health import (
     SLOW_LOOKS,
     SLOW_TIMEOUT_PART,
     USUAL_LOOKS_MIN,

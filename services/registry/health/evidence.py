@@ -22,7 +22,7 @@ Instants are seconds on a clock that never steps, and that stands still while th
 from dataclasses import dataclass
 from enum import Enum
 
-from braid.kernel.limits.health import ALIVE_SLACK_SECONDS, REFUSED_LOOKS_MIN
+from braid.kernel.limits.registry.health import ALIVE_SLACK_SECONDS, REFUSED_LOOKS_MIN
 from services.registry.liveness.witnesses import NO_REPORTS, ClusterReports, ReportCounts
 from services.registry.model.clusters.health import HealthVerdict
 

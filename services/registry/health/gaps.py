@@ -7,7 +7,7 @@ listed. An absence of a moment is an election.
 import math
 from collections.abc import Collection, Mapping, Sequence
 
-from braid.kernel.limits.health import BROKER_FORGOTTEN_SECONDS, GONE_NAMED_MAX, HALF_DEAD_AFTER_SECONDS
+from braid.kernel.limits.registry.health import BROKER_FORGOTTEN_SECONDS, GONE_NAMED_MAX, HALF_DEAD_AFTER_SECONDS
 from braid.kernel.ports import TopicDescription, TopicPartition
 from services.registry.model.clusters.thresholds import Thresholds
 

@@ -24,7 +24,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from braid.kernel.limits.health import FLAP_HOLD_SECONDS_MAX, FLAP_WINDOW_SECONDS
+from braid.kernel.limits.registry.health import FLAP_HOLD_SECONDS_MAX, FLAP_WINDOW_SECONDS
 from services.registry.health.evidence import Evidence
 from services.registry.model.clusters.health import (
     Health,

@@ -8,7 +8,7 @@ import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
-from braid.kernel.limits.health import FLAP_WINDOW_SECONDS, HANDED_OVER_SECONDS, LAST_LOOK_SECONDS
+from braid.kernel.limits.registry.health import FLAP_WINDOW_SECONDS, HANDED_OVER_SECONDS, LAST_LOOK_SECONDS
 from braid.kernel.ports import Survey, TopicPartition
 from services.registry.health.append_latency import Latency, inherited
 from services.registry.health.evidence import Look, LookPart, weigh

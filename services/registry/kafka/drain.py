@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from braid.kernel.errors import TopicSealed
 from braid.kernel.ids import SEAL_CANARY
 from braid.kernel.limits.kafka import TRY_APPEND_SECONDS
-from braid.kernel.limits.registry import (
+from braid.kernel.limits.registry.resources import (
     LOSS_TOLD_MAX,
     SEAL_SETTLE_SECONDS,
     TAIL_LOOK_SECONDS,

@@ -10,8 +10,8 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import NamedTuple
 
 from braid.kernel.errors import OffsetOutOfRange
-from braid.kernel.limits.health import EPOCH_LOOKS_MAX
-from braid.kernel.limits.registry import LOSS_TOLD_MAX
+from braid.kernel.limits.registry.health import EPOCH_LOOKS_MAX
+from braid.kernel.limits.registry.resources import LOSS_TOLD_MAX
 from braid.kernel.offset_ranges import OffsetRange, OffsetRanges, united
 from braid.kernel.ports import BatchHead, KafkaAdmin, OffsetAt, TopicPartition
 from braid.kernel.resumptions import Resumption

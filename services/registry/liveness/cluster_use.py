@@ -7,7 +7,7 @@ left is late, and no lie: a producer may hear of a move long after it was made.
 from collections.abc import Collection
 from enum import Enum
 
-from braid.kernel.limits.health import LEFT_CLUSTER_SECONDS
+from braid.kernel.limits.registry.health import LEFT_CLUSTER_SECONDS
 from services.registry.model.channels import CONSUMABLE, Channel, ChannelState
 from services.registry.model.streams import Stream
 

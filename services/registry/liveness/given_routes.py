@@ -9,7 +9,7 @@ revision is older than the first that this term gave it.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from braid.kernel.limits.registry import GIVEN_CHANNELS_MAX, GIVEN_ROUTES_MAX
+from braid.kernel.limits.registry.resources import GIVEN_CHANNELS_MAX, GIVEN_ROUTES_MAX
 from services.registry.model.channels import Channel, ChannelRef
 
 

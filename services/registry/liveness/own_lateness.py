@@ -6,7 +6,7 @@ asleep) shows time in which nothing was received and nobody was asked. That time
 much longer, and no evidence ages meanwhile.
 """
 
-from braid.kernel.limits.health import LATENESS_PULSE_SECONDS, LATENESS_SLACK_SECONDS
+from braid.kernel.limits.registry.health import LATENESS_PULSE_SECONDS, LATENESS_SLACK_SECONDS
 
 
 class Lateness:

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from itertools import zip_longest
 
 from braid.kernel.errors import EvidenceRefused, Exhausted, Unauthenticated
-from braid.kernel.limits.health import RESUMPTIONS_TOLD_MAX
-from braid.kernel.limits.registry import OFFSET_MAX, PRODUCER_SESSIONS_MAX
+from braid.kernel.limits.registry.health import RESUMPTIONS_TOLD_MAX
+from braid.kernel.limits.registry.resources import OFFSET_MAX, PRODUCER_SESSIONS_MAX
 from braid.kernel.resumptions import Resumption
 from services.registry.liveness.given_routes import GivenRoutes
 from services.registry.liveness.seen_ends import ChannelEnds

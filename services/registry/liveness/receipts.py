@@ -8,7 +8,7 @@ know the ends that were read before. So a receipt counts, unless it is beyond wh
 from collections.abc import Iterable
 
 from braid.kernel.errors import Invalid
-from braid.kernel.limits.registry import LOG_AGE_SLACK_SECONDS, LOG_RECORDS_PER_S_MAX, OFFSET_MAX
+from braid.kernel.limits.registry.resources import LOG_AGE_SLACK_SECONDS, LOG_RECORDS_PER_S_MAX, OFFSET_MAX
 
 
 def offset_bound(age_seconds: float) -> int:

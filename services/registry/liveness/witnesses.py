@@ -16,7 +16,7 @@ from enum import Enum
 from math import ceil, inf
 from typing import NamedTuple
 
-from braid.kernel.limits.health import (
+from braid.kernel.limits.registry.health import (
     COMPLAINT_PAUSE_SECONDS,
     SEND_REPORT_SECONDS,
     SEND_REPORTERS_MIN,

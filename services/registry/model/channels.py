@@ -14,8 +14,8 @@ from enum import Enum
 from typing import NamedTuple
 
 from braid.kernel.ids import ChannelId
-from braid.kernel.limits.health import STRETCHES_MAX
-from braid.kernel.limits.registry import OFFSET_MAX
+from braid.kernel.limits.registry.health import STRETCHES_MAX
+from braid.kernel.limits.registry.resources import OFFSET_MAX
 from braid.kernel.offset_ranges import OPEN, OffsetRanges
 from braid.kernel.resumptions import Resumption
 

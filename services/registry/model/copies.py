@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from braid.kernel.errors import Invalid, Refused
-from braid.kernel.limits.registry import REPLICATION_MAX
+from braid.kernel.limits.registry.resources import REPLICATION_MAX
 from services.registry.model.channels import IN_USE
 from services.registry.model.stream_commands import IntendReassignment, RecordCopies
 from services.registry.model.stream_events import CopiesSettled, ReassignmentIntended, StreamEvent

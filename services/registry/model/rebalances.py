@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from enum import Enum
 
-from braid.kernel.limits.balancing import BALANCE_BAND, BALANCE_BYTES_PER_DAY, BALANCE_MOVES_AT_ONCE
+from braid.kernel.limits.registry.balancing import BALANCE_BAND, BALANCE_BYTES_PER_DAY, BALANCE_MOVES_AT_ONCE
 
 
 class BalanceMode(Enum):

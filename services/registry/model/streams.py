@@ -10,9 +10,9 @@ from braid.kernel.errors import Invalid, NotFound, Refused
 from braid.kernel.ids import check_name
 from braid.kernel.lag_targets import check_availability, check_lag_targets
 from braid.kernel.limits.client import RECORD_BYTES_MAX_DEFAULT
-from braid.kernel.limits.health import RIDE_OUT_SECONDS_MAX
 from braid.kernel.limits.names import LANES_MAX, PARTITIONS_MAX, STREAM_CLUSTERS_MAX, STREAM_PARTITIONS_MAX
-from braid.kernel.limits.registry import (
+from braid.kernel.limits.registry.health import RIDE_OUT_SECONDS_MAX
+from braid.kernel.limits.registry.resources import (
     RECORD_BYTES_MAX,
     RECORD_BYTES_MIN,
     REPLICATION_MAX,

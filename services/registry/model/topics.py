@@ -9,8 +9,8 @@ from typing import Final
 
 from braid.kernel.errors import Invalid
 from braid.kernel.ids import ChannelId
-from braid.kernel.limits.health import STRAND_ALLOWANCE_HOURS
-from braid.kernel.limits.registry import BATCH_OVERHEAD_BYTES
+from braid.kernel.limits.registry.health import STRAND_ALLOWANCE_HOURS
+from braid.kernel.limits.registry.resources import BATCH_OVERHEAD_BYTES
 
 HOUR_MS: Final = 3_600_000
 _COPIES_DEFAULT: Final = 3

@@ -9,7 +9,7 @@ restored from a backup), a log is not.
 from collections.abc import Mapping
 
 from braid.kernel.ids import SEAL_CANARY
-from braid.kernel.limits.registry import SEAL_CANARIES_MAX
+from braid.kernel.limits.registry.resources import SEAL_CANARIES_MAX
 from braid.kernel.ports import Clock, OffsetAt, TopicDescription, TopicPartition
 from services.registry.kafka.clients import Access
 from services.registry.kafka.drain import HeldStep, close_log

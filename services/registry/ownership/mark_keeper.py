@@ -5,7 +5,7 @@ another mesh, that is recorded, and nothing is created or deleted there until it
 """
 
 from braid.kernel.errors import BraidError
-from braid.kernel.limits.registry import MARK_LOOK_SECONDS, MARK_RETRY_SECONDS
+from braid.kernel.limits.registry.resources import MARK_LOOK_SECONDS, MARK_RETRY_SECONDS
 from braid.runtime.replica import Replica
 from services.registry.each_cluster import watch_each
 from services.registry.histories import CLUSTERS

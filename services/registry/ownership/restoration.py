@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from braid.kernel.errors import BraidError
 from braid.kernel.ids import ASIDE_GROUP, ChannelId
-from braid.kernel.limits.registry import (
+from braid.kernel.limits.registry.resources import (
     ORPHANS_NAMED_MAX,
     RECONCILE_SECONDS,
     RESTORE_FIRST_SECONDS,

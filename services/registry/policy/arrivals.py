@@ -7,7 +7,7 @@ It counts at most for `CHANGE_OVER_SECONDS`, because a producer that hangs must 
 from collections import Counter
 from collections.abc import Collection, Iterator
 
-from braid.kernel.limits.traffic import ARRIVALS_AT_ONCE, CHANGE_OVER_SECONDS
+from braid.kernel.limits.registry.traffic import ARRIVALS_AT_ONCE, CHANGE_OVER_SECONDS
 from services.registry.model.channels import Channel, DrainStep
 from services.registry.model.streams import Stream
 from services.registry.policy.world import World

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from braid.kernel.errors import FailoverBlocked
-from braid.kernel.limits.traffic import DECOMMISSION_STREAMS_AT_ONCE
+from braid.kernel.limits.registry.traffic import DECOMMISSION_STREAMS_AT_ONCE
 from services.registry.model.channels import CONSUMABLE, SPARE, Channel, ChannelState, DrainStep
 from services.registry.model.clusters.cluster import Cluster
 from services.registry.model.clusters.commands import (

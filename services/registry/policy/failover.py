@@ -7,7 +7,7 @@ Every affected lane whose stream fails over automatically gets one of the three,
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from braid.kernel.limits.registry import FAILOVER_WINDOW_SECONDS, FAILOVERS_MAX
+from braid.kernel.limits.registry.resources import FAILOVER_WINDOW_SECONDS, FAILOVERS_MAX
 from services.registry.model.channels import Channel, ChannelState, ChannelWeight
 from services.registry.model.stream_commands import (
     BlockFailover,

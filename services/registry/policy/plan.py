@@ -12,7 +12,7 @@ one cluster; the stream's own `failover` mode.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from braid.kernel.limits.traffic import MOVES_PER_ROUND_MAX, SPARE_GRACE_SECONDS
+from braid.kernel.limits.registry.traffic import MOVES_PER_ROUND_MAX, SPARE_GRACE_SECONDS
 from services.registry.model.channels import CONSUMABLE, Channel, ChannelState, ChannelWeight
 from services.registry.model.clusters.losses import below
 from services.registry.model.stream_commands import (

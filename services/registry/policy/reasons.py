@@ -3,7 +3,7 @@
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
-from braid.kernel.limits.traffic import PASSED_OVER_NAMED_MAX
+from braid.kernel.limits.registry.traffic import PASSED_OVER_NAMED_MAX
 from services.registry.model.streams import Stream
 from services.registry.policy.world import Room, Wanted, World, refusals
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Sequence
 
-from braid.kernel.limits.traffic import SPARE_LATE_SECONDS
+from braid.kernel.limits.registry.traffic import SPARE_LATE_SECONDS
 from services.registry.model.channels import Channel, ChannelRef, ChannelState
 from services.registry.model.streams import Stream
 from services.registry.policy.world import Rank, Room, Wanted, World, find_target, rank, refusals

@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from braid.kernel.errors import Invalid
-from braid.kernel.limits.traffic import DISK_FREE_SHARE_MIN
+from braid.kernel.limits.registry.traffic import DISK_FREE_SHARE_MIN
 from services.registry.model.channels import IN_USE, Channel, ChannelState
 from services.registry.model.clusters.cluster import Cluster
 from services.registry.model.clusters.loads import MeasuredLoad

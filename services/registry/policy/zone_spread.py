@@ -11,7 +11,7 @@ does not carry the traffic to and fro.
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from braid.kernel.limits.traffic import ZONE_RETURN_SECONDS, ZONES_MAX
+from braid.kernel.limits.registry.traffic import ZONE_RETURN_SECONDS, ZONES_MAX
 from services.registry.model.channels import Channel, ChannelWeight
 from services.registry.model.stream_commands import MoveTraffic, PlanChannel, StreamCommand
 from services.registry.model.streams import Stream

@@ -8,8 +8,12 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 
 from braid.kernel.errors import BraidError
-from braid.kernel.limits.balancing import BALANCE_COOL_DOWN_SECONDS, BALANCE_INTENT_SECONDS, BALANCE_LOOK_SECONDS
-from braid.kernel.limits.traffic import LOAD_LOOK_SECONDS
+from braid.kernel.limits.registry.balancing import (
+    BALANCE_COOL_DOWN_SECONDS,
+    BALANCE_INTENT_SECONDS,
+    BALANCE_LOOK_SECONDS,
+)
+from braid.kernel.limits.registry.traffic import LOAD_LOOK_SECONDS
 from braid.runtime.replica import Replica
 from services.registry.histories import CLUSTERS, STREAMS
 from services.registry.model.clusters.commands import BlockBalance

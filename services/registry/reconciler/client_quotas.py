@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from braid.kernel.access.tenants import Tenant
 from braid.kernel.errors import BraidError, ClusterAccessDenied, CorruptHistory, Unavailable
-from braid.kernel.limits.registry import (
+from braid.kernel.limits.registry.resources import (
     CLIENT_QUOTAS_ABSENT_SECONDS,
     CLIENT_QUOTAS_GATHER_SECONDS,
     CLIENT_QUOTAS_LOOK_SECONDS,

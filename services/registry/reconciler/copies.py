@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from braid.kernel.errors import BraidError, NotFound
-from braid.kernel.limits.registry import (
+from braid.kernel.limits.registry.resources import (
     COPIES_LOOK_SECONDS,
     COPIES_RETRY_SECONDS,
     REASSIGN_BYTES_PER_S,

@@ -6,7 +6,7 @@ These ends reveal a loss if producers died without reporting receipts (`liveness
 from collections.abc import Mapping, Sequence
 
 from braid.kernel.errors import BraidError
-from braid.kernel.limits.registry import LOG_ENDS_BATCH, LOG_ENDS_SECONDS
+from braid.kernel.limits.registry.resources import LOG_ENDS_BATCH, LOG_ENDS_SECONDS
 from braid.kernel.ports import KafkaAdmin, OffsetAt, TopicDescription, TopicPartition
 from braid.runtime.replica import Replica
 from services.registry.each_cluster import watch_each

@@ -10,8 +10,13 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from braid.kernel.errors import BraidError
-from braid.kernel.limits.registry import LOSS_SEEN_SECONDS, RECONCILE_SECONDS, WORK_AT_ONCE, WORK_RETRY_SECONDS
-from braid.kernel.limits.traffic import ARRIVALS_LOOK_SECONDS, DECIDE_SECONDS, MOVES_PER_ROUND_MAX
+from braid.kernel.limits.registry.resources import (
+    LOSS_SEEN_SECONDS,
+    RECONCILE_SECONDS,
+    WORK_AT_ONCE,
+    WORK_RETRY_SECONDS,
+)
+from braid.kernel.limits.registry.traffic import ARRIVALS_LOOK_SECONDS, DECIDE_SECONDS, MOVES_PER_ROUND_MAX
 from braid.kernel.offset_ranges import united
 from braid.kernel.resumptions import Resumption
 from braid.runtime.replica import Replica

@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Mapping
 
 from braid.kernel.errors import BraidError
-from braid.kernel.limits.traffic import LOAD_BROKERS_AT_ONCE, LOAD_KEPT_SECONDS, LOAD_LOOK_SECONDS
+from braid.kernel.limits.registry.traffic import LOAD_BROKERS_AT_ONCE, LOAD_KEPT_SECONDS, LOAD_LOOK_SECONDS
 from braid.kernel.ports import KafkaAdmin
 from braid.runtime.replica import Replica
 from services.registry.each_cluster import watch_each

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from braid.kernel.errors import BraidError
-from braid.kernel.limits.traffic import OFFSETS_RETENTION_LOOK_SECONDS, OFFSETS_RETENTION_MINUTES_MIN
+from braid.kernel.limits.registry.traffic import OFFSETS_RETENTION_LOOK_SECONDS, OFFSETS_RETENTION_MINUTES_MIN
 from braid.kernel.ports import KafkaAdmin
 from braid.runtime.replica import Replica
 

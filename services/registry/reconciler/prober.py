@@ -11,14 +11,14 @@ from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from functools import partial
 
 from braid.kernel.errors import AlreadyExists, BraidError, ClusterAccessDenied, ClusterUnavailable
-from braid.kernel.limits.health import (
+from braid.kernel.limits.registry.health import (
     CONTROLLER_LOOK_SECONDS,
     LATE_LOOK_SECONDS,
     LATENESS_PULSE_SECONDS,
     TOPICS_LOOK_MAX,
     TOPICS_LOOK_SECONDS,
 )
-from braid.kernel.limits.registry import IDENTITY_CHECK_SECONDS, RECONCILE_SECONDS
+from braid.kernel.limits.registry.resources import IDENTITY_CHECK_SECONDS, RECONCILE_SECONDS
 from braid.kernel.limits.runtime import ROUNDING_SECONDS
 from braid.kernel.ports import Survey, TopicPartition
 from braid.runtime.replica import Replica

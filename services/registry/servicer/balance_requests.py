@@ -1,7 +1,7 @@
 """The handler of `PreviewClusters`: which streams would move to even out load. Changes nothing."""
 
 from braid.api.registry.v1 import registry_service_pb2 as api
-from braid.kernel.limits.balancing import BALANCE_PREVIEW_MOVES
+from braid.kernel.limits.registry.balancing import BALANCE_PREVIEW_MOVES
 from braid.kernel.ports import Caller
 from services.registry.codec.balances import cluster_preview_message, previewed_move_message
 from services.registry.policy.balancing.preview import preview

@@ -13,7 +13,7 @@ from braid.api.registry.v1 import registry_service_pb2 as api
 from braid.api.registry.v1.route_pb2 import WatchChannelsRequest, WatchChannelsResponse, WatchRoutesRequest
 from braid.api.registry.v1.witness_pb2 import WatchClustersRequest
 from braid.kernel.errors import CorruptHistory, NotLeader, Unavailable
-from braid.kernel.limits.registry import WATCH_MESSAGE_BYTES_MAX
+from braid.kernel.limits.registry.resources import WATCH_MESSAGE_BYTES_MAX
 from braid.kernel.ports import Caller, DuplexServing, RpcService, UnaryHandler
 from braid.rpc.methods import duplex, method_path, server_stream, service_path, unary
 from services.registry.codec.views import NOTHING_KNOWN, LeaderKnowledge

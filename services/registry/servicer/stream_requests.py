@@ -10,7 +10,7 @@ from braid.kernel.access.approvals import GuardedVerb
 from braid.kernel.access.roles import Resource, ResourceKind
 from braid.kernel.errors import BraidError, FailoverBlocked, Invalid, Refused, Unavailable
 from braid.kernel.ids import check_name
-from braid.kernel.limits.registry import CREATE_WAIT_SECONDS
+from braid.kernel.limits.registry.resources import CREATE_WAIT_SECONDS
 from braid.kernel.ports import Caller
 from braid.runtime.access.approvals import Destruction
 from services.registry.codec.specs import read_stream_spec

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 from braid.api.registry.v1.route_pb2 import WatchChannelsRequest, WatchChannelsResponse
 from braid.kernel.errors import Unsupported
-from braid.kernel.limits.registry import RECONCILE_SECONDS, WATCH_ALIVE_SECONDS
+from braid.kernel.limits.registry.resources import RECONCILE_SECONDS, WATCH_ALIVE_SECONDS
 from braid.runtime.replica import Replica
 from braid.runtime.traces.newest import NewestTrace
 from services.registry.codec.views import channel_message, cluster_addresses

@@ -20,7 +20,12 @@ from braid.kernel.access.requests import Need
 from braid.kernel.access.roles import Action, Resource, ResourceKind
 from braid.kernel.capabilities import KNOWS_DENIALS
 from braid.kernel.errors import BraidError, EvidenceRefused, Exhausted, Invalid, Unavailable, Unsupported
-from braid.kernel.limits.health import CLUSTERS_READ_MAX, READERS_MAX, READING_KNOWN_SECONDS, WITNESSES_ASKED_MAX
+from braid.kernel.limits.registry.health import (
+    CLUSTERS_READ_MAX,
+    READERS_MAX,
+    READING_KNOWN_SECONDS,
+    WITNESSES_ASKED_MAX,
+)
 from braid.kernel.ports import DuplexServing
 from braid.runtime.replica import Replica
 from services.registry.histories import CLUSTERS, STREAMS

@@ -22,9 +22,9 @@ from braid.api.registry.v1.route_pb2 import Resumption as ResumptionMessage
 from braid.kernel.capabilities import KNOWS_DENIALS
 from braid.kernel.errors import BraidError, EvidenceRefused, Invalid, NotFound, Refused, Unavailable, Unsupported
 from braid.kernel.ids import check_name
-from braid.kernel.limits.health import UNPLACED_MAX, WITNESSES_ASKED_MAX
 from braid.kernel.limits.names import LANES_MAX
-from braid.kernel.limits.registry import RECONCILE_SECONDS, WATCH_ALIVE_SECONDS
+from braid.kernel.limits.registry.health import UNPLACED_MAX, WITNESSES_ASKED_MAX
+from braid.kernel.limits.registry.resources import RECONCILE_SECONDS, WATCH_ALIVE_SECONDS
 from braid.kernel.ports import DuplexServing
 from braid.kernel.resumptions import Resumption, Stretch
 from braid.runtime.histories.kinds import RecordedEvent

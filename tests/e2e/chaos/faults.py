@@ -14,7 +14,7 @@ from itertools import pairwise
 from typing import Final
 
 from braid.api.registry.v1.stream_pb2 import ChannelState
-from braid.kernel.limits.registry import FAILOVER_WINDOW_SECONDS, FAILOVERS_MAX
+from braid.kernel.limits.registry.resources import FAILOVER_WINDOW_SECONDS, FAILOVERS_MAX
 from braid.kernel.limits.store import SESSION_TTL_SECONDS
 from devmesh.mesh import DevMesh
 from testbed.ground.field import Field, StuckError, now_ms

@@ -7,7 +7,7 @@ import pytest
 from braid.api.registry.v1 import cluster_pb2, stream_pb2
 from braid.drill.plan import DrillKind, Order, Plan, make_plan
 from braid.kernel.errors import BraidError, Invalid, Refused
-from braid.kernel.limits.drill import DRILL_LEAVE_SECONDS
+from braid.kernel.limits.registry.drill import DRILL_LEAVE_SECONDS
 from tests.unit.drill.plans import CLUSTERS, channel, cluster, plan, stream
 
 

@@ -7,7 +7,7 @@ import pytest
 from braid.drill.evidence import Evidence, ledger_line, sink_line
 from braid.drill.plan import DrillKind
 from braid.drill.verdict import DrillInstants, DrillVerdict
-from braid.kernel.limits.drill import DRILL_VERDICT_CHARACTERS_MAX
+from braid.kernel.limits.registry.drill import DRILL_VERDICT_CHARACTERS_MAX
 from tests.unit.drill.plans import plan
 
 SECOND = 1_000_000_000

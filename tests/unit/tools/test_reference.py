@@ -53,7 +53,7 @@ def test_what_was_just_written_is_current(current: Path) -> None:
             "PARTITIONS_MAX: Final = 20_000",
             "limits.md",
         ),
-        ("braid/kernel/limits/health.py", "elections take less", "they take longer", "limits.md"),
+        ("braid/kernel/limits/registry/health.py", "elections take less", "they take longer", "limits.md"),
         ("braid/kernel/limits/names.py", "beyond this one topic is the wrong shape", "too wide", "limits.md"),
         ("docs/reference/metrics.md", "braid_leader", "braid_leading", "metrics.md"),
         ("docs/reference/settings.md", "BRAID_STORE", "BRAID_SHOP", "settings.md"),

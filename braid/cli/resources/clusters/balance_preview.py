@@ -7,7 +7,7 @@ from braid.cli.core.documents import to_document
 from braid.cli.core.output import Format, render_document
 from braid.cli.core.times import duration_text
 from braid.cli.resources.clusters.loads import bytes_text
-from braid.kernel.limits.placement import CLI_MOVES_SHOWN
+from braid.kernel.limits.assigner.placement import CLI_MOVES_SHOWN
 
 if TYPE_CHECKING:
     from braid.api.registry.v1.registry_service_pb2 import ClusterBalance

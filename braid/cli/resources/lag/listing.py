@@ -22,7 +22,7 @@ from braid.cli.core.times import age_text
 from braid.cli.errors import nearest
 from braid.kernel.errors import Invalid, NotFound, NotLeader, Unavailable
 from braid.kernel.limits.names import PAGE_SIZE_MAX
-from braid.kernel.limits.registry import WATCH_SILENCE_SECONDS
+from braid.kernel.limits.registry.resources import WATCH_SILENCE_SECONDS
 
 Detail: TypeAlias = "lag_pb2.LagDetail.ValueType"
 DETAILS: Final = {

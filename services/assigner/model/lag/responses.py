@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final, NamedTuple
 
-from braid.kernel.limits.responses import (
+from braid.kernel.limits.assigner.responses import (
     RESPONSE_BUDGETS,
     RESPONSE_COOLDOWN_DEFAULT,
     RESPONSE_REACHES,

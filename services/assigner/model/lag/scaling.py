@@ -8,7 +8,11 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final, NamedTuple
 
-from braid.kernel.limits.scaling import SCALING_COOLDOWN_DEFAULT, SCALING_FACTOR_DEFAULT, SCALING_WINDOW_DEFAULT
+from braid.kernel.limits.assigner.scaling import (
+    SCALING_COOLDOWN_DEFAULT,
+    SCALING_FACTOR_DEFAULT,
+    SCALING_WINDOW_DEFAULT,
+)
 
 
 class ScalingMode(Enum):

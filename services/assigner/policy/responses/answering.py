@@ -15,7 +15,7 @@ This is a leader's memory. The next leader begins all waits anew, which delays a
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from braid.kernel.limits.responses import (
+from braid.kernel.limits.assigner.responses import (
     RESPONSE_AGAIN_SECONDS,
     RESPONSE_GAIN_SECONDS,
     RESPONSE_HOLD_SECONDS,

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from braid.kernel.limits.responses import RESPONSE_CALM
+from braid.kernel.limits.assigner.responses import RESPONSE_CALM
 
 
 class LaneFacts(NamedTuple):

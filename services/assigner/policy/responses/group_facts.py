@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import numpy as np
 
 from braid.kernel.ids import LeaseId
-from braid.kernel.limits.placement import LOAD_FLOOR
+from braid.kernel.limits.assigner.placement import LOAD_FLOOR
 from services.assigner.model import group_channels
 from services.assigner.model.commands import Loads
 from services.assigner.model.group import Group

@@ -6,7 +6,7 @@ when it has recovered.
 
 from collections.abc import Sequence
 
-from braid.kernel.limits.placement import SLOW_HOLD_SECONDS, SLOW_MEMBERS_MIN, SLOW_RATIO, SLOW_RECOVERED_RATIO
+from braid.kernel.limits.assigner.placement import SLOW_HOLD_SECONDS, SLOW_MEMBERS_MIN, SLOW_RATIO, SLOW_RECOVERED_RATIO
 from services.assigner.model.lag.responses import Response, ResponseKind, Responses
 from services.assigner.policy.responses.answering import Healed, Need
 from services.assigner.policy.responses.facts import MemberFacts, ResponseFacts

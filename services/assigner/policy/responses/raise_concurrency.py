@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from braid.kernel.limits.responses import RESPONSE_BUSY_MIN, RESPONSE_LOAD_MAX
+from braid.kernel.limits.assigner.responses import RESPONSE_BUSY_MIN, RESPONSE_LOAD_MAX
 from services.assigner.model.lag.responses import Response, ResponseKind, Responses
 from services.assigner.policy.responses.answering import Healed, Need
 from services.assigner.policy.responses.facts import ResponseFacts

@@ -7,7 +7,7 @@ lane that no other lane presses has lent handlers already: there a shift would n
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from braid.kernel.limits.responses import RESPONSE_CALM
+from braid.kernel.limits.assigner.responses import RESPONSE_CALM
 from services.assigner.model.lag.responses import Response, ResponseKind, Responses, Values, part_of, shifted
 from services.assigner.policy.responses.answering import Healed, Need
 from services.assigner.policy.responses.facts import LaneFacts, ResponseFacts

@@ -5,7 +5,7 @@ This is what an operator does with `braid split`. A split ends by itself, with i
 
 from collections.abc import Sequence
 
-from braid.kernel.limits.responses import RESPONSE_SPLIT_HOLD_SECONDS, RESPONSE_SPLIT_RECORDS_MIN
+from braid.kernel.limits.assigner.responses import RESPONSE_SPLIT_HOLD_SECONDS, RESPONSE_SPLIT_RECORDS_MIN
 from services.assigner.model.lag.responses import Response, ResponseKind, Responses
 from services.assigner.policy.responses.answering import Healed, Need
 from services.assigner.policy.responses.facts import ResponseFacts

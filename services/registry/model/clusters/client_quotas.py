@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from braid.kernel.errors import Exhausted
-from braid.kernel.limits.registry import CLIENT_QUOTAS_MAX
+from braid.kernel.limits.registry.resources import CLIENT_QUOTAS_MAX
 from braid.kernel.ports import QuotaEntity
 from services.registry.model.clusters.specs import ClusterSpec
 

@@ -6,7 +6,7 @@ from typing import Final
 
 from braid.kernel.errors import Invalid
 from braid.kernel.ids import check_name
-from braid.kernel.limits.drill import DRILL_PREFIX, DRILL_VERDICT_CHARACTERS_MAX
+from braid.kernel.limits.registry.drill import DRILL_PREFIX, DRILL_VERDICT_CHARACTERS_MAX
 
 NO_BROKER: Final = -1
 

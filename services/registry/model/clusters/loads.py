@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from braid.kernel.limits.balancing import DISK_BYTES_MAX, LOG_GROWTH_MAX
-from braid.kernel.limits.traffic import LOAD_LOOKS, LOAD_PARTITIONS_MAX
+from braid.kernel.limits.registry.balancing import DISK_BYTES_MAX, LOG_GROWTH_MAX
+from braid.kernel.limits.registry.traffic import LOAD_LOOKS, LOAD_PARTITIONS_MAX
 from braid.kernel.ports import LogDir, TopicPartition
 
 

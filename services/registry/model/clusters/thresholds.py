@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Final
 
 from braid.kernel.errors import Invalid
-from braid.kernel.limits.health import (
+from braid.kernel.limits.registry.health import (
     CHANNEL_GONE_AFTER_SECONDS,
     CHANNEL_GONE_SHARE_MAX,
     CLEARED_AFTER_SECONDS,
@@ -29,12 +29,12 @@ from braid.kernel.limits.health import (
     SLOW_FLOOR_SECONDS,
     SOLE_WITNESS_SECONDS,
 )
-from braid.kernel.limits.traffic import DISK_FREE_SHARE_MIN
+from braid.kernel.limits.registry.traffic import DISK_FREE_SHARE_MIN
 
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
-    """Numbers of `judge.py`; seconds unless named. Their reasons are in `limits/health.py`.
+    """Numbers of `judge.py`; seconds unless named. Their reasons are in `limits/registry/health.py`.
 
     Attributes:
         look_timeout_seconds: A probe that takes longer has failed.

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from braid.kernel.limits.balancing import (
+from braid.kernel.limits.registry.balancing import (
     BALANCE_BYTES_FLOOR,
     BALANCE_CANDIDATES,
     BALANCE_DISK_FLOOR,

@@ -12,7 +12,7 @@ import numpy as np
 from braid.kernel.errors import AlreadyExists, Invalid, NotFound
 from braid.kernel.forecasts import Forecast
 from braid.kernel.ids import check_name
-from braid.kernel.limits.balancing import BALANCE_PREVIEW_CLUSTERS, BALANCE_PREVIEW_ROUNDS
+from braid.kernel.limits.registry.balancing import BALANCE_PREVIEW_CLUSTERS, BALANCE_PREVIEW_ROUNDS
 from services.registry.model.clusters.cluster import Cluster
 from services.registry.model.clusters.loads import MeasuredLoad
 from services.registry.model.clusters.specs import ClusterSpec

@@ -7,7 +7,7 @@ import pytest
 
 from braid.kernel.errors import AlreadyExists, BraidError, Conflict, Exhausted, Invalid, NotFound, Refused, Unavailable
 from braid.kernel.ids import make_epoch, split_epoch
-from braid.kernel.limits.leases import GROUP_MEMBERS_MAX
+from braid.kernel.limits.assigner.leases import GROUP_MEMBERS_MAX
 from services.assigner.domain.admission import etag_of
 from services.assigner.model.channels import (
     ChannelObserved,

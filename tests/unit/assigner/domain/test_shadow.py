@@ -12,7 +12,7 @@ from braid.api.assigner.v1 import assigner_service_pb2 as api
 from braid.api.assigner.v1 import rules_pb2
 from braid.kernel.decider import Context
 from braid.kernel.errors import BraidError, Invalid, NotFound
-from braid.kernel.limits.placement import SHADOW_LOOK_SECONDS
+from braid.kernel.limits.assigner.placement import SHADOW_LOOK_SECONDS
 from braid.runtime.metrics.instruments import MetricRegistry
 from braid.runtime.telemetry import Metrics, make_assigner_metrics
 from services.assigner.codec.snapshots import decode, encode

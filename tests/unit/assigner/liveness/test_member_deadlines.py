@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from braid.kernel.limits.leases import CLOCK_RATE_SLACK, DEADLINE_BEAT_SECONDS, REVOKE_DEADLINE_SECONDS
+from braid.kernel.limits.assigner.leases import CLOCK_RATE_SLACK, DEADLINE_BEAT_SECONDS, REVOKE_DEADLINE_SECONDS
 from services.assigner.liveness.member_deadlines import MemberDeadlines, RevokeKey
 from services.assigner.liveness.member_streams import MemberKey
 from services.assigner.model.commands import Balance, JoinMember

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from braid.kernel.errors import Exhausted
-from braid.kernel.limits.leases import (
+from braid.kernel.limits.assigner.leases import (
     HEARTBEAT_MESSAGES_AT_ONCE,
     HEARTBEAT_MESSAGES_PER_SECOND,
     HEARTBEATS_PER_LEASE,

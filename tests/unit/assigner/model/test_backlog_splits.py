@@ -3,7 +3,7 @@
 import pytest
 
 from braid.kernel.errors import Invalid, NotFound
-from braid.kernel.limits.leases import HELLO_TEXT_MAX
+from braid.kernel.limits.assigner.leases import HELLO_TEXT_MAX
 from services.assigner.codec import snapshots
 from services.assigner.model import backlog_splits
 from services.assigner.model.backlog_splits import (

@@ -10,7 +10,7 @@ import pytest
 from braid.api.assigner.v1 import events_pb2 as pb
 from braid.kernel.decider import Context
 from braid.kernel.errors import Unavailable
-from braid.kernel.limits.leases import DRAINED_TIME_SLACK_SECONDS, READING_AT_ONCE
+from braid.kernel.limits.assigner.leases import DRAINED_TIME_SLACK_SECONDS, READING_AT_ONCE
 from braid.kernel.offset_ranges import OPEN, OffsetRange
 from services.assigner.codec import snapshots
 from services.assigner.codec.events import GroupCodec

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from braid.kernel.limits.leases import HELLO_TEXT_MAX
+from braid.kernel.limits.assigner.leases import HELLO_TEXT_MAX
 from services.assigner.codec import snapshots
 from services.assigner.model.commands import (
     Balance,

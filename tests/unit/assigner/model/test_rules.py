@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from braid.kernel.errors import BraidError, Exhausted, Invalid, NotFound, Refused
 from braid.kernel.ids import LeaseId
-from braid.kernel.limits.leases import GROUP_RULES_MAX
+from braid.kernel.limits.assigner.leases import GROUP_RULES_MAX
 from services.assigner.codec.events import GroupCodec
 from services.assigner.domain import operator_rules
 from services.assigner.domain.explain import explain

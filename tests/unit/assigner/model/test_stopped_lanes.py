@@ -3,7 +3,7 @@
 import pytest
 
 from braid.kernel.errors import NotFound
-from braid.kernel.limits.leases import HELLO_TEXT_MAX
+from braid.kernel.limits.assigner.leases import HELLO_TEXT_MAX
 from services.assigner.codec import snapshots
 from services.assigner.model import stopped_lanes
 from services.assigner.model.commands import RemoveMember

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from braid.kernel.decider import Context
-from braid.kernel.limits.scaling import SCALING_LAG_SECONDS, SCALING_LOOK_SECONDS
+from braid.kernel.limits.assigner.scaling import SCALING_LAG_SECONDS, SCALING_LOOK_SECONDS
 from services.assigner.domain import scaling
 from services.assigner.model.lag.scaling import ScalingMode, ScalingPolicy
 from services.assigner.model.lag.scaling_events import DesireCapacity, SetScaling

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from braid.kernel.decider import Context
-from braid.kernel.limits.responses import RESPONSE_LOOK_SECONDS
+from braid.kernel.limits.assigner.responses import RESPONSE_LOOK_SECONDS
 from services.assigner.domain import responses
 from services.assigner.model.backlog_splits import SplitAsked
 from services.assigner.model.group import Group, GroupSpec

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from braid.kernel.decider import Context
-from braid.kernel.limits.scaling import SCALING_LAG_SECONDS, SCALING_LOOK_SECONDS
+from braid.kernel.limits.assigner.scaling import SCALING_LAG_SECONDS, SCALING_LOOK_SECONDS
 from services.assigner.domain import scaling
 from services.assigner.model.group import Group, GroupSpec
 from services.assigner.model.lag.scaling import Scaling, ScalingMode, ScalingPolicy

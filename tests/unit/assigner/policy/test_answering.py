@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from braid.kernel.limits.responses import RESPONSE_AGAIN_SECONDS, RESPONSE_GAIN_SECONDS
+from braid.kernel.limits.assigner.responses import RESPONSE_AGAIN_SECONDS, RESPONSE_GAIN_SECONDS
 from services.assigner.domain import responses
 from services.assigner.model.lag.response_events import TakeResponse
 from services.assigner.model.lag.responses import ResponseKind, ResponseMode, ResponsePolicy, ResponseState

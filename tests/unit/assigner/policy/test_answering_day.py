@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 import pytest
 
-from braid.kernel.limits.responses import RESPONSE_AGAIN_SECONDS
+from braid.kernel.limits.assigner.responses import RESPONSE_AGAIN_SECONDS
 from services.assigner.model.lag.responses import ResponseKind
 from services.assigner.policy.responses import answering, facts, shift_shares
 from tests.unit.assigner.policy.answering_day import SCALING, AnsweringDay

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from braid.kernel.ids import LeaseId
-from braid.kernel.limits.leases import HOME_SECONDS
+from braid.kernel.limits.assigner.leases import HOME_SECONDS
 from services.assigner.model.commands import (
     Balance,
     JoinMember,

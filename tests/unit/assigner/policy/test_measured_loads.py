@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from braid.kernel.limits.placement import LOAD_BUSY_PER_SECOND_MAX, LOAD_SETTLE_SECONDS
+from braid.kernel.limits.assigner.placement import LOAD_BUSY_PER_SECOND_MAX, LOAD_SETTLE_SECONDS
 from services.assigner.model.commands import (
     Balance,
     Loads,

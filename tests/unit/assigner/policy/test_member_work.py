@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from braid.kernel.limits.placement import CAPACITY_SAID_FACTOR
+from braid.kernel.limits.assigner.placement import CAPACITY_SAID_FACTOR
 from services.assigner.policy.member_work import MemberWork, ToldWork
 
 SECOND = 1_000_000

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from braid.kernel.errors import Invalid
-from braid.kernel.limits.responses import RESPONSE_FACTOR_MAX
+from braid.kernel.limits.assigner.responses import RESPONSE_FACTOR_MAX
 from services.assigner.domain.responses import check_response_policy
 from services.assigner.model.lag.responses import (
     Response,

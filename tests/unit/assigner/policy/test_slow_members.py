@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from braid.kernel.limits.placement import SLOW_RATIO, SLOW_RECOVERED_RATIO
+from braid.kernel.limits.assigner.placement import SLOW_RATIO, SLOW_RECOVERED_RATIO
 from services.assigner.model.lag.responses import (
     Response,
     ResponseKey,

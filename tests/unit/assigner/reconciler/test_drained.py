@@ -11,7 +11,7 @@ from braid.api.assigner.v1 import group_pb2
 from braid.kafka.memory.log import NewRecord
 from braid.kernel.envelope import encode
 from braid.kernel.ids import ChannelId
-from braid.kernel.limits.leases import READING_AT_ONCE
+from braid.kernel.limits.assigner.leases import READING_AT_ONCE
 from braid.kernel.offset_ranges import OPEN, OffsetRange
 from braid.kernel.ports import Committed, TopicPartition
 from braid.kernel.progress.fields import EnvelopeFields

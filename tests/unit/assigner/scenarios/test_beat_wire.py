@@ -9,7 +9,7 @@ import pytest
 
 from braid.api.assigner.v1 import beat_pb2, join_pb2
 from braid.kernel.errors import BraidError, Exhausted, Invalid, LeaseLost, NotLeader
-from braid.kernel.limits.leases import (
+from braid.kernel.limits.assigner.leases import (
     BEAT_ANSWER_SECONDS,
     BEAT_MEMBERS_MAX,
     BEAT_STREAMS_MAX,

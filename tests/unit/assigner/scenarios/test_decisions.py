@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from braid.kernel.limits.placement import LOAD_FLOOR, LOAD_PART_MIN, PLACEMENT_BAND_HIGH, PLACEMENT_BAND_INNER
+from braid.kernel.limits.assigner.placement import LOAD_FLOOR, LOAD_PART_MIN, PLACEMENT_BAND_HIGH, PLACEMENT_BAND_INNER
 from services.assigner.domain.decide import GroupDecider
 from services.assigner.model.commands import (
     Balance,

@@ -11,7 +11,7 @@ from braid.api.assigner.v1 import group_pb2
 from braid.kafka.memory.groups import Groups
 from braid.kernel.errors import ClusterUnavailable, Fenced, GroupOccupied, Refused
 from braid.kernel.ids import ChannelId
-from braid.kernel.limits.leases import CLUSTER_REACHED_SECONDS, MEMBERSHIP_RENEW_SECONDS
+from braid.kernel.limits.assigner.leases import CLUSTER_REACHED_SECONDS, MEMBERSHIP_RENEW_SECONDS
 from braid.kernel.ports import Committed, Generation, TopicPartition
 from services.assigner.model.events import BumpIntended, FencingWaived, GenerationBumped, LeaseGrant, LeasesGranted
 from tests.support.virtual_time import run_virtual

@@ -11,7 +11,7 @@ from braid.api.keda import externalscaler_pb2 as keda
 from braid.api.lagmon.v1 import lag_history_pb2
 from braid.api.lagmon.v1 import lagmon_service_pb2 as lagmon
 from braid.kernel.errors import BraidError, Invalid, NotFound, Refused, Unavailable
-from braid.kernel.limits.scaling import SCALER_STREAMS_SECONDS
+from braid.kernel.limits.assigner.scaling import SCALER_STREAMS_SECONDS
 from braid.kernel.ports import Caller, CallOptions, RpcService
 from braid.rpc.memory.transport import MemoryTransport
 from braid.rpc.methods import method_path, unary

@@ -7,7 +7,7 @@ from typing import Any
 from unittest.mock import patch
 
 from braid.api.assigner.v1 import join_pb2
-from braid.kernel.limits.leases import HELLOS_AT_ONCE, JOINS_GATHER_SECONDS
+from braid.kernel.limits.assigner.leases import HELLOS_AT_ONCE, JOINS_GATHER_SECONDS
 from braid.kernel.ports import HistoryId
 from services.assigner.liveness import newcomers
 from services.assigner.model.events import MemberGone, MemberJoined

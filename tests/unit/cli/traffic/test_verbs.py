@@ -10,7 +10,7 @@ from braid.cli.core.record_documents import text_or_base64
 from braid.cli.core.terminal import Terminal
 from braid.cli.traffic.produce import Line, batches, produce_lines
 from braid.kernel.errors import Invalid
-from braid.kernel.limits.registry import RECORD_BYTES_MAX
+from braid.kernel.limits.registry.resources import RECORD_BYTES_MAX
 from tests.unit.cli.mesh import Result, Shell, TerminalText, virtual
 
 

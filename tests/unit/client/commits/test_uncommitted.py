@@ -13,8 +13,8 @@ from braid.client.commits.committer import Committer
 from braid.client.consuming import consumer
 from braid.client.consuming.consumer import Consumer
 from braid.kernel.errors import BraidError, ClusterUnavailable, NotFound
+from braid.kernel.limits.assigner.leases import CLUSTER_REACHED_SECONDS
 from braid.kernel.limits.client import FETCH_RECORDS_MAX, FINAL_COMMIT_SECONDS, RECOMMIT_SECONDS
-from braid.kernel.limits.leases import CLUSTER_REACHED_SECONDS
 from braid.kernel.ports import Committed, Generation, TopicPartition
 from tests.support.consumer_parts import cluster_work
 from tests.support.scripted_control import Client, until, virtual

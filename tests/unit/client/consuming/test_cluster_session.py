@@ -8,7 +8,7 @@ from unittest.mock import patch
 import pytest
 
 from braid.client.consuming.cluster_session import silent_seconds
-from braid.kernel.limits.health import UNKNOWN_CALL_TRIES
+from braid.kernel.limits.registry.health import UNKNOWN_CALL_TRIES
 from braid.kernel.ports import Contact, DuplexCall
 from braid.rpc.mesh_client import ServiceClient
 from tests.support.scripted_control import Client, Control, until, virtual

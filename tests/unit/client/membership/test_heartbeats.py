@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from braid.api.assigner.v1 import join_pb2
 from braid.client.membership.heartbeats import Heartbeats, Seat, requests
-from braid.kernel.limits.leases import BEAT_MEMBERS_MAX, BEAT_NEWS_BYTES, BEAT_TELL_AGAIN
+from braid.kernel.limits.assigner.leases import BEAT_MEMBERS_MAX, BEAT_NEWS_BYTES, BEAT_TELL_AGAIN
 from braid.rpc.directory import Directory
 from braid.rpc.memory.network import MemoryNetwork
 from braid.rpc.memory.transport import MemoryTransport

@@ -8,7 +8,7 @@ import pytest
 import braid
 from braid.client.mesh import own_client_id
 from braid.host.system import system_host
-from braid.kernel.limits.leases import HELLO_TEXT_MAX, NAMESAKES_MAX
+from braid.kernel.limits.assigner.leases import HELLO_TEXT_MAX, NAMESAKES_MAX
 from tests.support.scripted_control import until, virtual
 from tests.support.virtual_time import run_virtual
 from tests.unit.assigner.mesh import Mesh, Participant

@@ -4,7 +4,7 @@ from braid.client.producing.receipts import Receipts, ReceiptsByLog
 from braid.client.producing.routes import ActiveChannel
 from braid.kernel.ids import ChannelId
 from braid.kernel.limits.client import RECEIPTS_CHANNELS_MAX
-from braid.kernel.limits.health import STRETCHES_MAX
+from braid.kernel.limits.registry.health import STRETCHES_MAX
 from braid.kernel.ports import Written
 from braid.kernel.resumptions import Resumption, Stretch
 

@@ -3,7 +3,7 @@
 import pytest
 
 from braid.api.registry.v1 import cluster_pb2, stream_pb2
-from braid.kernel.limits.health import STRAND_ALLOWANCE_HOURS
+from braid.kernel.limits.registry.health import STRAND_ALLOWANCE_HOURS
 from services.lagmon.alerts.decisions.facts import CopiesReading, DiskReading
 from services.lagmon.alerts.peers import cluster_facts, stream_facts
 

@@ -10,8 +10,8 @@ import pytest
 from braid.api.registry.v1 import registry_service_pb2 as api
 from braid.api.registry.v1 import stream_pb2
 from braid.kernel.errors import BraidError, Invalid, NotFound, Refused
-from braid.kernel.limits.drill import DRILL_VERDICT_CHARACTERS_MAX
-from braid.kernel.limits.health import DOWN_AFTER_SECONDS, SOLE_WITNESS_SECONDS
+from braid.kernel.limits.registry.drill import DRILL_VERDICT_CHARACTERS_MAX
+from braid.kernel.limits.registry.health import DOWN_AFTER_SECONDS, SOLE_WITNESS_SECONDS
 from braid.kernel.ports import HistoryId
 from services.registry.health.rehearsals import Rehearsals
 from services.registry.liveness.witnesses import Reporter

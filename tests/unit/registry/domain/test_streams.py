@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from braid.kernel.errors import AlreadyExists, Conflict, Invalid, NotFound, Refused
-from braid.kernel.limits.registry import RETIRED_CHANNELS_KEPT
+from braid.kernel.limits.registry.resources import RETIRED_CHANNELS_KEPT
 from braid.kernel.offset_ranges import OPEN
 from services.registry.model.channels import ChannelRef, ChannelState, ChannelWeight, DrainStep
 from services.registry.model.stream_commands import (

@@ -2,7 +2,7 @@
 
 import random
 
-from braid.kernel.limits.health import SLOW_FLOOR_SECONDS, USUAL_LOOKS_MIN
+from braid.kernel.limits.registry.health import SLOW_FLOOR_SECONDS, USUAL_LOOKS_MIN
 from services.registry.health.append_latency import Latency, inherited
 from services.registry.model.clusters.thresholds import Thresholds
 

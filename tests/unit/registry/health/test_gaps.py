@@ -1,6 +1,6 @@
 """Unavailable parts of a cluster: named, dated, and counted in shares."""
 
-from braid.kernel.limits.health import (
+from braid.kernel.limits.registry.health import (
     BROKER_FORGOTTEN_SECONDS,
     CHANNEL_GONE_AFTER_SECONDS,
     HALF_DEAD_AFTER_SECONDS,

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from braid.kernel.limits.health import (
+from braid.kernel.limits.registry.health import (
     ALIVE_SLACK_SECONDS,
     FLAP_HOLD_SECONDS,
     FLAP_HOLD_SECONDS_MAX,

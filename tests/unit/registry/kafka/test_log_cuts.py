@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from braid.client.producing.receipts import Receipts
 from braid.kernel.errors import OffsetOutOfRange
-from braid.kernel.limits.health import EPOCH_LOOKS_MAX, STRETCHES_MAX
+from braid.kernel.limits.registry.health import EPOCH_LOOKS_MAX, STRETCHES_MAX
 from braid.kernel.ports import BatchHead, Written
 from braid.kernel.resumptions import SEQUENCES, Resumption, Stretch
 from services.registry.kafka import log_cuts

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from braid.kernel.limits.health import LATENESS_PULSE_SECONDS, LATENESS_SLACK_SECONDS
+from braid.kernel.limits.registry.health import LATENESS_PULSE_SECONDS, LATENESS_SLACK_SECONDS
 from services.registry.liveness.own_lateness import Lateness
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from braid.kernel.errors import EvidenceRefused, Exhausted, Unauthenticated
-from braid.kernel.limits.registry import PRODUCER_SESSIONS_MAX
+from braid.kernel.limits.registry.resources import PRODUCER_SESSIONS_MAX
 from services.registry.liveness import given_routes
 from services.registry.liveness.producer_sessions import ProducerSession, Sessions
 from services.registry.model.channels import Channel, ChannelRef

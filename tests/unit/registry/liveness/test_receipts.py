@@ -3,7 +3,7 @@
 import pytest
 
 from braid.kernel.errors import Invalid
-from braid.kernel.limits.registry import LOG_AGE_SLACK_SECONDS, LOG_RECORDS_PER_S_MAX, OFFSET_MAX
+from braid.kernel.limits.registry.resources import LOG_AGE_SLACK_SECONDS, LOG_RECORDS_PER_S_MAX, OFFSET_MAX
 from services.registry.liveness.receipts import check_offsets, offset_bound
 
 YEAR = 366 * 86_400.0

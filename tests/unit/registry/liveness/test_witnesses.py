@@ -4,7 +4,7 @@ from math import inf
 
 import pytest
 
-from braid.kernel.limits.health import SEND_REPORT_SECONDS, WITNESS_HOSTS_MAX, WITNESSES_KEPT_MAX
+from braid.kernel.limits.registry.health import SEND_REPORT_SECONDS, WITNESS_HOSTS_MAX, WITNESSES_KEPT_MAX
 from services.registry.liveness.witnesses import (
     NO_REPORTS,
     SILENCE,

@@ -10,7 +10,7 @@ from braid.api.registry.v1 import cluster_pb2, route_pb2, stream_pb2
 from braid.api.registry.v1 import registry_service_pb2 as api
 from braid.kernel.errors import TopicSealed
 from braid.kernel.ids import SEAL_CANARY
-from braid.kernel.limits.registry import RESTORE_ROUTE_GAP, SEAL_CANARIES_MAX
+from braid.kernel.limits.registry.resources import RESTORE_ROUTE_GAP, SEAL_CANARIES_MAX
 from braid.kernel.ports import TopicPartition
 from tests.support.virtual_time import run_virtual
 from tests.unit.registry.mesh import ACTIVE, DRAINED, DRAINING, STANDBY, Mesh, Producer, open_producer, two_clusters

@@ -5,7 +5,7 @@ from typing import Final
 
 import pytest
 
-from braid.kernel.limits.traffic import CHANGE_OVER_SECONDS
+from braid.kernel.limits.registry.traffic import CHANGE_OVER_SECONDS
 from services.registry.model.channels import ChannelState, DrainStep
 from services.registry.model.clusters.specs import ClusterSpec
 from services.registry.policy import arrivals

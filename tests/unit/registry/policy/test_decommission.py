@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from braid.kernel.errors import BraidError, NotFound, Refused
-from braid.kernel.limits.traffic import DECOMMISSION_STREAMS_AT_ONCE
+from braid.kernel.limits.registry.traffic import DECOMMISSION_STREAMS_AT_ONCE
 from services.registry.model.channels import ChannelState
 from services.registry.model.clusters.cluster import Cluster
 from services.registry.model.clusters.commands import (

@@ -7,8 +7,8 @@ from typing import Final
 
 import pytest
 
-from braid.kernel.limits.registry import FAILOVERS_MAX
-from braid.kernel.limits.traffic import PASSED_OVER_NAMED_MAX, SPARE_LATE_SECONDS
+from braid.kernel.limits.registry.resources import FAILOVERS_MAX
+from braid.kernel.limits.registry.traffic import PASSED_OVER_NAMED_MAX, SPARE_LATE_SECONDS
 from services.registry.model.channels import Channel, ChannelState
 from services.registry.model.clusters.cluster import Cluster
 from services.registry.model.clusters.health import Health

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from braid.kernel.limits.registry import FAILOVERS_MAX
+from braid.kernel.limits.registry.resources import FAILOVERS_MAX
 from services.registry.model.channels import Channel, ChannelRef, ChannelState
 from services.registry.model.clusters.cluster import Cluster
 from services.registry.model.clusters.health import Health

@@ -8,8 +8,8 @@ import pytest
 
 from braid.api.registry.v1 import stream_pb2
 from braid.kernel.errors import Invalid, Refused
-from braid.kernel.limits.registry import FAILOVERS_MAX
-from braid.kernel.limits.traffic import ZONE_RETURN_SECONDS, ZONES_MAX
+from braid.kernel.limits.registry.resources import FAILOVERS_MAX
+from braid.kernel.limits.registry.traffic import ZONE_RETURN_SECONDS, ZONES_MAX
 from services.registry.codec.specs import read_stream_spec, stream_spec_message
 from services.registry.codec.views import NOTHING_KNOWN, route_message, stream_message
 from services.registry.model.channels import ChannelState

@@ -11,7 +11,7 @@ from braid.api.registry.v1 import registry_service_pb2 as api
 from braid.kafka.memory import MemoryCluster
 from braid.kafka.memory.world import MemoryProcess
 from braid.kernel.errors import ClusterAccessDenied, Invalid
-from braid.kernel.limits.registry import (
+from braid.kernel.limits.registry.resources import (
     CLIENT_QUOTAS_ABSENT_SECONDS,
     CLIENT_QUOTAS_LOOK_SECONDS,
     CLIENT_QUOTAS_RETRY_SECONDS,

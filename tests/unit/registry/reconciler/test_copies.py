@@ -10,7 +10,7 @@ from braid.api.registry.v1 import registry_service_pb2 as api
 from braid.api.registry.v1 import stream_pb2
 from braid.kafka.memory import MemoryCluster
 from braid.kernel.errors import BraidError, Invalid
-from braid.kernel.limits.registry import REASSIGN_BYTES_PER_S, REASSIGNED_AT_ONCE
+from braid.kernel.limits.registry.resources import REASSIGN_BYTES_PER_S, REASSIGNED_AT_ONCE
 from braid.kernel.ports import TopicPartition
 from tests.unit.registry.mesh import Mesh
 from tests.unit.registry.scenarios.test_requests import play, refused

@@ -10,7 +10,7 @@ from braid.api.registry.v1 import cluster_pb2
 from braid.api.registry.v1 import registry_service_pb2 as api
 from braid.kafka.memory.cluster import MemoryCluster
 from braid.kernel.errors import Refused
-from braid.kernel.limits.traffic import LOAD_KEPT_SECONDS, LOAD_LOOK_SECONDS
+from braid.kernel.limits.registry.traffic import LOAD_KEPT_SECONDS, LOAD_LOOK_SECONDS
 from tests.support.virtual_time import run_virtual
 from tests.unit.registry.mesh import Mesh
 

@@ -6,7 +6,7 @@ from typing import cast
 import pytest
 
 from braid.kernel.errors import ClusterUnavailable
-from braid.kernel.limits.traffic import OFFSETS_RETENTION_LOOK_SECONDS
+from braid.kernel.limits.registry.traffic import OFFSETS_RETENTION_LOOK_SECONDS
 from braid.kernel.ports import BrokerDescription, KafkaAdmin
 from braid.runtime.replica import Replica
 from braid.runtime.telemetry import logger

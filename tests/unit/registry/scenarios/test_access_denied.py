@@ -7,7 +7,7 @@ import pytest
 from braid.api.registry.v1 import cluster_pb2
 from braid.api.registry.v1 import registry_service_pb2 as api
 from braid.kernel.errors import ClusterAccessDenied
-from braid.kernel.limits.health import SOLE_WITNESS_SECONDS
+from braid.kernel.limits.registry.health import SOLE_WITNESS_SECONDS
 from services.registry.health.evidence import Look, LookPart, weigh
 from services.registry.health.judge import Judgement, judge
 from services.registry.liveness.witnesses import HostReports, ReportCounts

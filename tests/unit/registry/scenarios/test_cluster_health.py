@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from braid.api.registry.v1 import cluster_pb2
-from braid.kernel.limits.health import (
+from braid.kernel.limits.registry.health import (
     CHANNEL_GONE_AFTER_SECONDS,
     COMPLAINT_PAUSE_SECONDS,
     FLAP_HOLD_SECONDS,

@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from braid.kernel.limits.leases import PRODUCER_SESSION_SECONDS
-from braid.kernel.limits.registry import LOG_ENDS_SECONDS
+from braid.kernel.limits.assigner.leases import PRODUCER_SESSION_SECONDS
+from braid.kernel.limits.registry.resources import LOG_ENDS_SECONDS
 from braid.kernel.offset_ranges import OPEN
 from services.registry.liveness.producer_sessions import Sessions
 from services.registry.reconciler.log_ends import EndsReader

@@ -10,8 +10,8 @@ from braid.api.registry.v1 import grant_pb2
 from braid.api.registry.v1.route_pb2 import ChannelLeft, LogResumed, ReachAnswer, Resumption, SendErrors
 from braid.api.registry.v1.route_pb2 import WatchRoutesRequest as Routes
 from braid.kernel.errors import EvidenceRefused
-from braid.kernel.limits.health import LEFT_CLUSTER_SECONDS, SOLE_WITNESS_SECONDS
-from braid.kernel.limits.leases import PRODUCER_SESSION_SECONDS
+from braid.kernel.limits.assigner.leases import PRODUCER_SESSION_SECONDS
+from braid.kernel.limits.registry.health import LEFT_CLUSTER_SECONDS, SOLE_WITNESS_SECONDS
 from braid.runtime.access.settings import AccessMode, AccessSettings
 from services.registry.health.evidence import Look, weigh
 from services.registry.liveness.witnesses import ReportCounts

@@ -5,7 +5,11 @@ import asyncio
 from braid.api.registry.v1 import cluster_pb2
 from braid.client.mesh import Mesh as Application
 from braid.client.records.outgoing import Receipt
-from braid.kernel.limits.health import CHANNEL_GONE_AFTER_SECONDS, PARTITION_GONE_AFTER_SECONDS, TOPICS_LOOK_SECONDS
+from braid.kernel.limits.registry.health import (
+    CHANNEL_GONE_AFTER_SECONDS,
+    PARTITION_GONE_AFTER_SECONDS,
+    TOPICS_LOOK_SECONDS,
+)
 from braid.rpc.memory.transport import MemoryTransport
 from tests.support.virtual_time import VirtualProcess, run_virtual, running_loop
 from tests.unit.registry.mesh import Mesh

@@ -9,7 +9,7 @@ import pytest
 from braid.api.registry.v1 import cluster_pb2, route_pb2, witness_pb2
 from braid.kernel.capabilities import KNOWS_DENIALS
 from braid.kernel.errors import BraidError, Exhausted, Invalid, NotLeader, Unavailable, Unsupported
-from braid.kernel.limits.health import SOLE_WITNESS_SECONDS
+from braid.kernel.limits.registry.health import SOLE_WITNESS_SECONDS
 from braid.kernel.ports import DuplexCall
 from services.registry.health import evidence
 from services.registry.health.evidence import Look

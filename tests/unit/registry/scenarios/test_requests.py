@@ -22,7 +22,7 @@ from braid.kernel.errors import (
     Refused,
     Unsupported,
 )
-from braid.kernel.limits.registry import WATCH_MESSAGE_BYTES_MAX
+from braid.kernel.limits.registry.resources import WATCH_MESSAGE_BYTES_MAX
 from braid.kernel.ports import CallOptions
 from braid.rpc.memory.transport import MemoryTransport
 from braid.rpc.methods import method_path

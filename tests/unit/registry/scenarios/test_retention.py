@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from braid.api.registry.v1 import stream_pb2
-from braid.kernel.limits.health import STRAND_ALLOWANCE_HOURS
-from braid.kernel.limits.registry import TAIL_LOOK_SECONDS
+from braid.kernel.limits.registry.health import STRAND_ALLOWANCE_HOURS
+from braid.kernel.limits.registry.resources import TAIL_LOOK_SECONDS
 from braid.kernel.ports import HistoryId, TopicPartition
 from services.registry.kafka import drain
 from services.registry.kafka.clients import Access

@@ -20,7 +20,7 @@ from braid.api.registry.v1.stream_pb2 import (
 )
 from braid.kafka.memory import MemoryCluster
 from braid.kernel.errors import BraidError, ClusterUnavailable, Refused
-from braid.kernel.limits.registry import LOSS_SEEN_SECONDS
+from braid.kernel.limits.registry.resources import LOSS_SEEN_SECONDS
 from braid.kernel.offset_ranges import OPEN, OffsetRanges
 from braid.kernel.ports import HistoryId, KafkaAdmin, TopicPartition
 from services.registry.domain import channel_steps

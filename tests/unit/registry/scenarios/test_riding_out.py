@@ -7,7 +7,7 @@ import pytest
 
 from braid.api.registry.v1 import cluster_pb2, stream_pb2
 from braid.kernel.errors import Invalid
-from braid.kernel.limits.health import DOWN_AFTER_SECONDS
+from braid.kernel.limits.registry.health import DOWN_AFTER_SECONDS
 from braid.kernel.ports import Survey, TopicDescription, TopicPartition
 from services.registry.health.evidence import Evidence, Look, LookPart
 from services.registry.health.gaps import Gaps

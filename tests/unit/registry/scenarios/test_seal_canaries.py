@@ -8,7 +8,7 @@ from braid.api.registry.v1.route_pb2 import ChannelLeft, WatchRoutesRequest
 from braid.kafka.memory.cluster import MemoryCluster
 from braid.kafka.memory.log import NewRecord
 from braid.kernel.errors import ClusterUnavailable
-from braid.kernel.limits.registry import LOSS_SEEN_SECONDS, WORK_RETRY_SECONDS
+from braid.kernel.limits.registry.resources import LOSS_SEEN_SECONDS, WORK_RETRY_SECONDS
 from braid.kernel.ports import KafkaAdmin, TopicPartition
 from services.registry.kafka import surveys
 from services.registry.model import channels

@@ -7,7 +7,7 @@ import pytest
 
 from braid.api.registry.v1 import route_pb2
 from braid.kernel.errors import Invalid
-from braid.kernel.limits.registry import WATCH_SILENCE_SECONDS
+from braid.kernel.limits.registry.resources import WATCH_SILENCE_SECONDS
 from services.registry.liveness.witnesses import Witnesses
 from tests.support.garbage import Garbage
 from tests.support.virtual_time import run_virtual

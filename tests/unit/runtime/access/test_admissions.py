@@ -11,7 +11,7 @@ from braid.kernel.access.tenants import Quotas
 from braid.kernel.audit.calls import Outcome
 from braid.kernel.audit.forms import Reads
 from braid.kernel.errors import BraidError, Exhausted, QuotaExceeded
-from braid.kernel.limits.leases import GROUP_MEMBERS_MAX
+from braid.kernel.limits.assigner.leases import GROUP_MEMBERS_MAX
 from braid.kernel.limits.rpc import HELLO_SECONDS, OPEN_WATCHES_PER_CALLER_MAX
 from braid.kernel.ports import Caller, CallOptions, RpcChannel
 from braid.rpc.methods import method_path

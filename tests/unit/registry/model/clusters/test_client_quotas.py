@@ -3,7 +3,7 @@
 import pytest
 
 from braid.kernel.errors import Exhausted
-from braid.kernel.limits.registry import CLIENT_QUOTAS_MAX
+from braid.kernel.limits.registry.resources import CLIENT_QUOTAS_MAX
 from services.registry.model.clusters.client_quotas import (
     ClientQuota,
     ClientQuotasIntended,

@@ -4,7 +4,7 @@ import tracemalloc
 
 import pytest
 
-from braid.kernel.limits.traffic import LOAD_LOOKS, LOAD_PARTITIONS_MAX
+from braid.kernel.limits.registry.traffic import LOAD_LOOKS, LOAD_PARTITIONS_MAX
 from braid.kernel.ports import LogDir, TopicPartition
 from services.registry.model.clusters.loads import MeasuredLoad, Meter
 

@@ -4,7 +4,7 @@ import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-from braid.kernel.limits.traffic import LOAD_LOOK_SECONDS
+from braid.kernel.limits.registry.traffic import LOAD_LOOK_SECONDS
 from services.registry.model.channels import ChannelState, DrainStep
 from services.registry.model.clusters.cluster import Cluster
 from services.registry.model.clusters.commands import BlockBalance

@@ -1,0 +1,1 @@
+"""Bounds of what the assigner leases, places, scales and answers."""

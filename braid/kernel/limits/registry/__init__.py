@@ -1,0 +1,1 @@
+"""Bounds of what the registry keeps, judges, moves and evens out."""
