@@ -8,7 +8,6 @@ from ipaddress import ip_address
 from typing import Final, NamedTuple
 
 from braid.certs.identity import Identity, IdentityKind
-from braid.kernel.days import days_until
 from braid.kernel.errors import Invalid, Refused
 from braid.kernel.limits.access.certs import (
     ALT_NAMES_MAX,
@@ -17,6 +16,7 @@ from braid.kernel.limits.access.certs import (
     LEAF_DAYS,
     LEAF_DAYS_MAX,
 )
+from braid.kernel.timing.days import days_until
 
 _DNS_LABEL: Final = r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
 _DNS_NAME: Final = re.compile(rf"(\*\.)?{_DNS_LABEL}(\.{_DNS_LABEL})*")

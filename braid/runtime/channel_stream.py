@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 
 from braid.api.registry.v1 import route_pb2
-from braid.kernel.backoff import Backoff
 from braid.kernel.errors import BraidError
 from braid.kernel.limits.registry.resources import WATCH_SILENCE_SECONDS
 from braid.kernel.ports import Host
+from braid.kernel.timing.backoff import Backoff
 from braid.rpc.mesh_client import ServiceClient
 
 _PROTOCOL_VERSION = 1

@@ -8,12 +8,12 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
-from braid.kernel.backoff import Backoff
 from braid.kernel.errors import CorruptHistory, Fenced, NotLeader, Unavailable
 from braid.kernel.ids import make_epoch
 from braid.kernel.limits.runtime import DRAIN_SECONDS
 from braid.kernel.limits.store import SESSION_TTL_SECONDS, STORE_CALL_SECONDS
 from braid.kernel.ports import Endpoint, EventStore, Host, Leader, RpcServer, RpcTransport, Session
+from braid.kernel.timing.backoff import Backoff
 from braid.rpc.directory import Directory, KnownEndpoint
 from braid.rpc.mesh_client import ServiceClient
 from braid.runtime.access.approvals import Approvals

@@ -5,7 +5,7 @@ from typing import Final, NamedTuple
 from braid.cli.core.limits import CLI_CERTIFICATE_FAIL_DAYS, CLI_CERTIFICATE_WARN_DAYS
 from braid.cli.core.times import age_text
 from braid.cli.doctor.findings import Finding, Level
-from braid.kernel.days import days_until
+from braid.kernel.timing.days import days_until
 
 _REPLACE: Final = "issue another one and put it in the place of its files: it is read without a restart"
 

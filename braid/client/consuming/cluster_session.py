@@ -19,7 +19,6 @@ from braid.api.registry.v1 import witness_pb2 as wire
 from braid.client.session_errors import is_final, is_strange
 from braid.client.tasks import hanging_up, race
 from braid.kernel.access.quotas import retry_seconds
-from braid.kernel.backoff import Backoff
 from braid.kernel.capabilities import KNOWS_DENIALS
 from braid.kernel.errors import BraidError, Unavailable
 from braid.kernel.limits.client import (
@@ -30,6 +29,7 @@ from braid.kernel.limits.client import (
 from braid.kernel.limits.kafka import DENIED_AGAIN_SECONDS
 from braid.kernel.limits.registry.health import COMPLAIN_AGAIN_SECONDS, CONTACT_LOOK_SECONDS, UNKNOWN_CALL_TRIES
 from braid.kernel.ports import Contact, DuplexCall, Host, Task
+from braid.kernel.timing.backoff import Backoff
 from braid.rpc.mesh_client import ServiceClient
 
 _log = logging.getLogger("braid.consumer")

@@ -10,7 +10,7 @@ from braid.client.delivery.stages import LeaseLife, Settling
 from braid.client.records.delivery import OwnedLease
 from braid.client.records.intake_filter import IntakeFilter
 from braid.client.telemetry.pathways.consuming import CursorPathways
-from braid.kernel.busy_time import BusyTime
+from braid.kernel.timing.busy_time import BusyTime
 
 
 class CursorContext(NamedTuple):

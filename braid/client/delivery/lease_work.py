@@ -19,10 +19,10 @@ from braid.client.records.record import Row
 from braid.client.records.slices import Slice
 from braid.client.records.where import Where, salt_of
 from braid.client.telemetry.pathways.consuming import CursorPathways
-from braid.kernel.busy_time import BusyTime
 from braid.kernel.ports import KnownLog
 from braid.kernel.progress.fields import EnvelopeFields, LaneShare
 from braid.kernel.progress.tracker import Progress
+from braid.kernel.timing.busy_time import BusyTime
 
 _UNKNOWN_LOG = KnownLog()
 

@@ -15,7 +15,7 @@ from braid.client.records.record import Record
 from braid.client.telemetry.metrics import Level
 from braid.kernel.limits.client import PARKED_TIMERS_MAX, RETRY_LOOK_SECONDS, RETRY_SLACK_SECONDS, RETRY_TICK_SECONDS
 from braid.kernel.ports import Host
-from braid.kernel.timer_wheel import TimerWheel
+from braid.kernel.timing.timer_wheel import TimerWheel
 
 _NEVER_MS: Final = 1 << 62
 _SLACK_MS: Final = int(RETRY_SLACK_SECONDS * 1000)

@@ -14,12 +14,12 @@ from braid.client.records.record import Record
 from braid.client.tasks import Run
 from braid.client.telemetry.consumer_observer import Observer
 from braid.client.telemetry.pathways.consuming import ReceivedPathways
-from braid.kernel.busy_time import BusyTime
 from braid.kernel.error_texts import text_of
 from braid.kernel.errors import BraidError, HandlerTimeout, Retryable, checked_wait
 from braid.kernel.ids import LeaseId
 from braid.kernel.limits.client import HANDLER_CANCEL_SECONDS, HANDLER_TIME_TICK_SECONDS, RETRY_AFTER_SECONDS_MAX
 from braid.kernel.ports import Host, Task
+from braid.kernel.timing.busy_time import BusyTime
 
 if TYPE_CHECKING:
     from braid.client.records.batch import Batch

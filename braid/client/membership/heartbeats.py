@@ -19,7 +19,6 @@ from typing import NamedTuple
 from braid.api.assigner.v1 import beat_pb2, join_pb2
 from braid.client.tasks import happens, race
 from braid.kernel.access.quotas import retry_seconds
-from braid.kernel.backoff import Backoff
 from braid.kernel.errors import BraidError, Unavailable
 from braid.kernel.limits.assigner.leases import (
     BEAT_MEMBERS_MAX,
@@ -31,6 +30,7 @@ from braid.kernel.limits.assigner.leases import (
 )
 from braid.kernel.limits.client import RECONNECT_SECONDS
 from braid.kernel.ports import DuplexCall, Host, Task
+from braid.kernel.timing.backoff import Backoff
 from braid.rpc.mesh_client import ServiceClient
 
 

@@ -13,7 +13,6 @@ from braid.client.producing.routes import ActiveChannel, RouteTable
 from braid.client.session_errors import is_final, is_strange
 from braid.client.tasks import hanging_up, race
 from braid.kernel.access.quotas import retry_seconds
-from braid.kernel.backoff import Backoff
 from braid.kernel.errors import BraidError, Unavailable
 from braid.kernel.limits.client import RECEIPTS_CHANNELS_MAX, RECONNECT_SECONDS
 from braid.kernel.limits.registry.health import RESUMPTIONS_BYTES_MAX, RESUMPTIONS_MAX
@@ -21,6 +20,7 @@ from braid.kernel.limits.registry.resources import WATCH_SILENCE_SECONDS
 from braid.kernel.limits.rpc import OUTBOX_MESSAGES_MAX
 from braid.kernel.ports import DuplexCall, Host
 from braid.kernel.resumptions import Resumption
+from braid.kernel.timing.backoff import Backoff
 from braid.rpc.mesh_client import ServiceClient
 from braid.telemetry.applied_spans import AppliedSpans
 from braid.telemetry.tracing import Attribute

@@ -7,10 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from braid.api.mesh.v1.endpoint_pb2 import ClusterAddress
-from braid.kernel.busy_time import BusyTime
 from braid.kernel.ids import LeaseId
 from braid.kernel.pathways.header import Context
 from braid.kernel.ports import TopicPartition
+from braid.kernel.timing.busy_time import BusyTime
 
 if TYPE_CHECKING:
     from braid.client.records.record import Record

@@ -12,10 +12,10 @@ from braid.archive import names, segment
 from braid.archive.chain import Mark
 from braid.archive.names import BaseName, SegmentName
 from braid.archive.segment import Segment
-from braid.kernel.days import DAY_MS
 from braid.kernel.errors import ArchiveDamaged, BraidError, CorruptHistory, NotFound
 from braid.kernel.limits.archive import ARCHIVE_OPEN_SEGMENTS, ARCHIVE_PEERS_AGAIN_SECONDS, ARCHIVE_RETENTION_DAYS
 from braid.kernel.ports import ArchiveStore, Clock, HistoryId, Snapshot
+from braid.kernel.timing.days import DAY_MS
 from braid.runtime.histories.fold import open_frame
 
 N = TypeVar("N", SegmentName, BaseName)

@@ -11,10 +11,10 @@ from braid.archive import names
 from braid.archive.expiry import expired
 from braid.archive.names import BaseName, SegmentName
 from braid.kernel.audit.calls import AUDIT
-from braid.kernel.days import DAY_MS
 from braid.kernel.errors import Unavailable
 from braid.kernel.limits.archive import ARCHIVE_EXPIRY_SECONDS, ARCHIVE_SWEEP_SECONDS
 from braid.kernel.ports import Clock, HistoryId
+from braid.kernel.timing.days import DAY_MS
 from braid.runtime.archive.shelf import Shelf
 from braid.runtime.telemetry import Metrics, logger
 

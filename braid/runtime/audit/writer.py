@@ -7,7 +7,6 @@ there is something to write. The store therefore refuses an earlier process of t
 import asyncio
 
 from braid.kernel.audit.calls import AUDIT
-from braid.kernel.days import DAY_MS
 from braid.kernel.errors import BraidError, Fenced
 from braid.kernel.ids import make_epoch, split_epoch
 from braid.kernel.limits.access.audit import (
@@ -18,6 +17,7 @@ from braid.kernel.limits.access.audit import (
     AUDIT_WRITE_SECONDS,
 )
 from braid.kernel.ports import Endpoint, EventStore, Host, Session
+from braid.kernel.timing.days import DAY_MS
 from braid.runtime.archive.log import ArchiveLog
 from braid.runtime.archive.shelf import Shelf
 from braid.runtime.archive.writer import SnapshotWriter

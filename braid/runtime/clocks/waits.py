@@ -7,9 +7,9 @@ Every replica follows the record. The leader counts, stores it, and compares wal
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from braid.kernel.backoff import Backoff
 from braid.kernel.errors import BraidError, NotLeader
 from braid.kernel.limits.runtime import CLOCKS_COMPARE_SECONDS, LED_COUNT_SECONDS, LED_LOOK_SECONDS
+from braid.kernel.timing.backoff import Backoff
 from braid.runtime.clocks.clock_watch import ClockWatch
 from braid.runtime.clocks.led_time import HISTORIES, ClockState, Command, CountTime, KeepWaits, LedTime, TellClocks
 from braid.runtime.clocks.led_time_codec import CLOCK

@@ -12,12 +12,12 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from itertools import islice
 from typing import TypeVar, cast
 
-from braid.kernel.backoff import Backoff
 from braid.kernel.decider import Context
 from braid.kernel.errors import BraidError, Compacted, Conflict, CorruptHistory, Fenced, NotLeader, Unavailable
 from braid.kernel.limits.rpc import DECIDE_RETRIES_MAX
 from braid.kernel.limits.runtime import LOADS_AT_ONCE
 from braid.kernel.ports import EventBatch, EventStore, HistoryId, Host, Loaded
+from braid.kernel.timing.backoff import Backoff
 from braid.runtime.archive.log import ArchiveLog
 from braid.runtime.archive.shelf import Shelf
 from braid.runtime.archive.writer import SnapshotWriter

@@ -7,10 +7,10 @@ takes them all, and always ends with a balance step.
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 
-from braid.kernel.backoff import Backoff
 from braid.kernel.errors import BraidError, CorruptHistory, NotLeader
 from braid.kernel.limits.assigner.leases import SIGNALS_PER_DECISION_MAX, STARTS_AT_ONCE
 from braid.kernel.ports import Generation, Kafka, Task
+from braid.kernel.timing.backoff import Backoff
 from braid.runtime.histories.kinds import Kind
 from braid.runtime.replica import Replica
 from braid.telemetry.tracing import continued

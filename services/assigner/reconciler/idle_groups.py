@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Mapping
 
-from braid.kernel.days import DAY_MS
 from braid.kernel.ports import Task
+from braid.kernel.timing.days import DAY_MS
 from braid.runtime.replica import Replica
 from braid.runtime.telemetry import AssignerMetrics
 from services.assigner.domain import idle_wait

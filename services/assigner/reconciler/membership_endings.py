@@ -6,10 +6,10 @@ and nothing is granted there before.
 
 from collections.abc import Awaitable, Callable, Mapping
 
-from braid.kernel.backoff import Backoff
 from braid.kernel.errors import BraidError, CorruptHistory, NotLeader, Unavailable
 from braid.kernel.limits.assigner.leases import COMMITS_COPIED_AT_ONCE
 from braid.kernel.ports import Committed, Kafka, KafkaOffsets, Task, TopicPartition
+from braid.kernel.timing.backoff import Backoff
 from braid.runtime.replica import Replica
 from services.assigner.domain import unfencing
 from services.assigner.model.commands import (

@@ -11,7 +11,6 @@ import contextlib
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Final
 
-from braid.kernel.backoff import Backoff
 from braid.kernel.errors import BraidError, ClusterUnavailable, CorruptHistory, Fenced, GroupOccupied, NotLeader
 from braid.kernel.limits.assigner.leases import (
     CLUSTER_REACHED_SECONDS,
@@ -21,6 +20,7 @@ from braid.kernel.limits.assigner.leases import (
     VACANCY_SECONDS,
 )
 from braid.kernel.ports import Generation, Kafka, KafkaMembership, Task
+from braid.kernel.timing.backoff import Backoff
 from braid.runtime.replica import Replica
 from braid.runtime.telemetry import AssignerMetrics
 from services.assigner.model import generations

@@ -3,10 +3,10 @@
 import asyncio
 
 from braid.client.mesh import Mesh
-from braid.kernel.backoff import Backoff
 from braid.kernel.errors import Unavailable
 from braid.kernel.limits.dlq import DLQ_LOOK_SECONDS, REPLAYS_RUNNING_MAX
 from braid.kernel.ports import Kafka, Task
+from braid.kernel.timing.backoff import Backoff
 from braid.runtime.histories.kinds import Change, Reloaded
 from braid.runtime.replica import Replica
 from braid.runtime.telemetry import DlqMetrics

@@ -11,7 +11,6 @@ from structlog.stdlib import BoundLogger
 
 from braid.kafka.offset_log.records import OFFSETS_TOPIC
 from braid.kafka.offset_log.table import Damage, OffsetTable
-from braid.kernel.backoff import Backoff
 from braid.kernel.errors import BraidError, ClusterUnavailable, OffsetOutOfRange
 from braid.kernel.limits.client import FETCH_WAIT_SECONDS
 from braid.kernel.limits.lagmon.sampling import (
@@ -33,6 +32,7 @@ from braid.kernel.ports import (
     TopicDescription,
     TopicPartition,
 )
+from braid.kernel.timing.backoff import Backoff
 from services.lagmon.columns.checkpoint import Checkpoint
 from services.lagmon.domain import ClusterModel
 from services.lagmon.policy import LONG_AGO

@@ -5,7 +5,6 @@ from datetime import UTC
 from email.utils import parsedate_to_datetime
 from typing import Final, NamedTuple
 
-from braid.kernel.backoff import Backoff
 from braid.kernel.errors import Unavailable
 from braid.kernel.limits.lagmon.alert_outlets import (
     OUTLET_POST_SECONDS,
@@ -14,6 +13,7 @@ from braid.kernel.limits.lagmon.alert_outlets import (
     OUTLET_TROUBLE_ATTEMPTS,
 )
 from braid.kernel.ports import Post, Posts, Tasks
+from braid.kernel.timing.backoff import Backoff
 from braid.runtime.replica import Replica
 from services.lagmon.alerts.codec import ALERTS, MESH
 from services.lagmon.alerts.decisions.domain import Alerts

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from braid.kernel.forecasts import Forecast
 from braid.kernel.limits.registry.balancing import DISK_HORIZON_SECONDS, DISK_LEVEL, DISK_NEARLY
+from braid.kernel.timing.forecasts import Forecast
 from services.registry.policy.balancing.memory import BalanceMemory
 from services.registry.policy.balancing.placement import BYTES, COPIES, DISK, Placement, Step, Unit
 from services.registry.policy.world import World

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from braid.kernel.days import DAY_MS
 from braid.kernel.limits.registry.balancing import BALANCE_COOL_DOWN_SECONDS, BALANCE_MOVES_OF_STREAM
+from braid.kernel.timing.days import DAY_MS
 from services.registry.model.channels import Channel, ChannelState, DrainStep
 from services.registry.model.rebalances import BalanceMode, BalanceRules
 from services.registry.model.streams import FailoverMode, Stream

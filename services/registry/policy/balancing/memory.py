@@ -8,8 +8,8 @@ from collections import deque
 from dataclasses import dataclass, field
 from statistics import median
 
-from braid.kernel.forecasts import FillSeries, Forecast
 from braid.kernel.limits.registry.balancing import BALANCE_HOLD_SECONDS, BALANCE_RATES, DISK_LEVEL
+from braid.kernel.timing.forecasts import FillSeries, Forecast
 from services.registry.model.channels import ChannelState
 from services.registry.policy.balancing.placement import COPIES
 from services.registry.policy.world import World

@@ -10,9 +10,9 @@ from typing import NamedTuple
 import numpy as np
 
 from braid.kernel.errors import AlreadyExists, Invalid, NotFound
-from braid.kernel.forecasts import Forecast
 from braid.kernel.ids import check_name
 from braid.kernel.limits.registry.balancing import BALANCE_PREVIEW_CLUSTERS, BALANCE_PREVIEW_ROUNDS
+from braid.kernel.timing.forecasts import Forecast
 from services.registry.model.clusters.cluster import Cluster
 from services.registry.model.clusters.loads import MeasuredLoad
 from services.registry.model.clusters.specs import ClusterSpec

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from braid.kernel.days import DAY_MS
 from braid.kernel.limits.registry.balancing import BALANCE_CALM_SECONDS, BALANCE_SLACK
+from braid.kernel.timing.days import DAY_MS
 from services.registry.model.channels import DrainStep
 from services.registry.model.rebalances import BalanceMode, BalanceRules, Rebalance, RebalanceProposal
 from services.registry.policy.balancing.filling import Filling, filling, nearly_full, relieve

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from braid.kernel.errors import Exhausted, Invalid
-from braid.kernel.timer_wheel import TimerWheel
+from braid.kernel.timing.timer_wheel import TimerWheel
 
 
 def test_keys_come_due_in_order_and_once() -> None:

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from braid.kernel.days import DAY_SECONDS
-from braid.kernel.forecasts import FillSeries, Forecast
+from braid.kernel.timing.days import DAY_SECONDS
+from braid.kernel.timing.forecasts import FillSeries, Forecast
 
 LEVEL = 0.9e12
 SEEDS = st.integers(0, 1 << 16)

@@ -1,6 +1,6 @@
 """Days as clocks count them."""
 
-from braid.kernel.days import DAY_MS, DAY_SECONDS, days_until
+from braid.kernel.timing.days import DAY_MS, DAY_SECONDS, days_until
 
 
 def test_days_until_an_end_are_negative_after_it() -> None:

@@ -1,6 +1,6 @@
 """Busy time of a partition: the area under the number of handlers that run."""
 
-from braid.kernel.busy_time import BusyTime
+from braid.kernel.timing.busy_time import BusyTime
 
 
 def test_handlers_at_once_add_up() -> None:

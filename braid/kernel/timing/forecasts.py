@@ -15,7 +15,6 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from braid.kernel.days import DAY_SECONDS
 from braid.kernel.limits.registry.balancing import (
     FORECAST_COARSE_SECONDS,
     FORECAST_FINE_SECONDS,
@@ -25,6 +24,7 @@ from braid.kernel.limits.registry.balancing import (
     FORECAST_READINGS_MAX,
     FORECAST_READINGS_MIN,
 )
+from braid.kernel.timing.days import DAY_SECONDS
 
 Floats = NDArray[np.float64]
 
