@@ -8,7 +8,7 @@ from services.assigner.reconciler.group_loop import GROUPS
 from tests.support.virtual_time import run_virtual
 from tests.unit.assigner.groups import check_epochs, check_single_holder
 from tests.unit.assigner.mesh import Mesh, Participant
-from tests.unit.assigner.reconciler.test_term import check_never_two
+from tests.unit.assigner.reconciler.terms import check_never_two
 
 CALM_SECONDS = 12.0  # sessions, graces and leases run out within
 

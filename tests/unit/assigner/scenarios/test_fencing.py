@@ -1,8 +1,6 @@
 """Fencing by lent generations through whole assigners on virtual time: killed, paused, told twice, late, by a ghost."""
 
 import asyncio
-from collections.abc import Coroutine
-from typing import Any
 
 import pytest
 
@@ -11,43 +9,10 @@ from braid.api.assigner.v1 import group_pb2
 from braid.kafka.memory.groups import Groups
 from braid.kernel.errors import ClusterUnavailable, Fenced, GroupOccupied, Refused
 from braid.kernel.ids import ChannelId
-from braid.kernel.limits.assigner.leases import CLUSTER_REACHED_SECONDS, MEMBERSHIP_RENEW_SECONDS
-from braid.kernel.ports import Committed, Generation, TopicPartition
+from braid.kernel.ports import Generation, TopicPartition
 from services.assigner.model.events import BumpIntended, FencingWaived, GenerationBumped, LeaseGrant, LeasesGranted
-from tests.support.virtual_time import run_virtual
 from tests.unit.assigner.mesh import Mesh, Participant
-
-TOPIC = "braid.logs.live.1"
-
-
-def run(work: Coroutine[Any, Any, None]) -> None:
-    """Runs a test on virtual time."""
-    run_virtual(work)
-
-
-async def fenced(members: int = 2, assigners: int = 1, channels: tuple[str, ...] = ("logs/live/1",)) -> Mesh:
-    """A settled mesh whose group is fenced."""
-    mesh = await Mesh().start(assigners, channels)
-    for number in range(1, members + 1):
-        Participant(mesh, f"web-{number}", fenced=True, lease_ms=1_000)
-    await mesh.settled(members)
-    return mesh
-
-
-async def commit(mesh: Mesh, generation: Generation | None, offset: int = 9) -> None:
-    """Somebody commits on east."""
-    offsets = mesh.kafka.cluster("east:9092", "").offsets()
-    await offsets.commit("indexer", {TopicPartition(TOPIC, 0): Committed(offset, "")}, generation)
-
-
-def newest(participant: Participant, cluster: str = "east") -> Generation:
-    """The generation that a member would commit with."""
-    return participant.lent_generations[cluster][-1]
-
-
-async def bumps(mesh: Mesh) -> list[GenerationBumped]:
-    """All of the history."""
-    return [event for event in await mesh.events() if isinstance(event, GenerationBumped)]
+from tests.unit.assigner.scenarios.fenced_groups import TOPIC, bumps, commit, fenced, newest, run
 
 
 def test_members_are_lent_a_generation_and_strays_are_refused() -> None:
@@ -298,98 +263,6 @@ def test_a_start_written_after_the_join_carries_the_generation() -> None:
         where = TopicPartition(late.topic("braid."), 1)
         offsets = mesh.kafka.cluster("east:9092", "").offsets()
         assert (await offsets.committed("indexer", [where]))[where].offset == 0
-
-    run(work())
-
-
-def test_a_group_whose_last_member_died_keeps_its_memberships(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Kafka forgets the progress of a group without members, and lets strays in."""
-
-    async def work() -> None:
-        mesh = await fenced(1)
-        (only,), groups = mesh.participants, mesh.kafka.named("east").groups
-        lent, real = newest(only), groups.renew
-        renewed: list[Generation] = []
-
-        def renew(name: str, generation: Generation) -> None:
-            renewed.append(generation)
-            real(name, generation)
-
-        monkeypatch.setattr(groups, "renew", renew)
-        only.kill()
-        await mesh.until(lambda: not mesh.state().members)
-        await mesh.host.clock.sleep(3 * MEMBERSHIP_RENEW_SECONDS)
-        assert renewed[-2:] == [lent, lent]
-        Participant(mesh, "web-2", fenced=True, lease_ms=1_000)
-        await mesh.settled(1)
-        assert newest(mesh.participants[1]).generation == lent.generation + 1
-
-    run(work())
-
-
-def test_a_membership_ended_while_unattended_is_made_anew() -> None:
-    async def work() -> None:
-        mesh = await fenced(1)
-        groups = mesh.kafka.named("east").groups
-        mesh.participants[0].kill()
-        await mesh.until(lambda: not mesh.state().members)
-        groups.leave("indexer")
-        await mesh.until(lambda: groups.state("indexer") == "Stable", 3 * MEMBERSHIP_RENEW_SECONDS)
-        await mesh.host.clock.sleep(3 * MEMBERSHIP_RENEW_SECONDS)
-        assert len(await bumps(mesh)) == 2
-
-    run(work())
-
-
-def test_members_reports_before_a_clusters_death_waive_nothing() -> None:
-    async def work() -> None:
-        mesh = await fenced()
-        first, second = mesh.participants
-        mesh.kafka.named("east").kill()
-        first.kill()
-        await mesh.host.clock.sleep(CLUSTER_REACHED_SECONDS)  # so long its last answered commit vouches for the cluster
-        second.unreachable.append("east")
-        await mesh.host.clock.sleep(10.0)
-        assert not [event for event in await mesh.events() if isinstance(event, FencingWaived)]
-
-    run(work())
-
-
-def test_a_cluster_that_never_knows_its_member_is_asked_slowly(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def work() -> None:
-        def forget(self: Groups, name: str, member_id: str) -> Generation:
-            joins.append(member_id)
-            if len(joins) > 10_000:
-                raise ClusterUnavailable("enough")
-            raise Fenced("who is that?")
-
-        joins: list[str] = []
-        monkeypatch.setattr(Groups, "join_reserved", forget)
-        mesh = await Mesh().start()
-        Participant(mesh, "web-1", fenced=True)
-        await mesh.host.clock.sleep(10.0)
-        assert 5 < len(joins) < 60
-
-    run(work())
-
-
-def test_refusals_that_no_bump_mends_make_few_generations() -> None:
-    """A member whose address of a cluster leads to another one is refused whatever it is lent."""
-
-    async def work() -> None:
-        mesh = await fenced()
-        first, second = mesh.participants
-
-        async def commit_elsewhere() -> None:
-            while True:
-                await first.session.refused("east", newest(first))
-                await mesh.host.clock.sleep(0.01)
-
-        task = mesh.host.tasks.spawn(commit_elsewhere(), "commits elsewhere")
-        await mesh.host.clock.sleep(20.0)
-        task.cancel()
-        assert 2 < len(await bumps(mesh)) < 20
-        await commit(mesh, newest(second))
 
     run(work())
 

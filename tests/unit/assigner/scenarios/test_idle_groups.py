@@ -28,7 +28,7 @@ from services.assigner.model.events import (
 from services.assigner.model.group import Group
 from tests.unit.assigner.groups import SPEC, hello, member, registered
 from tests.unit.assigner.mesh import Mesh, Participant
-from tests.unit.assigner.reconciler.test_term import run
+from tests.unit.assigner.reconciler.terms import run
 
 DAY_MS = 86_400_000
 WHOLE = 7 * DAY_MS

@@ -5,7 +5,7 @@ import pytest
 from braid.kernel.errors import Unauthenticated
 from services.assigner.model.events import LeasesReleased, MemberGone, RevokesStarted
 from tests.unit.assigner.mesh import Mesh, Participant, Wire, granted
-from tests.unit.assigner.servicer.test_service import run
+from tests.unit.assigner.servicer.calls import run
 
 ALICE, BOB = "spiffe://test.local/app/alice", "spiffe://test.local/app/bob"
 

@@ -13,7 +13,7 @@ from braid.runtime.access.tenant_history import HISTORY, SetTenant
 from services.assigner.codec import snapshots
 from services.assigner.model.group import Group, GroupSpec
 from tests.unit.assigner.mesh import Mesh, Participant, Wire, granted
-from tests.unit.assigner.servicer.test_service import run
+from tests.unit.assigner.servicer.calls import run
 
 WEB = "spiffe://test.local/acme/web"
 SPEC = group_pb2.GroupSpec(streams=["logs"])

@@ -5,7 +5,7 @@ import pytest
 from braid.kafka.memory import MemoryCluster
 from braid.kernel.ports import TopicPartition
 from tests.support.scripted_control import until, virtual
-from tests.unit.client.commits.test_spill import UNITS, left_by_the_first, pointed, small
+from tests.unit.client.commits.spilled import UNITS, left_by_the_first, pointed, small
 from tests.unit.client.scripted_member import FIRST, TOPIC, Bench, bench, killed, member, take
 
 PLACE = TopicPartition(TOPIC, 0)

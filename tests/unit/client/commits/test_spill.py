@@ -1,69 +1,26 @@
 """Progress that does not fit its commit: what is done twice afterwards is what was out, and nothing else."""
 
 import asyncio
-import random
 from collections.abc import Sequence
-from typing import Any
 
 import pytest
 
-from braid.client.commits import spill
-from braid.client.consuming.consumer import Consumer
-from braid.client.records.record import Record
-from braid.kafka.memory.clients import MemoryOffsets
-from braid.kafka.memory.producer import MemoryProducer
-from braid.kernel.envelope import decode
 from braid.kernel.envelope import spill as records
-from braid.kernel.errors import ClusterUnavailable, Invalid
+from braid.kernel.errors import Invalid
 from braid.kernel.ports import TopicPartition
-from braid.kernel.progress.fields import EnvelopeFields, SpillPointer
+from braid.kernel.progress.fields import EnvelopeFields
 from tests.support.scripted_control import until, virtual
-from tests.unit.client.scripted_member import FIRST, SECOND, TOPIC, Bench, bench, killed, member, take
-
-UNITS = 64  # a cluster that accepts little more than a pointer
-COUNT = 2_000
-_DICE = random.Random(1)
-UNDONE = [
-    0,
-    *(offset for offset in range(1, COUNT + 1_000) if _DICE.random() < 0.3),
-]  # with no pattern to write shortly
-
-
-def undone(count: int = COUNT) -> list[int]:
-    """The undone offsets among this many."""
-    return [offset for offset in UNDONE if offset < count]
-
-
-async def most(at: Bench, consumer: Consumer, count: int = COUNT) -> list[Record]:
-    """Does most of so many records; returns those that are out."""
-    out: list[Record] = []
-    for record in await take(consumer, count):
-        if record.offset not in UNDONE:
-            at.sunk(record)
-            record.ack()
-        else:
-            out.append(record)
-    return out
-
-
-def small(at: Bench, units: int = UNITS) -> None:
-    """The cluster accepts so much metadata."""
-    at.control.clusters["east"].groups.metadata_max_units = units
-
-
-def pointed(at: Bench) -> SpillPointer | None:
-    """Where the newest commit points."""
-    return at.watch.last(TOPIC).fields.spill
-
-
-async def left_by_the_first(at: Bench) -> None:
-    """A member does most of the records, commits, and dies."""
-    at.fill(COUNT)
-    async with member(at, "one", FIRST) as (consumer, client):
-        await most(at, consumer)
-        await consumer.commit()
-        client.kill()
-        killed(consumer)
+from tests.unit.client.commits.spilled import (
+    COUNT,
+    UNDONE,
+    UNITS,
+    left_by_the_first,
+    most,
+    pointed,
+    small,
+    undone,
+)
+from tests.unit.client.scripted_member import FIRST, TOPIC, Bench, bench, killed, member, take
 
 
 async def goes_on_with(at: Bench, name: str, expected: Sequence[int]) -> None:
@@ -268,146 +225,3 @@ def test_what_can_go_wrong_with_a_record_is_seen() -> None:
     ):
         with pytest.raises(Invalid):
             records.read_spilled(group, where, says, key, value)
-
-
-# --- controls: the watch over commits notices each
-
-
-def _noticed(monkeypatch: pytest.MonkeyPatch, owner: object, name: str, replacement: Any) -> None:
-    monkeypatch.setattr(owner, name, replacement)
-
-    @virtual
-    async def run() -> None:
-        async with bench() as at:
-            small(at)
-            await left_by_the_first(at)
-            assert any("points to nothing of its own" in each for each in at.watch.untrue)
-            at.watch.untrue.clear()
-
-    run()
-
-
-def test_a_pointer_committed_before_its_record_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def at_once(self: spill.Spill, place: TopicPartition, key: bytes, value: bytes | None) -> tuple[int, int]:
-        await self._open()
-        return 0, 0
-
-    _noticed(monkeypatch, spill.Spill, "_send", at_once)
-
-
-def test_a_record_under_another_epoch_s_key_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    def without_epoch(group: str, place: TopicPartition, fields: EnvelopeFields, slot: int) -> records.SpillRecord:
-        return records.spilled(group, place, EnvelopeFields(base=fields.base), slot)
-
-    _noticed(monkeypatch, spill, "spilled", without_epoch)
-
-
-def test_a_send_that_never_ends_holds_no_commit(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def never(self: MemoryProducer, *args: object, **kwargs: object) -> None:
-        raise ClusterUnavailable("no answer")
-
-    monkeypatch.setattr(MemoryProducer, "send", never)
-
-    @virtual
-    async def run() -> None:
-        async with bench() as at:
-            small(at, 100)
-            at.fill(COUNT)
-            async with member(at, "one", FIRST) as (consumer, _):
-                await most(at, consumer)
-                await consumer.commit()
-                last = at.watch.last(TOPIC)
-                assert decode(last.committed.offset, last.committed.metadata).fields.spill is None
-                killed(consumer)
-
-    run()
-
-
-async def _written_and_never_pointed_to(at: Bench, monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """A holder dies after it wrote its record and before the commit that points there; what the next one gets."""
-    small(at)
-    at.fill(COUNT)
-    east = at.control.clusters["east"]
-    async with member(at, "one", FIRST) as (consumer, client):
-        await most(at, consumer)
-        await consumer.commit()
-        client.kill()
-        killed(consumer)
-    pointer = pointed(at)
-    assert pointer is not None
-    place = TopicPartition(records.TOPIC, pointer.partition)
-    end = east.log(place).end
-    async with member(at, "two", FIRST) as (consumer, client):
-        again = await take(consumer, len(undone()))
-        with monkeypatch.context() as refusing:
-            refusing.setattr(MemoryOffsets, "commit", _refused)
-            at.sunk(again[0])
-            again[0].ack()
-            await until(lambda: east.log(place).end > end)
-            client.kill()
-            killed(consumer)
-    east.compact(place)
-    async with member(at, "three", FIRST) as (consumer, client):
-        found = [record.offset for record in await take(consumer, COUNT, seconds=1.0)]
-        client.kill()
-        killed(consumer)
-    return found
-
-
-async def _refused(self: MemoryOffsets, *args: object) -> None:
-    raise ClusterUnavailable("no answer")
-
-
-@virtual
-async def test_an_unreferenced_record_overwrites_no_referenced_one() -> None:
-    with pytest.MonkeyPatch.context() as monkeypatch:
-        async with bench() as at:
-            assert await _written_and_never_pointed_to(at, monkeypatch) == undone()
-
-
-def test_an_older_epochs_slot_overwritten_by_a_newer_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    def without_epoch(group: str, place: TopicPartition, epoch: int, slot: int) -> bytes:
-        return f"{place.topic}/{place.partition}/{slot}/{group}".encode()
-
-    monkeypatch.setattr(records, "record_key", without_epoch)
-
-    @virtual
-    async def run() -> None:
-        async with bench() as at:
-            assert len(await _written_and_never_pointed_to(at, monkeypatch)) > len(undone())
-
-    run()
-
-
-@virtual
-async def test_a_lease_split_during_a_write_claims_its_present_state() -> None:
-    with pytest.MonkeyPatch.context() as patched:
-        async with bench() as at:
-            small(at, 90)
-            at.fill(COUNT)
-            at.fill(COUNT, partition=1)
-            async with member(at, "one", FIRST, SECOND) as (consumer, _):
-                await at.control.split(0, SECOND)
-                await until(lambda: bool(at.control.members[0].splits))
-                at.fill(COUNT, partition=1)
-                for record in await take(consumer, 3 * COUNT):
-                    if record.offset % 3 if record.partition == 0 else record.offset == COUNT + 1:
-                        at.sunk(record)
-                        record.ack()
-                written, real = asyncio.Event(), spill.Spill._send
-
-                async def slow(self: spill.Spill, place: TopicPartition, *said: Any) -> tuple[int, int]:
-                    if place.partition == 0:
-                        await written.wait()
-                    return await real(self, place, *said)
-
-                patched.setattr(spill.Spill, "_send", slow)
-                committing = asyncio.ensure_future(consumer.commit())
-                await asyncio.sleep(0.1)
-                await at.control.split(0, SECOND)
-                await until(lambda: at.control.members[0].splits[-1].leases[0].at == 2 * COUNT)
-                written.set()
-                await committing
-                fields = at.watch.last(TOPIC, 1).fields
-                assert not [span for span in fields.claims if span.start < COUNT], "of its backlog nothing was done"
-                killed(consumer)

@@ -14,7 +14,8 @@ from braid.kernel.limits.envelope import SPILL_RETENTION_MS
 from braid.kernel.ports import TopicPartition
 from tests.support.consumer_parts import cluster_work
 from tests.support.scripted_control import until, virtual
-from tests.unit.client.commits.test_spill import COUNT, goes_on_with, left_by_the_first, most, pointed, small, undone
+from tests.unit.client.commits.spilled import COUNT, left_by_the_first, most, pointed, small, undone
+from tests.unit.client.commits.test_spill import goes_on_with
 from tests.unit.client.scripted_member import FIRST, SECOND, TOPIC, Bench, bench, killed, member, take
 
 
