@@ -1,6 +1,6 @@
 """The lag monitor as the runtime runs it, and its answers about lag.
 
-Every replica follows every cluster and answers alone; the leader decides about alerts.
+Replicas divide clusters between them, and each answers for all; the leader decides about alerts.
 """
 
 import sys
@@ -36,6 +36,7 @@ from services.lagmon.alerts.requests import AlertRequests
 from services.lagmon.alerts.watch import AlertWatch
 from services.lagmon.codec import gone_message, lag_message, page_token, read_detail, read_filter, read_page_token
 from services.lagmon.columns.pages import first_rows, page_of
+from services.lagmon.exchange.requests import SharedLag
 from services.lagmon.kept.files import Files
 from services.lagmon.kept.keeper import Keeper
 from services.lagmon.kept.rows import SeriesKey
@@ -94,6 +95,7 @@ class Lagmon:
         outlets = self._outlets = AlertOutlets(replica, self._outgoing)
         alerts = AlertRequests(replica, watch, outlets, self._outgoing.runbooks)
         pathways = PathwayRequests(replica)
+        shared = SharedLag(replica.host, clusters.own, clusters.readers.asked_by)
         return RpcService(
             name=service_path(self.name),
             unary={
@@ -107,7 +109,10 @@ class Lagmon:
                 method_path(self.name, "DeleteSilence"): unary(api.DeleteSilenceRequest, alerts.delete_silence),
                 method_path(self.name, "ExportAlertRules"): unary(api.ExportAlertRulesRequest, alerts.export_rules),
             },
-            server_stream={method_path(self.name, "WatchLag"): server_stream(api.WatchLagRequest, reads.watch_lag)},
+            server_stream={
+                method_path(self.name, "WatchLag"): server_stream(api.WatchLagRequest, reads.watch_lag),
+                method_path(self.name, "ReadLagColumns"): server_stream(api.ReadLagColumnsRequest, shared.read),
+            },
             duplex={},
         )
 
@@ -122,7 +127,7 @@ class Lagmon:
             sending.cancel()
 
     async def follow(self, replica: Replica) -> None:
-        """Follows every cluster, leading or not, keeps lag over time, and keeps the gauges."""
+        """Reads its share of clusters, leading or not, takes the others' rows, keeps lag over time, and the gauges."""
         if self._clusters is None or self._alerts is None or self._keeper is None:
             raise Unavailable("the lag monitor does not serve yet")
         spawn = replica.host.tasks.spawn
