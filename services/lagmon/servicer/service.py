@@ -44,6 +44,7 @@ from services.lagmon.kept.trends import Trend
 from services.lagmon.model.lag import Detail, LagRow, RowKey, aged, changes
 from services.lagmon.pathways.requests import PathwayRequests
 from services.lagmon.reconciler.term import Clusters
+from services.lagmon.servicer.division_metrics import DivisionGauges
 from services.lagmon.servicer.exporter_metrics import Exporter
 from services.lagmon.servicer.history import HistoryReads
 from services.lagmon.servicer.kept_metrics import KeptGauges
@@ -144,7 +145,7 @@ class Lagmon:
 
     async def _measure(self, replica: Replica, clusters: Clusters, alerts: AlertWatch, keeper: Keeper) -> None:
         gauges, kept = Gauges(replica.metrics, self._exporters), KeptGauges(replica.metrics)
-        conditions = ConditionGauges(replica.metrics)
+        conditions, division = ConditionGauges(replica.metrics), DivisionGauges(replica.metrics)
         clock = replica.host.clock
         while True:
             began = clock.elapsed()
@@ -155,6 +156,7 @@ class Lagmon:
             alerts.take(clusters.look(table))
             conditions.show((*open_keys(alerts.state), *(each.key for each in alerts.pending())), alerts.facts)
             gauges.show_counts(clusters.counts(), clusters.probes())
+            division.show(clusters.reads(), 1 + len(clusters.readers.members))
             kept.show(keeper)
             await clock.sleep(max(LAG_METRICS_SECONDS, (clock.elapsed() - began) * LAG_PAUSE_FACTOR))
 
