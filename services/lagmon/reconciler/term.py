@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from braid.kafka.offset_log.table import OffsetCounts
-from braid.kernel.limits.lagmon.division import LAG_PEER_SECONDS
+from braid.kernel.limits.lagmon.division import LAG_PEER_SECONDS, LAG_RECALL_SECONDS
 from braid.kernel.limits.lagmon.sampling import LAG_TABLE_SECONDS
 from braid.kernel.ports import Kafka, Task
 from braid.runtime.replica import Replica
@@ -59,6 +59,7 @@ class _Followed:
     tail: OffsetTail
     ends: EndWatch
     tasks: Sequence[Task]
+    recalls_until: float
 
 
 class Clusters:
@@ -130,6 +131,7 @@ class Clusters:
         for name, followed in list(self._followed.items()):
             model = followed.model
             model.register(view)
+            self._recall(name, followed, now)
             facts, parts = model.facts(view), [model.lags(np.zeros(0, np.int64), model.facts(view), now)]
             for rows in model.slices():
                 parts.append(model.lags(rows, facts, now))
@@ -140,6 +142,17 @@ class Clusters:
         found, catching_up = self._together(view.clusters, own, now)
         channels = [each.of_streams() for each in found]
         return Table(found, channels, LagRows(channels), now, catching_up, OwnReadings(now, own))
+
+    def _recall(self, name: str, followed: _Followed, now: Now) -> None:
+        """Takes from a peer's reading of a cluster what this replica was too late to see, until it has seen all logs."""
+        if followed.recalls_until < now.elapsed or followed.model.catching_up:
+            return
+        for view in self.readers.views(name):
+            if view.reading.place == followed.place and view.reading.caught_up:
+                followed.model.recall(view.columns(now), now)
+                if not followed.model.ends.unseen:
+                    followed.recalls_until = now.elapsed
+                return
 
     def _together(
         self, clusters: Mapping[str, ClusterPlace], own: Mapping[str, OwnReading], now: Now
@@ -219,7 +232,8 @@ class Clusters:
             checkpoints = self._checkpoints[name] = Checkpoints(host, self._files, name, log)
         tail = OffsetTail(host, cluster, model, ends.wake, log, checkpoints)
         tasks = [host.tasks.spawn(tail.run(), f"offsets {name}"), host.tasks.spawn(ends.run(), f"ends {name}")]
-        self._followed[name] = _Followed(place, model, tail, ends, tasks)
+        until = host.clock.elapsed() + LAG_RECALL_SECONDS
+        self._followed[name] = _Followed(place, model, tail, ends, tasks, until)
         log.info("following a cluster's offsets")
 
     def _leave(self, name: str, why: str) -> None:

@@ -47,11 +47,12 @@ class Sharing:
         self.exported = ExportedCluster()
         self.view: ClusterView | None = None
         self.at = 0.0  # seconds since the beginning
+        self.wall_ms = WALL_MS
         self.columns: LagColumns | None = None
 
     def now(self, clock: float) -> Now:
         """This moment by a clock that never steps."""
-        return Now(clock + self.at, WALL_MS + round(self.at * 1_000))
+        return Now(clock + self.at, self.wall_ms + round(self.at * 1_000))
 
     def read(self) -> None:
         """The first replica reads the lag anew."""
@@ -150,6 +151,42 @@ def test_rows_that_stay_the_same_are_not_sent_again() -> None:
     assert (first.readings[0].everything, rows.rows.count) == (False, 1)
     sharing.take([first, rows])
     assert [row.committed_offset for row in sharing.shown() if row.key.group == "g7"] == [8]
+
+
+def test_an_end_that_the_reader_does_not_see_is_stale_for_all() -> None:
+    sharing = Sharing(model_of({("a", "t", 0): (1, ""), ("a", "u", 0): (1, "")}))
+    looks(sharing.model, THEIRS)
+    sharing.at = 4.0  # stale for the reader, and not yet for others by themselves
+    sharing.model.observe({TopicPartition("u", 0): 8}, sharing.now(THEIRS).elapsed)
+    sharing.read()
+    sharing.take(sharing.answers())
+    assert [(row.key.topic, row.stale, row.as_of_ms - WALL_MS) for row in sharing.shown()] == [
+        ("t", True, 0),
+        ("u", False, 4_000),
+    ]
+
+
+def test_an_age_that_jumps_is_sent_again() -> None:
+    """The wall clock was set, and nothing else changed."""
+    sharing = Sharing(model_of({("a", "t", 0): (3, ENVELOPES[2])}))
+    looks(sharing.model, THEIRS)
+    sharing.read()
+    sharing.take(sharing.answers())
+    sharing.wall_ms += 5_000
+    sharing.read()
+    sharing.take(sharing.answers())
+    assert [row.lag_seconds for row in sharing.shown()] == [pytest.approx(45.0, abs=0.004)]
+
+
+def test_another_holder_of_a_lease_is_sent_though_it_did_nothing() -> None:
+    sharing = Sharing(model_of({}))
+    for epoch in (9, 10):
+        text = encode(EnvelopeFields(3, oldest_ingested_at_ms=WALL_MS - 40_000, epoch=epoch)).metadata
+        sharing.model.take(0, commits({("a", "t", 0): (3, text)}), THEIRS)
+        looks(sharing.model, THEIRS)
+        sharing.read()
+        sharing.take(sharing.answers())
+        assert [row.holder.epoch for row in sharing.shown() if row.holder is not None] == [epoch]
 
 
 def test_one_that_missed_versions_gets_what_changed_since() -> None:
