@@ -20,7 +20,15 @@ from services.registry.reconciler import gauges as registry_gauges
 # Modules that declare metrics, by the service whose replicas have them.
 _MODULES: Final = {
     "assigner": (assigner_gauges,),
-    "lagmon": (alert_gauges, condition_gauges, outlet_gauges, division_metrics, kept_metrics, lag_metrics, pathway_gauges),
+    "lagmon": (
+        alert_gauges,
+        condition_gauges,
+        outlet_gauges,
+        division_metrics,
+        kept_metrics,
+        lag_metrics,
+        pathway_gauges,
+    ),
     "registry": (registry_gauges,),
 }
 MODULES: Final[tuple[ModuleType, ...]] = (

@@ -184,9 +184,9 @@ class ClusterModel:
         return self._wanted
 
     def slices(self) -> Iterator[_Ints]:
-        """Yields the rows that are known now, in parts small enough to be computed at once."""
+        """Yields the rows that are known now, in parts small enough to be computed at once; at least one, if empty."""
         rows = self.progress.rows()
-        return (rows[at : at + LAG_COLUMN_ROWS] for at in range(0, len(rows), LAG_COLUMN_ROWS))
+        return (rows[at : at + LAG_COLUMN_ROWS] for at in range(0, max(1, len(rows)), LAG_COLUMN_ROWS))
 
     def probes_due(self, rows: _Ints, view: MeshView, now: Now) -> dict[TopicPartition, int]:
         """Returns undone offsets whose records must be read for their time, at most one for each partition."""

@@ -154,7 +154,9 @@ async def full_view(local: DevMesh, channel: RpcChannel, rows: int, killed: floa
         now_ms = time.time() * 1_000
         for row in answer.lags:
             assert row.stale or now_ms - row.as_of_ms < 7_000, row
-        whole = not any(row.stale for row in answer.lags) and await reads(local, "lagmon-1") == set(local.ready.clusters)
+        whole = not any(row.stale for row in answer.lags) and await reads(local, "lagmon-1") == set(
+            local.ready.clusters
+        )
         if whole and min(row.as_of_ms for row in answer.lags) > now_ms - 2_500:
             return time.monotonic() - killed
         assert time.monotonic() - killed < 60.0, answer

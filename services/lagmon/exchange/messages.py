@@ -50,9 +50,7 @@ def read_reading(message: wire.LagReading) -> SharedReading:
 def rows_message(cluster: str, part: SharedPairs | SharedRows) -> wire.LagRows:
     """Builds the message of pairs or rows of a cluster."""
     if isinstance(part, SharedPairs):
-        pairs = [
-            wire.LagPair(group=key.group, stream=key.stream, lane=key.lane, topic=key.topic) for key in part.keys
-        ]
+        pairs = [wire.LagPair(group=key.group, stream=key.stream, lane=key.lane, topic=key.topic) for key in part.keys]
         return wire.LagRows(cluster=cluster, pairs=pairs)
     lengths = np.fromiter(map(len, part.metadata), np.int64, len(part.metadata))
     columns = (part.places, part.pair, part.partition, *part.numbers, lengths)

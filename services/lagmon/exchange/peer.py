@@ -47,7 +47,7 @@ class Peer:
         dropped: Callable[[ClusterView], None],
         log: BoundLogger,
     ) -> None:
-        """`told` is called after each answer, and after each time that none came; `dropped` with views without a next."""
+        """`told` is called after each answer, or time without one; `dropped` with views that none follows."""
         self.instance = instance
         self.listed = True
         self.views: Mapping[str, ClusterView] = {}

@@ -8,8 +8,6 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-import numpy as np
-
 from braid.kafka.offset_log.table import OffsetCounts
 from braid.kernel.limits.lagmon.division import LAG_PEER_SECONDS, LAG_RECALL_SECONDS
 from braid.kernel.limits.lagmon.sampling import LAG_TABLE_SECONDS
@@ -132,7 +130,7 @@ class Clusters:
             model = followed.model
             model.register(view)
             self._recall(name, followed, now)
-            facts, parts = model.facts(view), [model.lags(np.zeros(0, np.int64), model.facts(view), now)]
+            facts, parts = model.facts(view), []
             for rows in model.slices():
                 parts.append(model.lags(rows, facts, now))
                 await clock.sleep(0)

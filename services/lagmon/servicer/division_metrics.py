@@ -15,7 +15,11 @@ LAGMON_CLUSTER_READ: Final = MetricDeclaration(
     "1 where this replica reads the cluster's offset log, 0 where it shows what another replica reads",
 )
 LAGMON_MEMBERS: Final = MetricDeclaration(
-    "braid_lagmon_members", "gauge", "{replica}", (), "Lag monitors that divide clusters between them, this one included"
+    "braid_lagmon_members",
+    "gauge",
+    "{replica}",
+    (),
+    "Lag monitors that divide clusters between them, this one included",
 )
 
 

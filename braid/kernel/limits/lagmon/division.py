@@ -16,7 +16,9 @@ LAG_MEMBERS_IDLE_SECONDS: Final = 30.0  # without peers: a new one announces its
 LAG_UNREAD_SECONDS: Final = 3.0  # after so long the next replica reads a cluster that none before it reads
 LAG_TAKEOVER_SECONDS: Final = 30.0  # and one that is read, but not to its end, or whose ends are not seen
 LAG_RECALL_SECONDS: Final = 60.0  # a new reader takes ages from the one before; by then it has read the offset log
-LAG_SHARED_STALE_SECONDS: Final = 5.0  # rows of a peer are stale: those that one reads are after 3, and answers may fail
+LAG_SHARED_STALE_SECONDS: Final = (
+    5.0  # rows of a peer are stale: those that one reads are after 3, and answers may fail
+)
 LAG_SHARE_DRIFT_MS: Final = 2  # a row's age is sent again when it is wrong by more
 LAG_SHARE_ROWS: Final = 40_000  # rows of one message: some 2 MB of numbers
 LAG_SHARE_METADATA_BYTES: Final = 4 << 20  # of their envelopes in one message; the last one may go beyond it

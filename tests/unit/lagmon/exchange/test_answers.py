@@ -1,4 +1,4 @@
-"""Rows that one replica shares are the rows that another shows, older by the time between; what does not fit is refused."""
+"""Rows that one replica shares are those that another shows, older by the time between; what does not fit is refused."""
 
 from collections.abc import Callable, Sequence
 
@@ -291,6 +291,18 @@ def test_an_answer_that_does_not_fit_itself_changes_nothing(change: Change) -> N
     with pytest.raises(DamagedColumns):
         sharing.take(messages)
     assert sharing.view is None
+
+
+def test_more_rows_than_were_announced_are_refused_before_they_are_kept() -> None:
+    sharing = Sharing(model_of({("a", "t", 0): (1, "")}))
+    looks(sharing.model, THEIRS)
+    sharing.read()
+    first, *rest = sharing.answers()
+    answer = Answer(first)
+    for message in rest:
+        answer.add(message)
+    with pytest.raises(DamagedColumns, match="more rows"):
+        answer.add(rest[-1])
 
 
 def test_changes_of_rows_that_are_not_known_are_refused() -> None:

@@ -1,4 +1,4 @@
-"""Lag monitors that divide clusters: every one answers for all as one alone does, whoever is killed, paused or joins."""
+"""Lag monitors that divide clusters: each answers for all as one alone does, whoever is killed, paused or joins."""
 
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
