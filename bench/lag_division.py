@@ -3,8 +3,8 @@
 Each partition is a log with one group, which commits every five seconds. A second of a cluster is what its reader does
 (take commits, note ends twice, look twice for groups that stall, compute every row), what it does to share the rows,
 and what another replica does to show them. A replica's second is made of these: it reads its share, shares it with each
-of the others, and shows what they read. Fetching and decoding are left out (`bench.lag_decode`), and so are alerts, kept
-lag and gauges, which every replica has for all clusters.
+of the others, and shows what they read. Fetching and decoding are left out (`bench.lag_decode`), and so are alerts,
+kept lag and gauges, which every replica has for all clusters.
 """
 
 import gc
@@ -227,7 +227,7 @@ def contest(how: Asked) -> Table:
         f"a second; one group in {LAGGING} behind, one in {MEMBERS} with envelopes",
         "all clusters, CPU of a second": f"read {typical.read:.2f} s, export {typical.export:.2f} s, send "
         f"{typical.send:.2f} s to each, receive {typical.receive:.2f} s, show {typical.show:.2f} s",
-        "shared": f"{typical.sent_bytes / 1e6:.1f} MB a second, {typical.sent_bytes / world.commits:.0f} bytes a commit",
+        "shared": f"{typical.sent_bytes / 1e6:.1f} MB/s, {typical.sent_bytes / world.commits:.0f} bytes a commit",
         **{f"of {count}": _each(world, typical, count) for count in (1, *REPLICAS)},
     }
     return Table("lag_division", "commit", "cpu", verdict(table, AGAIN), facts, table, made_with())

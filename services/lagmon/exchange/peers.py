@@ -101,7 +101,7 @@ class LagPeers:
         self._peers[instance, address] = peer, replica.host.tasks.spawn(peer.run(), f"lag of {instance}")
 
     async def _leave(self, key: tuple[str, str]) -> None:
-        """Forgets a peer, but not what it read last: it is shown with its age until somebody else reads the clusters."""
+        """Forgets a peer, but not what it read last: that is shown with its age until somebody else reads."""
         peer, task = self._peers.pop(key)
         task.cancel()
         for view in peer.views.values():

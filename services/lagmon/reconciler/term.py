@@ -142,7 +142,7 @@ class Clusters:
         return Table(found, channels, LagRows(channels), now, catching_up, OwnReadings(now, own))
 
     def _recall(self, name: str, followed: _Followed, now: Now) -> None:
-        """Takes from a peer's reading of a cluster what this replica was too late to see, until it has seen all logs."""
+        """Takes from a peer's reading what this replica was too late to see, until it has seen all logs."""
         if followed.recalls_until < now.elapsed or followed.model.catching_up:
             return
         for view in self.readers.views(name):

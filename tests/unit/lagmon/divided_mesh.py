@@ -22,6 +22,7 @@ class DividedMesh(Mesh):
         self.alone = Mesh(tuple(clusters))
         self.alone.kafka, self.alone.registry, self.alone.assigner = self.kafka, self.registry, self.assigner
         self.works = True
+        self.latency_seconds = 0.0  # of what lag monitors but the first ask clusters, one way
         self.links: dict[int, MemoryProcess] = {}  # to clusters, by the number of the lag monitor
         self._done = dict.fromkeys(self.registry.clusters, 0)
 
@@ -39,7 +40,7 @@ class DividedMesh(Mesh):
 
     async def add(self, number: int) -> None:
         """Starts one more lag monitor."""
-        self.links[number] = self.kafka.process()
+        self.links[number] = MemoryProcess(self.kafka, self.clock, lambda: self.latency_seconds if number else 0.0)
         await self.serve(f"lagmon-{number}", Lagmon(self.links[number]))
 
     async def _work(self) -> None:

@@ -1,4 +1,4 @@
-"""Rows that one replica shares are those that another shows, older by the time between; what does not fit is refused."""
+"""Rows that a replica shares are those that another shows, older by the time between; what does not fit is refused."""
 
 from collections.abc import Callable, Sequence
 

@@ -1,5 +1,6 @@
 """Lag monitors that divide clusters: each answers for all as one alone does, whoever is killed, paused or joins."""
 
+import itertools
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
@@ -66,8 +67,17 @@ def test_a_replica_alone_asks_nobody_and_looks_for_nobody(monkeypatch: pytest.Mo
 
 def test_a_killed_replicas_clusters_are_read_by_others_and_shown_meanwhile() -> None:
     async def scene(mesh: DividedMesh) -> None:
+        orphans = await mesh.reads(1)
+        for number, cluster in itertools.product((0, 2), orphans):
+            mesh.links[number].cut(cluster)
         mesh.processes["lagmon-1"].kill()
         counts, oldest = await mesh.observe(0, 12.0)
+        assert set(counts) == {EVERY} and oldest <= LAG_SHARED_STALE_SECONDS + 0.1
+        assert {row.cluster for row in await mesh.lag() if row.stale} == orphans
+        assert not (await mesh.ask()).catching_up
+        for number, cluster in itertools.product((0, 2), orphans):
+            mesh.links[number].mend(cluster)
+        counts, oldest = await mesh.observe(0, 6.0)
         assert set(counts) == {EVERY}
         assert oldest <= LAG_SHARED_STALE_SECONDS + 0.1
         assert await mesh.all_reads((0, 2)) == sorted(CLUSTERS)
@@ -121,6 +131,7 @@ def test_a_returned_replica_counts_only_once_it_has_read_what_it_slept_through(
         await mesh.clock.sleep(3 * SESSION_TTL_SECONDS + 4.0)
         truth = {(row.cluster, row.group, row.partition): row.committed_offset for row in await mesh.lag("lagmon-0")}
         monkeypatch.setattr("services.lagmon.reconciler.tail.LAG_FETCH_RECORDS", 1)
+        mesh.latency_seconds = 0.03
         mesh.processes["lagmon-1"].resume()
         for _ in range(60):
             rows = await mesh.lag("lagmon-0")
