@@ -35,7 +35,7 @@ from braid.runtime.service import Service
 from braid.runtime.telemetry import Metrics, logger, make_metrics
 
 if TYPE_CHECKING:
-    from braid.api.mesh.v1.endpoint_pb2 import Plaintext
+    from braid.api.mesh.v1.endpoint_pb2 import CertificateValidity, Plaintext
 
 T = TypeVar("T")
 
@@ -46,6 +46,7 @@ class Replica:
     Attributes:
         instance: Its name in the directory, and the actor of its own decisions (`registry-0`).
         plaintext: What it speaks with other machines in plain text about, beside control RPCs.
+        certificates: Returns the times of the certificates that it uses.
         host: Clock, randomness, ids and tasks of its process.
         store: The event store.
         transport: Opens control RPCs.
@@ -79,12 +80,15 @@ class Replica:
         access: AccessSettings | None = None,
         audit: AuditSettings | None = None,
         plaintext: "Sequence[Plaintext.ValueType]" = (),
+        certificates: "Callable[[], Sequence[CertificateValidity]]" = tuple,
     ) -> None:
         """Prepares a replica that listens at `address`; others reach it at `advertise`, by default where it listens.
 
         `tls_advertise` is where others reach a second address of mutual TLS. No `archive`: what snapshots take from the
-        event store is gone. No `audit`: no call is recorded. `plaintext` is what it tells others of itself."""
+        event store is gone. No `audit`: no call is recorded. `plaintext` and
+        `certificates` are what it tells others of itself."""
         self.instance, self.plaintext, self.mesh = instance, plaintext, ""
+        self.certificates = certificates
         self.host = host
         self.store = store
         self.transport = transport
