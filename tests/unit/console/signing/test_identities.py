@@ -59,7 +59,7 @@ class Console:
         return cast("Reader", self.opened[-1])
 
     async def sign_in(self, token: str = "t") -> Session:
-        """As a request with a token does."""
+        """Signs in by a token, like a request that shows one."""
         async with self.identities.of_token(token) as identity:
             return self.sessions.open(identity)
 
