@@ -85,10 +85,8 @@ class Replica:
         """Prepares a replica that listens at `address`; others reach it at `advertise`, by default where it listens.
 
         `tls_advertise` is where others reach a second address of mutual TLS. No `archive`: what snapshots take from the
-        event store is gone. No `audit`: no call is recorded. `plaintext` and
-        `certificates` are what it tells others of itself."""
-        self.instance, self.plaintext, self.mesh = instance, plaintext, ""
-        self.certificates = certificates
+        event store is gone. No `audit`: no call is recorded. It tells others `plaintext` and `certificates`."""
+        self.instance, self.plaintext, self.mesh, self.certificates = instance, plaintext, "", certificates
         self.host = host
         self.store = store
         self.transport = transport
@@ -100,9 +98,7 @@ class Replica:
         self.aggregates = Aggregates(store, service.kinds, host, service.name, self, self.metrics, self._archive.shelf)
         self.archive = self._archive.handlers(self.aggregates.archive_log, self.aggregates, self._archived_calls)
         self._service = service
-        self._listen = address
-        self._advertise = advertise
-        self._tls_advertise = tls_advertise
+        self._listen, self._advertise, self._tls_advertise = address, advertise, tls_advertise
         self._ttl_seconds = session_ttl_seconds
         self._directory = Directory(transport, host, source=known)
         self._server: RpcServer | None = None

@@ -30,7 +30,7 @@ class CertificatePeers:
 
     @property
     def readings(self) -> Mapping[str, ReplicaCertificates | None] | None:
-        """What each replica said last, None for one that never answered; None in all before the first look."""
+        """Each replica's last answer, None for one that never answered; None in all before the first look."""
         return self._certificates.readings if self._heard else None
 
     async def run(self) -> None:

@@ -14,7 +14,7 @@ from services.lagmon.alerts.decisions.certificates import ReplicaCertificates
 from testbed.authority import SERVICE, Authority
 
 
-def test_a_replica_tells_of_its_own_its_authoritys_and_its_stores(tmp_path: Path) -> None:
+def test_a_replica_tells_of_its_own_authority_and_store(tmp_path: Path) -> None:
     authority = Authority.make()
     own = TlsFiles(authority.write(tmp_path / "own", uris=[SERVICE], lifetime=timedelta(days=9)))
     store = TlsFiles(authority.write(tmp_path / "store", uris=[SERVICE], lifetime=timedelta(days=2)))

@@ -87,7 +87,7 @@ class Certificates:
 
     @property
     def readings(self) -> Mapping[str, ReplicaCertificates | None]:
-        """What each replica said last; None for one that was never heard."""
+        """Each replica's last answer; None for one that was never heard."""
         return {name: each.reading for name, each in self._known.items()}
 
 

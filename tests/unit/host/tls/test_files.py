@@ -127,7 +127,7 @@ def test_files_that_vanish_keep_the_old(tmp_path: Path) -> None:
     assert files.current() == before
 
 
-def test_the_authority_that_signed_is_the_last_to_end_of_those_that_fit(tmp_path: Path) -> None:
+def test_the_authority_is_the_last_to_end_that_signed(tmp_path: Path) -> None:
     tls = CA.client(tmp_path)
     stranger = Authority.make("Stranger")
     tls.ca.write_bytes(stranger.pem + CA.pem)

@@ -52,7 +52,7 @@ def test_a_certificate_is_told_once_renewed_and_resolved() -> None:
     play(scene)
 
 
-def test_a_certificate_goes_on_to_end_while_its_replica_is_away_and_lagmon_restarts() -> None:
+def test_a_certificate_goes_on_to_end_while_its_replica_is_away() -> None:
     async def scene(mesh: Mesh) -> None:
         await settled(mesh)
         use(mesh, 3 + 120 / 86_400)  # a page in two minutes

@@ -26,7 +26,7 @@ def ending(days: float, life: float = 365) -> ValidTime:
 
 
 def found(readings: Mapping[str, ReplicaCertificates | None]) -> dict[str, bool | None]:
-    """What the rules say, by the names of alerts; what does not hold is left out."""
+    """Returns what the rules say, by the names of alerts; what does not hold is left out."""
     conditions = certificate_conditions(readings, NOW_MS)
     return {each.key.name: each.holds for each in conditions if each.holds is not False}
 
@@ -96,7 +96,7 @@ def test_what_was_never_heard_is_not_known() -> None:
     assert found({"dlq-0": None, "dlq-1": ReplicaCertificates(ending(400), ending(5))})[CA_PAGE] is True
 
 
-def test_an_expired_replica_that_nobody_reaches_is_told_and_keeps_what_it_said() -> None:
+def test_an_expired_replica_is_told_and_keeps_what_it_said() -> None:
     known = Certificates()
     known.observe(["dlq-0", "dlq-1"], {"dlq-0": ReplicaCertificates(ending(400), CA)}, 0.0)
     assert known.readings == {"dlq-0": ReplicaCertificates(ending(400), CA), "dlq-1": None}
@@ -108,7 +108,7 @@ def test_an_expired_replica_that_nobody_reaches_is_told_and_keeps_what_it_said()
     assert PAGE not in found(known.readings)
 
 
-def test_a_replica_that_restarts_is_kept_and_one_that_is_gone_is_forgotten() -> None:
+def test_a_restarting_replica_is_kept_and_a_gone_one_forgotten() -> None:
     known = Certificates()
     known.observe(["dlq-0"], {"dlq-0": ReplicaCertificates(ending(2), CA)}, 0.0)
     known.observe([], {}, ALERT_CERTIFICATE_KEPT_SECONDS)

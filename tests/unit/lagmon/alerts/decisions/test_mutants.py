@@ -80,7 +80,7 @@ class _SmallestIsLargest(IntEnum):
         (
             "certificates.ALERT_CERTIFICATE_KEPT_SECONDS",
             1.0,
-            test_certificates.test_a_replica_that_restarts_is_kept_and_one_that_is_gone_is_forgotten,
+            test_certificates.test_a_restarting_replica_is_kept_and_a_gone_one_forgotten,
         ),
         (
             "certificates._ends_with_authority",
