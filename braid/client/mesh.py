@@ -296,8 +296,7 @@ class Mesh(MeshOfStreams):
         self._members += 1
         own = self._named or self._members == 1
         client_id = self._client_id if own else f"{self._client_id}-{self._members}"
-        hello = member_hello(settings, client_id, self._zone, divides_work=listener.divides_work)
-        hello.capabilities.extend(capabilities)
+        hello = member_hello(settings, client_id, self._zone, capabilities, divides_work=listener.divides_work)
         return lease_session.LeaseSession(
             self._host,
             self.service("assigner"),

@@ -86,7 +86,7 @@ class Reads:
         )
 
     async def list_members(self, request: api.ListMembersRequest, caller: Caller) -> api.ListMembersResponse:
-        """Lists members of a group, or of all; on request only Spark queries. Raises `NotFound` for an unknown group."""
+        """Lists members of a group or of all, or Spark queries alone. Raises `NotFound` for an unknown group."""
         found = [
             (group, member)
             for group in self._groups(request.group)
