@@ -37,7 +37,7 @@ _TRIES: Final = 3  # of a question at the end, when replicas are busy
 
 @contextmanager
 def short_histories() -> Iterator[None]:
-    """While this is entered, histories are compacted, and archives cut, every few events, and peers soon asked again."""
+    """While this is entered, histories are compacted and archives cut every few events; peers are soon asked again."""
     changes = (
         (fold, "SNAPSHOT_EVERY_EVENTS", INTERVAL_EVENTS),
         (segment, "ARCHIVE_SEGMENT_EVENTS", SEGMENT_EVENTS),

@@ -18,6 +18,7 @@ from braid.api.mesh.v1.event_pb2 import ListEventsRequest, ListEventsResponse
 from braid.archive.memory import MemoryArchive
 from braid.kernel.errors import ArchiveDamaged, HistoryHole, Invalid, NotFound
 from braid.runtime.histories.kinds import Asked
+from services.assigner.model.commands import Command
 from services.assigner.model.rules import FreezeGroup
 from services.assigner.reconciler.group_loop import GROUPS
 from testbed.checkers.past import PastAnswers
@@ -41,7 +42,7 @@ async def explained(mesh: Mesh, at_ms: int = 0) -> api.ExplainLeaseResponse:
 
 async def freeze_and_unfreeze(mesh: Mesh, times: int) -> None:
     """Makes two events each time, none of which concerns who holds what: all in one append, as a busy leader would."""
-    asked = [Asked(FreezeGroup(frozen), "cli") for frozen in (True, False)]
+    asked = [Asked[Command](FreezeGroup(frozen), "cli") for frozen in (True, False)]
     await (await mesh.leader()).aggregates.execute_together(GROUPS, "indexer", times * asked)
 
 
