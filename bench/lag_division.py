@@ -70,6 +70,49 @@ class Costs:
         return own + share * (self.export + (replicas - 1) * self.send) + (1 - share) * (self.receive + self.show)
 
 
+class Work:
+    """What groups and producers did in one second, on each cluster the same."""
+
+    def __init__(self, topics: Sequence[str], number: int) -> None:
+        self.now = Now(float(number), _WALL_MS + number * 1_000)
+        self.commits = _commits(topics, number)
+        # Logs whose groups commit have grown.
+        self.ends = {
+            TopicPartition(topic, partition): _end(number - (number - at) % COMMITS_IN)
+            for at, topic in enumerate(topics)
+            for partition in range(PARTITIONS)
+        }
+
+
+def _end(number: int) -> int:
+    return 1_000 + WRITTEN * number
+
+
+def _commits(topics: Sequence[str], number: int) -> CommitColumns:
+    """The commits of every fifth group."""
+    chosen = range(number % COMMITS_IN, len(topics), COMMITS_IN)
+    pairs = [OffsetPair(f"group-{topics[at]}", topics[at]) for at in chosen]
+    end = _end(number)
+    behind = EnvelopeFields(end - 5, oldest_ingested_at_ms=_WALL_MS + number * 1_000 - 700, epoch=7)
+    done = EnvelopeFields(end, head_ingested_at_ms=_WALL_MS + number * 1_000, epoch=7)
+    texts = {True: encode(behind).metadata.encode(), False: encode(done).metadata.encode()}
+    offsets, metadata = list[int](), list[bytes]()
+    for at in chosen:
+        is_behind = at % LAGGING == 0
+        offsets += [end - 5 if is_behind else end] * PARTITIONS
+        metadata += [texts[is_behind] if at % MEMBERS == 0 else b""] * PARTITIONS
+    count = len(offsets)
+    return CommitColumns(
+        pairs,
+        np.repeat(np.arange(len(pairs)), PARTITIONS),
+        np.tile(np.arange(PARTITIONS), len(pairs)),
+        np.zeros(count, np.bool_),
+        np.array(offsets, np.int64),
+        np.full(count, _WALL_MS + number * 1_000),
+        metadata,
+    )
+
+
 @dataclass
 class Cluster:
     """One cluster: its model at the replica that reads it, what that one shares, and the view of another."""
@@ -80,11 +123,10 @@ class Cluster:
     exported: ExportedCluster = field(default_factory=ExportedCluster)
     view: ClusterView | None = None
 
-    def second(self, number: int, mesh: MeshView, costs: Costs) -> None:
+    def second(self, work: "Work", mesh: MeshView, costs: Costs) -> None:
         """Plays one second, and adds up what it costs."""
-        now = Now(float(number), _WALL_MS + number * 1_000)
-        commits, ends = self.commits(number), self.ends(number)
-        columns = _timed(costs, "read", lambda: self.read(commits, ends, mesh, now))
+        now = work.now
+        columns = _timed(costs, "read", lambda: self.read(work, mesh))
         _timed(costs, "export", lambda: self.exported.take(columns, now))
         messages = _timed(costs, "send", lambda: self._messages(now))
         costs.sent_bytes += sum(map(len, messages))
@@ -93,49 +135,14 @@ class Cluster:
         self.view = view
         assert len(shown) == len(columns), "both show all rows"
 
-    def commits(self, number: int) -> CommitColumns:
-        """The commits of every fifth group."""
-        chosen = range(number % COMMITS_IN, len(self.topics), COMMITS_IN)
-        pairs = [OffsetPair(f"group-{self.topics[at]}", self.topics[at]) for at in chosen]
-        end = self._end(number)
-        behind = EnvelopeFields(end - 5, oldest_ingested_at_ms=_WALL_MS + number * 1_000 - 700, epoch=7)
-        done = EnvelopeFields(end, head_ingested_at_ms=_WALL_MS + number * 1_000, epoch=7)
-        texts = {True: encode(behind).metadata.encode(), False: encode(done).metadata.encode()}
-        offsets, metadata = list[int](), list[bytes]()
-        for at in chosen:
-            is_behind = at % LAGGING == 0
-            offsets += [end - 5 if is_behind else end] * PARTITIONS
-            metadata += [texts[is_behind] if at % MEMBERS == 0 else b""] * PARTITIONS
-        count = len(offsets)
-        return CommitColumns(
-            pairs,
-            np.repeat(np.arange(len(pairs)), PARTITIONS),
-            np.tile(np.arange(PARTITIONS), len(pairs)),
-            np.zeros(count, np.bool_),
-            np.array(offsets, np.int64),
-            np.full(count, _WALL_MS + number * 1_000),
-            metadata,
-        )
-
-    def ends(self, number: int) -> dict[TopicPartition, int]:
-        """The ends of all logs; those whose groups commit have grown."""
-        return {
-            TopicPartition(topic, partition): self._end(number - (number - at) % COMMITS_IN)
-            for at, topic in enumerate(self.topics)
-            for partition in range(PARTITIONS)
-        }
-
-    def _end(self, number: int) -> int:
-        return 1_000 + WRITTEN * number
-
-    def read(self, commits: CommitColumns, ends: dict[TopicPartition, int], mesh: MeshView, now: Now) -> LagColumns:
+    def read(self, work: "Work", mesh: MeshView) -> LagColumns:
         """What the cluster's reader does in a second."""
-        model = self.model
-        model.take(0, commits, now.elapsed)
+        model, now = self.model, work.now
+        model.take(0, work.commits, now.elapsed)
         model.register(mesh)
         model.wanted()
         for look in range(LOOKS):
-            model.observe(ends, now.elapsed - 0.5 + look / LOOKS)
+            model.observe(work.ends, now.elapsed - 0.5 + look / LOOKS)
             for part in model.slices():
                 model.probes_due(part, mesh, now)
         facts = model.facts(mesh)
@@ -179,14 +186,14 @@ class World:
         self.mesh = MeshView(channels=channels, groups=groups)
         self.clusters = [Cluster(name, ClusterModel(name), topics) for name in names]
         before = _memory()
-        for cluster in self.clusters:
-            for number in range(self.number - COMMITS_IN, self.number):
-                cluster.read(cluster.commits(number), cluster.ends(number), self.mesh, Now(float(number), _WALL_MS))
+        for number in range(self.number - COMMITS_IN, self.number):
+            work = Work(topics, number)
+            for cluster in self.clusters:
+                cluster.read(work, self.mesh)
         self.read_bytes, before = _memory() - before, _memory()
-        now = Now(float(self.number), _WALL_MS)
+        work = Work(topics, self.number)
         for cluster in self.clusters:
-            columns = cluster.read(cluster.commits(self.number), cluster.ends(self.number), self.mesh, now)
-            cluster.exported.take(columns, now)
+            cluster.exported.take(cluster.read(work, self.mesh), work.now)
         self.exported_bytes, before = _memory() - before, _memory()
         self.second()
         self.shown_bytes = _memory() - before
@@ -194,9 +201,9 @@ class World:
     def second(self) -> Costs:
         """Plays one second of all clusters."""
         self.number += 1
-        costs = Costs()
+        costs, work = Costs(), Work(self.clusters[0].topics, self.number)
         for cluster in self.clusters:
-            cluster.second(self.number, self.mesh, costs)
+            cluster.second(work, self.mesh, costs)
         return costs
 
     @property

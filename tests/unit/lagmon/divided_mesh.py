@@ -54,7 +54,8 @@ class DividedMesh(Mesh):
         for partition in range(PARTITIONS):
             self.produce(2, partition, topic="t", cluster=cluster)
             for number in range(GROUPS):
-                done = max(0, self._done[cluster] - number)
+                # The first falls ever further behind records that some of the lag monitors did not see come.
+                done = max(0, self._done[cluster] - number) if number else self._done[cluster] // 2
                 progress = EnvelopeFields(done, oldest_ingested_at_ms=self.clock.now_ms() - 5_000, epoch=number + 1)
                 self.commit(f"g{number}", progress if number else done, partition, topic="t", cluster=cluster)
 

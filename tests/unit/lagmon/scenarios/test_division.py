@@ -131,13 +131,13 @@ def test_a_returned_replica_counts_only_once_it_has_read_what_it_slept_through(
         await mesh.clock.sleep(3 * SESSION_TTL_SECONDS + 4.0)
         truth = {(row.cluster, row.group, row.partition): row.committed_offset for row in await mesh.lag("lagmon-0")}
         monkeypatch.setattr("services.lagmon.reconciler.tail.LAG_FETCH_RECORDS", 1)
-        mesh.latency_seconds = 0.03
+        mesh.latency_seconds = 0.15
         mesh.processes["lagmon-1"].resume()
-        for _ in range(60):
+        for _ in range(80):
             rows = await mesh.lag("lagmon-0")
             late = [row for row in rows if row.committed_offset < truth[row.cluster, row.group, row.partition]]
             assert not late
-            await mesh.clock.sleep(0.05)
+            await mesh.clock.sleep(0.1)
 
     play(scene)
 
