@@ -1,9 +1,11 @@
 """Several lag monitors on virtual time, beside one that is alone in another mesh over the same clusters."""
 
 from collections.abc import Collection
+from typing import Any, cast
 
 from braid.api.lagmon.v1 import lag_pb2
 from braid.kafka.memory.world import MemoryProcess
+from braid.kernel.ports import Kafka
 from braid.kernel.progress.fields import EnvelopeFields
 from services.lagmon.servicer.service import Lagmon
 from tests.unit.lagmon.mesh import Mesh
@@ -22,7 +24,7 @@ class DividedMesh(Mesh):
         self.alone = Mesh(tuple(clusters))
         self.alone.kafka, self.alone.registry, self.alone.assigner = self.kafka, self.registry, self.assigner
         self.works = True
-        self.latency_seconds = 0.0  # of what lag monitors but the first ask clusters, one way
+        self.fetch_seconds: dict[int, float] = {}  # that each fetch takes more, by the number of the lag monitor
         self.links: dict[int, MemoryProcess] = {}  # to clusters, by the number of the lag monitor
         self._done = dict.fromkeys(self.registry.clusters, 0)
 
@@ -40,8 +42,8 @@ class DividedMesh(Mesh):
 
     async def add(self, number: int) -> None:
         """Starts one more lag monitor."""
-        self.links[number] = MemoryProcess(self.kafka, self.clock, lambda: self.latency_seconds if number else 0.0)
-        await self.serve(f"lagmon-{number}", Lagmon(self.links[number]))
+        self.links[number] = self.kafka.process()
+        await self.serve(f"lagmon-{number}", Lagmon(cast("Kafka", SlowKafka(self.links[number], self, number))))
 
     async def _work(self) -> None:
         while self.works:
@@ -101,6 +103,32 @@ class DividedMesh(Mesh):
             apart = 1.5 if truth.source == lag_pb2.LAG_SOURCE_ESTIMATE else 0.05
             assert truth.lag_seconds - apart <= row.lag_seconds <= truth.lag_seconds + apart, (row, truth)
             assert abs(row.as_of_ms - truth.as_of_ms) <= 1_200, (row, truth)
+        return found
+
+
+class SlowKafka:
+    """What one lag monitor sees of Kafka: its fetches may take longer."""
+
+    def __init__(self, inner: Any, mesh: DividedMesh, number: int) -> None:
+        self._inner = inner
+        self._mesh = mesh
+        self._number = number
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    def cluster(self, bootstrap: str, security_profile: str) -> "SlowKafka":
+        """See `Kafka.cluster`."""
+        return SlowKafka(self._inner.cluster(bootstrap, security_profile), self._mesh, self._number)
+
+    def fetcher(self, **how: Any) -> "SlowKafka":
+        """See `KafkaCluster.fetcher`."""
+        return SlowKafka(self._inner.fetcher(**how), self._mesh, self._number)
+
+    async def fetch_columns(self, *what: Any) -> Any:
+        """See `KafkaFetcher.fetch_columns`."""
+        found = await self._inner.fetch_columns(*what)
+        await self._mesh.clock.sleep(self._mesh.fetch_seconds.get(self._number, 0.0))
         return found
 
 

@@ -127,13 +127,14 @@ def test_a_returned_replica_counts_only_once_it_has_read_what_it_slept_through(
     """Its ends of logs are new at once, its commits are those from before: until they are read others answer."""
 
     async def scene(mesh: DividedMesh) -> None:
+        monkeypatch.setattr("services.lagmon.reconciler.tail.LAG_FETCH_RECORDS", 1)
+        await mesh.clock.sleep(1.0)
         mesh.processes["lagmon-1"].pause()
         await mesh.clock.sleep(3 * SESSION_TTL_SECONDS + 4.0)
         truth = {(row.cluster, row.group, row.partition): row.committed_offset for row in await mesh.lag("lagmon-0")}
-        monkeypatch.setattr("services.lagmon.reconciler.tail.LAG_FETCH_RECORDS", 1)
-        mesh.latency_seconds = 0.15
+        mesh.fetch_seconds[1] = 0.1
         mesh.processes["lagmon-1"].resume()
-        for _ in range(80):
+        for _ in range(60):
             rows = await mesh.lag("lagmon-0")
             late = [row for row in rows if row.committed_offset < truth[row.cluster, row.group, row.partition]]
             assert not late
