@@ -34,7 +34,7 @@ _PATIENCE_MS: Final = 60_000.0
 
 @dataclass(frozen=True)
 class House:
-    """Everything that runs.
+    """The processes of a test, and a browser.
 
     Attributes:
         address: Of the console.

@@ -19,7 +19,7 @@ _SECONDS: Final = 600.0
 
 
 class OpenIdProvider:
-    """A provider that runs.
+    """The running provider, and what it has granted.
 
     Attributes:
         issuer: Its address.

@@ -15,7 +15,7 @@ _CHUNK = 64 << 10
 
 
 class AiohttpClient:
-    """Asks a provider. Each request has a connection of its own; there are few.
+    """Asks a provider over HTTP. Each request has a connection of its own; there are few.
 
     No redirection is followed and no proxy is taken from the environment: secrets go to whom the settings name.
     """

@@ -22,7 +22,7 @@ class HttpAnswer(NamedTuple):
 
 
 class Http(Protocol):
-    """Asks the provider."""
+    """Sends requests to the provider."""
 
     async def send(self, request: HttpRequest) -> HttpAnswer:
         """Sends a request, and returns the answer; redirections are answers.

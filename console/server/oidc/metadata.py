@@ -12,7 +12,7 @@ WELL_KNOWN: Final = "/.well-known/openid-configuration"
 
 
 class Metadata(NamedTuple):
-    """What the console uses of a provider.
+    """Addresses and abilities of a provider that the console uses.
 
     Attributes:
         authorization_endpoint: Where browsers are sent to sign in.

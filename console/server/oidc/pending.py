@@ -26,7 +26,7 @@ class Pending(NamedTuple):
 
     @property
     def challenge(self) -> str:
-        """What the provider is told of the verifier (RFC 7636, S256)."""
+        """The digest of the verifier that the provider gets (RFC 7636, S256)."""
         return _text(hashlib.sha256(self.verifier.encode()).digest())
 
 

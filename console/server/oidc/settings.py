@@ -57,7 +57,7 @@ class OidcSettings:
 
     @property
     def shown_name(self) -> str:
-        """What the page calls the provider."""
+        """The name of the provider on the page."""
         return self.name or urlsplit(self.issuer).hostname or self.issuer
 
     @property

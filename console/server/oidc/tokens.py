@@ -53,7 +53,7 @@ class Answered:
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """What a person's sign-in gave the console.
+    """The tokens that a person's sign-in gave the console.
 
     Attributes:
         bearer: The token that services get.
@@ -75,7 +75,7 @@ class Grant:
 
 
 class Expected(NamedTuple):
-    """What the ID token of an answer must say."""
+    """The claims that the ID token of an answer must have."""
 
     client_id: str
     nonce: str

@@ -62,7 +62,7 @@ class ProviderSigningIn:
 
     @property
     def name(self) -> str:
-        """What the page calls the provider."""
+        """The name of the provider on the page."""
         return self._provider.settings.shown_name
 
     def routes(self) -> Sequence[BaseRoute]:

@@ -20,7 +20,7 @@ def settings(ways: str, **more: str) -> ConsoleSettings:
 
 
 @pytest.mark.parametrize("ways", ["token", "oidc", "token,oidc"])
-def test_a_console_for_people_with_tokens_needs_no_certificate_of_its_own(tmp_path: Path, ways: str) -> None:
+def test_people_with_tokens_need_no_certificate_of_the_console(tmp_path: Path, ways: str) -> None:
     endpoint, ca = mesh_of(settings(ways), {**MESH, **CA}, tmp_path)
     assert (endpoint.addresses, endpoint.tls, ca) == (("registry-0:7401",), None, Path("/etc/ca.crt"))
 

@@ -22,7 +22,7 @@ class House(ProviderConsole):
         self.person = self.browser()
 
     async def session(self) -> Mapping[str, Any]:
-        """What the person's page is told."""
+        """The session as the person's page gets it."""
         found: Mapping[str, Any] = (await self.person.get("/api/session")).json
         return found
 
@@ -71,7 +71,7 @@ async def test_a_provider_that_is_away_for_a_while_ends_nothing() -> None:
 
 
 @virtual
-async def test_a_provider_that_stays_away_ends_the_session_and_its_page_says_why() -> None:
+async def test_a_provider_that_stays_away_ends_the_session() -> None:
     home = await signed_in()
     home.provider.away = True
     await home.clock.sleep(home.provider.lifetime_seconds - 1.0)
@@ -84,7 +84,7 @@ async def test_a_provider_that_stays_away_ends_the_session_and_its_page_says_why
 
 
 @virtual
-async def test_a_person_whom_the_provider_signed_out_is_signed_out_here() -> None:
+async def test_a_person_signed_out_by_the_provider_is_signed_out_here() -> None:
     home = await signed_in()
     async with home.person.stream("/api/live/clusters") as stream:
         await stream.next("snapshot")

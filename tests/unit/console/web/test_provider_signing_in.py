@@ -171,7 +171,7 @@ async def test_other_sites_begin_nothing_unseen() -> None:
 
 
 @virtual
-async def test_a_browser_that_calls_the_console_by_another_name_is_moved_first() -> None:
+async def test_a_browser_at_another_name_is_moved_first() -> None:
     home = ProviderConsole()
     browser = Browser(home.console.app, "localhost:7480")
     moved = (await browser.get("/oidc/start?to=%2Fgroups")).headers["location"]
@@ -377,7 +377,7 @@ async def test_signing_out_ends_the_session_and_leads_to_the_provider() -> None:
 
 
 @virtual
-async def test_a_provider_without_that_address_leaves_it_at_the_console() -> None:
+async def test_a_provider_without_an_address_for_it_is_left_alone() -> None:
     home = ProviderConsole()
     del home.provider.document["end_session_endpoint"]
     browser = home.browser()
