@@ -3,7 +3,7 @@
 import base64
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 from urllib.parse import parse_qs, urlencode, urlsplit
 
@@ -27,6 +27,7 @@ class MemoryProvider:
         answer: Replaces or adds to the fields of answers with tokens; None leaves one out.
         raw: Answers in the place of those, by path.
         away: Whether nothing answers.
+        pause: What each answer waits for.
         asked: The requests that came, in their order.
         lifetime_seconds: Of its tokens.
         person: Who signs in.
@@ -47,6 +48,7 @@ class MemoryProvider:
         self.answer: dict[str, object] = {}
         self.raw: dict[str, HttpAnswer] = {}
         self.away = False
+        self.pause: Callable[[], Awaitable[None]] | None = None
         self.asked: list[HttpRequest] = []
         self.lifetime_seconds = 300.0
         self.person = "ada"
@@ -70,6 +72,8 @@ class MemoryProvider:
     async def send(self, request: HttpRequest) -> HttpAnswer:
         """See `Http.send`."""
         self.asked.append(request)
+        if self.pause is not None:
+            await self.pause()
         if self.away:
             raise Unavailable("the sign-in provider: it cannot be reached: Connection refused")
         path = urlsplit(request.url).path

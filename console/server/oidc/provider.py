@@ -119,7 +119,6 @@ class Provider:
         async with self._asking:
             now = self._host.clock.elapsed()
             if now - self._read_at >= METADATA_SECONDS and now - self._tried_at >= METADATA_PAUSE_SECONDS:
-                self._tried_at = now
                 try:
                     url = self.settings.issuer.rstrip("/") + WELL_KNOWN
                     answer = await self._http.send(HttpRequest(url))
@@ -128,6 +127,8 @@ class Provider:
                 except BraidError as error:
                     self._trouble = error
                     _log.warning("%s", error)
+                finally:  # those who waited meanwhile share the result
+                    self._tried_at = self._host.clock.elapsed()
             if self._metadata is not None and now - self._read_at < METADATA_KEPT_SECONDS:
                 return self._metadata
             raise self._trouble or Unavailable("the sign-in provider was not asked yet", remedy=BEGIN_AGAIN)
@@ -159,7 +160,9 @@ class Provider:
             await self._tokens.identify(Shown(encrypted=True, bearer=answered.id_token))
         except Unauthenticated as error:
             message = f"the sign-in provider's ID token is not taken: {error.message}"
-            raise Unauthenticated(message, remedy=error.remedy or BEGIN_AGAIN, metadata=error.metadata) from None
+            timely = error.metadata.get("problem") not in ("token_expired", "token_not_yet")
+            remedy = (error.remedy or BEGIN_AGAIN) if timely else "check the clocks of the provider and the console"
+            raise Unauthenticated(message, remedy=remedy, metadata=error.metadata) from None
         return check_claims(answered.id_token, answered.access_token, expected)
 
     def _grant(self, answered: Answered, id_token: str, refresh_token: str, subject: str, nonce: str) -> Grant:

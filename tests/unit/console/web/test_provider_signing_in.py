@@ -1,5 +1,6 @@
 """Signing in with a provider: the way there and back, and what a hostile provider, site or browser cannot do."""
 
+import asyncio
 from collections.abc import Callable, Mapping
 from typing import Final
 from urllib.parse import parse_qs, quote, urlsplit
@@ -206,6 +207,7 @@ async def test_an_id_token_that_is_wrong_signs_nobody_in() -> None:
         assert COOKIE not in browser.cookies, case
         problem = await home.told(browser)
         assert said in problem["message"] and problem["remedy"], case
+        assert ("clocks" in problem["remedy"]) is (case in ("over", "not yet")), case
 
 
 def _unsigned(token: str) -> str:
@@ -292,6 +294,18 @@ def test_a_provider_with_trouble_is_told_and_may_return(path: str) -> None:
         assert (await browser.get("/api/session")).json["signed_in"]
 
     run()
+
+
+@virtual
+async def test_all_who_wait_for_a_hanging_provider_share_one_answer() -> None:
+    home = ProviderConsole()
+    home.provider.away, home.provider.pause = True, lambda: home.clock.sleep(8.0)
+    browsers = [home.browser() for _ in range(20)]
+    begun = home.clock.elapsed()
+    await asyncio.gather(*(each.get("/oidc/start") for each in browsers))
+    assert home.clock.elapsed() - begun < 9.0
+    assert len(home.provider.asked) == 1
+    assert "cannot be reached" in (await home.told(browsers[-1]))["message"]
 
 
 _DOCUMENTS: Final[Mapping[str, tuple[dict[str, object], str]]] = {
