@@ -14,7 +14,7 @@ from starlette.types import ASGIApp
 from braid.kernel.errors import BraidError
 from braid.kernel.ports import Host
 from braid.rpc.documents import Document
-from console.server.limits import HEARTBEAT_SECONDS
+from console.server.limits import HEARTBEAT_SECONDS, RENEW_LOOK_SECONDS
 from console.server.live.feeds import Feeds
 from console.server.oidc.provider import Provider
 from console.server.oidc.renewals import Renewals
@@ -107,6 +107,8 @@ class Console:
         """Starts the tasks that end unused pages, sessions and connections."""
         self.feeds.start()
         self._host.tasks.spawn(self._sweep(), "end sessions")
+        if self._renewals is not None:
+            self._host.tasks.spawn(self._renew(self._renewals), "renew tokens")
 
     async def end(self) -> None:
         """Ends all streams and connections."""
@@ -120,6 +122,11 @@ class Console:
             await self._identities.close_unused()
             if self._provider is not None:
                 self._provider.close_ended()
+
+    async def _renew(self, renewals: Renewals) -> None:
+        while True:
+            await self._host.clock.sleep(RENEW_LOOK_SECONDS)
+            renewals.begin_due()
 
     def _close_identity(self, key: str) -> None:
         self.feeds.end_of(key)

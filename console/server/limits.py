@@ -28,6 +28,7 @@ METADATA_PAUSE_SECONDS: Final = 2.0  # between two reads: whoever signs in again
 TOKEN_LIFETIME_SECONDS_MAX: Final = 30 * 86_400.0  # that is believed; sessions are shorter
 RENEW_BEFORE_SECONDS: Final = 60.0  # before its end a token is renewed: time for some tries
 RENEW_BEFORE_SHARE: Final = 1 / 3  # of a token's life, where that is sooner
+RENEW_LOOK_SECONDS: Final = 1.0  # between two looks at which tokens end soon: some live for seconds
 RENEW_AGAIN_SECONDS: Final = 5.0  # after a failed renewal
 
 # --- reading from services

@@ -73,6 +73,7 @@ async def house(tmp_path: Path) -> AsyncIterator[House]:
         assert admin.ca is not None
         await _start_console(stack, tmp_path, address, ready["address"], admin.ca, provider)
         await until(lambda: _true(provider.grants("ready") > 0), "the provider does not serve", READY_SECONDS)
+        expect.set_options(timeout=_PATIENCE_MS)
         playwright = await stack.enter_async_context(async_playwright())
         browser = await playwright.chromium.launch(executable_path=chromium_binary(), args=["--no-sandbox"])
         stack.push_async_callback(browser.close)

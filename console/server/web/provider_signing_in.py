@@ -82,9 +82,8 @@ class ProviderSigningIn:
         return self._provider.sign_out_url(grant, f"{self._home}/") if grant is not None else ""
 
     def close_ended(self) -> None:
-        """Forgets sign-ins that were never finished, and renews tokens that end soon."""
+        """Forgets sign-ins that were never finished."""
         self._logins.close_ended(self._host.clock.now_ms())
-        self._renewals.begin_due()
 
     async def _start(self, request: Request) -> Response:
         _check_navigation(request)

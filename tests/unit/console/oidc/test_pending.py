@@ -46,3 +46,11 @@ def test_what_is_over_is_forgotten_with_its_problem() -> None:
     assert logins.take(id, pending.state, 0) is None
     logins.fail(id, Problem(401, "UNAUTHENTICATED", "no"))  # nobody's
     assert logins.problem(id, 0) is None
+
+
+def test_a_later_sign_in_of_the_browser_lengthens_no_earlier_one() -> None:
+    logins = PendingLogins(os.urandom)
+    id, first = logins.begin("", "/", 0)
+    _, second = logins.begin(id, "/", MS - 1)
+    assert logins.take(id, first.state, MS) is None
+    assert logins.take(id, second.state, MS) is second

@@ -148,6 +148,17 @@ async def test_a_clock_that_is_wrong_by_an_hour_changes_no_lifetime() -> None:
     assert home.renewals() == 1
 
 
+@virtual
+async def test_tokens_of_seconds_are_renewed_whenever_the_sign_in_was() -> None:
+    for begun in range(12):
+        home = House()
+        home.provider.lifetime_seconds = 12.0
+        await home.clock.sleep(0.7 * begun)
+        await home.sign_in(home.person)
+        await home.clock.sleep(60.0)
+        assert (await home.session())["signed_in"], begun
+
+
 def test_short_lived_tokens_are_renewed_after_two_thirds() -> None:
     for seconds, early in ((3_600, 60), (300, 60), (90, 30), (30, 10)):
         lasts = seconds * 1_000
