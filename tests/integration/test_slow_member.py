@@ -55,9 +55,10 @@ async def test_leases_leave_a_slow_member_and_return(
         group.recover()
         took = await until(lambda: group.held(SLOW) >= EVEN - 1, lambda: str(group), RECOVERED_SECONDS)
         print(f"{group} {took:.1f} s after it had recovered")
+        print(await printed(local, f"events --for group/{name}"))
         assert await answers(local, name) == ["ResponseTaken", "ResponseUndone"]
         assert group.least(SLOW, began) >= 1, group.counts(SLOW)
-        assert all(group.least(each, began) >= EVEN for each in MEMBERS if each != SLOW), "no other was left"
+        assert all(group.least(each, began) > EVEN / 2 for each in MEMBERS if each != SLOW), "no other was left"
 
 
 async def shrunk(group: SlowedGroup) -> None:

@@ -151,7 +151,7 @@ class GroupLoads:
             self._measures_since = min(self._measures_since, now - LOAD_SETTLE_SECONDS)
         for id in self._slow:
             if id not in slow:
-                self._costs.forget_peaks(id)
+                self._costs.learn_anew(id, now)
         self._slow = frozenset(slow)
 
     def compare(self, state: Group, now: float) -> Mapping[str, tuple[Slowness, str]]:
@@ -254,11 +254,11 @@ class _Measures:
         """Sets a lease's measurement."""
         self._smooth[row], self._peaks[row], self._members[row], self._since[row], self._at[row], self._busy[row] = cost
 
-    def forget_peaks(self, member: str) -> None:
-        """Counts the leases of a member as what they cost now."""
+    def learn_anew(self, member: str, now: float) -> None:
+        """Counts the leases of a member as what they cost from now on: what they cost before says nothing any more."""
         for row, known in enumerate(self._members):
             if known == member:
-                self._peaks[row] = self._smooth[row]
+                self._peaks[row], self._since[row] = self._smooth[row], now
 
     def keep(self, state: Group) -> None:
         """Forgets channels that are gone."""

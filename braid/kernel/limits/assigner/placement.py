@@ -15,9 +15,7 @@ CAPACITY_MAX: Final = 100_000.0  # more processors than hosts have; beside an ab
 CAPACITY_SAID_FACTOR: Final = 4.0  # times the median: no member counts for more by what it says of itself
 CAPACITY_USED_FACTOR: Final = 2.0  # times what it uses: beyond the median, what a member says must be shown
 PROCESSOR_PART_MIN: Final = 0.05  # of its capacity counts however much others take: less would be a lease or none
-PROCESSOR_USED_MIN: Final = (
-    0.01  # processors: with less in use, what others take is hardly measured
-)
+PROCESSOR_USED_MIN: Final = 0.01  # processors: with less in use, what others take is hardly measured
 LOAD_PART_MIN: Final = 0.125  # of the mean, what a lease counts at least: who hides its load draws few leases with it
 LOAD_FLOOR: Final = 0.01  # busy seconds per second a partition costs at least: below it, noise would be balanced
 LOAD_RISE_SECONDS: Final = 6.0  # time constant of smoothing: a cost that doubles leaves the band within 4 s
