@@ -168,13 +168,13 @@ def _pressing_only_while_late(given: facts.ResponseFacts, lane: str) -> list[fac
     return [each for each in given.lanes if each.lane != lane] if any(given.late()) else []
 
 
-def test_without_busy_handlers_a_flood_that_fits_its_share_is_not_seen() -> None:
+def test_without_busy_handlers_a_flood_that_fits_is_not_seen() -> None:
     group = AnsweringGroup(steady(LIVE), step(58.0), (SHIFT,), tells_busy=False).run(600)
     assert not group.changes
     assert group.lanes["live"].seconds(group.now) > 100
 
 
-def test_without_a_look_at_its_own_handlers_a_full_group_is_undone_too_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_its_own_handlers_a_full_group_is_undone_soon(monkeypatch: pytest.MonkeyPatch) -> None:
     def played() -> list[bool]:
         group = AnsweringGroup(steady(LIVE), step(52.0), (SHIFT,), bulk_target=300.0).run(0.1 * HOUR)
         return [each.taken for each in group.changes]

@@ -53,7 +53,7 @@ def test_leases_leave_a_slow_member_in_15_seconds_and_return() -> None:
 
 
 def test_what_leases_cost_under_a_slow_member_is_soon_forgotten() -> None:
-    """Else the recovered member would look full with its one lease, and get the others late."""
+    """Otherwise the recovered member looks full with its one lease, and gets the others late."""
     fleet = slowed(Fleet(4, 12, lambda _: 5.0))
     fleet.pass_(60)
     (kept,) = fleet.state.held_by(member(SLOW))

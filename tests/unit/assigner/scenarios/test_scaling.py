@@ -190,7 +190,7 @@ def test_a_new_leader_keeps_the_number_and_tells_it() -> None:
     run_virtual(scenario())
 
 
-def test_a_scaler_that_asks_while_the_leader_changes_is_told_the_same_number() -> None:
+def test_a_scaler_reads_one_number_while_the_leader_changes() -> None:
     """KEDA asks any replica that lives, before, while and after another takes the lead: no answer differs or fails."""
 
     async def scenario() -> None:
