@@ -16,8 +16,10 @@ _SCHEDSTAT_BYTES: Final = 96  # three numbers of 64 bits
 class SystemCpu:
     """CPU clocks of the kernel; the number of processors is read once."""
 
-    def __init__(self) -> None:
+    def __init__(self, schedstat: Path = _SCHEDSTAT) -> None:
+        """`schedstat` is where the kernel tells how long the calling thread waited for a processor."""
         self._cores = usable_cores()
+        self._schedstat = schedstat
         self._threads = threading.local()
 
     def process_seconds(self) -> float:
@@ -32,7 +34,7 @@ class SystemCpu:
         """Seconds in the run queue, by the kernel; time that a quota of the control group takes counts, too."""
         reader = getattr(self._threads, "reader", None)
         if reader is None:
-            reader = self._threads.reader = _RunDelay()
+            reader = self._threads.reader = _RunDelay(self._schedstat)
         return reader.seconds()
 
     def cores(self) -> float:
@@ -41,18 +43,26 @@ class SystemCpu:
 
 
 class _RunDelay:
-    """Reads how long one thread waited in the run queue; the file is open as long as the thread lives."""
+    """Reads how long one thread waited in the run queue; the file is open as long as the thread lives.
 
-    def __init__(self) -> None:
-        self._file = os.open(_SCHEDSTAT, os.O_RDONLY | os.O_CLOEXEC)
+    A thread whose file cannot be opened, because the process has too many, has no delay: its handler goes on.
+    """
+
+    def __init__(self, schedstat: Path = _SCHEDSTAT) -> None:
+        self._file = -1
+        with contextlib.suppress(OSError):
+            self._file = os.open(schedstat, os.O_RDONLY | os.O_CLOEXEC)
 
     def seconds(self) -> float:
         """Returns the seconds since the thread began."""
+        if self._file < 0:
+            return 0.0
         return int(os.pread(self._file, _SCHEDSTAT_BYTES, 0).split()[1]) / 1e9
 
     def __del__(self) -> None:
-        with contextlib.suppress(AttributeError, OSError):  # it could not be opened, or the process ends
-            os.close(self._file)
+        if self._file >= 0:
+            with contextlib.suppress(OSError):  # the process ends
+                os.close(self._file)
 
 
 def system_cpu(schedstat: Path = _SCHEDSTAT) -> SystemCpu | None:
@@ -66,7 +76,7 @@ def system_cpu(schedstat: Path = _SCHEDSTAT) -> SystemCpu | None:
     """
     words = _read(schedstat).split()
     on = len(words) >= 3 and all(word.isdecimal() for word in words) and int(words[2]) > 0  # turns on a processor
-    return SystemCpu() if on else None
+    return SystemCpu(schedstat) if on else None
 
 
 def usable_cores(root: Path = Path("/")) -> float:

@@ -89,4 +89,10 @@ def test_a_kernel_that_tells_no_delays_measures_no_cpu_time(tmp_path: Path, text
 
 def test_a_kernel_that_tells_delays_measures_cpu_time(tmp_path: Path) -> None:
     (tmp_path / "schedstat").write_text("0 2247323 1\n")
-    assert system_cpu(tmp_path / "schedstat") is not None
+    cpu = system_cpu(tmp_path / "schedstat")
+    assert cpu is not None and cpu.thread_delay_seconds() == 0.002247323
+
+
+def test_a_thread_that_can_open_no_file_has_no_delay(tmp_path: Path) -> None:
+    """A process with too many open files goes on handling records."""
+    assert SystemCpu(tmp_path / "absent").thread_delay_seconds() == 0.0
