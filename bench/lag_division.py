@@ -71,7 +71,7 @@ class Costs:
 
 
 class Work:
-    """What groups and producers did in one second, on each cluster the same."""
+    """Commits and ends of logs of one second, the same on each cluster."""
 
     def __init__(self, topics: Sequence[str], number: int) -> None:
         self.now = Now(float(number), _WALL_MS + number * 1_000)
@@ -136,7 +136,7 @@ class Cluster:
         assert len(shown) == len(columns), "both show all rows"
 
     def read(self, work: "Work", mesh: MeshView) -> LagColumns:
-        """What the cluster's reader does in a second."""
+        """Does what the cluster's reader does in a second."""
         model, now = self.model, work.now
         model.take(0, work.commits, now.elapsed)
         model.register(mesh)
@@ -241,7 +241,7 @@ def contest(how: Asked) -> Table:
 
 
 def _each(world: World, costs: Costs, count: int) -> str:
-    """What one of so many replicas takes."""
+    """Says in words how much one of so many replicas takes."""
     exported = world.exported_bytes / count if count > 1 else 0
     memory = world.read_bytes / count + exported + world.shown_bytes * (count - 1) / count
     return f"{costs.of(count):.2f} s of CPU a refresh, {memory / 1e6:,.0f} MB"

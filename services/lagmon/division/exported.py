@@ -1,4 +1,4 @@
-"""What this replica shares of one cluster that it reads, in versions: all of it, or what changed since one. Pure."""
+"""Rows of one cluster as this replica shares them, in versions: all of them, or what changed since one. Pure."""
 
 from collections.abc import Iterator, Sequence
 from itertools import chain

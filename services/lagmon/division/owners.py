@@ -13,7 +13,7 @@ _WEIGHT_BYTES = 8
 
 @dataclass(frozen=True, slots=True)
 class Division:
-    """Clusters divided between members.
+    """The division of all clusters between members.
 
     Attributes:
         members: Replicas that share what they read.

@@ -18,7 +18,7 @@ class DamagedColumns(ValueError):
 
 
 class Packed(NamedTuple):
-    """A packed column.
+    """One column of whole numbers, packed.
 
     Attributes:
         base: The least number.

@@ -12,7 +12,7 @@ from services.lagmon.policy import Now
 
 
 class Standing(NamedTuple):
-    """What one reading of a cluster is worth.
+    """The worth of one reading of a cluster.
 
     Attributes:
         caught_up: Whether the offset log was read to its end, so that no rows are missing.

@@ -1,4 +1,4 @@
-"""What another replica reads of one cluster, as this replica has it from its answers. Pure.
+"""Another replica's reading of one cluster, as this replica has it from its answers. Pure.
 
 Ages grow on this replica's clock from the moment it asked, so that an answer that came late is not taken for newer than
 it is.
@@ -27,7 +27,7 @@ _Ints = NDArray[np.int64]
 
 
 class SharedReading(NamedTuple):
-    """What a replica says of a cluster that it reads, beside rows. Times are milliseconds on its clock.
+    """Facts that a replica states about a cluster that it reads, beside rows. Times are milliseconds on its clock.
 
     Attributes:
         cluster: Its name.
@@ -72,7 +72,7 @@ class ClusterView:
 
     @property
     def standing(self) -> Standing:
-        """What it is worth, on this replica's clock."""
+        """The worth of the reading, on this replica's clock."""
         reading = self.reading
         read_at, looked_at = reading.read_ms / 1_000 + self.behind, reading.seen.newest_ms / 1_000 + self.behind
         return Standing(reading.caught_up, read_at, looked_at, LAG_SHARED_STALE_SECONDS)

@@ -29,7 +29,7 @@ _METHOD: Final = method_path("lagmon", "ReadLagColumns")
 
 
 class Peer:
-    """One other replica.
+    """Another lag monitor, and what it reads.
 
     Attributes:
         instance: Its name.

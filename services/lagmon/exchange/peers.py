@@ -13,7 +13,7 @@ from services.lagmon.exchange.peer import Peer
 
 
 class LagPeers:
-    """All other lag monitors. A mesh without any costs one look into the directory now and then.
+    """All other lag monitors of the mesh. A mesh without any costs one look into the directory now and then.
 
     Attributes:
         looked: Whether the directory was read once.

@@ -107,7 +107,7 @@ class DividedMesh(Mesh):
 
 
 class SlowKafka:
-    """What one lag monitor sees of Kafka: its fetches may take longer."""
+    """The port to Kafka of one lag monitor, whose fetches may take longer."""
 
     def __init__(self, inner: Any, mesh: DividedMesh, number: int) -> None:
         self._inner = inner

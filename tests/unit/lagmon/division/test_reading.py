@@ -14,7 +14,7 @@ DIVISION = Division(frozenset(RANKS), {"east": RANKS})
 
 
 def reads(rule: ReadingRule, now: float, shown: Mapping[str, bool], *, reading: bool = False) -> bool:
-    """What the rule says of east; `shown` says of each member that reads it whether it does well."""
+    """Asks the rule about east; `shown` says of each member that reads it whether it does well."""
     by_member = {member: {"east": good} for member, good in shown.items()}
     return "east" in rule.decide(now, DIVISION, by_member, ["east"] if reading else [])
 
@@ -25,7 +25,7 @@ def test_the_first_in_rank_reads_at_once_and_always() -> None:
     assert reads(rule, 1.0, {"b": True, "c": True})
 
 
-def test_another_gives_it_up_only_for_a_good_reading_of_one_before() -> None:
+def test_only_a_good_reading_of_one_before_ends_reading() -> None:
     rule = ReadingRule("b")
     assert reads(rule, 0.0, {}, reading=True)
     assert reads(rule, 1.0, {"a": False, "c": True}, reading=True)
@@ -61,8 +61,8 @@ def test_a_cluster_that_was_gone_is_waited_for_anew() -> None:
 
 
 @given(st.lists(st.sets(st.sampled_from(RANKS), min_size=1), min_size=1, max_size=6))
-def test_among_those_that_live_someone_reads_and_in_the_end_exactly_one(lives: list[set[str]]) -> None:
-    """Members see each other's present state, whoever lives; a reading is good once it lasted a round."""
+def test_somebody_always_reads_and_in_the_end_exactly_one(lives: list[set[str]]) -> None:
+    """Members that live see each other's present state; a reading is good once it lasted a round."""
     rules = {member: ReadingRule(member) for member in RANKS}
     reading: dict[str, bool] = dict.fromkeys(RANKS, False)
     now = 0.0

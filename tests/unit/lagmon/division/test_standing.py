@@ -25,7 +25,7 @@ def test_a_reading_is_good_until_it_is_stale() -> None:
     assert reading._replace(stale_after=9.0).good(NOW + 9.0)
 
 
-def test_without_a_good_one_a_whole_one_comes_first_and_a_newer_one() -> None:
+def test_without_a_good_one_a_whole_and_newer_one_answers() -> None:
     assert chosen([BEHIND, OLD], NOW) == 1
     assert chosen([OLD, BLIND], NOW) == 1
     assert chosen([BLIND, OLD], NOW) == 0

@@ -293,7 +293,7 @@ def test_an_answer_that_does_not_fit_itself_changes_nothing(change: Change) -> N
     assert sharing.view is None
 
 
-def test_more_rows_than_were_announced_are_refused_before_they_are_kept() -> None:
+def test_more_rows_than_were_announced_are_not_kept() -> None:
     sharing = Sharing(model_of({("a", "t", 0): (1, "")}))
     looks(sharing.model, THEIRS)
     sharing.read()

@@ -126,7 +126,7 @@ def test_who_slept_asks_again_before_others_count_as_silent() -> None:
     play(scene)
 
 
-def test_one_that_does_not_share_is_asked_again_later_and_counts_from_then_on() -> None:
+def test_one_that_does_not_share_is_asked_again_later() -> None:
     async def scene(script: Script) -> None:
         script.fails = Unsupported("no such method")
         await script.pass_time(1.0)
@@ -140,7 +140,7 @@ def test_one_that_does_not_share_is_asked_again_later_and_counts_from_then_on() 
     play(scene)
 
 
-def test_one_that_answers_nonsense_is_no_member_and_its_rows_are_forgotten() -> None:
+def test_rows_of_one_that_answers_nonsense_are_forgotten() -> None:
     async def scene(script: Script) -> None:
         await script.pass_time(1.0)
         script.rows_of = "west"
@@ -150,7 +150,7 @@ def test_one_that_answers_nonsense_is_no_member_and_its_rows_are_forgotten() -> 
     play(scene)
 
 
-def test_the_last_view_of_a_cluster_that_is_given_up_is_handed_on() -> None:
+def test_the_last_view_of_a_given_up_cluster_is_handed_on() -> None:
     async def scene(script: Script) -> None:
         await script.pass_time(1.0)
         script.clusters = {}
@@ -160,7 +160,7 @@ def test_the_last_view_of_a_cluster_that_is_given_up_is_handed_on() -> None:
     play(scene)
 
 
-def test_a_restarted_peer_that_reads_anew_does_not_replace_what_it_knew() -> None:
+def test_a_restarted_peer_does_not_replace_what_it_knew() -> None:
     async def scene(script: Script) -> None:
         await script.pass_time(1.0)
         script.life, script.clusters = "2", {"east": False}

@@ -1,4 +1,4 @@
-"""What a replica shares: all of its clusters, in versions that never mean two things."""
+"""A replica shares all clusters that it reads, in versions that never mean two things."""
 
 from collections.abc import Mapping
 
@@ -37,13 +37,13 @@ class Reader:
         self.own = OwnReadings(now, {"east": reading} if offsets else {})
 
     async def answer(self, life: str = "", version: int = 0) -> list[api.ReadLagColumnsResponse]:
-        """What one gets that has a version of a life."""
+        """Asks as one that has a version of a life."""
         request = api.ReadLagColumnsRequest(instance="lagmon-1", life=life, versions={"east": version})
         return [message async for message in self.shared.read(request, CALLER)]
 
 
-def test_a_cluster_that_was_given_up_and_is_read_again_is_shared_anew() -> None:
-    """It was at version 1 before, and is again at its first version: what an asker has is not what it is."""
+def test_a_cluster_that_is_read_again_is_shared_anew() -> None:
+    """The cluster was at its first version before, and is again: the rows that an asker has are others."""
 
     async def scene() -> None:
         reader = Reader()

@@ -1,4 +1,4 @@
-"""Lag monitors that divide clusters: each answers for all as one alone does, whoever is killed, paused or joins."""
+"""Lag monitors that divide clusters: each answers for all as one alone does, while others die, sleep or join."""
 
 import itertools
 from collections.abc import Callable, Coroutine, Sequence
@@ -65,7 +65,7 @@ def test_a_replica_alone_asks_nobody_and_looks_for_nobody(monkeypatch: pytest.Mo
     run_virtual(run())
 
 
-def test_a_killed_replicas_clusters_are_read_by_others_and_shown_meanwhile() -> None:
+def test_a_killed_replicas_rows_stay_until_others_read_them() -> None:
     async def scene(mesh: DividedMesh) -> None:
         orphans = await mesh.reads(1)
         for number, cluster in itertools.product((0, 2), orphans):
@@ -100,7 +100,7 @@ def test_full_view_is_back_within_seconds_of_a_kill() -> None:
 
 
 def test_a_paused_replica_returns_and_nobody_is_wrong_meanwhile() -> None:
-    """It is paused for three lease times: others read its clusters, and it takes them back once it has caught up."""
+    """The pause is three lease times: others read the clusters, and it takes them back once it has caught up."""
 
     async def scene(mesh: DividedMesh) -> None:
         had = await mesh.reads(1)
@@ -121,7 +121,7 @@ def test_a_paused_replica_returns_and_nobody_is_wrong_meanwhile() -> None:
     play(scene)
 
 
-def test_a_returned_replica_counts_only_once_it_has_read_what_it_slept_through(
+def test_a_returned_replica_counts_once_it_has_caught_up(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Its ends of logs are new at once, its commits are those from before: until they are read others answer."""
@@ -194,7 +194,7 @@ class OlderLagmon(Lagmon):
 
 
 def test_a_reader_cut_off_from_its_cluster_is_relieved(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It answers its peers, and sees no ends of logs: after a while the next replica reads the cluster too."""
+    """A reader answers peers, and sees no ends of logs: after a while the next replica reads the cluster too."""
     patience = 12.0  # instead of half a minute
     monkeypatch.setattr("services.lagmon.division.reading.LAG_TAKEOVER_SECONDS", patience)
 
