@@ -16,12 +16,14 @@ from braid.kernel.ports import Host
 from braid.rpc.documents import Document
 from console.server.limits import HEARTBEAT_SECONDS
 from console.server.live.feeds import Feeds
+from console.server.messages.service import Messages, MessagesSettings
 from console.server.problems import Problem
 from console.server.signing.identities import Identities, Open
 from console.server.signing.links import Links
 from console.server.signing.sessions import Sessions
 from console.server.web.api import Api, braid_error
 from console.server.web.guard import Guard, problem_response
+from console.server.web.messages import MessageRoutes
 from console.server.web.page import Page
 from console.server.web.requests import Doorkeeper
 from console.server.web.signing_in import SigningIn
@@ -41,6 +43,7 @@ class Serving(NamedTuple):
         secure: Whether browsers reach it by TLS.
         facts: What the page is told of the mesh.
         static: The page's built files.
+        messages: How records of streams are read; None where they are not.
     """
 
     key: bytes
@@ -50,6 +53,7 @@ class Serving(NamedTuple):
     secure: bool
     facts: Document
     static: Path = STATIC
+    messages: MessagesSettings | None = None
 
 
 class Console:
@@ -81,6 +85,7 @@ class Console:
                 Route("/healthz", _healthy, methods=["GET"]),
                 *signing.routes(),
                 *Api(doorkeeper, self.feeds).routes(),
+                *MessageRoutes(doorkeeper, Messages(host, serving.messages) if serving.messages else None).routes(),
                 Route("/api/{rest:path}", _no_such_address, methods=["GET", "POST", "DELETE"]),
                 Mount("/", Page(serving.static)),
             ],

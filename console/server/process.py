@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import getpass
+import importlib
 import json
 import logging
 import os
@@ -23,6 +24,7 @@ from braid.host.system import system_host
 from braid.host.tls.files import TlsFiles
 from braid.host.token_files import TokenFiles
 from braid.host.tokens import Token
+from braid.kafka.late import LateKafka
 from braid.kernel.errors import BraidError, Unavailable
 from braid.kernel.limits.runtime import PARENT_POLL_SECONDS
 from braid.kernel.ports import Host, RpcTransport
@@ -31,6 +33,7 @@ from braid.rpc.grpc.transport import GrpcTransport
 from console.server.app import Console, Serving
 from console.server.config import ConsoleSettings, check_files
 from console.server.limits import BODY_BYTES_MAX, CONNECTIONS_MAX, SHUTDOWN_SECONDS
+from console.server.messages.service import MessagesSettings
 from console.server.reads.reader import Reader
 from console.server.signing.identities import Open
 
@@ -69,7 +72,8 @@ class _Process:
             port = listener.getsockname()[1]
             facts = {"mesh": endpoint.addresses[0], "version": metadata.version("braid-streams")}
             key = write_key(settings.home)
-            serving = Serving(key, settings.ways, settings.names, port, settings.secure, {**facts})
+            messages = MessagesSettings(LateKafka("braid-console"), settings.trace_link, _load_kafka)
+            serving = Serving(key, settings.ways, settings.names, port, settings.secure, {**facts}, messages=messages)
             console = Console(host, opener(host, endpoint), serving)
             console.start()
             server = _Server(_config(settings, console), lambda: self._announce(port))
@@ -181,6 +185,10 @@ def _config(settings: ConsoleSettings, console: Console) -> uvicorn.Config:
         ssl_certfile=settings.tls_certificate,
         ssl_keyfile=str(settings.tls_key) if settings.tls_key else None,
     )
+
+
+def _load_kafka() -> None:
+    importlib.import_module("braid.kafka.cluster")
 
 
 def _user() -> str:

@@ -18,6 +18,8 @@ PAGES: Final = {
     "group": "/groups/indexer?lease=logs/live/7/3",
     "streams": "/streams",
     "stream": "/streams/logs",
+    "messages": "/streams/logs/messages",
+    "message": "/streams/logs/messages?record=logs/live/7/0@900",
     "clusters": "/clusters",
     "cluster": "/clusters/east",
     "alerts": "/alerts?resolved=1",

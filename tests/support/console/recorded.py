@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import parse_qs, unquote, urlsplit
 
+from tests.support.console import message_answers
 from tests.support.console.actions import command_of
 from tests.support.console.documents import NOW_MS, Document
 from tests.support.console.views import QUESTIONS, VIEWS
@@ -99,6 +100,9 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(200, self._snapshot(parts[2], params))
         elif parts[1] == "live":
             self._stream(parts[2], params)
+        elif parts[1] == "messages":
+            key = f"{params['channel']}/{params['partition']}@{params['offset']}"
+            self._answer(200, message_answers.in_full(key))
         else:
             self._answer(200, QUESTIONS[parts[1]](params))
 
@@ -120,6 +124,8 @@ class _Handler(BaseHTTPRequestHandler):
                     }
                 },
             )
+        elif parts[1] == "messages":
+            self._answer(200, message_answers.found(body))
         elif parts[-1] == "cli":
             self._answer(200, {"cli": command_of(verb, body)})
         else:
