@@ -7,7 +7,7 @@ from playwright.sync_api import Browser, expect
 
 from tests.support.console.browsing import axe_violations, browser, open_page, visit
 from tests.support.console.documents import HOSTILE
-from tests.support.console.message_answers import TRACE
+from tests.support.console.message_answers import TRACE, followed
 from tests.support.console.recorded import RecordedServer, recorded_console
 
 pytestmark = pytest.mark.real
@@ -74,3 +74,20 @@ def test_nothing_is_asked_before_somebody_asks(chromium: Browser, server: Record
     asked = [body for path, body in server.requests if path == "/api/messages/logs"]
     question = {"from": "offset:12", "filter": "json.level=error", "partition": "3"}
     assert asked[1:] == [question, {**question, "positions": {"logs/live/7/0": 800}}]
+
+
+def test_a_tail_is_held_and_says_what_it_left_out(chromium: Browser, server: RecordedServer) -> None:
+    """Rows come by themselves; Space holds the moment, and the next Space shows what came meanwhile."""
+    with visit(chromium, server) as page:
+        open_page(page, server, f"{PATH}?show=tail")
+        expect(page.locator(".table-count")).to_have_text("3")
+        page.keyboard.press("Space")
+        expect(page.locator(".clock button", has_text="paused")).to_be_visible()
+        server.tell(followed(1_000, 40))
+        expect(page.get_by_text("3 wait: press Space to see them")).to_be_visible()
+        expect(page.get_by_text("40 records skipped")).to_be_visible()
+        expect(page.locator(".table-count")).to_have_text("3")
+        page.keyboard.press("Space")
+        expect(page.locator(".table-count")).to_have_text("6")
+        page.get_by_role("button", name="logs/live/7/0@1000").click()
+        expect(page.get_by_role("region", name="Message")).to_be_visible()

@@ -125,6 +125,8 @@ class ClusterLogs:
         while any(not each.done for each in reads.values()) and (whole or not self._budget.overdrawn):
             if await self._fetch(reads):
                 moved_at = self._host.clock.elapsed()
+            elif denied := self._fetcher.contact().denied:
+                self._give_up(denied, _LOOK, reads)
             elif self._host.clock.elapsed() - moved_at >= MESSAGES_CONTACT_SECONDS:
                 self._leave_stalled(reads)
             await asyncio.sleep(0)

@@ -1,7 +1,7 @@
 """The Messages page's questions, each with the caller's rights first, its turn, and its bounds."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from typing import NamedTuple
 
 from braid.client.reading.channel_addresses import ChannelPlace
@@ -12,11 +12,13 @@ from braid.kernel.ports import Host, Kafka, KafkaRecord
 from braid.rpc.documents import Document
 from console.server.limits import MESSAGES_LARGE_AT_ONCE, MESSAGES_SHOWN_BYTES
 from console.server.messages.asked import Asked
-from console.server.messages.browsing import Browsing
+from console.server.messages.browsing import Browsing, logs_of
 from console.server.messages.places import places_of
 from console.server.messages.rights import require
 from console.server.messages.rows import whole
 from console.server.messages.single import one_record
+from console.server.messages.tail import Tail
+from console.server.messages.tails import Following, Tails
 from console.server.messages.turns import Turns
 from console.server.messages.twins import browse_command, consume_command, moment
 from console.server.messages.values import PlainValues, Values
@@ -55,6 +57,7 @@ class Messages:
         self._kafka = settings.kafka
         self._turns = Turns(host.clock)
         self._large = asyncio.Semaphore(MESSAGES_LARGE_AT_ONCE)
+        self._tails = Tails(host)
         self._loaded = False
 
     async def browse(self, session: Session, stream: str, asked: Asked) -> Document:
@@ -73,6 +76,28 @@ class Messages:
             found = await Browsing(self._host, self._kafka, asked, places, self._values(asked.form)).answer()
         cli = browse_command(stream, asked, found.oldest_ms)
         return {**found.document, "cli": cli, "trace_link": self._settings.trace_link}
+
+    async def tail(self, session: Session, stream: str, asked: Asked) -> AsyncIterator[bytes]:
+        """Begins to follow a stream; what it returns yields server-sent events until the browser leaves.
+
+        Raises:
+            AccessDenied: the caller may not consume the stream.
+            Exhausted: too many tails are open.
+        """
+        reader = session.identity.reader
+        self._tails.check_room(session)
+        with self._turns.turn(session.id):
+            await require(reader, Action.CONSUME, stream)
+            places = await places_of(reader, stream, asked.lane, asked.cluster)
+            logs_of(places.channels, asked)
+            await self._load()
+        hello: Document = {
+            "cli": consume_command(stream, asked.lane, asked.partition, "latest"),
+            "trace_link": self._settings.trace_link,
+            "partitions": len(logs_of(places.channels, asked)),
+        }
+        tail = Tail(self._host, self._kafka, asked, self._values(asked.form))
+        return self._tails.stream(session, Following(stream, asked, tail, places.channels), hello)
 
     async def record(self, session: Session, asked: RecordAsked) -> Document:
         """One record in full. Raises as `browse`, and `NotFound` where there is none at that offset."""

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
+from sse_starlette import EventSourceResponse
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
@@ -10,15 +11,18 @@ from starlette.routing import BaseRoute, Route
 from braid.kernel.errors import BraidError, Invalid, Unsupported
 from braid.kernel.ids import ChannelId, check_name
 from console.server.json_text import json_bytes
+from console.server.limits import SEND_SECONDS
 from console.server.messages.asked import read_asked, read_partition, read_start
 from console.server.messages.decoding import AUTO, check_form
 from console.server.messages.service import Messages, RecordAsked
-from console.server.messages.twins import browse_command, line
+from console.server.messages.twins import browse_command, consume_command, line
 from console.server.problems import problem_of
 from console.server.reads.view import checked_params
 from console.server.web.guard import problem_response
 from console.server.web.requests import Doorkeeper, read_body
 
+_NO_PINGS: Final = 24 * 3_600  # tails have heartbeats of their own, which pages can see
+_TAIL: Final = ("lane", "cluster", "partition", "filter", "form")
 _RECORD: Final = ("channel", "partition", "offset", "form")
 
 
@@ -38,6 +42,7 @@ class MessageRoutes:
         """The addresses."""
         return (
             Route("/api/messages/{stream}", self._browse, methods=["POST"]),
+            Route("/api/messages/{stream}/tail", self._tail, methods=["GET"]),
             Route("/api/messages/{stream}/record", self._record, methods=["GET"]),
             Route("/api/messages/{stream}/download", self._download, methods=["GET"]),
         )
@@ -57,6 +62,16 @@ class MessageRoutes:
         except BraidError as error:
             return problem_response(problem_of(error), browse_command(stream, asked))
         return Response(json_bytes(answer), media_type="application/json")
+
+    async def _tail(self, request: Request) -> Response:
+        session = self._doorkeeper.session(request)
+        stream = check_name(request.path_params["stream"], "stream")
+        asked = read_asked({**checked_params(request.query_params.multi_items(), _TAIL)})
+        try:
+            events = await self._messages.tail(session, stream, asked)
+        except BraidError as error:
+            return problem_response(problem_of(error), consume_command(stream, asked.lane, asked.partition, "latest"))
+        return EventSourceResponse(events, ping=_NO_PINGS, send_timeout=SEND_SECONDS)
 
     async def _record(self, request: Request) -> Response:
         session = self._doorkeeper.session(request)

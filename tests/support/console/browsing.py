@@ -19,6 +19,7 @@ PAGES: Final = {
     "streams": "/streams",
     "stream": "/streams/logs",
     "messages": "/streams/logs/messages",
+    "tail": "/streams/logs/messages?show=tail",
     "message": "/streams/logs/messages?record=logs/live/7/0@900",
     "clusters": "/clusters",
     "cluster": "/clusters/east",

@@ -59,6 +59,15 @@ def found(body: Document) -> Document:
     }
 
 
+BEGAN: Final[Document] = {"cli": "braid consume logs --from=latest -o json", "trace_link": "", "now_ms": NOW_MS}
+
+
+def followed(first: int, skipped: int = 0) -> Document:
+    """An event of a tail: three rows, and how many records were left out before them."""
+    rows = [_row(number, first + number) for number in range(3)]
+    return {"rows": rows, "skipped": skipped, "absent": [], "now_ms": NOW_MS}
+
+
 def in_full(key: str) -> Document:
     """The record of a row's key."""
     offset = int(key.rpartition("@")[2])

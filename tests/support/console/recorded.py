@@ -100,6 +100,8 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(200, self._snapshot(parts[2], params))
         elif parts[1] == "live":
             self._stream(parts[2], params)
+        elif parts[1] == "messages" and parts[-1] == "tail":
+            self._tail()
         elif parts[1] == "messages":
             key = f"{params['channel']}/{params['partition']}@{params['offset']}"
             self._answer(200, message_answers.in_full(key))
@@ -163,6 +165,18 @@ class _Handler(BaseHTTPRequestHandler):
         self._event("snapshot", self._snapshot(view, params), "k.1")
         for number, delta in enumerate(self._deltas(), 2):
             self._event("delta", delta, f"k.{number}")
+        self.close_connection = True
+
+    def _tail(self) -> None:
+        """Sends what a tail begins with; then each delta that is told is an event of rows."""
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.send_header("Connection", "close")
+        self.end_headers()
+        self._event("began", message_answers.BEGAN, "")
+        self._event("rows", message_answers.followed(900), "")
+        for delta in self._deltas():
+            self._event("rows" if "rows" in delta else "heartbeat", delta, "")
         self.close_connection = True
 
     def _deltas(self) -> Iterator[Document]:

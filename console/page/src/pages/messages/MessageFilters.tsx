@@ -8,6 +8,8 @@ interface FilterProps {
   stream: Stream | null;
   address: Search;
   change: (change: Search, replace?: boolean) => void;
+  /** Whether messages are followed as they come: then there is no beginning to choose. */
+  following: boolean;
 }
 
 const BEGINNINGS: readonly (readonly [Beginning, string])[] = [
@@ -25,7 +27,7 @@ export function MessageFilters(props: FilterProps): ReactElement {
   return <Form key={[address["from"], address["partition"], address["filter"]].join("\n")} {...props} />;
 }
 
-function Form({ stream, address, change }: FilterProps): ReactElement {
+function Form({ stream, address, change, following }: FilterProps): ReactElement {
   const [beginning, setBeginning] = useState<Beginning>(beginningOf(address["from"] ?? "")[0]);
   const [detail, setDetail] = useState(beginningOf(address["from"] ?? "")[1]);
   const [filter, setFilter] = useState(address["filter"] ?? "");
@@ -39,17 +41,19 @@ function Form({ stream, address, change }: FilterProps): ReactElement {
   const needed = DETAILS[beginning];
   return (
     <form className="filters" role="search" aria-label="Which messages" onSubmit={submit}>
-      <label>
-        <span>Begin</span>
-        <select value={beginning} onChange={(event) => setBeginning(event.target.value as Beginning)}>
-          {BEGINNINGS.map(([value, label]) => (
-            <option key={value} value={value}>
-              {label}
-            </option>
-          ))}
-        </select>
-      </label>
-      {needed === undefined ? null : (
+      {following ? null : (
+        <label>
+          <span>Begin</span>
+          <select value={beginning} onChange={(event) => setBeginning(event.target.value as Beginning)}>
+            {BEGINNINGS.map(([value, label]) => (
+              <option key={value} value={value}>
+                {label}
+              </option>
+            ))}
+          </select>
+        </label>
+      )}
+      {needed === undefined || following ? null : (
         <label>
           <span>{beginning === "time" ? "Time" : "Offset"}</span>
           <input value={detail} placeholder={needed} required spellCheck={false} onChange={(event) => setDetail(event.target.value)} />
@@ -66,7 +70,7 @@ function Form({ stream, address, change }: FilterProps): ReactElement {
         <span>Filter</span>
         <input className="mono" value={filter} placeholder="json.level=error and header.tenant=acme" spellCheck={false} aria-describedby="filter-fields" onChange={(event) => setFilter(event.target.value)} />
       </label>
-      <button type="submit">Find</button>
+      <button type="submit">{following ? "Follow" : "Find"}</button>
       <p id="filter-fields" className="faint filter-fields">
         Fields: key, value, id, lane, cluster, partition, offset, size, time, header.NAME, json.PATH. Join with and, or, not; ~ means contains.
       </p>

@@ -9,25 +9,37 @@ import { bytes, count } from "../../format/numbers";
 import { Command } from "../../parts/Copy";
 import { Empty, Problem, Staleness } from "../../parts/Notes";
 import { Shape } from "../../parts/State";
+import { Tabs } from "../../parts/Tabs";
 import { useAddress, type Search } from "../../state/search";
 import { nowOf, useView, value } from "../../state/view";
 import { Title } from "../Title";
 import { askedOf, bodyOf, endWords, type Asked } from "./asked";
+import { LiveTail } from "./LiveTail";
 import { MessageFilters } from "./MessageFilters";
 import { MessageTable } from "./MessageTable";
 import { RecordPane } from "./RecordPane";
+
+const SHOWN = [["", "Find"], ["tail", "Live tail"]] as const;
 
 export function MessagesPage(): ReactElement {
   const { name } = useParams({ strict: false }) as { name: string };
   const [address, change] = useAddress();
   const live = useView("stream", { name });
   const stream = value<Stream>(live, "stream");
+  const following = address["show"] === "tail";
+  const chosen = address["record"] ?? "";
   return (
     <>
-      <Title name={`Messages of ${name}`} parent={[`/streams/${name}`, name]} />
+      <Title name={`Messages of ${name}`} parent={[`/streams/${name}`, name]}>
+        <Tabs label="Which messages" choices={SHOWN} chosen={following ? "tail" : ""} onChoose={(show) => change({ show, record: "" }, false)} />
+      </Title>
       <Staleness part={stream} now_ms={nowOf(live)} />
-      <MessageFilters stream={stream.value} address={address} change={change} />
-      <Found name={name} address={address} change={change} />
+      <MessageFilters stream={stream.value} address={address} change={change} following={following} />
+      {following ? (
+        <LiveTail name={name} asked={askedOf(address)} chosen={chosen} onChoose={(key) => change({ record: key === chosen ? "" : key })} />
+      ) : (
+        <Found name={name} address={address} change={change} />
+      )}
     </>
   );
 }
