@@ -13,7 +13,9 @@ from braid.rpc.documents import Document
 from console.server.limits import MESSAGES_LARGE_AT_ONCE, MESSAGES_SHOWN_BYTES
 from console.server.messages.asked import Asked
 from console.server.messages.browsing import Browsing, logs_of
+from console.server.messages.draft import Draft, produce_command
 from console.server.messages.places import places_of
+from console.server.messages.producing import produce, receipt_document
 from console.server.messages.rights import require
 from console.server.messages.rows import whole
 from console.server.messages.single import one_record
@@ -115,6 +117,21 @@ class Messages:
         if record.value is None:
             raise NotFound("the record has no value: it marks its key as deleted", field="offset")
         return record.value
+
+    async def produce(self, session: Session, stream: str, draft: Draft) -> Document:
+        """Sends one record, and says where it lies.
+
+        Raises:
+            AccessDenied: the caller may not produce to the stream.
+            DeliveryUnknown: no acknowledgement came in time; the record may have arrived.
+            BraidError: it was not sent, and why.
+        """
+        reader = session.identity.reader
+        with self._turns.turn(session.id):
+            await require(reader, Action.PRODUCE, stream)
+            await self._load()
+            receipt = await produce(self._host, self._kafka, reader, stream, draft)
+        return {**receipt_document(receipt), "cli": produce_command(stream, draft)}
 
     async def _one(self, session: Session, asked: RecordAsked) -> tuple[ChannelPlace, KafkaRecord]:
         reader, channel = session.identity.reader, asked.channel

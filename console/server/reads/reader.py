@@ -56,6 +56,10 @@ class Reader:
         client = self._clients[service]
         return await client.unary(method, request, response_type, timeout_seconds=CHANGE_SECONDS, request_id=request_id)
 
+    def client(self, service: str) -> ServiceClient:
+        """The client of one service, for streams of its calls. It shows the caller's token, as every read does."""
+        return self._clients[service]
+
     async def close(self) -> None:
         """Ends all connections."""
         await self._directory.close()

@@ -14,6 +14,7 @@ from console.server.json_text import json_bytes
 from console.server.limits import SEND_SECONDS
 from console.server.messages.asked import read_asked, read_partition, read_start
 from console.server.messages.decoding import AUTO, check_form
+from console.server.messages.draft import produce_command, read_draft
 from console.server.messages.service import Messages, RecordAsked
 from console.server.messages.twins import browse_command, consume_command, line
 from console.server.problems import problem_of
@@ -42,6 +43,8 @@ class MessageRoutes:
         """The addresses."""
         return (
             Route("/api/messages/{stream}", self._browse, methods=["POST"]),
+            Route("/api/messages/{stream}/produce", self._produce, methods=["POST"]),
+            Route("/api/messages/{stream}/produce/cli", self._produce_command, methods=["POST"]),
             Route("/api/messages/{stream}/tail", self._tail, methods=["GET"]),
             Route("/api/messages/{stream}/record", self._record, methods=["GET"]),
             Route("/api/messages/{stream}/download", self._download, methods=["GET"]),
@@ -62,6 +65,22 @@ class MessageRoutes:
         except BraidError as error:
             return problem_response(problem_of(error), browse_command(stream, asked))
         return Response(json_bytes(answer), media_type="application/json")
+
+    async def _produce(self, request: Request) -> Response:
+        session = self._doorkeeper.changing(request)
+        stream = check_name(request.path_params["stream"], "stream")
+        draft = read_draft(await read_body(request))
+        try:
+            answer = await self._messages.produce(session, stream, draft)
+        except BraidError as error:
+            return problem_response(problem_of(error), produce_command(stream, draft))
+        return Response(json_bytes(answer), media_type="application/json")
+
+    async def _produce_command(self, request: Request) -> Response:
+        self._doorkeeper.changing(request)
+        stream = check_name(request.path_params["stream"], "stream")
+        command = produce_command(stream, read_draft(await read_body(request)))
+        return Response(json_bytes({"cli": command}), media_type="application/json")
 
     async def _tail(self, request: Request) -> Response:
         session = self._doorkeeper.session(request)
