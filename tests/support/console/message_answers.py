@@ -59,6 +59,12 @@ def found(body: Document) -> Document:
     }
 
 
+SENT: Final[Document] = {
+    "key": "logs/live/7/0@900",
+    "summary": "sent to logs/live/7 on west, partition 0, offset 900",
+    "id": "01HX:900",
+    "cli": "",
+}
 BEGAN: Final[Document] = {"cli": "braid consume logs --from=latest -o json", "trace_link": "", "now_ms": NOW_MS}
 
 

@@ -126,8 +126,10 @@ class _Handler(BaseHTTPRequestHandler):
                     }
                 },
             )
+        elif parts[1] == "messages" and parts[-1] == "cli":
+            self._answer(200, {"cli": f"printf '%s\\n' {body['value']} | braid produce logs"})
         elif parts[1] == "messages":
-            self._answer(200, message_answers.found(body))
+            self._answer(200, message_answers.SENT if parts[-1] == "produce" else message_answers.found(body))
         elif parts[-1] == "cli":
             self._answer(200, {"cli": command_of(verb, body)})
         else:

@@ -21,6 +21,11 @@ const BEGINNINGS: readonly (readonly [Beginning, string])[] = [
 const FORMS = ["", "json", "text", "hex"];
 const DETAILS: Readonly<Partial<Record<Beginning, string>>> = { time: "10m, or 2026-11-29T14:03", offset: "1200" };
 
+/** Lanes whose records are shown here; dead letters have a page of their own. */
+export function lanesOf(stream: Stream | null): string[] {
+  return Object.keys(stream?.spec.lanes ?? {}).filter((lane) => lane !== "dlq");
+}
+
 /** Typed again whenever the address changes by other means, as by the Back button. */
 export function MessageFilters(props: FilterProps): ReactElement {
   const { address } = props;
@@ -32,7 +37,7 @@ function Form({ stream, address, change, following }: FilterProps): ReactElement
   const [detail, setDetail] = useState(beginningOf(address["from"] ?? "")[1]);
   const [filter, setFilter] = useState(address["filter"] ?? "");
   const [partition, setPartition] = useState(address["partition"] ?? "");
-  const lanes = Object.keys(stream?.spec.lanes ?? {}).filter((lane) => lane !== "dlq");
+  const lanes = lanesOf(stream);
   const clusters = [...new Set(stream?.status.channels.map((channel) => channel.cluster) ?? [])].sort();
   const submit = (event: FormEvent): void => {
     event.preventDefault();

@@ -1,7 +1,7 @@
 // Records of a stream over all clusters that carry it: found, filtered, opened, followed.
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { Link, useParams } from "@tanstack/react-router";
-import { useMemo, type ReactElement } from "react";
+import { useMemo, useState, type ReactElement } from "react";
 import { CallError, send } from "../../api/calls";
 import type { Stream } from "../../api/documents";
 import type { Absent, Damaged, MessageRow, MessagesAnswer } from "../../api/messages";
@@ -15,8 +15,9 @@ import { nowOf, useView, value } from "../../state/view";
 import { Title } from "../Title";
 import { askedOf, bodyOf, endWords, type Asked } from "./asked";
 import { LiveTail } from "./LiveTail";
-import { MessageFilters } from "./MessageFilters";
+import { lanesOf, MessageFilters } from "./MessageFilters";
 import { MessageTable } from "./MessageTable";
+import { ProduceDialog } from "./ProduceDialog";
 import { RecordPane } from "./RecordPane";
 
 const SHOWN = [["", "Find"], ["tail", "Live tail"]] as const;
@@ -28,13 +29,28 @@ export function MessagesPage(): ReactElement {
   const stream = value<Stream>(live, "stream");
   const following = address["show"] === "tail";
   const chosen = address["record"] ?? "";
+  const [producing, setProducing] = useState(false);
   return (
     <>
       <Title name={`Messages of ${name}`} parent={[`/streams/${name}`, name]}>
         <Tabs label="Which messages" choices={SHOWN} chosen={following ? "tail" : ""} onChoose={(show) => change({ show, record: "" }, false)} />
+        <button type="button" onClick={() => setProducing(true)}>
+          Produce
+        </button>
       </Title>
       <Staleness part={stream} now_ms={nowOf(live)} />
       <MessageFilters stream={stream.value} address={address} change={change} following={following} />
+      {producing ? (
+        <ProduceDialog
+          name={name}
+          lanes={lanesOf(stream.value)}
+          onClose={() => setProducing(false)}
+          onOpen={(record) => {
+            setProducing(false);
+            change({ record });
+          }}
+        />
+      ) : null}
       {following ? (
         <LiveTail name={name} asked={askedOf(address)} chosen={chosen} onChoose={(key) => change({ record: key === chosen ? "" : key })} />
       ) : (
