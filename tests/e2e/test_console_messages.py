@@ -34,7 +34,7 @@ def test_a_record_is_opened_by_the_keyboard_and_read_as_text(chromium: Browser, 
         open_page(page, server, PATH)
         page.get_by_role("button", name="logs/live/7/1@899").focus()
         page.keyboard.press("Enter")
-        pane = page.get_by_role("region", name="Message")
+        pane = page.get_by_role("region", name="Message", exact=True)
         expect(pane.get_by_label("Value", exact=True)).to_have_text(HOSTILE)
         expect(pane.get_by_text("⟨202E⟩x")).to_be_visible()
         assert page.url.endswith("record=logs%2Flive%2F7%2F1%40899")
@@ -90,14 +90,14 @@ def test_a_tail_is_held_and_says_what_it_left_out(chromium: Browser, server: Rec
         page.keyboard.press("Space")
         expect(page.locator(".table-count")).to_have_text("6")
         page.get_by_role("button", name="logs/live/7/0@1000").click()
-        expect(page.get_by_role("region", name="Message")).to_be_visible()
+        expect(page.get_by_role("region", name="Message", exact=True)).to_be_visible()
 
 
 def test_a_record_is_sent_with_its_command_beside_it(chromium: Browser, server: RecordedServer) -> None:
     """The form shows what it would send, and leads to the record."""
     with visit(chromium, server) as page:
         open_page(page, server, PATH)
-        page.get_by_role("button", name="Produce").click()
+        page.get_by_role("button", name="Produce", exact=True).click()
         dialog = page.get_by_role("dialog", name="Produce to logs")
         dialog.get_by_label("Key").fill("k")
         dialog.get_by_label("Value", exact=True).fill("hello")
@@ -107,7 +107,7 @@ def test_a_record_is_sent_with_its_command_beside_it(chromium: Browser, server: 
         dialog.locator("button[type=submit]").click()
         expect(dialog.get_by_role("status")).to_contain_text("partition 0, offset 900")
         dialog.get_by_role("button", name="Open it").click()
-        expect(page.get_by_role("region", name="Message")).to_be_visible()
+        expect(page.get_by_role("region", name="Message", exact=True)).to_be_visible()
     sent = [body for path, body in server.requests if path == "/api/messages/logs/produce"]
     headers = [["tenant", "acme: inc"], ["empty", ""]]
     assert sent == [{"lane": "", "key": "k", "value": "hello", "value_form": "text", "headers": headers}]

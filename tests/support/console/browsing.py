@@ -60,7 +60,7 @@ def visit(started: Browser, server: RecordedServer, theme: Theme = "light", size
     page.on("request", lambda request: None if request.url.startswith(server.address) else faults.append(request.url))
     try:
         yield page
-        assert not faults
+        assert not faults, faults
     finally:
         context.close()
 

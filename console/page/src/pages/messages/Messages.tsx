@@ -20,7 +20,7 @@ import { MessageTable } from "./MessageTable";
 import { ProduceDialog } from "./ProduceDialog";
 import { RecordPane } from "./RecordPane";
 
-const SHOWN = [["", "Find"], ["tail", "Live tail"]] as const;
+const SHOWN = [["", "Kept"], ["tail", "Live tail"]] as const;
 
 export function MessagesPage(): ReactElement {
   const { name } = useParams({ strict: false }) as { name: string };
