@@ -372,6 +372,7 @@ class Member(_message.Message):
     STOPPED_FIELD_NUMBER: _builtins.int
     USAGE_FIELD_NUMBER: _builtins.int
     SLOW_FIELD_NUMBER: _builtins.int
+    SPARK_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     """ULID, given at the first join, kept over reconnects."""
     group: _builtins.str
@@ -385,6 +386,8 @@ class Member(_message.Message):
     """What it declared, unless an operator set another."""
     drain: _rules_pb2.DrainState.ValueType
     """Whether it is being drained."""
+    spark: _builtins.bool
+    """It is a Spark query: Spark's checkpoint holds its progress, and what it commits follows that."""
     @_builtins.property
     def stopped(self) -> _containers.RepeatedCompositeFieldContainer[Global___StoppedLane]:
         """Lanes it hands out no more, until somebody resumes them."""
@@ -413,10 +416,11 @@ class Member(_message.Message):
         stopped: _abc.Iterable[Global___StoppedLane] | None = ...,
         usage: Global___MemberUsage | None = ...,
         slow: Global___SlowMember | None = ...,
+        spark: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["slow", b"slow", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["capacity", b"capacity", "client_id", b"client_id", "drain", b"drain", "group", b"group", "id", b"id", "join_time_ms", b"join_time_ms", "leases", b"leases", "peer", b"peer", "slow", b"slow", "state", b"state", "stopped", b"stopped", "usage", b"usage", "zone", b"zone"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["capacity", b"capacity", "client_id", b"client_id", "drain", b"drain", "group", b"group", "id", b"id", "join_time_ms", b"join_time_ms", "leases", b"leases", "peer", b"peer", "slow", b"slow", "spark", b"spark", "state", b"state", "stopped", b"stopped", "usage", b"usage", "zone", b"zone"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

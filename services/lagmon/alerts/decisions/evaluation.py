@@ -62,7 +62,12 @@ class Evaluation:
         if before is not None and seconds <= ALERT_SAMPLE_SECONDS_MAX:
             known = {key: bad for key, bad in samples.items() if bad is not None}
             self.left_out = self._burns.observe(known, before, now)
-        complete = self._complete = look.complete and None not in (facts.streams, facts.clusters, facts.groups)
+        complete = self._complete = look.complete and None not in (
+            facts.streams,
+            facts.clusters,
+            facts.groups,
+            facts.certificates,
+        )
         if complete:
             self._burns.keep(set(samples))
         if facts.fresh:

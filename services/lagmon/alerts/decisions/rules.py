@@ -20,6 +20,7 @@ from braid.kernel.limits.lagmon.alerts import (
     ALERT_UNTARGETED_SECONDS,
 )
 from services.lagmon.alerts.decisions.burn_rates import FAST, SLOW, STEADY, BurnRates, Window
+from services.lagmon.alerts.decisions.certificates import certificate_conditions
 from services.lagmon.alerts.decisions.cluster_rules import cluster_conditions
 from services.lagmon.alerts.decisions.copies import Copies
 from services.lagmon.alerts.decisions.disks import Disks
@@ -79,6 +80,7 @@ def conditions(seen: Seen) -> dict[AlertKey, Condition]:
             *_stream_conditions(seen),
             *_lag_conditions(seen),
             *group_conditions(seen.facts, seen.lags, seen.rewinds),
+            *certificate_conditions(seen.facts.certificates, seen.now_ms),
         )
     }
     dead = {name for name in seen.facts.streams or () if is_on_dead_cluster(name, seen.facts)}
@@ -186,7 +188,7 @@ def _inhibited(
     condition: Condition, found: Mapping[AlertKey, Condition], dead: Collection[str], fresh: bool
 ) -> Condition:
     key = condition.key
-    if condition.holds is None:
+    if condition.holds is None or key.certificate:  # replicas speak of certificates themselves
         return condition
     if not key.group:  # about streams and clusters lagmon knows only what the registry says
         return condition if fresh else condition._replace(holds=None)
