@@ -1,4 +1,4 @@
-"""What somebody asks of a stream's records, and its form. Pure."""
+"""Questions for a stream's records, and the form that they have in requests. Pure."""
 
 from collections.abc import Mapping
 from typing import Final, NamedTuple
@@ -20,7 +20,7 @@ _FIELDS: Final = ("from", "lane", "cluster", "partition", "filter", "limit", "fo
 
 
 class Asked(NamedTuple):
-    """A question for records.
+    """A question for records of one stream.
 
     Attributes:
         start: `newest`, `earliest`, a time in milliseconds, or an offset.
@@ -51,7 +51,7 @@ class Asked(NamedTuple):
 
 
 class Start(NamedTuple):
-    """Where reading begins. `kind` is `newest`, `earliest`, `time` or `offset`; `value` belongs to the last two."""
+    """The place where reading begins: `newest`, `earliest`, `time` or `offset`; `value` belongs to the last two."""
 
     kind: str
     value: int = 0

@@ -89,7 +89,7 @@ class Browsing:
             await asyncio.gather(*(each.read(room) for each in self._clusters.values()))
 
     async def _rest(self, rows: list[Found], bound: str) -> list[Found]:
-        """What was read beside the rows that are certain; one record at least, so that asking on gets on."""
+        """The rows, and what was read beside them; one record at least, so that asking on gets on."""
         rows = rows + merge(self._logs, self._asked.limit - len(rows), incomplete=True)
         log = first_log(self._logs)
         if not rows and log is not None and bound == "bytes" and not self._moved():

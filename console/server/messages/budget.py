@@ -1,4 +1,4 @@
-"""What one answer may cost: records, bytes and time, and which of them ended it. Pure but for the clock it is given."""
+"""The cost of one answer: records, bytes and time, and which of them ended it. Pure but for the clock it is given."""
 
 from braid.kernel.ports import Clock, KafkaRecord
 from console.server.limits import MESSAGES_BYTES_MAX, MESSAGES_RECORDS_MAX, MESSAGES_SECONDS

@@ -49,7 +49,7 @@ def preview(data: bytes | None, form: str = AUTO) -> Shown:
 
 
 def shortened(shown: Shown) -> Shown:
-    """As much of what is shown as a row has room for."""
+    """The beginning of what is shown, as much as a row has room for."""
     cut = shown.cut or len(shown.text) > MESSAGES_PREVIEW_CHARS
     return shown._replace(text=shown.text[:MESSAGES_PREVIEW_CHARS], cut=cut)
 

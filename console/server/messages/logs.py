@@ -86,7 +86,7 @@ class Log:
         return self.found[0].offset + 1 if self.backward else self.found[0].offset
 
     def next_window(self, room: int) -> Window:
-        """What to read next; at most `room` records, and at least one."""
+        """The offsets to read next; at most `room` records, and at least one."""
         size = max(1, min(self.window, room, MESSAGES_WINDOW_MAX))
         if self.backward:
             return Window(max(self.start, self.scanned - size), self.scanned)

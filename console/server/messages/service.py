@@ -28,7 +28,7 @@ from console.server.signing.sessions import Session
 
 
 class MessagesSettings(NamedTuple):
-    """How records are read.
+    """The way in which this console reads records.
 
     Attributes:
         kafka: Clients of clusters, with this process's own profiles.

@@ -1,4 +1,4 @@
-"""Who may ask for records now: so many answers at once, of everybody and of one session, and so many in a time."""
+"""Turns to ask for records: so many answers at once, of everybody and of one session, and so many in a time."""
 
 from collections import deque
 from collections.abc import Iterator

@@ -28,7 +28,7 @@ _RECORD: Final = ("channel", "partition", "offset", "form")
 
 
 class MessageRoutes:
-    """Answers questions for records.
+    """Answers requests for records of streams.
 
     Args:
         doorkeeper: Finds sessions.

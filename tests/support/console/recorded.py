@@ -170,7 +170,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.close_connection = True
 
     def _tail(self) -> None:
-        """Sends what a tail begins with; then each delta that is told is an event of rows."""
+        """Sends what a tail begins with; then every delta of the test becomes an event of rows."""
         self.send_response(200)
         self.send_header("Content-Type", "text/event-stream")
         self.send_header("Connection", "close")

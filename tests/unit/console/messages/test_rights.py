@@ -1,4 +1,4 @@
-"""Who sees records: those whom the mesh lets consume the stream, and nobody by the console's own rights."""
+"""Records are seen by those whom the mesh lets consume the stream, and by nobody with the console's own rights."""
 
 import pytest
 
@@ -28,7 +28,7 @@ async def enforced() -> ConsoleMesh:
 
 
 async def all_answers(browser: Browser) -> list[Answer]:
-    """What somebody gets from every address that shows records."""
+    """The answers that somebody gets from every address that shows records."""
     return [await browse(browser), await browser.get(RECORD), await browser.get(DOWNLOAD)]
 
 
