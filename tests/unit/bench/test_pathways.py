@@ -7,7 +7,7 @@ from bench.pathways import AGAIN, ROUNDS_WANTED, WITH, WITHOUT, judged, sampled_
 
 
 def samples(cost: float, rounds: int) -> list[Sample]:
-    """As many rounds of a contestant's cost, a record each."""
+    """Returns rounds of one contestant, a record each."""
     return [Sample(1, cost, cost)] * rounds
 
 
@@ -21,7 +21,7 @@ def samples(cost: float, rounds: int) -> list[Sample]:
         (1.0, ROUNDS_WANTED - 1, "not to be quoted"),
     ],
 )
-def test_a_table_may_be_quoted_only_if_the_peer_costs_what_it_costs(again: float, rounds: int, said: str) -> None:
+def test_a_table_is_void_unless_the_peer_costs_the_same(again: float, rounds: int, said: str) -> None:
     taken = {WITHOUT: samples(1.0, rounds), AGAIN: samples(again, rounds), WITH: samples(1.5, rounds)}
     verdict = judged(rows(taken, WITHOUT, "cpu"))
     assert verdict.startswith(said)
