@@ -82,7 +82,7 @@ def test_a_flood_that_fits_its_share_is_answered(flood: float) -> None:
     assert [each.taken for each in group.changes] == [True, False]
 
 
-def test_handlers_of_members_that_do_not_tell_them_are_not_counted() -> None:
+def test_handlers_that_members_do_not_tell_are_not_counted() -> None:
     """An older member's busy handlers are among all that are busy, and its idle ones are unknown."""
     lanes = [
         facts.LaneFacts("logs", "live", 9.0, 90, 5.0, busy_per_s=4.0),
