@@ -16,6 +16,7 @@ from braid.kernel.ports import Host
 from braid.rpc.documents import Document
 from console.server.limits import HEARTBEAT_SECONDS, RENEW_LOOK_SECONDS
 from console.server.live.feeds import Feeds
+from console.server.messages.service import Messages, MessagesSettings
 from console.server.oidc.provider import Provider
 from console.server.oidc.renewals import Renewals
 from console.server.problems import Problem
@@ -25,6 +26,7 @@ from console.server.signing.sessions import Sessions
 from console.server.web.api import Api, braid_error
 from console.server.web.cookies import Cookies
 from console.server.web.guard import Guard, problem_response
+from console.server.web.messages import MessageRoutes
 from console.server.web.page import Page
 from console.server.web.provider_signing_in import ProviderSigningIn
 from console.server.web.requests import Doorkeeper
@@ -44,6 +46,7 @@ class Serving(NamedTuple):
         secure: Whether browsers reach it by TLS.
         facts: What the page is told of the mesh.
         static: The page's built files.
+        messages: How records of streams are read; None where they are not.
         provider: Where people sign in by `oidc`.
     """
 
@@ -54,6 +57,7 @@ class Serving(NamedTuple):
     secure: bool
     facts: Document
     static: Path = STATIC
+    messages: MessagesSettings | None = None
     provider: Provider | None = None
 
 
@@ -96,6 +100,7 @@ class Console:
                 *signing.routes(),
                 *(self._provider.routes() if self._provider is not None else ()),
                 *Api(doorkeeper, self.feeds).routes(),
+                *MessageRoutes(doorkeeper, Messages(host, serving.messages) if serving.messages else None).routes(),
                 Route("/api/{rest:path}", _no_such_address, methods=["GET", "POST", "DELETE"]),
                 Mount("/", Page(serving.static)),
             ],

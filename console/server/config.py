@@ -3,6 +3,7 @@
 Where the mesh is, it finds as the command line does.
 """
 
+import re
 import sys
 from pathlib import Path
 from typing import Final, Self
@@ -20,6 +21,7 @@ from console.server.web.signing_in import LINK, OIDC, TOKEN
 
 _WRONG_USAGE: Final = 2
 _WAYS: Final = (LINK, TOKEN, OIDC)
+_TRACE_LINK: Final = re.compile(r"https?://[!-~]*\{trace_id\}[!-~]*")
 _UNSPECIFIED: Final = ("0.0.0.0", "::")
 
 
@@ -47,6 +49,7 @@ class ConsoleSettings(BaseSettings):
         tls_certificate: What it shows browsers, a PEM file; without one it serves plain HTTP.
         tls_key: Its private key, a PEM file that nobody else may read.
         plaintext: Serve plain HTTP beyond this machine: something in front of it speaks TLS.
+        trace_link: Where a trace is shown, an address with `{trace_id}` in it; the Messages page links to it.
         ready_file: Written once it serves: JSON with its address, `console`, and `pid`.
         parent_pid: The process ends when this one is no longer its parent; 0 for never.
     """
@@ -70,6 +73,7 @@ class ConsoleSettings(BaseSettings):
     tls_certificate: Path | None = None
     tls_key: Path | None = None
     plaintext: bool = False
+    trace_link: str = ""
     ready_file: Path | None = None
     parent_pid: int = Field(default=0, ge=0)
 
@@ -80,6 +84,8 @@ class ConsoleSettings(BaseSettings):
             raise ValueError(f"sign_in: {self.sign_in!r} is none of {', '.join(_WAYS)}")
         if (self.tls_certificate is None) != (self.tls_key is None):
             raise ValueError("tls_key: a certificate and its key are given together")
+        if self.trace_link and not _TRACE_LINK.fullmatch(self.trace_link):
+            raise ValueError("trace_link: is no address that begins with https:// or http:// and has {trace_id} in it")
         if self.tls_certificate is None and not self.plaintext and not is_loopback(host):
             raise ValueError(
                 "listen: cookies would cross the network in plain text; give tls_certificate and tls_key, or set "

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import getpass
+import importlib
 import json
 import logging
 import os
@@ -25,6 +26,7 @@ from braid.host.tls.files import TlsFiles
 from braid.host.tls.paths import CA_VARIABLE, CERTIFICATE_VARIABLE, KEY_VARIABLE
 from braid.host.token_files import TokenFiles
 from braid.host.tokens import TOKEN_FILE_VARIABLE, TOKEN_VARIABLE, Token
+from braid.kafka.late import LateKafka
 from braid.kernel.errors import BraidError, Invalid, Unavailable
 from braid.kernel.limits.runtime import PARENT_POLL_SECONDS
 from braid.kernel.ports import Host, RpcTransport
@@ -33,6 +35,7 @@ from braid.rpc.grpc.transport import GrpcTransport
 from console.server.app import Console, Serving
 from console.server.config import ConsoleSettings, check_files
 from console.server.limits import BODY_BYTES_MAX, CONNECTIONS_MAX, SHUTDOWN_SECONDS
+from console.server.messages.service import MessagesSettings
 from console.server.oidc.provider import Provider
 from console.server.reads.reader import Reader
 from console.server.signing.identities import Open
@@ -75,6 +78,7 @@ class _Process:
             port = listener.getsockname()[1]
             facts = {"mesh": endpoint.addresses[0], "version": metadata.version("braid-streams")}
             key = write_key(settings.home)
+            messages = MessagesSettings(LateKafka("braid-console"), settings.trace_link, _load_kafka)
             serving = Serving(
                 key,
                 settings.ways,
@@ -82,6 +86,7 @@ class _Process:
                 port,
                 settings.secure,
                 {**facts},
+                messages=messages,
                 provider=provider_of(settings, public_url(settings, port), host),
             )
             console = Console(host, opener(host, endpoint, ca), serving)
@@ -231,6 +236,10 @@ def _config(settings: ConsoleSettings, console: Console) -> uvicorn.Config:
         ssl_certfile=settings.tls_certificate,
         ssl_keyfile=str(settings.tls_key) if settings.tls_key else None,
     )
+
+
+def _load_kafka() -> None:
+    importlib.import_module("braid.kafka.cluster")
 
 
 def _user() -> str:

@@ -71,6 +71,10 @@ class Reader:
         assert self._show is not None, "this caller has no token"
         self._show(token)
 
+    def client(self, service: str) -> ServiceClient:
+        """The client of one service, for streams of its calls. It shows the caller's token, as every read does."""
+        return self._clients[service]
+
     async def close(self) -> None:
         """Ends all connections."""
         await self._directory.close()

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import parse_qs, unquote, urlsplit
 
+from tests.support.console import message_answers
 from tests.support.console.actions import command_of
 from tests.support.console.documents import HOSTILE, NOW_MS, Document
 from tests.support.console.views import QUESTIONS, VIEWS
@@ -115,6 +116,11 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(200, self._snapshot(parts[2], params))
         elif parts[1] == "live":
             self._stream(parts[2], params)
+        elif parts[1] == "messages" and parts[-1] == "tail":
+            self._tail()
+        elif parts[1] == "messages":
+            key = f"{params['channel']}/{params['partition']}@{params['offset']}"
+            self._answer(200, message_answers.in_full(key))
         else:
             self._answer(200, QUESTIONS[parts[1]](params))
 
@@ -136,6 +142,10 @@ class _Handler(BaseHTTPRequestHandler):
                     }
                 },
             )
+        elif parts[1] == "messages" and parts[-1] == "cli":
+            self._answer(200, {"cli": f"printf '%s\\n' {body['value']} | braid produce logs"})
+        elif parts[1] == "messages":
+            self._answer(200, message_answers.SENT if parts[-1] == "produce" else message_answers.found(body))
         elif parts[-1] == "cli":
             self._answer(200, {"cli": command_of(verb, body)})
         else:
@@ -173,6 +183,18 @@ class _Handler(BaseHTTPRequestHandler):
         self._event("snapshot", self._snapshot(view, params), "k.1")
         for number, delta in enumerate(self._deltas(), 2):
             self._event("delta", delta, f"k.{number}")
+        self.close_connection = True
+
+    def _tail(self) -> None:
+        """Sends what a tail begins with; then every delta of the test becomes an event of rows."""
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.send_header("Connection", "close")
+        self.end_headers()
+        self._event("began", message_answers.BEGAN, "")
+        self._event("rows", message_answers.followed(900), "")
+        for delta in self._deltas():
+            self._event("rows" if "rows" in delta else "heartbeat", delta, "")
         self.close_connection = True
 
     def _deltas(self) -> Iterator[Document]:
