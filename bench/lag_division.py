@@ -78,29 +78,30 @@ class Work:
         self.commits = _commits(topics, number)
         # Logs whose groups commit have grown.
         self.ends = {
-            TopicPartition(topic, partition): _end(number - (number - at) % COMMITS_IN)
+            TopicPartition(topic, partition): _end(number - (number - at) % COMMITS_IN, at, partition)
             for at, topic in enumerate(topics)
             for partition in range(PARTITIONS)
         }
 
 
-def _end(number: int) -> int:
-    return 1_000 + WRITTEN * number
+def _end(number: int, at: int, partition: int) -> int:
+    """The end of a log: they differ by millions, as those of logs that grew for years."""
+    return (at * 7_919 + partition * 104_729) % 5_000_000 + WRITTEN * number
 
 
 def _commits(topics: Sequence[str], number: int) -> CommitColumns:
     """The commits of every fifth group."""
     chosen = range(number % COMMITS_IN, len(topics), COMMITS_IN)
     pairs = [OffsetPair(f"group-{topics[at]}", topics[at]) for at in chosen]
-    end = _end(number)
-    behind = EnvelopeFields(end - 5, oldest_ingested_at_ms=_WALL_MS + number * 1_000 - 700, epoch=7)
-    done = EnvelopeFields(end, head_ingested_at_ms=_WALL_MS + number * 1_000, epoch=7)
-    texts = {True: encode(behind).metadata.encode(), False: encode(done).metadata.encode()}
+    time_ms = _WALL_MS + number * 1_000
     offsets, metadata = list[int](), list[bytes]()
     for at in chosen:
-        is_behind = at % LAGGING == 0
-        offsets += [end - 5 if is_behind else end] * PARTITIONS
-        metadata += [texts[is_behind] if at % MEMBERS == 0 else b""] * PARTITIONS
+        for partition in range(PARTITIONS):
+            offset = _end(number, at, partition) - (5 if at % LAGGING == 0 else 0)
+            offsets.append(offset)
+            oldest = time_ms - 700 if at % LAGGING == 0 else None
+            fields = EnvelopeFields(offset, oldest_ingested_at_ms=oldest, head_ingested_at_ms=time_ms, epoch=7)
+            metadata.append(encode(fields).metadata.encode() if at % MEMBERS == 0 else b"")
     count = len(offsets)
     return CommitColumns(
         pairs,
@@ -108,7 +109,7 @@ def _commits(topics: Sequence[str], number: int) -> CommitColumns:
         np.tile(np.arange(PARTITIONS), len(pairs)),
         np.zeros(count, np.bool_),
         np.array(offsets, np.int64),
-        np.full(count, _WALL_MS + number * 1_000),
+        time_ms + np.arange(count) % 1_000,
         metadata,
     )
 
