@@ -19,7 +19,7 @@ from braid.kernel.errors import BraidError
 from braid.kernel.pathways.edges import Edge
 from braid.kernel.record_columns import RecordColumns
 from braid.spark.limits import SPARK_PATHWAY_RETRY_SECONDS, SPARK_PATHWAYS_MAX
-from braid.spark.options import ReadOptions
+from braid.spark.options import MeshOptions, ReadOptions
 
 _log = logging.getLogger("braid.spark")
 
@@ -71,19 +71,20 @@ class WorkerPathways:
             await asyncio.sleep(SPARK_PATHWAY_RETRY_SECONDS)
 
 
-_current: "OrderedDict[tuple[int, ReadOptions], WorkerPathways]" = OrderedDict()
+_Key = tuple[int, MeshOptions, str, str]
+_current: "OrderedDict[_Key, WorkerPathways]" = OrderedDict()
 
 
 async def worker_pathways(options: ReadOptions) -> WorkerPathways | None:
     """Returns what measures a query's pathways in this process; None where they are not followed."""
     if not options.pathways:
         return None
-    key = (os.getpid(), options)  # a fork must not use its parent's
+    key = (os.getpid(), options.mesh, options.group, options.pathways)  # a fork must not use its parent's
     if key not in _current:
         _current[key] = WorkerPathways(options)
     _current.move_to_end(key)
     while len(_current) > SPARK_PATHWAYS_MAX:
-        (process, _), oldest = _current.popitem(last=False)
+        (process, *_), oldest = _current.popitem(last=False)
         if process == os.getpid():
             await oldest.close()
     return _current[key]

@@ -11,6 +11,7 @@ from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from braid.api.lagmon.v1 import lagmon_service_pb2 as api
+from braid.client.records.where import Where
 from braid.kernel.errors import Unavailable
 from braid.kernel.ids import LeaseId
 from braid.kernel.limits.client import SPAN_LINKS_MAX
@@ -189,7 +190,7 @@ def test_a_dead_letter_is_no_point(monkeypatch: pytest.MonkeyPatch) -> None:
     headers = [(PATHWAY_HEADER, encode_context(Context(7, NOON_MS, NOON_MS)))]
     measured: list[int] = []
     monkeypatch.setattr(WorkerPathways, "handed_out", lambda self, part: measured.append(len(part)))
-    options = replace(OPTIONS, pathways="jobs")
+    options = replace(OPTIONS, pathways="jobs", where=Where(headers={"kind": b"order"}))
     with followed(options, [LOG]) as following:
         assert following.active and PATHWAY_HEADER in following.names
         following.handed_out(letters, [columns_of([Raw(0, headers)], following.names)])
@@ -199,6 +200,28 @@ def test_a_dead_letter_is_no_point(monkeypatch: pytest.MonkeyPatch) -> None:
     found = process_loop().call(worker_pathways(options))
     assert found is not None
     process_loop().call(found.close())
+
+
+def test_a_worker_reports_for_few_queries_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    mesh = _Mesh()
+    monkeypatch.setattr(pathways_module, "connect", mesh.connect)
+    monkeypatch.setattr(pathways_module, "SPARK_PATHWAYS_MAX", 1)
+    closed: list[WorkerPathways] = []
+
+    async def close(self: WorkerPathways) -> None:
+        closed.append(self)
+
+    monkeypatch.setattr(WorkerPathways, "close", close)
+
+    async def run() -> None:
+        one, two = replace(OPTIONS, pathways="one"), replace(OPTIONS, pathways="two")
+        first = await worker_pathways(one)
+        assert await worker_pathways(one) is first
+        assert await worker_pathways(two) is not first
+        assert closed[-1:] == [first]
+        assert await worker_pathways(OPTIONS) is None
+
+    asyncio.run(run())
 
 
 def test_a_streaming_read_names_its_application() -> None:
