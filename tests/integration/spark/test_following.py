@@ -2,7 +2,8 @@
 
 import asyncio
 import json
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
 
@@ -50,8 +51,12 @@ def spark(collector: Collector, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         yield session
 
 
-async def pay(local: DevMesh) -> None:
-    """Sends records over two streams, each by an application that follows pathways, in one trace."""
+@asynccontextmanager
+async def paid(local: DevMesh) -> AsyncIterator[None]:
+    """Sends records over two streams, each by an application that follows pathways, in one trace.
+
+    The applications stay, because they report every ten seconds.
+    """
     endpoint, taken = local.ready.endpoint, asyncio.Semaphore(0)
     origin = {"traceparent": f"00-{TRACE}-{'cd' * 8}-01".encode()}
     async with braid.connect(endpoint, pathways="shop") as shop, braid.connect(endpoint, pathways="till") as till:
@@ -60,12 +65,12 @@ async def pay(local: DevMesh) -> None:
             await shop.service("registry").unary("CreateStream", CreateStreamRequest(name=name, spec=spec), Stream)
         async with (
             shop.producer("spark-bought") as bought,
-            till.producer("spark-paid") as paid,
+            till.producer("spark-paid") as on,
             till.consumer(["spark-bought"], group="spark-checkout") as checkout,
         ):
 
             async def take(record: braid.Record) -> None:
-                await paid.send(record.value, key=record.key, headers=origin)
+                await on.send(record.value, key=record.key, headers=origin)
                 taken.release()
 
             handling = asyncio.create_task(checkout.run(take))
@@ -73,6 +78,7 @@ async def pay(local: DevMesh) -> None:
                 await bought.send(b"%d" % number, key=b"%d" % number)
             for _ in range(RECORDS):
                 await taken.acquire()
+            yield
         await handling
 
 
@@ -89,14 +95,16 @@ def read(local: DevMesh, spark: SparkSession, directory: Path) -> int:
 async def test_spark_is_a_stage_of_a_pathway_and_its_batches_are_traced(
     local: DevMesh, spark: SparkSession, collector: Collector, tmp_path: Path
 ) -> None:
-    await pay(local)
-    assert await asyncio.to_thread(read, local, spark, tmp_path) == RECORDS
+    ways: list[str] = []
 
     async def is_known() -> bool:
         found = json.loads(await printed(local, "get pathways --stream spark-paid -o json"))
-        return WAY in [each["way"] for each in found["items"]]
+        ways[:] = [each["way"] for each in found["items"]]
+        return WAY in ways
 
-    await until(is_known, "the way to Spark is known")
+    async with paid(local):
+        assert await asyncio.to_thread(read, local, spark, tmp_path) == RECORDS
+        await until(is_known, lambda: f"the way to Spark is known: {ways}, {collector.spans()}")
     wait(lambda: read_in(collector) == RECORDS, "the tasks of all batches are traced")
     for task in tasks(collector):
         batch = next(each for each in collector.spans() if each.span_id == task.parent_id)

@@ -24,6 +24,7 @@ from braid.spark.following import followed
 from braid.spark.loop import process_loop
 from braid.spark.options import MeshOptions, ReadOptions, stream_options
 from braid.spark.pathways import WorkerPathways, worker_pathways
+from braid.spark.rows import RowBuilder
 from braid.spark.spans import BatchSpans
 from tests.unit.spark.test_rows import LOG, NOON_MS, Raw
 
@@ -121,6 +122,21 @@ def test_nothing_is_asked_for_and_nothing_made_where_nobody_is_told() -> None:
         assert "traceparent" not in following.names
         assert PATHWAY_HEADER not in following.names
     assert BatchSpans(OPTIONS).begin([LOG]) == TraceContext("", "")
+
+
+def test_records_that_become_no_rows_are_not_followed(spans: InMemorySpanExporter) -> None:
+    where = Where(headers={"kind": b"order"})
+    options = replace(OPTIONS, where=where)
+    mine, other = [("kind", b"order")], [("kind", b"order"), ("braid-replay-group", b"others")]
+    log = replace(LOG, skip=(3, 4))
+    raws = [Raw(0, mine), Raw(1, [("kind", b"no")]), Raw(2, other), Raw(3, mine), Raw(4, mine)]
+    with followed(options, [log]) as following:
+        builder = RowBuilder(log, group="events", include_headers=True, where=where)
+        wanted = builder.wanted(columns_of(raws, following.names))
+        assert wanted.offsets.tolist() == builder.build(raws).column("offset").to_pylist() == [0, 4]
+        following.handed_out(log, [wanted])
+    (task,) = spans.get_finished_spans()
+    assert (task.attributes or {})["messaging.batch.message_count"] == 2
 
 
 def test_an_unknown_exporter_ends_no_query(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
