@@ -38,10 +38,10 @@ VALUE: Final = bytes(100)
 # Records of one turn: so many that its fixed costs, such as waiting for the next turn, are a small part of it.
 SENT_BLOCK: Final = 5_000
 RECORD_BLOCK: Final = 10_000
-BATCH_BLOCK: Final = 50_000
+BATCH_BLOCK: Final = 25_000
 BATCH: Final = 5_000
 SETTLE_SECONDS: Final = 0.05  # in which a consumer fetches ahead again what was taken: that belongs to its turn
-WARMING: Final = 20  # rounds: the first second of a pathway samples most
+WARMING: Final = 5  # rounds: the first second of a pathway samples most
 SELF_TOLERANCE: Final = 0.01
 ROUNDS_WANTED: Final = 40  # half of them decide a median
 SAMPLED: Final = 20_000
@@ -188,7 +188,7 @@ async def contests(bootstrap: str, how: Asked) -> list[Table]:
 
 def main() -> int:
     """Runs the benchmark on a broker of its own; 1 when a table is void."""
-    how = asked(__doc__, units=2_000_000, quick_units=BATCH_BLOCK)
+    how = asked(__doc__, units=1_000_000, quick_units=BATCH_BLOCK)
     with broker() as serving:
         tables = asyncio.run(contests(serving.bootstrap, how))
     for table in tables:
