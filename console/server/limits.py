@@ -9,6 +9,27 @@ LINKS_USED_MAX: Final = 10_000  # links remembered as used until they end; beyon
 SESSION_SECONDS: Final = 12 * 3_600.0  # a day's work; then one signs in again
 SESSIONS_MAX: Final = 2_000  # of all people; then the oldest ends
 IDENTITIES_MAX: Final = 500  # different tokens, each with its own connections; further sign-ins are refused
+SESSIONS_ENDED_MAX: Final = 200  # ended by a provider, remembered so that their pages can say why
+
+# --- signing in with a provider
+LOGIN_SECONDS: Final = 600.0  # to sign in at the provider, with a second factor that must be looked for
+LOGINS_MAX: Final = 5_000  # browsers that began and did not finish; then the oldest is forgotten
+LOGINS_PER_BROWSER_MAX: Final = 4  # tabs; then the oldest is forgotten
+LOGIN_PATH_CHARS_MAX: Final = 1_000  # of the path to return to; a longer one leads to the first page
+LOGIN_PARAMETER_CHARS_MAX: Final = 4_096  # of a code or state in the provider's answer
+PROVIDER_SECONDS: Final = 8.0  # one question to the provider, waiting for its turn included
+PROVIDER_CALLS_MAX: Final = 16  # at once; strangers can cause them
+PROVIDER_ANSWER_BYTES_MAX: Final = 1 << 20  # a large set of keys
+PROVIDER_SECRET_CHARS_MAX: Final = 16_384  # of one token in an answer; what services get is bounded further
+PROVIDER_TEXT_MAX: Final = 300  # of the provider's words in an error
+METADATA_SECONDS: Final = 3_600.0  # then the provider's document is read again
+METADATA_KEPT_SECONDS: Final = 86_400.0  # that the last good one counts while no newer one can be read
+METADATA_PAUSE_SECONDS: Final = 2.0  # between two reads: whoever signs in again and again causes no more
+TOKEN_LIFETIME_SECONDS_MAX: Final = 30 * 86_400.0  # that is believed; sessions are shorter
+RENEW_BEFORE_SECONDS: Final = 60.0  # before its end a token is renewed: time for some tries
+RENEW_BEFORE_SHARE: Final = 1 / 3  # of a token's life, where that is sooner
+RENEW_LOOK_SECONDS: Final = 1.0  # between two looks at which tokens end soon: some live for seconds
+RENEW_AGAIN_SECONDS: Final = 5.0  # after a failed renewal
 
 # --- reading from services
 READ_SECONDS: Final = 2.0  # a leader's time to answer a read; then any replica is asked

@@ -14,7 +14,7 @@ from typing import Final
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from tests.support.console.actions import command_of
-from tests.support.console.documents import NOW_MS, Document
+from tests.support.console.documents import HOSTILE, NOW_MS, Document
 from tests.support.console.views import QUESTIONS, VIEWS
 
 STATIC: Final = Path(__file__).resolve().parents[3] / "console/static"
@@ -27,6 +27,22 @@ _TYPES: Final = {
     ".js": "text/javascript",
     ".css": "text/css",
     ".svg": "image/svg+xml",
+}
+
+
+_SIGNED_OUT: Final[Document] = {
+    "signed_in": False,
+    "sign_in": ["oidc", "link", "token"],
+    "provider": "Example login",
+    "problem": {
+        "status": 401,
+        "reason": "UNAUTHENTICATED",
+        "message": f"the sign-in provider refuses: access_denied: {HOSTILE}",
+        "field": "",
+        "remedy": "sign in as somebody who may use this client, or ask who administers the provider",
+    },
+    "remedy": "run `braid open`",
+    "version": "0.1.0",
 }
 
 
@@ -134,7 +150,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _session(self) -> Document:
         if not self.server.signed_in:
-            return {"signed_in": False, "sign_in": ["link", "token"], "remedy": "run `braid open`", "version": "0.1.0"}
+            return _SIGNED_OUT
         return {
             "signed_in": True,
             "how": "link",
