@@ -5,8 +5,7 @@ time in this process. They take turns in blocks of some thousand records, a few 
 machine that does something else slows neighbours alike. The median over hundreds of such rounds is quoted. A third
 client is the peer again; unless it costs the same within one percent, the machine told nothing.
 
-With some hundred records a second a sampled record is rare, and its cost per record small. What one costs itself is
-measured apart, in a loop.
+A sampled record is rare where many are sent, so its cost is lost among theirs. It is measured apart, in a loop.
 """
 
 import asyncio
@@ -177,7 +176,7 @@ async def contests(bootstrap: str, how: Asked) -> list[Table]:
         rounds = max(1, how.units // block)
         found = rows(await paired(bootstrap, work, rounds, warming), WITHOUT, "cpu")
         facts = {
-            "work": f"{name}: turns of some thousand records of 100 B in turns, {PARTITIONS} partitions; {cores()}",
+            "work": f"{name}: turns of some thousand records of 100 B, {PARTITIONS} partitions; {cores()}",
             "peer": "the same without pathways, in the same process, beside it",
             "a sampled record": f"{sampled_micros():.1f} µs at both of its points; "
             f"{PATHWAY_SENT_PER_S} a second are sent, {PATHWAY_TAKEN_PER_S} a second taken at most",
