@@ -61,7 +61,7 @@ class BatchSpans:
         if made_by is None:
             return NO_TRACE
         attributes: dict[str, str | int] = {
-            **_common(self._options),
+            **_query_attributes(self._options),
             "messaging.operation.name": "process",
             "messaging.operation.type": "process",
             "messaging.batch.message_count": sum(each.end - each.start for each in ranges),
@@ -90,7 +90,7 @@ class TaskSpan:
     ) -> None:
         """Begins it, below its batch if that is known."""
         attributes: dict[str, str | int] = {
-            **_common(options),
+            **_query_attributes(options),
             "messaging.operation.name": "poll",
             "messaging.operation.type": "receive",
         }
@@ -140,6 +140,6 @@ def traced_headers(names: Sequence[str]) -> Sequence[str]:
     return tuple(dict.fromkeys((*names, *ORIGIN_HEADERS)))
 
 
-def _common(options: ReadOptions) -> Mapping[str, str]:
+def _query_attributes(options: ReadOptions) -> Mapping[str, str]:
     group = {"messaging.consumer.group.name": options.group} if options.group else {}
     return {SYSTEM: "kafka", "braid.stream": options.mesh.stream, **group}

@@ -92,7 +92,7 @@ def read(local: DevMesh, spark: SparkSession, directory: Path) -> int:
     return spark.read.schema("id string").parquet(str(directory / "table")).count()
 
 
-async def test_spark_is_a_stage_of_a_pathway_and_its_batches_are_traced(
+async def test_spark_is_a_stage_of_a_pathway_and_is_traced(
     local: DevMesh, spark: SparkSession, collector: Collector, tmp_path: Path
 ) -> None:
     ways: list[str] = []

@@ -1,4 +1,4 @@
-"""What Spark's processes tell of records: spans linked to what sent them, and points of pathways that are reported."""
+"""Followed records of Spark: spans linked to what sent them, and points of pathways that are reported."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -60,7 +60,7 @@ def links(span: ReadableSpan) -> list[int]:
     return [each.context.trace_id for each in span.links]
 
 
-def test_a_task_is_below_its_batch_and_linked_to_each_sender_once(spans: InMemorySpanExporter) -> None:
+def test_a_task_is_below_its_batch_and_linked_to_senders_once(spans: InMemorySpanExporter) -> None:
     batches = BatchSpans(OPTIONS)
     context = batches.begin([LOG, replace(LOG, start=5, end=12)])
     read(context, [1, 0, 2, 1], [2, 3])
@@ -95,7 +95,7 @@ def test_garbage_in_a_trace_header_links_to_nothing(spans: InMemorySpanExporter,
     assert not task.links
 
 
-def test_a_task_that_fails_says_why_and_one_that_spark_ends_does_not(spans: InMemorySpanExporter) -> None:
+def test_a_task_that_fails_says_why_and_an_ended_one_does_not(spans: InMemorySpanExporter) -> None:
     with pytest.raises(Unavailable), followed(OPTIONS, [LOG]):
         raise Unavailable("no")
     with pytest.raises(GeneratorExit), followed(OPTIONS, [LOG]):
@@ -116,7 +116,7 @@ def test_a_batch_ends_as_done_only_if_spark_said_so(spans: InMemorySpanExporter)
     assert outcomes == ["unknown", "done"]
 
 
-def test_nothing_is_asked_for_and_nothing_made_where_nobody_is_told() -> None:
+def test_nothing_is_asked_for_where_nobody_is_told() -> None:
     with followed(OPTIONS, [LOG]) as following:
         assert not following.active
         assert "traceparent" not in following.names
