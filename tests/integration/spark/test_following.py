@@ -14,7 +14,7 @@ import braid
 from braid.api.registry.v1.registry_service_pb2 import CreateStreamRequest
 from braid.api.registry.v1.stream_pb2 import LaneSpec, Stream, StreamSpec
 from devmesh.mesh import DevMesh
-from testbed.patience import until, wait
+from testbed.patience import until
 from tests.support.commands import printed
 from tests.support.grounds import wait_healthy
 from tests.support.otlp_collector import Collector, SeenSpan, running_collector
@@ -105,7 +105,9 @@ async def test_spark_is_a_stage_of_a_pathway_and_is_traced(
     async with paid(local):
         assert await asyncio.to_thread(read, local, spark, tmp_path) == RECORDS
         await until(is_known, lambda: f"the way to Spark is known: {ways}, {collector.spans()}")
-    wait(lambda: read_in(collector) == RECORDS, "the tasks of all batches are traced")
+    await until(
+        lambda: read_in(collector) == RECORDS, lambda: f"the tasks of all batches are traced: {collector.spans()}"
+    )
     for task in tasks(collector):
         batch = next(each for each in collector.spans() if each.span_id == task.parent_id)
         assert (batch.name, batch.service, batch.trace_id) == ("process spark-paid", "braid-spark", task.trace_id)
