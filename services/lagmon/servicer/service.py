@@ -147,7 +147,7 @@ class Lagmon:
             channels = first_rows(table.channels, Detail.CHANNEL, LAG_METRICS_ROWS_MAX)
             partitions = first_rows(table.clusters, Detail.PARTITION, LAG_METRICS_ROWS_MAX)
             gauges.show(channels, partitions, clusters.left_out())
-            alerts.take(clusters.look(table))
+            await alerts.take(clusters.look(table))
             conditions.show((*open_keys(alerts.state), *(each.key for each in alerts.pending())), alerts.facts)
             gauges.show_counts(clusters.counts(), clusters.probes())
             kept.show(keeper)

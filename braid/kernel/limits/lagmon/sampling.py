@@ -30,6 +30,7 @@ LAG_GROUPS_SECONDS: Final = 1.0  # between two looks at the assigner's groups
 LAG_CLUSTERS_SECONDS: Final = 1.0  # between two looks at the registry's clusters
 LAG_SLICE_ROWS: Final = 2_000  # computed in a row; then the loop gets its turn
 LAG_COLUMN_ROWS: Final = 20_000  # computed in a row as columns: some 10 ms; then the loop gets its turn
+LAG_SLICE_NAMES: Final = 5_000  # groups' lanes named in a row: some 5 ms; then the loop gets its turn
 LAG_ROWS_MADE_MAX: Final = LAG_SLICE_ROWS  # rows of a table that are made once for all who read them
 LAG_TABLE_SECONDS: Final = 0.1  # one computed table answers everybody for so long
 LAG_METRICS_SECONDS: Final = 1.0  # between two states of the gauges
