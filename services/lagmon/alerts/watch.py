@@ -11,6 +11,7 @@ from services.lagmon.alerts.codec import ALERTS, MESH
 from services.lagmon.alerts.decisions.domain import Alerts
 from services.lagmon.alerts.decisions.evaluation import Evaluation, Look, is_part, open_keys
 from services.lagmon.alerts.decisions.facts import Facts
+from services.lagmon.alerts.decisions.model import AlertKey
 from services.lagmon.alerts.decisions.past_windows import Moment, PastWindows, outages
 from services.lagmon.alerts.decisions.tracker import Pending
 from services.lagmon.alerts.gauges import AlertGauges
@@ -46,9 +47,13 @@ class AlertWatch:
         """Streams and clusters as this replica last heard of them."""
         return self._peers.facts
 
-    def pending(self) -> list[Pending]:
-        """Returns conditions that hold and did not fire yet, as this replica sees them."""
-        return self._evaluation.pending(open_keys(self.state))
+    async def pending(self) -> list[Pending]:
+        """Returns conditions that hold and did not fire yet, as this replica sees them; no more than may fire."""
+        return await in_turns(self._replica.host.clock, self._evaluation.listing(open_keys(self.state)))
+
+    def pending_keys(self) -> list[AlertKey]:
+        """Returns the keys of the same conditions, in no order."""
+        return self._evaluation.pending_keys(open_keys(self.state))
 
     async def follow(self) -> None:
         """Asks the registry what the rules need, until cancelled, leading or not; adds the kept past once."""

@@ -148,7 +148,7 @@ class Lagmon:
             partitions = first_rows(table.clusters, Detail.PARTITION, LAG_METRICS_ROWS_MAX)
             gauges.show(channels, partitions, clusters.left_out())
             await alerts.take(clusters.look(table))
-            conditions.show((*open_keys(alerts.state), *(each.key for each in alerts.pending())), alerts.facts)
+            conditions.show((*open_keys(alerts.state), *alerts.pending_keys()), alerts.facts)
             gauges.show_counts(clusters.counts(), clusters.probes())
             kept.show(keeper)
             await clock.sleep(max(LAG_METRICS_SECONDS, (clock.elapsed() - began) * LAG_PAUSE_FACTOR))

@@ -96,9 +96,15 @@ class BurnRates(Generic[K]):
         self._rings = tuple(_Ring(seconds, buckets) for seconds, buckets in RINGS)
         self._sums = {window: np.zeros((2, _ROWS_FIRST), np.int64) for window in _WINDOWS}
         self._now = 0.0
+        self.changes = 0  # grows whenever a target gets a row or loses it
 
     def __len__(self) -> int:
         return len(self._rows)
+
+    @property
+    def room(self) -> int:
+        """How many more targets find room."""
+        return ALERT_TARGETS_MAX - len(self._rows)
 
     def advance(self, now: float) -> None:
         """Moves all windows on to `now`: buckets that leave a window are taken out of its sum."""
@@ -175,6 +181,7 @@ class BurnRates(Generic[K]):
             for sums in self._sums.values():
                 sums[:, row] = 0
             self._free.append(row)
+            self.changes += 1
 
     def burns(self, key: K, alert: BurnAlert, budget: float) -> bool | None:
         """Returns whether both windows burn a budget at the alert's rate; None if that is not known.
@@ -207,6 +214,7 @@ class BurnRates(Generic[K]):
             if not self._free:
                 self._grow()
             row = self._rows[key] = self._free.pop()
+            self.changes += 1
         return row
 
     def _grow(self) -> None:

@@ -14,6 +14,7 @@ from braid.kernel.limits.lagmon.alerts import (
     ALERT_TARGETS_MAX,
     ALERTS_OPEN_MAX,
 )
+from braid.kernel.limits.lagmon.sampling import LAG_SLICE_NAMES
 from services.lagmon.alerts.decisions.burn_rates import NO_ROW, BurnRates, SeenTime
 from services.lagmon.alerts.decisions.copies import Copies
 from services.lagmon.alerts.decisions.disks import Disks
@@ -43,7 +44,7 @@ from services.lagmon.columns.lanes import LaneTable, number_lanes
 from services.lagmon.model.lag import LagRow
 from services.lagmon.slices import finished
 
-_CONDITIONS_AT_ONCE: Final = 1_000  # found in a row, some milliseconds
+_CONDITIONS_AT_ONCE: Final = 500  # found in a row, some milliseconds
 
 
 class Look(NamedTuple):
@@ -64,6 +65,7 @@ class _Looked(NamedTuple):
     lags: LaneColumns
     declared: Declared
     conditions: Mapping[AlertKey, Condition]
+    burn_rows: NDArray[np.int64]
     complete: bool
 
 
@@ -84,6 +86,7 @@ class Evaluation:
         self._lane_tracker = LaneTracker()
         self._before: float | None = None
         self._targets: tuple[NumberedLanes, NDArray[np.float64]] = (NumberedLanes(), np.zeros(0))
+        self._burn_rows: tuple[Mapping[LaneKey, int], int, NDArray[np.int64]] = ({}, 0, np.zeros(0, np.int64))
         self._complete = False
 
     def look(self, look: Look, facts: Facts, fired: Collection[AlertKey], now: float, now_ms: int) -> None:
@@ -108,9 +111,12 @@ class Evaluation:
         seconds = 0.0 if before is None else now - before
         self._burns.advance(now)
         rows = self._observe(looked, before, now)
+        yield
         seen = self._lanes_seen(looked, rows, facts.groups_fresh)
+        said = lane_states(seen)
+        yield
         capped = min(seconds, ALERT_SAMPLE_SECONDS_MAX)
-        self._lane_tracker.step(looked.lanes, seen, lane_states(seen), capped, fired, looked.complete)
+        self._lane_tracker.step(looked.lanes, seen, said, capped, fired, looked.complete)
         of_mesh = set(fired).difference(lane_keys(fired))
         self._tracker.step(looked.conditions, capped, of_mesh, looked.complete)
         self._complete = looked.complete
@@ -135,8 +141,18 @@ class Evaluation:
 
     def pending(self, fired: Collection[AlertKey]) -> list[Pending]:
         """Returns conditions that hold and did not fire yet, sorted; pages first, and no more than may fire at all."""
-        found = [*self._tracker.pending(fired), *self._lane_tracker.pending(fired, ALERTS_OPEN_MAX)]
-        return sorted(sorted(found, key=_urgency)[:ALERTS_OPEN_MAX])
+        return finished(self.listing(fired))
+
+    def listing(self, fired: Collection[AlertKey]) -> Generator[None, None, list[Pending]]:
+        """Returns them as `pending` does, yielding where others may get their turn."""
+        of_mesh = self._tracker.pending(fired)
+        of_lanes = yield from self._lane_tracker.pending(fired, ALERTS_OPEN_MAX)
+        return sorted(sorted([*of_mesh, *of_lanes], key=_urgency)[:ALERTS_OPEN_MAX])
+
+    def pending_keys(self, fired: Collection[AlertKey]) -> list[AlertKey]:
+        """Returns the keys of conditions that hold and did not fire yet, pages first where there are many."""
+        of_mesh = [each.key for each in self._tracker.pending(fired)]
+        return [*of_mesh, *self._lane_tracker.pending_keys(fired, ALERTS_OPEN_MAX)]
 
     def commands(self, state: Alerts, now_ms: int) -> list[Command]:
         """Returns commands that bring the history up to what was seen; none when there is nothing to record.
@@ -178,14 +194,16 @@ class Evaluation:
         if facts.fresh:
             self._copies.observe(facts, now)
             self._disks.observe(facts.clusters or {}, now)
+        yield
         seen = Seen(self._with_few_groups(facts, fired), {}, self._burns, now_ms, now, self._copies, self._disks)
         conditions: dict[AlertKey, Condition] = {}
         for each in mesh_conditions(seen):
             conditions[each.key] = each
             if not len(conditions) % _CONDITIONS_AT_ONCE:
                 yield
+        rows = yield from self._rows_of_targets(lanes.lanes)
         self._rewinds.found = rewound
-        return _Looked(lanes, lags, declared, conditions, complete)
+        return _Looked(lanes, lags, declared, conditions, rows, complete)
 
     def _observe(self, looked: _Looked, before: float | None, now: float) -> NDArray[np.int64]:
         """Adds the time since the look before to the windows of all targets; returns each lane's row."""
@@ -193,17 +211,29 @@ class Evaluation:
         there = (lags.partitions > 0) & ~np.isnan(declared.targets)
         self._targets = (looked.lanes.lanes, np.where(there, declared.targets, np.nan))
         bad = where(there & ~declared.dead, is_bad(lags, declared.targets), UNKNOWN)
-        rows = self._burns.rows(keys[: len(there)])
+        rows = looked.burn_rows
         if before is not None and now - before <= ALERT_SAMPLE_SECONDS_MAX:
             known = np.flatnonzero(bad != UNKNOWN)
-            new = known[rows[known] == NO_ROW]
+            new = known[rows[known] == NO_ROW][: self._burns.room]
             rows[new] = self._burns.claim([keys[number] for number in new.tolist()])
             self._burns.observe_rows(rows[known], bad[known] == YES, before, now)
             self.left_out = int((rows[known] == NO_ROW).sum())
         if looked.complete and int((rows[there] != NO_ROW).sum()) != len(self._burns):
             self._burns.keep({keys[number] for number in np.flatnonzero(there & (rows != NO_ROW)).tolist()})
             rows[~there] = NO_ROW
+        self._burn_rows = (looked.lanes.lanes.places, self._burns.changes, rows)
         return rows
+
+    def _rows_of_targets(self, lanes: NumberedLanes) -> Generator[None, None, NDArray[np.int64]]:
+        """Returns the row of each lane's windows, looked up where lanes or rows changed."""
+        places, changes, rows = self._burn_rows
+        if places is lanes.places and changes == self._burns.changes:
+            return rows
+        found = [np.zeros(0, np.int64)]
+        for at in range(0, len(lanes.places), LAG_SLICE_NAMES):
+            found.append(self._burns.rows(lanes.keys[at : min(at + LAG_SLICE_NAMES, len(lanes.places))]))
+            yield
+        return np.concatenate(found)
 
     def _lanes_seen(self, looked: _Looked, rows: NDArray[np.int64], groups_fresh: bool) -> LanesSeen:
         keys, declared = looked.lanes.lanes.keys, looked.declared

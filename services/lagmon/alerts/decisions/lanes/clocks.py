@@ -78,6 +78,8 @@ class LaneClocks:
             least_seconds: By rule, for how long they have held.
         """
         found: list[Held] = []
+        if not self.running.any():
+            return found
         for rule in rules:
             waiting = self.running[rule] & (self._states[rule] == YES) & ~opened[rule]
             waiting &= self._held[rule] >= least_seconds[rule]

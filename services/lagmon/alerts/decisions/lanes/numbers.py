@@ -73,17 +73,19 @@ def number_keys(table: LaneTable) -> Generator[None, None, NumberedLanes]:
     """Numbers the lanes of a table, yielding where others may get their turn."""
     keys: list[LaneKey] = []
     places: dict[LaneKey, int] = {}
-    ranks: list[tuple[int, int, int]] = []
+    ranks: list[_Ints] = []
     streams: dict[str, int] = {}
     lanes: dict[str, int] = {}
     for at in range(0, len(table.names), LAG_SLICE_NAMES):
+        some: list[tuple[int, int, int]] = []
         for number, name in enumerate(table.names[at : at + LAG_SLICE_NAMES], at):
             key = LaneKey(name.stream, name.lane, name.group)
             keys.append(key)
             places[key] = number
-            ranks.append((streams.setdefault(key.stream, len(streams)), lanes.setdefault(key.lane, len(lanes)), number))
+            some.append((streams.setdefault(key.stream, len(streams)), lanes.setdefault(key.lane, len(lanes)), number))
+        ranks.append(np.array(some, np.int64))
         yield
-    stream_of, lane_of, groups = np.array(ranks, np.int64).reshape(-1, 3).T
+    stream_of, lane_of, groups = np.concatenate([np.zeros((0, 3), np.int64), *ranks]).T
     order = np.lexsort((groups, _ranks(lanes)[lane_of], _ranks(streams)[stream_of]))  # numbers sort by group first
     return NumberedLanes(table, keys, places, list(streams), stream_of, order)
 

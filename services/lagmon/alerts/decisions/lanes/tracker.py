@@ -7,9 +7,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from braid.kernel.limits.lagmon.alerts import ALERT_QUIET_SECONDS
+from braid.kernel.limits.lagmon.alerts import ALERT_CHANGES_AT_ONCE, ALERT_QUIET_SECONDS
 from services.lagmon.alerts.decisions.facts import LaneKey
-from services.lagmon.alerts.decisions.lanes.clocks import LaneClocks
+from services.lagmon.alerts.decisions.lanes.clocks import Held, LaneClocks
 from services.lagmon.alerts.decisions.lanes.numbers import NumberedLanes, number_keys
 from services.lagmon.alerts.decisions.lanes.states import ABSENT, States
 from services.lagmon.alerts.decisions.model import AlertKey
@@ -72,13 +72,24 @@ class LaneTracker:
         of_gone = np.full((len(said), len(now.lanes.gone)), ABSENT, np.int8)
         self._clocks.step(np.concatenate([said, of_gone], axis=1), seconds, self._opened(fired), complete)
 
-    def pending(self, fired: Collection[AlertKey], most: int) -> list[Pending]:
+    def pending_keys(self, fired: Collection[AlertKey], most: int) -> list[AlertKey]:
         """Returns conditions that hold and did not fire yet, pages first; no more than are asked for."""
-        return self._pending(fired, most, _AT_ONCE)
+        seen = self._seen
+        held = self._held(fired, most, _AT_ONCE)
+        return [lane_alert(LANE_RULES[each.rule], seen.keys[each.lane]) for each in held] if seen is not None else []
+
+    def pending(self, fired: Collection[AlertKey], most: int) -> Generator[None, None, list[Pending]]:
+        """Returns the same conditions with their reasons, yielding where others may get their turn."""
+        seen, held = self._seen, self._held(fired, most, _AT_ONCE)
+        found: list[Pending] = []
+        for at in range(0, len(held), ALERT_CHANGES_AT_ONCE):
+            found += _in_words(seen, held[at : at + ALERT_CHANGES_AT_ONCE])
+            yield
+        return found
 
     def due(self, fired: Collection[AlertKey], most: int) -> list[Pending]:
         """Returns conditions that have held for as long as their rules say, pages first."""
-        return self._pending(fired, most, _IN_TIME)
+        return _in_words(self._seen, self._held(fired, most, _IN_TIME))
 
     def over(self, fired: Collection[AlertKey]) -> list[tuple[str, str]]:
         """Returns the alerts that are over, each with its reason."""
@@ -89,16 +100,10 @@ class LaneTracker:
                 found.append((key.name, GONE if self._clocks.gone[rule, lane] else OVER))
         return found
 
-    def _pending(self, fired: Collection[AlertKey], most: int, least_seconds: Sequence[float]) -> list[Pending]:
-        seen = self._seen
-        if seen is None or most <= 0:
+    def _held(self, fired: Collection[AlertKey], most: int, least_seconds: Sequence[float]) -> list[Held]:
+        if most <= 0:
             return []
-        held = self._clocks.pending(self._opened(fired), _URGENT_FIRST, self.lanes.order, most, least_seconds)
-        rules = [(LANE_RULES[each.rule], each) for each in held]
-        return [
-            Pending(lane_alert(rule, seen.keys[each.lane]), lane_summary(rule, seen, each.lane), each.seconds)
-            for rule, each in rules
-        ]
+        return self._clocks.pending(self._opened(fired), _URGENT_FIRST, self.lanes.order, most, least_seconds)
 
     def _opened(self, fired: Collection[AlertKey]) -> NDArray[np.bool_]:
         opened = np.zeros((len(LANE_RULES), len(self.lanes.keys)), np.bool_)
@@ -110,6 +115,17 @@ class LaneTracker:
 
     def _number(self, key: AlertKey) -> int:
         return self.lanes.number(LaneKey(key.stream, key.lane, key.group))
+
+
+def _in_words(seen: LanesSeen | None, held: Sequence[Held]) -> list[Pending]:
+    """Says why conditions hold."""
+    if seen is None:
+        return []
+    rules = [(LANE_RULES[each.rule], each) for each in held]
+    return [
+        Pending(lane_alert(rule, seen.keys[each.lane]), lane_summary(rule, seen, each.lane), each.seconds)
+        for rule, each in rules
+    ]
 
 
 def lane_keys(keys: Collection[AlertKey]) -> list[AlertKey]:
