@@ -1,4 +1,4 @@
-"""What the registry says of lanes: targets, budgets, retention, and which clusters are down, by lane. Pure."""
+"""Facts of the registry about lanes: targets, budgets, retention, and which clusters are down. Pure."""
 
 from collections.abc import Callable, Generator, Mapping
 from typing import NamedTuple

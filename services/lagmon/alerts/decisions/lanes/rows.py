@@ -1,4 +1,4 @@
-"""What is known of single partitions: values kept from look to look, and those that a rule found. Pure."""
+"""Values of single partitions, kept from look to look, and partitions that a rule found. Pure."""
 
 from collections.abc import Generator, Sequence
 from typing import NamedTuple
@@ -14,7 +14,7 @@ _Flags = NDArray[np.bool_]
 _PARTITION_BITS = 32
 
 
-class Kept(NamedTuple):
+    """A number and a time of each row of a cluster; rules change them in place."""
     """A number and a time of each row of a cluster, which whoever takes them may change."""
 
     numbers: _Ints

@@ -1,4 +1,4 @@
-"""What rules say of many subjects at once: a small number for each. Pure."""
+"""The answers of a rule about many subjects at once: a small number for each. Pure."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 States = NDArray[np.int8]
-"""What a rule says of each subject."""
+"""The answer of a rule about each subject."""
 
 ABSENT: Final = -2  # the rule says nothing of the subject
 UNKNOWN: Final = -1  # it cannot be told
