@@ -66,7 +66,7 @@ class PartLanes(NamedTuple):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class LaneTable:
-    """All lanes in order.
+    """The lanes of all clusters, in order.
 
     Attributes:
         names: Sorted; a lane's place is its number.

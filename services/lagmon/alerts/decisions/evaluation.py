@@ -57,8 +57,9 @@ class Look(NamedTuple):
     rows: Sequence[LagRow]
     complete: bool
 
+
+class _Looked(NamedTuple):
     """The findings of the slices of a look; the rest follows from them at once."""
-    """What was found in slices; the rest of a look follows from it at once."""
 
     lanes: NextLanes
     lags: LaneColumns

@@ -28,8 +28,9 @@ class Rewound(NamedTuple):
     partitions: tuple[int, ...]
     records: int
 
+
+class RewoundLanes(NamedTuple):
     """Lanes that went back lately and have not done it again yet, at one look."""
-    """What went back lately and was not done again yet, at one look."""
 
     names: Sequence[LaneName] = ()
     spots: Spots = NO_SPOTS

@@ -14,8 +14,8 @@ _Flags = NDArray[np.bool_]
 _PARTITION_BITS = 32
 
 
+class Kept(NamedTuple):
     """A number and a time of each row of a cluster; rules change them in place."""
-    """A number and a time of each row of a cluster, which whoever takes them may change."""
 
     numbers: _Ints
     times: NDArray[np.float64]

@@ -107,7 +107,7 @@ class World:
 
 
 class Told(NamedTuple):
-    """What a look led to."""
+    """The events and pending conditions after a look."""
 
     events: Sequence[object]
     pending: Sequence[object]
