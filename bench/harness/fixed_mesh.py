@@ -130,5 +130,11 @@ class FixedMesh(MeshOfStreams):
     ) -> RouteSource:
         return FixedRoute(self._bootstrap, on_route)
 
-    def _leases(self, settings: ConsumerSettings, listener: LeaseListener, loads: Callable[[], object]) -> FixedLeases:
+    def _leases(
+        self,
+        settings: ConsumerSettings,
+        listener: LeaseListener,
+        loads: Callable[[], object],
+        capabilities: Sequence[str] = (),
+    ) -> FixedLeases:
         return FixedLeases(listener, self._bootstrap, self._channels)

@@ -184,9 +184,13 @@ class MeshOfStreams:
         raise NotImplementedError
 
     def _leases(
-        self, settings: ConsumerSettings, listener: "LeaseListener", loads: Callable[[], join_pb2.Heartbeat]
+        self,
+        settings: ConsumerSettings,
+        listener: "LeaseListener",
+        loads: Callable[[], join_pb2.Heartbeat],
+        capabilities: Sequence[str] = (),
     ) -> "LeaseKeeper":
-        """Opens the leases of a new consumer."""
+        """Opens the leases of a new member, which states these capabilities besides the usual ones."""
         raise NotImplementedError
 
 
@@ -280,7 +284,11 @@ class Mesh(MeshOfStreams):
         return route_session.RouteSession(self._host, self.service("registry"), hello, on_route, on_refused)
 
     def _leases(
-        self, settings: ConsumerSettings, listener: "LeaseListener", loads: Callable[[], join_pb2.Heartbeat]
+        self,
+        settings: ConsumerSettings,
+        listener: "LeaseListener",
+        loads: Callable[[], join_pb2.Heartbeat],
+        capabilities: Sequence[str] = (),
     ) -> "LeaseKeeper":
         from braid.client.consuming.hello import member_hello
         from braid.client.membership import lease_session
@@ -288,7 +296,7 @@ class Mesh(MeshOfStreams):
         self._members += 1
         own = self._named or self._members == 1
         client_id = self._client_id if own else f"{self._client_id}-{self._members}"
-        hello = member_hello(settings, client_id, self._zone, divides_work=listener.divides_work)
+        hello = member_hello(settings, client_id, self._zone, capabilities, divides_work=listener.divides_work)
         return lease_session.LeaseSession(
             self._host,
             self.service("assigner"),

@@ -6,3 +6,5 @@ from typing import Final
 KNOWS_DENIALS: Final = "knows-denials"
 # It divides its handlers between lanes, and runs more of them, as the assigner says.
 WORK_DIVISION: Final = "work-division"
+# It is a Spark query: Spark's checkpoint holds its progress, and what it commits follows that.
+SPARK: Final = "spark"

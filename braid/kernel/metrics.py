@@ -44,6 +44,7 @@ class MetricDeclaration(NamedTuple):
 
 # Labels of services' metrics, and what bounds the values of each. A label that a caller could fill at will is refused.
 LABELS: Final[Mapping[str, str]] = {
+    "certificate": "replicas in the directory, at most `ALERT_CERTIFICATES_MAX`, and their authority",
     "cluster": "clusters of the mesh",
     "cluster_name": "clusters of the mesh",
     "code": "status codes of gRPC",

@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import json
+import math
 import os
 import signal
 import sys
@@ -27,6 +28,7 @@ from braid.kernel.ports import Host
 from braid.rpc.authenticators import CertificateOrToken
 from braid.rpc.grpc.transport import GrpcTransport
 from braid.rpc.tls import TlsServing
+from braid.runtime.certificates import certificates_in_use
 from braid.runtime.metrics.export import start_metrics
 from braid.runtime.metrics.server import MetricsServer
 from braid.runtime.opening import open_archive, open_store
@@ -88,7 +90,7 @@ class _Process:
         start_metrics(self.telemetry, metrics.registry, service.name, settings.instance)
         files = tls_files(settings, metrics)
         metrics_url = serve_metrics(settings, metrics, files).url
-        measure_store_certificate(settings, metrics)
+        store_files = measure_store_certificate(settings, metrics)
         store = open_store(settings.store, host, settings.store_credentials())
         archive = open_archive(settings.archive, settings.archive_days, host, store.mesh)
         replica = Replica(
@@ -106,6 +108,7 @@ class _Process:
             access=settings.access_settings(),
             audit=settings.audit_settings(),
             plaintext=plaintext_of(settings),
+            certificates=lambda: certificates_in_use(files, store_files),
         )
         self._listen_to_signals(replica)
         running = asyncio.ensure_future(replica.run())
@@ -221,16 +224,27 @@ def tls_files(settings: Settings, metrics: Metrics) -> TlsFiles | None:
     files = TlsFiles(settings.tls, tls_metrics.unusable_files.inc)
     # Each scrape looks at the files, so that a broken one is counted where nobody connects.
     tls_metrics.expiry_seconds.set_function(lambda: files.current().expires_at - time.time())
+    tls_metrics.authority_expiry_seconds.set_function(lambda: _authority_seconds(files))
     return files
 
 
-def measure_store_certificate(settings: Settings, metrics: Metrics) -> None:
-    """Tells when the certificate ends that only the event store sees. Raises `Invalid` for unusable files."""
+def _authority_seconds(files: TlsFiles) -> float:
+    authority = files.current().authority
+    return math.inf if authority is None else authority.ends_at - time.time()
+
+
+def measure_store_certificate(settings: Settings, metrics: Metrics) -> TlsFiles | None:
+    """Measures when the certificate ends that only the event store sees, and returns its files; None without one.
+
+    Raises:
+        Invalid: the files are unusable.
+    """
     shown = settings.store_credentials().tls
     if not settings.store.startswith(f"{ETCD_TLS_SCHEME}:") or shown is None or shown == settings.tls:
-        return
+        return None
     files = TlsFiles(shown)
     make_store_tls_expiry(metrics).set_function(lambda: files.current().expires_at - time.time())
+    return files
 
 
 def make_transport(settings: Settings, files: TlsFiles | None, host: Host) -> GrpcTransport:

@@ -35,7 +35,7 @@ from braid.runtime.service import Service
 from braid.runtime.telemetry import Metrics, logger, make_metrics
 
 if TYPE_CHECKING:
-    from braid.api.mesh.v1.endpoint_pb2 import Plaintext
+    from braid.api.mesh.v1.endpoint_pb2 import CertificateValidity, Plaintext
 
 T = TypeVar("T")
 
@@ -46,6 +46,7 @@ class Replica:
     Attributes:
         instance: Its name in the directory, and the actor of its own decisions (`registry-0`).
         plaintext: What it speaks with other machines in plain text about, beside control RPCs.
+        certificates: Returns the times of the certificates that it uses.
         host: Clock, randomness, ids and tasks of its process.
         store: The event store.
         transport: Opens control RPCs.
@@ -79,12 +80,13 @@ class Replica:
         access: AccessSettings | None = None,
         audit: AuditSettings | None = None,
         plaintext: "Sequence[Plaintext.ValueType]" = (),
+        certificates: "Callable[[], Sequence[CertificateValidity]]" = tuple,
     ) -> None:
         """Prepares a replica that listens at `address`; others reach it at `advertise`, by default where it listens.
 
         `tls_advertise` is where others reach a second address of mutual TLS. No `archive`: what snapshots take from the
-        event store is gone. No `audit`: no call is recorded. `plaintext` is what it tells others of itself."""
-        self.instance, self.plaintext, self.mesh = instance, plaintext, ""
+        event store is gone. No `audit`: no call is recorded. It tells others `plaintext` and `certificates`."""
+        self.instance, self.plaintext, self.mesh, self.certificates = instance, plaintext, "", certificates
         self.host = host
         self.store = store
         self.transport = transport
@@ -96,9 +98,7 @@ class Replica:
         self.aggregates = Aggregates(store, service.kinds, host, service.name, self, self.metrics, self._archive.shelf)
         self.archive = self._archive.handlers(self.aggregates.archive_log, self.aggregates, self._archived_calls)
         self._service = service
-        self._listen = address
-        self._advertise = advertise
-        self._tls_advertise = tls_advertise
+        self._listen, self._advertise, self._tls_advertise = address, advertise, tls_advertise
         self._ttl_seconds = session_ttl_seconds
         self._directory = Directory(transport, host, source=known)
         self._server: RpcServer | None = None

@@ -124,6 +124,7 @@ class _Events:
             stale=self._replica.directory_stale,
             access=ACCESS_MODE_ENFORCED if self._replica.access.enforced else ACCESS_MODE_OPEN,
             plaintext=self._replica.plaintext,
+            certificates=self._replica.certificates(),
         )
 
     async def _led(self, request: ListEndpointsRequest, found: Sequence[KnownEndpoint]) -> Sequence[KnownEndpoint]:

@@ -114,6 +114,7 @@ class TlsMetrics:
     """The metrics of a replica's certificate, beside those of the runtime."""
 
     expiry_seconds: Gauge
+    authority_expiry_seconds: Gauge
     unusable_files: Counter
 
 
@@ -122,6 +123,7 @@ def make_tls_metrics(metrics: Metrics) -> TlsMetrics:
     registry = metrics.registry
     return TlsMetrics(
         expiry_seconds=gauge(registry, catalogue.TLS_CERTIFICATE_EXPIRY_SECONDS),
+        authority_expiry_seconds=gauge(registry, catalogue.TLS_AUTHORITY_EXPIRY_SECONDS),
         unusable_files=counter(registry, catalogue.TLS_FILES_UNUSABLE),
     )
 

@@ -62,9 +62,9 @@ class Console:
 
     def __init__(self, host: Host, open: Open, serving: Serving) -> None:
         self._host = host
-        self._identities = Identities(host, open)
-        self._sessions = Sessions(host)
         self.feeds = Feeds(host)
+        self._identities = Identities(host, open, self.feeds.end_of)
+        self._sessions = Sessions(host)
         doorkeeper = Doorkeeper(self._sessions, f"{_COOKIE}_{serving.port}")
         signing = SigningIn(
             host,

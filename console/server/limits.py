@@ -9,7 +9,6 @@ LINKS_USED_MAX: Final = 10_000  # links remembered as used until they end; beyon
 SESSION_SECONDS: Final = 12 * 3_600.0  # a day's work; then one signs in again
 SESSIONS_MAX: Final = 2_000  # of all people; then the oldest ends
 IDENTITIES_MAX: Final = 500  # different tokens, each with its own connections; further sign-ins are refused
-SIGN_IN_SECONDS: Final = 5.0  # to ask the mesh whom a token names
 
 # --- reading from services
 READ_SECONDS: Final = 2.0  # a leader's time to answer a read; then any replica is asked

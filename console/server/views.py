@@ -8,6 +8,7 @@ from console.server.limits import OVERVIEW_EVENTS
 from console.server.reads import assigner, dlq, events, lagmon, registry
 from console.server.reads.names import names
 from console.server.reads.overview import overview_summary
+from console.server.reads.spark import spark_reads
 from console.server.reads.view import Read, View, ViewKind
 
 _TABLES_ARE_NOT: Final = frozenset({"summary", "group_counts", "stream", "group", "cluster", "letter"})
@@ -100,6 +101,7 @@ VIEWS: Final[Mapping[str, ViewKind]] = {
         "access",
         lambda: (registry.grants(), registry.approvals(), registry.approval_policies()),
     ),
+    "spark": _kind("Spark queries that hold leases.", "spark", spark_reads),
     "search": ViewKind("search", "Names of everything.", (), (), lambda: View("search", _SEARCH, names())),
 }
 

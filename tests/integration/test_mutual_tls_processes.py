@@ -6,6 +6,7 @@ import signal
 import sys
 import urllib.request
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -125,6 +126,8 @@ async def test_health_and_metrics_of_a_replica_with_a_certificate(machine: Machi
     assert await probe.wait() == 0
     told = await read(ready["metrics"])
     assert metric(told, "braid_tls_certificate_expiry_seconds") == pytest.approx(30 * 86_400, abs=300)
+    authority_seconds = (authority.certificate.not_valid_after_utc - datetime.now(UTC)).total_seconds()
+    assert metric(told, "braid_tls_authority_expiry_seconds") == pytest.approx(authority_seconds, abs=300)
     assert metric(told, "braid_tls_files_unusable_total") == 0
 
     tls.certificate.write_text("half a certifi")

@@ -39,7 +39,9 @@ async def _ask(known: "KnownEndpoint", tls: Tls | None) -> CertificateFacts:
 
 def _own(tls: Tls) -> CertificateFacts:
     try:
-        return CertificateFacts(_HERE, expires_at=read_tls(tls).expires_at)
+        found = read_tls(tls)
+        authority_ends_at = 0.0 if found.authority is None else found.authority.ends_at
+        return CertificateFacts(_HERE, expires_at=found.expires_at, authority_ends_at=authority_ends_at)
     except Invalid as error:
         return CertificateFacts(_HERE, error=f"{tls.certificate}: {error.message}")
 

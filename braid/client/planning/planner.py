@@ -23,6 +23,7 @@ from braid.client.mesh import Mesh
 from braid.client.planning.planned_lease import Offer, PlannedLease
 from braid.client.planning.planner_cluster import PlannerCluster
 from braid.client.records.delivery import OwnedLease
+from braid.kernel.capabilities import SPARK
 from braid.kernel.errors import BraidError, ClusterUnavailable, NotFound, Unavailable
 from braid.kernel.ids import LeaseId
 from braid.kernel.limits.client import FINAL_COMMIT_SECONDS, FIRST_ROUTE_SECONDS, RESTORE_RETRY_SECONDS
@@ -58,7 +59,7 @@ class PlannerSession:
         self._settings = settings
         self._ready = ReadyQueue({})
         self._memory = MemoryBound(settings.max_in_flight_bytes, {})
-        self._session = mesh._leases(settings, self, self._loads)
+        self._session = mesh._leases(settings, self, self._loads, (SPARK,))
         self._held: dict[LeaseId, PlannedLease] = {}
         self._clusters: dict[str, PlannerCluster] = {}
         self._done: dict[LeaseId, Done] = {}

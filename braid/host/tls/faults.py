@@ -19,6 +19,8 @@ _UNTRUSTED: Final = "CERTIFICATE_VERIFY_FAILED"
 _WRONG_HOST: Final = "Hostname Verification Check failed"
 _PLAINTEXT: Final = "WRONG_VERSION_NUMBER"
 
+SERVER_EXPIRED: Final = "the server's certificate has expired"
+
 
 class Refusal(Enum):
     """A server's reason for ending a handshake."""
@@ -41,7 +43,7 @@ def server_fault(said: str, address: str, trusted: str, plaintext: str) -> str:
     if _PLAINTEXT in said:
         return plaintext
     if _EXPIRED in said:
-        return "the server's certificate has expired"
+        return SERVER_EXPIRED
     if _NOT_YET in said:
         return "the server's certificate is not valid yet: check this machine's clock"
     if _UNTRUSTED in said:

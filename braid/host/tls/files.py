@@ -4,11 +4,11 @@ A file that cannot be used leaves what was read before in use: a rotation that g
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from braid.host import secret_files
 from braid.host.reread_files import RereadFiles
@@ -23,6 +23,13 @@ if TYPE_CHECKING:
 _log: Final = logging.getLogger("braid.tls")
 
 
+class ValidTime(NamedTuple):
+    """The time in which a certificate is valid, in seconds since the epoch."""
+
+    begins_at: float
+    ends_at: float
+
+
 @dataclass(frozen=True, slots=True)
 class TlsMaterial:
     """The contents of the files, checked.
@@ -32,12 +39,16 @@ class TlsMaterial:
         key: PEM of the private key.
         ca: PEM of the trusted authorities.
         expires_at: When the certificate ends, seconds since the epoch.
+        valid: When the certificate is valid; None for a side that shows none.
+        authority: When the authority is valid that signed it: of several that did, the last to end.
     """
 
     certificate: bytes
     key: bytes
     ca: bytes
     expires_at: float
+    valid: ValidTime | None = None
+    authority: ValidTime | None = None
 
     def __repr__(self) -> str:
         return f"TlsMaterial(expires_at={self.expires_at})"  # never the key
@@ -51,11 +62,12 @@ def read_tls(tls: Tls) -> TlsMaterial:
             encrypted, or not the certificate's. The field is `tls.certificate`, `tls.key` or `tls.ca`.
     """
     certificate, key, ca = _read(tls.certificate, "certificate"), _read_key(tls.key), _read(tls.ca, "ca")
-    leaf = _certificates(certificate, tls.certificate, "certificate")[0]
-    _certificates(ca, tls.ca, "ca")
-    _check_pair(leaf, _private_key(key, tls.key), tls)
-    _check_time(leaf, tls.certificate)
-    return TlsMaterial(certificate, key, ca, leaf.not_valid_after_utc.timestamp())
+    chain = _certificates(certificate, tls.certificate, "certificate")
+    authorities = _certificates(ca, tls.ca, "ca")
+    _check_pair(chain[0], _private_key(key, tls.key), tls)
+    _check_time(chain[0], tls.certificate)
+    valid = _valid(chain[0])
+    return TlsMaterial(certificate, key, ca, valid.ends_at, valid, _authority(chain, authorities))
 
 
 class TlsFiles:
@@ -163,6 +175,18 @@ def _check_time(leaf: "Certificate", path: Path) -> None:
     if now < leaf.not_valid_before_utc:
         since = _text(leaf.not_valid_before_utc.timestamp())
         raise _wrong(path, "certificate", f"is not valid before {since}", "check this machine's clock")
+
+
+def _valid(certificate: "Certificate") -> ValidTime:
+    since, until = certificate.not_valid_before_utc, certificate.not_valid_after_utc
+    return ValidTime(since.timestamp(), until.timestamp())
+
+
+def _authority(chain: "Sequence[Certificate]", authorities: "Sequence[Certificate]") -> ValidTime:
+    """The time of the last to end of the authorities that signed a part of a chain; of all, if no name fits."""
+    issuers = {each.issuer for each in chain}
+    signed = [each for each in authorities if each.subject in issuers] or authorities
+    return max(map(_valid, signed), key=lambda each: each.ends_at)
 
 
 def _text(seconds: float) -> str:

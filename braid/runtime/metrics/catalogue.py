@@ -100,6 +100,13 @@ TENANT_OPEN_CALLS: Final = MetricDeclaration(
 TLS_CERTIFICATE_EXPIRY_SECONDS: Final = MetricDeclaration(
     "braid_tls_certificate_expiry_seconds", "gauge", "s", (), "Time until this replica's certificate ends"
 )
+TLS_AUTHORITY_EXPIRY_SECONDS: Final = MetricDeclaration(
+    "braid_tls_authority_expiry_seconds",
+    "gauge",
+    "s",
+    (),
+    "Time until the authority ends that signed this replica's certificate; of several, the last",
+)
 TLS_FILES_UNUSABLE: Final = MetricDeclaration(
     "braid_tls_files_unusable",
     "counter",
@@ -152,5 +159,5 @@ PARTS: Final[Mapping[str, tuple[MetricDeclaration, ...]]] = {
     "audit": (AUDIT_RECORDS, AUDIT_LOST, AUDIT_FAILING),
     "dlq": (DEAD_LETTERS, REPLAY_SENT),
     "tenant": (TENANT_REFUSALS, TENANT_OPEN_CALLS),
-    "tls": (TLS_CERTIFICATE_EXPIRY_SECONDS, TLS_FILES_UNUSABLE),
+    "tls": (TLS_CERTIFICATE_EXPIRY_SECONDS, TLS_AUTHORITY_EXPIRY_SECONDS, TLS_FILES_UNUSABLE),
 }

@@ -15,6 +15,7 @@ import { LeasePage } from "./pages/LeasePage";
 import { Overview } from "./pages/Overview";
 import { Pathways } from "./pages/Pathways";
 import { Replays } from "./pages/Replays";
+import { Spark } from "./pages/Spark";
 import { StreamPage } from "./pages/Stream";
 import { Streams } from "./pages/Streams";
 import { Shell } from "./shell/Shell";
@@ -52,6 +53,7 @@ const tree = root.addChildren([
   at("/alerts/$", Alerts),
   at("/leases/$", LeasePage),
   at("/pathways", Pathways),
+  at("/spark", Spark),
   at("/access", Access),
 ]);
 

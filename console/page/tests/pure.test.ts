@@ -4,6 +4,7 @@ import { argumentsOf, missing } from "../src/actions/values";
 import type { Channel, DeadLetter, Lag, LagHistory, Lease, Member } from "../src/api/documents";
 import { groupRows } from "../src/pages/group_rows";
 import { kindFilter } from "../src/pages/letter_filter";
+import { sparkRows } from "../src/pages/spark_rows";
 import { hexDump, pretty, SHOWN_MAX, visible } from "../src/pages/letter_text";
 import { bandsOf, gapsOf, isOf, marksOf } from "../src/parts/gaps";
 import { levelOf, matrixOf } from "../src/parts/heat";
@@ -32,6 +33,14 @@ test("an address keeps texts that look like numbers", () => {
 });
 
 const lag = (group: string, lane: string, seconds: number, more: Partial<Lag> = {}): Lag => ({ key: `${group}/${lane}`, group, stream: "logs", lane, lag_seconds: seconds, lag_records: 10, stale: false, ...more }) as Lag;
+
+test("a Spark query's row has its group's lanes, its worst lag and its newest commit", () => {
+  const job = (key: string, group: string): Member => ({ key, group, client_id: key }) as Member;
+  const lags = [lag("g", "live", 1, { commit_time_ms: 7 }), lag("g", "bulk", 9, { commit_time_ms: 5 }), lag("x", "live", 30, { commit_time_ms: 9 })];
+  const [row, idle] = sparkRows([job("a", "g"), job("b", "none")], lags);
+  expect([row?.lanes, row?.worst?.lane, row?.committed_ms]).toEqual([["logs/bulk", "logs/live"], "bulk", 7]);
+  expect([idle?.lanes, idle?.worst, idle?.committed_ms]).toEqual([[], undefined, 0]);
+});
 
 test("a group's row sums its lanes and names the worst", () => {
   const [row, foreign] = groupRows([{ key: "g", name: "g", status: { members: 1, free_leases: 0, stopped_lanes: [] } } as never], [lag("g", "live", 1), lag("g", "bulk", 9), lag("x", "live", 3)]);

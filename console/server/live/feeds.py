@@ -53,6 +53,11 @@ class Feeds:
             feed.end()
         self._feeds.clear()
 
+    def end_of(self, identity: str) -> None:
+        """Ends the feeds of an identity: one that reads on would open its connections again."""
+        for key in [each for each in self._feeds if each[0] == identity]:
+            self._feeds.pop(key).end()
+
     async def feed(self, session: Session, kind: ViewKind, params: Params) -> Feed:
         """The feed of a page, once its reads were tried. Raises `Exhausted` where too many pages are shown."""
         key = (session.identity.key, kind.name, tuple(sorted(params.items())))

@@ -30,9 +30,9 @@ def worst_lag() -> Read:
 
     async def take(reader: Reader, params: Params) -> Mapping[str, Content]:
         detail = lag_pb2.LAG_DETAIL_LANE
-        found, more = await _lags(reader, api.LagFilter(), detail)
+        found, more = await lags(reader, api.LagFilter(), detail)
         worst = nlargest(WORST_LAGS, found, key=lambda each: each.lag_seconds)
-        rows = {_lag_key(each, detail): to_document(each) for each in worst}
+        rows = {lag_key(each, detail): to_document(each) for each in worst}
         return {"lag": Table(rows, more or len(found) > len(worst))}
 
     return Read(("lag",), take)
@@ -53,15 +53,16 @@ def _lag(detail: lag_pb2.LagDetail.ValueType, stream_param: str, group_param: st
 
     async def take(reader: Reader, params: Params) -> Mapping[str, Content]:
         filter = api.LagFilter(stream=params.get(stream_param, ""), group=params.get(group_param, ""))
-        found, more = await _lags(reader, filter, detail)
-        return {"lag": memo.table(found, lambda each: _lag_key(each, detail), more)}
+        found, more = await lags(reader, filter, detail)
+        return {"lag": memo.table(found, lambda each: lag_key(each, detail), more)}
 
     return Read(("lag",), take)
 
 
-async def _lags(
+async def lags(
     reader: Reader, filter: api.LagFilter, detail: lag_pb2.LagDetail.ValueType
 ) -> tuple[list[lag_pb2.Lag], bool]:
+    """Lag of what a filter lets through, and whether there is more. Raises lagmon's error."""
     return await reader.pages(
         LAGMON,
         "ListLag",
@@ -72,7 +73,8 @@ async def _lags(
     )
 
 
-def _lag_key(lag: lag_pb2.Lag, detail: int) -> str:
+def lag_key(lag: lag_pb2.Lag, detail: int) -> str:
+    """The key of a row of lag among those of its detail."""
     parts = [lag.group, lag.stream, lag.lane]
     if detail != lag_pb2.LAG_DETAIL_LANE:
         parts += [lag.cluster, lag.topic]

@@ -6,7 +6,8 @@ A token stays in this process, and is sent to the services with each call. They 
 import base64
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 
 from braid.api.registry.v1 import grant_pb2
 from braid.kernel.errors import BraidError, Exhausted
@@ -22,9 +23,11 @@ _OWN = "own"
 class Identities:
     """The identities of one console, each with connections of its own."""
 
-    def __init__(self, host: Host, open: Open) -> None:
+    def __init__(self, host: Host, open: Open, on_close: Callable[[str], None]) -> None:
+        """`on_close` is told the key of each identity whose connections are about to end."""
         self._host = host
         self._open = open
+        self._on_close = on_close
         self._known: dict[str, Identity] = {}
 
     async def own(self) -> Identity:
@@ -39,8 +42,11 @@ class Identities:
                 return identity
         return identity
 
-    async def of_token(self, token: str) -> Identity:
-        """The identity of a token, which the mesh has verified.
+    @asynccontextmanager
+    async def of_token(self, token: str) -> AsyncIterator[Identity]:
+        """The identity of a token, which the mesh has verified just now.
+
+        Its connections stay open for the block, and then for as long as a session uses it.
 
         Raises:
             Invalid: it is no token.
@@ -48,29 +54,32 @@ class Identities:
             Exhausted: too many people are signed in.
         """
         key = hashlib.sha256(token.encode("utf-8", "replace")).hexdigest()
-        known = self._known.get(key)
-        if known is not None:
-            known.principal = await _principal(known.reader)  # it may have been revoked since
-            return known
-        if len(self._known) >= IDENTITIES_MAX:
-            raise Exhausted("too many people are signed in", remedy="try again in a while")
-        reader = self._open(token)
+        identity = self._known.get(key)
+        if identity is None:
+            if len(self._known) >= IDENTITIES_MAX:
+                raise Exhausted("too many people are signed in", remedy="try again in a while")
+            reader = self._open(token)
+            identity = self._known[key] = Identity(self._host.ids.ulid(), "token", reader, "", _expiry_ms(token))
+        identity.sign_ins += 1
         try:
-            principal = await _principal(reader)
-        except BaseException:
-            await reader.close()
-            raise
-        made = Identity(self._host.ids.ulid(), "token", reader, principal, _expiry_ms(token))
-        identity = self._known.setdefault(key, made)
-        if identity.reader is not reader:  # the same token, twice at once
-            await reader.close()
-        return identity
+            identity.principal = await _principal(identity.reader)  # a known one may have been revoked since
+            yield identity
+        finally:
+            identity.sign_ins -= 1
+            await self._close_if_unused(key, identity)
 
     async def close_unused(self) -> None:
-        """Ends connections of tokens that no session uses any more."""
-        unused = [key for key, each in self._known.items() if key != _OWN and not each.sessions]
-        for key in unused:
-            await self._known.pop(key).reader.close()
+        """Ends connections of tokens that neither a session nor a sign-in under way uses."""
+        for key, identity in list(self._known.items()):
+            await self._close_if_unused(key, identity)
+
+    async def _close_if_unused(self, key: str, identity: Identity) -> None:
+        # Others may have come or gone at each `await`, so both are asked anew.
+        if key == _OWN or identity.in_use or self._known.get(key) is not identity:
+            return
+        del self._known[key]
+        self._on_close(identity.key)
+        await identity.reader.close()
 
     async def close(self) -> None:
         """Ends all connections."""

@@ -20,6 +20,7 @@ class Identity:
         principal: The caller as the mesh names it; empty where it does not.
         expire_ms: When it ends by itself, by the wall clock; 0 for never.
         sessions: How many sessions use it.
+        sign_ins: How many requests are about to open a session of it, and wait for the mesh.
     """
 
     key: str
@@ -28,6 +29,12 @@ class Identity:
     principal: str = ""
     expire_ms: int = 0
     sessions: int = 0
+    sign_ins: int = 0
+
+    @property
+    def in_use(self) -> bool:
+        """Whether its connections must stay open."""
+        return bool(self.sessions or self.sign_ins)
 
 
 @dataclass(eq=False)

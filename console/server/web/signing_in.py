@@ -82,7 +82,8 @@ class SigningIn:
         token = (await read_body(request)).get("token")
         if not isinstance(token, str):
             raise Invalid("is missing", field="token", remedy="send a signed token (JWT)")
-        session = self._sessions.open(await self._identities.of_token(token))
+        async with self._identities.of_token(token) as identity:
+            session = self._sessions.open(identity)
         response = self._told(session)
         self._give(response, session)
         return response

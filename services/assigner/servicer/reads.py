@@ -5,6 +5,7 @@ from typing import TypeVar, cast
 
 from braid.api.assigner.v1 import assigner_service_pb2 as api
 from braid.api.assigner.v1 import group_pb2, rules_pb2
+from braid.kernel.capabilities import SPARK
 from braid.kernel.errors import Invalid, NotFound
 from braid.kernel.ids import LeaseId
 from braid.kernel.limits.names import PAGE_SIZE_MAX
@@ -85,8 +86,13 @@ class Reads:
         )
 
     async def list_members(self, request: api.ListMembersRequest, caller: Caller) -> api.ListMembersResponse:
-        """Lists members of a group, or of all. Raises `NotFound` for an unknown group."""
-        found = [(group, member) for group in self._groups(request.group) for member in group.members.values()]
+        """Lists members of a group or of all, or Spark queries alone. Raises `NotFound` for an unknown group."""
+        found = [
+            (group, member)
+            for group in self._groups(request.group)
+            for member in group.members.values()
+            if not request.spark or SPARK in member.capabilities
+        ]
         members, token = _page(
             found, lambda pair: f"{pair[0].name}/{pair[1].id}", request.page_size, request.page_token
         )
@@ -207,6 +213,7 @@ def _member_message(
         stopped=[_stop_message(each) for each in stopped_lanes.of_member(group, member.id)],
         usage=None if usage is None else usage_message(usage),
         slow=slow_message(group, member.id),
+        spark=SPARK in member.capabilities,
     )
 
 

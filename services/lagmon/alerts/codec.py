@@ -63,7 +63,13 @@ ALERTS: Final[Kind[Alerts, Command, Event]] = Kind("alerts", AlertsDecider(), Al
 
 
 def _alert_document(alert: Alert) -> dict[str, Any]:
-    return {**asdict(alert), "key": list(alert.key), "severity": alert.severity.value}
+    return {**asdict(alert), "key": _key_parts(alert.key), "severity": alert.severity.value}
+
+
+def _key_parts(key: AlertKey) -> list[str]:
+    """A key's parts; a release that knows fewer of them still reads a key that has no others."""
+    parts: list[str] = list(key)
+    return parts if key.certificate else parts[:-1]
 
 
 def _read_alert(document: dict[str, Any]) -> Alert:

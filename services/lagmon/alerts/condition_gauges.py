@@ -15,7 +15,7 @@ CONDITION: Final = MetricDeclaration(
     "braid_alert_condition",
     "gauge",
     "",
-    ("rule", "severity", "stream", "lane", "group", "cluster"),
+    ("rule", "severity", "stream", "lane", "group", "cluster", "certificate"),
     "1 while the condition of an alert holds, as this replica sees it, silenced or not",
     ALERTS_OPEN_MAX,
 )
@@ -50,7 +50,8 @@ class ConditionGauges:
         keys = sorted(set(held), key=lambda key: (_severity(key), key))
         rows: dict[Labels, float] = {}
         for key in keys[:ALERTS_OPEN_MAX]:
-            rows[key.rule, _severity(key).name.lower(), key.stream, key.lane, key.group, key.cluster] = 1.0
+            subject = key.stream, key.lane, key.group, key.cluster, key.certificate
+            rows[key.rule, _severity(key).name.lower(), *subject] = 1.0
         self._conditions.replace(rows)
         self._left_out.replace({(): float(max(0, len(keys) - ALERTS_OPEN_MAX))})
         targets: dict[Labels, float] = {}

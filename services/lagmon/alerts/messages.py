@@ -54,4 +54,5 @@ def _message(key: AlertKey, state: "pb.AlertState.ValueType", severity: Severity
         cluster=key.cluster,
         lane=key.lane,
         group=key.group,
+        certificate=key.certificate,
     )

@@ -11,7 +11,15 @@ from typing import Final
 
 from braid.kernel.errors import Invalid
 from services.lagmon.alerts.decisions.burn_rates import FAST, SLOW, STEADY, BurnAlert, Window
-from services.lagmon.alerts.decisions.model import GROUP_UNATTENDED, LAG_PAGE, LAG_TICKET, RULES, Rule, Severity
+from services.lagmon.alerts.decisions.model import (
+    GROUP_UNATTENDED,
+    LAG_PAGE,
+    LAG_TICKET,
+    RULES,
+    AlertKey,
+    Rule,
+    Severity,
+)
 from services.lagmon.alerts.outlets.decisions.alertmanager import alert_name
 
 FILE_NAME: Final = "braid-alerts.yaml"
@@ -26,7 +34,8 @@ _COARSE: Final = "job_stream_lane_group:braid_lag_target_missed:sum5m"
 _LAG: Final = 'braid_group_lag_seconds unless on (job, cluster) braid_alert_condition{rule="cluster-down"}'
 _BUDGET: Final = "max by (job, stream) (braid_lag_target_budget)"
 _WHERE: Final = "".join(
-    f"{{{{ with $labels.{name} }}}}, {name} {{{{ . }}}}{{{{ end }}}}" for name in ("cluster", "stream", "lane", "group")
+    f"{{{{ with $labels.{name} }}}}, {name} {{{{ . }}}}{{{{ end }}}}"
+    for name in ("cluster", "stream", "lane", "group", "certificate")
 )
 
 
@@ -90,7 +99,7 @@ def _condition_rules(runbooks: str) -> Iterator[str]:
     for rule in RULES.values():
         if rule not in (LAG_PAGE, LAG_TICKET):
             gauge = f'braid_alert_condition{{rule="{rule.name}"}}'
-            expr = f"max by (job, cluster, stream, lane, group) ({gauge}) > 0"
+            expr = f"max by (job, cluster, stream, lane, group, certificate) ({gauge}) > 0"
             yield from _alert(rule, expr, rule.name + _WHERE, runbooks)
 
 
@@ -135,7 +144,7 @@ def _record(name: str, expr: str) -> Iterator[str]:
 
 
 def _alert(rule: Rule, expr: str, summary: str, runbooks: str) -> Iterator[str]:
-    subject = {name: f"{{{{ $labels.{name} }}}}" for name in ("stream", "lane", "group", "cluster")}
+    subject = {name: f"{{{{ $labels.{name} }}}}" for name in AlertKey._fields[1:]}
     annotations = {
         "summary": summary,
         "description": rule.remedy,

@@ -1,12 +1,14 @@
 """Takes in each look at lag, on every replica; on the leader, records what follows. No rules."""
 
 import asyncio
+from dataclasses import replace
 from typing import Final
 
 from braid.kernel.errors import BraidError
 from braid.kernel.limits.lagmon.alerts import ALERT_CHANGES_AT_ONCE, ALERT_PAST_TARGETS, ALERTS_OPEN_MAX
 from braid.kernel.limits.lagmon.sampling import LAG_METRICS_SECONDS
 from braid.runtime.replica import Replica
+from services.lagmon.alerts.certificate_peers import CertificatePeers
 from services.lagmon.alerts.codec import ALERTS, MESH
 from services.lagmon.alerts.decisions.domain import Alerts
 from services.lagmon.alerts.decisions.evaluation import Evaluation, Look, is_part, open_keys
@@ -34,6 +36,7 @@ class AlertWatch:
         self._evaluation = Evaluation()
         self._gauges = AlertGauges(replica.metrics)
         self._peers = AlertPeers(replica.host, replica.client("registry"), replica.client("assigner"))
+        self._certificates = CertificatePeers(replica)
         self._looked = asyncio.Event()
         self._looking = asyncio.Lock()
 
@@ -44,8 +47,8 @@ class AlertWatch:
 
     @property
     def facts(self) -> Facts:
-        """Streams and clusters as this replica last heard of them."""
-        return self._peers.facts
+        """The mesh as this replica last heard of it."""
+        return replace(self._peers.facts, certificates=self._certificates.readings)
 
     async def pending(self) -> list[Pending]:
         """Returns conditions that hold and did not fire yet, as this replica sees them; no more than may fire."""
@@ -56,19 +59,24 @@ class AlertWatch:
         return self._evaluation.pending_keys(open_keys(self.state))
 
     async def follow(self) -> None:
-        """Asks the registry what the rules need, until cancelled, leading or not; adds the kept past once."""
-        past = self._replica.host.tasks.spawn(self._add_past(), "past of alerts")
+        """Asks others what the rules need, until cancelled, leading or not; adds the kept past once."""
+        spawn = self._replica.host.tasks.spawn
+        tasks = [
+            spawn(self._add_past(), "past of alerts"),
+            spawn(self._certificates.run(), "certificates of alerts"),
+        ]
         try:
             await self._peers.run()
         finally:
-            past.cancel()
+            for task in tasks:
+                task.cancel()
 
     async def take(self, look: Look) -> None:
         """Takes in one look at the lag, in slices; the loop over the gauges makes one a second."""
         clock = self._replica.host.clock
         fired = open_keys(self.state)
         async with self._looking:
-            work = self._evaluation.looking(look, self._peers.facts, fired, clock.elapsed(), clock.now_ms())
+            work = self._evaluation.looking(look, self.facts, fired, clock.elapsed(), clock.now_ms())
             await in_turns(clock, work)
         self._looked.set()
         self._gauges.show(self.state, self._evaluation.left_out)

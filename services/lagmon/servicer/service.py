@@ -13,6 +13,7 @@ from braid.api.lagmon.v1 import lagmon_service_pb2 as api
 from braid.kernel.errors import Invalid, Unavailable
 from braid.kernel.limits.lagmon.kept_lag import KEPT_LAG_BYTES
 from braid.kernel.limits.lagmon.sampling import (
+    LAG_LOOK_PAUSE_SECONDS_MAX,
     LAG_METRICS_ROWS_MAX,
     LAG_METRICS_SECONDS,
     LAG_PAUSE_FACTOR,
@@ -34,7 +35,7 @@ from services.lagmon.alerts.outlets.outlets import AlertOutlets
 from services.lagmon.alerts.outlets.sending import Outgoing
 from services.lagmon.alerts.requests import AlertRequests
 from services.lagmon.alerts.watch import AlertWatch
-from services.lagmon.codec import gone_message, lag_message, page_token, read_detail, read_filter, read_page_token
+from services.lagmon.codec import LAG_TOKENS, gone_message, lag_message, read_detail, read_filter
 from services.lagmon.columns.pages import first_rows, page_of
 from services.lagmon.kept.files import Files
 from services.lagmon.kept.keeper import Keeper
@@ -151,7 +152,8 @@ class Lagmon:
             conditions.show((*open_keys(alerts.state), *alerts.pending_keys()), alerts.facts)
             gauges.show_counts(clusters.counts(), clusters.probes())
             kept.show(keeper)
-            await clock.sleep(max(LAG_METRICS_SECONDS, (clock.elapsed() - began) * LAG_PAUSE_FACTOR))
+            pause = min((clock.elapsed() - began) * LAG_PAUSE_FACTOR, LAG_LOOK_PAUSE_SECONDS_MAX)
+            await clock.sleep(max(LAG_METRICS_SECONDS, pause))
 
 
 class Reads:
@@ -164,7 +166,7 @@ class Reads:
 
     async def list_lag(self, request: api.ListLagRequest, caller: Caller) -> api.ListLagResponse:
         """Returns one page of rows. Raises `Invalid`."""
-        detail, last = read_detail(request.detail), read_page_token(request.page_token)
+        detail, last = read_detail(request.detail), LAG_TOKENS.read(request.page_token)
         if request.page_size < 0:
             raise Invalid(
                 f"a page cannot have {request.page_size} rows", field="page_size", remedy="use 0 for the default"
@@ -175,7 +177,7 @@ class Reads:
         since = self._clock.elapsed() - table.now.elapsed  # of a table that answered somebody else before
         return api.ListLagResponse(
             lags=[lag_message(aged(row, since), self._trend(row, detail)) for row in page],
-            next_page_token=page_token(behind),
+            next_page_token=LAG_TOKENS.write(behind),
             time_ms=self._clock.now_ms(),
             catching_up=table.catching_up,
         )

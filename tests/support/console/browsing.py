@@ -26,6 +26,7 @@ PAGES: Final = {
     "letters": "/dead-letters?show=letters",
     "letter": "/dead-letters/logs/2/0/1",
     "replays": "/replays",
+    "spark": "/spark",
     "pathways": "/pathways",
     "access": "/access",
     "lease": "/leases/logs/live/7/3",

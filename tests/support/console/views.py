@@ -150,6 +150,7 @@ VIEWS: Final[Mapping[str, Callable[[Mapping[str, str]], Document]]] = {
     "dead-letters": _letters,
     "dead-letter": lambda _params: {"letter": _value(happenings.letter_in_full())},
     "replays": lambda _params: {"replays": _table(happenings.replays())},
+    "spark": lambda _params: {"jobs": _table(documents.spark_jobs()), "lag": _table(documents.lags())},
     "pathways": lambda _params: {
         "pathways": _table(happenings.pathways()),
         "summary": _value({"window_seconds": 60, "kept_since_ms": NOW_MS}),

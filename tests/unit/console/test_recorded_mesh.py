@@ -22,6 +22,7 @@ _ROWS: Final[Mapping[str, tuple[type[Message], list[Document]]]] = {
     "history": (lag_history_pb2.LagHistory, documents.history()),
     "groups": (group_pb2.Group, documents.groups()),
     "members": (group_pb2.Member, documents.members()),
+    "queries of Spark": (group_pb2.Member, documents.spark_jobs()),
     "leases": (group_pb2.Lease, documents.leases()),
     "streams": (stream_pb2.Stream, documents.streams()),
     "clusters": (cluster_pb2.Cluster, [documents.cluster(*each) for each in documents.CLUSTER_STATES]),

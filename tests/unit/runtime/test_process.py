@@ -88,8 +88,9 @@ def test_the_end_of_a_store_only_certificate_is_measured(
         fields |= {"store_tls_certificate": other.certificate, "store_tls_key": other.key, "store_tls_ca": other.ca}
     url = {"store": f"{store}:///127.0.0.1:2379", "instance": "registry-0"}
     metrics = make_metrics("registry", "registry-0")
-    measure_store_certificate(Settings.model_validate({**url, **fields}), metrics)
+    files = measure_store_certificate(Settings.model_validate({**url, **fields}), metrics)
     value = metrics.registry.get_sample_value("braid_store_tls_certificate_expiry_seconds")
+    assert (files is not None) is measured
     assert (value is not None) is measured
     if value is not None:
         assert 8 * 86_400 < value < 9 * 86_400 + 1

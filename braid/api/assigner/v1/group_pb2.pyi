@@ -372,6 +372,7 @@ class Member(_message.Message):
     STOPPED_FIELD_NUMBER: _builtins.int
     USAGE_FIELD_NUMBER: _builtins.int
     SLOW_FIELD_NUMBER: _builtins.int
+    SPARK_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     """ULID, given at the first join, kept over reconnects."""
     group: _builtins.str
@@ -385,6 +386,8 @@ class Member(_message.Message):
     """What it declared, unless an operator set another."""
     drain: _rules_pb2.DrainState.ValueType
     """Whether it is being drained."""
+    spark: _builtins.bool
+    """It is a Spark query: Spark's checkpoint holds its progress, and what it commits follows that."""
     @_builtins.property
     def stopped(self) -> _containers.RepeatedCompositeFieldContainer[Global___StoppedLane]:
         """Lanes it hands out no more, until somebody resumes them."""
@@ -413,10 +416,11 @@ class Member(_message.Message):
         stopped: _abc.Iterable[Global___StoppedLane] | None = ...,
         usage: Global___MemberUsage | None = ...,
         slow: Global___SlowMember | None = ...,
+        spark: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["slow", b"slow", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["capacity", b"capacity", "client_id", b"client_id", "drain", b"drain", "group", b"group", "id", b"id", "join_time_ms", b"join_time_ms", "leases", b"leases", "peer", b"peer", "slow", b"slow", "state", b"state", "stopped", b"stopped", "usage", b"usage", "zone", b"zone"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["capacity", b"capacity", "client_id", b"client_id", "drain", b"drain", "group", b"group", "id", b"id", "join_time_ms", b"join_time_ms", "leases", b"leases", "peer", b"peer", "slow", b"slow", "spark", b"spark", "state", b"state", "stopped", b"stopped", "usage", b"usage", "zone", b"zone"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -433,6 +437,7 @@ class MemberUsage(_message.Message):
     PROCESS_PER_S_FIELD_NUMBER: _builtins.int
     CPU_PER_S_FIELD_NUMBER: _builtins.int
     WAIT_PER_S_FIELD_NUMBER: _builtins.int
+    DELAY_PER_S_FIELD_NUMBER: _builtins.int
     cores: _builtins.float
     """Processors that its handlers may use."""
     handlers: _builtins.int
@@ -443,6 +448,8 @@ class MemberUsage(_message.Message):
     """CPU seconds a second of its handlers."""
     wait_per_s: _builtins.float
     """Handlers that wait, on average."""
+    delay_per_s: _builtins.float
+    """Seconds a second in which its handlers were ready to compute while others had the processor."""
     def __init__(
         self,
         *,
@@ -451,10 +458,11 @@ class MemberUsage(_message.Message):
         process_per_s: _builtins.float = ...,
         cpu_per_s: _builtins.float = ...,
         wait_per_s: _builtins.float = ...,
+        delay_per_s: _builtins.float = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cores", b"cores", "cpu_per_s", b"cpu_per_s", "handlers", b"handlers", "process_per_s", b"process_per_s", "wait_per_s", b"wait_per_s"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cores", b"cores", "cpu_per_s", b"cpu_per_s", "delay_per_s", b"delay_per_s", "handlers", b"handlers", "process_per_s", b"process_per_s", "wait_per_s", b"wait_per_s"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

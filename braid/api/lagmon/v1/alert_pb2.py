@@ -24,23 +24,23 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1f\x62raid/api/lagmon/v1/alert.proto\x12\x13\x62raid.api.lagmon.v1\"\x80\x03\n\x05\x41lert\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04rule\x18\x02 \x01(\t\x12\x34\n\x08severity\x18\x03 \x01(\x0e\x32\".braid.api.lagmon.v1.AlertSeverity\x12.\n\x05state\x18\x04 \x01(\x0e\x32\x1f.braid.api.lagmon.v1.AlertState\x12\x0e\n\x06stream\x18\x05 \x01(\t\x12\x0f\n\x07\x63luster\x18\x06 \x01(\t\x12\x0c\n\x04lane\x18\x07 \x01(\t\x12\r\n\x05group\x18\x08 \x01(\t\x12\x0f\n\x07summary\x18\t \x01(\t\x12\x0e\n\x06remedy\x18\n \x01(\t\x12\x0f\n\x07\x63ommand\x18\x0b \x01(\t\x12\x0f\n\x07runbook\x18\x0c \x01(\t\x12\x14\n\x0c\x66ire_time_ms\x18\r \x01(\x03\x12\x17\n\x0fresolve_time_ms\x18\x0e \x01(\x03\x12\x16\n\x0eresolve_reason\x18\x0f \x01(\t\x12-\n\x07silence\x18\x10 \x01(\x0b\x32\x1c.braid.api.lagmon.v1.Silence\"l\n\x07Silence\x12\r\n\x05\x61lert\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\x16\n\x0e\x63reate_time_ms\x18\x03 \x01(\x03\x12\x16\n\x0e\x65xpire_time_ms\x18\x04 \x01(\x03\x12\x12\n\ncreated_by\x18\x05 \x01(\t\"e\n\x0b\x41lertOutlet\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04kind\x18\x02 \x01(\t\x12\x0f\n\x07trouble\x18\x03 \x01(\t\x12\x18\n\x10trouble_since_ms\x18\x04 \x01(\x03\x12\x0f\n\x07waiting\x18\x05 \x01(\x05\".\n\rAlertRuleFile\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07\x63ontent\x18\x02 \x01(\t*t\n\nAlertState\x12\x1b\n\x17\x41LERT_STATE_UNSPECIFIED\x10\x00\x12\x17\n\x13\x41LERT_STATE_PENDING\x10\x01\x12\x16\n\x12\x41LERT_STATE_FIRING\x10\x02\x12\x18\n\x14\x41LERT_STATE_RESOLVED\x10\x03*c\n\rAlertSeverity\x12\x1e\n\x1a\x41LERT_SEVERITY_UNSPECIFIED\x10\x00\x12\x17\n\x13\x41LERT_SEVERITY_PAGE\x10\x01\x12\x19\n\x15\x41LERT_SEVERITY_TICKET\x10\x02\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1f\x62raid/api/lagmon/v1/alert.proto\x12\x13\x62raid.api.lagmon.v1\"\x95\x03\n\x05\x41lert\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04rule\x18\x02 \x01(\t\x12\x34\n\x08severity\x18\x03 \x01(\x0e\x32\".braid.api.lagmon.v1.AlertSeverity\x12.\n\x05state\x18\x04 \x01(\x0e\x32\x1f.braid.api.lagmon.v1.AlertState\x12\x0e\n\x06stream\x18\x05 \x01(\t\x12\x0f\n\x07\x63luster\x18\x06 \x01(\t\x12\x0c\n\x04lane\x18\x07 \x01(\t\x12\r\n\x05group\x18\x08 \x01(\t\x12\x0f\n\x07summary\x18\t \x01(\t\x12\x0e\n\x06remedy\x18\n \x01(\t\x12\x0f\n\x07\x63ommand\x18\x0b \x01(\t\x12\x0f\n\x07runbook\x18\x0c \x01(\t\x12\x14\n\x0c\x66ire_time_ms\x18\r \x01(\x03\x12\x17\n\x0fresolve_time_ms\x18\x0e \x01(\x03\x12\x16\n\x0eresolve_reason\x18\x0f \x01(\t\x12-\n\x07silence\x18\x10 \x01(\x0b\x32\x1c.braid.api.lagmon.v1.Silence\x12\x13\n\x0b\x63\x65rtificate\x18\x11 \x01(\t\"l\n\x07Silence\x12\r\n\x05\x61lert\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\x16\n\x0e\x63reate_time_ms\x18\x03 \x01(\x03\x12\x16\n\x0e\x65xpire_time_ms\x18\x04 \x01(\x03\x12\x12\n\ncreated_by\x18\x05 \x01(\t\"e\n\x0b\x41lertOutlet\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04kind\x18\x02 \x01(\t\x12\x0f\n\x07trouble\x18\x03 \x01(\t\x12\x18\n\x10trouble_since_ms\x18\x04 \x01(\x03\x12\x0f\n\x07waiting\x18\x05 \x01(\x05\".\n\rAlertRuleFile\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07\x63ontent\x18\x02 \x01(\t*t\n\nAlertState\x12\x1b\n\x17\x41LERT_STATE_UNSPECIFIED\x10\x00\x12\x17\n\x13\x41LERT_STATE_PENDING\x10\x01\x12\x16\n\x12\x41LERT_STATE_FIRING\x10\x02\x12\x18\n\x14\x41LERT_STATE_RESOLVED\x10\x03*c\n\rAlertSeverity\x12\x1e\n\x1a\x41LERT_SEVERITY_UNSPECIFIED\x10\x00\x12\x17\n\x13\x41LERT_SEVERITY_PAGE\x10\x01\x12\x19\n\x15\x41LERT_SEVERITY_TICKET\x10\x02\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'braid.api.lagmon.v1.alert_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_ALERTSTATE']._serialized_start=704
-  _globals['_ALERTSTATE']._serialized_end=820
-  _globals['_ALERTSEVERITY']._serialized_start=822
-  _globals['_ALERTSEVERITY']._serialized_end=921
+  _globals['_ALERTSTATE']._serialized_start=725
+  _globals['_ALERTSTATE']._serialized_end=841
+  _globals['_ALERTSEVERITY']._serialized_start=843
+  _globals['_ALERTSEVERITY']._serialized_end=942
   _globals['_ALERT']._serialized_start=57
-  _globals['_ALERT']._serialized_end=441
-  _globals['_SILENCE']._serialized_start=443
-  _globals['_SILENCE']._serialized_end=551
-  _globals['_ALERTOUTLET']._serialized_start=553
-  _globals['_ALERTOUTLET']._serialized_end=654
-  _globals['_ALERTRULEFILE']._serialized_start=656
-  _globals['_ALERTRULEFILE']._serialized_end=702
+  _globals['_ALERT']._serialized_end=462
+  _globals['_SILENCE']._serialized_start=464
+  _globals['_SILENCE']._serialized_end=572
+  _globals['_ALERTOUTLET']._serialized_start=574
+  _globals['_ALERTOUTLET']._serialized_end=675
+  _globals['_ALERTRULEFILE']._serialized_start=677
+  _globals['_ALERTRULEFILE']._serialized_end=723
 # @@protoc_insertion_point(module_scope)

@@ -81,8 +81,11 @@ class Alert(_message.Message):
     RESOLVE_TIME_MS_FIELD_NUMBER: _builtins.int
     RESOLVE_REASON_FIELD_NUMBER: _builtins.int
     SILENCE_FIELD_NUMBER: _builtins.int
+    CERTIFICATE_FIELD_NUMBER: _builtins.int
     name: _builtins.str
-    """`stream/<stream>/<rule>/<lane>/<group>` or `cluster/<cluster>/<rule>`; parts that a rule does not have are left out."""
+    """`stream/<stream>/<rule>/<lane>/<group>`, `cluster/<cluster>/<rule>` or `certificate/<holder>/<rule>`; parts that a
+    rule does not have are left out.
+    """
     rule: _builtins.str
     severity: Global___AlertSeverity.ValueType
     state: Global___AlertState.ValueType
@@ -104,6 +107,8 @@ class Alert(_message.Message):
     """0 while it fires."""
     resolve_reason: _builtins.str
     """Why it was resolved."""
+    certificate: _builtins.str
+    """Of an alert about a certificate: the replica that uses it, or `authority` for the one that signed them."""
     @_builtins.property
     def silence(self) -> Global___Silence: ...
     def __init__(
@@ -125,10 +130,11 @@ class Alert(_message.Message):
         resolve_time_ms: _builtins.int = ...,
         resolve_reason: _builtins.str = ...,
         silence: Global___Silence | None = ...,
+        certificate: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["silence", b"silence"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cluster", b"cluster", "command", b"command", "fire_time_ms", b"fire_time_ms", "group", b"group", "lane", b"lane", "name", b"name", "remedy", b"remedy", "resolve_reason", b"resolve_reason", "resolve_time_ms", b"resolve_time_ms", "rule", b"rule", "runbook", b"runbook", "severity", b"severity", "silence", b"silence", "state", b"state", "stream", b"stream", "summary", b"summary"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["certificate", b"certificate", "cluster", b"cluster", "command", b"command", "fire_time_ms", b"fire_time_ms", "group", b"group", "lane", b"lane", "name", b"name", "remedy", b"remedy", "resolve_reason", b"resolve_reason", "resolve_time_ms", b"resolve_time_ms", "rule", b"rule", "runbook", b"runbook", "severity", b"severity", "silence", b"silence", "state", b"state", "stream", b"stream", "summary", b"summary"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -26,35 +26,35 @@ from braid.api.lagmon.v1 import alert_pb2 as braid_dot_api_dot_lagmon_dot_v1_dot
 from braid.api.mesh.v1 import event_pb2 as braid_dot_api_dot_mesh_dot_v1_dot_event__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n braid/api/lagmon/v1/events.proto\x12\x13\x62raid.api.lagmon.v1\x1a\x1f\x62raid/api/lagmon/v1/alert.proto\x1a\x1d\x62raid/api/mesh/v1/event.proto\"\x80\x05\n\x0bLagmonEvent\x12\x32\n\x08metadata\x18\x01 \x01(\x0b\x32 .braid.api.mesh.v1.EventMetadata\x12\x36\n\x0b\x61lert_fired\x18\n \x01(\x0b\x32\x1f.braid.api.lagmon.v1.AlertFiredH\x00\x12<\n\x0e\x61lert_resolved\x18\x0b \x01(\x0b\x32\".braid.api.lagmon.v1.AlertResolvedH\x00\x12<\n\x0e\x61lert_silenced\x18\x0c \x01(\x0b\x32\".braid.api.lagmon.v1.AlertSilencedH\x00\x12:\n\rsilence_ended\x18\r \x01(\x0b\x32!.braid.api.lagmon.v1.SilenceEndedH\x00\x12:\n\routlet_opened\x18\x14 \x01(\x0b\x32!.braid.api.lagmon.v1.OutletOpenedH\x00\x12:\n\routlet_failed\x18\x15 \x01(\x0b\x32!.braid.api.lagmon.v1.OutletFailedH\x00\x12@\n\x10outlet_recovered\x18\x16 \x01(\x0b\x32$.braid.api.lagmon.v1.OutletRecoveredH\x00\x12\x44\n\x12notification_begun\x18\x17 \x01(\x0b\x32&.braid.api.lagmon.v1.NotificationBegunH\x00\x12\x44\n\x12notification_ended\x18\x18 \x01(\x0b\x32&.braid.api.lagmon.v1.NotificationEndedH\x00\x42\x07\n\x05\x65vent\"\x9f\x01\n\nAlertFired\x12\x0c\n\x04rule\x18\x01 \x01(\t\x12\x0e\n\x06stream\x18\x02 \x01(\t\x12\x0f\n\x07\x63luster\x18\x03 \x01(\t\x12\x0c\n\x04lane\x18\x04 \x01(\t\x12\r\n\x05group\x18\x05 \x01(\t\x12\x34\n\x08severity\x18\x06 \x01(\x0e\x32\".braid.api.lagmon.v1.AlertSeverity\x12\x0f\n\x07summary\x18\x07 \x01(\t\".\n\rAlertResolved\x12\r\n\x05\x61lert\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\"F\n\rAlertSilenced\x12\r\n\x05\x61lert\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\x16\n\x0e\x65xpire_time_ms\x18\x03 \x01(\x03\"-\n\x0cSilenceEnded\x12\r\n\x05\x61lert\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\"\x1e\n\x0cOutletOpened\x12\x0e\n\x06outlet\x18\x01 \x01(\t\".\n\x0cOutletFailed\x12\x0e\n\x06outlet\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\"!\n\x0fOutletRecovered\x12\x0e\n\x06outlet\x18\x01 \x01(\t\"}\n\x11NotificationBegun\x12\x0e\n\x06outlet\x18\x01 \x01(\t\x12\r\n\x05\x61lert\x18\x02 \x01(\t\x12\x14\n\x0c\x66ire_time_ms\x18\x03 \x01(\x03\x12\x33\n\x04type\x18\x04 \x01(\x0e\x32%.braid.api.lagmon.v1.NotificationType\"\xb8\x01\n\x11NotificationEnded\x12\x0e\n\x06outlet\x18\x01 \x01(\t\x12\r\n\x05\x61lert\x18\x02 \x01(\t\x12\x14\n\x0c\x66ire_time_ms\x18\x03 \x01(\x03\x12\x33\n\x04type\x18\x04 \x01(\x0e\x32%.braid.api.lagmon.v1.NotificationType\x12\x39\n\x07outcome\x18\x05 \x01(\x0e\x32(.braid.api.lagmon.v1.NotificationOutcome*\x92\x01\n\x10NotificationType\x12!\n\x1dNOTIFICATION_TYPE_UNSPECIFIED\x10\x00\x12\x1b\n\x17NOTIFICATION_TYPE_FIRED\x10\x01\x12\x1e\n\x1aNOTIFICATION_TYPE_SILENCED\x10\x02\x12\x1e\n\x1aNOTIFICATION_TYPE_RESOLVED\x10\x03*\x9f\x01\n\x13NotificationOutcome\x12$\n NOTIFICATION_OUTCOME_UNSPECIFIED\x10\x00\x12\x1d\n\x19NOTIFICATION_OUTCOME_SENT\x10\x01\x12!\n\x1dNOTIFICATION_OUTCOME_GIVEN_UP\x10\x02\x12 \n\x1cNOTIFICATION_OUTCOME_SKIPPED\x10\x03\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n braid/api/lagmon/v1/events.proto\x12\x13\x62raid.api.lagmon.v1\x1a\x1f\x62raid/api/lagmon/v1/alert.proto\x1a\x1d\x62raid/api/mesh/v1/event.proto\"\x80\x05\n\x0bLagmonEvent\x12\x32\n\x08metadata\x18\x01 \x01(\x0b\x32 .braid.api.mesh.v1.EventMetadata\x12\x36\n\x0b\x61lert_fired\x18\n \x01(\x0b\x32\x1f.braid.api.lagmon.v1.AlertFiredH\x00\x12<\n\x0e\x61lert_resolved\x18\x0b \x01(\x0b\x32\".braid.api.lagmon.v1.AlertResolvedH\x00\x12<\n\x0e\x61lert_silenced\x18\x0c \x01(\x0b\x32\".braid.api.lagmon.v1.AlertSilencedH\x00\x12:\n\rsilence_ended\x18\r \x01(\x0b\x32!.braid.api.lagmon.v1.SilenceEndedH\x00\x12:\n\routlet_opened\x18\x14 \x01(\x0b\x32!.braid.api.lagmon.v1.OutletOpenedH\x00\x12:\n\routlet_failed\x18\x15 \x01(\x0b\x32!.braid.api.lagmon.v1.OutletFailedH\x00\x12@\n\x10outlet_recovered\x18\x16 \x01(\x0b\x32$.braid.api.lagmon.v1.OutletRecoveredH\x00\x12\x44\n\x12notification_begun\x18\x17 \x01(\x0b\x32&.braid.api.lagmon.v1.NotificationBegunH\x00\x12\x44\n\x12notification_ended\x18\x18 \x01(\x0b\x32&.braid.api.lagmon.v1.NotificationEndedH\x00\x42\x07\n\x05\x65vent\"\xb4\x01\n\nAlertFired\x12\x0c\n\x04rule\x18\x01 \x01(\t\x12\x0e\n\x06stream\x18\x02 \x01(\t\x12\x0f\n\x07\x63luster\x18\x03 \x01(\t\x12\x0c\n\x04lane\x18\x04 \x01(\t\x12\r\n\x05group\x18\x05 \x01(\t\x12\x34\n\x08severity\x18\x06 \x01(\x0e\x32\".braid.api.lagmon.v1.AlertSeverity\x12\x0f\n\x07summary\x18\x07 \x01(\t\x12\x13\n\x0b\x63\x65rtificate\x18\x08 \x01(\t\".\n\rAlertResolved\x12\r\n\x05\x61lert\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\"F\n\rAlertSilenced\x12\r\n\x05\x61lert\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\x16\n\x0e\x65xpire_time_ms\x18\x03 \x01(\x03\"-\n\x0cSilenceEnded\x12\r\n\x05\x61lert\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\"\x1e\n\x0cOutletOpened\x12\x0e\n\x06outlet\x18\x01 \x01(\t\".\n\x0cOutletFailed\x12\x0e\n\x06outlet\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\"!\n\x0fOutletRecovered\x12\x0e\n\x06outlet\x18\x01 \x01(\t\"}\n\x11NotificationBegun\x12\x0e\n\x06outlet\x18\x01 \x01(\t\x12\r\n\x05\x61lert\x18\x02 \x01(\t\x12\x14\n\x0c\x66ire_time_ms\x18\x03 \x01(\x03\x12\x33\n\x04type\x18\x04 \x01(\x0e\x32%.braid.api.lagmon.v1.NotificationType\"\xb8\x01\n\x11NotificationEnded\x12\x0e\n\x06outlet\x18\x01 \x01(\t\x12\r\n\x05\x61lert\x18\x02 \x01(\t\x12\x14\n\x0c\x66ire_time_ms\x18\x03 \x01(\x03\x12\x33\n\x04type\x18\x04 \x01(\x0e\x32%.braid.api.lagmon.v1.NotificationType\x12\x39\n\x07outcome\x18\x05 \x01(\x0e\x32(.braid.api.lagmon.v1.NotificationOutcome*\x92\x01\n\x10NotificationType\x12!\n\x1dNOTIFICATION_TYPE_UNSPECIFIED\x10\x00\x12\x1b\n\x17NOTIFICATION_TYPE_FIRED\x10\x01\x12\x1e\n\x1aNOTIFICATION_TYPE_SILENCED\x10\x02\x12\x1e\n\x1aNOTIFICATION_TYPE_RESOLVED\x10\x03*\x9f\x01\n\x13NotificationOutcome\x12$\n NOTIFICATION_OUTCOME_UNSPECIFIED\x10\x00\x12\x1d\n\x19NOTIFICATION_OUTCOME_SENT\x10\x01\x12!\n\x1dNOTIFICATION_OUTCOME_GIVEN_UP\x10\x02\x12 \n\x1cNOTIFICATION_OUTCOME_SKIPPED\x10\x03\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'braid.api.lagmon.v1.events_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_NOTIFICATIONTYPE']._serialized_start=1523
-  _globals['_NOTIFICATIONTYPE']._serialized_end=1669
-  _globals['_NOTIFICATIONOUTCOME']._serialized_start=1672
-  _globals['_NOTIFICATIONOUTCOME']._serialized_end=1831
+  _globals['_NOTIFICATIONTYPE']._serialized_start=1544
+  _globals['_NOTIFICATIONTYPE']._serialized_end=1690
+  _globals['_NOTIFICATIONOUTCOME']._serialized_start=1693
+  _globals['_NOTIFICATIONOUTCOME']._serialized_end=1852
   _globals['_LAGMONEVENT']._serialized_start=122
   _globals['_LAGMONEVENT']._serialized_end=762
   _globals['_ALERTFIRED']._serialized_start=765
-  _globals['_ALERTFIRED']._serialized_end=924
-  _globals['_ALERTRESOLVED']._serialized_start=926
-  _globals['_ALERTRESOLVED']._serialized_end=972
-  _globals['_ALERTSILENCED']._serialized_start=974
-  _globals['_ALERTSILENCED']._serialized_end=1044
-  _globals['_SILENCEENDED']._serialized_start=1046
-  _globals['_SILENCEENDED']._serialized_end=1091
-  _globals['_OUTLETOPENED']._serialized_start=1093
-  _globals['_OUTLETOPENED']._serialized_end=1123
-  _globals['_OUTLETFAILED']._serialized_start=1125
-  _globals['_OUTLETFAILED']._serialized_end=1171
-  _globals['_OUTLETRECOVERED']._serialized_start=1173
-  _globals['_OUTLETRECOVERED']._serialized_end=1206
-  _globals['_NOTIFICATIONBEGUN']._serialized_start=1208
-  _globals['_NOTIFICATIONBEGUN']._serialized_end=1333
-  _globals['_NOTIFICATIONENDED']._serialized_start=1336
-  _globals['_NOTIFICATIONENDED']._serialized_end=1520
+  _globals['_ALERTFIRED']._serialized_end=945
+  _globals['_ALERTRESOLVED']._serialized_start=947
+  _globals['_ALERTRESOLVED']._serialized_end=993
+  _globals['_ALERTSILENCED']._serialized_start=995
+  _globals['_ALERTSILENCED']._serialized_end=1065
+  _globals['_SILENCEENDED']._serialized_start=1067
+  _globals['_SILENCEENDED']._serialized_end=1112
+  _globals['_OUTLETOPENED']._serialized_start=1114
+  _globals['_OUTLETOPENED']._serialized_end=1144
+  _globals['_OUTLETFAILED']._serialized_start=1146
+  _globals['_OUTLETFAILED']._serialized_end=1192
+  _globals['_OUTLETRECOVERED']._serialized_start=1194
+  _globals['_OUTLETRECOVERED']._serialized_end=1227
+  _globals['_NOTIFICATIONBEGUN']._serialized_start=1229
+  _globals['_NOTIFICATIONBEGUN']._serialized_end=1354
+  _globals['_NOTIFICATIONENDED']._serialized_start=1357
+  _globals['_NOTIFICATIONENDED']._serialized_end=1541
 # @@protoc_insertion_point(module_scope)

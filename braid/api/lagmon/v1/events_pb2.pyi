@@ -134,6 +134,7 @@ class AlertFired(_message.Message):
     GROUP_FIELD_NUMBER: _builtins.int
     SEVERITY_FIELD_NUMBER: _builtins.int
     SUMMARY_FIELD_NUMBER: _builtins.int
+    CERTIFICATE_FIELD_NUMBER: _builtins.int
     rule: _builtins.str
     stream: _builtins.str
     cluster: _builtins.str
@@ -141,6 +142,7 @@ class AlertFired(_message.Message):
     group: _builtins.str
     severity: _alert_pb2.AlertSeverity.ValueType
     summary: _builtins.str
+    certificate: _builtins.str
     def __init__(
         self,
         *,
@@ -151,10 +153,11 @@ class AlertFired(_message.Message):
         group: _builtins.str = ...,
         severity: _alert_pb2.AlertSeverity.ValueType = ...,
         summary: _builtins.str = ...,
+        certificate: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cluster", b"cluster", "group", b"group", "lane", b"lane", "rule", b"rule", "severity", b"severity", "stream", b"stream", "summary", b"summary"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["certificate", b"certificate", "cluster", b"cluster", "group", b"group", "lane", b"lane", "rule", b"rule", "severity", b"severity", "stream", b"stream", "summary", b"summary"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

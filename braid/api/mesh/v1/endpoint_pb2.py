@@ -24,23 +24,27 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n braid/api/mesh/v1/endpoint.proto\x12\x11\x62raid.api.mesh.v1\"c\n\x08\x45ndpoint\x12\x0f\n\x07service\x18\x01 \x01(\t\x12\x10\n\x08instance\x18\x02 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x03 \x01(\t\x12\x0e\n\x06leader\x18\x04 \x01(\x08\x12\x13\n\x0btls_address\x18\x05 \x01(\t\"J\n\x14ListEndpointsRequest\x12\x11\n\tleader_of\x18\x01 \x01(\t\x12\x0e\n\x06silent\x18\x02 \x03(\t\x12\x0f\n\x07wait_ms\x18\x03 \x01(\x05\"\xde\x01\n\x15ListEndpointsResponse\x12.\n\tendpoints\x18\x01 \x03(\x0b\x32\x1b.braid.api.mesh.v1.Endpoint\x12\x0f\n\x07time_ms\x18\x02 \x01(\x03\x12\x15\n\rstore_trouble\x18\x03 \x01(\t\x12\r\n\x05stale\x18\x04 \x01(\x08\x12-\n\x06\x61\x63\x63\x65ss\x18\x05 \x01(\x0e\x32\x1d.braid.api.mesh.v1.AccessMode\x12/\n\tplaintext\x18\x06 \x03(\x0e\x32\x1c.braid.api.mesh.v1.Plaintext\"Y\n\x0e\x43lusterAddress\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x11\n\tbootstrap\x18\x02 \x01(\t\x12\x0c\n\x04zone\x18\x03 \x01(\t\x12\x18\n\x10security_profile\x18\x04 \x01(\t*Y\n\nAccessMode\x12\x1b\n\x17\x41\x43\x43\x45SS_MODE_UNSPECIFIED\x10\x00\x12\x14\n\x10\x41\x43\x43\x45SS_MODE_OPEN\x10\x01\x12\x18\n\x14\x41\x43\x43\x45SS_MODE_ENFORCED\x10\x02*R\n\tPlaintext\x12\x19\n\x15PLAINTEXT_UNSPECIFIED\x10\x00\x12\x13\n\x0fPLAINTEXT_STORE\x10\x01\x12\x15\n\x11PLAINTEXT_METRICS\x10\x02\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n braid/api/mesh/v1/endpoint.proto\x12\x11\x62raid.api.mesh.v1\"c\n\x08\x45ndpoint\x12\x0f\n\x07service\x18\x01 \x01(\t\x12\x10\n\x08instance\x18\x02 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x03 \x01(\t\x12\x0e\n\x06leader\x18\x04 \x01(\x08\x12\x13\n\x0btls_address\x18\x05 \x01(\t\"q\n\x13\x43\x65rtificateValidity\x12.\n\x03use\x18\x01 \x01(\x0e\x32!.braid.api.mesh.v1.CertificateUse\x12\x15\n\rbegin_time_ms\x18\x02 \x01(\x03\x12\x13\n\x0b\x65nd_time_ms\x18\x03 \x01(\x03\"J\n\x14ListEndpointsRequest\x12\x11\n\tleader_of\x18\x01 \x01(\t\x12\x0e\n\x06silent\x18\x02 \x03(\t\x12\x0f\n\x07wait_ms\x18\x03 \x01(\x05\"\x9c\x02\n\x15ListEndpointsResponse\x12.\n\tendpoints\x18\x01 \x03(\x0b\x32\x1b.braid.api.mesh.v1.Endpoint\x12\x0f\n\x07time_ms\x18\x02 \x01(\x03\x12\x15\n\rstore_trouble\x18\x03 \x01(\t\x12\r\n\x05stale\x18\x04 \x01(\x08\x12-\n\x06\x61\x63\x63\x65ss\x18\x05 \x01(\x0e\x32\x1d.braid.api.mesh.v1.AccessMode\x12/\n\tplaintext\x18\x06 \x03(\x0e\x32\x1c.braid.api.mesh.v1.Plaintext\x12<\n\x0c\x63\x65rtificates\x18\x07 \x03(\x0b\x32&.braid.api.mesh.v1.CertificateValidity\"Y\n\x0e\x43lusterAddress\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x11\n\tbootstrap\x18\x02 \x01(\t\x12\x0c\n\x04zone\x18\x03 \x01(\t\x12\x18\n\x10security_profile\x18\x04 \x01(\t*Y\n\nAccessMode\x12\x1b\n\x17\x41\x43\x43\x45SS_MODE_UNSPECIFIED\x10\x00\x12\x14\n\x10\x41\x43\x43\x45SS_MODE_OPEN\x10\x01\x12\x18\n\x14\x41\x43\x43\x45SS_MODE_ENFORCED\x10\x02*R\n\tPlaintext\x12\x19\n\x15PLAINTEXT_UNSPECIFIED\x10\x00\x12\x13\n\x0fPLAINTEXT_STORE\x10\x01\x12\x15\n\x11PLAINTEXT_METRICS\x10\x02*\x88\x01\n\x0e\x43\x65rtificateUse\x12\x1f\n\x1b\x43\x45RTIFICATE_USE_UNSPECIFIED\x10\x00\x12\x1b\n\x17\x43\x45RTIFICATE_USE_REPLICA\x10\x01\x12\x1d\n\x19\x43\x45RTIFICATE_USE_AUTHORITY\x10\x02\x12\x19\n\x15\x43\x45RTIFICATE_USE_STORE\x10\x03\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'braid.api.mesh.v1.endpoint_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_ACCESSMODE']._serialized_start=548
-  _globals['_ACCESSMODE']._serialized_end=637
-  _globals['_PLAINTEXT']._serialized_start=639
-  _globals['_PLAINTEXT']._serialized_end=721
+  _globals['_ACCESSMODE']._serialized_start=725
+  _globals['_ACCESSMODE']._serialized_end=814
+  _globals['_PLAINTEXT']._serialized_start=816
+  _globals['_PLAINTEXT']._serialized_end=898
+  _globals['_CERTIFICATEUSE']._serialized_start=901
+  _globals['_CERTIFICATEUSE']._serialized_end=1037
   _globals['_ENDPOINT']._serialized_start=55
   _globals['_ENDPOINT']._serialized_end=154
-  _globals['_LISTENDPOINTSREQUEST']._serialized_start=156
-  _globals['_LISTENDPOINTSREQUEST']._serialized_end=230
-  _globals['_LISTENDPOINTSRESPONSE']._serialized_start=233
-  _globals['_LISTENDPOINTSRESPONSE']._serialized_end=455
-  _globals['_CLUSTERADDRESS']._serialized_start=457
-  _globals['_CLUSTERADDRESS']._serialized_end=546
+  _globals['_CERTIFICATEVALIDITY']._serialized_start=156
+  _globals['_CERTIFICATEVALIDITY']._serialized_end=269
+  _globals['_LISTENDPOINTSREQUEST']._serialized_start=271
+  _globals['_LISTENDPOINTSREQUEST']._serialized_end=345
+  _globals['_LISTENDPOINTSRESPONSE']._serialized_start=348
+  _globals['_LISTENDPOINTSRESPONSE']._serialized_end=632
+  _globals['_CLUSTERADDRESS']._serialized_start=634
+  _globals['_CLUSTERADDRESS']._serialized_end=723
 # @@protoc_insertion_point(module_scope)

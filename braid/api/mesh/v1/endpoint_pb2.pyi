@@ -61,6 +61,32 @@ PLAINTEXT_METRICS: Plaintext.ValueType  # 2
 """It serves its metrics without TLS."""
 Global___Plaintext: _TypeAlias = Plaintext  # noqa: Y015
 
+class _CertificateUse:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _CertificateUseEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_CertificateUse.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    CERTIFICATE_USE_UNSPECIFIED: _CertificateUse.ValueType  # 0
+    CERTIFICATE_USE_REPLICA: _CertificateUse.ValueType  # 1
+    """The replica shows it to callers and to other replicas."""
+    CERTIFICATE_USE_AUTHORITY: _CertificateUse.ValueType  # 2
+    """It signed the replica's own: the last to end of the trusted authorities that vouch for it."""
+    CERTIFICATE_USE_STORE: _CertificateUse.ValueType  # 3
+    """The replica shows it to the event store, and to nobody else."""
+
+class CertificateUse(_CertificateUse, metaclass=_CertificateUseEnumTypeWrapper):
+    """What a certificate is for."""
+
+CERTIFICATE_USE_UNSPECIFIED: CertificateUse.ValueType  # 0
+CERTIFICATE_USE_REPLICA: CertificateUse.ValueType  # 1
+"""The replica shows it to callers and to other replicas."""
+CERTIFICATE_USE_AUTHORITY: CertificateUse.ValueType  # 2
+"""It signed the replica's own: the last to end of the trusted authorities that vouch for it."""
+CERTIFICATE_USE_STORE: CertificateUse.ValueType  # 3
+"""The replica shows it to the event store, and to nobody else."""
+Global___CertificateUse: _TypeAlias = CertificateUse  # noqa: Y015
+
 @_typing.final
 class Endpoint(_message.Message):
     """A live replica of a service."""
@@ -97,6 +123,33 @@ class Endpoint(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Endpoint: _TypeAlias = Endpoint  # noqa: Y015
+
+@_typing.final
+class CertificateValidity(_message.Message):
+    """The time in which a certificate is valid, in milliseconds since the epoch."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    USE_FIELD_NUMBER: _builtins.int
+    BEGIN_TIME_MS_FIELD_NUMBER: _builtins.int
+    END_TIME_MS_FIELD_NUMBER: _builtins.int
+    use: Global___CertificateUse.ValueType
+    begin_time_ms: _builtins.int
+    end_time_ms: _builtins.int
+    def __init__(
+        self,
+        *,
+        use: Global___CertificateUse.ValueType = ...,
+        begin_time_ms: _builtins.int = ...,
+        end_time_ms: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["begin_time_ms", b"begin_time_ms", "end_time_ms", b"end_time_ms", "use", b"use"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CertificateValidity: _TypeAlias = CertificateValidity  # noqa: Y015
 
 @_typing.final
 class ListEndpointsRequest(_message.Message):
@@ -140,6 +193,7 @@ class ListEndpointsResponse(_message.Message):
     STALE_FIELD_NUMBER: _builtins.int
     ACCESS_FIELD_NUMBER: _builtins.int
     PLAINTEXT_FIELD_NUMBER: _builtins.int
+    CERTIFICATES_FIELD_NUMBER: _builtins.int
     time_ms: _builtins.int
     """The answering replica's wall clock, milliseconds since the epoch."""
     store_trouble: _builtins.str
@@ -158,6 +212,10 @@ class ListEndpointsResponse(_message.Message):
     def plaintext(self) -> _containers.RepeatedScalarFieldContainer[Global___Plaintext.ValueType]:
         """What the answering replica speaks with other machines in plain text about; replicas of older releases do not say."""
 
+    @_builtins.property
+    def certificates(self) -> _containers.RepeatedCompositeFieldContainer[Global___CertificateValidity]:
+        """The certificates that the answering replica uses; none where it has none, or is of an older release."""
+
     def __init__(
         self,
         *,
@@ -167,10 +225,11 @@ class ListEndpointsResponse(_message.Message):
         stale: _builtins.bool = ...,
         access: Global___AccessMode.ValueType = ...,
         plaintext: _abc.Iterable[Global___Plaintext.ValueType] | None = ...,
+        certificates: _abc.Iterable[Global___CertificateValidity] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["access", b"access", "endpoints", b"endpoints", "plaintext", b"plaintext", "stale", b"stale", "store_trouble", b"store_trouble", "time_ms", b"time_ms"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["access", b"access", "certificates", b"certificates", "endpoints", b"endpoints", "plaintext", b"plaintext", "stale", b"stale", "store_trouble", b"store_trouble", "time_ms", b"time_ms"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

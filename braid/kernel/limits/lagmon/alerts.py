@@ -47,6 +47,17 @@ ALERT_DISK_COARSE_SECONDS: Final = 300.0  # between two readings of the windows 
 ALERT_DISK_GAP_SECONDS: Final = 600.0  # without a reading: what was watched before says nothing about being safe
 ALERT_DISK_SERIES_MAX: Final = 64  # disks of one cluster that were its fullest, 15 kB each; the oldest goes
 
+ALERT_CERTIFICATES_SECONDS: Final = 60.0  # between two looks at certificates: each asks every replica once
+ALERT_CERTIFICATES_ASKED: Final = 8  # replicas at once, a handshake of 4 ms each
+ALERT_CERTIFICATES_MAX: Final = 256  # replicas whose certificates are watched; a mesh has a dozen
+ALERT_CERTIFICATE_KEPT_SECONDS: Final = 900.0  # a replica that the directory does not name: it restarts or is moved
+ALERT_CERTIFICATE_TICKET_SECONDS: Final = 30 * 86_400.0  # until a certificate ends: some are issued by hand
+ALERT_CERTIFICATE_PAGE_SECONDS: Final = 3 * 86_400.0  # a long weekend
+ALERT_CERTIFICATE_LIFE_TICKET: Final = 0.3  # of a life: short ones are renewed by a program, in their last third
+ALERT_CERTIFICATE_LIFE_PAGE: Final = 0.1
+ALERT_AUTHORITY_TICKET_SECONDS: Final = 90 * 86_400.0  # until an authority ends: a new one touches every machine
+ALERT_AUTHORITY_PAGE_SECONDS: Final = 7 * 86_400.0
+
 ALERT_QUIET_SECONDS: Final = 5.0  # a condition does not hold for so long until its alert is resolved
 
 # --- what is kept

@@ -55,6 +55,7 @@ export interface Lag extends Row {
   stale: boolean;
   as_of_ms: number;
   committed_offset: number;
+  commit_time_ms: number;
   end_offset: number;
   unattended: boolean;
   trend_per_s?: number;
@@ -74,6 +75,7 @@ export interface Group extends Row {
 }
 
 export interface Member extends Row {
+  group: string;
   id: string;
   client_id: string;
   zone: string;

@@ -12,7 +12,7 @@ import { Table, type CellColumn } from "../parts/Table";
 import { age } from "../format/times";
 import { useAddress } from "../state/search";
 
-function memberState(member: Member): string {
+export function memberState(member: Member): string {
   return member.drain && member.drain !== "unspecified" ? member.drain : member.state;
 }
 

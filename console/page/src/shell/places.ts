@@ -14,6 +14,7 @@ export const PLACES: readonly Place[] = [
   { path: "/groups", label: "Groups", key: "g", group: "Mesh" },
   { path: "/streams", label: "Streams", key: "s", group: "Mesh" },
   { path: "/clusters", label: "Clusters", key: "c", group: "Mesh" },
+  { path: "/spark", label: "Spark jobs", key: "k", group: "Mesh" },
   { path: "/pathways", label: "Pathways", key: "p", group: "Mesh" },
   { path: "/dead-letters", label: "Dead letters", key: "d", group: "Records" },
   { path: "/replays", label: "Replays", key: "r", group: "Records" },

@@ -187,7 +187,8 @@ class Evaluation:
         declared = yield from self._declarations.follow(lanes.lanes, facts, is_on_dead_cluster)
         bases = yield from self._bases.follow(parts)
         lags = yield from sum_lanes(table, parts, bases, declared.keeps, now)
-        complete = look.complete and None not in (facts.streams, facts.clusters, facts.groups)
+        heard = (facts.streams, facts.clusters, facts.groups, facts.certificates)
+        complete = look.complete and None not in heard
         rewound = self._rewinds.found
         if complete and facts.groups_fresh:
             rewound = yield from self._rewinds.observing(table, parts, facts.groups or {}, now)

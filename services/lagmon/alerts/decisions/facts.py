@@ -6,6 +6,7 @@ from enum import Enum
 from types import MappingProxyType
 from typing import NamedTuple
 
+from services.lagmon.alerts.decisions.certificates import ReplicaCertificates
 from services.lagmon.model.lag import LagRow, Source
 
 
@@ -118,6 +119,8 @@ class Facts:
     Attributes:
         fresh: Whether the registry said so lately.
         groups_fresh: Whether the assigner did.
+        certificates: What each replica said of its certificates, None for one that never answered; None before any was
+            asked.
     """
 
     streams: Mapping[str, StreamFacts] | None = None
@@ -125,6 +128,7 @@ class Facts:
     fresh: bool = True
     groups: Mapping[str, GroupFacts] | None = field(default_factory=dict)
     groups_fresh: bool = True
+    certificates: Mapping[str, ReplicaCertificates | None] | None = field(default_factory=dict)
 
 
 class LaneKey(NamedTuple):

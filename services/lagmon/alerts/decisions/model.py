@@ -147,6 +147,21 @@ GROUP_REWOUND: Final = Rule(
     "Find who committed: a tool, or a process that is no member of the group. Records are handled again.",
     "get lag {group} --stream {stream} --detail partition",
 )
+CERTIFICATE_PAGE: Final = Rule(
+    "certificate-page",
+    Severity.PAGE,
+    60.0,
+    "Renew it by braid certs rotate, an authority by braid certs rotate --ca, or by your PKI. Put the new files in the "
+    "place of the old ones: they are read without a restart.",
+    "doctor",
+)
+CERTIFICATE_TICKET: Final = Rule(
+    "certificate-ticket",
+    Severity.TICKET,
+    60.0,
+    "Find what should have renewed the certificate; braid certs show lists those of a directory that end soon.",
+    "doctor",
+)
 
 RULES: Final[Mapping[str, Rule]] = {
     rule.name: rule
@@ -167,23 +182,32 @@ RULES: Final[Mapping[str, Rule]] = {
         DISK_TICKET,
         GROUP_IDLE,
         GROUP_REWOUND,
+        CERTIFICATE_PAGE,
+        CERTIFICATE_TICKET,
     )
 }
 
 
 class AlertKey(NamedTuple):
-    """The rule and subject of an alert; there is at most one open alert for each key."""
+    """The rule and subject of an alert; there is at most one open alert for each key.
+
+    Attributes:
+        certificate: Who uses the certificate that the alert is about, where it is about one.
+    """
 
     rule: str
     stream: str = ""
     cluster: str = ""
     lane: str = ""
     group: str = ""
+    certificate: str = ""
 
     @property
     def name(self) -> str:
         """The alert's name, which begins with what it is about."""
         subject = f"stream/{self.stream}" if self.stream else f"cluster/{self.cluster}"
+        if self.certificate:
+            subject = f"certificate/{self.certificate}"
         return "/".join(part for part in (subject, self.rule, self.lane, self.group) if part)
 
 
@@ -235,7 +259,7 @@ def check_alert_name(name: str, field: str) -> str:
     """Returns an alert's name if a rule has alerts of such names. Raises `Invalid`."""
     kind, _, rest = name.partition("/")
     subject, *parts = rest.split("/")
-    if kind not in ("stream", "cluster") or not 1 <= len(parts) <= 3 or parts[0] not in RULES:
+    if kind not in ("stream", "cluster", "certificate") or not 1 <= len(parts) <= 3 or parts[0] not in RULES:
         remedy = "copy a name from: braid get alerts"
         raise Invalid(f"{name[:ALERT_NAME_SHOWN]!r} is not the name of an alert", field=field, remedy=remedy)
     for part in (subject, *parts[1:]):

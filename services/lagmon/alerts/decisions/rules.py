@@ -24,6 +24,7 @@ from braid.kernel.limits.lagmon.alerts import (
     ALERT_UNTARGETED_SECONDS,
 )
 from services.lagmon.alerts.decisions.burn_rates import FAST, SLOW, STEADY, BurnRates
+from services.lagmon.alerts.decisions.certificates import certificate_conditions
 from services.lagmon.alerts.decisions.cluster_rules import cluster_conditions
 from services.lagmon.alerts.decisions.copies import Copies
 from services.lagmon.alerts.decisions.disks import Disks
@@ -131,13 +132,14 @@ def conditions(seen: Seen) -> dict[AlertKey, Condition]:
 
 
 def mesh_conditions(seen: Seen) -> Iterator[Condition]:
-    """Yields what the rules say of clusters, streams and idle groups, after inhibition."""
+    """Yields what the rules say of clusters, streams, idle groups and certificates, after inhibition."""
     dead = {name for name in seen.facts.streams or () if is_on_dead_cluster(name, seen.facts)}
     of_clusters = cluster_conditions(seen.facts, seen.copies, seen.disks, seen.now)
     for each in chain(of_clusters, _stream_conditions(seen)):
         yield each if seen.facts.fresh else each._replace(holds=None)
     for each in idle_conditions(seen.facts):
         yield each._replace(holds=None) if each.key.stream in dead else each
+    yield from certificate_conditions(seen.facts.certificates, seen.now_ms)  # replicas speak of them themselves
 
 
 def lane_states(lanes: LanesSeen) -> States:

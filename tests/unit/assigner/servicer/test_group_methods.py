@@ -6,6 +6,7 @@ import pytest
 
 from braid.api.assigner.v1 import assigner_service_pb2 as api
 from braid.api.assigner.v1 import group_pb2
+from braid.kernel.capabilities import SPARK
 from braid.kernel.errors import (
     AlreadyExists,
     Conflict,
@@ -99,6 +100,9 @@ def test_lists_page_and_filter() -> None:
         assert {lease.state for lease in free.leases} == {group_pb2.LEASE_STATE_FREE}
         members = (await call(mesh, "ListMembers", api.ListMembersRequest(), api.ListMembersResponse)).members
         assert [(m.client_id, m.leases, m.state) for m in members] == [("web", 12, group_pb2.MEMBER_STATE_LIVE)]
+        await Wire(mesh).hello(group="b", client_id="job", capabilities=[SPARK])
+        queries = await call(mesh, "ListMembers", api.ListMembersRequest(spark=True), api.ListMembersResponse)
+        assert [(m.client_id, m.spark) for m in queries.members] == [("job", True)]
         with pytest.raises(Invalid):
             await call(mesh, "ListLeases", api.ListLeasesRequest(page_size=-1), api.ListLeasesResponse)
         with pytest.raises(NotFound):

@@ -35,6 +35,21 @@ def test_a_certificate_that_ends_is_told_in_time(days: float, level: Level, said
     assert bool(found.remedy) is (level is not Level.OK)
 
 
+@pytest.mark.parametrize(
+    ("days", "level", "said"),
+    [
+        (400.0, Level.OK, "the authority of its certificate ends in 400d"),
+        (89.5, Level.WARN, "the authority of its certificate ends in 89d"),
+        (6.5, Level.FAIL, "the authority of its certificate ends in 6d"),
+        (-1.0, Level.FAIL, "the authority of its certificate has expired"),
+    ],
+)
+def test_an_authority_that_ends_is_told_in_time(days: float, level: Level, said: str) -> None:
+    [found] = check_certificate(CertificateFacts("client", authority_ends_at=NOW + days * DAY), NOW)
+    assert (found.check, found.level, found.message) == ("authority", level, said)
+    assert ("certs rotate --ca" in found.remedy) is (level is not Level.OK)
+
+
 def test_what_cannot_be_asked_is_wrong() -> None:
     [found] = check_certificate(CertificateFacts("registry-0", error="no handshake at a:1: refused"), NOW)
     assert (found.level, found.message) == (Level.FAIL, "no handshake at a:1: refused")

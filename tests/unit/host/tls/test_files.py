@@ -125,3 +125,19 @@ def test_files_that_vanish_keep_the_old(tmp_path: Path) -> None:
     before = files.current()
     tls.key.unlink()
     assert files.current() == before
+
+
+def test_the_authority_is_the_last_to_end_that_signed(tmp_path: Path) -> None:
+    tls = CA.client(tmp_path)
+    stranger = Authority.make("Stranger")
+    tls.ca.write_bytes(stranger.pem + CA.pem)
+    found = read_tls(tls)
+    signed = CA.certificate
+    assert found.authority == (signed.not_valid_before_utc.timestamp(), signed.not_valid_after_utc.timestamp())
+    assert found.valid is not None
+    assert found.valid.ends_at == found.expires_at
+    middle = CA.intermediate("Middle")
+    chained = middle.client(tmp_path / "chained")
+    chained.certificate.write_bytes(chained.certificate.read_bytes() + middle.pem)
+    chained.ca.write_bytes(CA.pem)
+    assert read_tls(chained).authority == found.authority

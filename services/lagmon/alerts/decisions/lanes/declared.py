@@ -60,12 +60,13 @@ class Declarations:
             self._keeps = yield from _keeps(lanes.table, kept)
             self._table, self._kept = lanes.table, kept
         yield
-        none = StreamFacts()
-        listed = np.array([name in streams for name in lanes.streams], np.bool_)
-        budgets = np.array([streams.get(name, none).budget for name in lanes.streams], np.float64)
-        dead = np.array([is_dead(name, facts) for name in lanes.streams], np.bool_)
-        at = lanes.stream_of
-        return Declared(listed[at], self._targets, budgets[at], dead[at], self._keeps)
+        none, found = StreamFacts(), list[tuple[bool, float, bool]]()
+        for first in range(0, len(lanes.streams), LAG_SLICE_NAMES):
+            for name in lanes.streams[first : first + LAG_SLICE_NAMES]:
+                found.append((name in streams, streams.get(name, none).budget, is_dead(name, facts)))
+            yield
+        listed, budgets, dead = np.array(found, np.float64).reshape(-1, 3)[lanes.stream_of].T
+        return Declared(listed > 0, self._targets, budgets, dead > 0, self._keeps)
 
 
 def _targets(

@@ -9,6 +9,7 @@ from services.lagmon.alerts.decisions.facts import LaneLag
 from services.lagmon.kept.rows import Column, Flag
 from tests.unit.lagmon.alerts.decisions import (
     test_burn_rates,
+    test_certificates,
     test_copies,
     test_disks,
     test_domain,
@@ -71,6 +72,26 @@ class _SmallestIsLargest(IntEnum):
         ("disks.ALERT_DISK_TAKEN", 1e9, test_disks.test_a_ripple_after_a_gap_fills_nothing),
         ("cluster_rules.WATCHED_FOR_PAGE", 0.0, test_disks.test_a_replica_that_has_just_begun_resolves_nothing),
         ("disks._RECENT", 1e-3, test_disks.test_growth_that_is_over_pages_nobody_anew),
+        (
+            "certificates.ALERT_CERTIFICATE_LIFE_TICKET",
+            1e9,
+            lambda: test_certificates.test_a_certificate_that_ends_is_told_in_time(30, 90, {}),
+        ),
+        (
+            "certificates.ALERT_CERTIFICATE_KEPT_SECONDS",
+            1.0,
+            test_certificates.test_a_restarting_replica_is_kept_and_a_gone_one_forgotten,
+        ),
+        (
+            "certificates._ends_with_authority",
+            lambda reading: False,
+            test_certificates.test_an_authority_that_ends_is_one_alert,
+        ),
+        (
+            "certificates.ALERT_CERTIFICATES_MAX",
+            1_000,
+            test_certificates.test_replicas_beyond_the_bound_are_not_watched,
+        ),
         ("past_windows.Flag", _UnmarkedFlag, test_past_windows.test_rows_without_a_smallest_lag_are_never_bad),
         (
             "past_windows.ALERT_PAST_MARGIN_SECONDS",
