@@ -1,8 +1,8 @@
 """Alerts and kept lag of 45,000 groups of 20 partitions on 10 clusters, once a second: `python -m bench.lag_looks`.
 
 A look of alerts sums all rows by lane, applies the rules and moves their clocks. A sample of kept lag sums them again.
-Both give way between slices: the longest slice is how long other calls wait. The peer applies the rules row by row, as
-the tests state them, for a part of the groups. Computing lag itself is another benchmark: `bench.lag_scale`.
+Both give way between slices: the longest slice is how long other calls wait. The peer makes a row of each
+partition and sums these by lane, for a part of the groups. Computing lag itself is another benchmark: `bench.lag_scale`.
 """
 
 import asyncio
@@ -24,7 +24,16 @@ from braid.api.lagmon.v1 import lagmon_service_pb2 as api
 from braid.kernel.limits.names import PAGE_SIZE_MAX
 from braid.kernel.ports import TopicPartition
 from services.lagmon.alerts.decisions.evaluation import Evaluation, Look
-from services.lagmon.alerts.decisions.facts import ClusterFacts, Facts, GroupFacts, Health, StreamFacts, TopicFacts
+from services.lagmon.alerts.decisions.facts import (
+    ClusterFacts,
+    Facts,
+    GroupFacts,
+    Health,
+    StreamFacts,
+    TopicFacts,
+    keeps_seconds,
+    lane_lags,
+)
 from services.lagmon.codec import lag_message
 from services.lagmon.columns.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
 from services.lagmon.columns.lags import LagColumns, LagRows
@@ -33,7 +42,6 @@ from services.lagmon.domain import ClusterModel, lag_of
 from services.lagmon.kept.sampling import Sample, Sampler
 from services.lagmon.model.lag import Detail, Filter, LagRow
 from services.lagmon.policy import LONG_AGO, Now
-from tests.unit.lagmon.alerts.decisions.plain_evaluation import PlainEvaluation
 
 PEER: Final = "row by row"
 AGAIN: Final = "row by row again"
@@ -56,9 +64,9 @@ class Watched:
         self.facts = facts_of(mesh)
         self.table = mesh.refresh()
         self.now = 0.0
-        self._evaluation, self._plain = Evaluation(), PlainEvaluation()
+        self._evaluation = Evaluation()
         self._sampler, self._sample = Sampler(), Sample(Now(0.0, 0))
-        self._alone = LagRows(self.table)[:PEER_ROWS]
+        self._keeps = keeps_seconds(self.facts)
 
     def look(self, table: Sequence[LagColumns] | None = None) -> Slices:
         """A look of alerts, a second after the one before."""
@@ -66,11 +74,11 @@ class Watched:
         found = Look(LagRows(self.table if table is None else table), True)
         return sliced(self._evaluation.looking(found, self.facts, (), self.now, int(self.now * 1_000)))
 
-    def look_plainly(self) -> int:
-        """The peer's look."""
-        self.now += 1.0
-        self._plain.look(Look(self._alone, True), self.facts, (), self.now, int(self.now * 1_000))
-        return len(self._alone)
+    def sum_plainly(self) -> int:
+        """The peer's sums of lanes, the first part of a look."""
+        rows = LagRows(self.table)[:PEER_ROWS]
+        lane_lags(rows, frozenset(), self._keeps)
+        return len(rows)
 
     def sample(self) -> Slices:
         """A sample of kept lag, a second after the one before."""
@@ -136,7 +144,7 @@ async def contest(how: Asked) -> Table:
         return mesh.size
 
     async def peer() -> int:
-        return watched.look_plainly()
+        return watched.sum_plainly()
 
     contestants: dict[str, Contestant] = {PEER: peer, AGAIN: peer, "braid": braid}
     found = rows(await play(contestants, how.rounds), PEER, "cpu")
