@@ -2,7 +2,7 @@
 
 A look of alerts sums all rows by lane, applies the rules and moves their clocks. A sample of kept lag sums them again.
 Both give way between slices: the longest slice is how long other calls wait. The peer makes a row of each
-partition and sums these by lane, for a part of the groups. Computing lag itself is another benchmark: `bench.lag_scale`.
+partition and sums these by lane, for a part of the groups. `bench.lag_scale` is about computing lag itself.
 """
 
 import asyncio
@@ -57,7 +57,7 @@ class Slices(NamedTuple):
 
 
 class Watched:
-    """What one replica keeps from look to look, and the mesh that it looks at."""
+    """A replica's state from look to look, and the mesh that it looks at."""
 
     def __init__(self, mesh: Mesh) -> None:
         self.mesh = mesh
