@@ -1,6 +1,6 @@
 """Reads of the assigner: groups, members and leases."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from braid.api.assigner.v1 import assigner_service_pb2 as api
 from braid.api.assigner.v1 import group_pb2
@@ -31,18 +31,19 @@ def group_counts() -> Read:
 
     async def take(reader: Reader, params: Params) -> Mapping[str, Content]:
         found, _ = await _groups(reader, "")
-        return {
-            "group_counts": Single(
-                {
-                    "groups": len(found),
-                    "members": sum(each.status.members for each in found),
-                    "leases": sum(each.status.leases for each in found),
-                    "free_leases": sum(each.status.free_leases for each in found),
-                }
-            )
-        }
+        return {"group_counts": Single(counts_of(found))}
 
     return Read(("group_counts",), take)
+
+
+def counts_of(groups: Sequence[group_pb2.Group]) -> Document:
+    """How many groups, members and leases there are, and how many leases nobody holds."""
+    return {
+        "groups": len(groups),
+        "members": sum(each.status.members for each in groups),
+        "leases": sum(each.status.leases for each in groups),
+        "free_leases": sum(each.status.free_leases for each in groups),
+    }
 
 
 async def _groups(reader: Reader, stream: str) -> tuple[list[group_pb2.Group], bool]:

@@ -143,7 +143,7 @@ VIEWS: Final[Mapping[str, Callable[[Mapping[str, str]], Document]]] = {
     "stream": _stream,
     "groups": lambda _params: {"groups": _table(documents.groups()), "lag": _table(documents.lags(), stale=True)},
     "group": _group,
-    "clusters": lambda _params: {"clusters": _table(_clusters()), "channels": _table(_channels())},
+    "clusters": lambda _params: {"clusters": _table(_clusters())},
     "cluster": _cluster,
     "alerts": lambda _params: {"alerts": _table(happenings.alerts()), "outlets": _table(happenings.outlets())},
     "events": lambda params: {"events": _table(_matching(params)), "gaps": _table([])},
