@@ -13,7 +13,8 @@ import { age } from "../format/times";
 import { useAddress } from "../state/search";
 
 export function memberState(member: Member): string {
-  return member.drain && member.drain !== "unspecified" ? member.drain : member.state;
+  if (member.drain && member.drain !== "unspecified") return member.drain;
+  return member.state === "unspecified" ? "not kept" : member.state;
 }
 
 export function MemberTable({ group, rows, now_ms }: { group: string; rows: readonly Member[]; now_ms: number }): ReactElement {
