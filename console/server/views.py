@@ -128,7 +128,12 @@ VIEWS: Final[Mapping[str, ViewKind]] = {
     ),
     "dead-letter": _kind("One dead letter in full.", "dead-letter", lambda: (dlq.letter(),), ("name",)),
     "replays": _kind("Replays of dead letters.", "replays", lambda: (dlq.replays(),), optional=("stream",)),
-    "alerts": _kind("Alerts, and where they are sent.", "alerts", lambda: (lagmon.alerts(),), optional=("resolved",)),
+    "alerts": _kind(
+        "Alerts, where they are sent, and what groups did about lag by themselves.",
+        "alerts",
+        lambda: (lagmon.alerts(), assigner.responses()),
+        optional=("resolved",),
+    ),
     "clusters": _kind(
         "Every cluster.", "clusters", lambda: (registry.clusters(),), past_reads=lambda: (past.past_clusters(),)
     ),

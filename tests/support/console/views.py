@@ -145,7 +145,11 @@ VIEWS: Final[Mapping[str, Callable[[Mapping[str, str]], Document]]] = {
     "group": _group,
     "clusters": lambda _params: {"clusters": _table(_clusters())},
     "cluster": _cluster,
-    "alerts": lambda _params: {"alerts": _table(happenings.alerts()), "outlets": _table(happenings.outlets())},
+    "alerts": lambda _params: {
+        "alerts": _table(happenings.alerts()),
+        "outlets": _table(happenings.outlets()),
+        "responses": _table(happenings.responses()),
+    },
     "events": lambda params: {"events": _table(_matching(params)), "gaps": _table([])},
     "dead-letters": _letters,
     "dead-letter": lambda _params: {"letter": _value(happenings.letter_in_full())},

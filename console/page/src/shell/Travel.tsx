@@ -40,6 +40,7 @@ export function TravelSlider(): ReactElement {
   const at = held === null ? shown.ms : held >= STEPS ? 0 : now - (STEPS - held) * step;
   return (
     <div className="travel-slider" role="group" aria-label="Time travel">
+      <span className="faint travel-name">Show the console as of</span>
       <label>
         <span className="visually-hidden">Moment that the console shows</span>
         <input type="range" min={0} max={STEPS} step={1} value={place} aria-valuetext={at > 0 ? `${age(at, now)} ago` : "now"} onChange={(event) => setHeld(Number(event.target.value))} />
