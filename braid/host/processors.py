@@ -1,19 +1,26 @@
-"""The processors that this process may use, and the CPU time that it has used."""
+"""The processors that this process may use, the CPU time that it has used, and how long it waited for a processor."""
 
+import contextlib
 import os
+import threading
 import time
 from pathlib import Path
 from typing import Final
 
 _V2: Final = Path("sys/fs/cgroup")
 _V1: Final = Path("sys/fs/cgroup/cpu")
+_SCHEDSTAT: Final = Path("/proc/thread-self/schedstat")  # nanoseconds on a processor, and ready to run without one
+_SCHEDSTAT_BYTES: Final = 96  # three numbers of 64 bits
 
 
 class SystemCpu:
     """CPU clocks of the kernel; the number of processors is read once."""
 
-    def __init__(self) -> None:
+    def __init__(self, schedstat: Path = _SCHEDSTAT) -> None:
+        """`schedstat` is where the kernel tells how long the calling thread waited for a processor."""
         self._cores = usable_cores()
+        self._schedstat = schedstat
+        self._threads = threading.local()
 
     def process_seconds(self) -> float:
         """CPU seconds of all threads, in user and kernel mode."""
@@ -23,9 +30,53 @@ class SystemCpu:
         """CPU seconds of the calling thread."""
         return time.thread_time()
 
+    def thread_delay_seconds(self) -> float:
+        """Seconds in the run queue, by the kernel; time that a quota of the control group takes counts, too."""
+        reader = getattr(self._threads, "reader", None)
+        if reader is None:
+            reader = self._threads.reader = _RunDelay(self._schedstat)
+        return reader.seconds()
+
     def cores(self) -> float:
         """Processors by affinity, or less where a control group has a quota."""
         return self._cores
+
+
+class _RunDelay:
+    """Reads how long one thread waited in the run queue; the file is open as long as the thread lives.
+
+    A thread whose file cannot be opened, because the process has too many, has no delay: its handler goes on.
+    """
+
+    def __init__(self, schedstat: Path = _SCHEDSTAT) -> None:
+        self._file = -1
+        with contextlib.suppress(OSError):
+            self._file = os.open(schedstat, os.O_RDONLY | os.O_CLOEXEC)
+
+    def seconds(self) -> float:
+        """Returns the seconds since the thread began."""
+        if self._file < 0:
+            return 0.0
+        return int(os.pread(self._file, _SCHEDSTAT_BYTES, 0).split()[1]) / 1e9
+
+    def __del__(self) -> None:
+        if self._file >= 0:
+            with contextlib.suppress(OSError):  # the process ends
+                os.close(self._file)
+
+
+def system_cpu(schedstat: Path = _SCHEDSTAT) -> SystemCpu | None:
+    """Returns the CPU clocks of this process; None where the kernel does not tell how long threads wait for one.
+
+    Without that, a processor that others take would look like a handler that waits. Wall time is the better measure
+    then.
+
+    Args:
+        schedstat: Where the kernel tells it of the calling thread.
+    """
+    words = _read(schedstat).split()
+    on = len(words) >= 3 and all(word.isdecimal() for word in words) and int(words[2]) > 0  # turns on a processor
+    return SystemCpu(schedstat) if on else None
 
 
 def usable_cores(root: Path = Path("/")) -> float:

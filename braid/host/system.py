@@ -158,7 +158,7 @@ def system_host(on_death: OnDeath | None = None, clock_offset_file: Path | None 
     """
     clock = OffsetClock(clock_offset_file) if clock_offset_file else SystemClock()
     name = os.uname().nodename
-    # CPU time is not measured yet: see the end of decision 53.
+    # `system_cpu()` is not given yet: see the end of decision 61.
     return Host(clock, SystemRandomness(), SystemIds(clock), SystemTasks(on_death), exit_now, name)
 
 

@@ -1,15 +1,15 @@
-"""Converts rows of lag to messages, and page tokens to text."""
+"""Converts rows of lag to messages, and the tokens of their pages to text."""
 
-import json
-from typing import cast
+from typing import Final, cast
 
 from braid.api.lagmon.v1 import lag_pb2
 from braid.api.lagmon.v1 import lagmon_service_pb2 as api
 from braid.kernel.errors import Invalid
+from braid.rpc.page_tokens import PageTokens
 from services.lagmon.kept.trends import Trend
 from services.lagmon.model.lag import Detail, Filter, LagRow, RowKey
 
-_TOKEN_TYPES = [str, str, str, str, str, int]  # of a row's key
+LAG_TOKENS: Final = PageTokens(RowKey)
 
 
 def lag_message(row: LagRow, trend: Trend | None = None) -> lag_pb2.Lag:
@@ -64,25 +64,3 @@ def read_detail(value: int) -> Detail:
     except ValueError:
         names = ", ".join(lag_pb2.LagDetail.Name(cast("lag_pb2.LagDetail.ValueType", each.value)) for each in Detail)
         raise Invalid(f"detail {value} is not known", field="detail", remedy=f"use {names}") from None
-
-
-def page_token(key: RowKey | None) -> str:
-    """Returns the token of the page after a row; '' at the end."""
-    return json.dumps(key, separators=(",", ":")) if key is not None else ""
-
-
-def read_page_token(token: str) -> RowKey | None:
-    """Reads the row after which a page begins; None for the first page.
-
-    Raises:
-        Invalid: no token of this method.
-    """
-    if not token:
-        return None
-    try:
-        parts = json.loads(token)
-    except (ValueError, RecursionError):  # no JSON, or nested without end
-        parts = None
-    if isinstance(parts, list) and [type(part) for part in parts] == _TOKEN_TYPES:
-        return RowKey._make(parts)
-    raise Invalid("not a token of this method", field="page_token", remedy="pass next_page_token of the last page")

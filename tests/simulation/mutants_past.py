@@ -78,6 +78,6 @@ PAST_MUTANTS: Final = (
     Mutant("the event after a snapshot is left out", "I19", [(Kept, "base", _one_left_out)], PAST_FAULTS, PAST),
     Mutant("an archive leaves events out", "I19", [(writer, "cut", _without_first)], PAST_FAULTS, PAST),
     Mutant("compacted though not archived", "I19", [(SnapshotWriter, "_failed", _saves_anyway)], FULL_FAULTS, PAST),
-    Mutant("peers are asked for one gap alone", "I19", [(Shelf, "ask_peers", _asks_peers_once)], PAST_FAULTS, PAST),
+    Mutant("peers are asked for one gap alone", "I19", [(Shelf, "ask_peers", _asks_peers_once)], PAST_FAULTS, PAST, 8),
     Mutant("a damaged object has one name", "I19", [(PastReader, "_replaced", _no_other_copy)], PAST_FAULTS, PAST, 10),
 )

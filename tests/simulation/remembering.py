@@ -13,9 +13,9 @@ from braid.archive import names, segment
 from braid.archive.memory import MemoryArchive
 from braid.archive.names import SegmentName
 from braid.kernel.errors import ArchiveDamaged, BraidError
-from braid.kernel.limits.archive import ARCHIVE_PEERS_AGAIN_SECONDS
 from braid.kernel.ports import HistoryId
 from braid.rpc.memory.transport import MemoryTransport
+from braid.runtime.archive import shelf
 from braid.runtime.histories import fold, past
 from braid.runtime.replica import Replica
 from testbed.checkers.past import INVARIANT, Answer, KeptAnswers
@@ -26,6 +26,7 @@ from tests.simulation.world import SERVICES, World
 INTERVAL_EVENTS: Final = 8  # after so many events a snapshot is due; 512 in real life
 SEGMENT_EVENTS: Final = 6  # no divisor of it: segments begin and end within intervals
 STORY_EVENTS: Final = 10  # that an explanation is told from
+PEERS_AGAIN_SECONDS: Final = 5.0  # until peers are asked again for what they lacked; 30 in real life
 RECORD_SECONDS: Final = 0.7  # between two questions, on average
 ANSWERS_MAX: Final = 60  # of a run that are asked for again at every replica: each costs CPU time
 ARCHIVE_FAULTS: Final = ("fill-archive", "cut-archive", "lose-archive", "alter-archive")
@@ -36,12 +37,13 @@ _TRIES: Final = 3  # of a question at the end, when replicas are busy
 
 @contextmanager
 def short_histories() -> Iterator[None]:
-    """While this is entered, histories are compacted, and archives cut, every few events."""
+    """While this is entered, histories are compacted and archives cut every few events; peers are soon asked again."""
     changes = (
         (fold, "SNAPSHOT_EVERY_EVENTS", INTERVAL_EVENTS),
         (segment, "ARCHIVE_SEGMENT_EVENTS", SEGMENT_EVENTS),
         (past, "ARCHIVE_SEGMENT_EVENTS", SEGMENT_EVENTS),
         (past, "PAST_STORY_EVENTS", STORY_EVENTS),
+        (shelf, "ARCHIVE_PEERS_AGAIN_SECONDS", PEERS_AGAIN_SECONDS),
     )
     with ExitStack() as stack:
         for owner, name, value in changes:
@@ -122,7 +124,7 @@ class Historian:
 
     async def judge(self) -> None:
         """Everything is healed: every replica gives every answer again, and lists every event. Else the run fails."""
-        await self._world.host.clock.sleep(ARCHIVE_PEERS_AGAIN_SECONDS + 1.0)  # peers that were away are asked again
+        await self._world.host.clock.sleep(PEERS_AGAIN_SECONDS + 1.0)  # peers that were away are asked again
         for history, events in sorted(self._kept.events.items()):
             for name in self._replicas(history.service):
                 await self._list(name, history, list(events))

@@ -1,19 +1,21 @@
 """Fuzzing of what reads bytes that others wrote, guided by coverage (Atheris, libFuzzer).
 
-`python -m tests.support.fuzzing envelope --seconds 60` fuzzes one of `TARGETS`, beginning with the golden vectors and
-whole batches; `--corpus DIRECTORY` keeps what was found interesting. It ends with a code other than 0 at the first
-input that breaks a promise, and leaves that beside it. Checksums are made right, so that what lies behind them is met.
+`python -m tests.support.fuzzing envelope --seconds 60` fuzzes one of `TARGETS`, or several one after another, beginning
+with the golden vectors and whole batches; `--corpus DIRECTORY` keeps what was found interesting, by target. A target
+ends at the first input that breaks a promise, and leaves that beside its corpus; then the exit code is not 0. Checksums
+are made right, so that what lies behind them is met.
 """
 
 import argparse
 import contextlib
 import json
+import os
 import sys
 import tempfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Final, NoReturn
 
 import atheris
 
@@ -40,6 +42,7 @@ GROUP, PLACE = "indexer", TopicPartition("logs.live.0", 3)
 OFFSET: Final = 1_000
 TAKES_MAX: Final = 1_000
 MEMORY_MB: Final = 700
+ENDED: Final = "ended"  # begins the line that says with which code a target ended
 
 
 def metadata(data: bytes) -> None:
@@ -135,22 +138,36 @@ def beginnings(target: str) -> Iterator[bytes]:
         yield bytes([codec, 3]) + batch(0, 3, codec)[61:]
 
 
-def main() -> None:
-    """Fuzzes one target. libFuzzer ends the process."""
+def main() -> int:
+    """Fuzzes targets, each in a fork: libFuzzer ends its process, and loading what is fuzzed takes seconds."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("target", choices=sorted(TARGETS))
+    parser.add_argument("targets", choices=sorted(TARGETS), nargs="+", metavar="target")
     parser.add_argument("--seconds", type=int, default=60)
     parser.add_argument("--corpus", type=Path)
     asked = parser.parse_args()
     corpus = asked.corpus or Path(tempfile.mkdtemp(prefix="braid-fuzz-"))
+    code = 0
+    for target in asked.targets:
+        sys.stdout.flush()
+        child = os.fork()
+        if child == 0:
+            _fuzz(target, corpus / target, asked.seconds)
+        ended = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        print(f"{ENDED} {target}: {ended}")
+        code = code or ended
+    return code
+
+
+def _fuzz(target: str, corpus: Path, seconds: int) -> NoReturn:
     corpus.mkdir(parents=True, exist_ok=True)
-    for number, data in enumerate(beginnings(asked.target)):
+    for number, data in enumerate(beginnings(target)):
         (corpus / f"beginning-{number}").write_bytes(data)
     found = corpus.with_name(f"{corpus.name}-broken-")
-    options = [f"-max_total_time={asked.seconds}", f"-rss_limit_mb={MEMORY_MB}", "-timeout=10", "-max_len=4096"]
-    atheris.Setup([sys.argv[0], str(corpus), f"-artifact_prefix={found}", *options], TARGETS[asked.target])
+    options = [f"-max_total_time={seconds}", f"-rss_limit_mb={MEMORY_MB}", "-timeout=10", "-max_len=4096"]
+    atheris.Setup([sys.argv[0], str(corpus), f"-artifact_prefix={found}", *options], TARGETS[target])
     atheris.Fuzz()
+    sys.exit("libFuzzer ends its process")
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

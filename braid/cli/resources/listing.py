@@ -50,6 +50,9 @@ async def list_items(session: Session, kind: Kind, scope: Scope) -> list[Item]:
     return [item for item in await _READERS[kind](session, scope) if named(kind, item, scope.name)]
 
 
+_DELAY_SHOWN_MIN: Final = 0.01  # seconds a second: below it, a processor is simply shared
+
+
 def named(kind: Kind, item: Item, name: str) -> bool:
     """Whether a name selects the item: its own, or for channels and leases the name of what contains them."""
     if not name or item.name == name:
@@ -200,7 +203,7 @@ def member_item(member: group_pb2.Member) -> Item:
         str(member.leases),
         member.peer,
         _capacity(member),
-        _used(member.usage.cpu_per_s, member.usage.cores) if member.HasField("usage") else "",
+        _cpu(member.usage) if member.HasField("usage") else "",
         _used(member.usage.wait_per_s, member.usage.handlers) if member.HasField("usage") else "",
         "; ".join(f"{each.lane}: {each.reason}" for each in member.stopped),
     )
@@ -211,6 +214,12 @@ def _capacity(member: group_pb2.Member) -> str:
     """A member's capacity as it was declared or set, and the part of it that counts while it is slow."""
     said = f"{member.capacity:g}"
     return f"{said}, {member.slow.part:.0%} counts" if member.HasField("slow") else said
+
+
+def _cpu(usage: group_pb2.MemberUsage) -> str:
+    """The processors that a member's handlers use, and for what part of each second others delay them."""
+    used = _used(usage.cpu_per_s, usage.cores)
+    return f"{used}, {usage.delay_per_s:.2g} delayed" if usage.delay_per_s >= _DELAY_SHOWN_MIN else used
 
 
 def _used(part: float, whole: float) -> str:

@@ -19,6 +19,7 @@ from braid.client.delivery.key_order import KeyOrder
 from braid.client.delivery.lease_work import LeaseWork
 from braid.client.delivery.stages import Stage
 from braid.client.handling.consumer_runners import Runners
+from braid.client.handling.cpu_samples import LeaseTime
 from braid.client.membership.lease_protocol import LeaseKeeper, LeaseListener
 from braid.client.records.delivery import OwnedLease
 from braid.client.telemetry.consumer_observer import observer
@@ -346,20 +347,23 @@ class LeaseWorks:
         if samples is not None and (handlers := self._runners.slots()):
             samples.take()
             heartbeat.work.cores, heartbeat.work.handlers = self._runners.cores(), handlers
-            heartbeat.work.cpu_micros = samples.take_process_micros()
+            heartbeat.work.cpu_micros = samples.process_micros
         for lease, work in self._works.items():
             records, size = work.take_load()
             busy, oldest = work.busy.take_micros(now), work.oldest_unfinished_ms or 0
             if records or size or busy or oldest:
-                cpu = 0 if samples is None else samples.micros(lease.channel, busy)
+                time = LeaseTime(0, 0) if samples is None else samples.times(lease.channel, busy)
                 heartbeat.loads.add(
                     lease=str(lease),
                     records=records,
                     bytes=size,
                     busy_micros=busy,
                     oldest_unfinished_ms=oldest,
-                    cpu_micros=cpu,
+                    cpu_micros=time.cpu,
+                    lost_micros=time.lost,
                 )
+        if heartbeat.HasField("work") and samples is not None:
+            heartbeat.work.delay_micros = samples.delay_micros
         away = [name for name, cluster in self.clusters.items() if cluster.committer.unreachable]
         heartbeat.unreachable_clusters.extend(away)
         return heartbeat

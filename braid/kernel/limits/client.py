@@ -73,7 +73,7 @@ CPU_SAMPLES_PER_HEARTBEAT: Final = 8  # handlers on the loop whose CPU time is m
 CPU_SAMPLES_KEPT_MAX: Final = (
     1_000  # calls measured between two heartbeats, of handlers in threads; later ones replace them
 )
-CPU_SHARE_KEPT: Final = 0.9  # of what was measured, at each heartbeat: some ten heartbeats count
+CPU_SHARE_KEPT: Final = 0.7  # of what was measured, at each heartbeat: a processor that others take shows in seconds
 HANDLERS_END_POLL_SECONDS: Final = 0.02  # between two looks whether the cancelled handlers of a lease have ended
 CONSUMER_CLOSE_SECONDS: Final = 10.0  # leaving a consumer's context waits so long for handlers and last commits
 

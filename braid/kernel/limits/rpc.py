@@ -10,6 +10,7 @@ REQUEST_TEXT_CHARS_MAX: Final = 8_192  # of any text in a request: histories and
 REQUEST_ITEMS_MAX: Final = 100_000  # in any list of one: ten times the partitions of the largest channel
 OUTBOX_MESSAGES_MAX: Final = 1_000  # to one stream's peer; a slower reader is shed
 LIST_PAGES_MAX: Final = 1_000  # of one list: a service that always names a next page must not hold its caller for ever
+PAGE_TOKEN_CHARACTERS_MAX: Final = 262_144  # Kafka's group names have up to 32,767, each six in a token at worst
 DECIDE_RETRIES_MAX: Final = 8  # conflicts before a command is refused
 
 # --- rpc

@@ -37,6 +37,10 @@ class Cpu(Protocol):
         """CPU seconds that the calling thread has used."""
         ...
 
+    def thread_delay_seconds(self) -> float:
+        """Seconds that the calling thread was ready to run while other threads had the processor."""
+        ...
+
     def cores(self) -> float:
         """Processors that the process may use: those it may run on, as far as its control group lets it."""
         ...

@@ -12,9 +12,13 @@ from services.assigner.policy.slow_members import slow_parts
 
 def read_load(told: join_pb2.Heartbeat | beat_pb2.MemberNews) -> tuple[Sequence[Sample], ToldWork | None]:
     """Reads what a member measured of its leases, and of itself; None where it does not measure CPU time."""
-    samples = [Sample(each.lease, each.records, each.bytes, each.busy_micros, each.cpu_micros) for each in told.loads]
-    work = ToldWork(told.work.cores, told.work.handlers, told.work.cpu_micros) if told.HasField("work") else None
-    return samples, work
+    samples = [
+        Sample(each.lease, each.records, each.bytes, each.busy_micros, each.cpu_micros, each.lost_micros)
+        for each in told.loads
+    ]
+    if not told.HasField("work"):
+        return samples, None
+    return samples, ToldWork(told.work.cores, told.work.handlers, told.work.cpu_micros, told.work.delay_micros)
 
 
 def usage_message(usage: Usage) -> group_pb2.MemberUsage:
@@ -25,6 +29,7 @@ def usage_message(usage: Usage) -> group_pb2.MemberUsage:
         process_per_s=usage.process_per_s,
         cpu_per_s=usage.cpu_per_s,
         wait_per_s=usage.wait_per_s,
+        delay_per_s=usage.delay_per_s,
     )
 
 

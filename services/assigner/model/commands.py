@@ -135,7 +135,7 @@ class Loads:
         moved: Partitions asked back within the last minute.
         ruled: Those of them that were asked back because of an operator's rule.
         capacities: What members count for by what they tell; those not named as their hellos declared.
-        busy_handlers: How many handlers run, on average; where members tell what they may use.
+        busy: How many handlers run, on average, by lease.
     """
 
     costs: Mapping[str, float] = field(default_factory=dict)
@@ -143,7 +143,7 @@ class Loads:
     moved: int = 0
     ruled: int = 0
     capacities: Mapping[str, float] = field(default_factory=dict)
-    busy_handlers: float = 0.0
+    busy: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

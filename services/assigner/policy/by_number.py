@@ -13,7 +13,7 @@ Later moves keep channels spread as far as the totals and the least movement all
 Everywhere else loads are evened out, within the bounds `placement` states; channels are then spread only by chance.
 """
 
-from collections.abc import Generator
+from collections.abc import Collection, Generator
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -52,6 +52,7 @@ class Measured:
         moves_max: How many held partitions may be moved.
         rules: What may not be; None for nothing.
         band: When a placement is uneven enough to be touched.
+        keeping: Members that loads never leave without a partition.
     """
 
     weights: Floats
@@ -59,6 +60,7 @@ class Measured:
     moves_max: int
     rules: Rules | None = None
     band: Band = field(default_factory=Band)
+    keeping: Collection[int] = ()
 
     @property
     def plain(self) -> bool:
@@ -89,7 +91,7 @@ def place(
     placement = Placement(measured.weights, holders, measured.capacities, measured.rules)
     placement.deal(np.flatnonzero(holders < 0))
     if movable is Movable.ALL:
-        improve(placement, measured.band, measured.moves_max, tries_of(members, len(holders)))
+        improve(placement, measured.band, measured.moves_max, tries_of(members, len(holders)), measured.keeping)
     if movable is Movable.TO_NEWCOMERS and measured.rules is None:
         return _by_number(channels, placement.holders, members, movable)
     return placement.holders
@@ -104,7 +106,7 @@ def placing(
         return place(channels, holders, members, movable=movable, measured=measured)
     placement = Placement(measured.weights, holders, measured.capacities, measured.rules)
     placement.deal(np.flatnonzero(holders < 0))
-    improvement = Improvement(placement, measured.band, measured.moves_max)
+    improvement = Improvement(placement, measured.band, measured.moves_max, measured.keeping)
     while not improvement.step(tries_of(members, len(holders))):
         yield
     placement.take(improvement.moves)

@@ -7,9 +7,10 @@ afterwards. For members of capacities c and partitions of weights w where nothin
 - Unbounded by `moves_max` it ends where no single move helps (Finn and Horowitz, *A linear time approximation algorithm
   for multiprocessor scheduling*, 1979): all are at most max(mean · (1 + `inner`), mean + w_max / c_min).
 - A placement within `Band` is left as it is.
+- A member that keeps its last partition is never left without one: a slow member could not show that it has recovered.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -55,8 +56,8 @@ class Improvement:
         done: There is nothing more to look for.
     """
 
-    def __init__(self, placement: Placement, band: Band, moves_max: int) -> None:
-        """At most `moves_max` moves are wanted."""
+    def __init__(self, placement: Placement, band: Band, moves_max: int, keeping: Collection[int] = ()) -> None:
+        """At most `moves_max` moves are wanted; members that are `keeping` keep their last partition."""
         self.moves: list[LeaseMove] = []
         self._moves_max = moves_max
         self._before = placement
@@ -66,7 +67,7 @@ class Improvement:
         self.done = not wanted or not _outside(placement, live, mean, band.high, band.low)
         self._enough = 0.0 if self.done else band.gain * float(placement.loads[live].mean())
         self._planned = placement if self.done else placement.copy()
-        self._steps = iter(()) if self.done else improving_moves(self._planned, live, mean, band.inner)
+        self._steps = iter(()) if self.done else improving_moves(self._planned, live, mean, band.inner, keeping)
 
     def step(self, tries: int) -> bool:
         """Looks for so many more moves. Returns `done`."""
@@ -87,18 +88,23 @@ class Improvement:
         return excess[0] - excess[1] >= self._enough
 
 
-def improve(placement: Placement, band: Band, moves_max: int, tries_max: int = _ALL) -> list[LeaseMove]:
+def improve(
+    placement: Placement, band: Band, moves_max: int, tries_max: int = _ALL, keeping: Collection[int] = ()
+) -> list[LeaseMove]:
     """Evens loads out where they leave the band; returns the moves, each partition's once, the best first.
 
-    Looks for no more than `tries_max` moves: what is left then is for the next time.
+    Looks for no more than `tries_max` moves: what is left then is for the next time. Members that are `keeping` keep
+    their last partition.
     """
-    improvement = Improvement(placement, band, moves_max)
+    improvement = Improvement(placement, band, moves_max, keeping)
     improvement.step(tries_max)
     placement.take(improvement.moves)
     return improvement.moves
 
 
-def improving_moves(placement: Placement, live: Mask, mean: float, inner: float) -> Iterator[LeaseMove | None]:
+def improving_moves(
+    placement: Placement, live: Mask, mean: float, inner: float, keeping: Collection[int] = ()
+) -> Iterator[LeaseMove | None]:
     """Yields moves as they are made, and None for a member that was tried in vain.
 
     A member that nothing can relieve is not tried.
@@ -113,7 +119,8 @@ def improving_moves(placement: Placement, live: Mask, mean: float, inner: float)
         above = bool(hopeful[source]) and placement.relative[source] > mean
         if not above or not _outside(placement, live, mean, inner, inner):
             return
-        move = _best_move(placement, source, mean)
+        last = source in keeping and len(placement.listed(source)) <= 1
+        move = None if last else _best_move(placement, source, mean)
         if move is None:
             givers[source] = False
         else:

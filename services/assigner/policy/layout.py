@@ -35,7 +35,7 @@ from services.assigner.policy.constraints import borne, crowded, drained, forced
 from services.assigner.policy.costs import costs_of
 from services.assigner.policy.improvement import Band
 from services.assigner.policy.lease_names import LeaseNames, names_of
-from services.assigner.policy.slow_members import probing_capacities, slow_parts
+from services.assigner.policy.slow_members import probing_capacities, slow_members, slow_parts
 from services.assigner.policy.zone_preference import with_preferred_zones
 
 
@@ -119,7 +119,8 @@ def layout(
     ruled = max(share + 1, MOVES_PER_MINUTE_MIN)
     leaving = share * len(slow_parts(state))  # what a slow member holds does not wait for what loads have moved
     budget = max(share * _newcomers(state, members, now_ms) + 1, ruled) + leaving
-    measured = Measured(weights, capacities, max(budget - loads.moved, 0), rules, band)
+    keeping = slow_members(state, members)
+    measured = Measured(weights, capacities, max(budget - loads.moved, 0), rules, band, keeping)
     return Layout(members, names, names.of_channel, holders, measured, max(ruled - loads.ruled, 0), homes, states)
 
 

@@ -34,29 +34,35 @@ from services.assigner.model.rules import Basis
 from services.assigner.policy.constraints import borne, drained, hosts_of
 from services.assigner.policy.costs import Costs
 from services.assigner.policy.layout import band_of, least_weight
-from services.assigner.policy.member_work import MemberWork, ToldWork, Usage
+from services.assigner.policy.member_work import MemberWork, SpentMicros, ToldWork, Usage
 from services.assigner.policy.slow_members import slow_parts
 from services.assigner.policy.slowness import Slowness
 from services.assigner.policy.work_times import Spent, WorkTimes
 
 _SILENCE_SECONDS: Final = 2.0  # more than heartbeats are apart, and a stall of either side
 _INTERVAL_SECONDS: Final = (0.05, 10.0)  # between two heartbeats, as far as rates go by it
+_IDLE: Final = SpentMicros(0, 0, 0)
 
 
 class Sample(NamedTuple):
-    """A member's measurement of a lease since its last heartbeat; CPU time is part of the busy time."""
+    """A member's measurement of a lease since its last heartbeat.
+
+    CPU time, and time lost because others had the processor, are parts of the busy time.
+    """
 
     lease: str
     records: int
     bytes: int
     busy_micros: int
     cpu_micros: int = 0
+    lost_micros: int = 0
 
 
 class Cost(NamedTuple):
-    """Busy seconds per second of a lease: the smoothed value, and the fading peak of it, as of `at`.
+    """The measured cost of a lease, as of `at`: the smoothed value, and the fading peak of it.
 
-    `member` is whom it was measured under, `since` from when on.
+    `busy` is how many handlers it keeps busy, waiting included. `member` is whom it was measured under, `since` from
+    when on.
     """
 
     smooth: float
@@ -64,6 +70,7 @@ class Cost(NamedTuple):
     member: str
     since: float
     at: float
+    busy: float = 0.0
 
 
 class GroupLoads:
@@ -92,11 +99,10 @@ class GroupLoads:
         if before is None:
             if len(self._heard) > len(state.members):
                 self._heard = {each: at for each, at in self._heard.items() if each in state.members or each == member}
-            self._work.heard(member, work and work._replace(cpu_micros=0), 0, 0, 1.0, now)
+            self._work.heard(member, work and work._replace(cpu_micros=0, delay_micros=0), _IDLE, 1.0, now)
             return
         seconds = min(max(now - before, _INTERVAL_SECONDS[0]), _INTERVAL_SECONDS[1])
-        busy, cpu = (sum(micros) for micros in ([s.busy_micros for s in samples], [s.cpu_micros for s in samples]))
-        self._work.heard(member, work, cpu, busy, seconds, now)
+        self._work.heard(member, work, _spent(samples), seconds, now)
         if self._times is not None:
             self._times.heard(member, self._spent(state, member, samples), now)
         for sample in samples:
@@ -107,9 +113,10 @@ class GroupLoads:
                 if known.member != member:
                     if _peak(known, now) > LOAD_FLOOR:  # else it was idle, which tells of no holder
                         self._measures_since = now
-                    known = Cost(known.smooth, known.smooth, member, now, now - seconds)
+                    known = Cost(known.smooth, known.smooth, member, now, now - seconds, known.busy)
                 known = _smoothed(known, 0.0, now - seconds)  # what was not named meanwhile was idle
-                self._costs.write(at, _smoothed(known, _rate(sample, self._work, seconds), now))
+                busy = min(max(sample.busy_micros, 0) / 1e6 / seconds, LOAD_BUSY_PER_SECOND_MAX)
+                self._costs.write(at, _smoothed(known, _rate(sample, self._work, seconds), now, busy))
 
     def moved(self, partitions: int, now: float, ruled: int = 0) -> None:
         """Notes how many partitions were asked back, and how many of them because of rules."""
@@ -129,8 +136,8 @@ class GroupLoads:
         moved = sum(partitions for _, partitions, _ in self._moved)
         ruled = sum(partitions for _, _, partitions in self._moved)
         self._follow_slow(slow_parts(state), now)
-        costs, work = self._costs.peaks(now), self._work
-        return Loads(costs, self.settled(now), moved, ruled, work.capacities, work.busy_handlers)
+        costs, capacities = self._costs.peaks(now), self._work.capacities
+        return Loads(costs, self.settled(now), moved, ruled, capacities, self._costs.busy(now))
 
     def _look_at_work(self, state: Group, now: float) -> None:
         """Sums up the members' measurements now and then: for each decision it would cost too much."""
@@ -144,7 +151,7 @@ class GroupLoads:
             self._measures_since = min(self._measures_since, now - LOAD_SETTLE_SECONDS)
         for id in self._slow:
             if id not in slow:
-                self._costs.forget_peaks(id)
+                self._costs.learn_anew(id, now)
         self._slow = frozenset(slow)
 
     def compare(self, state: Group, now: float) -> Mapping[str, tuple[Slowness, str]]:
@@ -215,6 +222,7 @@ class _Measures:
         self._blocks: dict[str, tuple[int, int]] = {}
         self._members: list[str] = []  # under whom it was measured; empty while it was not
         self._smooth, self._peaks, self._since, self._at = array("d"), array("d"), array("d"), array("d")
+        self._busy = array("d")
 
     def place(self, state: Group, lease: str) -> int:
         """Returns the row of a lease that exists; makes room for its channel if necessary."""
@@ -230,7 +238,7 @@ class _Measures:
         start = len(self._members)
         more = size - known
         self._members += [*self._members[before : before + known], *[""] * more]
-        for column in (self._smooth, self._peaks, self._since, self._at):
+        for column in (self._smooth, self._peaks, self._since, self._at, self._busy):
             column.extend([*column[before : before + known], *[0.0] * more])
         self._blocks[channel] = (start, size)
         return start, size
@@ -238,17 +246,19 @@ class _Measures:
     def read(self, row: int) -> Cost | None:
         """Returns a lease's measurement; None if there is none."""
         member = self._members[row]
-        return Cost(self._smooth[row], self._peaks[row], member, self._since[row], self._at[row]) if member else None
+        if not member:
+            return None
+        return Cost(self._smooth[row], self._peaks[row], member, self._since[row], self._at[row], self._busy[row])
 
     def write(self, row: int, cost: Cost) -> None:
         """Sets a lease's measurement."""
-        self._smooth[row], self._peaks[row], self._members[row], self._since[row], self._at[row] = cost
+        self._smooth[row], self._peaks[row], self._members[row], self._since[row], self._at[row], self._busy[row] = cost
 
-    def forget_peaks(self, member: str) -> None:
-        """Counts the leases of a member as what they cost now."""
+    def learn_anew(self, member: str, now: float) -> None:
+        """Counts the leases of a member as what they cost from now on: what they cost before says nothing any more."""
         for row, known in enumerate(self._members):
             if known == member:
-                self._peaks[row] = self._smooth[row]
+                self._peaks[row], self._since[row] = self._smooth[row], now
 
     def keep(self, state: Group) -> None:
         """Forgets channels that are gone."""
@@ -257,13 +267,15 @@ class _Measures:
             del self._blocks[name]
         if sum(size for _, size in self._blocks.values()) * 2 < len(self._members):
             blocks, self._blocks = self._blocks, {}
-            old = (self._members, self._smooth, self._peaks, self._since, self._at)
+            old = (self._members, self._smooth, self._peaks, self._since, self._at, self._busy)
             self._members = []
             self._smooth, self._peaks, self._since, self._at = array("d"), array("d"), array("d"), array("d")
+            self._busy = array("d")
             for name, (start, size) in blocks.items():
                 self._blocks[name] = (len(self._members), size)
                 self._members += old[0][start : start + size]
-                for column, before in zip((self._smooth, self._peaks, self._since, self._at), old[1:], strict=True):
+                columns = (self._smooth, self._peaks, self._since, self._at, self._busy)
+                for column, before in zip(columns, old[1:], strict=True):
                     column.extend(before[start : start + size])
 
     def peaks(self, now: float) -> Costs:
@@ -279,23 +291,38 @@ class _Measures:
         peaks[silent] = np.where(learning, left, np.maximum(left, faded))
         return Costs(dict(self._blocks), peaks)
 
+    def busy(self, now: float) -> Costs:
+        """Returns how many handlers each lease keeps busy at present."""
+        silent = np.maximum(now - _SILENCE_SECONDS - np.array(self._at), 0.0)
+        return Costs(dict(self._blocks), np.array(self._busy) * np.exp(-silent / LOAD_RISE_SECONDS))
+
+
+def _spent(samples: Sequence[Sample]) -> SpentMicros:
+    """Returns the sums of a heartbeat's samples."""
+    return SpentMicros(
+        sum(each.busy_micros for each in samples),
+        sum(each.cpu_micros for each in samples),
+        sum(each.lost_micros for each in samples),
+    )
+
 
 def _rate(sample: Sample, work: MemberWork, seconds: float) -> float:
     """Returns busy seconds per second; untimed records cost a minimum, and hostile numbers are cut."""
     nominal = max(sample.records, 0) * LOAD_NOMINAL_RECORD_SECONDS + max(sample.bytes, 0) * LOAD_NOMINAL_BYTE_SECONDS
-    timed = work.cost_micros(sample.busy_micros, sample.cpu_micros) / 1e6
+    timed = work.cost_micros(SpentMicros(sample.busy_micros, sample.cpu_micros, sample.lost_micros)) / 1e6
     return min(max(timed, nominal) / seconds, LOAD_BUSY_PER_SECOND_MAX)
 
 
-def _smoothed(known: Cost, rate: float, now: float) -> Cost:
-    """Returns the smoothed cost after a time at this rate."""
+def _smoothed(known: Cost, rate: float, now: float, busy: float = 0.0) -> Cost:
+    """Returns the smoothed cost after a time at this rate, with so many handlers busy."""
     seconds = now - known.at
     if seconds <= 0:
         return known
-    smooth = known.smooth + (rate - known.smooth) * -math.expm1(-seconds / LOAD_RISE_SECONDS)
+    gain = -math.expm1(-seconds / LOAD_RISE_SECONDS)
+    smooth, busy = known.smooth + (rate - known.smooth) * gain, known.busy + (busy - known.busy) * gain
     faded = known.peak + (smooth - known.peak) * -math.expm1(-seconds / LOAD_FALL_SECONDS)
     learning = now - known.since < LOAD_SETTLE_SECONDS
-    return known._replace(smooth=smooth, peak=smooth if learning else max(smooth, faded), at=now)
+    return Cost(smooth, smooth if learning else max(smooth, faded), known.member, known.since, now, busy)
 
 
 def _peak(cost: Cost, now: float) -> float:

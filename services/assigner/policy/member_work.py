@@ -5,6 +5,12 @@ A lease costs what it takes of the scarcer one (Ghodsi and others, *Dominant Res
 told in processors, so a member without anything told still counts as one: a handler is worth its part of the group's
 processors. With that the placement evens out one number for each lease, and no load makes it jump between the two.
 
+A processor that other processes take from a member shows in neither: its handlers are *delayed*. The CPU work of a
+record stays the same, and takes longer there. So a member counts with the part of its processors that it got of what it
+wanted, and with the part of its handlers' time that was not lost in such delays. The lost time is nobody's cost: it
+would not go with the lease. Both parts fall at once and rise slowly, so a neighbour that comes and goes moves nothing
+to and fro.
+
 This holds once every member of a group tells both. Before that, a group is placed by busy time alone.
 
 What members tell is bounded by what the others tell, and by what they do. Beyond the median a member counts for no more
@@ -25,7 +31,10 @@ from braid.kernel.limits.assigner.placement import (
     CAPACITY_SAID_FACTOR,
     CAPACITY_USED_FACTOR,
     LOAD_BUSY_PER_SECOND_MAX,
+    LOAD_FALL_SECONDS,
     LOAD_RISE_SECONDS,
+    PROCESSOR_PART_MIN,
+    PROCESSOR_USED_MIN,
 )
 from services.assigner.policy.arrays import Floats
 
@@ -39,11 +48,27 @@ class ToldWork(NamedTuple):
         cores: Processors that its handlers may use.
         handlers: Handlers that it runs at once.
         cpu_micros: CPU time of its process since its last heartbeat.
+        delay_micros: For so long since then its handlers were ready to compute while others had the processor.
     """
 
     cores: float
     handlers: int
     cpu_micros: int = 0
+    delay_micros: int = 0
+
+
+class SpentMicros(NamedTuple):
+    """Time that handlers took, in microseconds.
+
+    Attributes:
+        busy: Of handlers that run.
+        cpu: Part of it that is CPU time.
+        lost: Part of it in which their threads were ready to run and had no processor.
+    """
+
+    busy: int
+    cpu: int
+    lost: int = 0
 
 
 class Usage(NamedTuple):
@@ -56,6 +81,10 @@ class Usage(NamedTuple):
         cpu_per_s: CPU seconds a second of its handlers.
         busy_per_s: Busy seconds a second of its handlers, waiting included.
         at: As of when.
+        delay_per_s: Seconds a second in which its handlers were ready to compute while others had the processor.
+        lost_per_s: What was lost a second of its handlers' busy time in such delays.
+        core_part: The part that it gets of the processors that it wants.
+        handler_part: The part of its handlers' time that is not lost.
     """
 
     cores: float
@@ -64,11 +93,28 @@ class Usage(NamedTuple):
     cpu_per_s: float
     busy_per_s: float
     at: float
+    delay_per_s: float = 0.0
+    lost_per_s: float = 0.0
+    core_part: float = 1.0
+    handler_part: float = 1.0
 
     @property
     def wait_per_s(self) -> float:
-        """Returns how many handlers wait, on average."""
-        return max(self.busy_per_s - self.cpu_per_s, 0.0)
+        """Returns how many handlers wait for something else than a processor, on average."""
+        return max(self.busy_per_s - self.cpu_per_s - self.lost_per_s, 0.0)
+
+    def after(self, seconds: float, told: "Usage") -> "Usage":
+        """Returns the usage after a time in which it was as told."""
+        gain = -math.expm1(-seconds / LOAD_RISE_SECONDS)
+        process, cpu, busy, delay, lost = (
+            before + (now - before) * gain for before, now in zip(self._rates(), told._rates(), strict=True)
+        )
+        cores = _follow(self.core_part, _part(cpu, delay), seconds)
+        handlers = _follow(self.handler_part, _part(busy - lost, lost), seconds)
+        return Usage(told.cores, told.handlers, process, cpu, busy, told.at, delay, lost, cores, handlers)
+
+    def _rates(self) -> tuple[float, ...]:
+        return self.process_per_s, self.cpu_per_s, self.busy_per_s, self.delay_per_s, self.lost_per_s
 
 
 class MemberWork:
@@ -79,28 +125,17 @@ class MemberWork:
         self.cores_per_handler = 0.0
         self.capacities: Mapping[str, float] = {}
 
-    def heard(
-        self, member: str, work: ToldWork | None, cpu_micros: int, busy_micros: int, seconds: float, now: float
-    ) -> None:
+    def heard(self, member: str, work: ToldWork | None, spent: SpentMicros, seconds: float, now: float) -> None:
         """Takes a heartbeat, `seconds` after the one before; None forgets a member that tells nothing any more."""
         if work is None or work.handlers < 1:
             self.usages.pop(member, None)
             return
         cores, handlers = _cut(work.cores, CAPACITY_MAX), int(_cut(work.handlers, _HANDLERS_MAX))
-        process, cpu, busy = (_rate(micros, seconds) for micros in (work.cpu_micros, cpu_micros, busy_micros))
+        process, delay = _rate(work.cpu_micros, seconds), _rate(work.delay_micros, seconds)
+        busy, cpu, lost = (_rate(micros, seconds) for micros in spent)
+        told = Usage(cores, handlers, process, cpu, busy, now, delay, min(lost, busy))
         known = self.usages.get(member)
-        if known is None:
-            self.usages[member] = Usage(cores, handlers, process, cpu, busy, now)
-            return
-        gain = -math.expm1(-seconds / LOAD_RISE_SECONDS)
-        self.usages[member] = Usage(
-            cores,
-            handlers,
-            known.process_per_s + (process - known.process_per_s) * gain,
-            known.cpu_per_s + (cpu - known.cpu_per_s) * gain,
-            known.busy_per_s + (busy - known.busy_per_s) * gain,
-            now,
-        )
+        self.usages[member] = told if known is None else known.after(seconds, told)
 
     def look(self, members: Collection[str]) -> None:
         """Computes the worth of a handler, and what each member counts for; nothing while a member does not tell."""
@@ -114,22 +149,21 @@ class MemberWork:
         handlers = bounded([float(each.handlers) for each in told], [each.busy_per_s for each in told])
         worth = float(cores.sum() / handlers.sum())
         computing = sum(each.cpu_per_s for each in told)
-        waiting = sum(each.busy_per_s for each in told) * worth
+        waiting = sum(each.busy_per_s - each.lost_per_s for each in told) * worth
         part = computing / (computing + waiting) if computing + waiting > 0 else 1.0
-        counts = cores * part + handlers * worth * (1 - part)
+        got = cores * np.array([each.core_part for each in told])
+        running = handlers * worth * np.array([each.handler_part for each in told])
+        counts = got * part + running * (1 - part)
         self.cores_per_handler = worth
         self.capacities = dict(zip(self.usages, counts.tolist(), strict=True))
 
-    @property
-    def busy_handlers(self) -> float:
-        """How many handlers of the group run, on average."""
-        return sum(each.busy_per_s for each in self.usages.values())
-
-    def cost_micros(self, busy_micros: int, cpu_micros: int) -> float:
+    def cost_micros(self, spent: SpentMicros) -> float:
         """Returns what a lease took of the scarcer resource, in microseconds of a processor."""
         if not self.cores_per_handler:
-            return busy_micros
-        return max(min(cpu_micros, busy_micros), busy_micros * self.cores_per_handler)
+            return spent.busy
+        cpu = min(spent.cpu, spent.busy)
+        running = max(spent.busy - max(spent.lost, 0), cpu)
+        return max(cpu, running * self.cores_per_handler)
 
 
 def bounded(said: Floats | Sequence[float], used: Sequence[float] | None = None) -> Floats:
@@ -148,6 +182,17 @@ def bounded(said: Floats | Sequence[float], used: Sequence[float] | None = None)
     if used is not None:
         result = np.minimum(result, np.maximum(median, np.asarray(used) * CAPACITY_USED_FACTOR))
     return result
+
+
+def _part(got: float, not_got: float) -> float:
+    """Returns which part of what was wanted was got; all of it where next to nothing was wanted."""
+    had = max(got, 0.0) + PROCESSOR_USED_MIN
+    return max(had / (had + not_got), PROCESSOR_PART_MIN)
+
+
+def _follow(known: float, now: float, seconds: float) -> float:
+    """Returns a part after a time: one that falls at once and rises slowly."""
+    return min(now, known + (now - known) * -math.expm1(-seconds / LOAD_FALL_SECONDS))
 
 
 def _cut(said: float, most: float) -> float:

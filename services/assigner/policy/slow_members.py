@@ -1,6 +1,6 @@
 """How members that count as slow are placed: with a part of their capacity, and with a lease to be judged by. Pure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
@@ -14,6 +14,11 @@ def slow_parts(state: Group) -> Mapping[str, float]:
     figures = state.responses.values(ResponseKind.LEAVE_SLOW_MEMBERS)
     parts = {id: told.get("capacity", 1.0) for id, told in figures.items() if id in state.members}
     return {id: part for id, part in parts.items() if 0 < part < 1}
+
+
+def slow_members(state: Group, members: Sequence[str]) -> Collection[int]:
+    """Returns the indices of members that count as slow: each keeps a lease to be judged by."""
+    return frozenset(at for at in (_index(members, id) for id in slow_parts(state)) if at >= 0)
 
 
 def probing_capacities(
@@ -30,16 +35,17 @@ def probing_capacities(
         capacities: What each counts for; 0 for one that is drained.
         load: The sum of all weights.
     """
-    whole = float(capacities.sum())
     slow = [at for at in (_index(members, id) for id in slow_parts(state)) if at >= 0 and capacities[at] > 0]
-    if not slow or whole <= 0 or load <= 0:
+    if not slow or load <= 0:
         return capacities
     known = lightest[np.isfinite(lightest)]
     usual = float(np.median(known)) if len(known) else 0.0
     result = capacities.copy()
     for at in slow:
         weight = float(lightest[at]) if np.isfinite(lightest[at]) else usual
-        result[at] = max(result[at], weight * whole / load)
+        others = float(result.sum() - result[at])
+        if 0 < weight < load:  # with so much it bears the mean of all, itself included
+            result[at] = max(result[at], weight * others / (load - weight))
     return result
 
 

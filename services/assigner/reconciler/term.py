@@ -64,7 +64,6 @@ class Term:
         self._idle_checked_at = now
         self._looked_at = now
         self._streams = MemberStreams()
-        lag = LagPeers(replica.host, replica.client("registry"), replica.client("lagmon"))
         self._responses = ResponseWatch(replica, lag, gauges, self.keeper, self._streams.of)
         self._pushes = MemberPushes(replica, self._streams)
         self._deadlines = MemberDeadlines(now)

@@ -1,8 +1,7 @@
 """Handlers of the RPCs about alerts. The domain decides; the history answers."""
 
-import json
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from braid.api.lagmon.v1 import alert_pb2
 from braid.api.lagmon.v1 import lagmon_service_pb2 as api
@@ -10,6 +9,7 @@ from braid.kernel.errors import Invalid, NotFound
 from braid.kernel.limits.names import PAGE_SIZE_MAX
 from braid.kernel.limits.runtime import PAGE_SIZE_DEFAULT
 from braid.kernel.ports import Caller
+from braid.rpc.page_tokens import PageTokens
 from braid.runtime.replica import Replica
 from services.lagmon.alerts.codec import ALERTS, MESH
 from services.lagmon.alerts.decisions.domain import Alerts
@@ -21,6 +21,16 @@ from services.lagmon.alerts.rule_files import FILE_NAME, RUNBOOKS, rule_file
 from services.lagmon.alerts.watch import AlertWatch
 
 _CURRENT: Final = -(1 << 62)  # before every resolved alert
+
+
+class _Place(NamedTuple):
+    """The place of an alert in the order of a list: current ones by name, then resolved ones, newest first."""
+
+    order: int
+    name: str
+
+
+_TOKENS: Final = PageTokens(_Place)
 
 
 class AlertRequests:
@@ -37,10 +47,10 @@ class AlertRequests:
         if request.page_size < 0:
             message = f"a page cannot have {request.page_size} alerts"
             raise Invalid(message, field="page_size", remedy="use 0 for the default")
-        last = _read_token(request.page_token)
+        last = _TOKENS.read(request.page_token) or _Place(_CURRENT, "")
         size = min(request.page_size or PAGE_SIZE_DEFAULT, PAGE_SIZE_MAX)
         found = [each for each in self._all(request.include_resolved) if _wanted(each, request) and _place(each) > last]
-        token = json.dumps(_place(found[size - 1]), separators=(",", ":")) if len(found) > size else ""
+        token = _TOKENS.write(_place(found[size - 1]) if len(found) > size else None)
         whole = not (request.stream or request.cluster or request.page_token)  # outlets are nobody's but the mesh's
         outlets = self._outlets.messages() if whole else []
         return api.ListAlertsResponse(alerts=found[:size], next_page_token=token, outlets=outlets)
@@ -96,19 +106,5 @@ def _wanted(alert: alert_pb2.Alert, request: api.ListAlertsRequest) -> bool:
     return request.stream in ("", alert.stream) and request.cluster in ("", alert.cluster)
 
 
-def _place(alert: alert_pb2.Alert) -> tuple[int, str]:
-    """An alert's place in the order of a list: current ones by name, then resolved ones, newest first."""
-    return -alert.resolve_time_ms if alert.resolve_time_ms else _CURRENT, alert.name
-
-
-def _read_token(token: str) -> tuple[int, str]:
-    """Reads the place of the last alert of the page before. Raises `Invalid`."""
-    if not token:
-        return _CURRENT, ""
-    try:
-        parts = json.loads(token)
-    except (ValueError, RecursionError):  # no JSON, or nested without end
-        parts = None
-    if isinstance(parts, list) and [type(part) for part in parts] == [int, str]:
-        return parts[0], parts[1]
-    raise Invalid("not a token of this method", field="page_token", remedy="pass next_page_token of the last page")
+def _place(alert: alert_pb2.Alert) -> _Place:
+    return _Place(-alert.resolve_time_ms if alert.resolve_time_ms else _CURRENT, alert.name)

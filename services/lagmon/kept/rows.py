@@ -97,6 +97,7 @@ class KeptRow(NamedTuple):
         known_seconds: For how long the lag in seconds was known.
         flags: What was seen.
         stepped: Whether the wall clock stepped since the step before.
+        seconds_min: The smallest lag in seconds; None when it was not known at any time, or an earlier release kept it.
     """
 
     time_ms: int
@@ -108,6 +109,7 @@ class KeptRow(NamedTuple):
     known_seconds: float
     flags: Flag
     stepped: bool
+    seconds_min: float | None = None
 
 
 class Series(NamedTuple):
@@ -135,4 +137,5 @@ def row_of(time_ms: int, values: Columns, stepped: bool) -> KeptRow | None:
         numbers[Column.KNOWN_MS] / 1000,
         flags,
         stepped,
+        numbers[Column.MIN_MS] / 1000 if seconds and flags & Flag.SMALLEST else None,
     )

@@ -1,5 +1,7 @@
 """Handlers of the RPCs about pathways. The leader has what it was told since it began to lead."""
 
+from typing import Final, NamedTuple
+
 from braid.api.lagmon.v1 import lagmon_service_pb2 as api
 from braid.api.lagmon.v1 import pathway_pb2
 from braid.kernel.errors import Invalid
@@ -11,12 +13,22 @@ from braid.kernel.limits.lagmon.pathways import (
 )
 from braid.kernel.limits.runtime import PAGE_SIZE_DEFAULT
 from braid.kernel.ports import Caller
+from braid.rpc.page_tokens import PageTokens
 from braid.runtime.replica import Replica
 from services.lagmon.pathways.gauges import PathwayGauges
 from services.lagmon.pathways.messages import left_out_message, point_message, read_report
 from services.lagmon.pathways.store import Kept, LeftOut, PathwayStore, chain, ends
 
-_NAME_DIGITS = 16
+_NAME_DIGITS: Final = 16
+
+
+class _Place(NamedTuple):
+    """The place of a pathway in a list: its name, which sorts as its hash does."""
+
+    name: str
+
+
+_TOKENS: Final = PageTokens(_Place)
 
 
 class PathwayRequests:
@@ -47,17 +59,17 @@ class PathwayRequests:
         if not 0 < window_ms <= PATHWAY_WINDOW_MS_MAX:
             remedy = f"use up to {PATHWAY_WINDOW_MS_MAX}, or 0 for {PATHWAY_WINDOW_MS}"
             raise Invalid(f"pathways cannot cover {window_ms} ms", field="window_ms", remedy=remedy)
-        after = _read_token(request.page_token)
+        after = _TOKENS.read(request.page_token) or _Place("")
         size = min(request.page_size or PAGE_SIZE_DEFAULT, PATHWAY_PAGE_MAX)
         kept = store.kept(window_ms, now_ms)
         answer = api.ListPathwaysResponse(time_ms=now_ms, window_ms=kept.window_ms, kept_since_ms=store.since_ms)
         answer.left_out.CopyFrom(left_out_message(_left_out(kept)))
         written: dict[int, pathway_pb2.PathwayPoint] = {}  # pathways share their first points
         for last in ends(store.points, kept):
-            if last <= after or not _touches(store, last, request.stream):
+            if _name(last) <= after.name or not _touches(store, last, request.stream):
                 continue
             if len(answer.pathways) == size:
-                answer.next_page_token = answer.pathways[-1].name
+                answer.next_page_token = _TOKENS.write(_Place(answer.pathways[-1].name))
                 break
             answer.pathways.append(_pathway(store, kept, last, written))
             await self._clock.sleep(0)  # each merges sketches of many buckets: other calls get a turn
@@ -95,12 +107,3 @@ def _left_out(kept: Kept) -> LeftOut:
 
 def _name(hash: int) -> str:
     return f"{hash:0{_NAME_DIGITS}x}"
-
-
-def _read_token(token: str) -> int:
-    """Reads the hash after which a page begins; -1 for the first page. Raises `Invalid`."""
-    if not token:
-        return -1
-    if len(token) == _NAME_DIGITS and set(token) <= set("0123456789abcdef"):
-        return int(token, 16)
-    raise Invalid("not a token of this method", field="page_token", remedy="pass next_page_token of the last page")

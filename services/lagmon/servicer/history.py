@@ -1,7 +1,6 @@
 """The RPC handler for lag over time: checks what is asked, and answers pages of histories."""
 
-import json
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from braid.api.lagmon.v1 import lag_history_pb2
 from braid.api.lagmon.v1 import lagmon_service_pb2 as api
@@ -16,11 +15,13 @@ from braid.kernel.limits.lagmon.kept_lag import (
 from braid.kernel.limits.names import PAGE_SIZE_MAX
 from braid.kernel.limits.runtime import PAGE_SIZE_DEFAULT
 from braid.kernel.ports import Caller, Clock
+from braid.rpc.page_tokens import PageTokens
 from services.lagmon.kept.keeper import Keeper
 from services.lagmon.kept.reading import Query
 from services.lagmon.kept.rows import Flag, KeptRow, Series, SeriesKey
 
-_TIME_MS_MAX = 1 << 53
+_TIME_MS_MAX: Final = 1 << 53
+_TOKENS: Final = PageTokens(SeriesKey)
 
 
 class HistoryReads:
@@ -33,7 +34,7 @@ class HistoryReads:
     async def list_lag_history(self, request: api.ListLagHistoryRequest, caller: Caller) -> api.ListLagHistoryResponse:
         """Returns one page of histories. Raises `Invalid`."""
         now_ms = self._clock.now_ms()
-        after = read_history_token(request.page_token)
+        after = _TOKENS.read(request.page_token)
         if request.page_size < 0:
             size = request.page_size
             raise Invalid(f"a page cannot have {size} histories", field="page_size", remedy="use 0 for the default")
@@ -48,7 +49,7 @@ class HistoryReads:
         kept = await self._keeper.page(query, after, size)
         return api.ListLagHistoryResponse(
             histories=map(history_message, kept.page.series),
-            next_page_token=history_token(kept.page.series[-1].key) if kept.page.more else "",
+            next_page_token=_TOKENS.write(kept.page.series[-1].key if kept.page.more else None),
             time_ms=now_ms,
             step_ms=step_ms,
             kept_since_ms=kept.since_ms or 0,
@@ -99,6 +100,7 @@ def _step_message(row: KeptRow) -> lag_history_pb2.LagStep:
     return lag_history_pb2.LagStep(
         time_ms=row.time_ms,
         max_lag_seconds=row.seconds_max,
+        min_lag_seconds=row.seconds_min,
         lag_seconds=row.seconds_last,
         lag_records=row.records,
         produced_per_s=row.produced_per_s,
@@ -110,25 +112,3 @@ def _step_message(row: KeptRow) -> lag_history_pb2.LagStep:
         unattended=Flag.UNATTENDED in row.flags,
         clock_stepped=row.stepped,
     )
-
-
-def history_token(key: SeriesKey) -> str:
-    """Returns the token of the page after a history."""
-    return json.dumps(key, separators=(",", ":"))
-
-
-def read_history_token(token: str) -> SeriesKey | None:
-    """Reads the history after which a page begins; None for the first page.
-
-    Raises:
-        Invalid: no token of this method.
-    """
-    if not token:
-        return None
-    try:
-        parts = json.loads(token)
-    except (ValueError, RecursionError):  # no JSON, or nested without end
-        parts = None
-    if isinstance(parts, list) and [type(part) for part in parts] == [str, str, str]:
-        return SeriesKey._make(parts)
-    raise Invalid("not a token of this method", field="page_token", remedy="pass next_page_token of the last page")

@@ -34,7 +34,7 @@ from services.lagmon.alerts.outlets.outlets import AlertOutlets
 from services.lagmon.alerts.outlets.sending import Outgoing
 from services.lagmon.alerts.requests import AlertRequests
 from services.lagmon.alerts.watch import AlertWatch
-from services.lagmon.codec import gone_message, lag_message, page_token, read_detail, read_filter, read_page_token
+from services.lagmon.codec import LAG_TOKENS, gone_message, lag_message, read_detail, read_filter
 from services.lagmon.columns.pages import first_rows, page_of
 from services.lagmon.kept.files import Files
 from services.lagmon.kept.keeper import Keeper
@@ -164,7 +164,7 @@ class Reads:
 
     async def list_lag(self, request: api.ListLagRequest, caller: Caller) -> api.ListLagResponse:
         """Returns one page of rows. Raises `Invalid`."""
-        detail, last = read_detail(request.detail), read_page_token(request.page_token)
+        detail, last = read_detail(request.detail), LAG_TOKENS.read(request.page_token)
         if request.page_size < 0:
             raise Invalid(
                 f"a page cannot have {request.page_size} rows", field="page_size", remedy="use 0 for the default"
@@ -175,7 +175,7 @@ class Reads:
         since = self._clock.elapsed() - table.now.elapsed  # of a table that answered somebody else before
         return api.ListLagResponse(
             lags=[lag_message(aged(row, since), self._trend(row, detail)) for row in page],
-            next_page_token=page_token(behind),
+            next_page_token=LAG_TOKENS.write(behind),
             time_ms=self._clock.now_ms(),
             catching_up=table.catching_up,
         )

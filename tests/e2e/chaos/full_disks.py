@@ -29,6 +29,7 @@ from devmesh.supervision import ProcessKind
 from testbed.ground.field import POLL_SECONDS, Field, NotPlayedError, StuckError, now_ms
 from testbed.ground.load import CLUSTERS, LARGE, STREAM, fate_of
 from testbed.patience import Deadline
+from testbed.small_disks import small_disk
 from tests.e2e.chaos.broker_faults import carrying
 from tests.e2e.chaos.faults import arrived, left_behind
 from tests.e2e.chaos.store_faults import decides
@@ -58,7 +59,7 @@ def small_disks(directory: Path, brokers: int = 1, *, store_too: bool = True) ->
     with ExitStack() as stack:
         try:
             for path, mebi in sizes.items():
-                stack.enter_context(_mounted(path, mebi))
+                stack.enter_context(small_disk(path, mebi))
         except (OSError, subprocess.CalledProcessError) as error:
             said = getattr(error, "stderr", "") or str(error)
             yield f"no small disk can be mounted here: {said.strip()}"
@@ -234,14 +235,3 @@ def full(disk: Path) -> Iterator[None]:
         yield
     finally:
         ballast.unlink()
-
-
-@contextmanager
-def _mounted(path: Path, mebi: int) -> Iterator[None]:
-    path.mkdir(parents=True)
-    command = ["mount", "-t", "tmpfs", "-o", f"size={mebi}m,mode=755", "braid-chaos", str(path)]
-    subprocess.run(command, check=True, capture_output=True, text=True)
-    try:
-        yield
-    finally:
-        subprocess.run(["umount", "-l", str(path)], check=True, capture_output=True)

@@ -1,11 +1,15 @@
 """Processors that a process may use: by affinity, and by the quotas of its control groups."""
 
+import hashlib
 import os
+import threading
 from pathlib import Path
 
 import pytest
 
-from braid.host.processors import SystemCpu, usable_cores
+from braid.host.processors import SystemCpu, system_cpu, usable_cores
+
+_MEBIBYTE = bytes(1 << 20)
 
 
 def machine(root: Path, files: dict[str, str]) -> Path:
@@ -54,3 +58,41 @@ def test_cpu_clocks_of_this_process_grow_with_work() -> None:
         sum(range(1000))
     assert cpu.process_seconds() - process >= 0.004
     assert 0 < cpu.cores() <= (os.cpu_count() or 1)
+
+
+def test_threads_that_wait_for_a_processor_are_seen() -> None:
+    """Two threads that compute outside of Python's lock share one processor: each waits for the other."""
+    cpu, allowed = SystemCpu(), os.sched_getaffinity(0)
+    found: list[tuple[float, float]] = []
+
+    def compute() -> None:
+        os.sched_setaffinity(0, {min(allowed)})  # of this thread alone
+        used, delay = cpu.thread_seconds(), cpu.thread_delay_seconds()
+        while cpu.thread_seconds() - used < 0.1:
+            hashlib.sha256(_MEBIBYTE)
+        found.append((cpu.thread_seconds() - used, cpu.thread_delay_seconds() - delay))
+
+    threads = [threading.Thread(target=compute) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert max(delay for _, delay in found) > 0.05
+
+
+@pytest.mark.parametrize("text", [None, "", "0 0 0\n", "12 7\n", "a b c\n"])
+def test_a_kernel_that_tells_no_delays_measures_no_cpu_time(tmp_path: Path, text: str | None) -> None:
+    if text is not None:
+        (tmp_path / "schedstat").write_text(text)
+    assert system_cpu(tmp_path / "schedstat") is None
+
+
+def test_a_kernel_that_tells_delays_measures_cpu_time(tmp_path: Path) -> None:
+    (tmp_path / "schedstat").write_text("0 2247323 1\n")
+    cpu = system_cpu(tmp_path / "schedstat")
+    assert cpu is not None and cpu.thread_delay_seconds() == 0.002247323
+
+
+def test_a_thread_that_can_open_no_file_has_no_delay(tmp_path: Path) -> None:
+    """A process with too many open files goes on handling records."""
+    assert SystemCpu(tmp_path / "absent").thread_delay_seconds() == 0.0

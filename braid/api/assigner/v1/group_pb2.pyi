@@ -437,6 +437,7 @@ class MemberUsage(_message.Message):
     PROCESS_PER_S_FIELD_NUMBER: _builtins.int
     CPU_PER_S_FIELD_NUMBER: _builtins.int
     WAIT_PER_S_FIELD_NUMBER: _builtins.int
+    DELAY_PER_S_FIELD_NUMBER: _builtins.int
     cores: _builtins.float
     """Processors that its handlers may use."""
     handlers: _builtins.int
@@ -447,6 +448,8 @@ class MemberUsage(_message.Message):
     """CPU seconds a second of its handlers."""
     wait_per_s: _builtins.float
     """Handlers that wait, on average."""
+    delay_per_s: _builtins.float
+    """Seconds a second in which its handlers were ready to compute while others had the processor."""
     def __init__(
         self,
         *,
@@ -455,10 +458,11 @@ class MemberUsage(_message.Message):
         process_per_s: _builtins.float = ...,
         cpu_per_s: _builtins.float = ...,
         wait_per_s: _builtins.float = ...,
+        delay_per_s: _builtins.float = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cores", b"cores", "cpu_per_s", b"cpu_per_s", "handlers", b"handlers", "process_per_s", b"process_per_s", "wait_per_s", b"wait_per_s"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cores", b"cores", "cpu_per_s", b"cpu_per_s", "delay_per_s", b"delay_per_s", "handlers", b"handlers", "process_per_s", b"process_per_s", "wait_per_s", b"wait_per_s"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

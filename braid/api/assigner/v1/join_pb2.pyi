@@ -454,22 +454,26 @@ class MemberWork(_message.Message):
     CORES_FIELD_NUMBER: _builtins.int
     HANDLERS_FIELD_NUMBER: _builtins.int
     CPU_MICROS_FIELD_NUMBER: _builtins.int
+    DELAY_MICROS_FIELD_NUMBER: _builtins.int
     cores: _builtins.float
     """Processors that its handlers may use."""
     handlers: _builtins.int
     """Handlers that it runs at once."""
     cpu_micros: _builtins.int
     """CPU time of the whole process since the last heartbeat."""
+    delay_micros: _builtins.int
+    """For so long, since the last heartbeat, its handlers were ready to compute while others had the processor."""
     def __init__(
         self,
         *,
         cores: _builtins.float = ...,
         handlers: _builtins.int = ...,
         cpu_micros: _builtins.int = ...,
+        delay_micros: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cores", b"cores", "cpu_micros", b"cpu_micros", "handlers", b"handlers"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cores", b"cores", "cpu_micros", b"cpu_micros", "delay_micros", b"delay_micros", "handlers", b"handlers"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -485,6 +489,7 @@ class LeaseLoad(_message.Message):
     BUSY_MICROS_FIELD_NUMBER: _builtins.int
     OLDEST_UNFINISHED_MS_FIELD_NUMBER: _builtins.int
     CPU_MICROS_FIELD_NUMBER: _builtins.int
+    LOST_MICROS_FIELD_NUMBER: _builtins.int
     lease: _builtins.str
     records: _builtins.int
     bytes: _builtins.int
@@ -493,6 +498,8 @@ class LeaseLoad(_message.Message):
     """Oldest unfinished record's ingestion time; 0 when none."""
     cpu_micros: _builtins.int
     """How much of the busy time was CPU time; told by members that tell `MemberWork`."""
+    lost_micros: _builtins.int
+    """How much of the busy time, beside that, the handlers' threads were ready to run and had no processor."""
     def __init__(
         self,
         *,
@@ -502,10 +509,11 @@ class LeaseLoad(_message.Message):
         busy_micros: _builtins.int = ...,
         oldest_unfinished_ms: _builtins.int = ...,
         cpu_micros: _builtins.int = ...,
+        lost_micros: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["busy_micros", b"busy_micros", "bytes", b"bytes", "cpu_micros", b"cpu_micros", "lease", b"lease", "oldest_unfinished_ms", b"oldest_unfinished_ms", "records", b"records"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["busy_micros", b"busy_micros", "bytes", b"bytes", "cpu_micros", b"cpu_micros", "lease", b"lease", "lost_micros", b"lost_micros", "oldest_unfinished_ms", b"oldest_unfinished_ms", "records", b"records"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

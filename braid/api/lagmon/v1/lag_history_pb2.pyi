@@ -71,6 +71,7 @@ class LagStep(_message.Message):
     ESTIMATED_FIELD_NUMBER: _builtins.int
     UNATTENDED_FIELD_NUMBER: _builtins.int
     CLOCK_STEPPED_FIELD_NUMBER: _builtins.int
+    MIN_LAG_SECONDS_FIELD_NUMBER: _builtins.int
     time_ms: _builtins.int
     """Start of the step on the observing replica's wall clock, milliseconds since the epoch: a multiple of its length."""
     max_lag_seconds: _builtins.float
@@ -92,6 +93,8 @@ class LagStep(_message.Message):
     unattended: _builtins.bool
     clock_stepped: _builtins.bool
     """The wall clock stepped since the step before: times may come twice, or be left out."""
+    min_lag_seconds: _builtins.float
+    """The smallest `lag_seconds` that was known in it; absent in steps that earlier releases kept."""
     def __init__(
         self,
         *,
@@ -107,10 +110,11 @@ class LagStep(_message.Message):
         estimated: _builtins.bool = ...,
         unattended: _builtins.bool = ...,
         clock_stepped: _builtins.bool = ...,
+        min_lag_seconds: _builtins.float | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_done_per_s", b"_done_per_s", "_lag_records", b"_lag_records", "_lag_seconds", b"_lag_seconds", "_max_lag_seconds", b"_max_lag_seconds", "_produced_per_s", b"_produced_per_s", "done_per_s", b"done_per_s", "lag_records", b"lag_records", "lag_seconds", b"lag_seconds", "max_lag_seconds", b"max_lag_seconds", "produced_per_s", b"produced_per_s"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_done_per_s", b"_done_per_s", "_lag_records", b"_lag_records", "_lag_seconds", b"_lag_seconds", "_max_lag_seconds", b"_max_lag_seconds", "_min_lag_seconds", b"_min_lag_seconds", "_produced_per_s", b"_produced_per_s", "done_per_s", b"done_per_s", "lag_records", b"lag_records", "lag_seconds", b"lag_seconds", "max_lag_seconds", b"max_lag_seconds", "min_lag_seconds", b"min_lag_seconds", "produced_per_s", b"produced_per_s"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_done_per_s", b"_done_per_s", "_lag_records", b"_lag_records", "_lag_seconds", b"_lag_seconds", "_max_lag_seconds", b"_max_lag_seconds", "_produced_per_s", b"_produced_per_s", "clock_stepped", b"clock_stepped", "done_per_s", b"done_per_s", "estimated", b"estimated", "known_seconds", b"known_seconds", "lag_records", b"lag_records", "lag_seconds", b"lag_seconds", "max_lag_seconds", b"max_lag_seconds", "produced_per_s", b"produced_per_s", "stale", b"stale", "time_ms", b"time_ms", "unattended", b"unattended", "unknown", b"unknown"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_done_per_s", b"_done_per_s", "_lag_records", b"_lag_records", "_lag_seconds", b"_lag_seconds", "_max_lag_seconds", b"_max_lag_seconds", "_min_lag_seconds", b"_min_lag_seconds", "_produced_per_s", b"_produced_per_s", "clock_stepped", b"clock_stepped", "done_per_s", b"done_per_s", "estimated", b"estimated", "known_seconds", b"known_seconds", "lag_records", b"lag_records", "lag_seconds", b"lag_seconds", "max_lag_seconds", b"max_lag_seconds", "min_lag_seconds", b"min_lag_seconds", "produced_per_s", b"produced_per_s", "stale", b"stale", "time_ms", b"time_ms", "unattended", b"unattended", "unknown", b"unknown"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__done_per_s: _TypeAlias = _typing.Literal["done_per_s"]  # noqa: Y015
     _WhichOneofArgType__done_per_s: _TypeAlias = _typing.Literal["_done_per_s", b"_done_per_s"]  # noqa: Y015
@@ -120,6 +124,8 @@ class LagStep(_message.Message):
     _WhichOneofArgType__lag_seconds: _TypeAlias = _typing.Literal["_lag_seconds", b"_lag_seconds"]  # noqa: Y015
     _WhichOneofReturnType__max_lag_seconds: _TypeAlias = _typing.Literal["max_lag_seconds"]  # noqa: Y015
     _WhichOneofArgType__max_lag_seconds: _TypeAlias = _typing.Literal["_max_lag_seconds", b"_max_lag_seconds"]  # noqa: Y015
+    _WhichOneofReturnType__min_lag_seconds: _TypeAlias = _typing.Literal["min_lag_seconds"]  # noqa: Y015
+    _WhichOneofArgType__min_lag_seconds: _TypeAlias = _typing.Literal["_min_lag_seconds", b"_min_lag_seconds"]  # noqa: Y015
     _WhichOneofReturnType__produced_per_s: _TypeAlias = _typing.Literal["produced_per_s"]  # noqa: Y015
     _WhichOneofArgType__produced_per_s: _TypeAlias = _typing.Literal["_produced_per_s", b"_produced_per_s"]  # noqa: Y015
     @_typing.overload
@@ -130,6 +136,8 @@ class LagStep(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__lag_seconds) -> _WhichOneofReturnType__lag_seconds | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__max_lag_seconds) -> _WhichOneofReturnType__max_lag_seconds | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__min_lag_seconds) -> _WhichOneofReturnType__min_lag_seconds | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__produced_per_s) -> _WhichOneofReturnType__produced_per_s | None: ...
 

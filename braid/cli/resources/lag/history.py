@@ -20,6 +20,7 @@ COLUMNS: Final = Columns(
         Column("IN/S"),
         Column("DONE/S"),
         Column("STATE", shrinks=True),
+        Column("SMALLEST", wide=True),
         Column("LAST", wide=True),
         Column("KNOWN", wide=True),
     )
@@ -94,6 +95,7 @@ def history_items(history: lag_history_pb2.LagHistory, session: Session, step_ms
             f"{step.produced_per_s:,.1f}" if step.HasField("produced_per_s") else "",
             f"{step.done_per_s:,.1f}" if step.HasField("done_per_s") else "",
             step_state(step, before, step_ms),
+            f"{step.min_lag_seconds:.1f}" if step.HasField("min_lag_seconds") else "",
             f"{step.lag_seconds:.1f}" if step.HasField("lag_seconds") else "",
             f"{step.known_seconds:.0f}",
         )

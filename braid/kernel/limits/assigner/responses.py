@@ -38,4 +38,5 @@ RESPONSE_FACTOR_MAX: Final = 16.0  # by which members may be asked to run more h
 RESPONSE_SPLIT_HOLD_SECONDS: Final = 10.0  # a split lasts as long as its backlog, so its need must be plain
 RESPONSE_SPLIT_RECORDS_MIN: Final = 1_000  # below, a split does not gain: members refuse it
 RESPONSE_BUSY_MIN: Final = 0.5  # of the handlers: with fewer busy, more would not help
+RESPONSE_FULL: Final = 0.95  # of the handlers: with so many busy, a lane that needs more gets none lent
 RESPONSE_LOAD_MAX: Final = 0.7  # of the former handlers: below it they carry the load again

@@ -18,6 +18,7 @@ class LaneFacts(NamedTuple):
         target_seconds: Its lag target; None for none.
         stopped: A member has stopped the lane: no response helps.
         seconds_to_zero: When nothing is undone if it goes on like this; None while that is never, or not known.
+        busy_per_s: How many handlers it keeps busy.
     """
 
     stream: str
@@ -27,6 +28,7 @@ class LaneFacts(NamedTuple):
     target_seconds: float | None = None
     stopped: bool = False
     seconds_to_zero: float | None = None
+    busy_per_s: float = 0.0
 
     @property
     def name(self) -> str:
@@ -113,7 +115,7 @@ class ResponseFacts:
         dividable: How many members can be told how to divide their work.
         handlers: How many handlers members run by themselves.
         handlers_max: How many they may be asked to run.
-        busy_per_s: Busy seconds a second of all leases.
+        busy_per_s: How many handlers run, on average.
     """
 
     lanes: Sequence[LaneFacts]

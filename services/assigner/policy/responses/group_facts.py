@@ -2,10 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-import numpy as np
-
 from braid.kernel.ids import LeaseId
-from braid.kernel.limits.assigner.placement import LOAD_FLOOR
 from services.assigner.model import group_channels
 from services.assigner.model.commands import Loads
 from services.assigner.model.group import Group
@@ -37,6 +34,7 @@ def response_facts(
         members: How each member compares with the others.
     """
     told = [each for each in handlers if each is not None]
+    busy = _busy(state, loads)
     stopped = {stop.lane for stop in state.stops.values()}
     lanes = [
         LaneFacts(
@@ -47,6 +45,7 @@ def response_facts(
             targets.get(f"{row.stream}/{row.lane}"),
             row.lane in stopped,
             row.seconds_to_zero,
+            busy.get(f"{row.stream}/{row.lane}", 0.0),
         )
         for row in rows
         if row.partition < 0
@@ -60,7 +59,7 @@ def response_facts(
         dividable=len(told),
         handlers=sum(each.now for each in told),
         handlers_max=sum(each.most for each in told),
-        busy_per_s=_busy(state, loads),
+        busy_per_s=sum(busy.values()),
     )
 
 
@@ -83,12 +82,13 @@ def _splits(state: Group) -> Iterator[tuple[str, SplitFacts]]:
             yield name, SplitFacts(LeaseId.parse(name).channel.lane, split.refused)
 
 
-def _busy(state: Group, loads: Loads) -> float:
-    if loads.capacities:
-        return loads.busy_handlers  # costs are in processors then
-    blocks = [(name, channel.partitions) for name, channel in group_channels.wanted(state).items()]
-    costs = costs_of(loads.costs, blocks) if blocks else np.zeros(0)
-    return float(costs[costs > LOAD_FLOOR].sum())
+def _busy(state: Group, loads: Loads) -> Mapping[str, float]:
+    """Returns how many handlers each lane keeps busy, by `<stream>/<lane>`."""
+    found: dict[str, float] = {}
+    for name, channel in group_channels.wanted(state).items():
+        lane = name.rsplit("/", 1)[0]
+        found[lane] = found.get(lane, 0.0) + float(costs_of(loads.busy, [(name, channel.partitions)]).sum())
+    return found
 
 
 def answers_slowness(responses: Responses) -> bool:

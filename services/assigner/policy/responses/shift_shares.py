@@ -2,12 +2,15 @@
 
 Members lend idle handlers to other lanes, so a larger share costs the others nothing while the lane has no records. A
 lane that no other lane presses has lent handlers already: there a shift would not help, and none is made.
+
+Another lane presses by its lag, or by the handlers that it keeps busy. A flood that just fits into a lane's share is
+seen by the second alone: the lane has no lag, and lends nothing.
 """
 
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from braid.kernel.limits.assigner.responses import RESPONSE_CALM
+from braid.kernel.limits.assigner.responses import RESPONSE_CALM, RESPONSE_FULL
 from services.assigner.model.lag.responses import Response, ResponseKind, Responses, Values, part_of, shifted
 from services.assigner.policy.responses.answering import Healed, Need
 from services.assigner.policy.responses.facts import LaneFacts, ResponseFacts
@@ -29,23 +32,30 @@ class ShiftShares:
         for late in facts.late():
             if late.lane in applied or late.lane in found or late.lane not in facts.own:
                 continue
-            pressing = pressing_lanes(facts, late.lane)
             part = responses.policy(self.kind, late.lane).reach
             before = _values(responses.division(facts.own).shares or facts.own)
             after = _values(shifted(facts.own, [*applied, late.lane], max([part, *applied.values()])))
+            pressing = pressing_lanes(facts, late.lane) or busy_lanes(
+                facts, late.lane, after, _running(facts, responses)
+            )
             if pressing and part_of(late.lane, after) > part_of(late.lane, before) + _GAIN_MIN:
-                others = " and ".join(f"{each.name} with {each.records:,} records" for each in pressing[:2])
+                others = " and ".join(_pressing_text(each) for each in pressing[:2])
                 reason = f"{late.text}, beside {others}: it gets {part_of(late.lane, after):.0%} of the handlers"
                 found[late.lane] = Need(late.lane, "", before, after, reason)
         return list(found.values())
 
     def healed(self, facts: ResponseFacts, response: Response) -> Healed | None:
-        """Returns why a lane needs no larger share: it is well within its targets, and no other lane presses it."""
+        """Returns why a lane needs no larger share: it is well within its targets, and would be without.
+
+        By their lag no other lanes press it, and by busy handlers its own share and what is lent would do.
+        """
         lanes = [each for each in facts.named(response.lane) if each.target_seconds is not None]
         if not lanes or len(facts.own) < 2:
             return Healed(f"no lag target of lane {response.lane} is left to keep")
         worst = max(lanes, key=lambda each: each.seconds)
         if not all(each.calm for each in lanes) or pressing_lanes(facts, response.lane):
+            return None
+        if _needs_more(facts, response.lane):
             return None
         return Healed(f"{worst.text}, and no other lane is")
 
@@ -71,6 +81,49 @@ def pressing_lanes(facts: ResponseFacts, lane: str) -> Sequence[LaneFacts]:
         and each.seconds > RESPONSE_CALM * (usual if each.target_seconds is None else each.target_seconds)
     ]
     return sorted(found, key=lambda each: each.records, reverse=True)
+
+
+def busy_lanes(facts: ResponseFacts, lane: str, shares: Values, handlers: float) -> Sequence[LaneFacts]:
+    """Returns other lanes that keep more handlers busy than shares leave to them, the busiest first.
+
+    None do while handlers are idle: those are lent to the lane already.
+
+    Args:
+        facts: What is known of the group.
+        lane: The lane that is behind its target.
+        shares: The shares as they would be.
+        handlers: How many handlers members run now.
+    """
+    if handlers <= 0 or facts.busy_per_s < RESPONSE_FULL * handlers:
+        return ()
+    found = [
+        each
+        for each in facts.lanes
+        if each.lane != lane
+        and each.lane in facts.own
+        and not each.stopped
+        and each.busy_per_s > part_of(each.lane, shares) * handlers
+    ]
+    return sorted(found, key=lambda each: each.busy_per_s, reverse=True)
+
+
+def _needs_more(facts: ResponseFacts, lane: str) -> bool:
+    """Whether a lane keeps more handlers busy than it has by itself, and no others would be idle."""
+    busy = sum(each.busy_per_s for each in facts.named(lane))
+    own = part_of(lane, _values(facts.own)) * facts.handlers
+    return facts.busy_per_s >= RESPONSE_FULL * facts.handlers and busy > own
+
+
+def _running(facts: ResponseFacts, responses: Responses) -> float:
+    """Returns how many handlers members run, with those that a response asked for."""
+    asked = facts.handlers * responses.division(facts.own).concurrency
+    return max(min(asked, facts.handlers_max), facts.handlers)
+
+
+def _pressing_text(lane: LaneFacts) -> str:
+    if lane.records > 0:
+        return f"{lane.name} with {lane.records:,} records"
+    return f"{lane.name} with {lane.busy_per_s:.3g} busy handlers"
 
 
 def _values(shares: Mapping[str, int]) -> Values:

@@ -5,6 +5,7 @@ moves three times a day at most. Moves at once and kept bytes a day have budgets
 clusters with headroom whose disks do not fill up.
 """
 
+import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -12,6 +13,7 @@ import numpy as np
 
 from braid.kernel.limits.registry.balancing import BALANCE_CALM_SECONDS, BALANCE_SLACK
 from braid.kernel.timing.days import DAY_MS
+from braid.kernel.timing.forecasts import Forecast
 from services.registry.model.channels import DrainStep
 from services.registry.model.rebalances import BalanceMode, BalanceRules, Rebalance, RebalanceProposal
 from services.registry.policy.balancing.filling import Filling, filling, nearly_full, relieve
@@ -153,13 +155,20 @@ def reason_of(placement: Placement, step: Step, full: Mapping[str, Filling]) -> 
     goes = f"{bytes_text(unit.load[BYTES])}/s go to {target}"
     if unit.home in full:
         each = full[unit.home]
-        hours = each.forecast.seconds / 3_600.0
         wave = ", by a daily wave" if each.forecast.seasonal else ""
-        return f"the fullest disk of {unit.home} is at {each.used_share:.0%} and at 90% in {hours:.1f} h{wave}: {goes}"
+        nearly = f"at 90% in {_forecast_text(each.forecast)}{wave}"
+        return f"the fullest disk of {unit.home} is at {each.used_share:.0%} and {nearly}: {goes}"
     over = placement.over()
     at = placement.clusters.index(unit.home) if unit.home in placement.clusters else step.target
     most = int(np.argmax(over[at]))
     return f"{unit.home} has {over[at, most]:.2f} times what its band allows of {NAMES[most]}: {goes}"
+
+
+def _forecast_text(forecast: Forecast) -> str:
+    """When a disk is nearly full, for people: minutes below two hours, and the soonest time if there is no other."""
+    seconds = forecast.seconds if math.isfinite(forecast.seconds) else forecast.soonest
+    text = f"{seconds / 60.0:.0f} min" if seconds < 7_200.0 else f"{seconds / 3_600.0:.1f} h"
+    return text if seconds == forecast.seconds else f"{text} at the soonest"
 
 
 def bytes_text(count: float) -> str:

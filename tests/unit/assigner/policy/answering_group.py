@@ -1,11 +1,13 @@
 """A model of a group that answers lag: two lanes, their backlogs, and handlers that the lanes share and lend."""
 
+import math
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from braid.kernel.decider import Context
+from braid.kernel.limits.assigner.placement import LOAD_RISE_SECONDS
 from braid.kernel.limits.assigner.responses import RESPONSE_LOOK_SECONDS
 from services.assigner.domain import responses
 from services.assigner.model.backlog_splits import SplitAsked
@@ -74,6 +76,7 @@ class AnsweringGroup:
         handlers: How many there are.
         rate: Records a second that a handler does.
         answers: Whether the responses change anything.
+        tells_busy: Whether members say how many handlers each lane keeps busy.
     """
 
     live: Arrivals
@@ -82,7 +85,9 @@ class AnsweringGroup:
     handlers: int = 16
     rate: float = 5.0
     target: float = 5.0
+    bulk_target: float | None = None
     answers: bool = True
+    tells_busy: bool = True
     now: float = 0.0
     changes: list[Change] = field(default_factory=list)
     late: list[float] = field(default_factory=list)  # moments at which lane live was beyond its target
@@ -91,7 +96,7 @@ class AnsweringGroup:
     def __post_init__(self) -> None:
         self.state = Group("indexer", GroupSpec(("logs",), tuple(OWN.items())))
         self.lanes = {lane: Backlog() for lane in OWN}
-        self.busy = 0.0
+        self.busy_lanes = dict.fromkeys(OWN, 0.0)
         self.new_leader()
         self.do(SetResponses(self.policies))
 
@@ -126,14 +131,26 @@ class AnsweringGroup:
 
     def facts(self) -> ResponseFacts:
         """Measures the group as a leader does."""
-        targets = {"live": self.target}
+        targets = {"live": self.target, "bulk": self.bulk_target}
         lanes = [
-            LaneFacts("logs", lane, backlog.seconds(self.now), round(backlog.records), targets.get(lane))
+            LaneFacts(
+                "logs",
+                lane,
+                backlog.seconds(self.now),
+                round(backlog.records),
+                targets.get(lane),
+                busy_per_s=self.busy_lanes[lane] if self.tells_busy else 0.0,
+            )
             for lane, backlog in self.lanes.items()
         ]
         most = 2 * self.handlers
         return ResponseFacts(
-            lanes, own=OWN, dividable=2, handlers=self.handlers, handlers_max=most, busy_per_s=self.busy
+            lanes,
+            own=OWN,
+            dividable=2,
+            handlers=self.handlers,
+            handlers_max=most,
+            busy_per_s=sum(self.busy_lanes.values()),
         )
 
     def do(self, command: ResponseCommand) -> None:
@@ -159,7 +176,9 @@ class AnsweringGroup:
             given[lane] = min(wanted[lane], handlers - sum(given[other] for other in given if other != lane))
         for lane, backlog in self.lanes.items():
             backlog.done(given[lane] * self.rate)
-        self.busy = sum(given.values())
+        gain = -math.expm1(-RESPONSE_LOOK_SECONDS / LOAD_RISE_SECONDS)
+        for lane, busy in given.items():
+            self.busy_lanes[lane] += (busy - self.busy_lanes[lane]) * gain
         if sum(each.records for each in self.lanes.values()) > 2 * self.handlers * self.rate:
             self.drained_at = self.now
 

@@ -41,11 +41,13 @@ class Worker:
 
     Attributes:
         slower: How many times longer a record takes at it.
+        taken: The part of its processors that other processes have; it is told of members that tell their `work`.
         tells: Turns a true sample into what it tells.
         work: What it says that it may use; None for nothing.
     """
 
     slower: float = 1.0
+    taken: float = 0.0
     tells: Callable[[Sample], Sample] = lambda sample: sample
     work: ToldWork | None = None
 
@@ -102,7 +104,8 @@ class Fleet:
                 self._balance()
 
     def _work(self, id: str, worker: Worker) -> None:
-        takes = RECORD_SECONDS * worker.slower
+        computes = RECORD_SECONDS * worker.slower
+        takes = computes / (1 - worker.taken)
         held = self.state.held_by(id)
         waiting = sum(self.backlog[name] for name in held)
         part = min(HANDLERS * BEAT / takes / waiting, 1.0) if waiting else 0.0
@@ -111,8 +114,12 @@ class Fleet:
             done = self.backlog[name] * part
             self.backlog[name] -= done
             sample = Sample(name, round(done), 0, round(done * takes * 1e6))
+            if worker.taken:
+                lost = done * (takes - computes)
+                sample = sample._replace(cpu_micros=round(done * computes * 1e6), lost_micros=round(lost * 1e6))
             samples.append(worker.tells(sample))
-        self.loads.heard(self.state, id, self.now, samples, worker.work)
+        delay = sum(each.lost_micros for each in samples)
+        self.loads.heard(self.state, id, self.now, samples, worker.work and worker.work._replace(delay_micros=delay))
 
     def _look(self) -> None:
         compared = self.loads.compare(self.state, self.now) if answers_slowness(self.state.responses) else {}

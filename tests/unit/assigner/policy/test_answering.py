@@ -71,6 +71,22 @@ def test_a_flood_is_answered_in_time_and_undone_after() -> None:
     assert undone.at <= 120 + 60
 
 
+@pytest.mark.parametrize("flood", [50.5, 52.0, 58.0, 60.0, 62.0])
+def test_a_flood_that_fits_its_share_is_answered(flood: float) -> None:
+    """Lane bulk has no lag, or hardly any: its handlers keep up, and lend nothing to lane live."""
+    group = AnsweringGroup(steady(LIVE), step(flood), (SHIFT,)).run(HOUR)
+    assert [each.taken for each in group.changes] == [True]
+    assert group.late[-1] - group.late[0] <= 15
+    group.bulk = steady(CALM)
+    group.run(0.5 * HOUR)
+    assert [each.taken for each in group.changes] == [True, False]
+
+
+def test_a_flood_that_leaves_enough_is_not_answered() -> None:
+    group = AnsweringGroup(steady(LIVE), step(48.0), (SHIFT,)).run(HOUR)
+    assert not group.changes
+
+
 def test_a_flood_that_stays_is_answered_once() -> None:
     group = AnsweringGroup(steady(LIVE), step(400.0), (SHIFT,)).run(HOUR)
     assert [each.taken for each in group.changes] == [True]
@@ -143,12 +159,29 @@ def test_a_paused_leader_counts_no_time_that_it_did_not_see() -> None:
 
 def test_without_a_dead_band_a_standing_flood_goes_to_and_fro(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shift_shares, "pressing_lanes", _pressing_only_while_late)
+    monkeypatch.setattr(shift_shares, "_needs_more", lambda facts, lane: False)
     group = AnsweringGroup(steady(LIVE), step(400.0), (SHIFT,)).run(HOUR)
     assert [each.taken for each in group.changes] != [True]
 
 
 def _pressing_only_while_late(given: facts.ResponseFacts, lane: str) -> list[facts.LaneFacts]:
     return [each for each in given.lanes if each.lane != lane] if any(given.late()) else []
+
+
+def test_without_busy_handlers_a_flood_that_fits_is_not_seen() -> None:
+    group = AnsweringGroup(steady(LIVE), step(58.0), (SHIFT,), tells_busy=False).run(600)
+    assert not group.changes
+    assert group.lanes["live"].seconds(group.now) > 100
+
+
+def test_without_its_own_handlers_a_full_group_is_undone_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    def played() -> list[bool]:
+        group = AnsweringGroup(steady(LIVE), step(52.0), (SHIFT,), bulk_target=300.0).run(0.1 * HOUR)
+        return [each.taken for each in group.changes]
+
+    assert played() == [True]
+    monkeypatch.setattr(shift_shares, "_needs_more", lambda facts, lane: False)
+    assert played() == [True, False]
 
 
 def test_without_a_cool_down_two_things_change_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -316,7 +316,7 @@ def test_without_a_budget_nothing_is_planned(monkeypatch: pytest.MonkeyPatch) ->
     """An uneven group is looked at every few seconds, however long its budget is spent."""
     planned: list[float] = []
 
-    def plan(planned_on: Placement, live: Mask, mean: float, inner: float) -> Iterator[LeaseMove]:
+    def plan(planned_on: Placement, live: Mask, mean: float, *_: object) -> Iterator[LeaseMove]:
         planned.append(mean)
         yield from ()
 

@@ -84,6 +84,18 @@ def test_a_cost_is_learnt_in_seconds_and_a_pause_hardly_shows(two: Measured) -> 
     assert two.cost(lease) == 0.0
 
 
+def test_busy_handlers_follow_within_seconds(two: Measured) -> None:
+    """Responses to lag are undone by them: a cost that fades for a minute would keep each for as long."""
+    (lease, *_) = of(two, 1)
+    two.busy[lease] = 3.0
+    two.pass_(30)
+    assert two.loads.taken(two.state, two.now).busy[lease] == pytest.approx(3.0, rel=0.05)
+    two.busy[lease] = 0.0
+    two.pass_(15)
+    assert two.loads.taken(two.state, two.now).busy[lease] < 0.3
+    assert two.cost(lease) > 2.0, "placement waits for longer"
+
+
 def test_a_lease_that_is_not_named_any_more_is_idle(two: Measured) -> None:
     lease, other, *_ = of(two, 1)
     two.busy = {lease: 0.4, other: 0.4}

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from braid.kernel.limits.assigner.placement import CAPACITY_SAID_FACTOR
-from services.assigner.policy.member_work import MemberWork, ToldWork
+from services.assigner.policy.member_work import MemberWork, SpentMicros, ToldWork
 
 SECOND = 1_000_000
 
@@ -17,16 +17,16 @@ def told(members: dict[str, tuple[float, int]], cpu: int = 0, busy: int = 0, sec
     work = MemberWork()
     for now in range(seconds):
         for member, (cores, handlers) in members.items():
-            work.heard(member, ToldWork(cores, handlers, cpu), cpu, busy, 1.0, float(now))
+            work.heard(member, ToldWork(cores, handlers, cpu), SpentMicros(busy, cpu), 1.0, float(now))
     work.look(members)
     return work
 
 
 def test_a_lease_costs_what_it_takes_of_the_scarcer_resource() -> None:
     work = told({"a": (1.0, 50), "b": (1.0, 50)})
-    assert work.cost_micros(busy_micros=10 * SECOND, cpu_micros=SECOND // 100) == 10 * SECOND / 50, "it waits"
-    assert work.cost_micros(busy_micros=SECOND, cpu_micros=SECOND) == SECOND, "it computes"
-    assert work.cost_micros(busy_micros=SECOND, cpu_micros=9 * SECOND) == SECOND, "CPU time is part of busy time"
+    assert work.cost_micros(SpentMicros(10 * SECOND, SECOND // 100)) == 10 * SECOND / 50, "it waits"
+    assert work.cost_micros(SpentMicros(SECOND, SECOND)) == SECOND, "it computes"
+    assert work.cost_micros(SpentMicros(SECOND, 9 * SECOND)) == SECOND, "CPU time is part of busy time"
 
 
 def test_members_count_by_cores_or_handlers_as_the_load_binds() -> None:
@@ -52,10 +52,10 @@ def test_a_group_is_placed_by_busy_time_until_all_tell_both() -> None:
     work = told({"a": (1.0, 50), "b": (1.0, 50)})
     work.look(["a", "b", "c"])
     assert not work.capacities
-    assert work.cost_micros(busy_micros=SECOND, cpu_micros=1) == SECOND
+    assert work.cost_micros(SpentMicros(SECOND, 1)) == SECOND
     work.look(["a"])
     assert list(work.capacities) == ["a"], "b is gone"
-    work.heard("a", None, 0, 0, 1.0, 1.0)
+    work.heard("a", None, SpentMicros(0, 0), 1.0, 1.0)
     work.look(["a"])
     assert not work.capacities, "a tells nothing any more"
 
@@ -72,7 +72,7 @@ NUMBERS = st.floats() | st.integers(-(2**63), 2**63 - 1).map(float)
 def test_a_liar_counts_for_four_times_the_median_at_most(cores: float, handlers: int, micros: int) -> None:
     work = told({"a": (1.0, 8), "b": (1.0, 8), "c": (1.0, 8)}, cpu=1000, busy=8000, seconds=3)
     for now in (4.0, 5.0):
-        work.heard("liar", ToldWork(cores, handlers, micros), micros, micros, 1.0, now)
+        work.heard("liar", ToldWork(cores, handlers, micros, micros), SpentMicros(micros, micros, micros), 1.0, now)
     members = ["a", "b", "c", *(["liar"] if handlers >= 1 else [])]
     work.look(members)
     assert all(math.isfinite(each) and each > 0 for each in work.capacities.values())

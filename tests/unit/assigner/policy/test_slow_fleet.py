@@ -19,9 +19,10 @@ from services.assigner.policy import layout, member_work
 from services.assigner.policy.measured_loads import Sample
 from services.assigner.policy.member_work import ToldWork
 from tests.unit.assigner.groups import context, member
-from tests.unit.assigner.policy.fleet import HANDLERS, POLICY, Fleet
+from tests.unit.assigner.policy.fleet import HANDLERS, POLICY, RECORD_SECONDS, Fleet
 
 SLOW = 4
+USUAL_COST = 5.0 * RECORD_SECONDS  # of a lease with five records a second
 HOUR = 3_600.0
 
 
@@ -49,6 +50,19 @@ def test_leases_leave_a_slow_member_in_15_seconds_and_return() -> None:
     fleet.pass_(60)
     assert fleet.held(SLOW) >= 10
     assert [what for _, what in fleet.responses()] == ["taken", "undone"]
+
+
+def test_what_leases_cost_under_a_slow_member_is_soon_forgotten() -> None:
+    """Otherwise the recovered member looks full with its one lease, and gets the others late."""
+    fleet = slowed(Fleet(4, 12, lambda _: 5.0))
+    fleet.pass_(60)
+    (kept,) = fleet.state.held_by(member(SLOW))
+    assert fleet.loads.taken(fleet.state, fleet.now).costs[kept] > 4 * USUAL_COST
+    fleet.workers[member(SLOW)].slower = 1.0
+    while not fleet.state.responses.undone:
+        fleet.pass_(1)
+    fleet.pass_(10)
+    assert fleet.loads.taken(fleet.state, fleet.now).costs[kept] == pytest.approx(USUAL_COST, rel=0.1)
 
 
 def test_a_slow_member_does_not_wait_for_spent_moves() -> None:

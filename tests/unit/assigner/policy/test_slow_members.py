@@ -17,6 +17,8 @@ from services.assigner.model.lag.responses import (
     Responses,
     ResponseState,
 )
+from services.assigner.policy.by_load import Placement
+from services.assigner.policy.improvement import Band, improve
 from services.assigner.policy.responses.facts import MemberFacts, ResponseFacts
 from services.assigner.policy.responses.leave_slow import LeaveSlowMembers
 from services.assigner.policy.slowness import MemberTimes, Slowness, slowness
@@ -175,3 +177,36 @@ def test_whatever_members_tell_the_comparison_holds(rates: list[int]) -> None:
             times.heard(member, [Spent(f"logs/live/1/{member}", "logs/live", rate, seconds)], float(now))
     for found, _ in times.slowness(HOSTS, 3.0).values():
         assert found.ratio >= 0 and found.seconds >= 0
+
+
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    members=st.integers(3, 6),
+    each=st.integers(1, 4),
+    dear=st.floats(1.0, 10.0),
+)
+def test_loads_never_take_a_slow_members_last_lease(seed: int, members: int, each: int, dear: float) -> None:
+    before = with_one_lease(seed, members, each, dear)
+    improve(before, Band(), 99, keeping={members - 1})
+    assert (before.holders == members - 1).any()
+
+
+def test_loads_that_may_take_a_last_lease_do() -> None:
+    """The control: where the others are uneven, a lease of a slow member is what evens them out best."""
+    taken = 0
+    for seed in range(400):
+        placement = with_one_lease(seed, 3, 1 + seed % 4, 1.0 + seed % 9)
+        improve(placement, Band(), 99)
+        taken += not (placement.holders == 2).any()
+    assert taken
+
+
+def with_one_lease(seed: int, members: int, each: int, dear: float) -> Placement:
+    """An uneven placement, in which the last member is slow, and holds one lease that costs more there."""
+    random = np.random.default_rng(seed)
+    leases = members * each
+    weights, holders = random.uniform(0.05, 0.5, leases), random.integers(0, members - 1, leases)
+    weights[0], holders[0] = weights[0] * dear, members - 1
+    capacities = np.ones(members)
+    capacities[-1] = random.uniform(0.1, 1.0)  # as beside a second slow member, or under a large reach
+    return Placement(weights, holders, capacities)

@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from braid.api.assigner.v1 import assigner_service_pb2 as api
-from braid.api.assigner.v1 import group_pb2
 from braid.api.mesh.v1.archive_pb2 import (
     ArchiveStatus,
     GetArchiveRequest,
@@ -18,6 +17,10 @@ from braid.api.mesh.v1.archive_pb2 import (
 from braid.api.mesh.v1.event_pb2 import ListEventsRequest, ListEventsResponse
 from braid.archive.memory import MemoryArchive
 from braid.kernel.errors import ArchiveDamaged, HistoryHole, Invalid, NotFound
+from braid.runtime.histories.kinds import Asked
+from services.assigner.model.commands import Command
+from services.assigner.model.rules import FreezeGroup
+from services.assigner.reconciler.group_loop import GROUPS
 from testbed.checkers.past import PastAnswers
 from tests.support.virtual_time import run_virtual
 from tests.unit.assigner.mesh import Mesh, Wire
@@ -38,12 +41,9 @@ async def explained(mesh: Mesh, at_ms: int = 0) -> api.ExplainLeaseResponse:
 
 
 async def freeze_and_unfreeze(mesh: Mesh, times: int) -> None:
-    """Makes two events each time, none of which concerns who holds what."""
-    client = mesh.client("cli")
-    for _ in range(times):
-        for frozen in (True, False):
-            request = api.FreezeGroupRequest(group="indexer", frozen=frozen)
-            await client.unary("FreezeGroup", request, group_pb2.Group, timeout_seconds=8)
+    """Makes two events each time, none of which concerns who holds what: all in one append, as a busy leader would."""
+    asked = [Asked[Command](FreezeGroup(frozen), "cli") for frozen in (True, False)]
+    await (await mesh.leader()).aggregates.execute_together(GROUPS, "indexer", times * asked)
 
 
 def test_a_holder_is_known_though_snapshots_removed_its_event() -> None:

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 
 import pytest
+from prometheus_client import generate_latest
 
 from braid.api.assigner.v1 import assigner_service_pb2 as api
 from braid.api.assigner.v1 import group_pb2, join_pb2, responses_pb2
@@ -120,6 +121,13 @@ class AnsweringMesh(Mesh):
         return dict(self.modern.divisions[-1].shares)
 
 
+def rows(replica: Replica) -> Mapping[str, float]:
+    """The metrics about responses that a replica exports."""
+    lines = generate_latest(replica.metrics.registry).decode().splitlines()
+    found = [line.rpartition(" ") for line in lines if line.startswith("braid_group_")]
+    return {name.removeprefix("braid_group_"): float(figure) for name, _, figure in found}
+
+
 class Refusing(Participant):
     """A member that splits no lease, as a planner of a Spark query."""
 
@@ -127,6 +135,31 @@ class Refusing(Participant):
         """See `LeaseListener`."""
         refused = join_pb2.SplitLease(lease=asked.lease, epoch=asked.epoch, at=-1, refused="it keeps an order")
         self.process.tasks.spawn(self.session.divided([refused]), "refused")
+
+
+def test_the_leader_alone_exports_what_is_in_force() -> None:
+    """The wiring of the term: rows follow the histories, counters the changes, and a new leader shows the same."""
+
+    async def scenario() -> None:
+        mesh = await AnsweringMesh().begin(SHIFT, assigners=2)
+        await mesh.until(lambda: bool(mesh.shares), 20.0)
+        await mesh.host.clock.sleep(5.0)
+        leader = await mesh.leader()
+        other = mesh.replicas["assigner-1" if leader.instance == "assigner-0" else "assigner-0"]
+        applied = 'responses{group="indexer",kind="shift-shares",state="applied"}'
+        counted = 'response_changes_total{group="indexer",kind="shift-shares",outcome="applied"}'
+        assert rows(leader) == {applied: 1.0, counted: 1.0}
+        assert not rows(other)
+        mesh.processes[leader.instance].kill()
+        assert await mesh.leader() is other
+        await mesh.host.clock.sleep(5.0)
+        assert rows(other) == {applied: 1.0}, "it counts the changes that it made itself"
+        mesh.lagmon.lanes = dict(CALM)
+        await mesh.until(lambda: mesh.shares == {}, 90.0)
+        await mesh.host.clock.sleep(5.0)
+        assert rows(other) == {counted.replace("applied", "undone"): 1.0}
+
+    run_virtual(scenario())
 
 
 def test_a_late_lane_gets_shares_until_it_has_healed() -> None:

@@ -190,6 +190,37 @@ def test_a_new_leader_keeps_the_number_and_tells_it() -> None:
     run_virtual(scenario())
 
 
+def test_a_scaler_reads_one_number_while_the_leader_changes() -> None:
+    """KEDA asks any replica that lives, before, while and after another takes the lead: no answer differs or fails."""
+
+    async def scenario() -> None:
+        mesh = await ScaledMesh().begin(assigners=3)
+        await mesh.until(lambda: mesh.desired == 4, 120)
+        told: list[int] = []
+        alive = ["assigner-0", "assigner-1", "assigner-2"]
+
+        async def ask(seconds: float) -> None:
+            end = mesh.host.clock.elapsed() + seconds
+            while mesh.host.clock.elapsed() < end:
+                told.extend([await mesh.metric(each) for each in alive])
+                assert await mesh.scaler("IsActive", {"group": "indexer"}, alive[0]) == keda.IsActiveResponse(
+                    result=True
+                )
+                await mesh.host.clock.sleep(0.1)
+
+        for _ in range(2):
+            await ask(1.0)
+            leader = (await mesh.leader()).instance
+            alive.remove(leader)
+            mesh.processes[leader].kill()
+            await ask(10.0)
+            assert (await mesh.leader()).instance in alive
+        assert len(told) > 300 and set(told) == {4}
+        assert await mesh.numbers() == [2, 4]
+
+    run_virtual(scenario())
+
+
 def test_a_restored_store_sends_no_member_away() -> None:
     async def scenario() -> None:
         mesh = await ScaledMesh().begin()

@@ -16,13 +16,17 @@ LIVE, BULK = ChannelId("logs", "live", 1), ChannelId("logs", "bulk", 1)
 
 
 class Machine:
-    """Clocks that a test moves by hand: `work` uses the processor, `wait` does not."""
+    """Clocks that a test moves by hand: `work` uses the processor, `wait` does not, `delay` is while others have it."""
 
     def __init__(self) -> None:
-        self.cpu_seconds, self.now = 0.0, 100.0
+        self.cpu_seconds, self.now, self.delay_seconds = 0.0, 100.0, 0.0
 
     def work(self, seconds: float) -> None:
         self.cpu_seconds += seconds
+        self.now += seconds
+
+    def delay(self, seconds: float) -> None:
+        self.delay_seconds += seconds
         self.now += seconds
 
     def wait(self, seconds: float) -> None:
@@ -36,6 +40,9 @@ class Machine:
 
     def thread_seconds(self) -> float:
         return self.cpu_seconds
+
+    def thread_delay_seconds(self) -> float:
+        return self.delay_seconds
 
     def cores(self) -> float:
         return 2.0
@@ -95,9 +102,9 @@ def test_a_lane_that_waits_is_told_from_one_that_computes() -> None:
         measured(samples, LIVE, computes)
         measured(samples, BULK, waits)
     samples.take()
-    assert samples.micros(LIVE, 1_000_000) == 1_000_000
-    assert samples.micros(BULK, 1_000_000) == pytest.approx(10_000, rel=0.01)
-    assert samples.micros(ChannelId("logs", "other", 1), 700) == 700, "nothing measured: all of it counts"
+    assert samples.times(LIVE, 1_000_000).cpu == 1_000_000
+    assert samples.times(BULK, 1_000_000).cpu == pytest.approx(10_000, rel=0.01)
+    assert samples.times(ChannelId("logs", "other", 1), 700).cpu == 700, "nothing measured: all of it counts"
 
 
 def test_a_measured_handler_returns_raises_and_is_cancelled() -> None:
@@ -152,6 +159,38 @@ def test_handlers_in_threads_are_measured_even_if_they_raise() -> None:
     with pytest.raises(ValueError):
         samples.call(handle, item(LIVE))
     samples.take()
-    assert samples.micros(LIVE, 1_000) == 750
-    assert samples.take_process_micros() == 30_000
-    assert samples.take_process_micros() == 0, "since the last call"
+    assert samples.times(LIVE, 1_000).cpu == 750
+    assert samples.process_micros == 30_000
+    samples.take()
+    assert samples.process_micros == 0, "since the last call"
+
+
+def test_delays_in_steps_and_between_them_are_told_apart() -> None:
+    machine, samples = made()
+
+    async def handle(record: Record) -> None:
+        machine.work(0.01)
+        machine.delay(0.02)
+        asyncio.get_running_loop().call_soon(machine.delay, 0.03)  # another handler's step is delayed
+        asyncio.get_running_loop().call_soon(machine.wait, 0.04)
+        await asyncio.sleep(0)
+
+    measured(samples, LIVE, handle)
+    samples.take()
+    assert samples.times(LIVE, 100_000) == (10_000, 50_000)
+    assert samples.delay_micros == 20_000, "what its own CPU work was delayed"
+
+
+def test_a_quota_or_own_threads_take_nothing_from_the_member() -> None:
+    """The processors that the process may use were all its own: its threads were delayed by each other."""
+    machine, samples = made()
+
+    def handle(record: Record) -> None:
+        machine.work(0.01)
+        machine.delay(0.02)
+
+    samples.call(handle, item(LIVE))
+    machine.cpu_seconds += 0.04  # two cores for 0.03 seconds make 0.06: 0.01 are left
+    samples.take()
+    assert samples.times(LIVE, 30_000) == (10_000, 20_000)
+    assert samples.delay_micros == 10_000

@@ -63,6 +63,7 @@ def test_a_step_has_the_largest_and_the_last_lag() -> None:
     row = samples.row(1)
     assert (row.seconds_max, row.seconds_last, row.records) == (7.5, 2.9, 21 + 5)
     assert (row.produced_per_s, row.done_per_s, row.known_seconds) == (10.0, 11.0, 10.0)
+    assert row.seconds_min == 2.0
     smallest = [step.columns[Column.MIN_MS, 0] for step in samples.steps]
     assert (smallest, bool(row.flags & Flag.SMALLEST)) == ([1_000, 2_000], True)
     assert samples.row(0).produced_per_s is None  # nothing lies before the first
@@ -75,6 +76,7 @@ def test_stale_lanes_are_absent_and_not_zero() -> None:
         samples.take(partition(100 + second, 9, 3.0), partition(100, 9, 3.0, number=1, stale=stale, cluster="west"))
     row = samples.row(1)
     assert (row.seconds_max, row.seconds_last, row.records, row.known_seconds) == (None, None, None, 0.0)
+    assert row.seconds_min is None
     assert (row.produced_per_s, row.done_per_s) == (None, None)
     assert row.flags & Flag.STALE
     assert samples.row(2).produced_per_s is None  # the step before has no position to compare with

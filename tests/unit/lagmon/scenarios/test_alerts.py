@@ -255,7 +255,7 @@ def test_conditions_and_targets_are_metrics_while_they_hold() -> None:
         mesh.produce(5)
         await until(mesh, UNATTENDED, PENDING, 10, first)
         await mesh.clock.sleep(1.2)
-        condition = ("group-unattended", "page", "logs", "live", "g", "")
+        condition = ("group-unattended", "page", "logs", "live", "g", "", "")
         for instance in ("lagmon-0", "lagmon-1"):  # each as it sees it, leading or not
             shown = gauges(mesh, instance)
             assert shown["braid_alert_condition"] == {condition: 1.0}

@@ -104,7 +104,14 @@ def test_a_cluster_that_is_away_leaves_rows_without_lag() -> None:
         await mesh.clock.sleep(60)
         found = await steps(mesh)
         assert found[-1].stale
-        for field in ("max_lag_seconds", "lag_seconds", "lag_records", "produced_per_s", "done_per_s"):
+        for field in (
+            "max_lag_seconds",
+            "min_lag_seconds",
+            "lag_seconds",
+            "lag_records",
+            "produced_per_s",
+            "done_per_s",
+        ):
             assert not found[-1].HasField(field)
         (row,) = await lanes(mesh)
         assert row.stale and not row.HasField("trend_per_s")
@@ -119,6 +126,10 @@ def test_longer_rows_sum_up_the_short() -> None:
         short, long = await steps(mesh), await steps(mesh, step_ms=60_000)
         assert sum(step.known_seconds for step in long) == pytest.approx(sum(step.known_seconds for step in short))
         assert max(step.max_lag_seconds for step in long) == max(step.max_lag_seconds for step in short)
+        assert min(step.min_lag_seconds for step in long) == min(step.min_lag_seconds for step in short)
+        for step in (*short, *long):
+            assert step.min_lag_seconds <= step.lag_seconds <= step.max_lag_seconds
+        assert any(step.min_lag_seconds < step.max_lag_seconds for step in short)
         assert long[-1].lag_records == short[-1].lag_records
         chosen = await mesh.history(since_ms=since_ms)
         assert chosen.step_ms == STEP_MS

@@ -70,6 +70,16 @@ async def test_rows_say_what_was_known_and_where_some_miss() -> None:
 
 
 @virtual
+async def test_wide_rows_show_the_smallest_lag_where_it_was_kept() -> None:
+    shell = await with_history(step(0, min_lag_seconds=0.25, known_seconds=60.0), step(MINUTE_MS, known_seconds=60.0))
+    result = await shell.braid("get", "lag", "indexer", "--since", "2h", "-o", "wide")
+    lines = [line.split() for line in result.out.splitlines()]
+    assert lines[0][-4:-1] == ["SMALLEST", "LAST", "KNOWN"]
+    assert lines[1][-4:-1] == ["0.2", "1.5", "60"]
+    assert lines[2][-4:-1] == ["-", "1.5", "60"]
+
+
+@virtual
 async def test_a_day_fits_a_screen_unless_told_otherwise() -> None:
     shell = await with_history(step(0))
     for since, expected_ms in (("2m", 10_000), ("2h", 300_000), ("24h", 3_600_000), ("30d", 86_400_000)):

@@ -3,13 +3,17 @@
 import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
+from braid.kernel.timing.forecasts import Forecast
 from services.registry.model.clusters.loads import MeasuredLoad
 from services.registry.model.rebalances import BalanceMode, BalanceRules
 from services.registry.model.streams import FailoverMode
 from services.registry.policy.balancing import loads
-from services.registry.policy.balancing.steps import ALONE, NO_BUDGET, NOTHING_HELPS
+from services.registry.policy.balancing.filling import Filling
+from services.registry.policy.balancing.placement import Placement, Step, Unit
+from services.registry.policy.balancing.steps import ALONE, NO_BUDGET, NOTHING_HELPS, reason_of
 from tests.unit.registry.histories import cluster
 from tests.unit.registry.policy.balancing.town import GIB, MIB, RULES, Rate, Town, town, undone_within
 
@@ -224,6 +228,22 @@ def test_a_steady_disk_gives_streams_away_before_it_is_full() -> None:
     assert [(stream, source) for _, stream, source, _ in made.made][:1] == [("a", "east")]
     load = made.world.loads["east"]
     assert 1 - load.free_share < 0.9
+
+
+@pytest.mark.parametrize(
+    ("seconds", "soonest", "text"),
+    [
+        (600.0, 500.0, "at 90% in 10 min: "),
+        (18_000.0, 17_000.0, "at 90% in 5.0 h: "),
+        (math.inf, 3_000.0, "at 90% in 50 min at the soonest: "),
+    ],
+)
+def test_the_reason_says_when_the_disk_is_nearly_full(seconds: float, soonest: float, text: str) -> None:
+    unit, shape = Unit("a", "east", "east", ("live",), (MIB, 0.0, 1.0)), (2, 3)
+    may, brokers = np.ones((1, 2), np.bool_), np.ones(2)
+    placement = Placement(("east", "west"), np.zeros(shape), np.ones(shape), 0.2, [unit], may, brokers)
+    full = {"east": Filling("east", 0.8, Forecast(seconds, soonest, math.inf, 1.0, seasonal=False, window=600.0))}
+    assert text in reason_of(placement, Step(0, 1), full)
 
 
 def test_no_stream_goes_to_a_disk_that_fills_too() -> None:
