@@ -182,6 +182,9 @@ def test_the_whole_console_is_shown_as_of_a_moment(chromium: Browser, server: Re
         assert axe_violations(page) == []
         page.get_by_role("link", name="Dead letters", exact=True).click()
         expect(page.get_by_role("heading", name="Not kept at this time")).to_be_visible()
+        page.goto(f"{server.address}/streams/logs/messages?at={_THEN}")
+        expect(page.get_by_role("heading", name="Not kept at this time")).to_be_visible()
+        assert page.locator("main h1").all_inner_texts() == ["Not kept at this time"], "brokers are not asked"
         page.get_by_role("link", name="Events", exact=True).first.click()
         page.get_by_role("button", name="Back to now").click()
         expect(banner).to_have_count(0)

@@ -75,8 +75,10 @@ export function Shell({ session, onSignedOut }: { session: Session; onSignedOut:
 function Kept({ children }: { children: ReactNode }): ReactElement {
   const { state } = useCurrent();
   const past = usePast();
+  const { pathname } = useLocation();
   const parts = Object.values(state?.parts ?? {});
-  const nothing = past && parts.length > 0 && parts.every(notKept);
+  const records = past && pathname.endsWith("/messages"); // brokers answer as of now alone: they are not even asked
+  const nothing = records || (past && parts.length > 0 && parts.every(notKept));
   return (
     <>
       {nothing ? (
@@ -87,7 +89,7 @@ function Kept({ children }: { children: ReactNode }): ReactElement {
           </p>
         </div>
       ) : null}
-      <div hidden={nothing}>{children}</div>
+      <div hidden={nothing}>{records ? null : children}</div>
     </>
   );
 }
