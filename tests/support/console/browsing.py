@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, Literal
 
-from playwright.sync_api import Browser, Page, ViewportSize, sync_playwright
+from playwright.sync_api import Browser, Page, sync_playwright
 
 from tests.support.console.chromium import chromium_binary
 from tests.support.console.recorded import RecordedServer
@@ -53,9 +53,8 @@ def browser() -> Iterator[Browser]:
 def visit(started: Browser, server: RecordedServer, theme: Theme = "light", size: str = "desk") -> Iterator[Page]:
     """A page that fails the test if it logs an error, breaks, or asks another host for anything."""
     width, height = SIZES[size]
-    viewport: ViewportSize = {"width": width, "height": height}
-    # A machine with the locale `POSIX` would give the browser a language that no page understands.
-    context = started.new_context(viewport=viewport, color_scheme=theme, locale="en-US")
+    # Without a language in its environment Chromium calls its own one by a tag that `Intl` refuses.
+    context = started.new_context(viewport={"width": width, "height": height}, color_scheme=theme, locale="en-US")
     page = context.new_page()
     faults: list[str] = []
     page.on("console", lambda message: faults.append(message.text) if message.type == "error" else None)
