@@ -110,8 +110,9 @@ async def test_a_page_before_everything_is_empty_and_one_of_the_future_is_refuse
     missing = (await shown(browser, "cluster?name=east", at_ms))["cluster"]
     assert missing["value"] is None
     assert "no cluster east at that moment" in missing["error"]["message"]
-    late = (await shown(browser, "clusters", shell.me.host.clock.now_ms() + 60_000))["clusters"]
-    assert (late["error"]["status"], late["error"]["field"]) == (400, "at_ms")
+    for ahead_ms in (5_000, 60_000):  # services would take the first for a clock that differs
+        late = (await shown(browser, "clusters", shell.me.host.clock.now_ms() + ahead_ms))["clusters"]
+        assert (late["error"]["status"], late["error"]["field"]) == (400, "at_ms")
 
 
 @virtual
